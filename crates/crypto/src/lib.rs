@@ -1,1 +1,49 @@
-//! Fieldseal crypto.
+//! The primitives that the rest of Fieldseal needs, each over the library that measured best (`docs/decisions/0001-crypto-libraries.md`):
+//! AES-GCM, SHA-256, HMAC-SHA-256 and P-256 from BoringSSL, secp256k1 from libsecp256k1.
+//!
+//! Promises: bytes in, bytes out. No files, threads, environment, clock or hidden randomness: whoever calls passes the generator.
+//! Secrets are types that wipe themselves and never print. A [`PublicKey`] that exists is a point on its curve, not infinity.
+//! Every failed opening is the same [`DecryptFailed`].
+//!
+//! The calls that end in `_many` take independent operations and may run them side by side; they always equal a loop of the
+//! single call. Callers state the operation ([`AeadAlgorithm`], [`Curve`]), never the library.
+#![deny(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod aead;
+pub mod ec;
+pub mod hash;
+pub mod secret;
+
+mod ffi;
+
+pub use aead::{AeadAlgorithm, AeadKey, Nonce, NonceSequence};
+pub use ec::{Curve, EcContext, Encapsulation, PrivateKey, PublicKey};
+pub use rand_core::CryptoRng;
+pub use secret::Secret;
+
+/// A tag, key or padding fault. It carries no detail on purpose: what failed must not be told apart from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DecryptFailed;
+
+impl std::fmt::Display for DecryptFailed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("decrypt failed")
+    }
+}
+
+impl std::error::Error for DecryptFailed {}
+
+/// Which library serves which primitive, for `fieldseal info`: pairs of primitive and implementation.
+pub fn implementations() -> Vec<(&'static str, String)> {
+    let boringssl = ffi::boringssl_version();
+    let gcm = format!("{boringssl}, {}", ffi::aead::acceleration());
+    vec![
+        ("aes-256-gcm", gcm.clone()),
+        ("aes-128-gcm", gcm),
+        ("sha-256", boringssl.clone()),
+        ("hmac-sha-256", boringssl.clone()),
+        ("ecdh-p256", boringssl),
+        ("ecdh-secp256k1", "libsecp256k1".to_owned()),
+    ]
+}

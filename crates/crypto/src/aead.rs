@@ -1,0 +1,494 @@
+//! Authenticated encryption with associated data (RFC 5116): AES-GCM as SP 800-38D has it, 96-bit nonces, 128-bit tags.
+//!
+//! A nonce must never repeat under a key. [`NonceSequence`] gives out nonces for a key made for the occasion: a random start
+//! and a counter. Timing depends on lengths only; the comparison of tags is constant time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rand_core::CryptoRng;
+use zeroize::Zeroize;
+
+use crate::DecryptFailed;
+use crate::ffi::aead::Context;
+
+/// Bytes of a nonce (RFC 5116, N_MIN = N_MAX for AES-GCM).
+pub const NONCE_SIZE: usize = 12;
+/// Bytes of a tag.
+pub const TAG_SIZE: usize = 16;
+/// Longest plaintext of one message in bytes (SP 800-38D, 5.2.1.1: 2^39 − 256 bits).
+pub const PLAINTEXT_SIZE_MAX: u64 = (1 << 36) - 32;
+
+/// An AEAD algorithm by its name in the IANA registry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum AeadAlgorithm {
+    /// AEAD_AES_128_GCM.
+    Aes128Gcm,
+    /// AES-192-GCM (SP 800-38D; not in the registry).
+    Aes192Gcm,
+    /// AEAD_AES_256_GCM.
+    Aes256Gcm,
+}
+
+impl AeadAlgorithm {
+    /// Key length in bytes.
+    pub fn key_size(self) -> usize {
+        match self {
+            Self::Aes128Gcm => 16,
+            Self::Aes192Gcm => 24,
+            Self::Aes256Gcm => 32,
+        }
+    }
+}
+
+/// A 96-bit nonce.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Nonce(pub [u8; NONCE_SIZE]);
+
+/// The key has the wrong length for its algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InvalidKeyLength;
+
+impl std::fmt::Display for InvalidKeyLength {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the key has the wrong length for this algorithm")
+    }
+}
+
+impl std::error::Error for InvalidKeyLength {}
+
+/// The nonce is empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InvalidNonceLength;
+
+impl std::fmt::Display for InvalidNonceLength {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the nonce is empty")
+    }
+}
+
+impl std::error::Error for InvalidNonceLength {}
+
+/// One message to seal.
+#[derive(Clone, Copy)]
+pub struct SealItem<'a> {
+    /// Never used before under this key.
+    pub nonce: Nonce,
+    /// Associated data; equal slices of a group may share their hashing.
+    pub aad: &'a [u8],
+    /// What to encrypt, at most [`PLAINTEXT_SIZE_MAX`] bytes.
+    pub plaintext: &'a [u8],
+}
+
+/// One message to open.
+#[derive(Clone, Copy)]
+pub struct OpenItem<'a> {
+    /// The nonce it was sealed with.
+    pub nonce: Nonce,
+    /// The associated data it was sealed with.
+    pub aad: &'a [u8],
+    /// Ciphertext followed by the tag.
+    pub sealed: &'a [u8],
+}
+
+/// An expanded AEAD key, ready to use from any thread. Wiped on drop.
+pub struct AeadKey {
+    algorithm: AeadAlgorithm,
+    context: Context,
+}
+
+impl std::fmt::Debug for AeadKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "AeadKey({:?}, …)", self.algorithm)
+    }
+}
+
+impl AeadKey {
+    /// Expands `key`, which must have [`AeadAlgorithm::key_size`] bytes.
+    pub fn new(algorithm: AeadAlgorithm, key: &[u8]) -> Result<Self, InvalidKeyLength> {
+        if key.len() != algorithm.key_size() {
+            return Err(InvalidKeyLength);
+        }
+        Ok(Self {
+            algorithm,
+            context: Context::new(algorithm, key),
+        })
+    }
+
+    /// Writes ciphertext and tag to `out`, which must have exactly `item.plaintext.len() + TAG_SIZE` bytes.
+    ///
+    /// # Panics
+    /// When `out` has another length.
+    pub fn seal(&self, item: &SealItem<'_>, out: &mut [u8]) {
+        assert_eq!(
+            out.len(),
+            item.plaintext.len() + TAG_SIZE,
+            "room for ciphertext and tag"
+        );
+        self.context.seal(&item.nonce.0, item.aad, item.plaintext, out);
+    }
+
+    /// As [`AeadKey::seal`] with a nonce of any length but zero, for formats that demand one: SP 800-38D, 8.2 advises 96 bits, and
+    /// other lengths are hashed to a start block, which makes collisions of that block possible.
+    ///
+    /// # Errors
+    /// [`InvalidNonceLength`] for an empty nonce.
+    ///
+    /// # Panics
+    /// When `out` has another length than the plaintext and the tag together.
+    pub fn hazmat_seal_any_nonce(
+        &self,
+        nonce: &[u8],
+        aad: &[u8],
+        plaintext: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), InvalidNonceLength> {
+        assert_eq!(out.len(), plaintext.len() + TAG_SIZE, "room for ciphertext and tag");
+        if nonce.is_empty() {
+            return Err(InvalidNonceLength);
+        }
+        self.context.seal(nonce, aad, plaintext, out);
+        Ok(())
+    }
+
+    /// As [`AeadKey::open`] with a nonce of any length; an empty one fails like a wrong one.
+    ///
+    /// # Errors
+    /// [`DecryptFailed`].
+    ///
+    /// # Panics
+    /// When `out` has another length than the plaintext.
+    pub fn hazmat_open_any_nonce(
+        &self,
+        nonce: &[u8],
+        aad: &[u8],
+        sealed: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), DecryptFailed> {
+        let plaintext_size = sealed.len().checked_sub(TAG_SIZE).ok_or(DecryptFailed)?;
+        assert_eq!(out.len(), plaintext_size, "room for the plaintext");
+        let (ciphertext, tag) = sealed.split_at(plaintext_size);
+        if nonce.is_empty() || !self.context.open(nonce, aad, ciphertext, tag, out) {
+            out.zeroize();
+            return Err(DecryptFailed);
+        }
+        Ok(())
+    }
+
+    /// Seals every item; `out` takes their ciphertexts and tags one after the other and must have exactly the sum of their lengths.
+    ///
+    /// # Panics
+    /// When `out` has another length.
+    pub fn seal_many(&self, items: &[SealItem<'_>], mut out: &mut [u8]) {
+        for item in items {
+            let (sealed, rest) = out.split_at_mut(item.plaintext.len() + TAG_SIZE);
+            self.context.seal(&item.nonce.0, item.aad, item.plaintext, sealed);
+            out = rest;
+        }
+        assert!(out.is_empty(), "room for exactly these messages");
+    }
+
+    /// Writes the plaintext to `out`, which must have exactly `item.sealed.len() - TAG_SIZE` bytes. On failure `out` is zero.
+    ///
+    /// # Errors
+    /// [`DecryptFailed`] for a wrong tag, key, nonce or associated data, and for an input too short to hold a tag.
+    ///
+    /// # Panics
+    /// When `out` has another length.
+    pub fn open(&self, item: &OpenItem<'_>, out: &mut [u8]) -> Result<(), DecryptFailed> {
+        self.hazmat_open_any_nonce(&item.nonce.0, item.aad, item.sealed, out)
+    }
+
+    /// Opens every item on its own: `out` takes the plaintexts one after the other, `results[i]` says how item `i` went. The part
+    /// of `out` that belongs to a failed item is zero; an item too short for a tag has no part. One bad item spoils only itself.
+    ///
+    /// # Panics
+    /// When `out` or `results` have the wrong length.
+    pub fn open_many(&self, items: &[OpenItem<'_>], mut out: &mut [u8], results: &mut [Result<(), DecryptFailed>]) {
+        assert_eq!(items.len(), results.len(), "one result an item");
+        for (item, result) in items.iter().zip(results) {
+            let (plaintext, rest) = out.split_at_mut(item.sealed.len().saturating_sub(TAG_SIZE));
+            *result = self.open(item, plaintext);
+            out = rest;
+        }
+        assert!(out.is_empty(), "room for exactly these messages");
+    }
+}
+
+/// Nonces for one fresh key: a random 96-bit start, then a counter over its last 64 bits. Two draws never give the same nonce
+/// before 2^64 have been taken, and at most `limit` are given out at all. Shared between threads without a lock.
+pub struct NonceSequence {
+    prefix: [u8; 4],
+    start: u64,
+    taken: AtomicU64,
+    limit: u64,
+}
+
+impl NonceSequence {
+    /// Starts at a random place. `limit` bounds how many nonces the sequence gives out (SP 800-38D, 8.3 asks for at most 2^32 an
+    /// AES-GCM key; larger limits are cut to that).
+    pub fn new(rng: &mut dyn CryptoRng, limit: u64) -> Self {
+        let mut prefix = [0; 4];
+        rng.fill_bytes(&mut prefix);
+        Self {
+            prefix,
+            start: rng.next_u64(),
+            taken: AtomicU64::new(0),
+            limit: limit.min(1 << 32),
+        }
+    }
+
+    /// Takes `count` nonces at once, or none when fewer are left: then the key is spent.
+    pub fn take(&self, count: u64) -> Option<NonceRange> {
+        let first = self
+            .taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
+                taken.checked_add(count).filter(|&after| after <= self.limit)
+            })
+            .ok()?;
+        Some(NonceRange {
+            prefix: self.prefix,
+            next: self.start.wrapping_add(first),
+            left: count,
+        })
+    }
+
+    /// How many nonces can still be taken.
+    pub fn left(&self) -> u64 {
+        self.limit - self.taken.load(Ordering::Relaxed)
+    }
+}
+
+/// Nonces that belong to whoever took them from a [`NonceSequence`].
+pub struct NonceRange {
+    prefix: [u8; 4],
+    next: u64,
+    left: u64,
+}
+
+impl Iterator for NonceRange {
+    type Item = Nonce;
+
+    fn next(&mut self) -> Option<Nonce> {
+        self.left = self.left.checked_sub(1)?;
+        let mut nonce = [0; NONCE_SIZE];
+        nonce[..4].copy_from_slice(&self.prefix);
+        nonce[4..].copy_from_slice(&self.next.to_be_bytes());
+        self.next = self.next.wrapping_add(1);
+        Some(Nonce(nonce))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use aes_gcm::aead::{Aead, KeyInit, Payload};
+    use proptest::prelude::*;
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+
+    use super::*;
+
+    fn reference_seal(key: &[u8], item: &SealItem<'_>) -> Vec<u8> {
+        let payload = Payload {
+            msg: item.plaintext,
+            aad: item.aad,
+        };
+        let nonce = &item.nonce.0.into();
+        match key.len() {
+            16 => aes_gcm::Aes128Gcm::new_from_slice(key)
+                .expect("length")
+                .encrypt(nonce, payload),
+            _ => aes_gcm::Aes256Gcm::new_from_slice(key)
+                .expect("length")
+                .encrypt(nonce, payload),
+        }
+        .expect("sealed")
+    }
+
+    /// A 251-byte cycle, so that swapped blocks show.
+    fn cycle(length: usize) -> Vec<u8> {
+        (0..length).map(|i| (i % 251) as u8).collect()
+    }
+
+    #[test]
+    fn equals_another_library_at_every_edge_length() {
+        for algorithm in [AeadAlgorithm::Aes128Gcm, AeadAlgorithm::Aes256Gcm] {
+            let key_bytes = cycle(algorithm.key_size());
+            let key = AeadKey::new(algorithm, &key_bytes).expect("length");
+            for length in (0..=300).chain([1023, 1024, 1025, 4095, 65_537]) {
+                let plaintext = cycle(length);
+                let aad = cycle(length % 101);
+                let item = SealItem {
+                    nonce: Nonce([length as u8; 12]),
+                    aad: &aad,
+                    plaintext: &plaintext,
+                };
+                let mut sealed = vec![0; length + TAG_SIZE];
+                key.seal(&item, &mut sealed);
+                assert_eq!(sealed, reference_seal(&key_bytes, &item), "length {length}");
+                let mut opened = vec![0; length];
+                key.open(
+                    &OpenItem {
+                        nonce: item.nonce,
+                        aad: &aad,
+                        sealed: &sealed,
+                    },
+                    &mut opened,
+                )
+                .expect("opens");
+                assert_eq!(opened, plaintext);
+            }
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_anywhere_fails_and_leaves_nothing() {
+        let key = AeadKey::new(AeadAlgorithm::Aes256Gcm, &[7; 32]).expect("length");
+        let item = SealItem {
+            nonce: Nonce([1; 12]),
+            aad: b"aad",
+            plaintext: b"secret text",
+        };
+        let mut sealed = vec![0; item.plaintext.len() + TAG_SIZE];
+        key.seal(&item, &mut sealed);
+        for bit in 0..sealed.len() * 8 {
+            sealed[bit / 8] ^= 1 << (bit % 8);
+            let mut out = vec![0xff; item.plaintext.len()];
+            let result = key.open(
+                &OpenItem {
+                    nonce: item.nonce,
+                    aad: item.aad,
+                    sealed: &sealed,
+                },
+                &mut out,
+            );
+            assert_eq!(result, Err(DecryptFailed));
+            assert!(out.iter().all(|&byte| byte == 0), "a failed opening shows plaintext");
+            sealed[bit / 8] ^= 1 << (bit % 8);
+        }
+        for length in 0..TAG_SIZE {
+            let item = OpenItem {
+                nonce: Nonce([1; 12]),
+                aad: b"",
+                sealed: &sealed[..length],
+            };
+            assert_eq!(key.open(&item, &mut []), Err(DecryptFailed));
+        }
+    }
+
+    #[test]
+    fn one_bad_item_spoils_only_itself() {
+        let key = AeadKey::new(AeadAlgorithm::Aes256Gcm, &[7; 32]).expect("length");
+        let plaintexts: Vec<Vec<u8>> = (0..9).map(|i| cycle(i * 7)).collect();
+        let items: Vec<SealItem<'_>> = plaintexts
+            .iter()
+            .enumerate()
+            .map(|(i, plaintext)| SealItem {
+                nonce: Nonce([i as u8; 12]),
+                aad: b"x",
+                plaintext,
+            })
+            .collect();
+        let mut sealed = vec![0; plaintexts.iter().map(|p| p.len() + TAG_SIZE).sum()];
+        key.seal_many(&items, &mut sealed);
+        let mut parts = Vec::new();
+        let mut rest = sealed.as_slice();
+        for plaintext in &plaintexts {
+            let (part, after) = rest.split_at(plaintext.len() + TAG_SIZE);
+            parts.push(part.to_vec());
+            rest = after;
+        }
+        parts[4][0] ^= 1;
+        parts[7].truncate(3);
+        let open: Vec<OpenItem<'_>> = parts
+            .iter()
+            .zip(&items)
+            .map(|(part, i)| OpenItem {
+                nonce: i.nonce,
+                aad: b"x",
+                sealed: part,
+            })
+            .collect();
+        let mut out = vec![0xff; parts.iter().map(|p| p.len().saturating_sub(TAG_SIZE)).sum()];
+        let mut results = vec![Ok(()); 9];
+        key.open_many(&open, &mut out, &mut results);
+        let mut rest = out.as_slice();
+        for (i, part) in parts.iter().enumerate() {
+            let (opened, after) = rest.split_at(part.len().saturating_sub(TAG_SIZE));
+            rest = after;
+            assert_eq!(results[i].is_err(), i == 4 || i == 7);
+            let expected = if results[i].is_ok() {
+                plaintexts[i].clone()
+            } else {
+                vec![0; opened.len()]
+            };
+            assert_eq!(opened, expected);
+        }
+    }
+
+    #[test]
+    fn keys_of_the_wrong_length_are_refused() {
+        for length in [0, 15, 17, 24, 31, 33] {
+            assert!(AeadKey::new(AeadAlgorithm::Aes256Gcm, &vec![0; length]).is_err());
+        }
+        assert!(AeadKey::new(AeadAlgorithm::Aes256Gcm, &[0; 16]).is_err());
+        assert!(AeadKey::new(AeadAlgorithm::Aes128Gcm, &[0; 32]).is_err());
+    }
+
+    #[test]
+    fn nonces_never_repeat_and_the_limit_holds() {
+        let sequence = NonceSequence::new(&mut StdRng::seed_from_u64(1), 10_000);
+        let seen: HashSet<Nonce> = std::thread::scope(|scope| {
+            let takers: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        (0..100)
+                            .flat_map(|i| sequence.take(i % 7).expect("left"))
+                            .collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            takers.into_iter().flat_map(|t| t.join().expect("no panic")).collect()
+        });
+        let expected: u64 = 4 * (0..100).map(|i| i % 7).sum::<u64>();
+        assert_eq!(seen.len() as u64, expected);
+        assert!(sequence.take(sequence.left() + 1).is_none());
+        assert!(sequence.take(sequence.left()).is_some());
+        assert!(sequence.take(1).is_none());
+        assert_eq!(
+            NonceSequence::new(&mut StdRng::seed_from_u64(1), u64::MAX).left(),
+            1 << 32
+        );
+    }
+
+    #[test]
+    fn the_counter_wraps_within_its_64_bits() {
+        let sequence = NonceSequence {
+            prefix: [9; 4],
+            start: u64::MAX,
+            taken: AtomicU64::new(0),
+            limit: 3,
+        };
+        let nonces: Vec<Nonce> = sequence.take(3).expect("left").collect();
+        assert_eq!(nonces[0].0, [9, 9, 9, 9, 255, 255, 255, 255, 255, 255, 255, 255]);
+        assert_eq!(nonces[1].0, [9, 9, 9, 9, 0, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn many_equals_a_loop(lengths in prop::collection::vec(0usize..200, 0..20), aad_length in 0usize..100) {
+            let key_bytes = cycle(32);
+            let key = AeadKey::new(AeadAlgorithm::Aes256Gcm, &key_bytes).expect("length");
+            let aad = cycle(aad_length);
+            let texts: Vec<Vec<u8>> = lengths.iter().map(|&l| cycle(l)).collect();
+            let items: Vec<SealItem<'_>> = texts.iter().enumerate()
+                .map(|(i, t)| SealItem { nonce: Nonce([i as u8; 12]), aad: &aad, plaintext: t }).collect();
+            let mut out = vec![0; texts.iter().map(|t| t.len() + TAG_SIZE).sum()];
+            key.seal_many(&items, &mut out);
+            let expected: Vec<u8> = items.iter().flat_map(|i| reference_seal(&key_bytes, i)).collect();
+            prop_assert_eq!(out, expected);
+        }
+    }
+}

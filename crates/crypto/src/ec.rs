@@ -1,0 +1,435 @@
+//! Elliptic-curve key pairs and Diffie–Hellman on P-256 and secp256k1 (SEC 1; NIST SP 800-56A, 5.7.1.2).
+//!
+//! Points are validated when they are parsed: a [`PublicKey`] that exists is on its curve and is not infinity (both curves have
+//! cofactor 1, so that is full validation). Private-key operations run in constant time in the libraries below.
+
+use rand_core::CryptoRng;
+
+use crate::ffi::{k256, p256};
+use crate::secret::Secret;
+
+/// Bytes of a scalar, a coordinate and a shared secret.
+pub const SCALAR_SIZE: usize = 32;
+/// Bytes of a compressed point (SEC 1, 2.3.3).
+pub const COMPRESSED_SIZE: usize = 33;
+/// Bytes of an uncompressed point (SEC 1, 2.3.3).
+pub const UNCOMPRESSED_SIZE: usize = 65;
+
+/// A curve by its SEC 2 name; the envelope format calls them r1 and k1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Curve {
+    /// secp256r1, NIST P-256.
+    P256,
+    /// secp256k1.
+    Secp256k1,
+}
+
+impl Curve {
+    /// Both curves, in the order of tables.
+    pub const ALL: [Curve; 2] = [Curve::P256, Curve::Secp256k1];
+
+    /// `r1` or `k1`.
+    pub fn short_name(self) -> &'static str {
+        match self {
+            Self::P256 => "r1",
+            Self::Secp256k1 => "k1",
+        }
+    }
+
+    /// The curve of `r1` or `k1`.
+    pub fn from_short_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|curve| curve.short_name() == name)
+    }
+}
+
+/// What stands before an uncompressed point in a SubjectPublicKeyInfo with a named curve (RFC 5480, 2): the lengths are those of
+/// a 65-byte point, so the DER is constant up to the point itself.
+fn spki_prefix(curve: Curve) -> &'static [u8] {
+    match curve {
+        Curve::P256 => &[
+            0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48,
+            0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+        ],
+        Curve::Secp256k1 => &[
+            0x30, 0x56, 0x30, 0x10, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x05, 0x2b, 0x81, 0x04,
+            0x00, 0x0a, 0x03, 0x42, 0x00,
+        ],
+    }
+}
+
+/// Bytes that are no valid key on the curve they claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InvalidKey {
+    /// Not a compressed or uncompressed point of the curve: wrong length or tag, a coordinate too large, off the curve, infinity.
+    Point,
+    /// Not a scalar between 1 and the group order − 1.
+    Scalar,
+}
+
+impl std::fmt::Display for InvalidKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Point => "not a valid point of this curve",
+            Self::Scalar => "not a valid private key of this curve",
+        })
+    }
+}
+
+impl std::error::Error for InvalidKey {}
+
+/// A point on a curve, not infinity.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PublicKey {
+    curve: Curve,
+    uncompressed: [u8; UNCOMPRESSED_SIZE],
+}
+
+impl std::fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PublicKey({}, ", self.curve.short_name())?;
+        self.compressed().iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        f.write_str(")")
+    }
+}
+
+impl PublicKey {
+    /// Parses a compressed (33 bytes) or uncompressed (65 bytes) point and validates it (SEC 1, 2.3.4 and 3.2.2.1).
+    /// Not constant time: the input is public.
+    ///
+    /// # Errors
+    /// [`InvalidKey::Point`].
+    pub fn from_sec1(curve: Curve, bytes: &[u8]) -> Result<Self, InvalidKey> {
+        let tag_fits = matches!(
+            (bytes.len(), bytes.first()),
+            (COMPRESSED_SIZE, Some(2 | 3)) | (UNCOMPRESSED_SIZE, Some(4))
+        );
+        if !tag_fits {
+            return Err(InvalidKey::Point);
+        }
+        let decoded = match curve {
+            Curve::P256 => p256::decode_point(bytes),
+            Curve::Secp256k1 => k256::decode_point(bytes),
+        };
+        Ok(Self {
+            curve,
+            uncompressed: decoded.ok_or(InvalidKey::Point)?,
+        })
+    }
+
+    /// Parses a SubjectPublicKeyInfo (RFC 5480) with the named curve and an uncompressed point; explicit parameters, compressed
+    /// points and BER are refused.
+    ///
+    /// # Errors
+    /// [`InvalidKey::Point`].
+    pub fn from_spki_der(curve: Curve, der: &[u8]) -> Result<Self, InvalidKey> {
+        let point = der.strip_prefix(spki_prefix(curve)).ok_or(InvalidKey::Point)?;
+        if point.len() != UNCOMPRESSED_SIZE {
+            return Err(InvalidKey::Point);
+        }
+        Self::from_sec1(curve, point)
+    }
+
+    /// The SubjectPublicKeyInfo (RFC 5480) with the named curve and the uncompressed point.
+    pub fn spki_der(&self) -> Vec<u8> {
+        [spki_prefix(self.curve), self.uncompressed.as_slice()].concat()
+    }
+
+    /// The curve.
+    pub fn curve(&self) -> Curve {
+        self.curve
+    }
+
+    /// `04 ‖ X ‖ Y`.
+    pub fn uncompressed(&self) -> &[u8; UNCOMPRESSED_SIZE] {
+        &self.uncompressed
+    }
+
+    /// `02` or `03` by the parity of Y, then X.
+    pub fn compressed(&self) -> [u8; COMPRESSED_SIZE] {
+        let mut bytes = [0; COMPRESSED_SIZE];
+        bytes[0] = 2 + (self.uncompressed[UNCOMPRESSED_SIZE - 1] & 1);
+        bytes[1..].copy_from_slice(&self.uncompressed[1..COMPRESSED_SIZE]);
+        bytes
+    }
+}
+
+/// A private scalar between 1 and the group order − 1. Wiped on drop, never printed.
+#[derive(Clone)]
+pub struct PrivateKey {
+    curve: Curve,
+    scalar: Secret<SCALAR_SIZE>,
+}
+
+impl std::fmt::Debug for PrivateKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PrivateKey({}, …)", self.curve.short_name())
+    }
+}
+
+impl PrivateKey {
+    /// Takes a big-endian scalar.
+    ///
+    /// # Errors
+    /// [`InvalidKey::Scalar`] for zero and for values not below the group order.
+    pub fn from_scalar(curve: Curve, scalar: Secret<SCALAR_SIZE>) -> Result<Self, InvalidKey> {
+        let valid = match curve {
+            Curve::P256 => p256::scalar_is_valid(scalar.expose()),
+            Curve::Secp256k1 => k256::scalar_is_valid(scalar.expose()),
+        };
+        if valid {
+            Ok(Self { curve, scalar })
+        } else {
+            Err(InvalidKey::Scalar)
+        }
+    }
+
+    /// A uniform private key by rejection (FIPS 186-5, A.2.2). On both curves a draw is rejected less than once in 2^31.
+    pub fn generate(curve: Curve, rng: &mut dyn CryptoRng) -> Self {
+        loop {
+            if let Ok(key) = Self::from_scalar(curve, Secret::random(rng)) {
+                return key;
+            }
+        }
+    }
+
+    /// The curve.
+    pub fn curve(&self) -> Curve {
+        self.curve
+    }
+
+    /// The big-endian scalar, for storing it encrypted.
+    pub fn scalar(&self) -> &Secret<SCALAR_SIZE> {
+        &self.scalar
+    }
+}
+
+/// An ephemeral public key and the X coordinate that its owner and the recipient share (the KEM half of ECIES, SEC 1, 5.1.3).
+pub struct Encapsulation {
+    /// Goes into the message.
+    pub ephemeral: PublicKey,
+    /// The raw shared X coordinate: input to a key derivation, rarely a key.
+    pub shared: Secret<SCALAR_SIZE>,
+}
+
+/// What private-key operations need beside the keys: libsecp256k1's blinded context. The blinding is defence in depth (the code
+/// is constant time without it) and stays as it is until the owner makes a new context; it is not redrawn at each call, which
+/// would double the cost of a key pair.
+pub struct EcContext {
+    k256: k256::Context,
+}
+
+impl EcContext {
+    /// A context blinded with 32 bytes from `rng`. Costs about one scalar multiplication.
+    pub fn new(rng: &mut dyn CryptoRng) -> Self {
+        Self {
+            k256: k256::Context::new(&Secret::random(rng)),
+        }
+    }
+
+    /// The public key of `private`. Constant time.
+    pub fn public_key(&self, private: &PrivateKey) -> PublicKey {
+        let uncompressed = match private.curve {
+            Curve::P256 => p256::public_key(private.scalar.expose()),
+            Curve::Secp256k1 => self.k256.public_key(private.scalar.expose()),
+        };
+        PublicKey {
+            curve: private.curve,
+            uncompressed,
+        }
+    }
+
+    /// The shared X coordinate of `private` and `peer`. Constant time in the private key.
+    ///
+    /// # Panics
+    /// When the two are on different curves.
+    pub fn agree(&self, private: &PrivateKey, peer: &PublicKey) -> Secret<SCALAR_SIZE> {
+        assert_eq!(private.curve, peer.curve, "keys of one curve");
+        match private.curve {
+            Curve::P256 => p256::agree(private.scalar.expose(), &peer.uncompressed),
+            Curve::Secp256k1 => self.k256.agree(private.scalar.expose(), &peer.uncompressed),
+        }
+    }
+
+    /// A fresh ephemeral key and what it shares with `recipient`. The private half is wiped before this returns.
+    pub fn encapsulate(&self, recipient: &PublicKey, rng: &mut dyn CryptoRng) -> Encapsulation {
+        let private = PrivateKey::generate(recipient.curve, rng);
+        Encapsulation {
+            ephemeral: self.public_key(&private),
+            shared: self.agree(&private, recipient),
+        }
+    }
+
+    /// `count` independent encapsulations to one recipient: equal to a loop of [`EcContext::encapsulate`].
+    pub fn encapsulate_many(&self, recipient: &PublicKey, count: usize, rng: &mut dyn CryptoRng) -> Vec<Encapsulation> {
+        (0..count).map(|_| self.encapsulate(recipient, rng)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ::k256::elliptic_curve::sec1::ToEncodedPoint;
+    use proptest::prelude::*;
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+
+    use super::*;
+
+    const ORDER_P256: &str = "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551";
+    const ORDER_K256: &str = "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141";
+
+    fn context() -> EcContext {
+        EcContext::new(&mut StdRng::seed_from_u64(7))
+    }
+
+    fn scalar(bytes: &[u8; 32]) -> Secret<32> {
+        Secret::from_bytes(bytes)
+    }
+
+    fn order_plus(hex_order: &str, offset: i32) -> [u8; 32] {
+        let mut bytes: [u8; 32] = hex::decode(hex_order).expect("hex").try_into().expect("32 bytes");
+        bytes[31] = u8::try_from(i32::from(bytes[31]) + offset).expect("no carry");
+        bytes
+    }
+
+    /// The same by RustCrypto: (uncompressed public key of `own`, shared X of `own` and the public key of `peer`).
+    fn reference(curve: Curve, own: &[u8; 32], peer: &[u8; 32]) -> (Vec<u8>, Vec<u8>) {
+        match curve {
+            Curve::P256 => {
+                let own = ::p256::SecretKey::from_slice(own).expect("valid");
+                let peer = ::p256::SecretKey::from_slice(peer).expect("valid").public_key();
+                let shared = ::p256::ecdh::diffie_hellman(own.to_nonzero_scalar(), peer.as_affine());
+                (
+                    own.public_key().to_encoded_point(false).as_bytes().to_vec(),
+                    shared.raw_secret_bytes().to_vec(),
+                )
+            }
+            Curve::Secp256k1 => {
+                let own = ::k256::SecretKey::from_slice(own).expect("valid");
+                let peer = ::k256::SecretKey::from_slice(peer).expect("valid").public_key();
+                let shared = ::k256::ecdh::diffie_hellman(own.to_nonzero_scalar(), peer.as_affine());
+                (
+                    own.public_key().to_encoded_point(false).as_bytes().to_vec(),
+                    shared.raw_secret_bytes().to_vec(),
+                )
+            }
+        }
+    }
+
+    fn check_against_reference(curve: Curve, own: &[u8; 32], peer: &[u8; 32]) {
+        let context = context();
+        let own_key = PrivateKey::from_scalar(curve, scalar(own)).expect("valid");
+        let peer_key = PrivateKey::from_scalar(curve, scalar(peer)).expect("valid");
+        let (expected_public, expected_shared) = reference(curve, own, peer);
+        let public = context.public_key(&own_key);
+        assert_eq!(public.uncompressed().as_slice(), expected_public);
+        assert_eq!(PublicKey::from_sec1(curve, &public.compressed()), Ok(public));
+        assert_eq!(PublicKey::from_sec1(curve, public.uncompressed()), Ok(public));
+        assert_eq!(
+            context
+                .agree(&own_key, &context.public_key(&peer_key))
+                .expose()
+                .as_slice(),
+            expected_shared
+        );
+        assert_eq!(context.agree(&peer_key, &public).expose().as_slice(), expected_shared);
+    }
+
+    #[test]
+    fn edge_scalars_equal_another_library() {
+        for (curve, order) in [(Curve::P256, ORDER_P256), (Curve::Secp256k1, ORDER_K256)] {
+            let mut one = [0; 32];
+            one[31] = 1;
+            let mut two = [0; 32];
+            two[31] = 2;
+            let edges = [one, two, order_plus(order, -1), order_plus(order, -2), [0x7f; 32]];
+            for own in &edges {
+                for peer in &edges {
+                    check_against_reference(curve, own, peer);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn scalars_out_of_range_are_refused() {
+        for (curve, order) in [(Curve::P256, ORDER_P256), (Curve::Secp256k1, ORDER_K256)] {
+            for bytes in [[0; 32], order_plus(order, 0), order_plus(order, 1), [0xff; 32]] {
+                assert_eq!(
+                    PrivateKey::from_scalar(curve, scalar(&bytes)).err(),
+                    Some(InvalidKey::Scalar)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_points_are_refused() {
+        let context = context();
+        for curve in Curve::ALL {
+            let key = context.public_key(&PrivateKey::generate(curve, &mut StdRng::seed_from_u64(3)));
+            let mut off_curve = *key.uncompressed();
+            off_curve[64] ^= 1;
+            let mut hybrid = *key.uncompressed();
+            hybrid[0] = 6 + (hybrid[64] & 1);
+            let mut wrong_tag = key.compressed();
+            wrong_tag[0] = 4;
+            let mut x_too_large = key.compressed();
+            x_too_large[1..].fill(0xff);
+            let refused: [&[u8]; 10] = [
+                &[],
+                &[0],
+                &[0; 33],
+                &[0; 65],
+                &off_curve,
+                &hybrid,
+                &wrong_tag,
+                &x_too_large,
+                &key.uncompressed()[..64],
+                &key.compressed()[..32],
+            ];
+            for bytes in refused {
+                assert_eq!(
+                    PublicKey::from_sec1(curve, bytes),
+                    Err(InvalidKey::Point),
+                    "{bytes:02x?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn encapsulations_are_fresh_and_shared() {
+        let context = context();
+        let mut rng = StdRng::seed_from_u64(11);
+        for curve in Curve::ALL {
+            let private = PrivateKey::generate(curve, &mut rng);
+            let public = context.public_key(&private);
+            let many = context.encapsulate_many(&public, 5, &mut rng);
+            for (i, one) in many.iter().enumerate() {
+                assert_eq!(context.agree(&private, &one.ephemeral), one.shared);
+                assert!(many[..i].iter().all(|other| other.ephemeral != one.ephemeral));
+            }
+        }
+    }
+
+    #[test]
+    fn keys_print_no_secret() {
+        let key = PrivateKey::from_scalar(Curve::P256, scalar(&[0x5a; 32])).expect("valid");
+        assert_eq!(format!("{key:?}"), "PrivateKey(r1, …)");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn random_scalars_equal_another_library(mut own: [u8; 32], mut peer: [u8; 32]) {
+            // Below both orders and not zero.
+            own[0] &= 0x7f;
+            peer[0] &= 0x7f;
+            own[31] |= 1;
+            peer[31] |= 1;
+            for curve in Curve::ALL {
+                check_against_reference(curve, &own, &peer);
+            }
+        }
+    }
+}

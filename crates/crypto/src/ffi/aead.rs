@@ -1,0 +1,116 @@
+//! BoringSSL's `EVP_AEAD` with one context a key: `EVP_AEAD_CTX_seal_scatter` and `EVP_AEAD_CTX_open_gather` take separate input
+//! and output and any number of threads may use one context at once (aead.h, "AEAD operations").
+
+use std::ptr::{NonNull, null};
+
+use boring_sys as bssl;
+
+use crate::aead::{AeadAlgorithm, TAG_SIZE};
+
+/// An owned `EVP_AEAD_CTX`.
+pub(crate) struct Context(NonNull<bssl::EVP_AEAD_CTX>);
+
+// SAFETY: the context is not bound to the thread that made it.
+unsafe impl Send for Context {}
+// SAFETY: sealing and opening take the context as const; aead.h allows concurrent calls on one context.
+unsafe impl Sync for Context {}
+
+impl Context {
+    /// `key` has the algorithm's length (checked by [`crate::AeadKey::new`]).
+    pub(crate) fn new(algorithm: AeadAlgorithm, key: &[u8]) -> Self {
+        assert_eq!(key.len(), algorithm.key_size());
+        // SAFETY: the algorithm pointers are static; `key` is readable for its length and copied by the call.
+        let context = unsafe {
+            let aead = match algorithm {
+                AeadAlgorithm::Aes128Gcm => bssl::EVP_aead_aes_128_gcm(),
+                AeadAlgorithm::Aes192Gcm => bssl::EVP_aead_aes_192_gcm(),
+                AeadAlgorithm::Aes256Gcm => bssl::EVP_aead_aes_256_gcm(),
+            };
+            bssl::EVP_AEAD_CTX_new(aead, key.as_ptr(), key.len(), TAG_SIZE)
+        };
+        Self(NonNull::new(context).expect("only a failed allocation makes no context"))
+    }
+
+    /// `out` has the plaintext's length plus the tag's (checked by the caller).
+    pub(crate) fn seal(&self, nonce: &[u8], aad: &[u8], plaintext: &[u8], out: &mut [u8]) {
+        let (ciphertext, tag) = out.split_at_mut(plaintext.len());
+        assert_eq!(tag.len(), TAG_SIZE);
+        let mut tag_size = 0;
+        // SAFETY: every pointer comes with the length of its slice, asserted above to be what the call reads or writes;
+        // input and output do not overlap since one is shared and the other exclusive.
+        let sealed = unsafe {
+            bssl::EVP_AEAD_CTX_seal_scatter(
+                self.0.as_ptr(),
+                ciphertext.as_mut_ptr(),
+                tag.as_mut_ptr(),
+                &mut tag_size,
+                tag.len(),
+                nonce.as_ptr(),
+                nonce.len(),
+                plaintext.as_ptr(),
+                plaintext.len(),
+                null(),
+                0,
+                aad.as_ptr(),
+                aad.len(),
+            )
+        };
+        assert!(
+            sealed == 1 && tag_size == TAG_SIZE,
+            "sealing fails only past PLAINTEXT_SIZE_MAX and for an empty nonce"
+        );
+    }
+
+    /// Whether the tag was right. `out` has the ciphertext's length; its content is unspecified on failure.
+    pub(crate) fn open(&self, nonce: &[u8], aad: &[u8], ciphertext: &[u8], tag: &[u8], out: &mut [u8]) -> bool {
+        assert_eq!(out.len(), ciphertext.len());
+        // SAFETY: as in `seal`: lengths belong to their slices, `out` is as long as the ciphertext, nothing overlaps.
+        let opened = unsafe {
+            bssl::EVP_AEAD_CTX_open_gather(
+                self.0.as_ptr(),
+                out.as_mut_ptr(),
+                nonce.as_ptr(),
+                nonce.len(),
+                ciphertext.as_ptr(),
+                ciphertext.len(),
+                tag.as_ptr(),
+                tag.len(),
+                aad.as_ptr(),
+                aad.len(),
+            )
+        };
+        if opened != 1 {
+            super::clear_errors();
+        }
+        opened == 1
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: the pointer came from EVP_AEAD_CTX_new and is freed once; OPENSSL_free wipes what it frees (mem.h).
+        unsafe { bssl::EVP_AEAD_CTX_free(self.0.as_ptr()) }
+    }
+}
+
+/// What AES-GCM runs on here, as BoringSSL picks it (crypto/fipsmodule/aes/gcm.cc.inc: AVX-512, else AVX2 with VAES, else AES-NI).
+pub(crate) fn acceleration() -> &'static str {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let vaes = is_x86_feature_detected!("vaes") && is_x86_feature_detected!("vpclmulqdq");
+        if vaes && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl") {
+            return "VAES with AVX-512";
+        }
+        if vaes && is_x86_feature_detected!("avx2") {
+            return "VAES with AVX2";
+        }
+        if is_x86_feature_detected!("aes") && is_x86_feature_detected!("pclmulqdq") {
+            return "AES-NI";
+        }
+    }
+    #[cfg(target_arch = "aarch64")]
+    if std::arch::is_aarch64_feature_detected!("aes") {
+        return "ARMv8 AES";
+    }
+    "constant-time portable code"
+}

@@ -1,0 +1,25 @@
+//! The only unsafe code of this crate: thin calls into BoringSSL and libsecp256k1. Each function checks lengths in its types,
+//! passes pointers that outlive the call, and turns return codes into values. Nothing here keeps a secret beyond its call except
+//! [`aead::Context`], which wipes itself.
+#![allow(unsafe_code)]
+
+pub(crate) mod aead;
+pub(crate) mod hash;
+pub(crate) mod k256;
+pub(crate) mod p256;
+
+use std::ffi::CStr;
+
+/// `BoringSSL` and the version that it reports.
+pub(crate) fn boringssl_version() -> String {
+    // SAFETY: the function returns a pointer to a static NUL-terminated string.
+    let text = unsafe { CStr::from_ptr(boring_sys::OpenSSL_version(0)) };
+    text.to_string_lossy().into_owned()
+}
+
+/// Empties this thread's error queue, which BoringSSL fills on a failed call, so that a TLS connection on the same thread does
+/// not take the entry for one of its own.
+fn clear_errors() {
+    // SAFETY: touches only the calling thread's error queue.
+    unsafe { boring_sys::ERR_clear_error() }
+}
