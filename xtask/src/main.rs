@@ -1,1 +1,57 @@
-fn main() {}
+//! `cargo xtask`: the project's own tools, in its own language.
+//!
+//! `tidy` makes style a test, `check` runs what CI runs before the tests, `examples` writes documents of any size. Anything that
+//! needs more than a shell line stands here and not in a script.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod check;
+mod examples;
+mod lexer;
+mod metadata;
+mod source;
+mod tidy;
+
+use std::{env, error::Error, io, process::ExitCode};
+
+const HELP: &str = "\
+usage: cargo xtask COMMAND
+
+  tidy                  crate edges, files, calls, words and lengths
+  check                 fmt, clippy, tidy and deny: what CI runs before the tests
+  examples --fields N   a JSON document of exactly N scalar values (1 to 10,000,000)
+  examples --bytes N    a JSON document of exactly N bytes (at least 1,024)
+  examples --lines N    N customer records, one a line (JSON Lines)
+           --seed N     other values of the same kinds; the same seed gives the same bytes (default 1)
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
+    let Some((command, rest)) = arguments.split_first() else {
+        return Err(HELP.into());
+    };
+    match command.as_str() {
+        "tidy" => Ok(check::tidy(&source::root())?),
+        "check" => Ok(check::check(&source::root())?),
+        "examples" => {
+            let order = examples::Order::parse(rest)?;
+            Ok(examples::write(&order, &mut io::BufWriter::new(io::stdout().lock()))?)
+        }
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            Ok(())
+        }
+        unknown => Err(format!("unknown command {unknown}\n\n{HELP}").into()),
+    }
+}

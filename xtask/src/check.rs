@@ -1,0 +1,147 @@
+//! The checks before the tests: the same commands that `make test` and so `.ci/run` run, in the same order.
+//!
+//! Each step prints what it does; the first that fails ends the run. One profile, `checked`, serves clippy and the tests, so that
+//! the C libraries are built once.
+
+use std::{env, ffi::OsString, fmt, io, path::Path, process::Command};
+
+use crate::tidy;
+
+/// What a step runs.
+enum Step {
+    Cargo {
+        says: &'static str,
+        arguments: &'static [&'static str],
+    },
+    Tidy,
+}
+
+const STEPS: [Step; 4] = [
+    Step::Cargo {
+        says: "fmt: the code is formatted",
+        arguments: &["fmt", "--all", "--check"],
+    },
+    Step::Cargo {
+        says: "clippy: no warning in any target",
+        arguments: &[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--profile",
+            "checked",
+            "--",
+            "-D",
+            "warnings",
+        ],
+    },
+    Step::Tidy,
+    // Advisories need a download that may be out of reach; `make audit` runs them.
+    Step::Cargo {
+        says: "deny: licences, sources and crypto stacks",
+        arguments: &[
+            "deny",
+            "--all-features",
+            "--log-level",
+            "error",
+            "check",
+            "bans",
+            "licenses",
+            "sources",
+        ],
+    },
+];
+
+/// Why the checks ended.
+#[derive(Debug)]
+pub enum CheckError {
+    /// A command could not be started.
+    Start(&'static str, io::Error),
+    /// A command found something; it has said what.
+    Failed(&'static str),
+    /// Tidy found this many faults; they are printed.
+    Tidy(usize),
+    /// The repository could not be read.
+    Read(String),
+}
+
+impl fmt::Display for CheckError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start(says, error) => write!(f, "cannot start {says}: {error}"),
+            Self::Failed(says) => write!(f, "failed: {says}"),
+            Self::Tidy(count) => write!(f, "tidy: {count} to mend"),
+            Self::Read(error) => write!(f, "tidy: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for CheckError {}
+
+/// Runs every step on the repository at `root`.
+pub fn check(root: &Path) -> Result<(), CheckError> {
+    for step in &STEPS {
+        match step {
+            Step::Cargo { says, arguments } => cargo(root, says, arguments)?,
+            Step::Tidy => tidy(root)?,
+        }
+    }
+    Ok(())
+}
+
+fn cargo(root: &Path, says: &'static str, arguments: &[&str]) -> Result<(), CheckError> {
+    println!("== {says}");
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .args(arguments)
+        .current_dir(root)
+        .env("PATH", path_with_tools(root));
+    let status = command.status().map_err(|error| CheckError::Start(says, error))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(CheckError::Failed(says))
+    }
+}
+
+/// The search path with the tools that `scripts/setup.sh` installs in front.
+fn path_with_tools(root: &Path) -> OsString {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(root.join(".tools").join("bin")).chain(env::split_paths(&path));
+    env::join_paths(folders).unwrap_or(path)
+}
+
+/// Runs tidy alone and prints its findings.
+pub fn tidy(root: &Path) -> Result<(), CheckError> {
+    println!("== tidy: edges, files, words and lengths");
+    let repository = tidy::Repository::load(root).map_err(|error| CheckError::Read(error.to_string()))?;
+    let findings = tidy::run(&repository);
+    for finding in &findings {
+        println!("{finding}");
+    }
+    if findings.is_empty() {
+        Ok(())
+    } else {
+        Err(CheckError::Tidy(findings.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::root;
+
+    #[test]
+    fn a_failing_command_is_an_error() {
+        assert!(matches!(
+            cargo(&root(), "a", &["no-such-command"]),
+            Err(CheckError::Failed("a"))
+        ));
+        assert!(cargo(&root(), "b", &["--version"]).is_ok());
+    }
+
+    #[test]
+    fn installed_tools_come_first() {
+        let first = env::split_paths(&path_with_tools(Path::new("repository"))).next();
+        assert_eq!(first, Some(Path::new("repository/.tools/bin").to_owned()));
+    }
+}

@@ -1,0 +1,332 @@
+//! Who may import whom: the table of crates, and the libraries that only some crates may use.
+//!
+//! The table says what a crate may import, not what it must. A new edge is a change of design: it comes with a decision record.
+//! What reaches the product through a third party's dependencies is judged by `deny.toml`, not here.
+
+use super::{Finding, Repository};
+use crate::metadata::{Package, Use, short};
+
+/// Crate, and the crates it may import in what ships.
+const EDGES: [(&str, &[&str]); 16] = [
+    ("lanes", &[]),
+    ("crypto", &["lanes"]),
+    ("envelope", &["crypto"]),
+    ("document", &[]),
+    ("keystore", &["crypto"]),
+    ("pool", &[]),
+    (
+        "engine",
+        &["lanes", "crypto", "envelope", "document", "keystore", "pool"],
+    ),
+    ("protocol", &[]),
+    ("server", &["engine", "protocol"]),
+    ("client", &["protocol"]),
+    ("relay", &["client", "document"]),
+    ("load", &["client"]),
+    ("cli", &["engine", "server", "client", "relay", "load"]),
+    ("bindings", &["crypto", "client", "protocol"]),
+    (
+        "testkit",
+        &[
+            "lanes", "crypto", "envelope", "document", "keystore", "pool", "engine", "protocol", "server", "client",
+        ],
+    ),
+    ("xtask", &[]),
+];
+
+/// Crate, and the crates that its tests may import besides; `*` stands for every crate.
+const TEST_EDGES: [(&str, &[&str]); 2] = [("*", &["testkit"]), ("server", &["client"])];
+
+/// Libraries of one kind, and the crates that may ship them.
+struct Library {
+    /// Names; a `*` at the end stands for any ending.
+    names: &'static [&'static str],
+    allowed_in: &'static [&'static str],
+    instead: &'static str,
+}
+
+/// The first entry that names a library decides.
+const LIBRARIES: [Library; 6] = [
+    Library {
+        names: &["tokio-boring"],
+        allowed_in: &["server", "client"],
+        instead: "only server and client speak TLS",
+    },
+    Library {
+        names: &["boring"],
+        allowed_in: &["crypto", "server", "client", "cli"],
+        instead: "use the crypto crate; only server, client (TLS) and cli (certificates) may use it besides",
+    },
+    Library {
+        names: &[
+            "boring-*",
+            "ring",
+            "aws-lc-*",
+            "openssl*",
+            "graviola*",
+            "rustls*",
+            "s2n-tls*",
+            "secp256k1*",
+            "libsecp256k1*",
+            "aes*",
+            "ctr",
+            "cbc",
+            "ghash",
+            "polyval",
+            "chacha20*",
+            "xchacha*",
+            "p256",
+            "p384",
+            "p521",
+            "k256",
+            "elliptic-curve",
+            "ecdsa",
+            "rsa",
+            "ed25519*",
+            "x25519*",
+            "curve25519*",
+            "sha1",
+            "sha2",
+            "sha3",
+            "blake2",
+            "blake3",
+            "hmac",
+            "hkdf",
+            "pbkdf2",
+            "scrypt",
+            "argon2",
+            "orion",
+            "sodiumoxide",
+            "libsodium*",
+            "dryoc",
+        ],
+        allowed_in: &["crypto"],
+        instead: "use the crypto crate, which chooses the library for each primitive",
+    },
+    Library {
+        names: &["tokio", "tokio-*"],
+        allowed_in: &["server", "client", "relay", "load", "cli"],
+        instead: "keep this crate free of a runtime; network code stands in server, client, relay, load and cli",
+    },
+    Library {
+        names: &["rusqlite", "libsqlite3-sys"],
+        allowed_in: &["keystore"],
+        instead: "store through the keystore crate",
+    },
+    Library {
+        names: &["rand", "fastrand", "getrandom"],
+        allowed_in: &["crypto", "load", "relay", "client"],
+        instead: "take randomness as a parameter, or from the crypto crate",
+    },
+];
+
+/// The edges of the workspace against the tables above.
+pub fn check(repository: &Repository) -> Vec<Finding> {
+    repository
+        .packages
+        .iter()
+        .flat_map(|package| check_package(repository, package))
+        .collect()
+}
+
+fn check_package(repository: &Repository, package: &Package) -> Vec<Finding> {
+    let members: Vec<&str> = repository.packages.iter().map(|member| member.name.as_str()).collect();
+    let Some((_, allowed)) = EDGES.iter().find(|(name, _)| *name == package.name) else {
+        let what = format!("crate {} is not in the table of crates", package.name);
+        return found(
+            repository,
+            package,
+            "name",
+            what,
+            "add it to EDGES in xtask/src/tidy/edges.rs, with a decision record",
+        );
+    };
+    let mut findings = lints(repository, package);
+    for dependency in &package.dependencies {
+        let name = short(&dependency.name);
+        let (is_ours, is_shipped) = (members.contains(&name), dependency.used_by == Use::Shipped);
+        if is_ours && !allowed.contains(&name) && (is_shipped || !tests_may_import(&package.name, name)) {
+            let what = format!("{} may not import {name}", package.name);
+            let instead = format!(
+                "it may import [{}]: move the code, or decide on a new edge",
+                allowed.join(", ")
+            );
+            findings.extend(found(repository, package, &dependency.name, what, &instead));
+        }
+        if let Some(library) = library(&dependency.name).filter(|_| is_shipped && !is_ours)
+            && !library.allowed_in.contains(&package.name.as_str())
+        {
+            let what = format!("{} may not use {name}", package.name);
+            findings.extend(found(repository, package, &dependency.name, what, library.instead));
+        }
+    }
+    findings
+}
+
+fn tests_may_import(package: &str, name: &str) -> bool {
+    TEST_EDGES
+        .iter()
+        .any(|(who, whom)| (*who == "*" || *who == package) && whom.contains(&name))
+}
+
+fn library(name: &str) -> Option<&'static Library> {
+    let is_named = |pattern: &&str| {
+        pattern
+            .strip_suffix('*')
+            .map_or(*pattern == name, |start| name.starts_with(start))
+    };
+    LIBRARIES.iter().find(|library| library.names.iter().any(is_named))
+}
+
+fn lints(repository: &Repository, package: &Package) -> Vec<Finding> {
+    let manifest = repository.find(&manifest_path(package));
+    if manifest.is_some_and(|source| source.text.contains("[lints]\nworkspace = true")) {
+        return Vec::new();
+    }
+    found(
+        repository,
+        package,
+        "",
+        "no lints".into(),
+        "write `[lints]` and `workspace = true`, so that every crate keeps the same",
+    )
+}
+
+fn manifest_path(package: &Package) -> String {
+    format!("{}/Cargo.toml", package.folder)
+}
+
+/// A finding at the line of the package's manifest that begins with `key`.
+fn found(repository: &Repository, package: &Package, key: &str, what: String, instead: &str) -> Vec<Finding> {
+    let path = manifest_path(package);
+    let text = repository.find(&path).map_or("", |source| source.text.as_str());
+    let is_key = |line: &str| {
+        line.strip_prefix(key)
+            .is_some_and(|rest| rest.starts_with([' ', '=', '.', '\n']))
+    };
+    let line = text
+        .lines()
+        .position(|line| !key.is_empty() && is_key(line))
+        .map_or(1, |index| index + 1);
+    vec![Finding {
+        path,
+        line,
+        what,
+        instead: instead.to_owned(),
+    }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::sample::package, *};
+    use crate::source::Source;
+
+    const MANIFEST: &str =
+        "[lints]\nworkspace = true\n\n[dependencies]\nfieldseal-crypto.workspace = true\nring = \"0.17\"\n";
+
+    /// The findings for one package that depends on `dependencies`, in a workspace with every crate of the table.
+    fn edges(folder: &str, dependencies: &[(&str, Use)]) -> String {
+        let mut packages = vec![package(folder, dependencies)];
+        let others = EDGES.iter().filter(|(name, _)| !folder.ends_with(name));
+        packages.extend(others.map(|(name, _)| package(&format!("crates/{name}"), &[])));
+        let sources = packages
+            .iter()
+            .map(|package| Source::new(&manifest_path(package), MANIFEST))
+            .collect();
+        let findings = check(&Repository::new(sources, packages, Vec::new()));
+        findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn edges_of_the_table_pass_and_others_are_named() {
+        assert_eq!(
+            edges(
+                "crates/engine",
+                &[("fieldseal-crypto", Use::Shipped), ("fieldseal-pool", Use::Shipped)]
+            ),
+            ""
+        );
+        let text = edges("crates/document", &[("fieldseal-crypto", Use::Shipped)]);
+        assert!(
+            text.starts_with("crates/document/Cargo.toml:5: document may not import crypto; it may import []"),
+            "{text}"
+        );
+        assert!(edges("crates/cli", &[("fieldseal-crypto", Use::Shipped)]).contains("cli may not import crypto"));
+        assert!(
+            edges("bindings/node", &[("fieldseal-engine", Use::Shipped)]).contains("bindings may not import engine")
+        );
+    }
+
+    #[test]
+    fn tests_may_import_the_test_kit_and_little_else() {
+        assert_eq!(edges("crates/pool", &[("fieldseal-testkit", Use::Test)]), "");
+        assert_eq!(edges("crates/server", &[("fieldseal-client", Use::Test)]), "");
+        assert!(edges("crates/pool", &[("fieldseal-testkit", Use::Shipped)]).contains("pool may not import testkit"));
+        assert!(edges("crates/pool", &[("fieldseal-crypto", Use::Test)]).contains("pool may not import crypto"));
+    }
+
+    #[test]
+    fn crypto_stacks_stay_in_crypto() {
+        assert_eq!(
+            edges(
+                "crates/crypto",
+                &[("boring-sys", Use::Shipped), ("secp256k1-sys", Use::Shipped)]
+            ),
+            ""
+        );
+        assert_eq!(edges("crates/envelope", &[("p256", Use::Test)]), "");
+        assert_eq!(
+            edges(
+                "crates/server",
+                &[("boring", Use::Shipped), ("tokio-boring", Use::Shipped)]
+            ),
+            ""
+        );
+        let text = edges("crates/envelope", &[("ring", Use::Shipped)]);
+        assert!(
+            text.starts_with("crates/envelope/Cargo.toml:6: envelope may not use ring; use the crypto crate"),
+            "{text}"
+        );
+        for name in [
+            "aws-lc-rs",
+            "openssl-sys",
+            "aes-gcm",
+            "boring",
+            "boring-sys",
+            "secp256k1",
+            "tokio-boring",
+            "tokio",
+        ] {
+            assert!(
+                edges("crates/engine", &[(name, Use::Shipped)]).contains("engine may not use"),
+                "{name}"
+            );
+        }
+        assert!(edges("crates/server", &[("boring-sys", Use::Shipped)]).contains("server may not use boring-sys"));
+        assert!(edges("crates/cli", &[("tokio-boring", Use::Shipped)]).contains("cli may not use tokio-boring"));
+    }
+
+    #[test]
+    fn stores_and_runtimes_stay_where_they_belong() {
+        assert_eq!(edges("crates/keystore", &[("rusqlite", Use::Shipped)]), "");
+        assert_eq!(
+            edges("crates/relay", &[("tokio", Use::Shipped), ("tokio-util", Use::Shipped)]),
+            ""
+        );
+        assert!(edges("crates/engine", &[("rusqlite", Use::Shipped)]).contains("store through the keystore"));
+        assert!(edges("crates/pool", &[("tokio", Use::Shipped)]).contains("free of a runtime"));
+        assert!(edges("crates/document", &[("rand", Use::Shipped)]).contains("randomness as a parameter"));
+    }
+
+    #[test]
+    fn unknown_crates_and_missing_lints_are_named() {
+        let text = edges("crates/shiny", &[]);
+        assert!(text.contains("crate shiny is not in the table"), "{text}");
+        let bare = Repository::new(
+            vec![Source::new("crates/pool/Cargo.toml", "[package]\n")],
+            vec![package("crates/pool", &[])],
+            vec![],
+        );
+        assert_eq!(check(&bare).len(), 1);
+    }
+}

@@ -1,0 +1,188 @@
+//! Style as a test: each rule reads the repository and tells, as `file:line: what; instead`, what to do otherwise.
+//!
+//! A rule is a function from [`Repository`] to findings, pure, with its table of data at the top of its file and a test of a
+//! good and a bad sample at the end. A rule that needs an exception gets it as a line in its table, never as a mark in the code
+//! that is judged.
+
+mod calls;
+mod edges;
+mod modules;
+mod records;
+mod shape;
+mod unsafety;
+mod words;
+
+use std::{error::Error, fmt, path::Path};
+
+use crate::{
+    metadata::{self, Package},
+    source::{self, Source},
+};
+
+/// Everything that a rule may look at.
+#[derive(Debug)]
+pub struct Repository {
+    /// Every text file that git would keep, by path.
+    pub sources: Vec<Source>,
+    /// The members of the product's workspace.
+    pub packages: Vec<Package>,
+    /// Packages that are built apart: the fuzz targets and the candidate benches.
+    pub packages_apart: Vec<Package>,
+}
+
+/// Manifests of the workspaces that are built apart, where they exist.
+const MANIFESTS_APART: [&str; 2] = ["fuzz/Cargo.toml", "benches/candidates/Cargo.toml"];
+
+/// One breach of one rule.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    path: String,
+    line: usize,
+    what: String,
+    instead: String,
+}
+
+impl Finding {
+    /// A finding in `source` at line `line`, counted from 1.
+    fn new(source: &Source, line: usize, what: impl Into<String>, instead: impl Into<String>) -> Self {
+        Self {
+            path: source.path.clone(),
+            line,
+            what: what.into(),
+            instead: instead.into(),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}; {}", self.path, self.line, self.what, self.instead)
+    }
+}
+
+const RULES: [fn(&Repository) -> Vec<Finding>; 7] = [
+    edges::check,
+    modules::check,
+    unsafety::check,
+    calls::check,
+    shape::check,
+    words::check,
+    records::check,
+];
+
+impl Repository {
+    /// Reads the repository at `root`.
+    pub fn load(root: &Path) -> Result<Self, Box<dyn Error>> {
+        let mut packages_apart = Vec::new();
+        for manifest in MANIFESTS_APART.map(|path| root.join(path)) {
+            if manifest.exists() {
+                packages_apart.extend(metadata::load(root, &manifest)?);
+            }
+        }
+        let packages = metadata::load(root, &root.join("Cargo.toml"))?;
+        Ok(Self::new(source::load(root)?, packages, packages_apart))
+    }
+
+    fn new(mut sources: Vec<Source>, packages: Vec<Package>, packages_apart: Vec<Package>) -> Self {
+        modules::mark_tests(&mut sources, packages.iter().chain(&packages_apart));
+        Self {
+            sources,
+            packages,
+            packages_apart,
+        }
+    }
+
+    fn rust(&self) -> impl Iterator<Item = &Source> {
+        self.sources.iter().filter(|source| source.is_rust())
+    }
+
+    fn find(&self, path: &str) -> Option<&Source> {
+        self.sources.iter().find(|source| source.path == path)
+    }
+}
+
+/// All findings in the order of files and lines.
+pub fn run(repository: &Repository) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule(repository)).collect();
+    findings.sort();
+    findings.dedup();
+    findings
+}
+
+/// What the tests of the rules share.
+#[cfg(test)]
+mod sample {
+    use super::*;
+    use crate::metadata::{Dependency, Target, Use};
+
+    /// A repository of the files given, with a library package for every `…/Cargo.toml` among them.
+    pub fn repository(files: &[(&str, &str)]) -> Repository {
+        let sources = files.iter().map(|(path, text)| Source::new(path, text)).collect();
+        let manifests = files.iter().filter_map(|(path, _)| path.strip_suffix("/Cargo.toml"));
+        Repository::new(
+            sources,
+            manifests.map(|folder| package(folder, &[])).collect(),
+            Vec::new(),
+        )
+    }
+
+    /// A library package in `folder` with the dependencies given.
+    pub fn package(folder: &str, dependencies: &[(&str, Use)]) -> Package {
+        let last = folder.rsplit('/').next().unwrap_or_default();
+        let name = if folder.starts_with("bindings/") {
+            "bindings"
+        } else {
+            last
+        };
+        Package {
+            folder: folder.into(),
+            name: name.into(),
+            dependencies: dependencies
+                .iter()
+                .map(|&(name, used_by)| Dependency {
+                    name: name.into(),
+                    used_by,
+                })
+                .collect(),
+            targets: vec![Target {
+                path: format!("{folder}/src/lib.rs"),
+                kinds: vec!["lib".into()],
+            }],
+        }
+    }
+
+    /// The findings of `rule` as text, joined by line breaks.
+    pub fn findings(rule: fn(&Repository) -> Vec<Finding>, files: &[(&str, &str)]) -> String {
+        rule(&repository(files))
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_names_place_fault_and_remedy() {
+        let source = Source::new("crates/pool/src/lib.rs", "");
+        let finding = Finding::new(&source, 3, "dbg!", "remove it");
+        assert_eq!(finding.to_string(), "crates/pool/src/lib.rs:3: dbg!; remove it");
+    }
+
+    #[test]
+    fn every_rule_runs_and_findings_come_in_order() {
+        let lib = "//! What this crate is for, said once.\n#![forbid(unsafe_code)]\nfn f() { dbg!(1); }\t\n";
+        let findings = run(&sample::repository(&[
+            ("crates/pool/Cargo.toml", ""),
+            ("crates/pool/src/lib.rs", lib),
+        ]));
+        assert!(findings.is_sorted());
+        let text = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        for part in ["Cargo.toml:1: no lints", "lib.rs:3: dbg!", "lib.rs:3: a tab"] {
+            assert!(text.contains(part), "{part} is missing from\n{text}");
+        }
+    }
+}

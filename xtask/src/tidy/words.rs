@@ -1,0 +1,185 @@
+//! Words that no file may hold: paths of somebody's machine, hosts of package registries, notes of work left undone.
+//!
+//! The patterns are put together from parts, so that this file passes its own rule.
+
+use super::{Finding, Repository};
+use crate::{lexer::words, source::Source};
+
+/// Folders that exist on one machine and not on the next.
+const MACHINE_FOLDERS: [&str; 6] = [
+    concat!("/", "work", "/"),
+    concat!("/", "farm", "/"),
+    concat!("/", "root", "/"),
+    concat!("/", "home", "/"),
+    concat!("/", "tmp", "/"),
+    concat!("/", "Users", "/"),
+];
+
+/// Hosts of package registries, as lock files name them.
+const REGISTRIES: [&str; 8] = [
+    concat!("crates", ".io"),
+    concat!("npmjs", ".org"),
+    concat!("npmjs", ".com"),
+    concat!("yarnpkg", ".com"),
+    concat!("pypi", ".org"),
+    concat!("pythonhosted", ".org"),
+    concat!("repo.maven.", "apache.org"),
+    concat!("repo1.", "maven.org"),
+];
+
+const UNDONE: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX")];
+
+/// Files whose notes of undone work are ours.
+const CODE: [&str; 9] = ["rs", "toml", "sh", "py", "js", "mjs", "ts", "java", "yml"];
+
+/// Files that a package manager writes.
+const LOCKS: [&str; 6] = [
+    "Cargo.lock",
+    "package-lock.json",
+    "npm-shrinkwrap.json",
+    "yarn.lock",
+    "uv.lock",
+    "poetry.lock",
+];
+
+/// Machine paths and registries in all files, undone work in code, strange hosts in lock files.
+pub fn check(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for source in &repository.sources {
+        if LOCKS.contains(&source.name()) {
+            findings.extend(strange_hosts(source));
+        } else {
+            findings.extend(machine_paths(source));
+            findings.extend(registries(source));
+            findings.extend(undone(source));
+        }
+    }
+    findings
+}
+
+fn machine_paths(source: &Source) -> Vec<Finding> {
+    let instead = "write a path below the repository, `mktemp -d`, or the variable that holds it";
+    let found = MACHINE_FOLDERS
+        .iter()
+        .flat_map(|folder| source.text.match_indices(folder));
+    let found = found.filter(|&(at, _)| is_absolute(source.text.as_bytes(), at));
+    found
+        .map(|(at, folder)| {
+            Finding::new(
+                source,
+                source.line_of(at),
+                format!("the machine path {folder}"),
+                instead,
+            )
+        })
+        .collect()
+}
+
+/// Whether the path at `at` begins there, and is not the middle of a longer one, of a URL, or of base64.
+fn is_absolute(text: &[u8], at: usize) -> bool {
+    let before = at.checked_sub(1).map(|index| text[index]);
+    !before.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_.-+$})]*~".contains(&byte))
+}
+
+fn registries(source: &Source) -> Vec<Finding> {
+    let found = REGISTRIES.iter().flat_map(|host| source.text.match_indices(host));
+    let instead = "leave the registry to the package manager's settings";
+    found
+        .map(|(at, host)| {
+            Finding::new(
+                source,
+                source.line_of(at),
+                format!("the package registry {host}"),
+                instead,
+            )
+        })
+        .collect()
+}
+
+fn undone(source: &Source) -> Vec<Finding> {
+    let ending = source.name().rsplit_once('.').map_or("", |(_, ending)| ending);
+    if !CODE.contains(&ending) && source.name() != "Makefile" {
+        return Vec::new();
+    }
+    let found = UNDONE
+        .iter()
+        .flat_map(|word| words(&source.text, word).map(move |at| (at, word)));
+    let instead = "do it now, or file an issue and leave no note";
+    found
+        .map(|(at, word)| Finding::new(source, source.line_of(at), *word, instead))
+        .collect()
+}
+
+/// Downloads that a lock file takes from a host other than the public registries: a mirror that only its writer can reach.
+fn strange_hosts(source: &Source) -> Vec<Finding> {
+    let is_download =
+        |line: &str| line.starts_with("source = ") || line.starts_with("\"resolved\":") || line.contains("url = ");
+    let is_public = |line: &str| !line.contains("://") || REGISTRIES.iter().any(|host| line.contains(host));
+    let strange = source
+        .lines()
+        .filter(|(_, line)| is_download(line.trim()) && !is_public(line));
+    let instead = "lock again against the public registry";
+    strange
+        .map(|(line, _)| {
+            Finding::new(
+                source,
+                line,
+                "a download from a host that is no public registry",
+                instead,
+            )
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::sample, *};
+
+    fn in_file(path: &str, text: &str) -> String {
+        sample::findings(check, &[(path, text)])
+    }
+
+    #[test]
+    fn machine_paths_are_found_at_their_start_only() {
+        for folder in MACHINE_FOLDERS {
+            let text = in_file("docs/a.md", &format!("see\n`{folder}x`"));
+            assert!(text.starts_with("docs/a.md:2: the machine path"), "{text}");
+            for part in ["https://host", "..", "$HOME", "crates", "abc+"] {
+                assert_eq!(in_file("docs/a.md", &format!("{part}{folder}x")), "", "{part}{folder}");
+            }
+        }
+        assert!(in_file("a.sh", &format!("P={}bin", MACHINE_FOLDERS[2])).contains("machine path"));
+    }
+
+    #[test]
+    fn registries_stay_in_lock_files() {
+        for host in REGISTRIES {
+            let line = format!("source = \"https://{host}/a\"\n");
+            assert!(
+                in_file("a/Cargo.toml", &line).contains("the package registry"),
+                "{host}"
+            );
+            assert_eq!(in_file("a/Cargo.lock", &line), "", "{host}");
+        }
+    }
+
+    #[test]
+    fn lock_files_name_public_hosts_only() {
+        let lock = "  \"resolved\": \"https://mirror.example/a.tgz\",\n  \"url\": \"https://github.com/sponsors/a\"\n";
+        let text = in_file("a/package-lock.json", lock);
+        assert!(text.starts_with("a/package-lock.json:1: a download"), "{text}");
+        assert_eq!(text.lines().count(), 1);
+    }
+
+    #[test]
+    fn undone_work_is_found_in_code() {
+        for word in UNDONE {
+            assert!(
+                in_file("a.rs", &format!("// {word}: later")).contains("do it now"),
+                "{word}"
+            );
+            assert_eq!(in_file("a.rs", &format!("// {word}S")), "", "{word}");
+            assert_eq!(in_file("a.json", word), "", "{word}");
+        }
+    }
+}
