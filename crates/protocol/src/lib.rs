@@ -1,1 +1,61 @@
-//! Fieldseal protocol.
+//! The wire format between Fieldseal's engine and its clients: MessagePack-RPC, as its public specification has it.
+//!
+//! Bytes in, bytes out. The crate opens no socket, starts no thread and keeps no clock, so that the network runtime,
+//! the workers, the client and a simulation can all share it. `docs/protocol.md` describes the same format for people
+//! who write a client without this crate; a test holds the two together.
+//!
+//! The way of a message: [`Scanner`] finds where a frame ends while its bytes arrive, [`Message::parse`] splits the
+//! frame into its four parts, and `…Params::decode` (server) or `…Result::decode` (client) reads the typed content.
+//! Everything decoded borrows from the frame; lists are iterated where they lie ([`RawValues`]) and never collected.
+//! Encoders append to the caller's `Vec<u8>`: [`request`] for clients, [`answer`] for the engine, over [`write`](mod@write).
+//!
+//! Promises: no input panics, allocates by a claimed length, or is scanned twice; what is refused says which field or index.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod answer;
+mod content;
+mod error;
+mod field;
+#[doc(hidden)]
+pub mod fuzzing;
+mod limits;
+mod message;
+mod method;
+mod number;
+mod options;
+mod params;
+pub mod request;
+mod results;
+mod scanner;
+mod values;
+mod wire;
+pub mod write;
+
+pub use error::{
+    ContentError, ErrorCode, ErrorObject, FieldFault, FrameError, MessageError, MessageFault, RemoteError, Retry,
+};
+pub use field::{Field, Kind};
+pub use limits::Limits;
+pub use message::{Message, RawParams, RawValue, UnscannedError};
+pub use method::{CANCEL, CONNECTION_ERROR, Method, connection_error, decode_cancel};
+pub use number::{NumberBuffer, NumberFault};
+pub use options::{
+    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, RewrapOptions, TextKind,
+};
+pub use params::{
+    DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams, EncryptFileParams, EncryptParams,
+    HealthParams, InfoParams, InspectParams, PublicKeysParams, RewrapParams,
+};
+pub use results::{
+    DocumentResult, FileResult, Health, InfoResult, InspectResult, Inspected, PublicKeys, RewrapResult, ValuesResult,
+};
+pub use scanner::Scanner;
+pub use values::{RawValues, Scalar, Strings, ValueError, ValueFault, Values, ValuesPosition};
+
+/// Version of the protocol that this crate speaks; `info` reports it and the ALPN name carries it.
+pub const PROTOCOL_VERSION: u32 = 1;
+/// The application protocol that both sides name in the TLS handshake (ALPN, RFC 7301).
+pub const ALPN: &[u8] = b"fieldseal/1";
+/// TCP port the engine listens on unless it is configured otherwise.
+pub const PORT: u16 = 3443;

@@ -1,0 +1,202 @@
+//! Encodes the engine's side: responses and the notification `connection_error`, straight into the outgoing buffer.
+//!
+//! A response with a list is a header, the elements by the functions of [`crate::write`], and for some a footer. What has
+//! been written of an answer that then fails is cut off again by the caller (`Vec::truncate`) and replaced by [`error`].
+
+use crate::error::ErrorObject;
+use crate::field::Field;
+use crate::method::CONNECTION_ERROR;
+use crate::results::{Health, Inspected, PublicKeys};
+use crate::write::{self, OpenBinary};
+
+/// Begins a successful response: the result, one value, has to follow.
+pub fn begin(id: u32, out: &mut Vec<u8>) {
+    write::array_header(4, out);
+    write::unsigned(1, out);
+    write::unsigned(u64::from(id), out);
+    write::nil(out);
+}
+
+/// A failed response.
+pub fn error(id: u32, error: &ErrorObject, out: &mut Vec<u8>) {
+    write::array_header(4, out);
+    write::unsigned(1, out);
+    write::unsigned(u64::from(id), out);
+    error_object(error, out);
+    write::nil(out);
+}
+
+/// The notification before the engine closes a connection that cannot go on.
+pub fn connection_error(error: &ErrorObject, out: &mut Vec<u8>) {
+    write::array_header(3, out);
+    write::unsigned(2, out);
+    write::string(CONNECTION_ERROR, out);
+    write::array_header(1, out);
+    error_object(error, out);
+}
+
+/// Begins the answer to `encrypt` and `decrypt`: `count` values have to follow, each by [`write::scalar`] or a part of it.
+pub fn begin_values(id: u32, count: u32, out: &mut Vec<u8>) {
+    begin(id, out);
+    write::map_header(1, out);
+    field(Field::Values, out);
+    write::array_header(count as usize, out);
+}
+
+/// Begins the answer to `rewrap`: `count` strings have to follow, then [`end_rewrap`].
+pub fn begin_rewrap(id: u32, count: u32, out: &mut Vec<u8>) {
+    begin(id, out);
+    write::map_header(2, out);
+    field(Field::Values, out);
+    write::array_header(count as usize, out);
+}
+
+/// Ends the answer to `rewrap`; `rewrapped` of the envelopes are new.
+pub fn end_rewrap(rewrapped: u64, out: &mut Vec<u8>) {
+    field(Field::Count, out);
+    write::unsigned(rewrapped, out);
+}
+
+/// An answer to `encrypt_document` or `decrypt_document` that is being written.
+#[must_use = "the answer is complete only after `finish`"]
+#[derive(Debug)]
+pub struct OpenDocument {
+    document: OpenBinary,
+}
+
+impl OpenDocument {
+    /// Begins the answer: the document is what is appended to `out` from now on.
+    pub fn begin(id: u32, out: &mut Vec<u8>) -> Self {
+        begin(id, out);
+        write::map_header(2, out);
+        field(Field::Document, out);
+        OpenDocument {
+            document: OpenBinary::begin(out),
+        }
+    }
+
+    /// Ends the document and the answer; `count` fields were encrypted or decrypted.
+    pub fn finish(self, count: u64, out: &mut Vec<u8>) {
+        self.document.finish(out);
+        field(Field::Count, out);
+        write::unsigned(count, out);
+    }
+}
+
+/// An answer to `encrypt_file` or `decrypt_file` that is being written.
+#[must_use = "the answer is complete only after `finish`"]
+#[derive(Debug)]
+pub struct OpenFile {
+    data: OpenBinary,
+}
+
+impl OpenFile {
+    /// Begins the answer: the file's contents are what is appended to `out` from now on.
+    pub fn begin(id: u32, out: &mut Vec<u8>) -> Self {
+        begin(id, out);
+        write::map_header(1, out);
+        field(Field::Data, out);
+        OpenFile {
+            data: OpenBinary::begin(out),
+        }
+    }
+
+    /// Ends the contents and the answer.
+    pub fn finish(self, out: &mut [u8]) {
+        self.data.finish(out);
+    }
+}
+
+/// Begins the answer to `inspect`: `count` times [`inspected`] has to follow.
+pub fn begin_inspect(id: u32, count: u32, out: &mut Vec<u8>) {
+    begin_values(id, count, out);
+}
+
+/// One envelope of an answer to `inspect`. Facts that are not known are left out.
+pub fn inspected(envelope: &Inspected<'_>, out: &mut Vec<u8>) {
+    let optional = [envelope.origin, envelope.encrypted_at, envelope.key_version];
+    let count = 5 + usize::from(envelope.role.is_some()) + optional.iter().flatten().count();
+    write::map_header(count, out);
+    string_field(Field::Version, envelope.version, out);
+    string_field(Field::Curve, envelope.curve.as_str(), out);
+    string_field(Field::Type, envelope.kind.as_str(), out);
+    field(Field::Debug, out);
+    write::boolean(envelope.debug, out);
+    binary_field(Field::Ephemeral, envelope.ephemeral, out);
+    if let Some(role) = envelope.role {
+        string_field(Field::Role, role, out);
+    }
+    for (name, value) in [Field::Origin, Field::EncryptedAt, Field::KeyVersion]
+        .into_iter()
+        .zip(optional)
+    {
+        if let Some(value) = value {
+            field(name, out);
+            write::unsigned(value, out);
+        }
+    }
+}
+
+/// The answer to `public_keys`.
+pub fn public_keys(id: u32, keys: &PublicKeys<'_>, out: &mut Vec<u8>) {
+    begin(id, out);
+    write::map_header(
+        4 + usize::from(keys.r1_pem.is_some()) + usize::from(keys.k1_pem.is_some()),
+        out,
+    );
+    string_field(Field::App, keys.app, out);
+    field(Field::Version, out);
+    write::unsigned(keys.version, out);
+    binary_field(Field::R1, keys.r1, out);
+    binary_field(Field::K1, keys.k1, out);
+    for (name, pem) in [(Field::R1Pem, keys.r1_pem), (Field::K1Pem, keys.k1_pem)] {
+        if let Some(pem) = pem {
+            string_field(name, pem, out);
+        }
+    }
+}
+
+/// The answer to `health`.
+pub fn health(id: u32, health: Health<'_>, out: &mut Vec<u8>) {
+    begin(id, out);
+    write::map_header(1, out);
+    string_field(Field::Status, health.status, out);
+}
+
+/// The answer to `info`: names and texts.
+pub fn info(id: u32, facts: &[(&str, &str)], out: &mut Vec<u8>) {
+    begin(id, out);
+    write::map_header(facts.len(), out);
+    for (name, text) in facts {
+        write::string(name, out);
+        write::string(text, out);
+    }
+}
+
+fn error_object(error: &ErrorObject, out: &mut Vec<u8>) {
+    let places = [(Field::Index, error.index), (Field::Offset, error.offset)];
+    write::map_header(3 + places.iter().filter(|(_, place)| place.is_some()).count(), out);
+    string_field(Field::Code, error.code.as_str(), out);
+    string_field(Field::Message, &error.message, out);
+    string_field(Field::Retry, error.code.retry().as_str(), out);
+    for (name, place) in places {
+        if let Some(place) = place {
+            field(name, out);
+            write::unsigned(place, out);
+        }
+    }
+}
+
+fn field(field: Field, out: &mut Vec<u8>) {
+    write::string(field.as_str(), out);
+}
+
+fn string_field(name: Field, text: &str, out: &mut Vec<u8>) {
+    field(name, out);
+    write::string(text, out);
+}
+
+fn binary_field(name: Field, bytes: &[u8], out: &mut Vec<u8>) {
+    field(name, out);
+    write::binary(bytes, out);
+}

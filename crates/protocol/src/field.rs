@@ -1,0 +1,131 @@
+//! Names of the fields in parameters, results and error objects, and the kinds of MessagePack values.
+
+use std::fmt;
+
+macro_rules! fields {
+    ($($variant:ident $name:literal $what:literal),+ $(,)?) => {
+        /// A field of the protocol's maps.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Field {
+            $(#[doc = $what] $variant),+
+        }
+
+        impl Field {
+            /// Every field, in no order that means anything.
+            pub const ALL: &'static [Field] = &[$(Field::$variant),+];
+
+            /// The name on the wire.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Field::$variant => $name),+ }
+            }
+
+            pub(crate) fn parse(name: &[u8]) -> Option<Field> {
+                match std::str::from_utf8(name).ok()? { $($name => Some(Field::$variant),)+ _ => None }
+            }
+        }
+    };
+}
+
+fields! {
+    App "app" "The tenant whose keys serve the request.",
+    Curve "curve" "The curve of the ephemeral key.",
+    Keying "keying" "How often a fresh ephemeral key is made.",
+    Role "role" "The data role.",
+    DeadlineMs "deadline_ms" "How long the caller waits, in milliseconds.",
+    Values "values" "The list of values.",
+    Select "select" "JSONPath selectors.",
+    Document "document" "JSON text.",
+    Data "data" "Contents of a file.",
+    Count "count" "How many values were changed.",
+    Version "version" "A version: of an envelope, of keys, or of the engine.",
+    R1 "r1" "A P-256 public key.",
+    K1 "k1" "A secp256k1 public key.",
+    R1Pem "r1_pem" "The P-256 public key as PEM.",
+    K1Pem "k1_pem" "The secp256k1 public key as PEM.",
+    Status "status" "The engine's readiness.",
+    Code "code" "The code of an error.",
+    Message "message" "The text of an error.",
+    Retry "retry" "Retry advice of an error.",
+    Index "index" "The position in a list that an error is about.",
+    Offset "offset" "The byte position in a document or selector that an error is about.",
+    Type "type" "The type of a sealed value.",
+    Debug "debug" "Whether an envelope is marked as made in debug mode.",
+    Ephemeral "ephemeral" "The ephemeral public key of an envelope.",
+    Origin "origin" "Number of the software that made an envelope.",
+    EncryptedAt "encrypted_at" "When an envelope was made, in Unix seconds.",
+    KeyVersion "key_version" "The app's key version that opens an envelope.",
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A set of fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FieldSet(u32);
+
+const _: () = assert!(Field::ALL.len() <= u32::BITS as usize);
+
+impl FieldSet {
+    pub(crate) const EMPTY: FieldSet = FieldSet(0);
+
+    pub(crate) const fn of(fields: &[Field]) -> FieldSet {
+        let mut bits = 0;
+        let mut i = 0;
+        while i < fields.len() {
+            bits |= 1 << fields[i] as u32;
+            i += 1;
+        }
+        FieldSet(bits)
+    }
+
+    pub(crate) const fn contains(self, field: Field) -> bool {
+        self.0 & (1 << field as u32) != 0
+    }
+
+    pub(crate) const fn with(self, field: Field) -> FieldSet {
+        FieldSet(self.0 | (1 << field as u32))
+    }
+}
+
+/// What a MessagePack value is, as errors name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `nil`.
+    Nil,
+    /// `true` or `false`.
+    Boolean,
+    /// Any of the integer formats.
+    Integer,
+    /// `float 32` or `float 64`.
+    Float,
+    /// Any of the `str` formats.
+    String,
+    /// Any of the `bin` formats.
+    Binary,
+    /// Any of the array formats.
+    Array,
+    /// Any of the map formats.
+    Map,
+    /// Any of the extension formats; the protocol uses none.
+    Extension,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Nil => "nil",
+            Kind::Boolean => "a boolean",
+            Kind::Integer => "an integer",
+            Kind::Float => "a float",
+            Kind::String => "a string",
+            Kind::Binary => "a binary",
+            Kind::Array => "an array",
+            Kind::Map => "a map",
+            Kind::Extension => "an extension",
+        })
+    }
+}

@@ -1,0 +1,23 @@
+//! The bounds of a frame, checked while its bytes arrive and before anything is kept for it.
+
+/// What a peer may send in one frame. Every bound is inclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a whole frame, headers included. Default 256 MiB: a 100 MB document with room to grow.
+    pub frame_size_max: usize,
+    /// Containers inside one another; the message's own array is the first. The protocol's own messages reach five
+    /// (an `inspect` answer). Default 32.
+    pub depth_max: usize,
+    /// Elements of one array, or pairs of one map. Default 2^24.
+    pub elements_max: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            frame_size_max: 256 << 20,
+            depth_max: 32,
+            elements_max: 1 << 24,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The methods by name, and the two notifications: `cancel` to the engine, `connection_error` from it.
+
+use crate::content::{Entries, Unknown, remote_error};
+use crate::error::{ContentError, ErrorCode, ErrorObject, RemoteError, ShownName};
+use crate::message::RawParams;
+use crate::wire::Head;
+
+/// Name of the notification that asks the engine to stop a request; its parameters are the request's id.
+pub const CANCEL: &str = "cancel";
+/// Name of the notification that the engine sends before it closes a connection that cannot go on, so that the peer
+/// learns why although no request's id could be read; its parameter is an error object.
+pub const CONNECTION_ERROR: &str = "connection_error";
+
+macro_rules! methods {
+    ($($variant:ident $name:literal $what:literal),+ $(,)?) => {
+        /// What a client can call.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Method {
+            $(#[doc = $what] $variant),+
+        }
+
+        impl Method {
+            /// Every method.
+            pub const ALL: &'static [Method] = &[$(Method::$variant),+];
+
+            /// The name on the wire.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Method::$variant => $name),+ }
+            }
+
+            /// The reverse of [`Method::as_str`].
+            pub fn parse(name: &str) -> Option<Method> {
+                match name { $($name => Some(Method::$variant),)+ _ => None }
+            }
+        }
+    };
+}
+
+methods! {
+    Encrypt "encrypt" "Native values to envelopes.",
+    Decrypt "decrypt" "Envelopes to native values.",
+    EncryptDocument "encrypt_document" "Encrypts the chosen fields of a JSON text.",
+    DecryptDocument "decrypt_document" "Decrypts the chosen envelopes of a JSON text.",
+    EncryptFile "encrypt_file" "Bytes to an encrypted file.",
+    DecryptFile "decrypt_file" "An encrypted file to its bytes.",
+    Rewrap "rewrap" "Envelopes to envelopes under the newest key version.",
+    Inspect "inspect" "What envelopes say about themselves.",
+    PublicKeys "public_keys" "The public keys of an app.",
+    Health "health" "Whether the engine serves.",
+    Info "info" "Versions and limits of the engine.",
+}
+
+impl Method {
+    /// The method of that name, or the error to answer with.
+    ///
+    /// # Errors
+    /// `unknown_method`.
+    pub fn require(name: &str) -> Result<Method, ErrorObject> {
+        Method::parse(name).ok_or_else(|| {
+            let shown = ShownName::of(name.as_bytes());
+            ErrorObject::new(ErrorCode::UnknownMethod, format!("unknown method{shown}"))
+        })
+    }
+}
+
+/// Reads the parameters of `cancel`: the id of the request to stop.
+///
+/// # Errors
+/// When they are not exactly one integer from 0 to 2^32 − 1.
+pub fn decode_cancel(params: RawParams<'_>) -> Result<u32, ContentError> {
+    let mut reader = params.reader();
+    match reader.head()? {
+        Head::Unsigned(id) if params.count() == 1 => u32::try_from(id).map_err(|_| ContentError::ParamsNotOneId),
+        _ => Err(ContentError::ParamsNotOneId),
+    }
+}
+
+/// Reads the parameters of `connection_error`.
+///
+/// # Errors
+/// When they are not exactly one error object.
+pub fn connection_error(params: RawParams<'_>) -> Result<RemoteError<'_>, ContentError> {
+    remote_error(Entries::of_params(params, crate::content::ERROR_FIELDS, Unknown::Skip)?)
+}

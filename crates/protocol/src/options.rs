@@ -1,0 +1,175 @@
+//! The options of the methods, as the engine reads them and the client writes them.
+//!
+//! An option that is `None` is left to the engine, whose settings say what then holds for the app.
+
+macro_rules! words {
+    ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$variant_meta])* $variant),+ }
+
+        impl $name {
+            /// Every case.
+            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+
+            /// The word on the wire.
+            pub const fn as_str(self) -> &'static str {
+                match self { $($name::$variant => $word),+ }
+            }
+
+            /// The reverse of `as_str`.
+            pub fn parse(word: &str) -> Option<$name> {
+                match word { $($word => Some($name::$variant),)+ _ => None }
+            }
+        }
+    };
+}
+
+words! {
+    /// The curve of the ephemeral key.
+    Curve {
+        /// P-256, secp256r1.
+        R1 = "r1",
+        /// secp256k1.
+        K1 = "k1",
+    }
+}
+
+words! {
+    /// How often a fresh ephemeral key is made.
+    Keying {
+        /// For every value.
+        Field = "field",
+        /// Once a request.
+        Request = "request",
+        /// Once for many requests, bounded by time and by count.
+        Session = "session",
+    }
+}
+
+words! {
+    /// The type that an envelope gives its text.
+    TextKind {
+        /// Text.
+        String = "string",
+        /// JSON text of a number.
+        Number = "number",
+        /// `true` or `false`.
+        Boolean = "boolean",
+    }
+}
+
+/// Longest name of an app, in bytes of UTF-8.
+pub(crate) const APP_SIZE_MAX: usize = 128;
+/// Longest data role, in characters.
+pub(crate) const ROLE_SIZE_MAX: usize = 20;
+
+/// Options of `encrypt` and `encrypt_document`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EncryptOptions<'a> {
+    /// The tenant; 1 to 128 bytes.
+    pub app: &'a str,
+    /// The curve.
+    pub curve: Option<Curve>,
+    /// How often a fresh ephemeral key is made.
+    pub keying: Option<Keying>,
+    /// The data role written into the envelopes; `[a-z0-9-]{1,20}`. Without it they carry none.
+    pub role: Option<&'a str>,
+    /// How long the caller waits, in milliseconds from when the engine has read the frame; at least 1.
+    pub deadline_ms: Option<u32>,
+}
+
+impl<'a> EncryptOptions<'a> {
+    /// Everything but the app left to the engine.
+    pub fn new(app: &'a str) -> Self {
+        EncryptOptions {
+            app,
+            curve: None,
+            keying: None,
+            role: None,
+            deadline_ms: None,
+        }
+    }
+}
+
+/// Options of `decrypt` and `decrypt_document`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecryptOptions<'a> {
+    /// The tenant; 1 to 128 bytes.
+    pub app: &'a str,
+    /// The data role that every envelope must carry; `[a-z0-9-]{1,20}`. Without it the caller's policy alone decides.
+    pub role: Option<&'a str>,
+    /// How long the caller waits, in milliseconds from when the engine has read the frame; at least 1.
+    pub deadline_ms: Option<u32>,
+}
+
+impl<'a> DecryptOptions<'a> {
+    /// Everything but the app left to the engine.
+    pub fn new(app: &'a str) -> Self {
+        DecryptOptions {
+            app,
+            role: None,
+            deadline_ms: None,
+        }
+    }
+}
+
+/// Options of `rewrap`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RewrapOptions<'a> {
+    /// The tenant; 1 to 128 bytes.
+    pub app: &'a str,
+    /// The curve of the new envelopes. Without it each keeps its own.
+    pub curve: Option<Curve>,
+    /// How long the caller waits, in milliseconds from when the engine has read the frame; at least 1.
+    pub deadline_ms: Option<u32>,
+}
+
+impl<'a> RewrapOptions<'a> {
+    /// Everything but the app left to the engine.
+    pub fn new(app: &'a str) -> Self {
+        RewrapOptions {
+            app,
+            curve: None,
+            deadline_ms: None,
+        }
+    }
+}
+
+/// Options of `encrypt_file`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EncryptFileOptions<'a> {
+    /// The tenant; 1 to 128 bytes.
+    pub app: &'a str,
+    /// The curve.
+    pub curve: Option<Curve>,
+    /// How long the caller waits, in milliseconds from when the engine has read the frame; at least 1.
+    pub deadline_ms: Option<u32>,
+}
+
+impl<'a> EncryptFileOptions<'a> {
+    /// Everything but the app left to the engine.
+    pub fn new(app: &'a str) -> Self {
+        EncryptFileOptions {
+            app,
+            curve: None,
+            deadline_ms: None,
+        }
+    }
+}
+
+/// Options of `decrypt_file`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecryptFileOptions<'a> {
+    /// The tenant; 1 to 128 bytes.
+    pub app: &'a str,
+    /// How long the caller waits, in milliseconds from when the engine has read the frame; at least 1.
+    pub deadline_ms: Option<u32>,
+}
+
+impl<'a> DecryptFileOptions<'a> {
+    /// Everything but the app left to the engine.
+    pub fn new(app: &'a str) -> Self {
+        DecryptFileOptions { app, deadline_ms: None }
+    }
+}

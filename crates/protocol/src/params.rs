@@ -1,0 +1,398 @@
+//! The parameters of each method, as the engine reads them.
+//!
+//! Strict: a field that a method does not have is refused, so that an option is never dropped in silence. Lists and
+//! documents stay where they lie in the frame.
+
+use crate::content::{Entries, Unknown, out_of_range};
+use crate::error::ContentError;
+use crate::field::{Field, FieldSet};
+use crate::message::RawParams;
+use crate::options::{
+    APP_SIZE_MAX, Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, ROLE_SIZE_MAX,
+    RewrapOptions,
+};
+use crate::values::RawValues;
+
+/// Parameters of `encrypt`.
+#[derive(Clone, Copy, Debug)]
+pub struct EncryptParams<'a> {
+    /// App, curve, keying, role, deadline.
+    pub options: EncryptOptions<'a>,
+    /// What to encrypt.
+    pub values: RawValues<'a>,
+}
+
+/// Parameters of `decrypt`.
+#[derive(Clone, Copy, Debug)]
+pub struct DecryptParams<'a> {
+    /// App, role, deadline.
+    pub options: DecryptOptions<'a>,
+    /// What to decrypt: strings that are envelopes are opened, other scalars come back as they are.
+    pub values: RawValues<'a>,
+}
+
+/// Parameters of `encrypt_document`.
+#[derive(Clone, Copy, Debug)]
+pub struct EncryptDocumentParams<'a> {
+    /// App, curve, keying, role, deadline.
+    pub options: EncryptOptions<'a>,
+    /// JSONPath selectors ([`RawValues::strings`]); `None` selects every scalar, an empty list nothing.
+    pub select: Option<RawValues<'a>>,
+    /// JSON text, not yet looked at.
+    pub document: &'a [u8],
+}
+
+/// Parameters of `decrypt_document`.
+#[derive(Clone, Copy, Debug)]
+pub struct DecryptDocumentParams<'a> {
+    /// App, role, deadline.
+    pub options: DecryptOptions<'a>,
+    /// JSONPath selectors ([`RawValues::strings`]); `None` selects every envelope, an empty list nothing.
+    pub select: Option<RawValues<'a>>,
+    /// JSON text, not yet looked at.
+    pub document: &'a [u8],
+}
+
+/// Parameters of `encrypt_file`.
+#[derive(Clone, Copy, Debug)]
+pub struct EncryptFileParams<'a> {
+    /// App, curve, deadline.
+    pub options: EncryptFileOptions<'a>,
+    /// The file's contents.
+    pub data: &'a [u8],
+}
+
+/// Parameters of `decrypt_file`.
+#[derive(Clone, Copy, Debug)]
+pub struct DecryptFileParams<'a> {
+    /// App, deadline.
+    pub options: DecryptFileOptions<'a>,
+    /// The encrypted file.
+    pub data: &'a [u8],
+}
+
+/// Parameters of `rewrap`.
+#[derive(Clone, Copy, Debug)]
+pub struct RewrapParams<'a> {
+    /// App, curve, deadline.
+    pub options: RewrapOptions<'a>,
+    /// Envelopes ([`RawValues::strings`]).
+    pub values: RawValues<'a>,
+}
+
+/// Parameters of `inspect`.
+#[derive(Clone, Copy, Debug)]
+pub struct InspectParams<'a> {
+    /// With an app, envelopes are opened for what only their inside tells; the plaintext itself is never given.
+    pub app: Option<&'a str>,
+    /// Envelopes ([`RawValues::strings`]).
+    pub values: RawValues<'a>,
+}
+
+/// Parameters of `public_keys`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PublicKeysParams<'a> {
+    /// The tenant.
+    pub app: &'a str,
+}
+
+/// Parameters of `health`: none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HealthParams;
+
+/// Parameters of `info`: none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InfoParams;
+
+impl<'a> EncryptParams<'a> {
+    /// Reads the parameters. The elements of lists are checked when they are iterated.
+    ///
+    /// # Errors
+    /// Anything but exactly the method's fields, each at most once, of its type and in its range.
+    pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
+        const FIELDS: FieldSet = FieldSet::of(&[
+            Field::App,
+            Field::Curve,
+            Field::Keying,
+            Field::Role,
+            Field::DeadlineMs,
+            Field::Values,
+        ]);
+        let fields = Fields::read(params, FIELDS)?;
+        Ok(EncryptParams {
+            options: fields.encrypt_options()?,
+            values: required(fields.values, Field::Values)?,
+        })
+    }
+}
+
+impl<'a> DecryptParams<'a> {
+    /// Reads the parameters. The elements of lists are checked when they are iterated.
+    ///
+    /// # Errors
+    /// Anything but exactly the method's fields, each at most once, of its type and in its range.
+    pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
+        const FIELDS: FieldSet = FieldSet::of(&[Field::App, Field::Role, Field::DeadlineMs, Field::Values]);
+        let fields = Fields::read(params, FIELDS)?;
+        Ok(DecryptParams {
+            options: fields.decrypt_options()?,
+            values: required(fields.values, Field::Values)?,
+        })
+    }
+}
+
+impl<'a> EncryptDocumentParams<'a> {
+    /// Reads the parameters. The elements of lists are checked when they are iterated.
+    ///
+    /// # Errors
+    /// Anything but exactly the method's fields, each at most once, of its type and in its range.
+    pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
+        const FIELDS: FieldSet = FieldSet::of(&[
+            Field::App,
+            Field::Curve,
+            Field::Keying,
+            Field::Role,
+            Field::DeadlineMs,
+            Field::Select,
+            Field::Document,
+        ]);
+        let fields = Fields::read(params, FIELDS)?;
+        let document = required(fields.document, Field::Document)?;
+        Ok(EncryptDocumentParams {
+            options: fields.encrypt_options()?,
+            select: fields.select,
+            document,
+        })
+    }
+}
+
+impl<'a> DecryptDocumentParams<'a> {
+    /// Reads the parameters. The elements of lists are checked when they are iterated.
+    ///
+    /// # Errors
+    /// Anything but exactly the method's fields, each at most once, of its type and in its range.
+    pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
+        const FIELDS: FieldSet = FieldSet::of(&[
+            Field::App,
+            Field::Role,
+            Field::DeadlineMs,
+            Field::Select,
+            Field::Document,
+        ]);
+        let fields = Fields::read(params, FIELDS)?;
+        let document = required(fields.document, Field::Document)?;
+        Ok(DecryptDocumentParams {
+            options: fields.decrypt_options()?,
+            select: fields.select,
+            document,
+        })
+    }
+}
+
+impl<'a> EncryptFileParams<'a> {
+    /// Reads the parameters. The elements of lists are checked when they are iterated.
+    ///
+    /// # Errors
+    /// Anything but exactly the method's fields, each at most once, of its type and in its range.
+    pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
+        const FIELDS: FieldSet = FieldSet::of(&[Field::App, Field::Curve, Field::DeadlineMs, Field::Data]);
+        let fields = Fields::read(params, FIELDS)?;
+        let (app, curve, deadline_ms) = (required(fields.app, Field::App)?, fields.curve, fields.deadline_ms);
+        let data = required(fields.data, Field::Data)?;
+        Ok(EncryptFileParams {
+            options: EncryptFileOptions {
+                app,
+                curve,
+                deadline_ms,
+            },
+            data,
+        })
+    }
+}
+
+impl<'a> DecryptFileParams<'a> {
+    /// Reads the parameters. The elements of lists are checked when they are iterated.
+    ///
+    /// # Errors
+    /// Anything but exactly the method's fields, each at most once, of its type and in its range.
+    pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
+        let fields = Fields::read(params, FieldSet::of(&[Field::App, Field::DeadlineMs, Field::Data]))?;
+        let (app, deadline_ms) = (required(fields.app, Field::App)?, fields.deadline_ms);
+        let data = required(fields.data, Field::Data)?;
+        Ok(DecryptFileParams {
+            options: DecryptFileOptions { app, deadline_ms },
+            data,
+        })
+    }
+}
+
+impl<'a> RewrapParams<'a> {
+    /// Reads the parameters. The elements of lists are checked when they are iterated.
+    ///
+    /// # Errors
+    /// Anything but exactly the method's fields, each at most once, of its type and in its range.
+    pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
+        const FIELDS: FieldSet = FieldSet::of(&[Field::App, Field::Curve, Field::DeadlineMs, Field::Values]);
+        let fields = Fields::read(params, FIELDS)?;
+        let (app, curve, deadline_ms) = (required(fields.app, Field::App)?, fields.curve, fields.deadline_ms);
+        let values = required(fields.values, Field::Values)?;
+        Ok(RewrapParams {
+            options: RewrapOptions {
+                app,
+                curve,
+                deadline_ms,
+            },
+            values,
+        })
+    }
+}
+
+impl<'a> InspectParams<'a> {
+    /// Reads the parameters. The elements of lists are checked when they are iterated.
+    ///
+    /// # Errors
+    /// Anything but exactly the method's fields, each at most once, of its type and in its range.
+    pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
+        let fields = Fields::read(params, FieldSet::of(&[Field::App, Field::Values]))?;
+        Ok(InspectParams {
+            app: fields.app,
+            values: required(fields.values, Field::Values)?,
+        })
+    }
+}
+
+impl<'a> PublicKeysParams<'a> {
+    /// Reads the parameters. The elements of lists are checked when they are iterated.
+    ///
+    /// # Errors
+    /// Anything but exactly the method's fields, each at most once, of its type and in its range.
+    pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
+        let fields = Fields::read(params, FieldSet::of(&[Field::App]))?;
+        Ok(PublicKeysParams {
+            app: required(fields.app, Field::App)?,
+        })
+    }
+}
+
+impl HealthParams {
+    /// Reads the parameters. The elements of lists are checked when they are iterated.
+    ///
+    /// # Errors
+    /// Anything but exactly the method's fields, each at most once, of its type and in its range.
+    pub fn decode(params: RawParams<'_>) -> Result<Self, ContentError> {
+        decode_nothing(params).map(|()| HealthParams)
+    }
+}
+
+impl InfoParams {
+    /// Reads the parameters. The elements of lists are checked when they are iterated.
+    ///
+    /// # Errors
+    /// Anything but exactly the method's fields, each at most once, of its type and in its range.
+    pub fn decode(params: RawParams<'_>) -> Result<Self, ContentError> {
+        decode_nothing(params).map(|()| InfoParams)
+    }
+}
+
+/// Methods without fields take an empty map or, as other MessagePack-RPC clients send it, no parameter at all.
+fn decode_nothing(params: RawParams<'_>) -> Result<(), ContentError> {
+    if params.count() == 0 {
+        return Ok(());
+    }
+    Fields::read(params, FieldSet::EMPTY).map(|_| ())
+}
+
+/// Every field that any method has; which of them may come is for the method to say.
+#[derive(Default)]
+struct Fields<'a> {
+    app: Option<&'a str>,
+    curve: Option<Curve>,
+    keying: Option<Keying>,
+    role: Option<&'a str>,
+    deadline_ms: Option<u32>,
+    select: Option<RawValues<'a>>,
+    values: Option<RawValues<'a>>,
+    document: Option<&'a [u8]>,
+    data: Option<&'a [u8]>,
+}
+
+impl<'a> Fields<'a> {
+    fn read(params: RawParams<'a>, expected: FieldSet) -> Result<Self, ContentError> {
+        let mut fields = Fields::default();
+        let mut entries = Entries::of_params(params, expected, Unknown::Refuse)?;
+        while let Some(field) = entries.next_field()? {
+            match field {
+                Field::App => fields.app = app(entries.optional_string(field)?)?,
+                Field::Curve => fields.curve = curve(entries.optional_string(field)?)?,
+                Field::Keying => fields.keying = keying(entries.optional_string(field)?)?,
+                Field::Role => fields.role = role(entries.optional_string(field)?)?,
+                Field::DeadlineMs => fields.deadline_ms = deadline_ms(entries.optional_unsigned(field)?)?,
+                Field::Select => fields.select = entries.optional_values(field)?,
+                Field::Values => fields.values = Some(entries.values(field)?),
+                Field::Document => fields.document = Some(entries.bytes(field)?),
+                Field::Data => fields.data = Some(entries.binary(field)?),
+                _ => unreachable!("no method expects {field}"),
+            }
+        }
+        Ok(fields)
+    }
+
+    fn encrypt_options(&self) -> Result<EncryptOptions<'a>, ContentError> {
+        Ok(EncryptOptions {
+            app: required(self.app, Field::App)?,
+            curve: self.curve,
+            keying: self.keying,
+            role: self.role,
+            deadline_ms: self.deadline_ms,
+        })
+    }
+
+    fn decrypt_options(&self) -> Result<DecryptOptions<'a>, ContentError> {
+        let app = required(self.app, Field::App)?;
+        Ok(DecryptOptions {
+            app,
+            role: self.role,
+            deadline_ms: self.deadline_ms,
+        })
+    }
+}
+
+fn required<T>(value: Option<T>, field: Field) -> Result<T, ContentError> {
+    value.ok_or(ContentError::MissingField(field))
+}
+
+fn app(name: Option<&str>) -> Result<Option<&str>, ContentError> {
+    match name {
+        Some(name) if !(1..=APP_SIZE_MAX).contains(&name.len()) => Err(out_of_range(Field::App, "1 to 128 bytes")),
+        other => Ok(other),
+    }
+}
+
+fn role(role: Option<&str>) -> Result<Option<&str>, ContentError> {
+    let in_role = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    match role {
+        Some(role) if !(1..=ROLE_SIZE_MAX).contains(&role.len()) || !role.bytes().all(in_role) => {
+            Err(out_of_range(Field::Role, "1 to 20 characters of a-z, 0-9 and -"))
+        }
+        other => Ok(other),
+    }
+}
+
+fn curve(word: Option<&str>) -> Result<Option<Curve>, ContentError> {
+    word.map(|word| Curve::parse(word).ok_or(out_of_range(Field::Curve, "`r1` or `k1`")))
+        .transpose()
+}
+
+fn keying(word: Option<&str>) -> Result<Option<Keying>, ContentError> {
+    let expected = "`field`, `request` or `session`";
+    word.map(|word| Keying::parse(word).ok_or(out_of_range(Field::Keying, expected)))
+        .transpose()
+}
+
+fn deadline_ms(value: Option<u64>) -> Result<Option<u32>, ContentError> {
+    match value.map(u32::try_from) {
+        None => Ok(None),
+        Some(Ok(deadline)) if deadline > 0 => Ok(Some(deadline)),
+        Some(_) => Err(out_of_range(Field::DeadlineMs, "1 to 4294967295")),
+    }
+}

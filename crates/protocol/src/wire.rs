@@ -1,0 +1,190 @@
+//! MessagePack's byte level: the head of a value (marker, length, or a short value itself) and a cursor over heads.
+//!
+//! Own code rather than `rmp`, whose readers work through `std::io` traits and cost twice as much a field in
+//! `benches/frames.rs`. Formats: <https://github.com/msgpack/msgpack/blob/master/spec.md>. Every encoding that the
+//! specification allows is accepted, the shortest or not.
+
+use crate::Kind;
+
+/// What stands at the start of a value. Lengths are in bytes, counts in elements or pairs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Head {
+    Nil,
+    Boolean(bool),
+    /// Any integer that is not negative, whichever format it came in.
+    Unsigned(u64),
+    /// A negative integer.
+    Negative(i64),
+    Float32(f32),
+    Float64(f64),
+    String(u32),
+    Binary(u32),
+    Array(u32),
+    Map(u32),
+    /// Length of the data; the type byte that precedes the data is part of the head.
+    Extension(u32),
+}
+
+impl Head {
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Head::Nil => Kind::Nil,
+            Head::Boolean(_) => Kind::Boolean,
+            Head::Unsigned(_) | Head::Negative(_) => Kind::Integer,
+            Head::Float32(_) | Head::Float64(_) => Kind::Float,
+            Head::String(_) => Kind::String,
+            Head::Binary(_) => Kind::Binary,
+            Head::Array(_) => Kind::Array,
+            Head::Map(_) => Kind::Map,
+            Head::Extension(_) => Kind::Extension,
+        }
+    }
+
+    /// Bytes that follow the head and hold no further values.
+    pub(crate) fn payload_size(self) -> u64 {
+        match self {
+            Head::String(size) | Head::Binary(size) | Head::Extension(size) => u64::from(size),
+            _ => 0,
+        }
+    }
+
+    /// Values that follow the head.
+    pub(crate) fn values_inside(self) -> u64 {
+        match self {
+            Head::Array(count) => u64::from(count),
+            Head::Map(count) => 2 * u64::from(count),
+            _ => 0,
+        }
+    }
+}
+
+/// Why no head could be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeadError {
+    /// The bytes end inside the value.
+    Truncated,
+    /// 0xc1, which the specification never uses.
+    Reserved,
+}
+
+/// Reads the head at the front of `bytes`; returns it and its size in bytes.
+#[inline]
+pub(crate) fn read_head(bytes: &[u8]) -> Result<(Head, usize), HeadError> {
+    let marker = *bytes.first().ok_or(HeadError::Truncated)?;
+    Ok(match marker {
+        0x00..=0x7f => (Head::Unsigned(u64::from(marker)), 1),
+        0x80..=0x8f => (Head::Map(u32::from(marker & 0x0f)), 1),
+        0x90..=0x9f => (Head::Array(u32::from(marker & 0x0f)), 1),
+        0xa0..=0xbf => (Head::String(u32::from(marker & 0x1f)), 1),
+        0xd9 => (Head::String(u32::from(u8::from_be_bytes(after_marker(bytes)?))), 2),
+        0xc0 => (Head::Nil, 1),
+        0xc1 => return Err(HeadError::Reserved),
+        0xc2 => (Head::Boolean(false), 1),
+        0xc3 => (Head::Boolean(true), 1),
+        0xe0..=0xff => (Head::Negative(i64::from(marker as i8)), 1),
+        _ => return read_long_head(marker, bytes),
+    })
+}
+
+/// The formats of two bytes and more, except the common `str 8`.
+fn read_long_head(marker: u8, bytes: &[u8]) -> Result<(Head, usize), HeadError> {
+    let length_8 = || after_marker(bytes).map(|b| u32::from(u8::from_be_bytes(b)));
+    let length_16 = || after_marker(bytes).map(|b| u32::from(u16::from_be_bytes(b)));
+    let length_32 = || after_marker(bytes).map(u32::from_be_bytes);
+    Ok(match marker {
+        0xc4 => (Head::Binary(length_8()?), 2),
+        0xc5 => (Head::Binary(length_16()?), 3),
+        0xc6 => (Head::Binary(length_32()?), 5),
+        // The type byte of an extension follows its length, and counts to the head.
+        0xc7 => (Head::Extension(with_type(bytes, 2, length_8()?)?), 3),
+        0xc8 => (Head::Extension(with_type(bytes, 3, length_16()?)?), 4),
+        0xc9 => (Head::Extension(with_type(bytes, 5, length_32()?)?), 6),
+        0xca => (Head::Float32(f32::from_be_bytes(after_marker(bytes)?)), 5),
+        0xcb => (Head::Float64(f64::from_be_bytes(after_marker(bytes)?)), 9),
+        0xcc => (Head::Unsigned(u64::from(u8::from_be_bytes(after_marker(bytes)?))), 2),
+        0xcd => (Head::Unsigned(u64::from(u16::from_be_bytes(after_marker(bytes)?))), 3),
+        0xce => (Head::Unsigned(u64::from(u32::from_be_bytes(after_marker(bytes)?))), 5),
+        0xcf => (Head::Unsigned(u64::from_be_bytes(after_marker(bytes)?)), 9),
+        0xd0 => (signed(i64::from(i8::from_be_bytes(after_marker(bytes)?))), 2),
+        0xd1 => (signed(i64::from(i16::from_be_bytes(after_marker(bytes)?))), 3),
+        0xd2 => (signed(i64::from(i32::from_be_bytes(after_marker(bytes)?))), 5),
+        0xd3 => (signed(i64::from_be_bytes(after_marker(bytes)?)), 9),
+        0xd4..=0xd8 => (Head::Extension(with_type(bytes, 1, 1 << (marker - 0xd4))?), 2),
+        0xda => (Head::String(length_16()?), 3),
+        0xdb => (Head::String(length_32()?), 5),
+        0xdc => (Head::Array(length_16()?), 3),
+        0xdd => (Head::Array(length_32()?), 5),
+        0xde => (Head::Map(length_16()?), 3),
+        0xdf => (Head::Map(length_32()?), 5),
+        _ => unreachable!("read_head takes every other marker"),
+    })
+}
+
+#[inline]
+fn after_marker<const N: usize>(bytes: &[u8]) -> Result<[u8; N], HeadError> {
+    bytes
+        .get(1..)
+        .and_then(|rest| rest.first_chunk())
+        .copied()
+        .ok_or(HeadError::Truncated)
+}
+
+fn with_type(bytes: &[u8], type_at: usize, length: u32) -> Result<u32, HeadError> {
+    if bytes.len() > type_at {
+        Ok(length)
+    } else {
+        Err(HeadError::Truncated)
+    }
+}
+
+fn signed(value: i64) -> Head {
+    u64::try_from(value).map_or(Head::Negative(value), Head::Unsigned)
+}
+
+/// A cursor over the values of a frame. It never panics and never moves past the end, whatever the bytes are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Reader { bytes }
+    }
+
+    /// The bytes not yet read.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    #[inline]
+    pub(crate) fn head(&mut self) -> Result<Head, HeadError> {
+        let (head, size) = read_head(self.bytes)?;
+        self.bytes = &self.bytes[size..];
+        Ok(head)
+    }
+
+    #[inline]
+    pub(crate) fn take(&mut self, size: u32) -> Result<&'a [u8], HeadError> {
+        let (taken, rest) = self.bytes.split_at_checked(size as usize).ok_or(HeadError::Truncated)?;
+        self.bytes = rest;
+        Ok(taken)
+    }
+
+    /// Passes over `count` values and everything inside them; without recursion, so depth costs nothing.
+    pub(crate) fn skip(&mut self, count: u64) -> Result<(), HeadError> {
+        let mut pending = count;
+        while pending > 0 {
+            let head = self.head()?;
+            let payload = usize::try_from(head.payload_size()).map_err(|_| HeadError::Truncated)?;
+            self.bytes = self.bytes.get(payload..).ok_or(HeadError::Truncated)?;
+            pending = pending - 1 + head.values_inside();
+        }
+        Ok(())
+    }
+
+    /// Takes everything that is left.
+    pub(crate) fn take_rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.bytes)
+    }
+}
