@@ -1,0 +1,57 @@
+# What a person or CI asks of the repository. Each step says what it does; the first failure stops.
+# What needs more than a line stands in scripts/ or `cargo xtask`.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help run setup test check audit bench fuzz
+
+# Tools that setup installs stand in front of the machine's own.
+export PATH := $(CURDIR)/.tools/bin:$(PATH)
+
+TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
+FUZZ_SECONDS ?= 300
+# Benches to run, by the name of their file; all by default.
+BENCH ?= *
+# Anything but empty: `make run` ends after the demonstration.
+ONCE ?=
+
+say = @printf '== %s\n' '$(1)'
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## build, then show the main job on real input and keep serving (ONCE=1: end after the demonstration)
+	@scripts/setup.sh build
+	$(call say,build: target/release/fieldseal)
+	@cargo build --release --package fieldseal-cli
+	$(call say,demo: examples/demo.sh)
+	@FIELDSEAL='$(TARGET)/release/fieldseal' ONCE='$(ONCE)' examples/demo.sh
+
+setup: ## install what the machine lacks to build and test
+	@scripts/setup.sh test
+
+check: setup ## fmt, clippy, tidy and deny, as CI runs them
+	@cargo xtask check
+
+test: check ## everything: the checks, all tests with the fuzz corpora, the other languages
+	$(call say,test: the Rust workspace with its doc tests)
+	@cargo test --workspace --profile checked
+	@if [ -x tests/interop/run.sh ]; then \
+	  printf '== test: the other languages\n'; \
+	  cargo build --profile checked --package fieldseal-cli; \
+	  FIELDSEAL='$(TARGET)/checked/fieldseal' tests/interop/run.sh; \
+	fi
+
+audit: setup ## known vulnerabilities of dependencies (downloads the advisory database, so not part of test)
+	$(call say,deny: advisories)
+	@cargo deny --all-features check advisories
+
+bench: ## all benches, or BENCH=NAME
+	@scripts/setup.sh build
+	$(call say,bench: $(BENCH))
+	@cargo bench --workspace --bench '$(BENCH)'
+
+fuzz: ## each fuzz target for FUZZ_SECONDS (300)
+	@scripts/setup.sh fuzz
+	@scripts/fuzz.sh '$(FUZZ_SECONDS)'

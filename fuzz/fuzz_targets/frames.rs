@@ -1,0 +1,8 @@
+//! MessagePack-RPC frames from a stranger: scanned, decoded and encoded again.
+//! The property itself stands in the crate, where an ordinary test replays `fuzz/corpus/frames` through it.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| fieldseal_protocol::fuzzing::check_frames(bytes));

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Installs what the machine lacks, and says nothing when it lacks nothing.
+#
+#   scripts/setup.sh build   what a build needs
+#   scripts/setup.sh test    and what the checks and tests need
+#   scripts/setup.sh fuzz    what a build and the fuzz targets need
+#
+# Debian packages need root; without it the script names them and ends with 1. Our own tools go to .tools/ and nowhere else.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+purpose=${1:-build}
+case $purpose in
+build | test | fuzz) ;;
+*)
+  echo "usage: scripts/setup.sh build|test|fuzz" >&2
+  exit 2
+  ;;
+esac
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# bindgen reads BoringSSL's headers through libclang, a shared library that no command stands for.
+has_libclang() {
+  [[ -n ${LIBCLANG_PATH:-} ]] && return 0
+  compgen -G '/usr/lib/llvm*/lib/libclang*.so*' >/dev/null && return 0
+  compgen -G '/usr/lib/*/libclang*.so*' >/dev/null && return 0
+  compgen -G '/Library/Developer/CommandLineTools/usr/lib/libclang.dylib' >/dev/null
+}
+
+packages() {
+  local missing=()
+  has c++ || missing+=(g++)
+  has cmake || missing+=(cmake)
+  has clang || missing+=(clang)
+  has_libclang || missing+=(libclang-dev)
+  has pkg-config || missing+=(pkg-config)
+  if [[ $purpose == test ]]; then
+    python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+  fi
+  ((${#missing[@]} == 0)) && return 0
+  if ! has apt-get || [[ $(id -u) != 0 ]]; then
+    echo "setup: install these first (names of Debian packages): ${missing[*]}" >&2
+    exit 1
+  fi
+  echo "== setup: apt-get install ${missing[*]}"
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+}
+
+rust() {
+  if ! has cargo; then
+    echo "setup: install Rust first, for example through rustup; rust-toolchain.toml names the version" >&2
+    exit 1
+  fi
+  # Asking for the version makes rustup fetch the toolchain that rust-toolchain.toml names, where it is not there yet.
+  cargo --version >/dev/null
+  [[ $purpose == test ]] || return 0
+  if ! cargo fmt --version >/dev/null 2>&1 || ! cargo clippy --version >/dev/null 2>&1; then
+    echo "== setup: rustup component add rustfmt clippy"
+    rustup component add rustfmt clippy
+  fi
+}
+
+# Installs a cargo subcommand into .tools/. Without optimisation: it takes 1 minute on 2 cores and not 2.5, and is quick enough.
+tool() {
+  local name=$1 version=$2
+  if PATH=$PWD/.tools/bin:$PATH "$name" --version 2>/dev/null | grep -qF " $version"; then
+    return 0
+  fi
+  echo "== setup: cargo install $name $version (about a minute)"
+  CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=$PWD/.tools/target \
+    cargo install --quiet --debug --locked --force --root .tools --version "$version" "$name"
+  rm -rf .tools/target
+}
+
+packages
+rust
+case $purpose in
+test) tool cargo-deny 0.20.2 ;;
+fuzz) tool cargo-fuzz 0.13.2 ;;
+esac
