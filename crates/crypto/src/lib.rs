@@ -19,6 +19,7 @@ mod ffi;
 
 pub use aead::{AeadAlgorithm, AeadKey, Nonce, NonceSequence};
 pub use ec::{Curve, EcContext, Encapsulation, PrivateKey, PublicKey};
+pub use rand_core;
 pub use rand_core::CryptoRng;
 pub use secret::Secret;
 

@@ -1,1 +1,27 @@
-//! Fieldseal envelope.
+//! The `ev:` envelope that an encrypted field becomes, and its file form: layout, key derivation, sealing and opening of one
+//! value or many. The rules are numbered in `docs/format.md`; tests carry the numbers.
+//!
+//! Promises: bytes in, bytes out; clock and randomness are arguments. Sealing many values under one key costs one key agreement.
+//! No nonce repeats under a key. Whatever is wrong with an envelope's tag, key or content is the same [`DecryptFailed`]; only
+//! text that is no envelope at all is told apart, as [`Malformed`].
+//!
+//! Not here: which key version made an envelope, caches, policy (crate `engine`); where envelopes stand in a document (`document`).
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod aad;
+mod format;
+mod kdf;
+mod metadata;
+mod open;
+mod seal;
+
+pub mod file;
+#[doc(hidden)]
+pub mod fuzzing;
+
+pub use fieldseal_crypto::DecryptFailed;
+pub use format::{ENVELOPE_PREFIX, Envelope, Malformed, Marking, ValueType, Version, looks_like_envelope};
+pub use metadata::{InvalidRole, Metadata, ORIGIN_FIELDSEAL, OpenedMetadata, ROLE_SIZE_MAX, Role};
+pub use open::{OpenError, OpenScratch, Opened, OpeningKey};
+pub use seal::{KeySpent, Profile, SealScratch, SealingKey, Value, seal_each};

@@ -1,0 +1,205 @@
+//! Metadata before the text of a value: `u16 little-endian length ‖ MessagePack map`, with `dr` data role, `eo` origin and `et`
+//! time of encryption. It is authenticated with the text, but whoever knows the public key may have written it: reading is strict
+//! about form and bounds, and unknown keys with plain values are passed over.
+
+use rmp::Marker;
+
+/// Bytes of the longest role.
+pub const ROLE_SIZE_MAX: usize = 20;
+/// The origin that Fieldseal writes: a positive fixint that no SDK uses (5 Node and browser, 7 Python, 9 Go).
+pub const ORIGIN_FIELDSEAL: u8 = 70;
+/// Entries of a metadata map that are read before it is refused; three are known.
+const ENTRIES_MAX: usize = 16;
+
+/// A data role: 1 to 20 of `a–z`, `0–9` and `-`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Role(String);
+
+/// A text that is no role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InvalidRole;
+
+impl std::fmt::Display for InvalidRole {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a role has 1 to 20 of the characters a–z, 0–9 and -")
+    }
+}
+
+impl std::error::Error for InvalidRole {}
+
+impl Role {
+    /// Takes a text of the right length and alphabet.
+    ///
+    /// # Errors
+    /// [`InvalidRole`].
+    pub fn parse(text: &str) -> Result<Self, InvalidRole> {
+        if is_role(text.as_bytes()) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(InvalidRole)
+        }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+fn is_role(text: &[u8]) -> bool {
+    (1..=ROLE_SIZE_MAX).contains(&text.len())
+        && text.iter().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+}
+
+/// What is written before each text of one call, encoded once.
+#[derive(Debug, Clone)]
+pub struct Metadata {
+    /// Length and map, ready to stand before the text.
+    pub(crate) encoded: Vec<u8>,
+}
+
+impl Metadata {
+    /// `origin` is at most 127; `encrypted_at` in Unix seconds.
+    pub fn new(role: Option<&Role>, origin: u8, encrypted_at: u32) -> Self {
+        assert!(origin < 128, "a positive fixint");
+        let mut map = Vec::with_capacity(40);
+        map.push(0x82 + u8::from(role.is_some()));
+        if let Some(role) = role {
+            write_key(&mut map, "dr");
+            write_key(&mut map, role.as_str());
+        }
+        write_key(&mut map, "eo");
+        map.push(origin);
+        write_key(&mut map, "et");
+        map.push(Marker::U32.to_u8());
+        map.extend_from_slice(&encrypted_at.to_be_bytes());
+        let size = u16::try_from(map.len()).expect("a role is short");
+        Self {
+            encoded: [size.to_le_bytes().as_slice(), &map].concat(),
+        }
+    }
+}
+
+/// A fixstr: roles and keys are shorter than 32 bytes.
+fn write_key(map: &mut Vec<u8>, text: &str) {
+    map.push(Marker::FixStr(u8::try_from(text.len()).expect("short")).to_u8());
+    map.extend_from_slice(text.as_bytes());
+}
+
+/// Metadata as an opened envelope states it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OpenedMetadata<'a> {
+    /// The data role.
+    pub role: Option<&'a str>,
+    /// What wrote the envelope.
+    pub origin: Option<u32>,
+    /// When, in Unix seconds.
+    pub encrypted_at: Option<u32>,
+}
+
+/// Splits a plaintext into metadata and text. `None` when the metadata is not of its form.
+pub(crate) fn split(plaintext: &[u8]) -> Option<(OpenedMetadata<'_>, &[u8])> {
+    let (size, rest) = plaintext.split_first_chunk::<2>()?;
+    let (map, text) = rest.split_at_checked(usize::from(u16::from_le_bytes(*size)))?;
+    Some((read_map(map)?, text))
+}
+
+fn read_map(mut input: &[u8]) -> Option<OpenedMetadata<'_>> {
+    let entries = rmp::decode::read_map_len(&mut input).ok()? as usize;
+    if entries > ENTRIES_MAX {
+        return None;
+    }
+    let mut metadata = OpenedMetadata::default();
+    for _ in 0..entries {
+        let key = read_str(&mut input)?;
+        match key {
+            "dr" => metadata.role = read_role(&mut input)?,
+            "eo" => metadata.origin = Some(rmp::decode::read_int(&mut input).ok()?),
+            "et" => metadata.encrypted_at = Some(rmp::decode::read_int(&mut input).ok()?),
+            _ => skip_scalar(&mut input)?,
+        }
+    }
+    input.is_empty().then_some(metadata)
+}
+
+/// A role or nil, which some SDKs write when there is none.
+fn read_role<'a>(input: &mut &'a [u8]) -> Option<Option<&'a str>> {
+    if input.first() == Some(&Marker::Null.to_u8()) {
+        *input = &input[1..];
+        return Some(None);
+    }
+    let role = read_str(input)?;
+    is_role(role.as_bytes()).then_some(Some(role))
+}
+
+fn read_str<'a>(input: &mut &'a [u8]) -> Option<&'a str> {
+    let (text, rest) = rmp::decode::read_str_from_slice(*input).ok()?;
+    *input = rest;
+    Some(text)
+}
+
+fn skip_scalar(input: &mut &[u8]) -> Option<()> {
+    let (&first, rest) = input.split_first()?;
+    let size = match Marker::from_u8(first) {
+        Marker::FixPos(_) | Marker::FixNeg(_) | Marker::Null | Marker::True | Marker::False => 0,
+        Marker::U8 | Marker::I8 => 1,
+        Marker::U16 | Marker::I16 => 2,
+        Marker::U32 | Marker::I32 | Marker::F32 => 4,
+        Marker::U64 | Marker::I64 | Marker::F64 => 8,
+        Marker::FixStr(_) | Marker::Str8 | Marker::Str16 => return read_str(input).map(drop),
+        _ => return None,
+    };
+    *input = rest.get(size..)?;
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_it_writes() {
+        for role in [None, Some("a"), Some("card-number-20-chars")] {
+            let parsed = role.map(|text| Role::parse(text).expect("a role"));
+            let metadata = Metadata::new(parsed.as_ref(), ORIGIN_FIELDSEAL, 1_700_000_000);
+            let plaintext = [metadata.encoded.as_slice(), b"text"].concat();
+            let (opened, text) = split(&plaintext).expect("well formed");
+            assert_eq!(text, b"text");
+            let expected = OpenedMetadata {
+                role,
+                origin: Some(70),
+                encrypted_at: Some(1_700_000_000),
+            };
+            assert_eq!(opened, expected);
+        }
+    }
+
+    #[test]
+    fn roles_are_checked() {
+        for bad in ["", "Card", "card_number", "card number", "é", "card-number-21-chars-"] {
+            assert_eq!(Role::parse(bad), Err(InvalidRole), "{bad}");
+        }
+    }
+
+    #[test]
+    fn hostile_maps_are_refused() {
+        let whole = Metadata::new(Some(&Role::parse("card").expect("a role")), 5, 7).encoded;
+        for cut in 0..whole.len() {
+            assert!(split(&whole[..cut]).is_none(), "cut at {cut}");
+        }
+        // A role out of its alphabet, a nested value under an unknown key, a map that claims too many entries, trailing bytes.
+        let maps: [&[u8]; 4] = [
+            b"\x81\xa2dr\xa1A",
+            b"\x81\xa1x\x91\x01",
+            b"\xdf\xff\xff\xff\xff",
+            b"\x80\x00",
+        ];
+        for map in maps {
+            assert_eq!(read_map(map), None, "{map:02x?}");
+        }
+        assert_eq!(
+            read_map(b"\x82\xa1x\xcb12345678\xa2dr\xc0"),
+            Some(OpenedMetadata::default())
+        );
+    }
+}

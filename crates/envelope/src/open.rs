@@ -1,0 +1,380 @@
+//! Opening: one key agreement makes an [`OpeningKey`] for every value that shares an ephemeral key. Which derivation and which
+//! associated data a version has stands in one table; where SDKs in use disagree, the table has a second row that is tried after a
+//! failed tag, so that the ordinary path costs nothing more.
+
+use std::sync::OnceLock;
+
+use fieldseal_crypto::aead::{NONCE_SIZE, OpenItem, TAG_SIZE};
+use fieldseal_crypto::{AeadAlgorithm, AeadKey, DecryptFailed, EcContext, Nonce, PrivateKey, PublicKey, Secret};
+
+use crate::aad::AssociatedData;
+use crate::format::{Envelope, Malformed, Marking, ValueType, Version};
+use crate::kdf;
+use crate::metadata::{self, OpenedMetadata};
+
+/// Values opened side by side.
+const GROUP_VALUES_MAX: usize = 32;
+/// Bytes of ciphertext in a group of more than one value.
+const GROUP_BYTES_MAX: usize = 8 << 10;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Derivation {
+    /// The KDF over the ephemeral key.
+    Kdf,
+    /// The shared X coordinate as it is.
+    Raw,
+    /// The KDF over the app key, as early r1 data has it.
+    KdfOverAppKey,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Binding {
+    None,
+    AppKey,
+    EphemeralKey,
+    /// Version 2: flag, ephemeral key, app key.
+    Flagged,
+}
+
+/// What to try for a version, in this order.
+fn attempts(version: Version) -> &'static [(Derivation, Binding)] {
+    match version {
+        Version::Tk9d => &[
+            (Derivation::Kdf, Binding::AppKey),
+            (Derivation::KdfOverAppKey, Binding::EphemeralKey),
+        ],
+        Version::Qktc => &[(Derivation::Kdf, Binding::Flagged)],
+        // An SDK caches one key for both k1 versions, derived as its first call wanted.
+        Version::Rfvc => &[(Derivation::Raw, Binding::None), (Derivation::Kdf, Binding::None)],
+        Version::S0ls => &[(Derivation::Kdf, Binding::Flagged), (Derivation::Raw, Binding::Flagged)],
+        Version::Qljv => &[(Derivation::Kdf, Binding::AppKey), (Derivation::Raw, Binding::AppKey)],
+        Version::Tenz => &[(Derivation::Kdf, Binding::AppKey)],
+        // Its associated data was never settled.
+        Version::T1jl => &[
+            (Derivation::Raw, Binding::None),
+            (Derivation::Raw, Binding::AppKey),
+            (Derivation::Raw, Binding::EphemeralKey),
+        ],
+    }
+}
+
+/// What an envelope states beside its keys and its ciphertext.
+#[derive(Clone, Copy)]
+struct Label {
+    iv: [u8; NONCE_SIZE],
+    value_type: ValueType,
+    marking: Marking,
+}
+
+impl Label {
+    fn of(envelope: &Envelope<'_>) -> Self {
+        Self {
+            iv: envelope.iv,
+            value_type: envelope.value_type,
+            marking: envelope.marking,
+        }
+    }
+}
+
+/// An opened value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opened<'s> {
+    /// The type. Checked against the text: a number is a JSON number, a boolean `true` or `false`.
+    pub value_type: ValueType,
+    /// The text.
+    pub text: &'s str,
+    /// Role, origin and time where the version has metadata.
+    pub metadata: Option<OpenedMetadata<'s>>,
+}
+
+/// Buffers that live longer than one call.
+#[derive(Default)]
+pub struct OpenScratch {
+    sealed: Vec<u8>,
+    plaintext: Vec<u8>,
+}
+
+/// What an app's private key shares with one ephemeral key, and the AES keys derived from it. Wiped on drop.
+pub struct OpeningKey {
+    ephemeral: PublicKey,
+    app: PublicKey,
+    aad: AssociatedData,
+    shared: Secret<32>,
+    derived: [OnceLock<AeadKey>; 3],
+}
+
+impl std::fmt::Debug for OpeningKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "OpeningKey({:?}, …)", self.ephemeral)
+    }
+}
+
+impl OpeningKey {
+    /// One key agreement. `app` is the public key of `private`; all three are on one curve.
+    pub fn agree(ec: &EcContext, private: &PrivateKey, app: &PublicKey, ephemeral: &PublicKey) -> Self {
+        Self {
+            ephemeral: *ephemeral,
+            app: *app,
+            aad: AssociatedData::new(ephemeral, app),
+            shared: ec.agree(private, ephemeral),
+            derived: Default::default(),
+        }
+    }
+
+    /// Opens one envelope.
+    ///
+    /// # Errors
+    /// [`OpenError::Malformed`] when the ciphertext is not base64; [`OpenError::DecryptFailed`] for everything that a key decides.
+    ///
+    /// # Panics
+    /// When the envelope's ephemeral key is another.
+    pub fn open<'s>(&self, envelope: &Envelope<'_>, scratch: &'s mut OpenScratch) -> Result<Opened<'s>, OpenError> {
+        assert_eq!(
+            envelope.ephemeral, self.aad.ephemeral,
+            "an envelope of this ephemeral key"
+        );
+        scratch.sealed.resize(envelope.sealed_size(), 0);
+        envelope
+            .decode_sealed(&mut scratch.sealed)
+            .map_err(OpenError::Malformed)?;
+        scratch.plaintext.resize(envelope.sealed_size() - TAG_SIZE, 0);
+        self.try_attempts(
+            attempts(envelope.version),
+            Label::of(envelope),
+            &scratch.sealed,
+            &mut scratch.plaintext,
+        )?;
+        interpret(envelope, &scratch.plaintext)
+    }
+
+    /// Opens every envelope on its own and hands each result to `each` with its index, in order. One bad envelope spoils only
+    /// itself.
+    ///
+    /// # Panics
+    /// When an envelope's ephemeral key is another.
+    pub fn open_many(
+        &self,
+        envelopes: &[Envelope<'_>],
+        scratch: &mut OpenScratch,
+        mut each: impl FnMut(usize, Result<Opened<'_>, OpenError>),
+    ) {
+        let mut first = 0;
+        while first < envelopes.len() {
+            let group = &envelopes[first..first + group_size(&envelopes[first..])];
+            self.open_group(group, scratch, |i, result| each(first + i, result));
+            first += group.len();
+        }
+    }
+
+    /// A group shares its first attempt's key. What fails there is tried again on its own.
+    fn open_group(
+        &self,
+        group: &[Envelope<'_>],
+        scratch: &mut OpenScratch,
+        mut each: impl FnMut(usize, Result<Opened<'_>, OpenError>),
+    ) {
+        let OpenScratch { sealed, plaintext } = scratch;
+        let decoded = decode_group(group, sealed);
+        let mut rest = sealed.as_slice();
+        let mut items = [OpenItem {
+            nonce: Nonce([0; 12]),
+            aad: &[],
+            sealed: &[],
+        }; GROUP_VALUES_MAX];
+        for (item, envelope) in items.iter_mut().zip(group) {
+            assert_eq!(
+                envelope.ephemeral, self.aad.ephemeral,
+                "an envelope of this ephemeral key"
+            );
+            item.nonce = Nonce(envelope.iv);
+            item.aad = self.associated_data(attempts(envelope.version)[0].1, Label::of(envelope));
+            (item.sealed, rest) = rest.split_at(envelope.sealed_size());
+        }
+        let items = &items[..group.len()];
+        plaintext.resize(items.iter().map(|item| item.sealed.len() - TAG_SIZE).sum(), 0);
+        let mut results = [Ok(()); GROUP_VALUES_MAX];
+        let key = self.key(attempts(group[0].version)[0].0);
+        key.open_many(items, plaintext, &mut results[..group.len()]);
+
+        let mut rest = plaintext.as_mut_slice();
+        for (i, envelope) in group.iter().enumerate() {
+            let (opened, after) = rest.split_at_mut(items[i].sealed.len() - TAG_SIZE);
+            rest = after;
+            let result = match (decoded[i], results[i]) {
+                (Err(malformed), _) => Err(OpenError::Malformed(malformed)),
+                (Ok(()), Ok(())) => Ok(()),
+                (Ok(()), Err(DecryptFailed)) => self.try_attempts(
+                    &attempts(envelope.version)[1..],
+                    Label::of(envelope),
+                    items[i].sealed,
+                    opened,
+                ),
+            };
+            each(i, result.and_then(|()| interpret(envelope, opened)));
+        }
+    }
+
+    fn try_attempts(
+        &self,
+        attempts: &[(Derivation, Binding)],
+        label: Label,
+        sealed: &[u8],
+        plaintext: &mut [u8],
+    ) -> Result<(), OpenError> {
+        let opens = |&(derivation, binding): &(Derivation, Binding)| {
+            let aad = self.associated_data(binding, label);
+            self.key(derivation)
+                .open(
+                    &OpenItem {
+                        nonce: Nonce(label.iv),
+                        aad,
+                        sealed,
+                    },
+                    plaintext,
+                )
+                .is_ok()
+        };
+        if attempts.iter().any(opens) {
+            Ok(())
+        } else {
+            Err(OpenError::DecryptFailed)
+        }
+    }
+
+    /// Opens the content of a file, which is bound as the plain version of its curve is.
+    pub(crate) fn open_bytes(
+        &self,
+        iv: [u8; NONCE_SIZE],
+        sealed: &[u8],
+        plaintext: &mut [u8],
+    ) -> Result<(), DecryptFailed> {
+        let label = Label {
+            iv,
+            value_type: ValueType::String,
+            marking: Marking::Live,
+        };
+        let attempts = attempts(Version::plain(self.app.curve()));
+        self.try_attempts(attempts, label, sealed, plaintext)
+            .map_err(|_| DecryptFailed)
+    }
+
+    fn key(&self, derivation: Derivation) -> &AeadKey {
+        self.derived[derivation as usize].get_or_init(|| {
+            let key = match derivation {
+                Derivation::Kdf => kdf::derive(&self.shared, &self.ephemeral),
+                Derivation::Raw => self.shared.clone(),
+                Derivation::KdfOverAppKey => kdf::derive(&self.shared, &self.app),
+            };
+            AeadKey::new(AeadAlgorithm::Aes256Gcm, key.expose()).expect("32 bytes")
+        })
+    }
+
+    fn associated_data(&self, binding: Binding, label: Label) -> &[u8] {
+        match binding {
+            Binding::None => &[],
+            Binding::AppKey => &self.aad.app,
+            Binding::EphemeralKey => &self.aad.ephemeral,
+            Binding::Flagged => self.aad.flagged(label.value_type, label.marking),
+        }
+    }
+}
+
+/// Why an envelope did not open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenError {
+    /// Its text is wrong, whatever the key.
+    Malformed(Malformed),
+    /// Its tag, key or content is wrong.
+    DecryptFailed,
+}
+
+impl std::fmt::Display for OpenError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Malformed(malformed) => malformed.fmt(f),
+            Self::DecryptFailed => DecryptFailed.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// Ciphertexts one after the other in `sealed`; one that is not base64 leaves zeros, which open under no key.
+fn decode_group(group: &[Envelope<'_>], sealed: &mut Vec<u8>) -> [Result<(), Malformed>; GROUP_VALUES_MAX] {
+    sealed.clear();
+    sealed.resize(group.iter().map(Envelope::sealed_size).sum(), 0);
+    let mut results = [Ok(()); GROUP_VALUES_MAX];
+    let mut rest = sealed.as_mut_slice();
+    for (envelope, result) in group.iter().zip(&mut results) {
+        let (this, after) = rest.split_at_mut(envelope.sealed_size());
+        *result = envelope.decode_sealed(this);
+        rest = after;
+    }
+    results
+}
+
+/// How many of the first envelopes make a group: one derivation, bounded in number and bytes, at least one.
+fn group_size(envelopes: &[Envelope<'_>]) -> usize {
+    let derivation = attempts(envelopes[0].version)[0].0;
+    let mut bytes = 0;
+    let fitting = envelopes.iter().take(GROUP_VALUES_MAX).take_while(|envelope| {
+        bytes += envelope.sealed_size();
+        bytes <= GROUP_BYTES_MAX && attempts(envelope.version)[0].0 == derivation
+    });
+    fitting.count().max(1)
+}
+
+/// Content that its sender got wrong fails like a wrong tag: whoever knows the public key can seal anything.
+fn interpret<'s>(envelope: &Envelope<'_>, plaintext: &'s [u8]) -> Result<Opened<'s>, OpenError> {
+    let (metadata, text) = match envelope.version.has_metadata() {
+        true => metadata::split(plaintext)
+            .map(|(metadata, text)| (Some(metadata), text))
+            .ok_or(OpenError::DecryptFailed)?,
+        false => (None, plaintext),
+    };
+    let text = std::str::from_utf8(text).map_err(|_| OpenError::DecryptFailed)?;
+    // Without this a sealed `1,"admin":true` of type number would become part of a document's structure.
+    let fits = match envelope.value_type {
+        ValueType::String => true,
+        ValueType::Number => is_json_number(text.as_bytes()),
+        ValueType::Boolean => matches!(text, "true" | "false"),
+    };
+    if fits {
+        Ok(Opened {
+            value_type: envelope.value_type,
+            text,
+            metadata,
+        })
+    } else {
+        Err(OpenError::DecryptFailed)
+    }
+}
+
+/// RFC 8259, section 6: `-? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?`.
+fn is_json_number(text: &[u8]) -> bool {
+    fn digits(text: &[u8]) -> usize {
+        text.iter().take_while(|byte| byte.is_ascii_digit()).count()
+    }
+    let text = text.strip_prefix(b"-").unwrap_or(text);
+    let integer = digits(text);
+    if integer == 0 || (integer > 1 && text[0] == b'0') {
+        return false;
+    }
+    let mut rest = &text[integer..];
+    if let Some(fraction) = rest.strip_prefix(b".") {
+        let size = digits(fraction);
+        if size == 0 {
+            return false;
+        }
+        rest = &fraction[size..];
+    }
+    if let Some(exponent) = rest.strip_prefix(b"e").or_else(|| rest.strip_prefix(b"E")) {
+        let exponent = exponent
+            .strip_prefix(b"+")
+            .or_else(|| exponent.strip_prefix(b"-"))
+            .unwrap_or(exponent);
+        let size = digits(exponent);
+        return size > 0 && size == exponent.len();
+    }
+    rest.is_empty()
+}

@@ -1,0 +1,340 @@
+//! Sealing: one key agreement makes a [`SealingKey`] that seals any number of values, each under its own nonce (a random start and
+//! a counter, as the key is fresh). Values are sealed in groups, so that a multi-buffer cipher can take them side by side, and
+//! their text is written once, into the caller's buffer.
+
+use fieldseal_crypto::aead::{SealItem, TAG_SIZE};
+use fieldseal_crypto::{
+    AeadAlgorithm, AeadKey, CryptoRng, Curve, EcContext, Encapsulation, Nonce, NonceSequence, PublicKey, Secret,
+};
+
+use crate::aad::AssociatedData;
+use crate::format::{EPHEMERAL_TEXT_SIZE, IV_TEXT_SIZE, Marking, ValueType, Version, encode_base64, encoded_size};
+use crate::kdf;
+use crate::metadata::Metadata;
+
+/// Values sealed side by side.
+const GROUP_VALUES_MAX: usize = 32;
+/// Bytes of plaintext in a group of more than one value: with its ciphertext it stays in a first-level cache.
+const GROUP_BYTES_MAX: usize = 8 << 10;
+
+/// A value to seal: a string's text, or the JSON text of a number or boolean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Value<'a> {
+    /// The type that the envelope will state.
+    pub value_type: ValueType,
+    /// The text, which for a number or boolean is a JSON token (the caller's duty).
+    pub text: &'a str,
+}
+
+/// What a sealing key writes: version and marking are the same for all its values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Profile {
+    version: Version,
+    marking: Marking,
+}
+
+impl Profile {
+    /// Values without metadata.
+    pub fn plain(curve: Curve) -> Self {
+        Self {
+            version: Version::plain(curve),
+            marking: Marking::Live,
+        }
+    }
+
+    /// Values with metadata, such as a role.
+    pub fn with_metadata(curve: Curve) -> Self {
+        Self {
+            version: Version::with_metadata(curve),
+            marking: Marking::Live,
+        }
+    }
+
+    /// The same, marked `debug:`.
+    pub fn debug(self) -> Self {
+        Self {
+            marking: Marking::Debug,
+            ..self
+        }
+    }
+
+    /// The version that is written.
+    pub fn version(self) -> Version {
+        self.version
+    }
+}
+
+/// The key has sealed as many values as it may: make a fresh one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeySpent;
+
+impl std::fmt::Display for KeySpent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the sealing key has sealed as many values as it may")
+    }
+}
+
+impl std::error::Error for KeySpent {}
+
+/// Buffers that live longer than one call, to save allocations.
+#[derive(Default)]
+pub struct SealScratch {
+    plaintexts: Vec<u8>,
+    sealed: Vec<u8>,
+}
+
+/// An AES key agreed with one recipient through a fresh ephemeral key. Shared between threads; wiped on drop.
+pub struct SealingKey {
+    profile: Profile,
+    key: AeadKey,
+    nonces: NonceSequence,
+    aad: AssociatedData,
+    /// `:ephemeral:` as it stands in each text.
+    ephemeral_text: [u8; EPHEMERAL_TEXT_SIZE + 2],
+    /// What stands before the IV, by type.
+    heads: [Vec<u8>; 3],
+}
+
+impl SealingKey {
+    /// Makes an ephemeral key and agrees with `recipient`; at most `values_max` values can be sealed (never more than 2^32).
+    pub fn generate(
+        ec: &EcContext,
+        recipient: &PublicKey,
+        profile: Profile,
+        values_max: u64,
+        rng: &mut dyn CryptoRng,
+    ) -> Self {
+        let encapsulation = ec.encapsulate(recipient, rng);
+        Self::from_encapsulation(&encapsulation, recipient, profile, values_max, rng)
+    }
+
+    pub(crate) fn from_encapsulation(
+        encapsulation: &Encapsulation,
+        recipient: &PublicKey,
+        profile: Profile,
+        values_max: u64,
+        rng: &mut dyn CryptoRng,
+    ) -> Self {
+        assert_eq!(
+            profile.version.curve(),
+            recipient.curve(),
+            "a recipient on the profile's curve"
+        );
+        let aad = AssociatedData::new(&encapsulation.ephemeral, recipient);
+        let mut ephemeral_text = [b':'; EPHEMERAL_TEXT_SIZE + 2];
+        encode_base64(&aad.ephemeral, &mut ephemeral_text[1..]);
+        Self {
+            profile,
+            key: aead_key(profile.version, encapsulation),
+            nonces: NonceSequence::new(rng, values_max),
+            aad,
+            ephemeral_text,
+            heads: ValueType::ALL.map(|value_type| head(profile, value_type)),
+        }
+    }
+
+    /// The profile that it was made with.
+    pub fn profile(&self) -> Profile {
+        self.profile
+    }
+
+    /// How many more values it may seal.
+    pub fn values_left(&self) -> u64 {
+        self.nonces.left()
+    }
+
+    /// Bytes of the envelope of a text of `text_size` bytes.
+    pub fn envelope_size(&self, metadata: Option<&Metadata>, value_type: ValueType, text_size: usize) -> usize {
+        let sealed_size = metadata_size(metadata) + text_size + TAG_SIZE;
+        self.heads[value_type as usize].len() + IV_TEXT_SIZE + self.ephemeral_text.len() + encoded_size(sealed_size) + 2
+    }
+
+    /// Appends the envelope of every value to `out`. Before each, `before(index, envelope size, out)` may append what stands
+    /// between them (a header, the bytes of a document). `metadata` must be given exactly when the profile has it.
+    ///
+    /// # Errors
+    /// [`KeySpent`] when fewer nonces are left than there are values; then nothing was sealed.
+    pub fn seal_many(
+        &self,
+        metadata: Option<&Metadata>,
+        values: &[Value<'_>],
+        scratch: &mut SealScratch,
+        out: &mut Vec<u8>,
+        mut before: impl FnMut(usize, usize, &mut Vec<u8>),
+    ) -> Result<(), KeySpent> {
+        assert_eq!(
+            metadata.is_some(),
+            self.profile.version.has_metadata(),
+            "metadata as the profile has it"
+        );
+        let mut nonces = self.nonces.take(values.len() as u64).ok_or(KeySpent)?;
+        let mut first = 0;
+        while first < values.len() {
+            let group = &values[first..first + group_size(&values[first..], metadata_size(metadata))];
+            let sealed_nonces = self.seal_group(metadata, group, scratch, &mut nonces);
+            let mut sealed = scratch.sealed.as_slice();
+            for (i, (value, nonce)) in group.iter().zip(&sealed_nonces).enumerate() {
+                let size = self.envelope_size(metadata, value.value_type, value.text.len());
+                before(first + i, size, out);
+                let (this, rest) = sealed.split_at(metadata_size(metadata) + value.text.len() + TAG_SIZE);
+                self.write_text(value.value_type, nonce, this, size, out);
+                sealed = rest;
+            }
+            first += group.len();
+        }
+        Ok(())
+    }
+
+    /// Seals a group into `scratch.sealed`; gives the nonces that it used.
+    fn seal_group(
+        &self,
+        metadata: Option<&Metadata>,
+        group: &[Value<'_>],
+        scratch: &mut SealScratch,
+        nonces: &mut impl Iterator<Item = Nonce>,
+    ) -> [Nonce; GROUP_VALUES_MAX] {
+        let SealScratch { plaintexts, sealed } = scratch;
+        let mut rest = with_metadata(metadata, group, plaintexts);
+        let mut items = [SealItem {
+            nonce: Nonce([0; 12]),
+            aad: &[],
+            plaintext: &[],
+        }; GROUP_VALUES_MAX];
+        for (item, value) in items.iter_mut().zip(group) {
+            item.nonce = nonces.next().expect("as many as there are values");
+            item.aad = self.associated_data(value.value_type);
+            item.plaintext = value.text.as_bytes();
+            if metadata.is_some() {
+                (item.plaintext, rest) = rest.split_at(metadata_size(metadata) + value.text.len());
+            }
+        }
+        let items = &items[..group.len()];
+        sealed.resize(items.iter().map(|item| item.plaintext.len() + TAG_SIZE).sum(), 0);
+        self.key.seal_many(items, sealed);
+        let mut used = [Nonce([0; 12]); GROUP_VALUES_MAX];
+        used.iter_mut().zip(items).for_each(|(nonce, item)| *nonce = item.nonce);
+        used
+    }
+
+    fn associated_data(&self, value_type: ValueType) -> &[u8] {
+        match self.profile.version {
+            Version::Tk9d => &self.aad.app,
+            Version::Rfvc => &[],
+            _ => self.aad.flagged(value_type, self.profile.marking),
+        }
+    }
+
+    fn write_text(&self, value_type: ValueType, nonce: &Nonce, sealed: &[u8], size: usize, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.resize(start + size, 0);
+        let rest = copy(&self.heads[value_type as usize], &mut out[start..]);
+        let rest = encode_base64(&nonce.0, rest);
+        let rest = copy(&self.ephemeral_text, rest);
+        let rest = encode_base64(sealed, rest);
+        rest.copy_from_slice(b":$");
+    }
+
+    /// Seals the bytes of a file: `out` takes ciphertext and tag.
+    pub(crate) fn seal_bytes(&self, plaintext: &[u8], out: &mut [u8]) -> Result<Nonce, KeySpent> {
+        let nonce = self.nonces.take(1).and_then(|mut range| range.next()).ok_or(KeySpent)?;
+        self.key.seal(
+            &SealItem {
+                nonce,
+                aad: self.associated_data(ValueType::String),
+                plaintext,
+            },
+            out,
+        );
+        Ok(nonce)
+    }
+
+    pub(crate) fn ephemeral(&self) -> &[u8] {
+        &self.aad.ephemeral
+    }
+}
+
+/// Seals every value under a key of its own: one key agreement each. Otherwise as [`SealingKey::seal_many`].
+#[allow(clippy::too_many_arguments)] // A key's worth of arguments and a call's worth: a struct would only rename them.
+pub fn seal_each(
+    ec: &EcContext,
+    recipient: &PublicKey,
+    profile: Profile,
+    metadata: Option<&Metadata>,
+    values: &[Value<'_>],
+    rng: &mut dyn CryptoRng,
+    scratch: &mut SealScratch,
+    out: &mut Vec<u8>,
+    mut before: impl FnMut(usize, usize, &mut Vec<u8>),
+) {
+    for (group_index, group) in values.chunks(GROUP_VALUES_MAX).enumerate() {
+        let encapsulations = ec.encapsulate_many(recipient, group.len(), rng);
+        for (i, (value, encapsulation)) in group.iter().zip(&encapsulations).enumerate() {
+            let key = SealingKey::from_encapsulation(encapsulation, recipient, profile, 1, rng);
+            let index = group_index * GROUP_VALUES_MAX + i;
+            key.seal_many(metadata, std::slice::from_ref(value), scratch, out, |_, size, out| {
+                before(index, size, out)
+            })
+            .expect("a fresh key seals one value");
+        }
+    }
+}
+
+fn aead_key(version: Version, encapsulation: &Encapsulation) -> AeadKey {
+    let derived: Secret<32>;
+    let key = match version {
+        Version::Rfvc => &encapsulation.shared,
+        _ => {
+            derived = kdf::derive(&encapsulation.shared, &encapsulation.ephemeral);
+            &derived
+        }
+    };
+    AeadKey::new(AeadAlgorithm::Aes256Gcm, key.expose()).expect("32 bytes")
+}
+
+fn head(profile: Profile, value_type: ValueType) -> Vec<u8> {
+    let mark: &[u8] = if profile.marking == Marking::Debug {
+        b"debug:"
+    } else {
+        b""
+    };
+    [
+        b"ev:",
+        mark,
+        profile.version.text().as_bytes(),
+        b":",
+        value_type.label(),
+    ]
+    .concat()
+}
+
+fn metadata_size(metadata: Option<&Metadata>) -> usize {
+    metadata.map_or(0, |metadata| metadata.encoded.len())
+}
+
+/// How many of the first values make a group: at least one.
+fn group_size(values: &[Value<'_>], metadata_size: usize) -> usize {
+    let mut bytes = 0;
+    let fitting = values.iter().take(GROUP_VALUES_MAX).take_while(|value| {
+        bytes += metadata_size + value.text.len();
+        bytes <= GROUP_BYTES_MAX
+    });
+    fitting.count().max(1)
+}
+
+/// Where there is metadata, every plaintext of the group is put together in `plaintexts`; else nothing is copied.
+fn with_metadata<'s>(metadata: Option<&Metadata>, group: &[Value<'_>], plaintexts: &'s mut Vec<u8>) -> &'s [u8] {
+    plaintexts.clear();
+    if let Some(metadata) = metadata {
+        for value in group {
+            plaintexts.extend_from_slice(&metadata.encoded);
+            plaintexts.extend_from_slice(value.text.as_bytes());
+        }
+    }
+    plaintexts
+}
+
+fn copy<'o>(bytes: &[u8], out: &'o mut [u8]) -> &'o mut [u8] {
+    let (target, rest) = out.split_at_mut(bytes.len());
+    target.copy_from_slice(bytes);
+    rest
+}
