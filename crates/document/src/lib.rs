@@ -1,1 +1,45 @@
-//! Fieldseal document.
+//! Finds the values of a JSON document that are to be encrypted or decrypted, in one pass over its bytes.
+//!
+//! A [`Selection`] says which values, in JSONPath (RFC 9535). A [`Walker`] goes through a document (RFC 8259) and hands over
+//! the scalars that are selected as byte ranges, in batches and in slices of bounded work. The caller writes the
+//! output: the bytes between two matches as they are, a replacement for each match. So whatever is not selected stays
+//! byte for byte what it was: white space, order, duplicate names, the text of numbers.
+//!
+//! The whole document is checked on the way: a walk that ends well has read one well-formed JSON value in valid UTF-8.
+//! The crate knows no crypto, does no I/O and starts no threads. It writes nothing into a document by itself.
+//!
+//! ```
+//! use fieldseal_document::{Limits, Progress, Purpose, Selection, Walker};
+//!
+//! let document = br#"{"card": "4242", "amount": 12.50}"#;
+//! let limits = Limits::default();
+//! let selection = Selection::parse(&["$.card"], &limits)?;
+//! let mut walker = Walker::new(document, &selection, Purpose::Encrypt, &limits)?;
+//! let mut matches = Vec::new();
+//! while walker.next_batch(&mut matches, 1024, 64 << 10)? == Progress::More {}
+//! assert_eq!(&document[matches[0].start..matches[0].end], br#""4242""#);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod automaton;
+mod error;
+mod limits;
+mod machine;
+mod nodes;
+mod scan;
+mod selector;
+mod text;
+mod tracker;
+mod tree;
+mod walker;
+
+pub use error::{
+    DocumentError, DocumentErrorKind, Expected, SelectorError, SelectorErrorKind, TextError, TextErrorKind,
+};
+pub use limits::{DEPTH_CEILING, DOCUMENT_SIZE_CEILING, Limits};
+pub use nodes::{SelectedNode, Strategy, select};
+pub use selector::Selection;
+pub use text::{escape_into, is_number, unescape};
+pub use walker::{Match, Progress, Purpose, ScalarKind, Walk, Walker};

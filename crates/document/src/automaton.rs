@@ -1,0 +1,388 @@
+//! Selectors without filters as an automaton over the way from the root to a value.
+//!
+//! Each segment of each query is a state: being in it means that the segments before it have been matched and that it
+//! applies to the children of the value at hand. A value has a set of states; the sets are numbered as they are met and
+//! their transitions kept (a lazily determinised automaton), so that a member costs one look-up of its name however many
+//! selectors there are. The common sets come first: `NOTHING`, below which nothing can match any more, and `SELECTED`,
+//! below which every scalar is meant.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::selector::ast::{Query, Reach, Selector, Slice, index_selects};
+use crate::text::unescape;
+
+/// Sets kept before all but those in use are forgotten. Real selectors make a handful; descendant wildcards in a row can
+/// make exponentially many.
+const SETS_MAX: usize = 4096;
+
+/// A state; the numbers count the segments of all queries, each query's end included.
+type State = u32;
+
+/// The number of a set of states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SetId(u32);
+
+impl SetId {
+    /// No state: nothing is selected here nor below.
+    pub(crate) const NOTHING: SetId = SetId(0);
+    /// The value is selected, and what is below with it.
+    pub(crate) const SELECTED: SetId = SetId(1);
+}
+
+/// Whether a selected value settles everything below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// Yes: scalars are wanted, and all below are.
+    Scalars,
+    /// No: nodes are wanted, and those below may or may not be selected themselves.
+    Nodes,
+}
+
+/// The compiled queries; read-only, shared between documents.
+#[derive(Debug)]
+pub(crate) struct Program {
+    steps: Vec<Step>,
+    starts: Box<[State]>,
+    /// Whether the elements selected depend on array lengths.
+    needs_lengths: bool,
+}
+
+/// What a state does with the children of its value.
+#[derive(Debug, Default)]
+struct Step {
+    /// The query is at its end: the value is selected.
+    accepts: bool,
+    /// The segment applies to all descendants.
+    descends: bool,
+    wildcard: bool,
+    names: Vec<Box<str>>,
+    elements: Vec<Elements>,
+}
+
+/// A selector of array elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Elements {
+    Index(i64),
+    Slice(Slice),
+}
+
+impl Elements {
+    fn needs_length(&self) -> bool {
+        match self {
+            Elements::Index(index) => *index < 0,
+            Elements::Slice(slice) => slice.needs_length(),
+        }
+    }
+
+    fn selects(&self, index: i64, length: i64) -> bool {
+        match self {
+            Elements::Index(selector) => index_selects(*selector, index, length),
+            Elements::Slice(slice) => slice.selects(index, length),
+        }
+    }
+}
+
+impl Program {
+    /// Compiles queries that hold no filter.
+    pub(crate) fn new(queries: &[Query]) -> Program {
+        let mut steps = Vec::new();
+        let mut starts = Vec::with_capacity(queries.len());
+        for query in queries {
+            starts.push(steps.len() as State);
+            steps.extend(query.segments.iter().map(|segment| {
+                let mut step = Step {
+                    descends: segment.reach == Reach::Descendants,
+                    ..Step::default()
+                };
+                segment.selectors.iter().for_each(|selector| step.add(selector));
+                step
+            }));
+            steps.push(Step {
+                accepts: true,
+                ..Step::default()
+            });
+        }
+        let needs_lengths = steps.iter().flat_map(|step| &step.elements).any(Elements::needs_length);
+        Program {
+            steps,
+            starts: starts.into(),
+            needs_lengths,
+        }
+    }
+
+    /// Whether array lengths must be known when an array begins.
+    pub(crate) fn needs_lengths(&self) -> bool {
+        self.needs_lengths
+    }
+}
+
+impl Step {
+    fn add(&mut self, selector: &Selector) {
+        let elements = match selector {
+            Selector::Wildcard => return self.wildcard = true,
+            Selector::Name(name) if self.names.iter().any(|known| **known == **name) => return,
+            Selector::Name(name) => return self.names.push(name.as_str().into()),
+            Selector::Index(index) => Elements::Index(*index),
+            Selector::Slice(slice) => Elements::Slice(*slice),
+            Selector::Filter(_) => unreachable!("queries with filters are not compiled to a program"),
+        };
+        if !self.elements.contains(&elements) {
+            self.elements.push(elements);
+        }
+    }
+}
+
+/// A set of states and, once it was needed, where its children go.
+#[derive(Debug)]
+struct Set {
+    states: Arc<[State]>,
+    selected: bool,
+    row: Option<Box<Row>>,
+}
+
+/// The transitions of a set.
+#[derive(Debug)]
+struct Row {
+    /// For a member whose name no selector names, and for an element that no index or slice selects.
+    other: SetId,
+    /// By length, then by bytes.
+    names: Vec<(Box<[u8]>, SetId)>,
+    /// What every child of the set is in.
+    base: Vec<State>,
+    /// From zero-based index to the states it adds, by index.
+    indexes: Vec<(i64, State)>,
+    /// Slices and indexes from the end, with the state each adds.
+    ranges: Vec<(Elements, State)>,
+    /// The last set that an element had: neighbours mostly have the same.
+    last_element: (Vec<State>, SetId),
+}
+
+/// The automaton at work on one document.
+#[derive(Debug)]
+pub(crate) struct Automaton {
+    program: Arc<Program>,
+    detail: Detail,
+    sets: Vec<Set>,
+    ids: HashMap<Arc<[State]>, SetId>,
+    start: SetId,
+    /// States under construction, and a name being unescaped: kept for their memory.
+    scratch: Vec<State>,
+    name: String,
+}
+
+impl Automaton {
+    pub(crate) fn new(program: Arc<Program>, detail: Detail) -> Self {
+        let settled = |selected| Set {
+            states: Arc::new([]),
+            selected,
+            row: None,
+        };
+        let mut automaton = Automaton {
+            sets: vec![settled(false), settled(true)],
+            ids: HashMap::new(),
+            start: SetId::NOTHING,
+            scratch: program.starts.to_vec(),
+            name: String::new(),
+            program,
+            detail,
+        };
+        automaton.start = automaton.number_scratch();
+        automaton
+    }
+
+    /// The set of the document's root.
+    pub(crate) fn start(&self) -> SetId {
+        self.start
+    }
+
+    /// Whether a value with this set is selected.
+    pub(crate) fn is_selected(&self, set: SetId) -> bool {
+        self.sets[set.0 as usize].selected
+    }
+
+    /// The set of a member, by its name's token in the document.
+    #[inline]
+    pub(crate) fn member(&mut self, set: SetId, token: &[u8], escaped: bool) -> SetId {
+        if self.sets[set.0 as usize].row.is_none() {
+            self.build_row(set);
+        }
+        let row = self.sets[set.0 as usize].row.as_ref().expect("built above");
+        if row.names.is_empty() {
+            return row.other;
+        }
+        if !escaped {
+            return row.named(&token[1..token.len() - 1]);
+        }
+        // A name that is no Unicode text cannot equal a selector's, which is.
+        match unescape(token, &mut self.name) {
+            Ok(name) => row.named(name.as_bytes()),
+            Err(_) => row.other,
+        }
+    }
+
+    /// The set of element `index` of an array; `length` counts only where [`Program::needs_lengths`] says so.
+    #[inline]
+    pub(crate) fn element(&mut self, set: SetId, index: u32, length: u32) -> SetId {
+        if self.sets[set.0 as usize].row.is_none() {
+            self.build_row(set);
+        }
+        let row = self.sets[set.0 as usize].row.as_ref().expect("built above");
+        if row.indexes.is_empty() && row.ranges.is_empty() {
+            return row.other;
+        }
+        self.computed_element(set, i64::from(index), i64::from(length))
+    }
+
+    fn computed_element(&mut self, set: SetId, index: i64, length: i64) -> SetId {
+        let row = self.sets[set.0 as usize].row.as_ref().expect("the caller built it");
+        let added = &mut self.scratch;
+        added.clear();
+        added.extend_from_slice(&row.base);
+        let first = row.indexes.partition_point(|&(at, _)| at < index);
+        added.extend(
+            row.indexes[first..]
+                .iter()
+                .take_while(|&&(at, _)| at == index)
+                .map(|&(_, state)| state),
+        );
+        let ranges = row
+            .ranges
+            .iter()
+            .filter(|(elements, _)| elements.selects(index, length));
+        added.extend(ranges.map(|&(_, state)| state));
+        if added.len() == row.base.len() {
+            return row.other;
+        }
+        normalize(added);
+        if row.last_element.0 == *added {
+            return row.last_element.1;
+        }
+        let states = added.clone();
+        let id = self.number_scratch();
+        let row = self.sets[set.0 as usize].row.as_mut().expect("the caller built it");
+        row.last_element = (states, id);
+        id
+    }
+
+    /// Numbers the set of states in `scratch`.
+    fn number_scratch(&mut self) -> SetId {
+        if self.scratch.is_empty() {
+            return SetId::NOTHING;
+        }
+        normalize(&mut self.scratch);
+        let selected = self
+            .scratch
+            .iter()
+            .any(|&state| self.program.steps[state as usize].accepts);
+        if selected && self.detail == Detail::Scalars {
+            return SetId::SELECTED;
+        }
+        if let Some(&id) = self.ids.get(&self.scratch[..]) {
+            return id;
+        }
+        let states: Arc<[State]> = self.scratch.as_slice().into();
+        let id = SetId(self.sets.len() as u32);
+        self.sets.push(Set {
+            states: Arc::clone(&states),
+            selected,
+            row: None,
+        });
+        self.ids.insert(states, id);
+        id
+    }
+
+    fn number(&mut self, states: &[State]) -> SetId {
+        self.scratch.clear();
+        self.scratch.extend_from_slice(states);
+        self.number_scratch()
+    }
+
+    #[cold]
+    fn build_row(&mut self, set: SetId) {
+        let program = Arc::clone(&self.program);
+        let states = Arc::clone(&self.sets[set.0 as usize].states);
+        let steps = || states.iter().map(|&state| (state, &program.steps[state as usize]));
+        let stay = steps().filter(|(_, step)| step.descends).map(|(state, _)| state);
+        let wild = steps().filter(|(_, step)| step.wildcard).map(|(state, _)| state + 1);
+        let mut base: Vec<State> = stay.chain(wild).collect();
+        normalize(&mut base);
+        let mut row = Row {
+            other: self.number(&base),
+            names: Vec::new(),
+            base,
+            indexes: Vec::new(),
+            ranges: Vec::new(),
+            last_element: (Vec::new(), SetId::NOTHING),
+        };
+        let mut by_name: HashMap<&str, Vec<State>> = HashMap::new();
+        for (state, step) in steps() {
+            for name in &step.names {
+                by_name.entry(name).or_insert_with(|| row.base.clone()).push(state + 1);
+            }
+            for elements in &step.elements {
+                match elements {
+                    Elements::Index(index) if *index >= 0 => row.indexes.push((*index, state + 1)),
+                    elements => row.ranges.push((*elements, state + 1)),
+                }
+            }
+        }
+        row.names = by_name
+            .iter()
+            .map(|(name, states)| (name.as_bytes().into(), self.number(states)))
+            .collect();
+        row.names
+            .sort_unstable_by(|(left, _), (right, _)| by_length(left, right));
+        row.indexes.sort_unstable();
+        self.sets[set.0 as usize].row = Some(Box::new(row));
+    }
+
+    /// Whether it is time for [`Automaton::forget`].
+    #[inline]
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.sets.len() > SETS_MAX
+    }
+
+    /// Forgets all sets but those in use, and renumbers these.
+    #[cold]
+    pub(crate) fn forget<'a>(&mut self, in_use: impl Iterator<Item = &'a mut SetId>) {
+        let old = std::mem::take(&mut self.sets);
+        self.ids.clear();
+        self.sets = old
+            .iter()
+            .take(2)
+            .map(|set| Set {
+                states: Arc::clone(&set.states),
+                row: None,
+                ..*set
+            })
+            .collect();
+        for id in in_use.filter(|id| id.0 > SetId::SELECTED.0) {
+            *id = self.number(&old[id.0 as usize].states);
+        }
+        let starts = Arc::clone(&self.program);
+        self.start = self.number(&starts.starts);
+    }
+}
+
+impl Row {
+    /// The set of the member with this name.
+    #[inline]
+    fn named(&self, name: &[u8]) -> SetId {
+        match self.names.binary_search_by(|(known, _)| by_length(known, name)) {
+            Ok(found) => self.names[found].1,
+            Err(_) => self.other,
+        }
+    }
+}
+
+/// Names of different length, the common case, are told apart without looking at their bytes.
+#[inline]
+fn by_length(left: &[u8], right: &[u8]) -> std::cmp::Ordering {
+    left.len().cmp(&right.len()).then_with(|| left.cmp(right))
+}
+
+fn normalize(states: &mut Vec<State>) {
+    states.sort_unstable();
+    states.dedup();
+}

@@ -1,0 +1,220 @@
+//! What can be wrong with a document, a string token or a selector.
+//!
+//! Each error is a small kind and a byte offset. None carries a byte of the document: what we walk is plaintext that is
+//! about to be encrypted. A selector is no secret, but an error about it points into it all the same instead of quoting it.
+
+use std::fmt;
+
+/// What the grammar asked for where a document has something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// Any JSON value.
+    Value,
+    /// A member name or `}`: right after `{`.
+    NameOrEnd,
+    /// A member name: after a comma in an object.
+    Name,
+    /// The colon between name and value.
+    Colon,
+    /// A value or `]`: right after `[`.
+    ValueOrEnd,
+    /// `,` or `}`.
+    CommaOrObjectEnd,
+    /// `,` or `]`.
+    CommaOrArrayEnd,
+    /// Nothing but white space: the document's one value is over.
+    EndOfDocument,
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Expected::Value => "a value",
+            Expected::NameOrEnd => "a member name or '}'",
+            Expected::Name => "a member name",
+            Expected::Colon => "':'",
+            Expected::ValueOrEnd => "a value or ']'",
+            Expected::CommaOrObjectEnd => "',' or '}'",
+            Expected::CommaOrArrayEnd => "',' or ']'",
+            Expected::EndOfDocument => "the end of the document",
+        })
+    }
+}
+
+/// Why a document was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DocumentErrorKind {
+    /// Nothing at all, or nothing but white space.
+    Empty,
+    /// It begins with a UTF-8 byte order mark (RFC 8259, section 8.1).
+    ByteOrderMark,
+    /// Bytes that are not UTF-8.
+    InvalidUtf8,
+    /// It ends in the middle of its value.
+    UnexpectedEnd,
+    /// Something else than the grammar allows there.
+    Unexpected(Expected),
+    /// A raw character below U+0020 in a string.
+    ControlCharacter,
+    /// A backslash followed by none of `"\/bfnrt` or `u` and four hexadecimal digits.
+    InvalidEscape,
+    /// A number outside the grammar: no digit where one must stand.
+    InvalidNumber,
+    /// A word that is not `true`, `false` or `null`.
+    InvalidLiteral,
+    /// Deeper than `depth_max` allows; the number is that limit.
+    TooDeep(usize),
+    /// Longer than `document_size_max` allows; the number is that limit, the offset is the document's size.
+    TooLarge(usize),
+    /// More values than `tree_nodes_max` allows, for a selection with a filter; the number is that limit.
+    TooManyNodes(usize),
+    /// A filter looked at more values than `filter_steps_max` allows; the number is that limit.
+    FilterTooCostly(u64),
+}
+
+/// A document that was refused, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DocumentError {
+    /// The kind of fault.
+    pub kind: DocumentErrorKind,
+    /// Bytes from the document's start to the fault.
+    pub offset: usize,
+}
+
+impl DocumentError {
+    pub(crate) fn new(kind: DocumentErrorKind, offset: usize) -> Self {
+        DocumentError { kind, offset }
+    }
+
+    pub(crate) fn unexpected(expected: Expected, offset: usize) -> Self {
+        DocumentError::new(DocumentErrorKind::Unexpected(expected), offset)
+    }
+}
+
+impl fmt::Display for DocumentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let offset = self.offset;
+        match self.kind {
+            DocumentErrorKind::Empty => write!(f, "the document is empty"),
+            DocumentErrorKind::ByteOrderMark => {
+                write!(f, "the document begins with a UTF-8 byte order mark: remove it")
+            }
+            DocumentErrorKind::InvalidUtf8 => write!(f, "invalid UTF-8 at byte {offset}"),
+            DocumentErrorKind::UnexpectedEnd => write!(f, "the document ends too early, at byte {offset}"),
+            DocumentErrorKind::Unexpected(expected) => write!(f, "expected {expected} at byte {offset}"),
+            DocumentErrorKind::ControlCharacter => {
+                write!(f, "unescaped control character in a string at byte {offset}")
+            }
+            DocumentErrorKind::InvalidEscape => write!(f, "invalid escape sequence at byte {offset}"),
+            DocumentErrorKind::InvalidNumber => write!(f, "invalid number: expected a digit at byte {offset}"),
+            DocumentErrorKind::InvalidLiteral => write!(f, "expected true, false or null at byte {offset}"),
+            DocumentErrorKind::TooDeep(max) => write!(f, "nested deeper than {max} levels at byte {offset}"),
+            DocumentErrorKind::TooLarge(max) => write!(f, "the document has {offset} bytes, the limit is {max}"),
+            DocumentErrorKind::TooManyNodes(max) => {
+                write!(
+                    f,
+                    "more than {max} values, the limit for selectors with filters, at byte {offset}"
+                )
+            }
+            DocumentErrorKind::FilterTooCostly(max) => {
+                write!(f, "the selectors' filters would look at more than {max} values")
+            }
+        }
+    }
+}
+
+impl std::error::Error for DocumentError {}
+
+/// Why a string token has no text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TextErrorKind {
+    /// It does not begin and end with a quotation mark, or holds a bare one.
+    NotAString,
+    /// Bytes that are not UTF-8.
+    InvalidUtf8,
+    /// A backslash followed by none of `"\/bfnrt` or `u` and four hexadecimal digits.
+    InvalidEscape,
+    /// `\uD800` to `\uDFFF` without its other half: RFC 8259 lets it stand in a document, but it is no Unicode text.
+    LoneSurrogate,
+}
+
+/// A string token that could not be turned into text, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextError {
+    /// The kind of fault.
+    pub kind: TextErrorKind,
+    /// Bytes from the token's opening quotation mark to the fault.
+    pub offset: usize,
+}
+
+impl fmt::Display for TextError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.kind {
+            TextErrorKind::NotAString => "not a JSON string",
+            TextErrorKind::InvalidUtf8 => "invalid UTF-8 in a string",
+            TextErrorKind::InvalidEscape => "invalid escape sequence in a string",
+            TextErrorKind::LoneSurrogate => "lone surrogate in a string, which is no Unicode text",
+        };
+        write!(f, "{what}, at byte {} of it", self.offset)
+    }
+}
+
+impl std::error::Error for TextError {}
+
+/// Why a selector was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SelectorErrorKind {
+    /// The grammar of RFC 9535 asks for something else there; the text says what.
+    Expected(&'static str),
+    /// An index, slice bound or step outside −(2^53 − 1) to 2^53 − 1 (RFC 9535, section 2.1).
+    IntegerRange,
+    /// A function other than `length`, `count`, `match`, `search` and `value`.
+    UnknownFunction,
+    /// A function with the wrong number of arguments; the number is the right one.
+    ArgumentCount(usize),
+    /// Grammatical, but ill-typed (RFC 9535, section 2.4.3); the text says what the place takes.
+    Type(&'static str),
+    /// The selector is longer than `selector_length_max`, the number given.
+    TooLong(usize),
+    /// More selectors than `selectors_max`, the number given.
+    TooMany(usize),
+    /// More segments than `segments_max`, the number given.
+    TooManySegments(usize),
+    /// Nested deeper than `filter_depth_max`, the number given.
+    TooDeep(usize),
+}
+
+/// A selector that was refused: which one, where in it, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SelectorError {
+    /// Which of the selectors given, counted from 0.
+    pub selector: usize,
+    /// Bytes from that selector's start to the fault.
+    pub position: usize,
+    /// The kind of fault.
+    pub kind: SelectorErrorKind,
+}
+
+impl fmt::Display for SelectorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "selector {}, byte {}: ", self.selector, self.position)?;
+        match self.kind {
+            SelectorErrorKind::Expected(what) => write!(f, "expected {what}"),
+            SelectorErrorKind::IntegerRange => write!(f, "integer outside -(2^53-1) to 2^53-1"),
+            SelectorErrorKind::UnknownFunction => {
+                write!(f, "unknown function: there are length, count, match, search and value")
+            }
+            SelectorErrorKind::ArgumentCount(count) => write!(f, "the function takes {count} argument(s)"),
+            SelectorErrorKind::Type(what) => write!(f, "{what}"),
+            SelectorErrorKind::TooLong(max) => write!(f, "longer than {max} bytes"),
+            SelectorErrorKind::TooMany(max) => write!(f, "more than {max} selectors"),
+            SelectorErrorKind::TooManySegments(max) => write!(f, "more than {max} segments in all selectors together"),
+            SelectorErrorKind::TooDeep(max) => write!(f, "nested deeper than {max} levels"),
+        }
+    }
+}
+
+impl std::error::Error for SelectorError {}

@@ -1,0 +1,49 @@
+//! Every bound of this crate, named, with its default.
+//!
+//! A document or a selector comes from outside, so each thing that grows with it stands here: bytes, depth, counts and
+//! the work of a filter. Nothing else in the crate allocates or loops without one of these above it.
+
+/// The largest document that can be walked at all: offsets are kept in 32 bits where they are kept in numbers.
+pub const DOCUMENT_SIZE_CEILING: usize = u32::MAX as usize - 1;
+
+/// The greatest `depth_max` that is honoured: comparing two containers in a filter recurses once a level.
+pub const DEPTH_CEILING: usize = 1024;
+
+/// The bounds under which documents are walked and selectors are compiled.
+///
+/// All are inclusive: a document of exactly `document_size_max` bytes is walked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a document; at most [`DOCUMENT_SIZE_CEILING`]. Default 256 MiB.
+    pub document_size_max: usize,
+    /// Arrays and objects inside one another; a scalar alone has depth 0. At most [`DEPTH_CEILING`]. Default 128.
+    pub depth_max: usize,
+    /// Selectors in one selection. Default 64.
+    pub selectors_max: usize,
+    /// Bytes of one selector. Default 4096.
+    pub selector_length_max: usize,
+    /// Segments of all selectors of one selection together, those inside filters included. Default 1024.
+    pub segments_max: usize,
+    /// Parentheses, function calls and filters inside one another in a selector. Default 32.
+    pub filter_depth_max: usize,
+    /// Values of a document in the tree that filters need; one takes 32 bytes, so 512 MiB by default. Default 2^24.
+    pub tree_nodes_max: usize,
+    /// Values that the filters of one selection may look at in one document; a filter with descendant queries inside
+    /// can look at every value many times over. Default 2^28, seconds of work.
+    pub filter_steps_max: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            document_size_max: 256 << 20,
+            depth_max: 128,
+            selectors_max: 64,
+            selector_length_max: 4096,
+            segments_max: 1024,
+            filter_depth_max: 32,
+            tree_nodes_max: 1 << 24,
+            filter_steps_max: 1 << 28,
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The nodes that a selection selects, containers included, with their normalized paths (RFC 9535, section 2.7).
+//!
+//! For tests, for trying out selectors and for showing what they mean; documents are rewritten through the walker. A node
+//! that several selectors, or one in several ways, select comes once, in document order: that is what a rewrite needs,
+//! where RFC 9535's own result is a list that may repeat nodes and may order them otherwise.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use crate::automaton::Detail;
+use crate::error::{DocumentError, DocumentErrorKind};
+use crate::limits::{DOCUMENT_SIZE_CEILING, Limits};
+use crate::machine::{Container, Reach, Scalar, Sink};
+use crate::selector::Selection;
+use crate::text::unescape;
+use crate::tracker::{Lengths, Tracker};
+use crate::tree::{Evaluated, Evaluation, Place, Tape};
+use crate::walker::{FallibleSink, Pass};
+
+/// How a selection is evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// As the walker does it: streaming where the selectors allow it.
+    Automatic,
+    /// On the tree, whatever the selectors. It must give the same nodes.
+    Tree,
+}
+
+/// A selected node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SelectedNode {
+    /// Offset of the value's first byte.
+    pub start: usize,
+    /// Offset after its last byte.
+    pub end: usize,
+    /// Its normalized path. A lone surrogate in a member name, which no path can hold, stands as U+FFFD.
+    pub path: String,
+}
+
+/// All nodes of a document that are selected, in document order, each once.
+///
+/// # Errors
+/// As [`crate::Walk::next_batch`] and [`crate::Walk::new`].
+pub fn select(
+    document: &[u8],
+    selection: &Selection,
+    limits: &Limits,
+    strategy: Strategy,
+) -> Result<Vec<SelectedNode>, DocumentError> {
+    let size_max = limits.document_size_max.min(DOCUMENT_SIZE_CEILING);
+    if document.len() > size_max {
+        return Err(DocumentError::new(
+            DocumentErrorKind::TooLarge(size_max),
+            document.len(),
+        ));
+    }
+    let program = match (selection.program(), strategy) {
+        (Some(program), Strategy::Automatic) => Arc::clone(program),
+        _ => return select_on_tree(document, selection, limits),
+    };
+    let lengths = match program.needs_lengths() {
+        true => Some(read(document, limits, Lengths::default())?),
+        false => None,
+    };
+    let tracker = Tracker::new(program, Detail::Nodes, lengths);
+    let collector = Collector {
+        tracker,
+        path: "$".to_owned(),
+        open: Vec::new(),
+        found: Vec::new(),
+    };
+    Ok(read(document, limits, collector)?.found)
+}
+
+fn read<S: FallibleSink>(document: &[u8], limits: &Limits, mut sink: S) -> Result<S, DocumentError> {
+    let mut pass = Pass::checking(limits);
+    while pass.run(document, usize::MAX, &mut sink)? == Reach::Stopped {}
+    Ok(sink)
+}
+
+fn select_on_tree(document: &[u8], selection: &Selection, limits: &Limits) -> Result<Vec<SelectedNode>, DocumentError> {
+    let tape = read(document, limits, Tape::new(limits.tree_nodes_max))?;
+    let mut evaluation = Evaluation::new(tape, selection, limits);
+    while evaluation.run(document, usize::MAX)? == Evaluated::More {}
+    let mut nodes = evaluation.finish();
+    let mut selected = Vec::new();
+    while let Some(number) = nodes.next_selected() {
+        let node = nodes.tape().node(number);
+        let path = path_on_tape(document, nodes.tape(), number);
+        selected.push(SelectedNode {
+            start: node.start as usize,
+            end: node.end as usize,
+            path,
+        });
+    }
+    Ok(selected)
+}
+
+fn path_on_tape(document: &[u8], tape: &Tape, number: u32) -> String {
+    let mut places = Vec::new();
+    let mut node = tape.node(number);
+    while node.place() != Place::Root {
+        places.push(node.place());
+        node = tape.node(node.parent);
+    }
+    let mut path = "$".to_owned();
+    for place in places.into_iter().rev() {
+        match place {
+            Place::Root => {}
+            Place::Element(index) => push_index(&mut path, index),
+            Place::Member { start, end, .. } => push_name(&mut path, &document[start as usize..end as usize]),
+        }
+    }
+    path
+}
+
+fn push_index(path: &mut String, index: u32) {
+    write!(path, "[{index}]").expect("writing to a string does not fail");
+}
+
+/// Appends a name from its token, as a normalized path spells it.
+fn push_name(path: &mut String, token: &[u8]) {
+    let mut scratch = String::new();
+    let name = match unescape(token, &mut scratch) {
+        Ok(name) => name.to_owned(),
+        Err(_) => lossy_name(token),
+    };
+    path.push_str("['");
+    for character in name.chars() {
+        match character {
+            '\u{8}' => path.push_str("\\b"),
+            '\t' => path.push_str("\\t"),
+            '\n' => path.push_str("\\n"),
+            '\u{c}' => path.push_str("\\f"),
+            '\r' => path.push_str("\\r"),
+            '\'' => path.push_str("\\'"),
+            '\\' => path.push_str("\\\\"),
+            '\0'..='\u{1f}' => write!(path, "\\u{:04x}", character as u32).expect("writing to a string does not fail"),
+            _ => path.push(character),
+        }
+    }
+    path.push_str("']");
+}
+
+/// A name with lone surrogates, each replaced.
+fn lossy_name(token: &[u8]) -> String {
+    let text = String::from_utf8_lossy(token);
+    let mut name = String::new();
+    let mut rest = &text[1..text.len() - 1];
+    while let Some(stop) = rest.find('\\') {
+        name.push_str(&rest[..stop]);
+        let is_unit = rest[stop + 1..].starts_with('u');
+        let long = &rest[stop..rest.len().min(stop + 12)];
+        let short = &rest[stop..stop + if is_unit { 6 } else { 2 }];
+        let decode = |escape: &str| unescape(format!("\"{escape}\"").as_bytes(), &mut String::new()).map(str::to_owned);
+        // Two units that make one character, or one escape, or half a character.
+        let pair = decode(long)
+            .ok()
+            .filter(|decoded| is_unit && decoded.chars().count() == 1);
+        rest = &rest[stop + if pair.is_some() { long.len() } else { short.len() }..];
+        name.push_str(
+            &pair
+                .or_else(|| decode(short).ok())
+                .unwrap_or_else(|| "\u{fffd}".to_owned()),
+        );
+    }
+    name + rest
+}
+
+/// Collects what the automaton selects.
+struct Collector {
+    tracker: Tracker,
+    /// The path of the value at hand.
+    path: String,
+    open: Vec<OpenContainer>,
+    found: Vec<SelectedNode>,
+}
+
+/// A container that is open: its path's length, its elements so far, and its place among the nodes found, if it is.
+struct OpenContainer {
+    path_length: usize,
+    container: Container,
+    elements: u32,
+    found: Option<usize>,
+}
+
+impl Collector {
+    /// Notes the value that begins if it is selected, and returns its number among those found.
+    fn begin(&mut self, start: usize, end: usize, container: Option<Container>) -> Option<usize> {
+        if let Some(parent) = self
+            .open
+            .last_mut()
+            .filter(|parent| parent.container == Container::Array)
+        {
+            self.path.truncate(parent.path_length);
+            push_index(&mut self.path, parent.elements);
+            parent.elements += 1;
+        }
+        let set = self.tracker.value();
+        let is_selected = self.tracker.is_selected(set);
+        if is_selected {
+            self.found.push(SelectedNode {
+                start,
+                end,
+                path: self.path.clone(),
+            });
+        }
+        if let Some(container) = container {
+            self.tracker.open(set, container);
+        }
+        is_selected.then(|| self.found.len() - 1)
+    }
+}
+
+impl FallibleSink for Collector {}
+
+impl Sink for Collector {
+    fn name(&mut self, document: &[u8], start: usize, end: usize, escaped: bool) {
+        let token = &document[start..end];
+        self.tracker.name(token, escaped);
+        if let Some(parent) = self.open.last() {
+            self.path.truncate(parent.path_length);
+            push_name(&mut self.path, token);
+        }
+    }
+
+    fn scalar(&mut self, _document: &[u8], start: usize, end: usize, _scalar: Scalar) {
+        self.begin(start, end, None);
+    }
+
+    fn open(&mut self, start: usize, container: Container) {
+        let found = self.begin(start, start, Some(container));
+        self.open.push(OpenContainer {
+            path_length: self.path.len(),
+            container,
+            elements: 0,
+            found,
+        });
+    }
+
+    fn close(&mut self, end: usize) {
+        self.tracker.close();
+        if let Some(OpenContainer { found: Some(found), .. }) = self.open.pop() {
+            self.found[found].end = end;
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,237 @@
+//! What a selector means, as RFC 9535 names it: queries of segments of selectors, and the expressions of filters.
+
+use regex::Regex;
+
+/// A JSONPath query, absolute or relative: what follows its `$` or `@`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Query {
+    pub(crate) segments: Vec<Segment>,
+}
+
+impl Query {
+    /// Whether it can select one node at most by its form alone (RFC 9535, section 2.3.5.1, `singular-query`).
+    pub(crate) fn is_singular(&self) -> bool {
+        self.segments.iter().all(|segment| {
+            segment.reach == Reach::Children
+                && matches!(segment.selectors[..], [Selector::Name(_) | Selector::Index(_)])
+        })
+    }
+
+    /// Whether a filter stands anywhere in its segments.
+    pub(crate) fn has_filter(&self) -> bool {
+        let mut selectors = self.segments.iter().flat_map(|segment| &segment.selectors);
+        selectors.any(|selector| matches!(selector, Selector::Filter(_)))
+    }
+}
+
+/// Which values a segment's selectors are applied to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Children of the nodes at hand.
+    Children,
+    /// Their children and everything below.
+    Descendants,
+}
+
+/// One segment: at least one selector.
+#[derive(Clone, Debug)]
+pub(crate) struct Segment {
+    pub(crate) reach: Reach,
+    pub(crate) selectors: Vec<Selector>,
+}
+
+/// One selector; integers lie within ±(2^53 − 1).
+#[derive(Clone, Debug)]
+pub(crate) enum Selector {
+    Name(String),
+    Wildcard,
+    Index(i64),
+    Slice(Slice),
+    Filter(Box<Expression>),
+}
+
+/// An array slice; what is `None` was left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slice {
+    pub(crate) start: Option<i64>,
+    pub(crate) end: Option<i64>,
+    pub(crate) step: i64,
+}
+
+impl Slice {
+    /// Whether the elements it selects depend on how long the array is, beyond their being there.
+    pub(crate) fn needs_length(&self) -> bool {
+        let counts_from_end = |bound: Option<i64>| bound.is_some_and(|bound| bound < 0);
+        // A downward slice starts at the smaller of its start and the last element, which moves all its steps.
+        self.step < 0 || counts_from_end(self.start) || counts_from_end(self.end)
+    }
+
+    /// Whether it selects element `index` of an array of `length` elements (RFC 9535, section 2.3.4.2.2). Where
+    /// [`Slice::needs_length`] is false, any `length` above `index` gives the same answer.
+    pub(crate) fn selects(&self, index: i64, length: i64) -> bool {
+        let from_start = |bound: i64| if bound >= 0 { bound } else { length + bound };
+        if self.step > 0 {
+            let lower = from_start(self.start.unwrap_or(0)).clamp(0, length);
+            let upper = from_start(self.end.unwrap_or(length)).clamp(0, length);
+            return lower <= index && index < upper && (index - lower) % self.step == 0;
+        }
+        if self.step == 0 {
+            return false;
+        }
+        let upper = from_start(self.start.unwrap_or(length - 1)).clamp(-1, length - 1);
+        let lower = match self.end {
+            Some(end) => from_start(end).clamp(-1, length - 1),
+            None => -1,
+        };
+        lower < index && index <= upper && (upper - index) % -self.step == 0
+    }
+}
+
+/// Whether an index, negative ones counting from the end, is that of element `index` of `length`.
+pub(crate) fn index_selects(selector: i64, index: i64, length: i64) -> bool {
+    index == if selector >= 0 { selector } else { length + selector }
+}
+
+/// A logical expression of a filter.
+#[derive(Clone, Debug)]
+pub(crate) enum Expression {
+    Or(Vec<Expression>),
+    And(Vec<Expression>),
+    Not(Box<Expression>),
+    /// An existence test.
+    Exists(FilterQuery),
+    Compare(Box<Comparison>),
+    /// `match` or `search`.
+    Matches(Box<PatternTest>),
+}
+
+/// A comparison; `>` and `>=` are kept as their mirror images.
+#[derive(Clone, Debug)]
+pub(crate) struct Comparison {
+    pub(crate) left: Comparable,
+    pub(crate) operator: Operator,
+    pub(crate) right: Comparable,
+}
+
+/// The operators that remain once `>` and `>=` are turned round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operator {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+}
+
+/// Where a query in a filter begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// At `$`: its answer is the same for the whole document; the number is its own among the selection's.
+    Root(usize),
+    /// At `@`.
+    Current,
+}
+
+/// A query in a filter.
+#[derive(Clone, Debug)]
+pub(crate) struct FilterQuery {
+    pub(crate) origin: Origin,
+    pub(crate) query: Query,
+}
+
+/// What has a value, or Nothing.
+#[derive(Clone, Debug)]
+pub(crate) enum Comparable {
+    Literal(Literal),
+    /// A singular query.
+    Query(FilterQuery),
+    Length(Box<Comparable>),
+    Count(FilterQuery),
+    /// The function `value`.
+    Value(FilterQuery),
+}
+
+/// A literal; a number stays text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Literal {
+    String(String),
+    Number(String),
+    Boolean(bool),
+    Null,
+}
+
+/// How much of a text a pattern must match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Extent {
+    /// All of it: `match`.
+    Whole,
+    /// Any part: `search`.
+    Part,
+}
+
+/// A call of `match` or `search`.
+#[derive(Clone, Debug)]
+pub(crate) struct PatternTest {
+    pub(crate) extent: Extent,
+    pub(crate) text: Comparable,
+    pub(crate) pattern: Pattern,
+}
+
+/// The pattern of a call: compiled ahead where it is a literal. `None` is a literal that is no I-Regexp; it matches nothing.
+#[derive(Clone, Debug)]
+pub(crate) enum Pattern {
+    Fixed(Option<Regex>),
+    Computed(Comparable),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 9535, section 2.3.4.2.2, as the loops stand there.
+    fn selected_by_the_letter(slice: Slice, length: i64) -> Vec<i64> {
+        let normalize = |bound: i64| if bound >= 0 { bound } else { length + bound };
+        let (default_start, default_end) = if slice.step >= 0 {
+            (0, length)
+        } else {
+            (length - 1, -length - 1)
+        };
+        let start = normalize(slice.start.unwrap_or(default_start));
+        let end = normalize(slice.end.unwrap_or(default_end));
+        let mut selected = Vec::new();
+        if slice.step > 0 {
+            let (lower, upper) = (start.max(0).min(length), end.max(0).min(length));
+            let mut index = lower;
+            while index < upper {
+                selected.push(index);
+                index += slice.step;
+            }
+        } else if slice.step < 0 {
+            let (upper, lower) = (start.max(-1).min(length - 1), end.max(-1).min(length - 1));
+            let mut index = upper;
+            while lower < index {
+                selected.push(index);
+                index += slice.step;
+            }
+        }
+        selected.sort_unstable();
+        selected
+    }
+
+    fn bounds() -> impl Iterator<Item = Option<i64>> + Clone {
+        (-7..=7).map(Some).chain([None])
+    }
+
+    #[test]
+    fn slices_select_what_the_loops_of_the_rfc_select() {
+        for (start, end) in bounds().flat_map(|start| bounds().map(move |end| (start, end))) {
+            for (step, length) in (-4..=4).flat_map(|step| (0..=6).map(move |length| (step, length))) {
+                let slice = Slice { start, end, step };
+                let selected: Vec<_> = (0..length).filter(|&index| slice.selects(index, length)).collect();
+                assert_eq!(selected, selected_by_the_letter(slice, length), "{slice:?} of {length}");
+                if !slice.needs_length() {
+                    assert!((0..length).all(|index| slice.selects(index, length) == slice.selects(index, i64::MAX)));
+                }
+            }
+        }
+    }
+}

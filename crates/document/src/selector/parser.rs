@@ -1,0 +1,315 @@
+//! The grammar of RFC 9535, section 2, apart from filters: queries, segments, names, indexes and slices.
+//!
+//! A hand-written descent over bytes; each fault has its position and what should have stood there. White space is allowed
+//! exactly where the ABNF has `S`. Filters are parsed in `filter.rs`, on the same parser.
+
+use super::ast::{Query, Reach, Segment, Selector, Slice};
+use crate::error::SelectorErrorKind;
+use crate::limits::Limits;
+
+/// The bounds of I-JSON integers (RFC 9535, section 2.1).
+const INTEGER_MAX: i64 = (1 << 53) - 1;
+
+/// A fault in the selector at hand: its position and kind.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) position: usize,
+    pub(crate) kind: SelectorErrorKind,
+}
+
+pub(crate) type Parsed<T> = Result<T, Fault>;
+
+/// A place in a selector's text, and what has been spent of the limits.
+pub(crate) struct Parser<'a> {
+    pub(super) text: &'a str,
+    pub(super) position: usize,
+    pub(super) limits: &'a Limits,
+    pub(super) depth: usize,
+    /// Segments parsed so far in the whole selection.
+    pub(crate) segments: usize,
+    /// `$` queries inside filters so far in the whole selection.
+    pub(crate) root_queries: usize,
+}
+
+impl<'a> Parser<'a> {
+    /// Before the first byte of `text`, with the counts of the selectors before it.
+    pub(crate) fn new(text: &'a str, limits: &'a Limits, segments: usize, root_queries: usize) -> Self {
+        Parser {
+            text,
+            position: 0,
+            limits,
+            depth: 0,
+            segments,
+            root_queries,
+        }
+    }
+
+    /// `jsonpath-query`: the whole text.
+    pub(crate) fn selector(&mut self) -> Parsed<Query> {
+        if self.text.len() > self.limits.selector_length_max {
+            return Err(Fault {
+                position: 0,
+                kind: SelectorErrorKind::TooLong(self.limits.selector_length_max),
+            });
+        }
+        if !self.eat(b'$') {
+            return self.expected("'$' at the start of the selector");
+        }
+        let query = self.segments()?;
+        if self.position < self.text.len() {
+            return self.expected("'.', '..', '[' or the end of the selector");
+        }
+        Ok(query)
+    }
+
+    /// `*(S segment)`; white space after the last segment is left alone.
+    pub(super) fn segments(&mut self) -> Parsed<Query> {
+        let mut query = Query::default();
+        loop {
+            let before = self.position;
+            self.space();
+            if !matches!(self.peek(), Some(b'.' | b'[')) {
+                self.position = before;
+                return Ok(query);
+            }
+            if self.segments >= self.limits.segments_max {
+                return self.fault(SelectorErrorKind::TooManySegments(self.limits.segments_max));
+            }
+            self.segments += 1;
+            query.segments.push(self.segment()?);
+        }
+    }
+
+    fn segment(&mut self) -> Parsed<Segment> {
+        let dots = self.rest().bytes().take(2).take_while(|&byte| byte == b'.').count();
+        self.position += dots;
+        let reach = if dots == 2 { Reach::Descendants } else { Reach::Children };
+        let selectors = match (dots, self.peek()) {
+            (0 | 2, Some(b'[')) => self.bracketed()?,
+            (_, Some(b'*')) => {
+                self.position += 1;
+                vec![Selector::Wildcard]
+            }
+            _ => vec![Selector::Name(self.shorthand_name(dots)?)],
+        };
+        Ok(Segment { reach, selectors })
+    }
+
+    /// `member-name-shorthand`.
+    fn shorthand_name(&mut self, dots: usize) -> Parsed<String> {
+        let is_first = |c: char| c.is_ascii_alphabetic() || c == '_' || !c.is_ascii();
+        let length = match self.rest().chars().next() {
+            Some(first) if is_first(first) => {
+                let rest = self.rest();
+                rest.find(|c: char| !is_first(c) && !c.is_ascii_digit())
+                    .unwrap_or(rest.len())
+            }
+            _ if dots == 2 => return self.expected("a name, '*' or '[' after '..'"),
+            _ => return self.expected("a name or '*' after '.'"),
+        };
+        let name = self.rest()[..length].to_owned();
+        self.position += length;
+        Ok(name)
+    }
+
+    /// `bracketed-selection`.
+    fn bracketed(&mut self) -> Parsed<Vec<Selector>> {
+        self.position += 1;
+        let mut selectors = Vec::new();
+        loop {
+            self.space();
+            selectors.push(self.bracket_selector()?);
+            self.space();
+            if self.eat(b']') {
+                return Ok(selectors);
+            }
+            if !self.eat(b',') {
+                return self.expected("',' or ']'");
+            }
+        }
+    }
+
+    fn bracket_selector(&mut self) -> Parsed<Selector> {
+        match self.peek() {
+            Some(b'\'' | b'"') => Ok(Selector::Name(self.string()?)),
+            Some(b'*') => {
+                self.position += 1;
+                Ok(Selector::Wildcard)
+            }
+            Some(b'?') => {
+                self.position += 1;
+                Ok(Selector::Filter(Box::new(self.filter()?)))
+            }
+            Some(b'-' | b':' | b'0'..=b'9') => self.index_or_slice(),
+            _ => self.expected("a quoted name, '*', an index, a slice or a filter"),
+        }
+    }
+
+    /// `index-selector` or `slice-selector`: which of them shows at the first colon.
+    fn index_or_slice(&mut self) -> Parsed<Selector> {
+        let start = self.optional_integer()?;
+        let after_start = self.position;
+        self.space();
+        if !self.eat(b':') {
+            self.position = after_start;
+            return match start {
+                Some(index) => Ok(Selector::Index(index)),
+                None => self.expected("an index"),
+            };
+        }
+        self.space();
+        let end = self.optional_integer()?;
+        self.space();
+        let mut step = None;
+        if self.eat(b':') {
+            self.space();
+            step = self.optional_integer()?;
+        }
+        Ok(Selector::Slice(Slice {
+            start,
+            end,
+            step: step.unwrap_or(1),
+        }))
+    }
+
+    /// `int`, where one begins here: no leading zeros, no −0, within the range of I-JSON.
+    fn optional_integer(&mut self) -> Parsed<Option<i64>> {
+        if !matches!(self.peek(), Some(b'-' | b'0'..=b'9')) {
+            return Ok(None);
+        }
+        let start = self.position;
+        let negative = self.eat(b'-');
+        let digits = self.rest().bytes().take_while(u8::is_ascii_digit).count();
+        let leading_zero = self.peek() == Some(b'0');
+        if digits == 0 {
+            return self.expected("a digit after '-'");
+        }
+        if leading_zero && (digits > 1 || negative) {
+            self.position += usize::from(!negative);
+            return self.expected("an integer without leading zero, and no '-0'");
+        }
+        let text = &self.rest()[..digits];
+        let magnitude = text.parse::<i64>().ok().filter(|&magnitude| magnitude <= INTEGER_MAX);
+        let Some(magnitude) = magnitude else {
+            return Err(Fault {
+                position: start,
+                kind: SelectorErrorKind::IntegerRange,
+            });
+        };
+        self.position += digits;
+        Ok(Some(if negative { -magnitude } else { magnitude }))
+    }
+
+    /// `string-literal`, in either kind of quotation mark.
+    pub(super) fn string(&mut self) -> Parsed<String> {
+        let quote = self.text.as_bytes()[self.position];
+        self.position += 1;
+        let mut value = String::new();
+        loop {
+            let Some(character) = self.rest().chars().next() else {
+                return self.expected("the closing quotation mark");
+            };
+            match character {
+                '\\' => value.push(self.escape(quote)?),
+                _ if character == char::from(quote) => {
+                    self.position += 1;
+                    return Ok(value);
+                }
+                '\0'..='\u{1f}' => return self.expected("an escape: control characters cannot stand in a string"),
+                _ => {
+                    value.push(character);
+                    self.position += character.len_utf8();
+                }
+            }
+        }
+    }
+
+    /// One escape sequence, its backslash at hand. Only the string's own kind of quotation mark can be escaped.
+    fn escape(&mut self, quote: u8) -> Parsed<char> {
+        let start = self.position;
+        self.position += 2;
+        Ok(match self.text.as_bytes().get(start + 1) {
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'/') => '/',
+            Some(b'\\') => '\\',
+            Some(&byte) if byte == quote => char::from(quote),
+            Some(b'u') => return self.unicode_escape(start),
+            _ => {
+                self.position = start;
+                return self.expected("an escape: \\b \\f \\n \\r \\t \\/ \\\\ \\u, or the string's quotation mark");
+            }
+        })
+    }
+
+    /// `hexchar`, after its `\u`: one unit, or a high and a low surrogate.
+    fn unicode_escape(&mut self, start: usize) -> Parsed<char> {
+        let high = self.hex_unit(start)?;
+        let mut units = vec![high];
+        if matches!(high, 0xd800..=0xdbff) && self.rest().starts_with("\\u") {
+            self.position += 2;
+            units.push(self.hex_unit(start)?);
+        }
+        let mut characters = char::decode_utf16(units);
+        match (characters.next(), characters.next()) {
+            (Some(Ok(character)), None) => Ok(character),
+            _ => {
+                self.position = start;
+                self.expected("a character: surrogates stand in pairs, high before low")
+            }
+        }
+    }
+
+    fn hex_unit(&mut self, start: usize) -> Parsed<u16> {
+        let digits = self.text.as_bytes().get(self.position..self.position + 4);
+        let unit = digits.and_then(|digits| {
+            let mut digits = digits.iter().map(|&digit| char::from(digit).to_digit(16));
+            digits.try_fold(0, |unit, digit| Some(unit << 4 | digit? as u16))
+        });
+        let Some(unit) = unit else {
+            self.position = start;
+            return self.expected("four hexadecimal digits after \\u");
+        };
+        self.position += 4;
+        Ok(unit)
+    }
+
+    /// `S`.
+    pub(super) fn space(&mut self) {
+        let count = self
+            .rest()
+            .bytes()
+            .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r'))
+            .count();
+        self.position += count;
+    }
+
+    pub(super) fn rest(&self) -> &'a str {
+        // Positions move over whole characters, so the slice is never cut through one.
+        &self.text[self.position..]
+    }
+
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.position).copied()
+    }
+
+    pub(super) fn eat(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.position += usize::from(found);
+        found
+    }
+
+    pub(super) fn fault<T>(&self, kind: SelectorErrorKind) -> Parsed<T> {
+        Err(Fault {
+            position: self.position,
+            kind,
+        })
+    }
+
+    pub(super) fn expected<T>(&self, what: &'static str) -> Parsed<T> {
+        self.fault(SelectorErrorKind::Expected(what))
+    }
+}

@@ -1,0 +1,163 @@
+//! Keeps the automaton's set for each open container while the machine reads a document.
+
+use std::sync::Arc;
+
+use crate::automaton::{Automaton, Detail, Program, SetId};
+use crate::machine::{Container, Scalar, Sink};
+
+/// The number of elements of each array of a document, in the order in which the arrays begin. Taken in a pass of its
+/// own, only for selectors that count from an array's end; four bytes an array.
+#[derive(Debug, Default)]
+pub(crate) struct Lengths {
+    arrays: Vec<u32>,
+    /// Arrays by number; nothing stands for an object.
+    open: Vec<Option<u32>>,
+}
+
+impl Lengths {
+    fn count(&mut self) {
+        if let Some(Some(array)) = self.open.last() {
+            self.arrays[*array as usize] += 1;
+        }
+    }
+}
+
+impl Sink for Lengths {
+    #[inline(always)]
+    fn name(&mut self, _document: &[u8], _start: usize, _end: usize, _escaped: bool) {}
+
+    #[inline(always)]
+    fn scalar(&mut self, _document: &[u8], _start: usize, _end: usize, _scalar: Scalar) {
+        self.count();
+    }
+
+    fn open(&mut self, _start: usize, container: Container) {
+        self.count();
+        self.open.push(match container {
+            Container::Object => None,
+            Container::Array => {
+                self.arrays.push(0);
+                Some(self.arrays.len() as u32 - 1)
+            }
+        });
+    }
+
+    fn close(&mut self, _end: usize) {
+        self.open.pop();
+    }
+
+    fn is_full(&self) -> bool {
+        false
+    }
+}
+
+/// A container that is open, with what its children need.
+#[derive(Debug)]
+struct Frame {
+    set: SetId,
+    container: Container,
+    /// Elements begun.
+    index: u32,
+    /// Elements in all, where lengths are known.
+    length: u32,
+}
+
+/// The automaton on its way through a document.
+#[derive(Debug)]
+pub(crate) struct Tracker {
+    automaton: Automaton,
+    detail: Detail,
+    frames: Vec<Frame>,
+    /// The set of the member whose name was read last.
+    member: SetId,
+    /// Containers open inside one whose set settles everything below, and that set.
+    settled_depth: usize,
+    settled: SetId,
+    lengths: Option<Lengths>,
+    arrays_begun: usize,
+}
+
+impl Tracker {
+    /// At the start of a document. `lengths` must be there when the program needs them.
+    pub(crate) fn new(program: Arc<Program>, detail: Detail, lengths: Option<Lengths>) -> Self {
+        debug_assert!(lengths.is_some() || !program.needs_lengths());
+        Tracker {
+            automaton: Automaton::new(program, detail),
+            detail,
+            frames: Vec::new(),
+            member: SetId::NOTHING,
+            settled_depth: 0,
+            settled: SetId::NOTHING,
+            lengths,
+            arrays_begun: 0,
+        }
+    }
+
+    /// A member's name.
+    #[inline(always)]
+    pub(crate) fn name(&mut self, token: &[u8], escaped: bool) {
+        if self.settled_depth > 0 {
+            return;
+        }
+        if let Some(frame) = self.frames.last() {
+            self.member = self.automaton.member(frame.set, token, escaped);
+        }
+    }
+
+    /// The set of the value that begins; call once a value.
+    #[inline(always)]
+    pub(crate) fn value(&mut self) -> SetId {
+        if self.settled_depth > 0 {
+            return self.settled;
+        }
+        match self.frames.last_mut() {
+            None => self.automaton.start(),
+            Some(frame) if frame.container == Container::Object => self.member,
+            Some(frame) => {
+                let index = frame.index;
+                frame.index += 1;
+                self.automaton.element(frame.set, index, frame.length)
+            }
+        }
+    }
+
+    pub(crate) fn is_selected(&self, set: SetId) -> bool {
+        self.automaton.is_selected(set)
+    }
+
+    /// The value that began is a container; `set` is its own.
+    #[inline]
+    pub(crate) fn open(&mut self, set: SetId, container: Container) {
+        let array = self.arrays_begun;
+        self.arrays_begun += usize::from(container == Container::Array);
+        let is_settled = set == SetId::NOTHING || (set == SetId::SELECTED && self.detail == Detail::Scalars);
+        if self.settled_depth > 0 || is_settled {
+            self.settled_depth += 1;
+            self.settled = set;
+            return;
+        }
+        let length = match (&self.lengths, container) {
+            (Some(lengths), Container::Array) => lengths.arrays[array],
+            _ => u32::MAX,
+        };
+        self.frames.push(Frame {
+            set,
+            container,
+            index: 0,
+            length,
+        });
+        if self.automaton.is_crowded() {
+            self.automaton
+                .forget(self.frames.iter_mut().map(|frame| &mut frame.set));
+        }
+    }
+
+    /// The innermost container ends.
+    #[inline]
+    pub(crate) fn close(&mut self) {
+        match self.settled_depth {
+            0 => drop(self.frames.pop()),
+            _ => self.settled_depth -= 1,
+        }
+    }
+}

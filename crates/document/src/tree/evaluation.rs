@@ -1,0 +1,201 @@
+//! Evaluation of whole selections on a tape, in steps that can be interrupted between any two values.
+//!
+//! It goes segment by segment with sets of nodes, so a node reached twice counts once and no segment looks at a value
+//! more than once: time is the number of values times the number of segments, and what the predicates of filters take.
+
+use super::bits::Bits;
+use super::predicate::Predicates;
+use super::tape::{Kind, Node, Place, Tape};
+use crate::error::DocumentError;
+use crate::limits::Limits;
+use crate::selector::Selection;
+use crate::selector::ast::{Reach, Segment, Selector, index_selects};
+
+/// Whether an evaluation is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Evaluated {
+    More,
+    Done,
+}
+
+/// The evaluation of a selection on one document.
+#[derive(Debug)]
+pub(crate) struct Evaluation {
+    selection: Selection,
+    tape: Tape,
+    predicates: Predicates,
+    query: usize,
+    segment: usize,
+    /// The nodes that the segment is applied to, and those it selects.
+    current: Bits,
+    selected: Bits,
+    /// What the queries so far have selected.
+    result: Bits,
+    cursor: Cursor,
+}
+
+/// A place among the values that a segment looks at.
+#[derive(Debug, Default)]
+struct Cursor {
+    /// The next node of the current set.
+    parent: u32,
+    /// The next value to look at, and where those below the parent end.
+    child: u32,
+    end: u32,
+}
+
+/// One step of the cursor.
+enum Look {
+    Parent,
+    Child(u32),
+}
+
+impl Evaluation {
+    /// Before the first query.
+    pub(crate) fn new(tape: Tape, selection: &Selection, limits: &Limits) -> Self {
+        let length = tape.len();
+        let mut current = Bits::new(length);
+        current.insert(0);
+        Evaluation {
+            selection: selection.clone(),
+            predicates: Predicates::new(selection.root_queries(), limits.filter_steps_max),
+            query: 0,
+            segment: 0,
+            current,
+            selected: Bits::new(length),
+            result: Bits::new(length),
+            cursor: Cursor::default(),
+            tape,
+        }
+    }
+
+    /// Goes on for about `steps_max` values.
+    pub(crate) fn run(&mut self, document: &[u8], steps_max: usize) -> Result<Evaluated, DocumentError> {
+        let stop = self.predicates.steps.taken().saturating_add(steps_max as u64);
+        let selection = self.selection.clone();
+        while let Some(query) = selection.queries().get(self.query) {
+            let Some(segment) = query.segments.get(self.segment) else {
+                self.finish_query();
+                continue;
+            };
+            while let Some(look) = self.next_look(segment.reach) {
+                self.predicates.steps.take(1)?;
+                if let Look::Child(child) = look
+                    && self.is_selected(document, segment, child)?
+                {
+                    self.selected.insert(child);
+                }
+                if self.predicates.steps.taken() >= stop {
+                    return Ok(Evaluated::More);
+                }
+            }
+            self.finish_segment();
+        }
+        Ok(Evaluated::Done)
+    }
+
+    /// What was selected.
+    pub(crate) fn finish(self) -> SelectedNodes {
+        SelectedNodes {
+            tape: self.tape,
+            nodes: self.result,
+            next: 0,
+            settled: 0,
+        }
+    }
+
+    /// Goes on to the next value that a segment of this reach looks at, or to the next parent.
+    fn next_look(&mut self, reach: Reach) -> Option<Look> {
+        let cursor = &mut self.cursor;
+        if cursor.child < cursor.end {
+            let child = cursor.child;
+            cursor.child = match reach {
+                Reach::Children => self.tape.node(child).next,
+                Reach::Descendants => child + 1,
+            };
+            return Some(Look::Child(child));
+        }
+        let parent = self.current.next(cursor.parent)?;
+        cursor.parent = parent + 1;
+        let parent_end = self.tape.node(parent).next;
+        (cursor.child, cursor.end) = match reach {
+            Reach::Children => (parent + 1, parent_end),
+            // Below a parent whose ancestor was taken with its descendants all was looked at: `end` lies behind it.
+            Reach::Descendants => (cursor.end.max(parent + 1), cursor.end.max(parent_end)),
+        };
+        Some(Look::Parent)
+    }
+
+    fn is_selected(&mut self, document: &[u8], segment: &Segment, child: u32) -> Result<bool, DocumentError> {
+        for selector in &segment.selectors {
+            if self.predicates.selects(&self.tape, document, selector, child)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn finish_segment(&mut self) {
+        self.segment += 1;
+        self.cursor = Cursor::default();
+        std::mem::swap(&mut self.current, &mut self.selected);
+        self.selected.clear();
+    }
+
+    /// Adds the last segment's nodes to the result and begins the next query at the root.
+    fn finish_query(&mut self) {
+        self.result.add_all(&self.current);
+        self.query += 1;
+        self.segment = 0;
+        self.current.clear();
+        self.current.insert(0);
+    }
+}
+
+/// Whether a selector without filter selects a value, by where it hangs in its parent.
+pub(super) fn selects_by_place(tape: &Tape, document: &[u8], selector: &Selector, node: &Node) -> bool {
+    let length = || i64::from(tape.node(node.parent).children);
+    match (selector, node.place()) {
+        (Selector::Wildcard, _) => true,
+        (Selector::Name(name), Place::Member { .. }) => tape.has_name(document, node, name),
+        (Selector::Index(selector), Place::Element(index)) => index_selects(*selector, i64::from(index), length()),
+        (Selector::Slice(slice), Place::Element(index)) => slice.selects(i64::from(index), length()),
+        _ => false,
+    }
+}
+
+/// The selected nodes of a document, to be taken in document order.
+#[derive(Debug)]
+pub(crate) struct SelectedNodes {
+    tape: Tape,
+    nodes: Bits,
+    next: u32,
+    /// Everything before this node lies below one that is selected.
+    settled: u32,
+}
+
+impl SelectedNodes {
+    /// The next node that is selected itself or lies below one that is.
+    pub(crate) fn next_below(&mut self) -> Option<&Node> {
+        if self.next >= self.settled {
+            self.next = self.nodes.next(self.next)?;
+        }
+        let node = self.tape.node(self.next);
+        if matches!(node.kind, Kind::Object | Kind::Array) && self.next >= self.settled {
+            self.settled = node.next;
+        }
+        self.next += 1;
+        Some(node)
+    }
+
+    /// The next node that is selected itself, and its number.
+    pub(crate) fn next_selected(&mut self) -> Option<u32> {
+        let number = self.nodes.next(self.next)?;
+        self.next = number + 1;
+        Some(number)
+    }
+
+    pub(crate) fn tape(&self) -> &Tape {
+        &self.tape
+    }
+}

@@ -1,0 +1,230 @@
+//! A document as a tape: its values in document order, each with where it stands and where its subtree ends.
+
+use crate::error::{DocumentError, DocumentErrorKind};
+use crate::machine::{Container, Scalar, Sink};
+use crate::text::unescape;
+use crate::walker::FallibleSink;
+
+/// The kind of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Object,
+    Array,
+    String,
+    /// A string with escape sequences.
+    EscapedString,
+    Number,
+    Boolean,
+    Null,
+}
+
+/// Where a value hangs in its parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Root,
+    /// The element with this index.
+    Element(u32),
+    /// The member whose name's token begins there; `escaped` when it holds a backslash.
+    Member {
+        start: u32,
+        end: u32,
+        escaped: bool,
+    },
+}
+
+/// A value; 32 bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+    /// The number of the first node after the subtree, which is the next sibling's where there is one.
+    pub(crate) next: u32,
+    pub(crate) parent: u32,
+    /// Elements or members.
+    pub(crate) children: u32,
+    name_start: u32,
+    /// The name's end, or the element's index.
+    name_end_or_index: u32,
+    pub(crate) kind: Kind,
+    place: PlaceKind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum PlaceKind {
+    Root,
+    Element,
+    Member,
+    EscapedMember,
+}
+
+const _: () = assert!(size_of::<Node>() == 32, "the memory stated in Limits::tree_nodes_max");
+
+impl Node {
+    pub(crate) fn place(&self) -> Place {
+        let (start, end) = (self.name_start, self.name_end_or_index);
+        match self.place {
+            PlaceKind::Root => Place::Root,
+            PlaceKind::Element => Place::Element(self.name_end_or_index),
+            PlaceKind::Member => Place::Member {
+                start,
+                end,
+                escaped: false,
+            },
+            PlaceKind::EscapedMember => Place::Member {
+                start,
+                end,
+                escaped: true,
+            },
+        }
+    }
+
+    /// The scalar that it is, unless it is a container.
+    pub(crate) fn scalar(&self) -> Option<Scalar> {
+        match self.kind {
+            Kind::Object | Kind::Array => None,
+            Kind::String => Some(Scalar::String { escaped: false }),
+            Kind::EscapedString => Some(Scalar::String { escaped: true }),
+            Kind::Number => Some(Scalar::Number),
+            Kind::Boolean => Some(Scalar::Boolean),
+            Kind::Null => Some(Scalar::Null),
+        }
+    }
+
+    /// Its bytes in the document.
+    pub(crate) fn token<'d>(&self, document: &'d [u8]) -> &'d [u8] {
+        &document[self.start as usize..self.end as usize]
+    }
+}
+
+/// All values of a document; node 0 is the root.
+#[derive(Debug, Default)]
+pub(crate) struct Tape {
+    nodes: Vec<Node>,
+    nodes_max: usize,
+    /// Containers not closed yet.
+    open: Vec<u32>,
+    /// The token of the name read last.
+    name: Option<(u32, u32, bool)>,
+    overflow: Option<usize>,
+}
+
+impl Tape {
+    pub(crate) fn new(nodes_max: usize) -> Self {
+        Tape {
+            nodes_max,
+            ..Tape::default()
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(crate) fn node(&self, number: u32) -> &Node {
+        &self.nodes[number as usize]
+    }
+
+    /// The numbers of a value's children, in document order.
+    pub(crate) fn children(&self, parent: u32) -> impl Iterator<Item = u32> + '_ {
+        let end = self.node(parent).next;
+        let mut child = parent + 1;
+        std::iter::from_fn(move || {
+            let found = (child < end).then_some(child)?;
+            child = self.node(child).next;
+            Some(found)
+        })
+    }
+
+    /// Whether a member's name is `name`, after unescaping. A name that is no Unicode text equals none.
+    pub(crate) fn has_name(&self, document: &[u8], node: &Node, name: &str) -> bool {
+        let Place::Member { start, end, escaped } = node.place() else {
+            return false;
+        };
+        let token = &document[start as usize..end as usize];
+        match escaped {
+            false => &token[1..token.len() - 1] == name.as_bytes(),
+            true => unescape(token, &mut String::new()).is_ok_and(|text| text == name),
+        }
+    }
+
+    fn push(&mut self, start: usize, end: usize, kind: Kind) {
+        let number = self.nodes.len() as u32;
+        let parent = self.open.last().copied();
+        let name = self.name.take();
+        let (place, name_start, name_end_or_index) = match (name, parent) {
+            (Some((start, end, false)), _) => (PlaceKind::Member, start, end),
+            (Some((start, end, true)), _) => (PlaceKind::EscapedMember, start, end),
+            (None, Some(parent)) => (PlaceKind::Element, 0, self.node(parent).children),
+            (None, None) => (PlaceKind::Root, 0, 0),
+        };
+        if let Some(parent) = parent {
+            self.nodes[parent as usize].children += 1;
+        }
+        // Sizes were checked against DOCUMENT_SIZE_CEILING before the walk, so offsets fit.
+        self.nodes.push(Node {
+            start: start as u32,
+            end: end as u32,
+            next: number + 1,
+            parent: parent.unwrap_or(0),
+            children: 0,
+            name_start,
+            name_end_or_index,
+            kind,
+            place,
+        });
+        if self.nodes.len() > self.nodes_max {
+            self.overflow.get_or_insert(start);
+        }
+    }
+}
+
+impl Sink for Tape {
+    #[inline(always)]
+    fn name(&mut self, _document: &[u8], start: usize, end: usize, escaped: bool) {
+        self.name = Some((start as u32, end as u32, escaped));
+    }
+
+    #[inline(always)]
+    fn scalar(&mut self, _document: &[u8], start: usize, end: usize, scalar: Scalar) {
+        let kind = match scalar {
+            Scalar::String { escaped: false } => Kind::String,
+            Scalar::String { escaped: true } => Kind::EscapedString,
+            Scalar::Number => Kind::Number,
+            Scalar::Boolean => Kind::Boolean,
+            Scalar::Null => Kind::Null,
+        };
+        self.push(start, end, kind);
+    }
+
+    fn open(&mut self, start: usize, container: Container) {
+        let number = self.nodes.len() as u32;
+        let kind = if container == Container::Object {
+            Kind::Object
+        } else {
+            Kind::Array
+        };
+        self.push(start, start, kind);
+        self.open.push(number);
+    }
+
+    fn close(&mut self, end: usize) {
+        let next = self.nodes.len() as u32;
+        if let Some(number) = self.open.pop() {
+            let node = &mut self.nodes[number as usize];
+            node.end = end as u32;
+            node.next = next;
+        }
+    }
+
+    #[inline(always)]
+    fn is_full(&self) -> bool {
+        self.overflow.is_some()
+    }
+}
+
+impl FallibleSink for Tape {
+    fn fault(&self) -> Option<DocumentError> {
+        let kind = DocumentErrorKind::TooManyNodes(self.nodes_max);
+        self.overflow.map(|offset| DocumentError::new(kind, offset))
+    }
+}

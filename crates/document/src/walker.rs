@@ -1,0 +1,453 @@
+//! The walk: one pass over a document that hands over the selected scalars as byte ranges, in slices of bounded work.
+//!
+//! Without filters the walk is the automaton's, in one pass; a pass before it counts array elements where a selector counts
+//! from the end. With filters the document becomes a tape of values, the filters are evaluated on it, and what they select
+//! is handed over. All these can stop and go on. The bytes are checked as UTF-8 a piece at a time, right behind
+//! the walk, so that no match is handed over whose bytes were not checked.
+
+use std::sync::Arc;
+
+use crate::automaton::{Detail, SetId};
+use crate::error::{DocumentError, DocumentErrorKind};
+use crate::limits::{DEPTH_CEILING, DOCUMENT_SIZE_CEILING, Limits};
+use crate::machine::{Container, Machine, Reach, Scalar, Sink};
+use crate::selector::Selection;
+use crate::text::begins_like_envelope;
+use crate::tracker::{Lengths, Tracker};
+use crate::tree::{Evaluated, Evaluation, SelectedNodes, Tape};
+
+/// Bytes walked before they are checked as UTF-8: they are then still in the innermost caches.
+const PIECE_SIZE: usize = 16 << 10;
+
+/// What the matches are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Every selected string, number, `true` and `false`; never `null`.
+    Encrypt,
+    /// Every selected string whose text begins with `ev:`.
+    Decrypt,
+}
+
+/// The kind of a matched scalar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScalarKind {
+    /// A string; `escaped` when there is a backslash in it, so that its text is not its bytes.
+    String {
+        /// Whether the token holds escape sequences.
+        escaped: bool,
+    },
+    /// A number.
+    Number,
+    /// `true` or `false`.
+    Boolean,
+}
+
+/// A scalar to replace: the byte range of its whole token in the document, a string's quotation marks included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// Offset of the token's first byte.
+    pub start: usize,
+    /// Offset after its last byte.
+    pub end: usize,
+    /// What kind of scalar it is.
+    pub kind: ScalarKind,
+}
+
+/// Whether a walk is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There is more to walk.
+    More,
+    /// The whole document was read, found well-formed, and all matches were handed over.
+    Done,
+}
+
+/// A walk that borrows its document and selection. [`Walk`] is the same without the borrow.
+#[derive(Debug)]
+pub struct Walker<'d> {
+    document: &'d [u8],
+    walk: Walk,
+}
+
+impl<'d> Walker<'d> {
+    /// Begins a walk; see [`Walk::new`].
+    ///
+    /// # Errors
+    /// A document larger than the limits allow.
+    pub fn new(
+        document: &'d [u8],
+        selection: &Selection,
+        purpose: Purpose,
+        limits: &Limits,
+    ) -> Result<Self, DocumentError> {
+        Ok(Walker {
+            document,
+            walk: Walk::new(document.len(), selection, purpose, limits)?,
+        })
+    }
+
+    /// Goes on; see [`Walk::next_batch`].
+    ///
+    /// # Errors
+    /// The document is not well-formed or passes a limit. Matches appended before stay valid ranges.
+    pub fn next_batch(
+        &mut self,
+        matches: &mut Vec<Match>,
+        matches_max: usize,
+        bytes_max: usize,
+    ) -> Result<Progress, DocumentError> {
+        self.walk.next_batch(self.document, matches, matches_max, bytes_max)
+    }
+
+    /// See [`Walk::position`].
+    pub fn position(&self) -> usize {
+        self.walk.position()
+    }
+}
+
+/// A walk through one document, which is passed in anew with each call: so it can rest in a queue beside its document.
+#[derive(Debug)]
+pub struct Walk {
+    selection: Selection,
+    purpose: Purpose,
+    limits: Limits,
+    document_size: usize,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Counting array elements ahead of the walk.
+    Count {
+        pass: Pass,
+        lengths: Lengths,
+    },
+    /// The one pass.
+    Stream {
+        pass: Pass,
+        matcher: Box<Matcher>,
+    },
+    /// Filters: reading the document into a tape.
+    Read {
+        pass: Pass,
+        tape: Box<Tape>,
+    },
+    /// Filters: working out what is selected.
+    Evaluate {
+        evaluation: Box<Evaluation>,
+    },
+    /// Filters: handing over what is selected, up to byte `position`.
+    HandOver {
+        nodes: Box<SelectedNodes>,
+        position: usize,
+    },
+    Done,
+    Failed(DocumentError),
+}
+
+impl Walk {
+    /// Begins a walk through a document of `document_size` bytes. Allocates next to nothing until the first batch.
+    ///
+    /// # Errors
+    /// [`DocumentErrorKind::TooLarge`].
+    pub fn new(
+        document_size: usize,
+        selection: &Selection,
+        purpose: Purpose,
+        limits: &Limits,
+    ) -> Result<Self, DocumentError> {
+        let size_max = limits.document_size_max.min(DOCUMENT_SIZE_CEILING);
+        if document_size > size_max {
+            return Err(DocumentError::new(DocumentErrorKind::TooLarge(size_max), document_size));
+        }
+        let pass = Pass::checking(limits);
+        let stage = match selection.program() {
+            None => Stage::Read {
+                pass,
+                tape: Box::new(Tape::new(limits.tree_nodes_max)),
+            },
+            Some(program) if program.needs_lengths() => Stage::Count {
+                pass,
+                lengths: Lengths::default(),
+            },
+            Some(program) => {
+                let tracker = Tracker::new(Arc::clone(program), Detail::Scalars, None);
+                Stage::Stream {
+                    pass,
+                    matcher: Box::new(Matcher::new(tracker, purpose)),
+                }
+            }
+        };
+        Ok(Walk {
+            selection: selection.clone(),
+            purpose,
+            limits: limits.clone(),
+            document_size,
+            stage,
+        })
+    }
+
+    /// Bytes of the document behind which no further match begins. Stays 0 during a pass that comes before the matches.
+    pub fn position(&self) -> usize {
+        match &self.stage {
+            Stage::Count { .. } | Stage::Read { .. } | Stage::Evaluate { .. } => 0,
+            Stage::Stream { pass, .. } => pass.machine.position(),
+            Stage::HandOver { position, .. } => *position,
+            Stage::Done => self.document_size,
+            Stage::Failed(error) => error.offset.min(self.document_size),
+        }
+    }
+
+    /// Walks on through `document` and appends what it matches, in document order.
+    ///
+    /// Stops after `matches_max` matches, or after about `bytes_max` bytes, whichever comes first; both count as at least
+    /// one. It overshoots by one member (name and scalar) at most, and when filters are evaluated it counts one value looked
+    /// at as one byte and finishes the predicate at hand. A batch may bring no match. With filters, or indexes that count
+    /// from the end, the document is read once before the first match.
+    ///
+    /// # Errors
+    /// The first fault of the document, or a limit passed; asking again gives the same error. Matches appended before
+    /// stay valid ranges of well-formed tokens.
+    ///
+    /// # Panics
+    /// When `document` has not the size that the walk was begun with.
+    pub fn next_batch(
+        &mut self,
+        document: &[u8],
+        matches: &mut Vec<Match>,
+        matches_max: usize,
+        bytes_max: usize,
+    ) -> Result<Progress, DocumentError> {
+        assert_eq!(document.len(), self.document_size, "a walk keeps to its document");
+        let result = self.advance(document, matches, matches_max.max(1), bytes_max.max(1));
+        match result {
+            Ok(true) => {
+                self.stage = Stage::Done;
+                Ok(Progress::Done)
+            }
+            Ok(false) => Ok(Progress::More),
+            Err(error) => {
+                self.stage = Stage::Failed(error);
+                Err(error)
+            }
+        }
+    }
+
+    /// One batch; true when the walk is over.
+    fn advance(
+        &mut self,
+        document: &[u8],
+        matches: &mut Vec<Match>,
+        matches_max: usize,
+        bytes_max: usize,
+    ) -> Result<bool, DocumentError> {
+        match &mut self.stage {
+            Stage::Count { pass, lengths } => {
+                if pass.run(document, bytes_max, lengths)? == Reach::Finished {
+                    let lengths = std::mem::take(lengths);
+                    self.stage = self.stream_with(lengths);
+                }
+                Ok(false)
+            }
+            Stage::Stream { pass, matcher } => {
+                let before = matches.len();
+                matcher.matches_max = before.saturating_add(matches_max);
+                std::mem::swap(matches, &mut matcher.matches);
+                let result = pass.run(document, bytes_max, &mut **matcher);
+                std::mem::swap(matches, &mut matcher.matches);
+                if result.is_err() {
+                    let new = &matches[before..];
+                    matches.truncate(before + new.partition_point(|found| found.end <= pass.checked));
+                }
+                Ok(result? == Reach::Finished)
+            }
+            Stage::Read { pass, tape } => {
+                if pass.run(document, bytes_max, &mut **tape)? == Reach::Finished {
+                    let evaluation = Evaluation::new(std::mem::take(&mut **tape), &self.selection, &self.limits);
+                    self.stage = Stage::Evaluate {
+                        evaluation: Box::new(evaluation),
+                    };
+                }
+                Ok(false)
+            }
+            Stage::Evaluate { evaluation } => {
+                if evaluation.run(document, bytes_max)? == Evaluated::More {
+                    return Ok(false);
+                }
+                if let Stage::Evaluate { evaluation } = std::mem::replace(&mut self.stage, Stage::Done) {
+                    self.stage = Stage::HandOver {
+                        nodes: Box::new(evaluation.finish()),
+                        position: 0,
+                    };
+                }
+                Ok(false)
+            }
+            Stage::HandOver { nodes, position } => {
+                let purpose = self.purpose;
+                let full = matches.len().saturating_add(matches_max);
+                let stop = position.saturating_add(bytes_max);
+                while *position < stop && matches.len() < full {
+                    let Some(node) = nodes.next_below() else {
+                        return Ok(true);
+                    };
+                    let (start, end) = (node.start as usize, node.end as usize);
+                    *position = start + 1;
+                    if let Some(scalar) = node.scalar() {
+                        matches.extend(matched(document, start, end, scalar, purpose));
+                        *position = end;
+                    }
+                }
+                Ok(false)
+            }
+            Stage::Done => Ok(true),
+            Stage::Failed(error) => Err(*error),
+        }
+    }
+
+    fn stream_with(&self, lengths: Lengths) -> Stage {
+        let program = self.selection.program().expect("only programs ask for lengths");
+        let tracker = Tracker::new(Arc::clone(program), Detail::Scalars, Some(lengths));
+        let pass = Pass {
+            checked: self.document_size,
+            ..Pass::checking(&self.limits)
+        };
+        Stage::Stream {
+            pass,
+            matcher: Box::new(Matcher::new(tracker, self.purpose)),
+        }
+    }
+}
+
+/// One reading of a document, with the UTF-8 check behind it.
+#[derive(Debug)]
+pub(crate) struct Pass {
+    machine: Machine,
+    /// Bytes known to be UTF-8.
+    checked: usize,
+}
+
+impl Pass {
+    /// A reading that checks UTF-8.
+    pub(crate) fn checking(limits: &Limits) -> Self {
+        Pass {
+            machine: Machine::new(limits.depth_max.min(DEPTH_CEILING)),
+            checked: 0,
+        }
+    }
+
+    /// Reads about `bytes_max` bytes on. The fault that stands first in the document is the one returned.
+    pub(crate) fn run(
+        &mut self,
+        document: &[u8],
+        bytes_max: usize,
+        sink: &mut impl FallibleSink,
+    ) -> Result<Reach, DocumentError> {
+        let stop = self.machine.position().saturating_add(bytes_max);
+        loop {
+            let piece_end = stop.min(self.machine.position() + PIECE_SIZE);
+            let result = self.machine.run(document, piece_end, sink);
+            let read = result
+                .as_ref()
+                .map_or_else(|error| error.offset, |_| self.machine.position());
+            self.check_utf8(document, read)?;
+            if let Some(error) = sink.fault() {
+                return Err(error);
+            }
+            let reach = result?;
+            if reach == Reach::Finished || sink.is_full() || self.machine.position() >= stop {
+                return Ok(reach);
+            }
+        }
+    }
+
+    /// Checks the bytes up to `end`, which lies between tokens or at a fault.
+    fn check_utf8(&mut self, document: &[u8], end: usize) -> Result<(), DocumentError> {
+        let Some(piece) = document.get(self.checked..end) else {
+            return Ok(());
+        };
+        if simdutf8::basic::from_utf8(piece).is_ok() {
+            self.checked = end;
+            return Ok(());
+        }
+        let valid = simdutf8::compat::from_utf8(piece).map_or_else(|error| error.valid_up_to(), str::len);
+        self.checked += valid;
+        Err(DocumentError::new(DocumentErrorKind::InvalidUtf8, self.checked))
+    }
+}
+
+/// A sink that can find fault with a document itself.
+pub(crate) trait FallibleSink: Sink {
+    /// The fault, if it found one; it must then call itself full.
+    fn fault(&self) -> Option<DocumentError> {
+        None
+    }
+}
+
+impl FallibleSink for Lengths {}
+
+/// Turns the automaton's verdicts into matches.
+#[derive(Debug)]
+struct Matcher {
+    tracker: Tracker,
+    purpose: Purpose,
+    matches: Vec<Match>,
+    matches_max: usize,
+}
+
+impl Matcher {
+    fn new(tracker: Tracker, purpose: Purpose) -> Self {
+        Matcher {
+            tracker,
+            purpose,
+            matches: Vec::new(),
+            matches_max: 0,
+        }
+    }
+}
+
+impl FallibleSink for Matcher {}
+
+impl Sink for Matcher {
+    #[inline(always)]
+    fn name(&mut self, document: &[u8], start: usize, end: usize, escaped: bool) {
+        self.tracker.name(&document[start..end], escaped);
+    }
+
+    #[inline(always)]
+    fn scalar(&mut self, document: &[u8], start: usize, end: usize, scalar: Scalar) {
+        if self.tracker.value() == SetId::SELECTED {
+            self.matches.extend(matched(document, start, end, scalar, self.purpose));
+        }
+    }
+
+    #[inline(always)]
+    fn open(&mut self, _start: usize, container: Container) {
+        let set = self.tracker.value();
+        self.tracker.open(set, container);
+    }
+
+    #[inline(always)]
+    fn close(&mut self, _end: usize) {
+        self.tracker.close();
+    }
+
+    #[inline(always)]
+    fn is_full(&self) -> bool {
+        self.matches.len() >= self.matches_max
+    }
+}
+
+/// The match that a selected scalar makes, if any.
+#[inline(always)]
+fn matched(document: &[u8], start: usize, end: usize, scalar: Scalar, purpose: Purpose) -> Option<Match> {
+    let kind = match (scalar, purpose) {
+        (Scalar::String { escaped }, Purpose::Encrypt) => ScalarKind::String { escaped },
+        (Scalar::String { escaped }, Purpose::Decrypt) if begins_like_envelope(&document[start..end], escaped) => {
+            ScalarKind::String { escaped }
+        }
+        (Scalar::Number, Purpose::Encrypt) => ScalarKind::Number,
+        (Scalar::Boolean, Purpose::Encrypt) => ScalarKind::Boolean,
+        _ => return None,
+    };
+    Some(Match { start, end, kind })
+}
