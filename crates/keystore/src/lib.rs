@@ -1,1 +1,35 @@
-//! Fieldseal keystore.
+//! Apps, their key versions and the clients' grants at rest.
+//!
+//! [`Keystore`] is the interface; [`SqliteKeystore`] the embedded default. Private keys lie in the store encrypted under a
+//! [`RootKey`], which lives elsewhere: a file of its own, or text that the caller took from its environment
+//! (`docs/decisions/0005-keystore.md` says why it is built this way).
+//!
+//! Promises: a change is whole or has not happened, also after kill −9 or a power cut. A private key leaves the store only
+//! after it opened under the root key and was found to match its public key. No key, PEM or root key text stands in an error
+//! or in `Debug` output, and the buffers that held one are wiped.
+//! Non-goals: nothing here decides whether a request may use a key (that is the engine's policy over [`ClientGrant`]), nothing
+//! caches, and whoever can write to the store's file can change grants and states, though never read or swap a key.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod error;
+mod files;
+mod model;
+mod name;
+mod pem;
+mod root_key;
+mod sqlite;
+mod store;
+mod wrapping;
+
+pub use error::{Counted, Error, KeyFault};
+pub use files::SecretPath;
+pub use model::{
+    AppKeys, AppSummary, Apps, CheckReport, ClientGrant, Fault, KeyPair, KeyState, KeyVersion, NewClient, NewKeys,
+    Operation, PublicKeys, Roles, VersionSummary,
+};
+pub use name::{AppName, ClientName, InvalidName, RoleName};
+pub use pem::{ImportError, PEM_SIZE_MAX, parse_private_key_pem, public_key_pem, read_private_key_pem};
+pub use root_key::{LocalRootKey, ROOT_KEY_FILE_SIZE_MAX, RootKey, RootKeyError, RootKeyId};
+pub use sqlite::{OpenMode, SCHEMA_VERSION, SqliteKeystore};
+pub use store::{Clock, Environment, Generation, Keystore, Limits, system_clock};

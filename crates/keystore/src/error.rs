@@ -1,0 +1,246 @@
+//! What can go wrong with a store. No variant holds a key, a PEM or a root key; messages say what to do.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use fieldseal_crypto::Curve;
+
+use crate::files::SecretPath;
+use crate::pem::ImportError;
+use crate::root_key::{RootKeyError, RootKeyId};
+use crate::{AppName, ClientName};
+
+/// Why a store refused or failed. Unless said otherwise nothing was changed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// No store at this path, or an empty file.
+    NoStore(PathBuf),
+    /// The file is something else.
+    NotAStore(PathBuf),
+    /// The store was written by a newer Fieldseal.
+    NewerSchema {
+        /// The schema version of the store.
+        found: u32,
+        /// The newest that this program knows.
+        supported: u32,
+    },
+    /// The store was made with another root key.
+    WrongRootKey {
+        /// The id that the store names.
+        store: RootKeyId,
+        /// The id of the key that was given.
+        given: RootKeyId,
+    },
+    /// Others than the owner may reach a file or folder that must be private.
+    Permissions {
+        /// Which kind of path.
+        what: SecretPath,
+        /// The path.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// No app of this name.
+    UnknownApp(AppName),
+    /// An app of this name is there already.
+    AppExists(AppName),
+    /// The app has no such version.
+    UnknownVersion {
+        /// The app.
+        app: AppName,
+        /// The version asked for.
+        version: u32,
+    },
+    /// Disabling this version would leave the app without an active one.
+    LastActiveVersion {
+        /// The app.
+        app: AppName,
+        /// Its only active version.
+        version: u32,
+    },
+    /// The key to import is in the store already: keys are never shared between apps or versions.
+    KeyInUse {
+        /// The curve of the key.
+        curve: Curve,
+        /// The app that holds it.
+        app: AppName,
+        /// The version that holds it.
+        version: u32,
+    },
+    /// No client of this name.
+    UnknownClient(ClientName),
+    /// One more would pass a bound of [`Limits`](crate::Limits).
+    TooMany {
+        /// What is bounded.
+        what: Counted,
+        /// The bound.
+        limit: u32,
+    },
+    /// A private key of the store is not usable.
+    DamagedKey {
+        /// The app.
+        app: AppName,
+        /// The version.
+        version: u32,
+        /// The curve.
+        curve: Curve,
+        /// What is wrong with it.
+        fault: KeyFault,
+    },
+    /// A row of the store breaks a rule that every writer keeps.
+    Inconsistent(&'static str),
+    /// Another process held the store for longer than the busy timeout. Trying again may help.
+    Busy,
+    /// The disk is full, or the store reached its largest size.
+    Full,
+    /// The root key could not be read, made or used.
+    RootKey(RootKeyError),
+    /// A PEM was refused.
+    Import(ImportError),
+    /// A file or folder could not be read or written.
+    Io {
+        /// The path.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The database reported something unexpected.
+    Storage(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// What is counted against a bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    /// Apps in a store.
+    Apps,
+    /// Key versions of one app.
+    Versions,
+    /// Clients in a store.
+    Clients,
+    /// Apps or roles named in one grant.
+    GrantEntries,
+}
+
+/// What is wrong with a private key in the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyFault {
+    /// It does not open for this app, version, curve and public key: damaged, or moved from another row.
+    Unopenable,
+    /// It opens, but is not the private half of the public key beside it.
+    Mismatch,
+    /// Its public key is no point of the curve.
+    PublicKey,
+    /// The row of this curve is missing.
+    Missing,
+}
+
+impl fmt::Display for KeyFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unopenable => "it does not open under the root key",
+            Self::Mismatch => "it does not match its public key",
+            Self::PublicKey => "its public key is not valid",
+            Self::Missing => "it is missing",
+        })
+    }
+}
+
+impl fmt::Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Apps => "apps in the store",
+            Self::Versions => "versions of the app",
+            Self::Clients => "clients in the store",
+            Self::GrantEntries => "apps or roles in the grant",
+        })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoStore(path) => write!(f, "no keystore at {}: create one first", path.display()),
+            Self::NotAStore(path) => write!(f, "{} is not a Fieldseal keystore", path.display()),
+            Self::NewerSchema { found, supported } => write!(
+                f,
+                "the keystore has schema version {found}, this program knows up to {supported}: use a newer Fieldseal"
+            ),
+            Self::WrongRootKey { store, given } => {
+                write!(f, "this store was made with root key {store}, the one given is {given}")
+            }
+            Self::Permissions { what, path, mode } => write!(
+                f,
+                "{what} {} has mode {mode:04o}, which lets others reach it: run chmod {} {}",
+                path.display(),
+                what.wanted_mode(),
+                path.display()
+            ),
+            Self::UnknownApp(app) => write!(f, "no app {app}"),
+            Self::AppExists(app) => write!(f, "app {app} exists already"),
+            Self::UnknownVersion { app, version } => write!(f, "app {app} has no version {version}"),
+            Self::LastActiveVersion { app, version } => write!(
+                f,
+                "version {version} is the only active one of app {app}: disable the app instead, or rotate first"
+            ),
+            Self::KeyInUse { curve, app, version } => {
+                write!(
+                    f,
+                    "this {} key is already version {version} of app {app}",
+                    curve.short_name()
+                )
+            }
+            Self::UnknownClient(client) => write!(f, "no client {client}"),
+            Self::TooMany { what, limit } => write!(f, "too many {what}: at most {limit}"),
+            Self::DamagedKey {
+                app,
+                version,
+                curve,
+                fault,
+            } => write!(
+                f,
+                "the {} private key of app {app}, version {version}, is unusable: {fault}",
+                curve.short_name()
+            ),
+            Self::Inconsistent(what) => write!(f, "the keystore is inconsistent: {what}"),
+            Self::Busy => f.write_str("the keystore is locked by another process: nothing was changed, try again"),
+            Self::Full => f.write_str("no room for the keystore to grow: nothing was changed"),
+            Self::RootKey(error) => error.fmt(f),
+            Self::Import(error) => error.fmt(f),
+            Self::Io { path, source } => write!(f, "{}: {source}", path.display()),
+            Self::Storage(source) => write!(f, "the keystore's database failed: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::RootKey(error) => Some(error),
+            Self::Import(error) => Some(error),
+            Self::Io { source, .. } => Some(source),
+            Self::Storage(source) => Some(source.as_ref()),
+            _ => None,
+        }
+    }
+}
+
+impl From<RootKeyError> for Error {
+    fn from(error: RootKeyError) -> Self {
+        Self::RootKey(error)
+    }
+}
+
+impl From<ImportError> for Error {
+    fn from(error: ImportError) -> Self {
+        Self::Import(error)
+    }
+}
+
+impl Error {
+    /// For `map_err`: an I/O error at `path`.
+    pub(crate) fn io(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { path, source }
+    }
+}

@@ -1,0 +1,308 @@
+//! The plain data that a store takes and returns: apps, key versions, grants, reports.
+
+use std::collections::BTreeSet;
+
+use fieldseal_crypto::{Curve, EcContext, PrivateKey, PublicKey};
+
+use crate::error::KeyFault;
+use crate::{AppName, ClientName, Error, RoleName};
+
+/// Whether a key version may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyState {
+    /// For encryption when it is the newest active one, for decryption always.
+    Active,
+    /// For nothing.
+    Disabled,
+}
+
+/// A private key and its public half, which belong together by construction.
+#[derive(Debug, Clone)]
+pub struct KeyPair {
+    private: PrivateKey,
+    public: PublicKey,
+}
+
+impl KeyPair {
+    /// Derives the public half.
+    pub fn new(private: PrivateKey, context: &EcContext) -> Self {
+        let public = context.public_key(&private);
+        Self { private, public }
+    }
+
+    /// The private half.
+    pub fn private(&self) -> &PrivateKey {
+        &self.private
+    }
+
+    /// The public half.
+    pub fn public(&self) -> &PublicKey {
+        &self.public
+    }
+}
+
+/// One version of an app's keys, decrypted.
+#[derive(Debug, Clone)]
+pub struct KeyVersion {
+    /// From 1, each one more than the last.
+    pub version: u32,
+    /// Unix seconds.
+    pub created_at: u64,
+    /// Whether it may be used.
+    pub state: KeyState,
+    /// The P-256 pair.
+    pub r1: KeyPair,
+    /// The secp256k1 pair.
+    pub k1: KeyPair,
+}
+
+impl KeyVersion {
+    /// The pair on `curve`.
+    pub fn pair(&self, curve: Curve) -> &KeyPair {
+        match curve {
+            Curve::P256 => &self.r1,
+            Curve::Secp256k1 => &self.k1,
+        }
+    }
+}
+
+/// An app with all its keys, decrypted.
+#[derive(Debug, Clone)]
+pub struct AppKeys {
+    /// The app.
+    pub name: AppName,
+    /// A disabled app's keys must not be used at all.
+    pub disabled: bool,
+    /// Newest first, disabled ones included.
+    pub versions: Vec<KeyVersion>,
+}
+
+impl AppKeys {
+    /// The versions that may decrypt, newest first.
+    pub fn active_versions(&self) -> impl Iterator<Item = &KeyVersion> {
+        self.versions.iter().filter(|version| version.state == KeyState::Active)
+    }
+
+    /// The version that encrypts. A store never leaves an app without one.
+    pub fn newest_active(&self) -> Option<&KeyVersion> {
+        self.active_versions().next()
+    }
+}
+
+/// The private keys of a version to be made. A missing one is generated.
+#[derive(Debug, Default)]
+pub struct NewKeys {
+    r1: Option<PrivateKey>,
+    k1: Option<PrivateKey>,
+}
+
+impl NewKeys {
+    /// Both keys are generated.
+    pub fn generated() -> Self {
+        Self::default()
+    }
+
+    /// `key` is imported, in place of any before it on the same curve.
+    #[must_use]
+    pub fn with(mut self, key: PrivateKey) -> Self {
+        match key.curve() {
+            Curve::P256 => self.r1 = Some(key),
+            Curve::Secp256k1 => self.k1 = Some(key),
+        }
+        self
+    }
+
+    pub(crate) fn into_parts(self) -> (Option<PrivateKey>, Option<PrivateKey>) {
+        (self.r1, self.k1)
+    }
+}
+
+/// One version of an app's keys without the private halves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionSummary {
+    /// From 1.
+    pub version: u32,
+    /// Unix seconds.
+    pub created_at: u64,
+    /// Whether it may be used.
+    pub state: KeyState,
+    /// The P-256 public key.
+    pub r1: PublicKey,
+    /// The secp256k1 public key.
+    pub k1: PublicKey,
+}
+
+/// An app without its private keys. The public keys are as stored; only [`Keystore::public_keys`](crate::Keystore::public_keys)
+/// and [`Keystore::load_app`](crate::Keystore::load_app) have proven them against the private ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppSummary {
+    /// The app.
+    pub name: AppName,
+    /// Unix seconds.
+    pub created_at: u64,
+    /// Whether its keys must not be used.
+    pub disabled: bool,
+    /// Newest first, disabled ones included.
+    pub versions: Vec<VersionSummary>,
+}
+
+/// The public keys that new values for an app are encrypted to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PublicKeys {
+    /// The newest active version.
+    pub version: u32,
+    /// The P-256 public key.
+    pub r1: PublicKey,
+    /// The secp256k1 public key.
+    pub k1: PublicKey,
+}
+
+/// What a client may ask for. Inspecting envelopes and reading public keys need either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Operation {
+    /// Values to envelopes.
+    Encrypt,
+    /// Envelopes to values. Rewrapping needs both operations.
+    Decrypt,
+}
+
+/// The apps that a grant covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Apps {
+    /// Every app, also those made later.
+    All,
+    /// These only; none when empty.
+    Only(BTreeSet<AppName>),
+}
+
+impl Apps {
+    /// Whether `app` is covered.
+    pub fn cover(&self, app: &AppName) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(apps) => apps.contains(app),
+        }
+    }
+}
+
+/// The data roles whose values a client may decrypt. Values without a role are outside this: [`Operation::Decrypt`] decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Roles {
+    /// Every role.
+    Any,
+    /// These only; none when empty.
+    Only(BTreeSet<RoleName>),
+}
+
+impl Roles {
+    /// Whether values of `role` may be decrypted.
+    pub fn cover(&self, role: &RoleName) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Only(roles) => roles.contains(role),
+        }
+    }
+}
+
+/// What a client is to be granted; see [`ClientGrant`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewClient {
+    /// The name in the client's certificate.
+    pub name: ClientName,
+    /// Which apps it may use; each must exist.
+    pub apps: Apps,
+    /// What it may do with them.
+    pub operations: BTreeSet<Operation>,
+    /// Which data roles it may decrypt.
+    pub roles: Roles,
+    /// SHA-256 of the one certificate (DER) that is accepted; without it, any certificate of this name that the CA signed.
+    pub certificate_sha256: Option<[u8; 32]>,
+}
+
+/// Who may do what over mTLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientGrant {
+    /// The name in the client's certificate.
+    pub name: ClientName,
+    /// Which apps it may use.
+    pub apps: Apps,
+    /// What it may do with them.
+    pub operations: BTreeSet<Operation>,
+    /// Which data roles it may decrypt.
+    pub roles: Roles,
+    /// SHA-256 of the one certificate (DER) that is accepted; without it, any certificate of this name that the CA signed.
+    pub certificate_sha256: Option<[u8; 32]>,
+    /// A disabled client may do nothing.
+    pub disabled: bool,
+    /// Unix seconds of the first grant.
+    pub created_at: u64,
+}
+
+impl ClientGrant {
+    /// Whether the client is enabled and may do `operation` with `app`. Roles are asked for apart, once a value is open.
+    pub fn allows(&self, operation: Operation, app: &AppName) -> bool {
+        !self.disabled && self.operations.contains(&operation) && self.apps.cover(app)
+    }
+}
+
+/// What [`Keystore::check`](crate::Keystore::check) found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Schema version of the store.
+    pub schema_version: u32,
+    /// Apps in the store.
+    pub app_count: usize,
+    /// Key versions of all apps.
+    pub version_count: usize,
+    /// Clients in the store.
+    pub client_count: usize,
+    /// Nothing when the store is sound.
+    pub faults: Vec<Fault>,
+}
+
+/// One thing that is wrong with a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// The database says so itself.
+    Database(String),
+    /// A private key is not usable.
+    Key {
+        /// The app.
+        app: AppName,
+        /// The version.
+        version: u32,
+        /// The curve.
+        curve: Curve,
+        /// What is wrong with it.
+        fault: KeyFault,
+    },
+    /// The versions of the app do not count up from 1, or none is active.
+    Versions(AppName),
+    /// Something does not read as what it must be.
+    Unreadable(String),
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Database(message) => write!(f, "the database reports: {message}"),
+            Self::Key {
+                app,
+                version,
+                curve,
+                fault,
+            } => {
+                let (app, version, curve, fault) = (app.clone(), *version, *curve, *fault);
+                Error::DamagedKey {
+                    app,
+                    version,
+                    curve,
+                    fault,
+                }
+                .fmt(f)
+            }
+            Self::Versions(app) => write!(f, "the versions of app {app} do not count up from 1, or none is active"),
+            Self::Unreadable(message) => f.write_str(message),
+        }
+    }
+}

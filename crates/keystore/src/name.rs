@@ -1,0 +1,178 @@
+//! Names that are safe in a path, a log line, a metric label and a certificate: parsed once, then carried as types.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Text that is no name of its kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InvalidName {
+    /// What the text was to name.
+    kind: &'static str,
+    /// What such names look like.
+    pattern: &'static str,
+}
+
+impl fmt::Display for InvalidName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not {} name: it must match {}", self.kind, self.pattern)
+    }
+}
+
+impl std::error::Error for InvalidName {}
+
+/// Which bytes may stand where in a kind of name.
+struct Rule {
+    kind: &'static str,
+    pattern: &'static str,
+    length_max: usize,
+    /// Allowed at the start, beside lower-case letters and digits.
+    first: &'static [u8],
+    /// Allowed after the start, beside lower-case letters and digits.
+    rest: &'static [u8],
+}
+
+impl Rule {
+    fn check(&self, text: &str) -> Result<String, InvalidName> {
+        let fits = |byte: u8, more: &[u8]| byte.is_ascii_lowercase() || byte.is_ascii_digit() || more.contains(&byte);
+        let valid = (1..=self.length_max).contains(&text.len())
+            && text
+                .bytes()
+                .enumerate()
+                .all(|(i, byte)| fits(byte, if i == 0 { self.first } else { self.rest }));
+        if valid {
+            Ok(text.to_owned())
+        } else {
+            Err(InvalidName {
+                kind: self.kind,
+                pattern: self.pattern,
+            })
+        }
+    }
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $rule:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(String);
+
+        impl $name {
+            /// Parses the name.
+            ///
+            /// # Errors
+            /// [`InvalidName`], which says what such names look like.
+            pub fn parse(text: &str) -> Result<Self, InvalidName> {
+                const RULE: Rule = $rule;
+                RULE.check(text).map(Self)
+            }
+
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidName;
+
+            fn from_str(text: &str) -> Result<Self, InvalidName> {
+                Self::parse(text)
+            }
+        }
+    };
+}
+
+name!(
+    /// The name of an app: `[a-z0-9][a-z0-9_-]{0,62}`. The `app_…` ids of SDKs fit.
+    AppName,
+    Rule {
+        kind: "an app",
+        pattern: "[a-z0-9][a-z0-9_-]{0,62}",
+        length_max: 63,
+        first: b"",
+        rest: b"_-",
+    }
+);
+
+name!(
+    /// The name of a client, which its certificate carries: `[a-z0-9][a-z0-9._-]{0,62}`, so host names fit and the X.509 upper
+    /// bound of 64 bytes for a common name (RFC 5280, A.1) holds.
+    ClientName,
+    Rule {
+        kind: "a client",
+        pattern: "[a-z0-9][a-z0-9._-]{0,62}",
+        length_max: 63,
+        first: b"",
+        rest: b"._-",
+    }
+);
+
+name!(
+    /// A data role as envelopes carry it: `[a-z0-9-]{1,20}`.
+    RoleName,
+    Rule {
+        kind: "a role",
+        pattern: "[a-z0-9-]{1,20}",
+        length_max: 20,
+        first: b"-",
+        rest: b"-",
+    }
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_fit() {
+        let longest = "a".repeat(63);
+        for text in ["a", "0", "app_8022cc5a3073", "my-app", "a_", "a-", longest.as_str()] {
+            assert_eq!(AppName::parse(text).expect(text).as_str(), text);
+            assert_eq!(text.parse::<ClientName>().expect(text).to_string(), text);
+        }
+        assert!(ClientName::parse("billing.internal").is_ok());
+        for text in ["a", "-", "pci-dss", "abcdefghijklmnopqrst"] {
+            assert!(RoleName::parse(text).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_that_do_not_fit() {
+        let long = "a".repeat(64);
+        for text in [
+            "",
+            "A",
+            "_a",
+            "-a",
+            ".a",
+            "a b",
+            "a/b",
+            "ä",
+            "a\0",
+            "a\n",
+            "a.b",
+            "..",
+            long.as_str(),
+        ] {
+            assert!(AppName::parse(text).is_err(), "{text:?}");
+        }
+        for text in ["", ".a", "a/b", "a@b", long.as_str()] {
+            assert!(ClientName::parse(text).is_err(), "{text:?}");
+        }
+        for text in ["", "A", "a_b", "abcdefghijklmnopqrstu"] {
+            assert!(RoleName::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_refusal_shows_the_pattern_and_not_the_text() {
+        let refusal = AppName::parse("Secret!").expect_err("upper case").to_string();
+        assert_eq!(refusal, "not an app name: it must match [a-z0-9][a-z0-9_-]{0,62}");
+    }
+}

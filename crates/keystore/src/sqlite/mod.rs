@@ -1,0 +1,281 @@
+//! The embedded store: one SQLite file, shared by processes on one machine.
+//!
+//! Rollback journal and `synchronous=EXTRA`, so that a change which was reported is on disk even if the power fails the moment
+//! after; each change is one IMMEDIATE transaction, so that two writers queue instead of meeting half-way
+//! (`docs/decisions/0005-keystore.md`). The file is 0600 and its folder is nobody else's to write; SQLite gives its journal the
+//! mode of the file.
+
+mod apps;
+mod check;
+mod clients;
+mod schema;
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use fieldseal_crypto::{CryptoRng, EcContext};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+
+pub use schema::SCHEMA_VERSION;
+
+use crate::files::{self, SecretPath};
+use crate::model::{AppKeys, AppSummary, CheckReport, ClientGrant, KeyState, NewClient, NewKeys, VersionSummary};
+use crate::root_key::RootKey;
+use crate::store::{Clock, Environment, Generation, Keystore, Limits};
+use crate::wrapping::StoreId;
+use crate::{AppName, ClientName, Error};
+
+/// Bytes of a page: SQLite's default, which `store_size_max` is counted in.
+const PAGE_SIZE: u64 = 4096;
+
+/// What to do where there is no store yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenMode {
+    /// Refuse with [`Error::NoStore`].
+    Existing,
+    /// Make an empty one, and its folder, under the root key that was given.
+    CreateIfMissing,
+}
+
+/// A [`Keystore`] in one SQLite file. Threads may share it; their calls queue.
+pub struct SqliteKeystore {
+    inner: Mutex<Inner>,
+    root_key: Box<dyn RootKey>,
+    clock: Box<dyn Clock>,
+    context: EcContext,
+    limits: Limits,
+    id: StoreId,
+}
+
+/// Whether an app or a client may be used at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Enabled,
+    Disabled,
+}
+
+struct Inner {
+    connection: Connection,
+    rng: Box<dyn CryptoRng + Send>,
+}
+
+impl std::fmt::Debug for SqliteKeystore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SqliteKeystore({}, …)", self.root_key.id())
+    }
+}
+
+impl SqliteKeystore {
+    /// Opens the store at `path`, or makes it when `mode` says so. A kill during that leaves none or an empty one.
+    ///
+    /// # Errors
+    /// [`Error::NoStore`], [`Error::NotAStore`], [`Error::NewerSchema`], [`Error::WrongRootKey`], [`Error::Permissions`],
+    /// [`Error::Io`], [`Error::Busy`], [`Error::Full`], [`Error::Storage`].
+    pub fn open(path: &Path, mode: OpenMode, environment: Environment, limits: Limits) -> Result<Self, Error> {
+        let Environment {
+            root_key,
+            clock,
+            mut rng,
+        } = environment;
+        prepare_path(path, mode)?;
+        let mut connection = connect(path, &limits).map_err(|error| opening_error(error, path))?;
+        let id = match schema::identify(&connection).map_err(|error| opening_error(error, path))? {
+            schema::Content::Foreign => return Err(Error::NotAStore(path.to_owned())),
+            schema::Content::Blank if mode == OpenMode::Existing => return Err(Error::NoStore(path.to_owned())),
+            schema::Content::Blank => schema::initialise(&mut connection, root_key.id(), rng.as_mut())?,
+            schema::Content::Store => schema::verify(&connection, root_key.id())?,
+        };
+        Ok(Self {
+            context: EcContext::new(rng.as_mut()),
+            inner: Mutex::new(Inner { connection, rng }),
+            root_key,
+            clock,
+            limits,
+            id,
+        })
+    }
+
+    /// A panic in another call rolled its transaction back, so what is behind a poisoned lock is sound.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `read` on one state of the store.
+    fn read<T>(&self, read: impl FnOnce(&Transaction<'_>) -> Result<T, Error>) -> Result<T, Error> {
+        let mut inner = self.lock();
+        let transaction = inner.connection.transaction()?;
+        let outcome = read(&transaction)?;
+        transaction.finish()?;
+        Ok(outcome)
+    }
+
+    /// Runs `apply` as one change: all of it and a new generation, or nothing.
+    fn change<T>(
+        &self,
+        apply: impl FnOnce(&Transaction<'_>, &mut dyn CryptoRng) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut inner = self.lock();
+        let Inner { connection, rng } = &mut *inner;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let outcome = apply(&transaction, rng.as_mut())?;
+        transaction.execute("UPDATE store SET generation = generation + 1", [])?;
+        transaction.commit()?;
+        Ok(outcome)
+    }
+
+    fn now(&self) -> i64 {
+        i64::try_from(self.clock.now_unix_s()).unwrap_or(i64::MAX)
+    }
+}
+
+/// Makes folder and file where they may be made, and refuses what others can reach.
+fn prepare_path(path: &Path, mode: OpenMode) -> Result<(), Error> {
+    let folder = files::folder_of(path);
+    if mode == OpenMode::CreateIfMissing {
+        files::create_folder(folder)?;
+    }
+    let metadata = match folder.metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Error::NoStore(path.to_owned())),
+        other => other.map_err(Error::io(folder))?,
+    };
+    files::check_private(SecretPath::StoreFolder, folder, &metadata)?;
+    if mode == OpenMode::CreateIfMissing {
+        files::create_empty_if_missing(path)?;
+    }
+    let metadata = match path.metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Error::NoStore(path.to_owned())),
+        other => other.map_err(Error::io(path))?,
+    };
+    if !metadata.is_file() {
+        return Err(Error::NotAStore(path.to_owned()));
+    }
+    files::check_private(SecretPath::StoreFile, path, &metadata)
+}
+
+fn connect(path: &Path, limits: &Limits) -> Result<Connection, rusqlite::Error> {
+    // No mutex of SQLite's own: ours is around the connection. No URI: a path is a path.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(limits.busy_timeout)?;
+    // A damaged or prepared file must not run code or be written past its schema.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "journal_mode", "DELETE")?;
+    connection.pragma_update(None, "synchronous", "EXTRA")?;
+    let page_count_max = i64::try_from(limits.store_size_max.div_ceil(PAGE_SIZE)).unwrap_or(i64::MAX);
+    connection.pragma_update(None, "max_page_count", page_count_max)?;
+    Ok(connection)
+}
+
+/// What SQLite's error means while a file is being opened.
+fn opening_error(error: rusqlite::Error, path: &Path) -> Error {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => Error::NotAStore(path.to_owned()),
+        _ => error.into(),
+    }
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy) => Self::Busy,
+            Some(ErrorCode::DiskFull) => Self::Full,
+            _ => Self::Storage(Box::new(error)),
+        }
+    }
+}
+
+impl Keystore for SqliteKeystore {
+    fn generation(&self) -> Result<Generation, Error> {
+        let inner = self.lock();
+        let generation: i64 = inner
+            .connection
+            .query_row("SELECT generation FROM store", [], |row| row.get(0))?;
+        Ok(Generation(generation.cast_unsigned()))
+    }
+
+    fn create_app(&self, app: &AppName, keys: NewKeys) -> Result<AppSummary, Error> {
+        self.change(|transaction, rng| self.insert_app(transaction, app, keys, rng))
+    }
+
+    fn add_version(&self, app: &AppName, keys: NewKeys) -> Result<VersionSummary, Error> {
+        self.change(|transaction, rng| self.append_version(transaction, app, keys, rng))
+    }
+
+    fn list_apps(&self) -> Result<Vec<AppSummary>, Error> {
+        self.read(|transaction| {
+            apps::all(transaction)?
+                .into_iter()
+                .map(|row| apps::summary(transaction, row))
+                .collect()
+        })
+    }
+
+    fn app_summary(&self, app: &AppName) -> Result<Option<AppSummary>, Error> {
+        self.read(|transaction| {
+            apps::find(transaction, app)?
+                .map(|row| apps::summary(transaction, row))
+                .transpose()
+        })
+    }
+
+    fn load_app(&self, app: &AppName) -> Result<Option<AppKeys>, Error> {
+        let found = self.read(|transaction| {
+            let Some(row) = apps::find(transaction, app)? else {
+                return Ok(None);
+            };
+            Ok(Some((row, apps::versions(transaction, app)?)))
+        })?;
+        // The keys are opened outside the lock: it takes some 100 µs a version, and longer with a root key in hardware.
+        found.map(|(row, versions)| self.open_app(row, &versions)).transpose()
+    }
+
+    fn disable_app(&self, app: &AppName) -> Result<(), Error> {
+        self.change(|transaction, _| apps::set_state(transaction, app, Standing::Disabled))
+    }
+
+    fn enable_app(&self, app: &AppName) -> Result<(), Error> {
+        self.change(|transaction, _| apps::set_state(transaction, app, Standing::Enabled))
+    }
+
+    fn disable_version(&self, app: &AppName, version: u32) -> Result<(), Error> {
+        self.change(|transaction, _| {
+            if apps::is_last_active(transaction, app, version)? {
+                let app = app.clone();
+                return Err(Error::LastActiveVersion { app, version });
+            }
+            apps::set_version_state(transaction, app, version, KeyState::Disabled)
+        })
+    }
+
+    fn enable_version(&self, app: &AppName, version: u32) -> Result<(), Error> {
+        self.change(|transaction, _| apps::set_version_state(transaction, app, version, KeyState::Active))
+    }
+
+    fn put_client(&self, client: &NewClient) -> Result<ClientGrant, Error> {
+        self.change(|transaction, _| clients::put(transaction, client, self.now(), &self.limits))
+    }
+
+    fn client(&self, client: &ClientName) -> Result<Option<ClientGrant>, Error> {
+        self.read(|transaction| clients::find(transaction, client))
+    }
+
+    fn list_clients(&self) -> Result<Vec<ClientGrant>, Error> {
+        self.read(|transaction| clients::all(transaction))
+    }
+
+    fn disable_client(&self, client: &ClientName) -> Result<(), Error> {
+        self.change(|transaction, _| clients::set_state(transaction, client, Standing::Disabled))
+    }
+
+    fn enable_client(&self, client: &ClientName) -> Result<(), Error> {
+        self.change(|transaction, _| clients::set_state(transaction, client, Standing::Enabled))
+    }
+
+    fn check(&self) -> Result<CheckReport, Error> {
+        self.read(|transaction| self.check_all(transaction))
+    }
+}

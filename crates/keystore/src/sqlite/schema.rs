@@ -1,0 +1,138 @@
+//! The tables, how a store comes to be, and how one is recognised.
+//!
+//! Every later schema keeps the column `schema_version` of the table `store`, so that an older program can say what it found.
+
+use fieldseal_crypto::CryptoRng;
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+
+use crate::Error;
+use crate::root_key::RootKeyId;
+use crate::wrapping::{STORE_ID_SIZE, StoreId};
+
+/// The schema that this program writes and reads.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// `FSK1`, in the header of the file, where `file` and others look for it.
+const APPLICATION_ID: i32 = i32::from_be_bytes(*b"FSK1");
+
+/// A public key is unique over the whole store: a key shared by two apps would let one open the other's envelopes.
+const TABLES: &str = "
+    CREATE TABLE store (
+        only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+        schema_version INTEGER NOT NULL,
+        store_id BLOB NOT NULL CHECK (length(store_id) = 16),
+        root_key_id BLOB NOT NULL CHECK (length(root_key_id) = 8),
+        generation INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE app (
+        name TEXT PRIMARY KEY,
+        created_at INTEGER NOT NULL CHECK (created_at >= 0),
+        disabled INTEGER NOT NULL CHECK (disabled IN (0, 1))
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE key_version (
+        app TEXT NOT NULL REFERENCES app (name),
+        version INTEGER NOT NULL CHECK (version BETWEEN 1 AND 4294967295),
+        created_at INTEGER NOT NULL CHECK (created_at >= 0),
+        disabled INTEGER NOT NULL CHECK (disabled IN (0, 1)),
+        PRIMARY KEY (app, version)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE key_pair (
+        app TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        curve TEXT NOT NULL CHECK (curve IN ('r1', 'k1')),
+        public_key BLOB NOT NULL UNIQUE,
+        wrapped_private_key BLOB NOT NULL,
+        PRIMARY KEY (app, version, curve),
+        FOREIGN KEY (app, version) REFERENCES key_version (app, version)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE client (
+        name TEXT PRIMARY KEY,
+        created_at INTEGER NOT NULL CHECK (created_at >= 0),
+        disabled INTEGER NOT NULL CHECK (disabled IN (0, 1)),
+        may_encrypt INTEGER NOT NULL CHECK (may_encrypt IN (0, 1)),
+        may_decrypt INTEGER NOT NULL CHECK (may_decrypt IN (0, 1)),
+        all_apps INTEGER NOT NULL CHECK (all_apps IN (0, 1)),
+        any_role INTEGER NOT NULL CHECK (any_role IN (0, 1)),
+        certificate_sha256 BLOB CHECK (length(certificate_sha256) = 32)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE client_app (
+        client TEXT NOT NULL REFERENCES client (name),
+        app TEXT NOT NULL REFERENCES app (name),
+        PRIMARY KEY (client, app)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE client_role (
+        client TEXT NOT NULL REFERENCES client (name),
+        role TEXT NOT NULL,
+        PRIMARY KEY (client, role)
+    ) STRICT, WITHOUT ROWID;
+";
+
+/// What a database file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    /// Nothing: new, or left by a kill before the first change.
+    Blank,
+    /// A store of some version.
+    Store,
+    /// Another program's tables.
+    Foreign,
+}
+
+/// Tells what the file holds. Fails with SQLite's "not a database" where it is no database at all.
+pub(super) fn identify(connection: &Connection) -> Result<Content, rusqlite::Error> {
+    let application_id: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let object_count: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    Ok(match (application_id, object_count) {
+        (APPLICATION_ID, _) => Content::Store,
+        (0, 0) => Content::Blank,
+        _ => Content::Foreign,
+    })
+}
+
+/// Makes the tables in one transaction, unless another process was quicker.
+pub(super) fn initialise(
+    connection: &mut Connection,
+    root_key: RootKeyId,
+    rng: &mut dyn CryptoRng,
+) -> Result<StoreId, Error> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    if identify(&transaction)? != Content::Blank {
+        drop(transaction);
+        return verify(connection, root_key);
+    }
+    let mut id = StoreId([0; STORE_ID_SIZE]);
+    rng.fill_bytes(&mut id.0);
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.execute_batch(TABLES)?;
+    transaction.execute(
+        "INSERT INTO store (only_row, schema_version, store_id, root_key_id, generation) VALUES (1, ?1, ?2, ?3, 1)",
+        (SCHEMA_VERSION, id.0, root_key.0),
+    )?;
+    transaction.commit()?;
+    Ok(id)
+}
+
+/// Checks that this program and this root key fit the store.
+pub(super) fn verify(connection: &Connection, root_key: RootKeyId) -> Result<StoreId, Error> {
+    const NO_ROW: Error = Error::Inconsistent("the row that describes the store is missing");
+    let found: u32 = connection
+        .query_row("SELECT schema_version FROM store", [], |row| row.get(0))
+        .optional()?
+        .ok_or(NO_ROW)?;
+    if found > SCHEMA_VERSION {
+        let supported = SCHEMA_VERSION;
+        return Err(Error::NewerSchema { found, supported });
+    }
+    if found < SCHEMA_VERSION {
+        return Err(Error::Inconsistent("its schema version is 0"));
+    }
+    let (id, store) = connection.query_row("SELECT store_id, root_key_id FROM store", [], |row| {
+        Ok((StoreId(row.get(0)?), RootKeyId(row.get(1)?)))
+    })?;
+    if store == root_key {
+        Ok(id)
+    } else {
+        let given = root_key;
+        Err(Error::WrongRootKey { store, given })
+    }
+}

@@ -1,0 +1,205 @@
+//! The interface of a store, and what every store needs from its surroundings.
+
+use std::time::{Duration, SystemTime};
+
+use fieldseal_crypto::CryptoRng;
+
+use crate::root_key::RootKey;
+use crate::{
+    AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Error, NewClient, NewKeys, PublicKeys,
+    VersionSummary,
+};
+
+/// Bounds of a store. A change that would pass one is refused; what is stored already still reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Apps in the store.
+    pub app_count_max: u32,
+    /// Key versions of one app. Opening an old envelope may try each once, so this bounds that search too.
+    pub version_count_max: u32,
+    /// Clients in the store.
+    pub client_count_max: u32,
+    /// Apps, and apart from them roles, that one grant names.
+    pub grant_entry_count_max: u32,
+    /// Size of the store in bytes.
+    pub store_size_max: u64,
+    /// How long a call waits for another process that holds the store.
+    pub busy_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            app_count_max: 100_000,
+            version_count_max: 256,
+            client_count_max: 100_000,
+            grant_entry_count_max: 1_000,
+            store_size_max: 1 << 30,
+            busy_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Tells the time.
+pub trait Clock: Send + Sync {
+    /// Unix seconds.
+    fn now_unix_s(&self) -> u64;
+}
+
+impl<F: Fn() -> u64 + Send + Sync> Clock for F {
+    fn now_unix_s(&self) -> u64 {
+        self()
+    }
+}
+
+/// The system's clock, a [`Clock`]; 0 when it stands before 1970.
+pub fn system_clock() -> u64 {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+/// What a store takes from outside.
+pub struct Environment {
+    /// Under which private keys are stored.
+    pub root_key: Box<dyn RootKey>,
+    /// Dates apps, versions and grants.
+    pub clock: Box<dyn Clock>,
+    /// Makes keys, nonces and ids.
+    pub rng: Box<dyn CryptoRng + Send>,
+}
+
+/// A number that differs whenever the store may have changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Generation(pub u64);
+
+/// Apps, their key versions and the clients' grants. Every change is one transaction: after any crash it is whole or has not
+/// happened. Calls block for the disk, so they belong on a thread that may wait.
+pub trait Keystore: Send + Sync {
+    /// Changes with every change of the store, by whichever process. Cheap enough to ask each second. Whoever keeps answers
+    /// asks for the generation before them, so that a change in between is noticed later.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], [`Error::Storage`].
+    fn generation(&self) -> Result<Generation, Error>;
+
+    /// Makes an app with version 1 of its keys.
+    ///
+    /// # Errors
+    /// [`Error::AppExists`], [`Error::KeyInUse`], [`Error::TooMany`], [`Error::Busy`], [`Error::Full`], [`Error::RootKey`].
+    fn create_app(&self, app: &AppName, keys: NewKeys) -> Result<AppSummary, Error>;
+
+    /// Makes a new version, which encrypts from then on; the ones before it still decrypt.
+    ///
+    /// # Errors
+    /// [`Error::UnknownApp`], [`Error::KeyInUse`], [`Error::TooMany`], [`Error::Busy`], [`Error::Full`], [`Error::RootKey`].
+    fn add_version(&self, app: &AppName, keys: NewKeys) -> Result<VersionSummary, Error>;
+
+    /// [`Keystore::add_version`] with generated keys.
+    ///
+    /// # Errors
+    /// As [`Keystore::add_version`].
+    fn rotate(&self, app: &AppName) -> Result<VersionSummary, Error> {
+        self.add_version(app, NewKeys::generated())
+    }
+
+    /// All apps by name, at most [`Limits::app_count_max`], without private keys.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], [`Error::Inconsistent`], [`Error::DamagedKey`] for a public key that does not read.
+    fn list_apps(&self) -> Result<Vec<AppSummary>, Error>;
+
+    /// One app without private keys, or `None` where there is no such app.
+    ///
+    /// # Errors
+    /// As [`Keystore::list_apps`].
+    fn app_summary(&self, app: &AppName) -> Result<Option<AppSummary>, Error>;
+
+    /// An app with all its keys decrypted, each proven to match its public key; or `None` where there is no such app. A disabled
+    /// app loads too: whoever uses the keys looks at [`AppKeys::disabled`].
+    ///
+    /// # Errors
+    /// [`Error::DamagedKey`], [`Error::Busy`], [`Error::Inconsistent`], [`Error::RootKey`].
+    fn load_app(&self, app: &AppName) -> Result<Option<AppKeys>, Error>;
+
+    /// The public keys that new values are encrypted to, or `None` where there is no such app. Proven against the private keys,
+    /// so that nobody is led to encrypt to a key that was slipped into the store.
+    ///
+    /// # Errors
+    /// As [`Keystore::load_app`].
+    fn public_keys(&self, app: &AppName) -> Result<Option<PublicKeys>, Error> {
+        let Some(keys) = self.load_app(app)? else {
+            return Ok(None);
+        };
+        let newest = keys
+            .newest_active()
+            .ok_or(Error::Inconsistent("an app has no active version"))?;
+        Ok(Some(PublicKeys {
+            version: newest.version,
+            r1: *newest.r1.public(),
+            k1: *newest.k1.public(),
+        }))
+    }
+
+    /// Puts an app's keys out of use, all at once. No change when they are already.
+    ///
+    /// # Errors
+    /// [`Error::UnknownApp`], [`Error::Busy`], [`Error::Full`].
+    fn disable_app(&self, app: &AppName) -> Result<(), Error>;
+
+    /// Undoes [`Keystore::disable_app`].
+    ///
+    /// # Errors
+    /// As [`Keystore::disable_app`].
+    fn enable_app(&self, app: &AppName) -> Result<(), Error>;
+
+    /// Puts one version out of use. When it was the newest active one, the next older active one encrypts from then on.
+    ///
+    /// # Errors
+    /// [`Error::LastActiveVersion`], [`Error::UnknownApp`], [`Error::UnknownVersion`], [`Error::Busy`], [`Error::Full`].
+    fn disable_version(&self, app: &AppName, version: u32) -> Result<(), Error>;
+
+    /// Undoes [`Keystore::disable_version`].
+    ///
+    /// # Errors
+    /// [`Error::UnknownApp`], [`Error::UnknownVersion`], [`Error::Busy`], [`Error::Full`].
+    fn enable_version(&self, app: &AppName, version: u32) -> Result<(), Error>;
+
+    /// Grants a client what `client` says, in place of what it was granted before. A client that is disabled stays so, and keeps
+    /// its date: [`Keystore::enable_client`] is a step of its own.
+    ///
+    /// # Errors
+    /// [`Error::UnknownApp`] for an app in the grant, [`Error::TooMany`], [`Error::Busy`], [`Error::Full`].
+    fn put_client(&self, client: &NewClient) -> Result<ClientGrant, Error>;
+
+    /// One client's grant, or `None`.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], [`Error::Inconsistent`].
+    fn client(&self, client: &ClientName) -> Result<Option<ClientGrant>, Error>;
+
+    /// All grants by name, at most [`Limits::client_count_max`].
+    ///
+    /// # Errors
+    /// As [`Keystore::client`].
+    fn list_clients(&self) -> Result<Vec<ClientGrant>, Error>;
+
+    /// Takes everything from a client. No change when it is disabled already.
+    ///
+    /// # Errors
+    /// [`Error::UnknownClient`], [`Error::Busy`], [`Error::Full`].
+    fn disable_client(&self, client: &ClientName) -> Result<(), Error>;
+
+    /// Undoes [`Keystore::disable_client`].
+    ///
+    /// # Errors
+    /// As [`Keystore::disable_client`].
+    fn enable_client(&self, client: &ClientName) -> Result<(), Error>;
+
+    /// Looks at everything: the database's own integrity, that every private key opens and matches its public key, that versions
+    /// count up from 1 and every app has an active one. What is wrong with the store stands in the report.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], [`Error::RootKey`], or [`Error::Storage`] when it cannot be read at all.
+    fn check(&self) -> Result<CheckReport, Error>;
+}
