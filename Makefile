@@ -36,7 +36,7 @@ check: setup ## fmt, clippy, tidy and deny, as CI runs them
 
 test: check ## everything: the checks, all tests with the fuzz corpora, the other languages
 	$(call say,test: the Rust workspace with its doc tests)
-	@cargo test --workspace --profile checked
+	@cargo test --workspace --profile checked $(if $(CI),--no-fail-fast)
 	@if [ -x tests/interop/run.sh ]; then \
 	  printf '== test: the other languages\n'; \
 	  cargo build --profile checked --package fieldseal-cli; \

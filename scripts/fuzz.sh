@@ -26,5 +26,5 @@ for target in "${targets[@]}"; do
   echo "== fuzz: $target for $seconds seconds"
   mkdir -p "fuzz/corpus-work/$target" "fuzz/corpus/$target"
   "${cargo[@]}" fuzz run "$target" "fuzz/corpus-work/$target" "fuzz/corpus/$target" -- \
-    -max_total_time="$seconds" -max_len=65536 -timeout=10 -print_final_stats=1
+    -max_total_time="$seconds" -max_len=65536 -timeout=10 -verbosity=0 -print_final_stats=1
 done

@@ -110,8 +110,10 @@ fn fuzz_targets(repository: &Repository) -> Vec<Finding> {
         .rust()
         .filter(|source| source.path.starts_with("fuzz/fuzz_targets/"));
     let lonely = targets.filter(|target| {
-        let corpus = format!("corpus/{}", target.name().trim_end_matches(".rs"));
-        !tests(repository).any(|test| !test.path.starts_with("fuzz/") && test.text.contains(&corpus))
+        let name = target.name().trim_end_matches(".rs");
+        let (in_path, in_list) = (format!("corpus/{name}"), format!("\"{name}\""));
+        let replays = |text: &str| text.contains(&in_path) || (text.contains("corpus") && text.contains(&in_list));
+        !tests(repository).any(|test| !test.path.starts_with("fuzz/") && replays(&test.text))
     });
     let instead = "let an ordinary test replay fuzz/corpus/NAME through the target's function";
     lonely
