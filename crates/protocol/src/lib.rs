@@ -51,7 +51,7 @@ pub use results::{
     DocumentResult, FileResult, Health, InfoResult, InspectResult, Inspected, PublicKeys, RewrapResult, ValuesResult,
 };
 pub use scanner::Scanner;
-pub use values::{RawValues, Scalar, Strings, ValueError, ValueFault, Values, ValuesPosition};
+pub use values::{RawValues, Scalar, Strings, Text, ValueError, ValueFault, Values, ValuesPosition};
 
 /// Version of the protocol that this crate speaks; `info` reports it and the ALPN name carries it.
 pub const PROTOCOL_VERSION: u32 = 1;

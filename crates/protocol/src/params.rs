@@ -32,7 +32,7 @@ pub struct DecryptParams<'a> {
 }
 
 /// Parameters of `encrypt_document`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct EncryptDocumentParams<'a> {
     /// App, curve, keying, role, deadline.
     pub options: EncryptOptions<'a>,
@@ -43,7 +43,7 @@ pub struct EncryptDocumentParams<'a> {
 }
 
 /// Parameters of `decrypt_document`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct DecryptDocumentParams<'a> {
     /// App, role, deadline.
     pub options: DecryptOptions<'a>,
@@ -54,7 +54,7 @@ pub struct DecryptDocumentParams<'a> {
 }
 
 /// Parameters of `encrypt_file`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct EncryptFileParams<'a> {
     /// App, curve, deadline.
     pub options: EncryptFileOptions<'a>,
@@ -63,7 +63,7 @@ pub struct EncryptFileParams<'a> {
 }
 
 /// Parameters of `decrypt_file`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct DecryptFileParams<'a> {
     /// App, deadline.
     pub options: DecryptFileOptions<'a>,

@@ -115,7 +115,7 @@ pub fn rewrap<'v>(
         ..Fields::default()
     }
     .begin(id, Method::Rewrap, 1, out);
-    write_values(envelopes.map(Scalar::Str), out);
+    write_values(envelopes.map(Scalar::from), out);
 }
 
 /// `inspect`: envelopes; with an app they are opened, for what only their inside tells.
@@ -128,7 +128,7 @@ pub fn inspect<'v>(id: u32, app: Option<&str>, envelopes: impl ExactSizeIterator
         ..Fields::default()
     }
     .begin(id, Method::Inspect, 1, out);
-    write_values(envelopes.map(Scalar::Str), out);
+    write_values(envelopes.map(Scalar::from), out);
 }
 
 /// `public_keys`.

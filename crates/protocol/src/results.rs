@@ -31,7 +31,7 @@ impl<'a> ValuesResult<'a> {
 }
 
 /// Result of `encrypt_document` and `decrypt_document`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct DocumentResult<'a> {
     /// JSON text.
     pub document: &'a [u8],
@@ -55,7 +55,7 @@ impl<'a> DocumentResult<'a> {
 }
 
 /// Result of `encrypt_file` and `decrypt_file`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct FileResult<'a> {
     /// The file's contents.
     pub data: &'a [u8],
@@ -342,7 +342,7 @@ impl<'a> InfoResult<'a> {
     pub fn iter(&self) -> impl Iterator<Item = Result<(&'a str, &'a str), ContentError>> + use<'a> {
         let mut strings = self.facts.strings();
         std::iter::from_fn(move || match (strings.next()?, strings.next()) {
-            (Ok(name), Some(Ok(text))) => Some(Ok((name, text))),
+            (Ok(name), Some(Ok(text))) => Some(Ok((name.as_str(), text.as_str()))),
             (Err(error), _) | (_, Some(Err(error))) => Some(Err(error.into())),
             (Ok(_), None) => Some(Err(ContentError::Malformed)),
         })

@@ -162,3 +162,175 @@ impl Scanner {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::write;
+
+    fn scan(limits: Limits, bytes: &[u8]) -> Result<Option<usize>, FrameError> {
+        Scanner::new(limits).scan(bytes)
+    }
+
+    fn small() -> Limits {
+        Limits {
+            frame_size_max: 1000,
+            depth_max: 4,
+            elements_max: 100,
+        }
+    }
+
+    #[test]
+    fn a_large_frame_in_pieces_is_scanned_once() {
+        const VALUES: usize = 3_000_000;
+        let mut frame = Vec::new();
+        write::array_header(VALUES, &mut frame);
+        for _ in 0..VALUES {
+            write::string("a field of thirty-two characters", &mut frame);
+        }
+        assert!(frame.len() > 100_000_000);
+
+        let mut scanner = Scanner::new(Limits::default());
+        let mut shown = 0;
+        while shown + 16_384 < frame.len() {
+            shown += 16_384;
+            assert_eq!(scanner.scan(&frame[..shown]), Ok(None));
+            assert!(scanner.position() + 64 > shown, "everything shown has been passed");
+        }
+        assert_eq!(scanner.scan(&frame), Ok(Some(frame.len())));
+        assert_eq!(scanner.heads_read, VALUES as u64 + 1);
+    }
+
+    #[test]
+    fn contents_are_not_looked_at() {
+        let mut frame = Vec::new();
+        write::binary_header(100_000_000, &mut frame);
+        let mut scanner = Scanner::new(Limits::default());
+        assert_eq!(scanner.scan(&frame), Ok(None));
+        assert_eq!(scanner.frame_size_min(), 100_000_005);
+        frame.resize(100_000_004, 0xc1);
+        assert_eq!(scanner.scan(&frame), Ok(None));
+        frame.push(0xc1);
+        assert_eq!(scanner.scan(&frame), Ok(Some(100_000_005)));
+        assert_eq!(scanner.heads_read, 1);
+    }
+
+    #[test]
+    fn frames_follow_one_another() {
+        let stream = [0x93, 1, 0xa1, b'x', 0xc0, 0x90, 0x2a, 0x92];
+        let mut scanner = Scanner::new(small());
+        let mut lengths = Vec::new();
+        let mut rest = &stream[..];
+        while let Some(length) = scanner.scan(rest).expect("no limit passed") {
+            lengths.push(length);
+            rest = &rest[length..];
+        }
+        assert_eq!(lengths, [5, 1, 1]);
+        assert_eq!(rest, [0x92]);
+    }
+
+    #[test]
+    fn nothing_is_no_frame_yet() {
+        assert_eq!(scan(small(), &[]), Ok(None));
+    }
+
+    #[test]
+    fn size_is_bounded_at_the_byte() {
+        let binary = |size: usize| {
+            let mut frame = Vec::new();
+            write::binary_header(size, &mut frame);
+            frame
+        };
+        assert_eq!(scan(small(), &binary(997)), Ok(None));
+        let error = FrameError::TooLarge {
+            offset: 0,
+            size_min: 1001,
+            limit: 1000,
+        };
+        assert_eq!(scan(small(), &binary(998)), Err(error));
+        assert_eq!(error.code(), crate::ErrorCode::TooLarge);
+    }
+
+    #[test]
+    fn elements_owed_count_to_the_size() {
+        // 50 elements owe 49 further bytes behind the binary: 3 + 3 + 946 + 49 is one past the limit.
+        let mut frame = vec![0xdc, 0, 50, 0xc5];
+        frame.extend_from_slice(&946u16.to_be_bytes());
+        assert_eq!(
+            scan(small(), &frame),
+            Err(FrameError::TooLarge {
+                offset: 3,
+                size_min: 1001,
+                limit: 1000
+            })
+        );
+        frame[4..].copy_from_slice(&945u16.to_be_bytes());
+        assert_eq!(scan(small(), &frame), Ok(None));
+    }
+
+    #[test]
+    fn elements_are_bounded() {
+        let limits = Limits {
+            frame_size_max: 1 << 40,
+            ..small()
+        };
+        assert_eq!(scan(limits, &[0xdc, 0, 100]), Ok(None));
+        let too_many = |count| {
+            Err(FrameError::TooManyElements {
+                offset: 0,
+                count,
+                limit: 100,
+            })
+        };
+        assert_eq!(scan(limits, &[0xdc, 0, 101]), too_many(101));
+        assert_eq!(scan(limits, &[0xde, 0, 100]), Ok(None));
+        assert_eq!(scan(limits, &[0xde, 0, 101]), too_many(101));
+        assert_eq!(scan(limits, &[0xdf, 0xff, 0xff, 0xff, 0xff]), too_many(u32::MAX));
+    }
+
+    #[test]
+    fn depth_is_bounded_and_a_bomb_costs_nothing() {
+        assert_eq!(scan(small(), &[0x91, 0x91, 0x81, 0x90, 0xc0]), Ok(Some(5)));
+        let bomb = vec![0x91; 500];
+        assert_eq!(scan(small(), &bomb), Err(FrameError::TooDeep { offset: 4, limit: 4 }));
+        // An empty container is one too.
+        assert_eq!(
+            scan(small(), &[0x91, 0x91, 0x91, 0x91, 0x80]),
+            Err(FrameError::TooDeep { offset: 4, limit: 4 })
+        );
+        // Containers beside one another are not inside one another.
+        let mut wide = vec![0x9f];
+        wide.extend_from_slice(&[0x91, 0x91, 0x90].repeat(15));
+        assert_eq!(scan(small(), &wide), Ok(Some(46)));
+    }
+
+    #[test]
+    fn the_reserved_marker_ends_the_stream() {
+        let mut scanner = Scanner::new(small());
+        let error = FrameError::ReservedMarker { offset: 2 };
+        assert_eq!(scanner.scan(&[0x92, 0xc0]), Ok(None));
+        assert_eq!(scanner.scan(&[0x92, 0xc0, 0xc1]), Err(error));
+        assert_eq!(scanner.scan(&[0x92, 0xc0, 0xc1]), Err(error), "the error stays");
+        assert_eq!(error.code(), crate::ErrorCode::InvalidFrame);
+    }
+
+    #[test]
+    fn claimed_counts_allocate_nothing() {
+        let mut scanner = Scanner::new(Limits {
+            elements_max: u32::MAX,
+            frame_size_max: usize::MAX,
+            depth_max: 32,
+        });
+        let claims = [0xdd, 0xff, 0xff, 0xff, 0xff].repeat(32);
+        assert_eq!(scanner.scan(&claims), Ok(None));
+        assert!(scanner.outer.capacity() <= 64);
+    }
+
+    #[test]
+    #[should_panic(expected = "only grows")]
+    fn a_shrunken_buffer_is_a_mistake() {
+        let mut scanner = Scanner::new(small());
+        let _ = scanner.scan(&[0x92, 0xc0]);
+        let _ = scanner.scan(&[0x92]);
+    }
+}

@@ -55,15 +55,24 @@ pub fn float(value: f64, out: &mut Vec<u8>) {
 /// Appends a string.
 #[inline]
 pub fn string(text: &str, out: &mut Vec<u8>) {
+    string_bytes(text.as_bytes(), out);
+}
+
+#[inline]
+fn string_bytes(text: &[u8], out: &mut Vec<u8>) {
     out.reserve(HEAD_SIZE_MAX + text.len());
     string_header(text.len(), out);
-    out.extend_from_slice(text.as_bytes());
+    out.extend_from_slice(text);
 }
 
 /// Appends the head of a string; its `size` bytes of UTF-8 have to follow.
 #[inline]
 pub fn string_header(size: usize, out: &mut Vec<u8>) {
-    out.extend_from_slice(StringHeader::new(size).as_slice());
+    match size {
+        0..=31 => out.push(0xa0 | size as u8),
+        32..=0xff => out.extend_from_slice(&[0xd9, size as u8]),
+        _ => out.extend_from_slice(StringHeader::new(size).as_slice()),
+    }
 }
 
 /// Appends a binary.
@@ -99,7 +108,7 @@ pub fn map_header(count: usize, out: &mut Vec<u8>) {
 #[inline]
 pub fn scalar(value: &Scalar<'_>, out: &mut Vec<u8>) {
     match *value {
-        Scalar::Str(text) => string(text, out),
+        Scalar::Str(text) => string_bytes(text.as_bytes(), out),
         Scalar::Nil => nil(out),
         Scalar::Bool(value) => boolean(value, out),
         Scalar::UInt(value) => unsigned(value, out),

@@ -1,0 +1,233 @@
+//! Replays the fuzzer's corpus, and keeps its seeds: one message of every kind, and what breaks each limit.
+//!
+//! `FIELDSEAL_UPDATE=1` writes the seeds anew after the format of a message has changed.
+
+use std::fs;
+use std::path::PathBuf;
+
+use fieldseal_protocol::{
+    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, ErrorObject, Health,
+    Inspected, Keying, PublicKeys, RewrapOptions, Scalar, TextKind, answer, fuzzing, request, write,
+};
+
+fn corpus() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/frames")
+}
+
+fn seed(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut out = Vec::new();
+    write(&mut out);
+    out
+}
+
+fn values() -> [Scalar<'static>; 7] {
+    [
+        Scalar::Nil,
+        Scalar::Bool(true),
+        Scalar::UInt(300),
+        Scalar::Int(-70_000),
+        Scalar::Float(12.5),
+        Scalar::from("Zoë"),
+        Scalar::from("a field of thirty-two characters"),
+    ]
+}
+
+fn requests() -> Vec<(&'static str, Vec<u8>)> {
+    let options = EncryptOptions {
+        curve: Some(Curve::K1),
+        keying: Some(Keying::Session),
+        role: Some("card"),
+        deadline_ms: Some(500),
+        ..EncryptOptions::new("acme")
+    };
+    let decrypt = DecryptOptions {
+        role: Some("card"),
+        deadline_ms: Some(70_000),
+        ..DecryptOptions::new("acme")
+    };
+    let rewrap = RewrapOptions {
+        curve: Some(Curve::R1),
+        ..RewrapOptions::new("acme")
+    };
+    let envelopes = || ["ev:Tk9D:", "ev:RFVC:number:"].into_iter();
+    vec![
+        (
+            "encrypt",
+            seed(|out| request::encrypt(1, &options, values().into_iter(), out)),
+        ),
+        (
+            "decrypt",
+            seed(|out| request::decrypt(200, &decrypt, values().into_iter(), out)),
+        ),
+        (
+            "encrypt_document",
+            seed(|out| request::encrypt_document(70_000, &options, Some(&["$.a"]), b"{\"a\":1}", out)),
+        ),
+        (
+            "decrypt_document",
+            seed(|out| request::decrypt_document(2, &decrypt, None, b"[\"ev:\"]", out)),
+        ),
+        (
+            "encrypt_file",
+            seed(|out| request::encrypt_file(3, &EncryptFileOptions::new("acme"), b"\0\xff", out)),
+        ),
+        (
+            "decrypt_file",
+            seed(|out| request::decrypt_file(4, &DecryptFileOptions::new("acme"), b"%EVENC", out)),
+        ),
+        ("rewrap", seed(|out| request::rewrap(5, &rewrap, envelopes(), out))),
+        (
+            "inspect",
+            seed(|out| request::inspect(6, Some("acme"), envelopes(), out)),
+        ),
+        ("public_keys", seed(|out| request::public_keys(7, "acme", out))),
+        (
+            "health_info_cancel",
+            seed(|out| {
+                request::health(8, out);
+                request::info(9, out);
+                request::cancel(8, out);
+            }),
+        ),
+    ]
+}
+
+fn answers() -> Vec<(&'static str, Vec<u8>)> {
+    let key = [2; 33];
+    let keys = PublicKeys {
+        app: "acme",
+        version: 3,
+        r1: &key,
+        k1: &key,
+        r1_pem: Some("-----BEGIN"),
+        k1_pem: None,
+    };
+    let inspected = Inspected {
+        version: "QkTC",
+        curve: Curve::R1,
+        kind: TextKind::Number,
+        debug: false,
+        ephemeral: &key,
+        role: Some("card"),
+        origin: Some(5),
+        encrypted_at: Some(1_700_000_000),
+        key_version: None,
+    };
+    let error = ErrorObject::new(ErrorCode::DecryptFailed, "an envelope did not open").at_index(3);
+    vec![
+        (
+            "answer_values",
+            seed(|out| {
+                answer::begin_values(1, values().len() as u32, out);
+                values().iter().for_each(|value| write::scalar(value, out));
+            }),
+        ),
+        (
+            "answer_rewrap",
+            seed(|out| {
+                answer::begin_rewrap(1, 1, out);
+                write::string("ev:", out);
+                answer::end_rewrap(1, out);
+            }),
+        ),
+        (
+            "answer_document",
+            seed(|out| {
+                let open = answer::OpenDocument::begin(1, out);
+                out.extend_from_slice(b"{}");
+                open.finish(0, out);
+            }),
+        ),
+        (
+            "answer_file",
+            seed(|out| {
+                let open = answer::OpenFile::begin(1, out);
+                out.extend_from_slice(b"\0\xff");
+                open.finish(out);
+            }),
+        ),
+        (
+            "answer_inspect",
+            seed(|out| {
+                answer::begin_inspect(1, 1, out);
+                answer::inspected(&inspected, out);
+            }),
+        ),
+        ("answer_public_keys", seed(|out| answer::public_keys(1, &keys, out))),
+        ("answer_health", seed(|out| answer::health(1, Health::OK, out))),
+        (
+            "answer_info",
+            seed(|out| answer::info(1, &[("protocol", "1"), ("version", "0.1.0")], out)),
+        ),
+        ("answer_error", seed(|out| answer::error(1, &error, out))),
+        ("connection_error", seed(|out| answer::connection_error(&error, out))),
+    ]
+}
+
+fn hostile() -> Vec<(&'static str, Vec<u8>)> {
+    let mut wide = vec![0xdc, 0x04, 0x00];
+    wide.resize(3 + 1024, 0xc0);
+    vec![
+        ("empty", vec![]),
+        ("depth_bomb", vec![0x91; 64]),
+        ("depth_largest", [vec![0x91; 7], vec![0x90]].concat()),
+        ("elements_largest", wide),
+        ("elements_one_past", vec![0xdc, 0x04, 0x01]),
+        ("huge_count", vec![0xdd, 0xff, 0xff, 0xff, 0xff]),
+        ("huge_string", vec![0x94, 0x00, 0x01, 0xdb, 0xff, 0xff, 0xff, 0xff]),
+        ("reserved_marker", vec![0x94, 0x00, 0x01, 0xc1]),
+        (
+            "extension",
+            vec![
+                0x94, 0x00, 0x01, 0xa6, b'h', b'e', b'a', b'l', b't', b'h', 0x91, 0xd6, 0xff, 1, 2, 3, 4,
+            ],
+        ),
+        (
+            "number_key",
+            vec![0x94, 0x00, 0x01, 0xa4, b'i', b'n', b'f', b'o', 0x91, 0x81, 0x05, 0xc0],
+        ),
+        ("http", b"GET / HTTP/1.1\r\nHost: engine\r\n\r\n".to_vec()),
+    ]
+}
+
+#[test]
+fn the_corpus_holds_the_seeds_and_every_property() {
+    for (name, bytes) in [requests(), answers(), hostile()].concat() {
+        let path = corpus().join(name);
+        if std::env::var_os("FIELDSEAL_UPDATE").is_some() {
+            fs::create_dir_all(corpus()).expect("the corpus can be made");
+            fs::write(&path, &bytes).expect("the seed can be written");
+        }
+        let stored = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert_eq!(
+            stored, bytes,
+            "{name} is as the code writes it; FIELDSEAL_UPDATE=1 renews it"
+        );
+    }
+    let mut replayed = 0;
+    for entry in fs::read_dir(corpus()).expect("the corpus is there") {
+        let bytes = fs::read(entry.expect("an entry").path()).expect("a file");
+        fuzzing::check_frames(&bytes);
+        replayed += 1;
+    }
+    assert!(replayed >= 31, "only {replayed} files");
+}
+
+/// The fuzzer's work in small: each seed with each byte changed, cut off, or followed by another seed.
+#[test]
+fn changed_seeds_hold_every_property() {
+    let seeds = [requests(), answers()].concat();
+    for (_, bytes) in &seeds {
+        for at in 0..bytes.len() {
+            fuzzing::check_frames(&bytes[..at]);
+            for value in [
+                0x00, 0x80, 0x90, 0x91, 0xa0, 0xc0, 0xc1, 0xca, 0xd4, 0xdb, 0xdd, 0xdf, 0xff,
+            ] {
+                let mut changed = bytes.clone();
+                changed[at] = value;
+                fuzzing::check_frames(&changed);
+            }
+        }
+        fuzzing::check_frames(&[&bytes[..], &seeds[0].1].concat());
+    }
+}
