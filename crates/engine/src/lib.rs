@@ -1,1 +1,61 @@
-//! Fieldseal engine.
+//! The door to Fieldseal: whoever encrypts, decrypts, rewraps or inspects goes through an [`Engine`], which knows who may do what
+//! with which app, finds the keys, and keeps what is worth keeping (sealing keys of sessions, opening keys by ephemeral key).
+//!
+//! Work is done in steps that the caller drives ([`Encryptor`], [`Decryptor`], [`DocumentEncryption`], …): each step is bounded,
+//! borrows its input only for the call, and leaves off between two values, so that a server can put other work between them
+//! and stop when nobody waits any more.
+//!
+//! Promises: private keys stay inside; every tag, key or content fault is the same `decrypt failed`; no error holds a value.
+//! Not here: sockets, wire formats, threads, the queue.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod apps;
+mod clock;
+mod decrypt;
+mod document;
+mod encrypt;
+mod engine;
+mod error;
+mod file;
+mod inspect;
+mod opening;
+mod policy;
+mod rewrap;
+mod sessions;
+mod settings;
+
+pub use clock::{Clock, SystemClock};
+pub use decrypt::{DecryptOptions, Decryptor};
+pub use document::{DocumentDecryption, DocumentEncryption, DocumentRewrap, Progress};
+pub use encrypt::{EncryptOptions, Encryptor};
+pub use engine::Engine;
+pub use error::{Error, ErrorKind};
+pub use fieldseal_crypto::Curve;
+pub use fieldseal_document::{Limits as DocumentLimits, Selection};
+pub use fieldseal_envelope::{ORIGIN_FIELDSEAL, Opened, OpenedMetadata, Role, Value, ValueType};
+pub use inspect::{Inspected, PublicKeys};
+pub use policy::Caller;
+pub use rewrap::{RewrapOptions, Rewrapper};
+pub use settings::{EmptyStrings, Keying, Settings};
+
+/// Administration of apps, keys and grants, for whoever owns the store.
+pub mod admin {
+    pub use fieldseal_keystore::*;
+}
+
+/// The generator behind keys and nonces: seeded from the operating system, reseeded as it goes, one a thread.
+pub fn system_random() -> impl fieldseal_crypto::CryptoRng {
+    rand::rng()
+}
+
+/// Version, CPU and which implementation serves each primitive: pairs of name and fact.
+pub fn facts() -> Vec<(&'static str, String)> {
+    let mut facts = vec![
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("architecture", std::env::consts::ARCH.to_owned()),
+        ("cpu_features", fieldseal_lanes::cpu_features().join(" ")),
+    ];
+    facts.extend(fieldseal_crypto::implementations());
+    facts
+}

@@ -6,7 +6,7 @@ use fieldseal_crypto::ec::COMPRESSED_SIZE;
 use fieldseal_crypto::{Curve, PublicKey};
 
 /// What every envelope begins with.
-pub const ENVELOPE_PREFIX: &[u8] = b"ev:";
+const ENVELOPE_PREFIX: &[u8] = b"ev:";
 /// What every envelope ends with.
 const SUFFIX: &[u8] = b":$";
 const DEBUG_MARK: &[u8] = b"debug:";
@@ -145,8 +145,10 @@ impl Version {
 /// Why a text is no envelope. No case depends on a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Malformed {
-    /// It does not begin with `ev:` or does not end with `:$`.
+    /// It does not begin with `ev:`, or neither ends with `:$` nor names a known version.
     NotAnEnvelope,
+    /// It begins as an envelope of a known version but does not end with `:$`.
+    CutShort,
     /// The version is none that is known.
     UnknownVersion,
     /// The initialisation vector is not 16 characters of base64.
@@ -167,6 +169,7 @@ impl std::fmt::Display for Malformed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::NotAnEnvelope => "not an envelope: it must begin with \"ev:\" and end with \":$\"",
+            Self::CutShort => "an envelope that was cut short: it does not end with \":$\"",
             Self::UnknownVersion => "an envelope of an unknown version",
             Self::Iv => "an envelope whose initialisation vector is not 12 bytes of base64",
             Self::Ephemeral => "an envelope whose ephemeral key is not 33 bytes of base64",
@@ -202,10 +205,12 @@ impl<'a> Envelope<'a> {
     /// # Errors
     /// [`Malformed`], decided by the text alone.
     pub fn parse(text: &'a [u8]) -> Result<Self, Malformed> {
-        let inner = text
-            .strip_prefix(ENVELOPE_PREFIX)
-            .and_then(|rest| rest.strip_suffix(SUFFIX));
-        let inner = inner.ok_or(Malformed::NotAnEnvelope)?;
+        let inner = text.strip_prefix(ENVELOPE_PREFIX).ok_or(Malformed::NotAnEnvelope)?;
+        let inner = match inner.strip_suffix(SUFFIX) {
+            Some(inner) => inner,
+            None if names_a_version(inner) => return Err(Malformed::CutShort),
+            None => return Err(Malformed::NotAnEnvelope),
+        };
         let (marking, inner) = match inner.strip_prefix(DEBUG_MARK) {
             Some(rest) => (Marking::Debug, rest),
             None => (Marking::Live, inner),
@@ -257,9 +262,10 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// Whether `text` begins and ends as an envelope does: the cheap question asked of every string of a document.
-pub fn looks_like_envelope(text: &[u8]) -> bool {
-    text.starts_with(ENVELOPE_PREFIX) && text.ends_with(SUFFIX)
+/// Whether what follows `ev:` is a known version, so that the text was meant to be an envelope.
+fn names_a_version(inner: &[u8]) -> bool {
+    let inner = inner.strip_prefix(DEBUG_MARK).unwrap_or(inner);
+    split_part(inner, 4).is_some_and(|(version, _)| Version::from_text(version).is_some())
 }
 
 /// The first `size` bytes and what follows the colon after them.
@@ -374,7 +380,11 @@ mod tests {
         assert_eq!(error(&SAMPLE.replace("AzZP", "AzZ")), Malformed::Ephemeral);
         assert_eq!(error(&SAMPLE.replace("AzZP", "AzZ-")), Malformed::Ephemeral);
         assert_eq!(error(&SAMPLE.replace("9AXXkxs4", "9AXX")), Malformed::Ciphertext);
-        assert_eq!(error(&SAMPLE.replace(":$", "")), Malformed::NotAnEnvelope);
+        assert_eq!(error(&SAMPLE.replace(":$", "")), Malformed::CutShort);
+        assert_eq!(error("ev:debug:RFVC:abc"), Malformed::CutShort);
+        for other in ["ev: a car", "ev:Tk9", "ev:abcd:ef", "evening", "EV:Tk9D:x:$"] {
+            assert_eq!(error(other), Malformed::NotAnEnvelope, "{other}");
+        }
     }
 
     #[test]

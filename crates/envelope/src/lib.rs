@@ -21,7 +21,7 @@ pub mod file;
 pub mod fuzzing;
 
 pub use fieldseal_crypto::DecryptFailed;
-pub use format::{ENVELOPE_PREFIX, Envelope, Malformed, Marking, ValueType, Version, looks_like_envelope};
+pub use format::{Envelope, Malformed, Marking, ValueType, Version};
 pub use metadata::{InvalidRole, Metadata, ORIGIN_FIELDSEAL, OpenedMetadata, ROLE_SIZE_MAX, Role};
 pub use open::{OpenError, OpenScratch, Opened, OpeningKey};
 pub use seal::{KeySpent, Profile, SealScratch, SealingKey, Value, seal_each};

@@ -1,0 +1,103 @@
+//! Apps and grants in memory, read from the store when first asked for and forgotten when the store changes. Private keys exist
+//! decrypted only here and in what is derived from them; they are wiped when the last request that uses them is over.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fieldseal_crypto::Curve;
+use fieldseal_keystore::{AppKeys, AppName, ClientGrant, ClientName, Generation, KeyPair, Keystore};
+
+use crate::error::{Error, ErrorKind};
+
+/// An app whose keys may be used.
+pub(crate) struct App {
+    pub(crate) name: AppName,
+    keys: AppKeys,
+}
+
+impl App {
+    /// Pairs that may decrypt on a curve with their versions, newest first.
+    pub(crate) fn versions(&self, curve: Curve) -> impl Iterator<Item = (u32, &KeyPair)> {
+        self.keys.active_versions().map(move |version| (version.version, version.pair(curve)))
+    }
+
+    /// The version that encrypts, and its pair on a curve.
+    pub(crate) fn newest(&self, curve: Curve) -> (u32, &KeyPair) {
+        self.versions(curve).next().expect("checked when the app was loaded")
+    }
+}
+
+#[derive(Default)]
+struct Known {
+    generation: Option<Generation>,
+    apps: HashMap<AppName, Arc<App>>,
+    clients: HashMap<ClientName, Arc<ClientGrant>>,
+}
+
+/// What the engine knows of the store. Bounded by the store's own counts.
+pub(crate) struct Directory {
+    store: Box<dyn Keystore>,
+    known: Mutex<Known>,
+}
+
+impl Directory {
+    pub(crate) fn new(store: Box<dyn Keystore>) -> Self {
+        Self { store, known: Mutex::default() }
+    }
+
+    pub(crate) fn store(&self) -> &dyn Keystore {
+        &*self.store
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        // Every change under the lock is one insertion or removal: a panic elsewhere leaves nothing half done.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets everything if the store has changed; whether it had.
+    pub(crate) fn refresh(&self) -> Result<bool, Error> {
+        let generation = self.store.generation()?;
+        let mut known = self.known();
+        if known.generation == Some(generation) {
+            return Ok(false);
+        }
+        let first = known.generation.is_none();
+        *known = Known { generation: Some(generation), ..Known::default() };
+        Ok(!first)
+    }
+
+    pub(crate) fn app(&self, name: &AppName) -> Result<Arc<App>, Error> {
+        if let Some(app) = self.known().apps.get(name) {
+            return Ok(Arc::clone(app));
+        }
+        let generation = self.store.generation()?;
+        let keys = self.store.load_app(name)?;
+        let keys = keys.ok_or_else(|| Error::new(ErrorKind::UnknownApp, format!("there is no app {name}")))?;
+        if keys.disabled || keys.newest_active().is_none() {
+            return Err(Error::new(ErrorKind::AppDisabled, format!("app {name} is disabled")));
+        }
+        let app = Arc::new(App { name: name.clone(), keys });
+        let mut known = self.known();
+        // Keys that were read before a change must not outlive the refresh that follows it.
+        if known.generation.is_none_or(|of_known| of_known == generation) {
+            known.apps.insert(name.clone(), Arc::clone(&app));
+        }
+        Ok(app)
+    }
+
+    pub(crate) fn client(&self, name: &ClientName) -> Result<Arc<ClientGrant>, Error> {
+        if let Some(grant) = self.known().clients.get(name) {
+            return Ok(Arc::clone(grant));
+        }
+        let generation = self.store.generation()?;
+        let grant = self.store.client(name)?;
+        let grant = grant
+            .map(Arc::new)
+            .ok_or_else(|| Error::new(ErrorKind::Forbidden, format!("client {name} is not known to this engine")))?;
+        let mut known = self.known();
+        if known.generation.is_none_or(|of_known| of_known == generation) {
+            known.clients.insert(name.clone(), Arc::clone(&grant));
+        }
+        Ok(grant)
+    }
+}

@@ -1,0 +1,34 @@
+//! Time as the engine sees it: a parameter, so that tests move it.
+
+use std::time::{Duration, Instant, SystemTime};
+
+/// Tells the time.
+pub trait Clock: Send + Sync {
+    /// Unix seconds, written into metadata.
+    fn now_unix_s(&self) -> u32;
+
+    /// Time since some fixed moment; never goes back. Ages of keys are measured by it.
+    fn monotonic(&self) -> Duration;
+}
+
+/// The operating system's clocks.
+pub struct SystemClock {
+    start: Instant,
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self { start: Instant::now() }
+    }
+}
+
+impl Clock for SystemClock {
+    fn now_unix_s(&self) -> u32 {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.start.elapsed()
+    }
+}

@@ -1,0 +1,153 @@
+//! Decrypting values: a [`Decryptor`] is one request's right to decrypt for an app. Neighbours with one ephemeral key are opened
+//! together.
+
+use std::sync::Arc;
+
+use fieldseal_envelope::{Envelope, Malformed, OpenScratch, Opened, Role};
+use fieldseal_keystore::Operation;
+
+use crate::apps::App;
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind};
+use crate::opening::{Opening, RequestOpenings};
+use crate::policy::{Caller, Rights};
+
+/// What a request says about its decryption.
+#[derive(Debug, Clone, Copy)]
+pub struct DecryptOptions<'a> {
+    /// The app.
+    pub app: &'a str,
+    /// The role that every value must carry.
+    pub role: Option<&'a str>,
+}
+
+impl<'a> DecryptOptions<'a> {
+    /// For `app`, values of any role that the caller may see.
+    pub fn new(app: &'a str) -> Self {
+        Self { app, role: None }
+    }
+}
+
+/// Decrypts the values of one request.
+pub struct Decryptor {
+    engine: Engine,
+    app: Arc<App>,
+    rights: Rights,
+    role: Option<Role>,
+    openings: RequestOpenings,
+    scratch: OpenScratch,
+}
+
+impl Engine {
+    /// Begins to decrypt.
+    ///
+    /// # Errors
+    /// Forbidden, unknown app, disabled app, invalid role, store unavailable.
+    pub fn decryptor(&self, caller: &Caller, options: &DecryptOptions<'_>) -> Result<Decryptor, Error> {
+        let (rights, app) = self.authorised(caller, &[Operation::Decrypt], options.app)?;
+        Ok(Decryptor {
+            engine: self.clone(),
+            app,
+            rights,
+            role: options.role.map(Role::parse).transpose()?,
+            openings: RequestOpenings::new(self.settings().request_opening_keys_max),
+            scratch: OpenScratch::default(),
+        })
+    }
+}
+
+impl Decryptor {
+    /// How many texts one step should offer.
+    pub fn step_values_max(&self) -> usize {
+        self.engine.settings().step_values_max.max(1)
+    }
+
+    /// Opens texts from the first on and hands each to `each` with its index, in order: `None` for a text that is no envelope.
+    /// Leaves off after the run of neighbours that cost a key agreement, so that a step stays short; gives how many are done,
+    /// at least one of any.
+    ///
+    /// # Errors
+    /// The first text that is malformed, does not open or may not be shown, with its index. What `each` got before is void.
+    pub fn decrypt(
+        &mut self,
+        texts: &[&[u8]],
+        mut each: impl FnMut(usize, Option<Opened<'_>>),
+    ) -> Result<usize, Error> {
+        let mut run: Vec<Envelope<'_>> = Vec::with_capacity(texts.len());
+        let mut done = 0;
+        while done < texts.len() {
+            run.clear();
+            for (i, text) in texts[done..].iter().enumerate() {
+                match Envelope::parse(text) {
+                    Ok(envelope) if run.first().is_none_or(|first| same_key(first, &envelope)) => run.push(envelope),
+                    Err(malformed) if malformed != Malformed::NotAnEnvelope => {
+                        return Err(Error::from(malformed).at_index((done + i) as u64));
+                    }
+                    _ => break,
+                }
+            }
+            if run.is_empty() {
+                each(done, None);
+                done += 1;
+                continue;
+            }
+            let (opening, agreed) = self.opening(&run[0]).map_err(|error| error.at_index(done as u64))?;
+            self.open_run(&opening, &run, done, &mut each)?;
+            done += run.len();
+            if agreed {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// The opening for an envelope, and whether a key agreement is still to be paid for it.
+    fn opening(&mut self, envelope: &Envelope<'_>) -> Result<(Arc<Opening>, bool), Error> {
+        let ephemeral = envelope.ephemeral_key()?;
+        let opening = self.openings.find(&ephemeral, || self.engine.opening(&self.app, &ephemeral));
+        let agreed = opening.version().is_none();
+        Ok((opening, agreed))
+    }
+
+    fn open_run(
+        &mut self,
+        opening: &Opening,
+        run: &[Envelope<'_>],
+        first: usize,
+        each: &mut impl FnMut(usize, Option<Opened<'_>>),
+    ) -> Result<(), Error> {
+        let Self { engine, rights, role, scratch, .. } = self;
+        let mut fault = None;
+        opening.open_many(&engine.ec(), run, scratch, |i, result| {
+            let shown = result.map_err(Error::from).and_then(|opened| {
+                check_role(rights, role.as_ref(), &opened)?;
+                Ok(opened)
+            });
+            match shown {
+                Ok(opened) => each(first + i, Some(opened)),
+                Err(error) => {
+                    fault.get_or_insert(error.at_index((first + i) as u64));
+                }
+            }
+        });
+        fault.map_or(Ok(()), Err)
+    }
+}
+
+fn same_key(one: &Envelope<'_>, other: &Envelope<'_>) -> bool {
+    one.ephemeral == other.ephemeral && one.version.curve() == other.version.curve()
+}
+
+/// The role that an envelope carries must be one that the caller may see, and the one that the request asked for.
+pub(crate) fn check_role(rights: &Rights, wanted: Option<&Role>, opened: &Opened<'_>) -> Result<(), Error> {
+    let carried = opened.metadata.and_then(|metadata| metadata.role);
+    if let Some(role) = carried {
+        rights.check_role(role)?;
+    }
+    match wanted {
+        Some(wanted) if carried != Some(wanted.as_str()) => {
+            Err(Error::new(ErrorKind::Forbidden, "a value does not carry the role that was asked for"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,114 @@
+//! Encrypting values: an [`Encryptor`] is one request's right to encrypt for an app, with the keying that it asked for.
+
+use std::sync::Arc;
+
+use fieldseal_crypto::{Curve, PublicKey};
+use fieldseal_envelope::{Metadata, ORIGIN_FIELDSEAL, Profile, Role, SealScratch, SealingKey, Value, ValueType, seal_each};
+use fieldseal_keystore::Operation;
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::policy::Caller;
+use crate::settings::{EmptyStrings, Keying};
+
+/// What a request says about its encryption. What it leaves out the engine's settings say.
+#[derive(Debug, Clone, Copy)]
+pub struct EncryptOptions<'a> {
+    /// The app.
+    pub app: &'a str,
+    /// The curve.
+    pub curve: Option<Curve>,
+    /// How often a fresh ephemeral key is made.
+    pub keying: Option<Keying>,
+    /// The data role to write into each envelope.
+    pub role: Option<&'a str>,
+}
+
+impl<'a> EncryptOptions<'a> {
+    /// For `app`, by the engine's settings, without a role.
+    pub fn new(app: &'a str) -> Self {
+        Self { app, curve: None, keying: None, role: None }
+    }
+}
+
+/// Encrypts the values of one request.
+pub struct Encryptor {
+    engine: Engine,
+    recipient: PublicKey,
+    profile: Profile,
+    metadata: Option<Metadata>,
+    keying: Keying,
+    key: Option<Arc<SealingKey>>,
+    scratch: SealScratch,
+}
+
+impl Engine {
+    /// Begins to encrypt.
+    ///
+    /// # Errors
+    /// Forbidden, unknown app, disabled app, invalid role, store unavailable.
+    pub fn encryptor(&self, caller: &Caller, options: &EncryptOptions<'_>) -> Result<Encryptor, Error> {
+        let (_, app) = self.authorised(caller, &[Operation::Encrypt], options.app)?;
+        let role = options.role.map(Role::parse).transpose()?;
+        let curve = options.curve.unwrap_or(self.settings().curve);
+        let profile = if role.is_some() { Profile::with_metadata(curve) } else { Profile::plain(curve) };
+        Ok(Encryptor {
+            engine: self.clone(),
+            recipient: *app.newest(curve).1.public(),
+            profile,
+            metadata: role.map(|role| Metadata::new(Some(&role), ORIGIN_FIELDSEAL, self.now_unix_s())),
+            keying: options.keying.unwrap_or(self.settings().keying),
+            key: None,
+            scratch: SealScratch::default(),
+        })
+    }
+}
+
+impl Encryptor {
+    /// How many values one step should take: as many as keep it short.
+    pub fn step_values_max(&self) -> usize {
+        match self.keying {
+            Keying::Field => 1,
+            Keying::Request | Keying::Session => self.engine.settings().step_values_max.max(1),
+        }
+    }
+
+    /// Whether the value stays as it is by the engine's settings.
+    pub fn leaves(&self, value: &Value<'_>) -> bool {
+        self.engine.settings().empty_strings == EmptyStrings::Leave
+            && value.value_type == ValueType::String
+            && value.text.is_empty()
+    }
+
+    /// Appends the envelope of every value to `out`; before each, `before(index, envelope size, out)` may append what stands
+    /// between them.
+    pub fn encrypt(&mut self, values: &[Value<'_>], out: &mut Vec<u8>, mut before: impl FnMut(usize, usize, &mut Vec<u8>)) {
+        if self.keying == Keying::Field {
+            let (ec, mut rng) = (self.engine.ec(), self.engine.rng());
+            let Self { recipient, profile, metadata, scratch, .. } = self;
+            return seal_each(&ec, recipient, *profile, metadata.as_ref(), values, &mut rng, scratch, out, before);
+        }
+        let mut done = 0;
+        while done < values.len() {
+            let key = self.key();
+            let count = usize::try_from(key.values_left()).unwrap_or(usize::MAX).min(values.len() - done);
+            let part = &values[done..done + count];
+            let shifted = |index: usize, size: usize, out: &mut Vec<u8>| before(done + index, size, out);
+            match key.seal_many(self.metadata.as_ref(), part, &mut self.scratch, out, shifted) {
+                Ok(()) => done += count,
+                // Another request of the session took the rest: the next round has a fresh key.
+                Err(_) => self.key = None,
+            }
+        }
+    }
+
+    /// The key at hand, unless it is spent. A session's is asked for anew at each step, so that its time holds within a request.
+    fn key(&mut self) -> Arc<SealingKey> {
+        if self.keying == Keying::Session {
+            return self.engine.session_key(&self.recipient, self.profile);
+        }
+        let usable = self.key.take().filter(|key| key.values_left() > 0);
+        let key = usable.unwrap_or_else(|| self.engine.request_key(&self.recipient, self.profile));
+        Arc::clone(self.key.insert(key))
+    }
+}

@@ -1,0 +1,188 @@
+//! The engine itself: what all requests share, and where each of them begins.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use fieldseal_crypto::{CryptoRng, EcContext, PublicKey};
+use fieldseal_document::Selection;
+use fieldseal_envelope::{Profile, SealingKey};
+use fieldseal_keystore::{AppName, ClientName, Keystore, Operation};
+
+use crate::apps::{App, Directory};
+use crate::clock::{Clock, SystemClock};
+use crate::error::{Error, ErrorKind};
+use crate::opening::{Opening, OpeningCache};
+use crate::policy::{Caller, Rights};
+use crate::sessions::Sessions;
+use crate::settings::Settings;
+
+/// The door. Cheap to clone; all clones are one engine.
+#[derive(Clone)]
+pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    directory: Directory,
+    sessions: Sessions,
+    openings: OpeningCache,
+    settings: Settings,
+    clock: Box<dyn Clock>,
+    blinding: RwLock<Blinding>,
+}
+
+struct Blinding {
+    context: Arc<EcContext>,
+    born: Duration,
+}
+
+impl Engine {
+    /// An engine over `store`.
+    pub fn new(store: Box<dyn Keystore>, settings: Settings) -> Self {
+        Self::with_clock(store, settings, Box::new(SystemClock::default()))
+    }
+
+    /// The same with another clock.
+    pub fn with_clock(store: Box<dyn Keystore>, settings: Settings, clock: Box<dyn Clock>) -> Self {
+        let blinding = Blinding { context: Arc::new(EcContext::new(&mut rand::rng())), born: clock.monotonic() };
+        let openings = OpeningCache::new(settings.opening_keys_max, settings.opening_key_age_max);
+        let shared = Shared {
+            directory: Directory::new(store),
+            sessions: Sessions::default(),
+            openings,
+            settings,
+            clock,
+            blinding: RwLock::new(blinding),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The store, for whoever owns it.
+    pub fn store(&self) -> &dyn Keystore {
+        self.shared.directory.store()
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    /// To be called about once a second: notices changes of the store, drops keys that are too old, draws new blinding.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] when the store does not answer; what is known stays in use.
+    pub fn maintain(&self) -> Result<(), Error> {
+        let now = self.now();
+        self.shared.sessions.expire(now, self.settings().session_age_max);
+        self.shared.openings.expire(now);
+        self.reblind(now);
+        if self.shared.directory.refresh()? {
+            self.shared.sessions.clear();
+            self.shared.openings.clear();
+        }
+        Ok(())
+    }
+
+    fn reblind(&self, now: Duration) {
+        let mut blinding = self.shared.blinding.write().unwrap_or_else(PoisonError::into_inner);
+        if now.saturating_sub(blinding.born) >= self.settings().blinding_age_max {
+            *blinding = Blinding { context: Arc::new(EcContext::new(&mut rand::rng())), born: now };
+        }
+    }
+
+    /// How many opening keys are kept across requests.
+    pub fn opening_keys_count(&self) -> usize {
+        self.shared.openings.count()
+    }
+
+    /// The caller with this certificate, if its grant is in force.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forbidden`] with a reason; [`ErrorKind::Unavailable`].
+    pub fn client(&self, name: &str, certificate_sha256: [u8; 32]) -> Result<Caller, Error> {
+        let name = ClientName::parse(name)
+            .map_err(|_| Error::new(ErrorKind::Forbidden, "the certificate's name is not that of a client"))?;
+        let caller = Caller::Client { name, certificate_sha256 };
+        self.rights(&caller)?;
+        Ok(caller)
+    }
+
+    /// Compiles selectors.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidSelector`] with the selector's index and the place in it.
+    pub fn selection(&self, selectors: &[impl AsRef<str>]) -> Result<Selection, Error> {
+        Ok(Selection::parse(selectors, &self.settings().document)?)
+    }
+
+    /// What the caller may do now.
+    pub(crate) fn rights(&self, caller: &Caller) -> Result<Rights, Error> {
+        let Caller::Client { name, certificate_sha256 } = caller else { return Ok(Rights::Everything) };
+        let grant = self.shared.directory.client(name)?;
+        if grant.disabled {
+            return Err(Error::new(ErrorKind::Forbidden, format!("client {name} is disabled")));
+        }
+        if grant.certificate_sha256.is_some_and(|pinned| pinned != *certificate_sha256) {
+            let message = format!("client {name} came with another certificate than the one it was granted");
+            return Err(Error::new(ErrorKind::Forbidden, message));
+        }
+        Ok(Rights::Granted(grant))
+    }
+
+    /// The app, once the caller's rights to it were checked.
+    pub(crate) fn authorised(
+        &self,
+        caller: &Caller,
+        operations: &[Operation],
+        app: &str,
+    ) -> Result<(Rights, Arc<App>), Error> {
+        let rights = self.rights(caller)?;
+        let name = app_name(app)?;
+        rights.check(operations, &name)?;
+        Ok((rights, self.shared.directory.app(&name)?))
+    }
+
+    /// The app for whoever may do anything with it.
+    pub(crate) fn authorised_any(&self, caller: &Caller, app: &str) -> Result<Arc<App>, Error> {
+        let name = app_name(app)?;
+        self.rights(caller)?.check_any(&name)?;
+        self.shared.directory.app(&name)
+    }
+
+    pub(crate) fn ec(&self) -> Arc<EcContext> {
+        Arc::clone(&self.shared.blinding.read().unwrap_or_else(PoisonError::into_inner).context)
+    }
+
+    pub(crate) fn rng(&self) -> impl CryptoRng + use<> {
+        rand::rng()
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.shared.clock.monotonic()
+    }
+
+    pub(crate) fn now_unix_s(&self) -> u32 {
+        self.shared.clock.now_unix_s()
+    }
+
+    /// A key for one request.
+    pub(crate) fn request_key(&self, recipient: &PublicKey, profile: Profile) -> Arc<SealingKey> {
+        Arc::new(SealingKey::generate(&self.ec(), recipient, profile, u64::MAX, &mut self.rng()))
+    }
+
+    /// The session's key.
+    pub(crate) fn session_key(&self, recipient: &PublicKey, profile: Profile) -> Arc<SealingKey> {
+        let settings = self.settings();
+        self.shared.sessions.key(recipient, profile, self.now(), settings.session_age_max, || {
+            SealingKey::generate(&self.ec(), recipient, profile, settings.session_values_max.max(1), &mut self.rng())
+        })
+    }
+
+    pub(crate) fn opening(&self, app: &Arc<App>, ephemeral: &PublicKey) -> Arc<Opening> {
+        self.shared.openings.find(app, ephemeral, self.now())
+    }
+}
+
+fn app_name(text: &str) -> Result<AppName, Error> {
+    AppName::parse(text).map_err(|error| Error::new(ErrorKind::UnknownApp, format!("no app can have that name: {error}")))
+}

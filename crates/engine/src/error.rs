@@ -1,0 +1,136 @@
+//! One error for every caller: a stable kind, a message that says what to do, and where in the input. No plaintext, no key.
+
+use fieldseal_document::{DocumentError, DocumentErrorKind, SelectorError, TextError};
+use fieldseal_envelope::{InvalidRole, Malformed, OpenError};
+
+/// What went wrong, in kinds that programs tell apart. The wire's error codes have the same names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// Options that do not fit together or are out of range.
+    InvalidParams,
+    /// A document that is not JSON, or not within the limits of form.
+    InvalidDocument,
+    /// A selector that is not JSONPath.
+    InvalidSelector,
+    /// A text or file that is no well-formed envelope.
+    InvalidEnvelope,
+    /// A tag, key or content fault.
+    DecryptFailed,
+    /// No such app.
+    UnknownApp,
+    /// The app's keys are disabled.
+    AppDisabled,
+    /// The caller may not do this.
+    Forbidden,
+    /// Larger than a limit.
+    TooLarge,
+    /// The key store does not answer now.
+    Unavailable,
+    /// Our fault.
+    Internal,
+}
+
+/// An error of the engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    /// The kind.
+    pub kind: ErrorKind,
+    /// For a person.
+    pub message: String,
+    /// Which value of a list, counted from 0.
+    pub index: Option<u64>,
+    /// Which byte of a document, counted from 0.
+    pub offset: Option<u64>,
+}
+
+impl Error {
+    /// An error without a place.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), index: None, offset: None }
+    }
+
+    /// The one answer to every tag, key and content fault.
+    pub(crate) fn decrypt_failed() -> Self {
+        Self::new(ErrorKind::DecryptFailed, "decrypt failed")
+    }
+
+    /// The same error at a value of a list.
+    pub fn at_index(self, index: u64) -> Self {
+        Self { index: Some(index), ..self }
+    }
+
+    /// The same error at a byte of a document.
+    pub fn at_offset(self, offset: usize) -> Self {
+        Self { offset: Some(offset as u64), ..self }
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)?;
+        if let Some(index) = self.index {
+            write!(f, " (value {index})")?;
+        }
+        // Document errors name their byte themselves.
+        match self.offset {
+            Some(offset) if self.kind != ErrorKind::InvalidDocument => write!(f, " (at byte {offset})"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<OpenError> for Error {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Malformed(malformed) => malformed.into(),
+            OpenError::DecryptFailed => Self::decrypt_failed(),
+        }
+    }
+}
+
+impl From<Malformed> for Error {
+    fn from(malformed: Malformed) -> Self {
+        Self::new(ErrorKind::InvalidEnvelope, malformed.to_string())
+    }
+}
+
+impl From<DocumentError> for Error {
+    fn from(error: DocumentError) -> Self {
+        let kind = match error.kind {
+            DocumentErrorKind::TooLarge(_) | DocumentErrorKind::TooManyNodes(_) | DocumentErrorKind::FilterTooCostly(_) => {
+                ErrorKind::TooLarge
+            }
+            _ => ErrorKind::InvalidDocument,
+        };
+        let placed = kind == ErrorKind::InvalidDocument;
+        let located = Self::new(kind, error.to_string());
+        if placed { located.at_offset(error.offset) } else { located }
+    }
+}
+
+impl From<TextError> for Error {
+    fn from(error: TextError) -> Self {
+        Self::new(ErrorKind::InvalidDocument, error.to_string())
+    }
+}
+
+impl From<SelectorError> for Error {
+    fn from(error: SelectorError) -> Self {
+        Self::new(ErrorKind::InvalidSelector, error.to_string()).at_index(error.selector as u64)
+    }
+}
+
+impl From<InvalidRole> for Error {
+    fn from(error: InvalidRole) -> Self {
+        Self::new(ErrorKind::InvalidParams, error.to_string())
+    }
+}
+
+impl From<fieldseal_keystore::Error> for Error {
+    /// The store's own messages name paths and settings of this machine: callers learn only that it does not answer.
+    fn from(_: fieldseal_keystore::Error) -> Self {
+        Self::new(ErrorKind::Unavailable, "the key store does not answer: see the engine's log, then try again")
+    }
+}

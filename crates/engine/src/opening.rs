@@ -1,0 +1,190 @@
+//! Opening keys by ephemeral key. The format does not say which key version made an envelope: the versions are tried newest first,
+//! and the one that opened is remembered, so that an ephemeral key costs one search. What was derived is kept for the request and,
+//! bounded in number and age, across requests; it is wiped when it goes.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use fieldseal_crypto::{EcContext, PublicKey};
+use fieldseal_envelope::{Envelope, OpenError, OpenScratch, Opened, OpeningKey};
+use lru::LruCache;
+
+use crate::apps::App;
+
+/// What is known of one ephemeral key for one app: an opening key for each version that was tried, and which of them opened.
+pub(crate) struct Opening {
+    app: Arc<App>,
+    ephemeral: PublicKey,
+    candidates: Vec<OnceLock<OpeningKey>>,
+    winner: OnceLock<usize>,
+}
+
+impl Opening {
+    pub(crate) fn new(app: Arc<App>, ephemeral: PublicKey) -> Self {
+        let candidates = app.versions(ephemeral.curve()).map(|_| OnceLock::new()).collect();
+        Self { app, ephemeral, candidates, winner: OnceLock::new() }
+    }
+
+    fn candidate(&self, ec: &EcContext, place: usize) -> &OpeningKey {
+        self.candidates[place].get_or_init(|| {
+            let mut versions = self.app.versions(self.ephemeral.curve());
+            let (_, pair) = versions.nth(place).expect("a candidate a version");
+            OpeningKey::agree(ec, pair.private(), pair.public(), &self.ephemeral)
+        })
+    }
+
+    /// The version that opened, once one has.
+    pub(crate) fn version(&self) -> Option<u32> {
+        let place = *self.winner.get()?;
+        self.app.versions(self.ephemeral.curve()).nth(place).map(|(version, _)| version)
+    }
+
+    /// Whether the newest version opened.
+    pub(crate) fn by_newest(&self) -> bool {
+        self.winner.get() == Some(&0)
+    }
+
+    /// Opens envelopes of this ephemeral key one by one in order. `each` gets every result with its index.
+    pub(crate) fn open_many(
+        &self,
+        ec: &EcContext,
+        envelopes: &[Envelope<'_>],
+        scratch: &mut OpenScratch,
+        mut each: impl FnMut(usize, Result<Opened<'_>, OpenError>),
+    ) {
+        let mut searched = 0;
+        while self.winner.get().is_none() && searched < envelopes.len() {
+            let key = self.search(ec, &envelopes[searched], scratch);
+            each(searched, key.and_then(|key| key.open(&envelopes[searched], scratch)));
+            searched += 1;
+        }
+        if let Some(&place) = self.winner.get() {
+            let rest = &envelopes[searched..];
+            self.candidate(ec, place).open_many(rest, scratch, |i, result| each(searched + i, result));
+        }
+    }
+
+    /// The first version whose key opens `envelope`, which is then remembered.
+    pub(crate) fn search(
+        &self,
+        ec: &EcContext,
+        envelope: &Envelope<'_>,
+        scratch: &mut OpenScratch,
+    ) -> Result<&OpeningKey, OpenError> {
+        self.search_by(ec, |key| key.open(envelope, scratch).map(drop))
+    }
+
+    /// The same for anything that a key opens or not.
+    pub(crate) fn search_by(
+        &self,
+        ec: &EcContext,
+        mut opens: impl FnMut(&OpeningKey) -> Result<(), OpenError>,
+    ) -> Result<&OpeningKey, OpenError> {
+        if let Some(&place) = self.winner.get() {
+            return Ok(self.candidate(ec, place));
+        }
+        let mut last = OpenError::DecryptFailed;
+        for place in 0..self.candidates.len() {
+            let key = self.candidate(ec, place);
+            match opens(key) {
+                Ok(()) => {
+                    let _ = self.winner.set(place);
+                    return Ok(key);
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+}
+
+/// Which ephemeral key of which app. Apps are told apart by their keys' address: a refresh makes new ones and clears the cache.
+type OpeningId = (String, PublicKey);
+
+struct Kept {
+    opening: Arc<Opening>,
+    born: Duration,
+}
+
+/// Opening keys across requests.
+pub(crate) struct OpeningCache {
+    kept: Mutex<LruCache<OpeningId, Kept>>,
+    age_max: Duration,
+}
+
+impl OpeningCache {
+    /// `count_max` 0 keeps nothing.
+    pub(crate) fn new(count_max: usize, age_max: Duration) -> Self {
+        let age_max = if count_max == 0 { Duration::ZERO } else { age_max };
+        let capacity = NonZeroUsize::new(count_max).unwrap_or(NonZeroUsize::MIN);
+        Self { kept: Mutex::new(LruCache::new(capacity)), age_max }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<OpeningId, Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn find(&self, app: &Arc<App>, ephemeral: &PublicKey, now: Duration) -> Arc<Opening> {
+        let fresh = || Arc::new(Opening::new(Arc::clone(app), *ephemeral));
+        if self.age_max.is_zero() {
+            return fresh();
+        }
+        let id = (app.name.as_str().to_owned(), *ephemeral);
+        let mut kept = self.lock();
+        let current = |kept: &Kept| now.saturating_sub(kept.born) < self.age_max && Arc::ptr_eq(&kept.opening.app, app);
+        if let Some(found) = kept.get(&id).filter(|found| current(found)) {
+            return Arc::clone(&found.opening);
+        }
+        let opening = fresh();
+        let _ = kept.push(id, Kept { opening: Arc::clone(&opening), born: now });
+        opening
+    }
+
+    /// Drops what is too old.
+    pub(crate) fn expire(&self, now: Duration) {
+        let mut kept = self.lock();
+        let old: Vec<OpeningId> = kept
+            .iter()
+            .filter(|(_, kept)| now.saturating_sub(kept.born) >= self.age_max)
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in old {
+            let _ = kept.pop(&id);
+        }
+    }
+
+    pub(crate) fn clear(&self) {
+        self.lock().clear();
+    }
+
+    /// How many are kept.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().len()
+    }
+}
+
+/// Opening keys of one request: the last one at hand, the others by ephemeral key.
+pub(crate) struct RequestOpenings {
+    last: Option<Arc<Opening>>,
+    others: LruCache<PublicKey, Arc<Opening>>,
+}
+
+impl RequestOpenings {
+    pub(crate) fn new(count_max: usize) -> Self {
+        let capacity = NonZeroUsize::new(count_max).unwrap_or(NonZeroUsize::MIN);
+        // Unbounded in its table, bounded by hand: the table then grows with what is in it.
+        let mut others = LruCache::unbounded();
+        others.resize(capacity);
+        Self { last: None, others }
+    }
+
+    pub(crate) fn find(&mut self, ephemeral: &PublicKey, make: impl FnOnce() -> Arc<Opening>) -> Arc<Opening> {
+        if let Some(last) = self.last.as_ref().filter(|last| last.ephemeral == *ephemeral) {
+            return Arc::clone(last);
+        }
+        let opening = self.others.get_or_insert(*ephemeral, make);
+        self.last = Some(Arc::clone(opening));
+        Arc::clone(opening)
+    }
+}

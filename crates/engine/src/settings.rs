@@ -1,0 +1,74 @@
+//! Every bound and default of the engine, named.
+
+use std::time::Duration;
+
+use fieldseal_crypto::Curve;
+use fieldseal_document::Limits;
+
+/// How often a fresh ephemeral key is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Keying {
+    /// For each value: a key agreement each.
+    Field,
+    /// For each request.
+    Request,
+    /// For each app and curve, until the session's time or count is over.
+    Session,
+}
+
+/// What encryption does with empty strings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EmptyStrings {
+    /// They are encrypted like all others.
+    Encrypt,
+    /// They stay as they are.
+    Leave,
+}
+
+/// Settings of an engine.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The curve when a request names none. Default P-256.
+    pub curve: Curve,
+    /// The keying when a request names none. Default `Request`.
+    pub keying: Keying,
+    /// What happens to empty strings. Default `Encrypt`.
+    pub empty_strings: EmptyStrings,
+    /// How long a session's sealing key is used. Default 15 s.
+    pub session_age_max: Duration,
+    /// How many values a session's sealing key seals. Default 2^20, never more than 2^32.
+    pub session_values_max: u64,
+    /// Opening keys kept across requests, about 2 KiB each and key version. Default 10,000.
+    pub opening_keys_max: usize,
+    /// How long an opening key is kept across requests. Default 60 s.
+    pub opening_key_age_max: Duration,
+    /// Opening keys that one request keeps for itself. Default 16,384.
+    pub request_opening_keys_max: usize,
+    /// Values that one step encrypts or decrypts, fewer where a value costs a key agreement. Default 256.
+    pub step_values_max: usize,
+    /// Bytes that one step walks or encrypts; a longer value is done in one. Default 64 KiB.
+    pub step_bytes_max: usize,
+    /// How long the blinding of private-key operations stays as it is. Default 60 s.
+    pub blinding_age_max: Duration,
+    /// Bounds of documents and selectors.
+    pub document: Limits,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            curve: Curve::P256,
+            keying: Keying::Request,
+            empty_strings: EmptyStrings::Encrypt,
+            session_age_max: Duration::from_secs(15),
+            session_values_max: 1 << 20,
+            opening_keys_max: 10_000,
+            opening_key_age_max: Duration::from_secs(60),
+            request_opening_keys_max: 1 << 14,
+            step_values_max: 256,
+            step_bytes_max: 64 << 10,
+            blinding_age_max: Duration::from_secs(60),
+            document: Limits::default(),
+        }
+    }
+}
