@@ -1,0 +1,117 @@
+//! The flag and the deadline by which a running job learns that nobody waits for it.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Instant;
+
+/// Shared between who waits for a job and the worker that runs it. Polling costs an atomic load or two.
+#[derive(Debug, Default)]
+pub struct Cancellation {
+    /// 0, or one more than the reason's number.
+    reason: AtomicU8,
+    deadline: OnceLock<Instant>,
+}
+
+/// Why a job was cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Who asked for it does not want it any more, and waits to hear that.
+    Cancelled,
+    /// Who asked for it is gone: no answer reaches anybody.
+    Disconnected,
+}
+
+/// Why a job has to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// It was cancelled; [`Cancellation::reason`] tells why.
+    Cancelled,
+    /// Its deadline has passed.
+    DeadlineExceeded,
+}
+
+const CANCELLED: u8 = 1;
+const DISCONNECTED: u8 = 2;
+
+impl Cancellation {
+    /// Neither cancelled nor with a deadline.
+    pub fn new() -> Self {
+        Cancellation::default()
+    }
+
+    /// Cancels. The first reason stays.
+    pub fn cancel(&self, reason: Reason) {
+        let number = match reason {
+            Reason::Cancelled => CANCELLED,
+            Reason::Disconnected => DISCONNECTED,
+        };
+        // Relaxed: the flag publishes nothing but itself.
+        let _ = self
+            .reason
+            .compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// The reason, once cancelled.
+    pub fn reason(&self) -> Option<Reason> {
+        match self.reason.load(Ordering::Relaxed) {
+            CANCELLED => Some(Reason::Cancelled),
+            DISCONNECTED => Some(Reason::Disconnected),
+            _ => None,
+        }
+    }
+
+    /// Sets the deadline. The first one stays: a job's time is agreed once, when its request is read.
+    pub fn set_deadline(&self, deadline: Instant) {
+        let _ = self.deadline.set(deadline);
+    }
+
+    /// The deadline, once set.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline.get().copied()
+    }
+
+    /// Whether the job goes on at the time `now`. A deadline has passed at its very instant.
+    ///
+    /// # Errors
+    /// When it has to stop. Cancelling goes before the deadline.
+    #[inline]
+    pub fn check(&self, now: Instant) -> Result<(), Stop> {
+        if self.reason.load(Ordering::Relaxed) != 0 {
+            return Err(Stop::Cancelled);
+        }
+        match self.deadline.get() {
+            Some(deadline) if *deadline <= now => Err(Stop::DeadlineExceeded),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn goes_on_until_cancelled_and_keeps_the_first_reason() {
+        let cancellation = Cancellation::new();
+        let now = Instant::now();
+        assert_eq!((cancellation.check(now), cancellation.reason()), (Ok(()), None));
+        cancellation.cancel(Reason::Disconnected);
+        cancellation.cancel(Reason::Cancelled);
+        assert_eq!(cancellation.check(now), Err(Stop::Cancelled));
+        assert_eq!(cancellation.reason(), Some(Reason::Disconnected));
+    }
+
+    #[test]
+    fn the_first_deadline_holds_to_the_nanosecond() {
+        let cancellation = Cancellation::new();
+        let deadline = Instant::now() + Duration::from_secs(1);
+        cancellation.set_deadline(deadline);
+        cancellation.set_deadline(deadline + Duration::from_secs(9));
+        assert_eq!(cancellation.deadline(), Some(deadline));
+        assert_eq!(cancellation.check(deadline - Duration::from_nanos(1)), Ok(()));
+        assert_eq!(cancellation.check(deadline), Err(Stop::DeadlineExceeded));
+        cancellation.cancel(Reason::Cancelled);
+        assert_eq!(cancellation.check(deadline), Err(Stop::Cancelled));
+    }
+}

@@ -1,0 +1,269 @@
+//! The pool with real threads: fairness, bounds, panics, shutdown, and a storm that everything must survive.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use fieldseal_pool::{Abandoned, Cancellation, Drained, Job, Pool, PoolSettings, Reason, Rejection, Slice};
+
+fn pool(workers: usize) -> Pool {
+    Pool::new(PoolSettings {
+        workers,
+        ..PoolSettings::default()
+    })
+    .unwrap()
+}
+
+/// A job that runs a closure for each slice and tells how it ended.
+struct Script<F> {
+    slice: F,
+    ended: Sender<Option<Abandoned>>,
+    abandoned: Option<Abandoned>,
+}
+
+impl<F: FnMut() -> Slice + Send> Job for Script<F> {
+    fn run_slice(&mut self) -> Slice {
+        (self.slice)()
+    }
+
+    fn abandoned(&mut self, cause: Abandoned) {
+        self.abandoned = Some(cause);
+    }
+}
+
+impl<F> Drop for Script<F> {
+    fn drop(&mut self) {
+        let _ = self.ended.send(self.abandoned);
+    }
+}
+
+fn script<F: FnMut() -> Slice + Send + 'static>(slice: F) -> (Box<dyn Job>, Receiver<Option<Abandoned>>) {
+    let (ended, end) = channel();
+    let job = Script {
+        slice,
+        ended,
+        abandoned: None,
+    };
+    (Box::new(job), end)
+}
+
+/// `slices` slices, each noted under `name`.
+fn noting(name: char, slices: usize, log: &Arc<Mutex<String>>) -> (Box<dyn Job>, Receiver<Option<Abandoned>>) {
+    let (log, mut left) = (Arc::clone(log), slices);
+    script(move || {
+        log.lock().unwrap().push(name);
+        left -= 1;
+        if left == 0 { Slice::Done } else { Slice::More }
+    })
+}
+
+/// Occupies a worker until the sender is dropped or sends.
+fn gate() -> (Box<dyn Job>, Sender<()>, Receiver<()>) {
+    let (open, wait) = channel::<()>();
+    let (entered, inside) = channel();
+    let (job, _) = script(move || {
+        entered.send(()).unwrap();
+        let _ = wait.recv();
+        Slice::Done
+    });
+    (job, open, inside)
+}
+
+const WAIT: Duration = Duration::from_secs(10);
+
+#[test]
+fn a_small_job_waits_for_one_slice_of_each_big_one() {
+    let pool = pool(1);
+    let log = Arc::new(Mutex::new(String::new()));
+    let (gate, open, inside) = gate();
+    pool.submit(gate, 0).unwrap();
+    inside.recv_timeout(WAIT).unwrap();
+    let mut ends = Vec::new();
+    for (name, slices) in [('A', 6), ('B', 6), ('s', 1), ('C', 3), ('t', 2)] {
+        let (job, end) = noting(name, slices, &log);
+        pool.submit(job, 0).unwrap();
+        ends.push(end);
+    }
+    drop(open);
+    for end in ends {
+        assert_eq!(end.recv_timeout(WAIT), Ok(None));
+    }
+    assert_eq!(*log.lock().unwrap(), "ABsCtABCtABCABABAB");
+}
+
+#[test]
+fn bounds_refuse_at_once_and_give_the_job_back() {
+    let pool = Pool::new(PoolSettings {
+        workers: 1,
+        queue_jobs_max: 2,
+        queue_bytes_max: 100,
+    })
+    .unwrap();
+    let (held, open, inside) = gate();
+    pool.submit(held, 60).unwrap();
+    inside.recv_timeout(WAIT).unwrap();
+
+    let (job, end) = script(|| Slice::Done);
+    let rejected = pool.submit(job, 41).unwrap_err();
+    assert_eq!(rejected.cause, Rejection::Overloaded);
+    pool.submit(rejected.job, 40).unwrap();
+    let (third, _end) = script(|| Slice::Done);
+    assert_eq!(pool.submit(third, 0).unwrap_err().cause, Rejection::Overloaded);
+    let counters = pool.counters();
+    assert_eq!(
+        (counters.jobs_held, counters.bytes_held, counters.jobs_waiting, counters.workers_busy),
+        (2, 100, 1, 1)
+    );
+    assert_eq!(counters.jobs_rejected, 2);
+
+    drop(open);
+    assert_eq!(end.recv_timeout(WAIT), Ok(None));
+    assert_eq!(pool.shutdown(WAIT), Drained { jobs_abandoned: 0 });
+    let counters = pool.counters();
+    assert_eq!((counters.jobs_held, counters.bytes_held, counters.jobs_done), (0, 0, 2));
+}
+
+#[test]
+fn a_panic_ends_its_job_and_nothing_else() {
+    let pool = pool(1);
+    let (bad, end) = script(|| panic!("a job's own mistake"));
+    pool.submit(bad, 7).unwrap();
+    assert_eq!(end.recv_timeout(WAIT), Ok(Some(Abandoned::Panicked)));
+    let (good, end) = script(|| Slice::Done);
+    pool.submit(good, 7).unwrap();
+    assert_eq!(end.recv_timeout(WAIT), Ok(None));
+    pool.shutdown(WAIT);
+    let counters = pool.counters();
+    assert_eq!((counters.jobs_panicked, counters.jobs_done, counters.bytes_held), (1, 1, 0));
+}
+
+struct PanicsInDrop;
+
+impl Job for PanicsInDrop {
+    fn run_slice(&mut self) -> Slice {
+        Slice::Done
+    }
+}
+
+impl Drop for PanicsInDrop {
+    fn drop(&mut self) {
+        panic!("in the destructor");
+    }
+}
+
+#[test]
+fn a_panic_in_a_destructor_spares_the_worker() {
+    let pool = pool(1);
+    pool.submit(Box::new(PanicsInDrop), 1).unwrap();
+    let (good, end) = script(|| Slice::Done);
+    pool.submit(good, 1).unwrap();
+    assert_eq!(end.recv_timeout(WAIT), Ok(None));
+}
+
+#[test]
+fn shutdown_finishes_what_it_can_and_abandons_the_rest() {
+    let pool = pool(1);
+    let (held, open, inside) = gate();
+    pool.submit(held, 0).unwrap();
+    inside.recv_timeout(WAIT).unwrap();
+    let (waiting, end) = script(|| Slice::Done);
+    pool.submit(waiting, 5).unwrap();
+    let opener = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(80));
+        drop(open);
+    });
+    let began = Instant::now();
+    assert_eq!(pool.shutdown(Duration::from_millis(20)), Drained { jobs_abandoned: 1 });
+    assert!(began.elapsed() >= Duration::from_millis(70), "the slice in hand is waited for");
+    opener.join().unwrap();
+    assert_eq!(end.recv_timeout(WAIT), Ok(Some(Abandoned::ShutDown)));
+    let (late, _end) = script(|| Slice::Done);
+    assert_eq!(pool.submit(late, 0).unwrap_err().cause, Rejection::ShuttingDown);
+    assert_eq!(pool.counters().bytes_held, 0);
+}
+
+#[test]
+fn draining_lets_long_jobs_finish() {
+    let pool = pool(2);
+    let log = Arc::new(Mutex::new(String::new()));
+    let ends: Vec<_> = ['A', 'B', 'C']
+        .into_iter()
+        .map(|name| {
+            let (job, end) = noting(name, 500, &log);
+            pool.submit(job, 1).unwrap();
+            end
+        })
+        .collect();
+    assert_eq!(pool.shutdown(WAIT), Drained { jobs_abandoned: 0 });
+    assert!(ends.iter().all(|end| end.try_recv() == Ok(None)));
+    assert_eq!(log.lock().unwrap().len(), 1500);
+}
+
+#[test]
+fn a_pool_dropped_by_its_own_job_ends() {
+    let pool = Arc::new(pool(1));
+    let (release, released) = channel::<()>();
+    let own = Arc::clone(&pool);
+    let (job, end) = script(move || {
+        let _keep = &own;
+        let _ = released.recv();
+        Slice::Done
+    });
+    pool.submit(job, 0).unwrap();
+    drop(pool);
+    drop(release);
+    assert_eq!(end.recv_timeout(WAIT), Ok(None));
+}
+
+/// Many threads submit jobs of many lengths, some of which panic or are cancelled; every one ends exactly once.
+#[test]
+fn a_storm_of_jobs_ends_every_one_exactly_once() {
+    const SUBMITTERS: usize = 4;
+    const JOBS: usize = 500;
+    let pool = Arc::new(pool(3));
+    let (ended, ends) = channel();
+    let slices = Arc::new(AtomicUsize::new(0));
+    let threads: Vec<_> = (0..SUBMITTERS)
+        .map(|_| {
+            let (pool, ended, slices) = (Arc::clone(&pool), ended.clone(), Arc::clone(&slices));
+            std::thread::spawn(move || {
+                for number in 0..JOBS {
+                    let cancellation = Arc::new(Cancellation::new());
+                    let (flag, slices, mut left) = (Arc::clone(&cancellation), Arc::clone(&slices), number % 7 + 1);
+                    let job = Script {
+                        slice: move || {
+                            slices.fetch_add(1, Ordering::Relaxed);
+                            left -= 1;
+                            assert!(number % 50 != 49, "every fiftieth panics");
+                            if left == 0 || flag.check(Instant::now()).is_err() {
+                                Slice::Done
+                            } else {
+                                Slice::More
+                            }
+                        },
+                        ended: ended.clone(),
+                        abandoned: None,
+                    };
+                    pool.submit(Box::new(job), number).unwrap();
+                    if number % 11 == 0 {
+                        cancellation.cancel(Reason::Disconnected);
+                    }
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    pool.shutdown(WAIT);
+    drop(ended);
+    let all: Vec<_> = ends.iter().collect();
+    assert_eq!(all.len(), SUBMITTERS * JOBS);
+    let panicked = all.iter().filter(|end| **end == Some(Abandoned::Panicked)).count();
+    assert_eq!(panicked, SUBMITTERS * JOBS / 50);
+    let counters = pool.counters();
+    assert_eq!(counters.slices as usize, slices.load(Ordering::Relaxed));
+    assert_eq!(counters.jobs_done as usize + panicked, SUBMITTERS * JOBS);
+    assert_eq!((counters.jobs_held, counters.bytes_held), (0, 0));
+}
