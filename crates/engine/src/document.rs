@@ -3,7 +3,9 @@
 
 use std::borrow::Cow;
 
-use fieldseal_document::{Match, Progress as WalkProgress, Purpose, ScalarKind, Selection, Walk, escape_into, unescape};
+use fieldseal_document::{
+    Match, Progress as WalkProgress, Purpose, ScalarKind, Selection, Walk, escape_into, unescape,
+};
 use fieldseal_envelope::{Opened, Value, ValueType};
 
 use crate::decrypt::{DecryptOptions, Decryptor};

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use fieldseal_crypto::{Curve, PublicKey};
-use fieldseal_envelope::{Metadata, ORIGIN_FIELDSEAL, Profile, Role, SealScratch, SealingKey, Value, ValueType, seal_each};
+use fieldseal_envelope::{
+    Metadata, ORIGIN_FIELDSEAL, Profile, Role, SealScratch, SealingKey, Value, ValueType, seal_each,
+};
 use fieldseal_keystore::Operation;
 
 use crate::engine::Engine;
@@ -82,7 +84,12 @@ impl Encryptor {
 
     /// Appends the envelope of every value to `out`; before each, `before(index, envelope size, out)` may append what stands
     /// between them.
-    pub fn encrypt(&mut self, values: &[Value<'_>], out: &mut Vec<u8>, mut before: impl FnMut(usize, usize, &mut Vec<u8>)) {
+    pub fn encrypt(
+        &mut self,
+        values: &[Value<'_>],
+        out: &mut Vec<u8>,
+        mut before: impl FnMut(usize, usize, &mut Vec<u8>),
+    ) {
         if self.keying == Keying::Field {
             let (ec, mut rng) = (self.engine.ec(), self.engine.rng());
             let Self { recipient, profile, metadata, scratch, .. } = self;

@@ -184,5 +184,6 @@ impl Engine {
 }
 
 fn app_name(text: &str) -> Result<AppName, Error> {
-    AppName::parse(text).map_err(|error| Error::new(ErrorKind::UnknownApp, format!("no app can have that name: {error}")))
+    AppName::parse(text)
+        .map_err(|error| Error::new(ErrorKind::UnknownApp, format!("no app can have that name: {error}")))
 }

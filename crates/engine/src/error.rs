@@ -99,9 +99,9 @@ impl From<Malformed> for Error {
 impl From<DocumentError> for Error {
     fn from(error: DocumentError) -> Self {
         let kind = match error.kind {
-            DocumentErrorKind::TooLarge(_) | DocumentErrorKind::TooManyNodes(_) | DocumentErrorKind::FilterTooCostly(_) => {
-                ErrorKind::TooLarge
-            }
+            DocumentErrorKind::TooLarge(_)
+            | DocumentErrorKind::TooManyNodes(_)
+            | DocumentErrorKind::FilterTooCostly(_) => ErrorKind::TooLarge,
             _ => ErrorKind::InvalidDocument,
         };
         let placed = kind == ErrorKind::InvalidDocument;

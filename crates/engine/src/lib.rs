@@ -44,9 +44,9 @@ pub mod admin {
     pub use fieldseal_keystore::*;
 }
 
-/// The generator behind keys and nonces: seeded from the operating system, reseeded as it goes, one a thread.
-pub fn system_random() -> impl fieldseal_crypto::CryptoRng {
-    rand::rng()
+/// A generator for whoever makes stores and certificates: ChaCha seeded from the operating system.
+pub fn system_random() -> impl fieldseal_crypto::CryptoRng + Send {
+    rand::make_rng::<rand::rngs::StdRng>()
 }
 
 /// Version, CPU and which implementation serves each primitive: pairs of name and fact.

@@ -35,7 +35,8 @@ impl Rights {
         if operations.iter().all(|&operation| grant.allows(operation, app)) {
             return Ok(());
         }
-        let (client, names) = (&grant.name, operations.iter().map(|&o| operation_name(o)).collect::<Vec<_>>().join(" and "));
+        let (client, names) =
+            (&grant.name, operations.iter().map(|&o| operation_name(o)).collect::<Vec<_>>().join(" and "));
         Err(Error::new(ErrorKind::Forbidden, format!("client {client} may not {names} for app {app}")))
     }
 
@@ -53,7 +54,11 @@ impl Rights {
                 roles => RoleName::parse(role).is_ok_and(|role| roles.cover(&role)),
             },
         };
-        if covered { Ok(()) } else { Err(Error::new(ErrorKind::Forbidden, "the value's role is not granted to this client")) }
+        if covered {
+            Ok(())
+        } else {
+            Err(Error::new(ErrorKind::Forbidden, "the value's role is not granted to this client"))
+        }
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use fieldseal_crypto::Curve;
 use fieldseal_envelope::{
-    Envelope, Malformed, Marking, Metadata, ORIGIN_FIELDSEAL, OpenScratch, Profile, Role, SealScratch, SealingKey, Value,
+    Envelope, Malformed, Marking, Metadata, ORIGIN_FIELDSEAL, OpenScratch, Profile, Role, SealScratch, SealingKey,
+    Value,
 };
 use fieldseal_keystore::Operation;
 

@@ -29,11 +29,7 @@ impl AssociatedData {
             bytes[1 + COMPRESSED_SIZE..].copy_from_slice(&app_point);
             bytes
         });
-        Self {
-            app: app_point,
-            ephemeral: ephemeral_point,
-            flagged,
-        }
+        Self { app: app_point, ephemeral: ephemeral_point, flagged }
     }
 
     /// Version 2 for a value of this type and marking.

@@ -39,9 +39,7 @@ impl<'a> EncryptedFile<'a> {
     /// [`Malformed::FileHeader`] or [`Malformed::FileChecksum`].
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let (body, checksum) = bytes.split_last_chunk::<CHECKSUM_SIZE>().ok_or(Malformed::FileHeader)?;
-        let (header, sealed) = body
-            .split_first_chunk::<{ CONTENT_OFFSET as usize }>()
-            .ok_or(Malformed::FileHeader)?;
+        let (header, sealed) = body.split_first_chunk::<{ CONTENT_OFFSET as usize }>().ok_or(Malformed::FileHeader)?;
         let curve = match (header.starts_with(FILE_MAGIC), header[6]) {
             (true, 2) => Curve::Secp256k1,
             (true, 3) => Curve::P256,
@@ -53,20 +51,10 @@ impl<'a> EncryptedFile<'a> {
         if crc32fast::hash(body) != u32::from_le_bytes(*checksum) {
             return Err(Malformed::FileChecksum);
         }
-        let marking = if header[54] == FLAG_DEBUG {
-            Marking::Debug
-        } else {
-            Marking::Live
-        };
+        let marking = if header[54] == FLAG_DEBUG { Marking::Debug } else { Marking::Live };
         let ephemeral = header[9..42].try_into().expect("33 bytes");
         let iv = header[42..54].try_into().expect("12 bytes");
-        Ok(Self {
-            curve,
-            marking,
-            ephemeral,
-            iv,
-            sealed,
-        })
+        Ok(Self { curve, marking, ephemeral, iv, sealed })
     }
 
     /// The ephemeral public key, validated.

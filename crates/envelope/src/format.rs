@@ -80,15 +80,7 @@ pub enum Version {
 
 impl Version {
     /// Every version.
-    pub const ALL: [Version; 7] = [
-        Self::Tk9d,
-        Self::Qktc,
-        Self::Rfvc,
-        Self::S0ls,
-        Self::Qljv,
-        Self::Tenz,
-        Self::T1jl,
-    ];
+    pub const ALL: [Version; 7] = [Self::Tk9d, Self::Qktc, Self::Rfvc, Self::S0ls, Self::Qljv, Self::Tenz, Self::T1jl];
 
     /// The four characters in the envelope.
     pub fn text(self) -> &'static str {
@@ -226,14 +218,7 @@ impl<'a> Envelope<'a> {
         if decoded_size(ciphertext.len()).is_none_or(|size| size < TAG_SIZE) {
             return Err(Malformed::Ciphertext);
         }
-        Ok(Self {
-            marking,
-            version,
-            value_type,
-            iv,
-            ephemeral,
-            ciphertext,
-        })
+        Ok(Self { marking, version, value_type, iv, ephemeral, ciphertext })
     }
 
     /// The ephemeral public key, validated.
@@ -255,10 +240,7 @@ impl<'a> Envelope<'a> {
     /// [`Malformed::Ciphertext`] when it is not base64.
     pub(crate) fn decode_sealed(&self, out: &mut [u8]) -> Result<(), Malformed> {
         let out = base64_simd::Out::from_slice(out);
-        base64_simd::STANDARD_NO_PAD
-            .decode(self.ciphertext, out)
-            .map(drop)
-            .map_err(|_| Malformed::Ciphertext)
+        base64_simd::STANDARD_NO_PAD.decode(self.ciphertext, out).map(drop).map_err(|_| Malformed::Ciphertext)
     }
 }
 
@@ -276,11 +258,8 @@ fn split_part(text: &[u8], size: usize) -> Option<(&[u8], &[u8])> {
 
 fn split_type(text: &[u8]) -> (ValueType, &[u8]) {
     // No label can begin an IV: the colon comes too early.
-    let labels: [(&[u8], ValueType); 3] = [
-        (b"number:", ValueType::Number),
-        (b"boolean:", ValueType::Boolean),
-        (b"string:", ValueType::String),
-    ];
+    let labels: [(&[u8], ValueType); 3] =
+        [(b"number:", ValueType::Number), (b"boolean:", ValueType::Boolean), (b"string:", ValueType::String)];
     labels
         .into_iter()
         .find_map(|(label, value_type)| Some((value_type, text.strip_prefix(label)?)))
@@ -289,9 +268,7 @@ fn split_type(text: &[u8]) -> (ValueType, &[u8]) {
 
 fn decode_exact<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     let mut bytes = [0; N];
-    let decoded = base64_simd::STANDARD_NO_PAD
-        .decode(text, base64_simd::Out::from_slice(&mut bytes))
-        .ok()?;
+    let decoded = base64_simd::STANDARD_NO_PAD.decode(text, base64_simd::Out::from_slice(&mut bytes)).ok()?;
     (decoded.len() == N).then_some(bytes)
 }
 
@@ -300,9 +277,7 @@ fn strip_padding(text: &[u8]) -> &[u8] {
     if !text.len().is_multiple_of(4) {
         return text;
     }
-    text.strip_suffix(b"==")
-        .or_else(|| text.strip_suffix(b"="))
-        .unwrap_or(text)
+    text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(text)
 }
 
 /// Bytes that `length` characters of unpadded base64 hold; `None` where no number of bytes gives that length.
@@ -336,21 +311,12 @@ mod tests {
     #[test]
     fn takes_a_text_apart() {
         let envelope = Envelope::parse(SAMPLE.as_bytes()).expect("well formed");
-        assert_eq!(
-            (envelope.version, envelope.value_type),
-            (Version::Tk9d, ValueType::Number)
-        );
+        assert_eq!((envelope.version, envelope.value_type), (Version::Tk9d, ValueType::Number));
         assert_eq!((envelope.marking, envelope.sealed_size()), (Marking::Live, 16));
         let debug = SAMPLE.replace("ev:", "ev:debug:");
-        assert_eq!(
-            Envelope::parse(debug.as_bytes()).expect("well formed").marking,
-            Marking::Debug
-        );
+        assert_eq!(Envelope::parse(debug.as_bytes()).expect("well formed").marking, Marking::Debug);
         let string = SAMPLE.replace("number:", "string:");
-        assert_eq!(
-            Envelope::parse(string.as_bytes()).expect("well formed").value_type,
-            ValueType::String
-        );
+        assert_eq!(Envelope::parse(string.as_bytes()).expect("well formed").value_type, ValueType::String);
     }
 
     #[test]
@@ -358,14 +324,8 @@ mod tests {
         let padded = SAMPLE.replace("B8DQ:$", "B8DQ==:$");
         let mut one = [0; 16];
         let mut other = [0; 16];
-        Envelope::parse(SAMPLE.as_bytes())
-            .expect("unpadded")
-            .decode_sealed(&mut one)
-            .expect("base64");
-        Envelope::parse(padded.as_bytes())
-            .expect("padded")
-            .decode_sealed(&mut other)
-            .expect("base64");
+        Envelope::parse(SAMPLE.as_bytes()).expect("unpadded").decode_sealed(&mut one).expect("base64");
+        Envelope::parse(padded.as_bytes()).expect("padded").decode_sealed(&mut other).expect("base64");
         assert_eq!(one, other);
     }
 

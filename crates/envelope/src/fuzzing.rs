@@ -31,20 +31,11 @@ fn fixture(ec: &EcContext, curve: Curve, rng: &mut Counter) -> Fixture {
     let private = PrivateKey::from_scalar(curve, Secret::from_bytes(&[0x42; 32])).expect("valid");
     let public = ec.public_key(&private);
     let key = SealingKey::generate(ec, &public, Profile::plain(curve), 1, rng);
-    let value = Value {
-        value_type: ValueType::Number,
-        text: TEXT,
-    };
+    let value = Value { value_type: ValueType::Number, text: TEXT };
     let (mut envelope, mut file) = (Vec::new(), Vec::new());
-    key.seal_many(None, &[value], &mut SealScratch::default(), &mut envelope, |_, _, _| ())
-        .expect("a fresh key");
+    key.seal_many(None, &[value], &mut SealScratch::default(), &mut envelope, |_, _, _| ()).expect("a fresh key");
     seal_file(ec, &public, Marking::Live, TEXT.as_bytes(), rng, &mut file);
-    Fixture {
-        private,
-        public,
-        envelope,
-        file,
-    }
+    Fixture { private, public, envelope, file }
 }
 
 /// `bytes` as they are, and as edits (position, value) of a good envelope and file: nothing panics, and what opens is what was
@@ -70,9 +61,7 @@ fn open_text(ec: &EcContext, fixture: &Fixture, text: &[u8]) -> Option<String> {
         return None;
     }
     let key = OpeningKey::agree(ec, &fixture.private, &fixture.public, &ephemeral);
-    let opened = key
-        .open(&envelope, &mut OpenScratch::default())
-        .map(|opened| opened.text.to_owned());
+    let opened = key.open(&envelope, &mut OpenScratch::default()).map(|opened| opened.text.to_owned());
     let mut many = Vec::new();
     let pair = [envelope, envelope];
     key.open_many(&pair, &mut OpenScratch::default(), |_, result| {
@@ -113,10 +102,7 @@ impl fieldseal_crypto::rand_core::TryRng for Counter {
     }
 
     fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         Ok(self.0)
     }
 

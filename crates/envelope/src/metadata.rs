@@ -33,11 +33,7 @@ impl Role {
     /// # Errors
     /// [`InvalidRole`].
     pub fn parse(text: &str) -> Result<Self, InvalidRole> {
-        if is_role(text.as_bytes()) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(InvalidRole)
-        }
+        if is_role(text.as_bytes()) { Ok(Self(text.to_owned())) } else { Err(InvalidRole) }
     }
 
     /// The text.
@@ -74,9 +70,7 @@ impl Metadata {
         map.push(Marker::U32.to_u8());
         map.extend_from_slice(&encrypted_at.to_be_bytes());
         let size = u16::try_from(map.len()).expect("a role is short");
-        Self {
-            encoded: [size.to_le_bytes().as_slice(), &map].concat(),
-        }
+        Self { encoded: [size.to_le_bytes().as_slice(), &map].concat() }
     }
 }
 
@@ -165,11 +159,7 @@ mod tests {
             let plaintext = [metadata.encoded.as_slice(), b"text"].concat();
             let (opened, text) = split(&plaintext).expect("well formed");
             assert_eq!(text, b"text");
-            let expected = OpenedMetadata {
-                role,
-                origin: Some(70),
-                encrypted_at: Some(1_700_000_000),
-            };
+            let expected = OpenedMetadata { role, origin: Some(70), encrypted_at: Some(1_700_000_000) };
             assert_eq!(opened, expected);
         }
     }
@@ -188,18 +178,10 @@ mod tests {
             assert!(split(&whole[..cut]).is_none(), "cut at {cut}");
         }
         // A role out of its alphabet, a nested value under an unknown key, a map that claims too many entries, trailing bytes.
-        let maps: [&[u8]; 4] = [
-            b"\x81\xa2dr\xa1A",
-            b"\x81\xa1x\x91\x01",
-            b"\xdf\xff\xff\xff\xff",
-            b"\x80\x00",
-        ];
+        let maps: [&[u8]; 4] = [b"\x81\xa2dr\xa1A", b"\x81\xa1x\x91\x01", b"\xdf\xff\xff\xff\xff", b"\x80\x00"];
         for map in maps {
             assert_eq!(read_map(map), None, "{map:02x?}");
         }
-        assert_eq!(
-            read_map(b"\x82\xa1x\xcb12345678\xa2dr\xc0"),
-            Some(OpenedMetadata::default())
-        );
+        assert_eq!(read_map(b"\x82\xa1x\xcb12345678\xa2dr\xc0"), Some(OpenedMetadata::default()));
     }
 }

@@ -39,10 +39,7 @@ enum Binding {
 /// What to try for a version, in this order.
 fn attempts(version: Version) -> &'static [(Derivation, Binding)] {
     match version {
-        Version::Tk9d => &[
-            (Derivation::Kdf, Binding::AppKey),
-            (Derivation::KdfOverAppKey, Binding::EphemeralKey),
-        ],
+        Version::Tk9d => &[(Derivation::Kdf, Binding::AppKey), (Derivation::KdfOverAppKey, Binding::EphemeralKey)],
         Version::Qktc => &[(Derivation::Kdf, Binding::Flagged)],
         // An SDK caches one key for both k1 versions, derived as its first call wanted.
         Version::Rfvc => &[(Derivation::Raw, Binding::None), (Derivation::Kdf, Binding::None)],
@@ -68,11 +65,7 @@ struct Label {
 
 impl Label {
     fn of(envelope: &Envelope<'_>) -> Self {
-        Self {
-            iv: envelope.iv,
-            value_type: envelope.value_type,
-            marking: envelope.marking,
-        }
+        Self { iv: envelope.iv, value_type: envelope.value_type, marking: envelope.marking }
     }
 }
 
@@ -129,21 +122,11 @@ impl OpeningKey {
     /// # Panics
     /// When the envelope's ephemeral key is another.
     pub fn open<'s>(&self, envelope: &Envelope<'_>, scratch: &'s mut OpenScratch) -> Result<Opened<'s>, OpenError> {
-        assert_eq!(
-            envelope.ephemeral, self.aad.ephemeral,
-            "an envelope of this ephemeral key"
-        );
+        assert_eq!(envelope.ephemeral, self.aad.ephemeral, "an envelope of this ephemeral key");
         scratch.sealed.resize(envelope.sealed_size(), 0);
-        envelope
-            .decode_sealed(&mut scratch.sealed)
-            .map_err(OpenError::Malformed)?;
+        envelope.decode_sealed(&mut scratch.sealed).map_err(OpenError::Malformed)?;
         scratch.plaintext.resize(envelope.sealed_size() - TAG_SIZE, 0);
-        self.try_attempts(
-            attempts(envelope.version),
-            Label::of(envelope),
-            &scratch.sealed,
-            &mut scratch.plaintext,
-        )?;
+        self.try_attempts(attempts(envelope.version), Label::of(envelope), &scratch.sealed, &mut scratch.plaintext)?;
         interpret(envelope, &scratch.plaintext)
     }
 
@@ -176,16 +159,9 @@ impl OpeningKey {
         let OpenScratch { sealed, plaintext } = scratch;
         let decoded = decode_group(group, sealed);
         let mut rest = sealed.as_slice();
-        let mut items = [OpenItem {
-            nonce: Nonce([0; 12]),
-            aad: &[],
-            sealed: &[],
-        }; GROUP_VALUES_MAX];
+        let mut items = [OpenItem { nonce: Nonce([0; 12]), aad: &[], sealed: &[] }; GROUP_VALUES_MAX];
         for (item, envelope) in items.iter_mut().zip(group) {
-            assert_eq!(
-                envelope.ephemeral, self.aad.ephemeral,
-                "an envelope of this ephemeral key"
-            );
+            assert_eq!(envelope.ephemeral, self.aad.ephemeral, "an envelope of this ephemeral key");
             item.nonce = Nonce(envelope.iv);
             item.aad = self.associated_data(attempts(envelope.version)[0].1, Label::of(envelope));
             (item.sealed, rest) = rest.split_at(envelope.sealed_size());
@@ -203,12 +179,9 @@ impl OpeningKey {
             let result = match (decoded[i], results[i]) {
                 (Err(malformed), _) => Err(OpenError::Malformed(malformed)),
                 (Ok(()), Ok(())) => Ok(()),
-                (Ok(()), Err(DecryptFailed)) => self.try_attempts(
-                    &attempts(envelope.version)[1..],
-                    Label::of(envelope),
-                    items[i].sealed,
-                    opened,
-                ),
+                (Ok(()), Err(DecryptFailed)) => {
+                    self.try_attempts(&attempts(envelope.version)[1..], Label::of(envelope), items[i].sealed, opened)
+                }
             };
             each(i, result.and_then(|()| interpret(envelope, opened)));
         }
@@ -223,22 +196,9 @@ impl OpeningKey {
     ) -> Result<(), OpenError> {
         let opens = |&(derivation, binding): &(Derivation, Binding)| {
             let aad = self.associated_data(binding, label);
-            self.key(derivation)
-                .open(
-                    &OpenItem {
-                        nonce: Nonce(label.iv),
-                        aad,
-                        sealed,
-                    },
-                    plaintext,
-                )
-                .is_ok()
+            self.key(derivation).open(&OpenItem { nonce: Nonce(label.iv), aad, sealed }, plaintext).is_ok()
         };
-        if attempts.iter().any(opens) {
-            Ok(())
-        } else {
-            Err(OpenError::DecryptFailed)
-        }
+        if attempts.iter().any(opens) { Ok(()) } else { Err(OpenError::DecryptFailed) }
     }
 
     /// Opens the content of a file, which is bound as the plain version of its curve is.
@@ -248,14 +208,9 @@ impl OpeningKey {
         sealed: &[u8],
         plaintext: &mut [u8],
     ) -> Result<(), DecryptFailed> {
-        let label = Label {
-            iv,
-            value_type: ValueType::String,
-            marking: Marking::Live,
-        };
+        let label = Label { iv, value_type: ValueType::String, marking: Marking::Live };
         let attempts = attempts(Version::plain(self.app.curve()));
-        self.try_attempts(attempts, label, sealed, plaintext)
-            .map_err(|_| DecryptFailed)
+        self.try_attempts(attempts, label, sealed, plaintext).map_err(|_| DecryptFailed)
     }
 
     fn key(&self, derivation: Derivation) -> &AeadKey {
@@ -327,9 +282,9 @@ fn group_size(envelopes: &[Envelope<'_>]) -> usize {
 /// Content that its sender got wrong fails like a wrong tag: whoever knows the public key can seal anything.
 fn interpret<'s>(envelope: &Envelope<'_>, plaintext: &'s [u8]) -> Result<Opened<'s>, OpenError> {
     let (metadata, text) = match envelope.version.has_metadata() {
-        true => metadata::split(plaintext)
-            .map(|(metadata, text)| (Some(metadata), text))
-            .ok_or(OpenError::DecryptFailed)?,
+        true => {
+            metadata::split(plaintext).map(|(metadata, text)| (Some(metadata), text)).ok_or(OpenError::DecryptFailed)?
+        }
         false => (None, plaintext),
     };
     let text = std::str::from_utf8(text).map_err(|_| OpenError::DecryptFailed)?;
@@ -339,15 +294,7 @@ fn interpret<'s>(envelope: &Envelope<'_>, plaintext: &'s [u8]) -> Result<Opened<
         ValueType::Number => is_json_number(text.as_bytes()),
         ValueType::Boolean => matches!(text, "true" | "false"),
     };
-    if fits {
-        Ok(Opened {
-            value_type: envelope.value_type,
-            text,
-            metadata,
-        })
-    } else {
-        Err(OpenError::DecryptFailed)
-    }
+    if fits { Ok(Opened { value_type: envelope.value_type, text, metadata }) } else { Err(OpenError::DecryptFailed) }
 }
 
 /// RFC 8259, section 6: `-? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?`.
@@ -369,10 +316,7 @@ fn is_json_number(text: &[u8]) -> bool {
         rest = &fraction[size..];
     }
     if let Some(exponent) = rest.strip_prefix(b"e").or_else(|| rest.strip_prefix(b"E")) {
-        let exponent = exponent
-            .strip_prefix(b"+")
-            .or_else(|| exponent.strip_prefix(b"-"))
-            .unwrap_or(exponent);
+        let exponent = exponent.strip_prefix(b"+").or_else(|| exponent.strip_prefix(b"-")).unwrap_or(exponent);
         let size = digits(exponent);
         return size > 0 && size == exponent.len();
     }

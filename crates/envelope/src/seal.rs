@@ -36,26 +36,17 @@ pub struct Profile {
 impl Profile {
     /// Values without metadata.
     pub fn plain(curve: Curve) -> Self {
-        Self {
-            version: Version::plain(curve),
-            marking: Marking::Live,
-        }
+        Self { version: Version::plain(curve), marking: Marking::Live }
     }
 
     /// Values with metadata, such as a role.
     pub fn with_metadata(curve: Curve) -> Self {
-        Self {
-            version: Version::with_metadata(curve),
-            marking: Marking::Live,
-        }
+        Self { version: Version::with_metadata(curve), marking: Marking::Live }
     }
 
     /// The same, marked `debug:`.
     pub fn debug(self) -> Self {
-        Self {
-            marking: Marking::Debug,
-            ..self
-        }
+        Self { marking: Marking::Debug, ..self }
     }
 
     /// The version that is written.
@@ -115,11 +106,7 @@ impl SealingKey {
         values_max: u64,
         rng: &mut dyn CryptoRng,
     ) -> Self {
-        assert_eq!(
-            profile.version.curve(),
-            recipient.curve(),
-            "a recipient on the profile's curve"
-        );
+        assert_eq!(profile.version.curve(), recipient.curve(), "a recipient on the profile's curve");
         let aad = AssociatedData::new(&encapsulation.ephemeral, recipient);
         let mut ephemeral_text = [b':'; EPHEMERAL_TEXT_SIZE + 2];
         encode_base64(&aad.ephemeral, &mut ephemeral_text[1..]);
@@ -162,11 +149,7 @@ impl SealingKey {
         out: &mut Vec<u8>,
         mut before: impl FnMut(usize, usize, &mut Vec<u8>),
     ) -> Result<(), KeySpent> {
-        assert_eq!(
-            metadata.is_some(),
-            self.profile.version.has_metadata(),
-            "metadata as the profile has it"
-        );
+        assert_eq!(metadata.is_some(), self.profile.version.has_metadata(), "metadata as the profile has it");
         let mut nonces = self.nonces.take(values.len() as u64).ok_or(KeySpent)?;
         let mut first = 0;
         while first < values.len() {
@@ -195,11 +178,7 @@ impl SealingKey {
     ) -> [Nonce; GROUP_VALUES_MAX] {
         let SealScratch { plaintexts, sealed } = scratch;
         let mut rest = with_metadata(metadata, group, plaintexts);
-        let mut items = [SealItem {
-            nonce: Nonce([0; 12]),
-            aad: &[],
-            plaintext: &[],
-        }; GROUP_VALUES_MAX];
+        let mut items = [SealItem { nonce: Nonce([0; 12]), aad: &[], plaintext: &[] }; GROUP_VALUES_MAX];
         for (item, value) in items.iter_mut().zip(group) {
             item.nonce = nonces.next().expect("as many as there are values");
             item.aad = self.associated_data(value.value_type);
@@ -237,14 +216,7 @@ impl SealingKey {
     /// Seals the bytes of a file: `out` takes ciphertext and tag.
     pub(crate) fn seal_bytes(&self, plaintext: &[u8], out: &mut [u8]) -> Result<Nonce, KeySpent> {
         let nonce = self.nonces.take(1).and_then(|mut range| range.next()).ok_or(KeySpent)?;
-        self.key.seal(
-            &SealItem {
-                nonce,
-                aad: self.associated_data(ValueType::String),
-                plaintext,
-            },
-            out,
-        );
+        self.key.seal(&SealItem { nonce, aad: self.associated_data(ValueType::String), plaintext }, out);
         Ok(nonce)
     }
 
@@ -271,10 +243,8 @@ pub fn seal_each(
         for (i, (value, encapsulation)) in group.iter().zip(&encapsulations).enumerate() {
             let key = SealingKey::from_encapsulation(encapsulation, recipient, profile, 1, rng);
             let index = group_index * GROUP_VALUES_MAX + i;
-            key.seal_many(metadata, std::slice::from_ref(value), scratch, out, |_, size, out| {
-                before(index, size, out)
-            })
-            .expect("a fresh key seals one value");
+            key.seal_many(metadata, std::slice::from_ref(value), scratch, out, |_, size, out| before(index, size, out))
+                .expect("a fresh key seals one value");
         }
     }
 }
@@ -292,19 +262,8 @@ fn aead_key(version: Version, encapsulation: &Encapsulation) -> AeadKey {
 }
 
 fn head(profile: Profile, value_type: ValueType) -> Vec<u8> {
-    let mark: &[u8] = if profile.marking == Marking::Debug {
-        b"debug:"
-    } else {
-        b""
-    };
-    [
-        b"ev:",
-        mark,
-        profile.version.text().as_bytes(),
-        b":",
-        value_type.label(),
-    ]
-    .concat()
+    let mark: &[u8] = if profile.marking == Marking::Debug { b"debug:" } else { b"" };
+    [b"ev:", mark, profile.version.text().as_bytes(), b":", value_type.label()].concat()
 }
 
 fn metadata_size(metadata: Option<&Metadata>) -> usize {

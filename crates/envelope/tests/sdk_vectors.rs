@@ -17,18 +17,11 @@ fn check(app: &App, sealed: &Json, plain: &Json, role: Option<&str>, origin: u32
     match (sealed, plain) {
         (Json::Object(sealed), Json::Object(plain)) => {
             assert!(sealed.keys().eq(plain.keys()));
-            sealed
-                .iter()
-                .map(|(key, value)| check(app, value, &plain[key], role, origin))
-                .sum()
+            sealed.iter().map(|(key, value)| check(app, value, &plain[key], role, origin)).sum()
         }
         (Json::Array(sealed), Json::Array(plain)) => {
             assert_eq!(sealed.len(), plain.len());
-            sealed
-                .iter()
-                .zip(plain)
-                .map(|(value, expected)| check(app, value, expected, role, origin))
-                .sum()
+            sealed.iter().zip(plain).map(|(value, expected)| check(app, value, expected, role, origin)).sum()
         }
         (Json::Null, Json::Null) => 0,
         (Json::String(text), expected) => {
@@ -56,10 +49,7 @@ fn check_sdk(name: &str, origin: u32) {
     let json = vectors(name);
     let (mut values, mut files) = (0, 0);
     for (case, out) in json["out"].as_object().expect("cases") {
-        let role = case
-            .ends_with("/pci-data")
-            .then_some("pci-data")
-            .filter(|_| !case.starts_with("quirk"));
+        let role = case.ends_with("/pci-data").then_some("pci-data").filter(|_| !case.starts_with("quirk"));
         if case.starts_with("quirk") {
             // The key of a first call with other metadata; what was sealed is the same text throughout.
             let text = out["str"].as_str().expect("a string");
@@ -84,8 +74,7 @@ fn check_sdk(name: &str, origin: u32) {
             values += 1;
         }
         for element in out["arr"].as_array().expect("an array") {
-            app.open(element.as_str().expect("a string"))
-                .unwrap_or_else(|error| panic!("{case} arr: {error}"));
+            app.open(element.as_str().expect("a string")).unwrap_or_else(|error| panic!("{case} arr: {error}"));
             values += 1;
         }
     }

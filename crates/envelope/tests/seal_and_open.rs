@@ -19,25 +19,16 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 fn string(text: &str) -> Value<'_> {
-    Value {
-        value_type: ValueType::String,
-        text,
-    }
+    Value { value_type: ValueType::String, text }
 }
 
 fn seal(key: &SealingKey, metadata: Option<&Metadata>, values: &[Value<'_>]) -> Vec<String> {
     let mut out = Vec::new();
     let mut ends = Vec::new();
-    key.seal_many(
-        metadata,
-        values,
-        &mut SealScratch::default(),
-        &mut out,
-        |index, size, out| {
-            assert_eq!(index, ends.len());
-            ends.push(out.len() + size);
-        },
-    )
+    key.seal_many(metadata, values, &mut SealScratch::default(), &mut out, |index, size, out| {
+        assert_eq!(index, ends.len());
+        ends.push(out.len() + size);
+    })
     .expect("nonces are left");
     let text = String::from_utf8(out).expect("ASCII");
     let mut start = 0;
@@ -57,12 +48,7 @@ fn metadata() -> Metadata {
 fn profiles() -> Vec<(Profile, Option<Metadata>)> {
     Curve::ALL
         .into_iter()
-        .flat_map(|curve| {
-            [
-                (Profile::plain(curve), None),
-                (Profile::with_metadata(curve), Some(metadata())),
-            ]
-        })
+        .flat_map(|curve| [(Profile::plain(curve), None), (Profile::with_metadata(curve), Some(metadata()))])
         .flat_map(|(profile, metadata)| [(profile, metadata.clone()), (profile.debug(), metadata)])
         .collect()
 }
@@ -76,14 +62,8 @@ fn every_profile_and_type_comes_back() {
         string(""),
         string("héllo ✓"),
         string(&long),
-        Value {
-            value_type: ValueType::Number,
-            text: "-12.50e+3",
-        },
-        Value {
-            value_type: ValueType::Boolean,
-            text: "false",
-        },
+        Value { value_type: ValueType::Number, text: "-12.50e+3" },
+        Value { value_type: ValueType::Boolean, text: "false" },
         string("4242424242424242"),
     ];
     for (profile, metadata) in profiles() {
@@ -92,19 +72,9 @@ fn every_profile_and_type_comes_back() {
         let texts = seal(&key, metadata.as_ref(), &values);
         for (value, text) in values.iter().zip(&texts) {
             let opened = app.open(text).expect("opens");
-            assert_eq!(
-                (opened.value_type, opened.text.as_str()),
-                (value.value_type, value.text)
-            );
+            assert_eq!((opened.value_type, opened.text.as_str()), (value.value_type, value.text));
             let expected = metadata.as_ref().map(|_| ("card-number".to_owned(), 70, 1_700_000_000));
-            assert_eq!(
-                opened
-                    .role
-                    .zip(opened.origin)
-                    .zip(opened.encrypted_at)
-                    .map(|((r, o), t)| (r, o, t)),
-                expected
-            );
+            assert_eq!(opened.role.zip(opened.origin).zip(opened.encrypted_at).map(|((r, o), t)| (r, o, t)), expected);
             assert!(text.starts_with("ev:") && text.ends_with(":$"));
             assert!(!text.contains('='), "written without padding");
         }
@@ -115,19 +85,12 @@ fn every_profile_and_type_comes_back() {
 fn no_nonce_repeats_and_one_key_serves_all() {
     let app = App::of_the_vectors();
     let public = &app.key(Curve::P256).1;
-    let key = SealingKey::generate(
-        &app.ec,
-        public,
-        Profile::plain(Curve::P256),
-        1 << 20,
-        &mut StdRng::seed_from_u64(3),
-    );
+    let key =
+        SealingKey::generate(&app.ec, public, Profile::plain(Curve::P256), 1 << 20, &mut StdRng::seed_from_u64(3));
     let values = vec![string("a"); 2_000];
     let texts = seal(&key, None, &values);
-    let envelopes: Vec<Envelope<'_>> = texts
-        .iter()
-        .map(|t| Envelope::parse(t.as_bytes()).expect("well formed"))
-        .collect();
+    let envelopes: Vec<Envelope<'_>> =
+        texts.iter().map(|t| Envelope::parse(t.as_bytes()).expect("well formed")).collect();
     assert_eq!(envelopes.iter().map(|e| e.iv).collect::<HashSet<_>>().len(), 2_000);
     assert_eq!(envelopes.iter().map(|e| e.ephemeral).collect::<HashSet<_>>().len(), 1);
 }
@@ -136,13 +99,7 @@ fn no_nonce_repeats_and_one_key_serves_all() {
 fn a_spent_key_seals_nothing() {
     let app = App::of_the_vectors();
     let public = &app.key(Curve::P256).1;
-    let key = SealingKey::generate(
-        &app.ec,
-        public,
-        Profile::plain(Curve::P256),
-        3,
-        &mut StdRng::seed_from_u64(4),
-    );
+    let key = SealingKey::generate(&app.ec, public, Profile::plain(Curve::P256), 3, &mut StdRng::seed_from_u64(4));
     let mut out = Vec::new();
     let values = [string("a"); 4];
     let result = key.seal_many(None, &values, &mut SealScratch::default(), &mut out, |_, _, _| ());
@@ -200,11 +157,7 @@ impl<'a> Forge<'a> {
     fn new(app: &'a App, curve: Curve) -> Self {
         let private = PrivateKey::from_scalar(curve, Secret::from_bytes(&[0x33; 32])).expect("valid");
         let ephemeral = app.ec.public_key(&private);
-        Self {
-            app,
-            private,
-            ephemeral,
-        }
+        Self { app, private, ephemeral }
     }
 
     fn app_public(&self) -> &PublicKey {
@@ -218,10 +171,7 @@ impl<'a> Forge<'a> {
     fn kdf_over(&self, key: &PublicKey) -> [u8; 32] {
         let file = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/der-prefix.txt"));
         let file = file.expect("readable");
-        let line = file
-            .lines()
-            .find(|line| line.starts_with(key.curve().short_name()))
-            .expect("a line a curve");
+        let line = file.lines().find(|line| line.starts_with(key.curve().short_name())).expect("a line a curve");
         let prefix = hex::decode(line.split(' ').nth(2).expect("three words")).expect("hex");
         sha256(&[&self.raw(), &[0, 0, 0, 1], &prefix, key.uncompressed()])
     }
@@ -230,14 +180,8 @@ impl<'a> Forge<'a> {
         use base64::Engine;
         let base64 = base64::engine::general_purpose::STANDARD_NO_PAD;
         let mut sealed = vec![0; plaintext.len() + 16];
-        let item = SealItem {
-            nonce: Nonce([9; 12]),
-            aad,
-            plaintext,
-        };
-        AeadKey::new(AeadAlgorithm::Aes256Gcm, key)
-            .expect("32 bytes")
-            .seal(&item, &mut sealed);
+        let item = SealItem { nonce: Nonce([9; 12]), aad, plaintext };
+        AeadKey::new(AeadAlgorithm::Aes256Gcm, key).expect("32 bytes").seal(&item, &mut sealed);
         let (iv, ephemeral) = (base64.encode([9; 12]), base64.encode(self.ephemeral.compressed()));
         format!("ev:{head}:{iv}:{ephemeral}:{}:$", base64.encode(sealed))
     }
@@ -267,10 +211,7 @@ fn legacy_versions_open() {
     let forge = Forge::new(&app, Curve::P256);
     let (app_point, ephemeral_point) = (forge.app_public().compressed(), forge.ephemeral.compressed());
     for aad in [&[][..], &app_point, &ephemeral_point] {
-        assert_eq!(
-            text_of(app.open(&forge.envelope("T1JL", &forge.raw(), aad, b"older"))),
-            "older"
-        );
+        assert_eq!(text_of(app.open(&forge.envelope("T1JL", &forge.raw(), aad, b"older"))), "older");
     }
     // Early r1: the KDF over the app key, the ephemeral key as associated data.
     let early = forge.envelope("Tk9D", &forge.kdf_over(forge.app_public()), &ephemeral_point, b"early");
@@ -281,10 +222,7 @@ fn legacy_versions_open() {
 fn k1_opens_with_either_derivation_and_r1_does_not() {
     let app = App::of_the_vectors();
     let k1 = Forge::new(&app, Curve::Secp256k1);
-    assert_eq!(
-        text_of(app.open(&k1.envelope("RFVC", &k1.kdf_over(&k1.ephemeral), b"", b"quirk"))),
-        "quirk"
-    );
+    assert_eq!(text_of(app.open(&k1.envelope("RFVC", &k1.kdf_over(&k1.ephemeral), b"", b"quirk"))), "quirk");
     let r1 = Forge::new(&app, Curve::P256);
     let raw = r1.envelope("Tk9D", &r1.raw(), &r1.app_public().compressed(), b"quirk");
     assert_eq!(app.open(&raw), Err(OpenError::DecryptFailed));
@@ -295,37 +233,12 @@ fn content_that_lies_about_its_type_does_not_open() {
     let app = App::of_the_vectors();
     let forge = Forge::new(&app, Curve::P256);
     let (key, aad) = (forge.kdf_over(&forge.ephemeral), forge.app_public().compressed());
-    for text in [
-        "",
-        "1,\"admin\":true",
-        "01",
-        "1.",
-        ".5",
-        "1e",
-        "+1",
-        "NaN",
-        "0x10",
-        "1 ",
-        "\"1\"",
-        "-",
-        "1e+",
-    ] {
+    for text in ["", "1,\"admin\":true", "01", "1.", ".5", "1e", "+1", "NaN", "0x10", "1 ", "\"1\"", "-", "1e+"] {
         let number = forge.envelope("Tk9D:number", &key, &aad, text.as_bytes());
         assert_eq!(app.open(&number), Err(OpenError::DecryptFailed), "{text}");
     }
-    for text in [
-        "0",
-        "-0",
-        "10",
-        "1.50",
-        "1e+21",
-        "1E-7",
-        "123456789012345678901234567890",
-    ] {
-        assert_eq!(
-            text_of(app.open(&forge.envelope("Tk9D:number", &key, &aad, text.as_bytes()))),
-            text
-        );
+    for text in ["0", "-0", "10", "1.50", "1e+21", "1E-7", "123456789012345678901234567890"] {
+        assert_eq!(text_of(app.open(&forge.envelope("Tk9D:number", &key, &aad, text.as_bytes()))), text);
     }
     for text in ["TRUE", "1", "", "truefalse", "null"] {
         let boolean = forge.envelope("Tk9D:boolean", &key, &aad, text.as_bytes());
@@ -356,11 +269,7 @@ fn swapped_parts_and_types_do_not_open() {
         if profile.version().has_metadata() && !a[0].contains("debug:") {
             let head = format!("{}:", profile.version().text());
             let retyped = a[0].replace(&head, &format!("{head}number:"));
-            assert_eq!(
-                app.open(&retyped),
-                Err(OpenError::DecryptFailed),
-                "the type is authenticated"
-            );
+            assert_eq!(app.open(&retyped), Err(OpenError::DecryptFailed), "the type is authenticated");
         }
     }
 }
@@ -370,10 +279,8 @@ fn wrong_points_and_wrong_apps_are_refused() {
     use base64::Engine;
     let base64 = base64::engine::general_purpose::STANDARD_NO_PAD;
     let app = App::of_the_vectors();
-    let stranger = App {
-        keys: App::of_the_vectors().keys.map(|(private, _)| other_key(&private)),
-        ..App::of_the_vectors()
-    };
+    let stranger =
+        App { keys: App::of_the_vectors().keys.map(|(private, _)| other_key(&private)), ..App::of_the_vectors() };
     for (profile, metadata) in profiles() {
         let key = SealingKey::generate(
             &app.ec,
@@ -406,13 +313,7 @@ fn one_bad_envelope_spoils_only_itself() {
     let app = App::of_the_vectors();
     for curve in Curve::ALL {
         let public = &app.key(curve).1;
-        let key = SealingKey::generate(
-            &app.ec,
-            public,
-            Profile::plain(curve),
-            1 << 20,
-            &mut StdRng::seed_from_u64(8),
-        );
+        let key = SealingKey::generate(&app.ec, public, Profile::plain(curve), 1 << 20, &mut StdRng::seed_from_u64(8));
         let texts: Vec<String> = (0..100).map(|i| "x".repeat(i * 7 % 300)).collect();
         let values: Vec<Value<'_>> = texts.iter().map(|t| string(t)).collect();
         let mut sealed = seal(&key, None, &values);
@@ -423,10 +324,8 @@ fn one_bad_envelope_spoils_only_itself() {
         }
         let last = sealed[50].len() - 4;
         sealed[50].replace_range(last..=last, "!");
-        let envelopes: Vec<Envelope<'_>> = sealed
-            .iter()
-            .map(|t| Envelope::parse(t.as_bytes()).expect("well formed"))
-            .collect();
+        let envelopes: Vec<Envelope<'_>> =
+            sealed.iter().map(|t| Envelope::parse(t.as_bytes()).expect("well formed")).collect();
         let opening = app.opening_key(&envelopes[0].ephemeral_key().expect("a point"));
         let mut seen = 0;
         opening.open_many(&envelopes, &mut OpenScratch::default(), |index, result| {
@@ -449,14 +348,7 @@ fn files_come_back_and_damage_is_named() {
         for (size, marking) in [(0, Marking::Live), (1, Marking::Debug), (100_000, Marking::Live)] {
             let content: Vec<u8> = (0..size).map(|i: u32| (i % 251) as u8).collect();
             let mut file = Vec::new();
-            seal_file(
-                &app.ec,
-                &app.key(curve).1,
-                marking,
-                &content,
-                &mut StdRng::seed_from_u64(9),
-                &mut file,
-            );
+            seal_file(&app.ec, &app.key(curve).1, marking, &content, &mut StdRng::seed_from_u64(9), &mut file);
             assert_eq!(file.len(), content.len() + FILE_OVERHEAD);
             let parsed = EncryptedFile::parse(&file).expect("an encrypted file");
             assert_eq!((parsed.curve, parsed.marking), (curve, marking));
@@ -515,10 +407,7 @@ proptest! {
 
 #[test]
 fn every_version_says_what_it_is() {
-    let written: Vec<Version> = Version::ALL
-        .into_iter()
-        .filter(|version| !version.is_legacy())
-        .collect();
+    let written: Vec<Version> = Version::ALL.into_iter().filter(|version| !version.is_legacy()).collect();
     assert_eq!(written.len(), 4);
     for curve in Curve::ALL {
         assert_eq!(Version::plain(curve).curve(), curve);

@@ -33,7 +33,8 @@ mod tests {
         let flags = info.lines().find(|line| line.starts_with("flags")).expect("a flags line");
         let flags: Vec<&str> = flags.split_whitespace().collect();
         let kernel_name = |feature: &'static str| if feature == "sha" { "sha_ni" } else { feature };
-        for feature in ["aes", "pclmulqdq", "sha", "bmi2", "adx", "avx2", "vaes", "vpclmulqdq", "avx512f", "avx512ifma"] {
+        for feature in ["aes", "pclmulqdq", "sha", "bmi2", "adx", "avx2", "vaes", "vpclmulqdq", "avx512f", "avx512ifma"]
+        {
             assert_eq!(cpu_features().contains(&feature), flags.contains(&kernel_name(feature)), "{feature}");
         }
     }

@@ -31,10 +31,7 @@ impl App {
         let json = vectors("keys");
         let ec = EcContext::new(&mut StdRng::seed_from_u64(1));
         let keys = [Curve::P256, Curve::Secp256k1].map(|curve| {
-            let digits = json[curve.short_name()]["d"]
-                .as_str()
-                .expect("a string")
-                .trim_start_matches("0x");
+            let digits = json[curve.short_name()]["d"].as_str().expect("a string").trim_start_matches("0x");
             let scalar = Secret::from_slice(&hex::decode(format!("{digits:0>64}")).expect("hex")).expect("32 bytes");
             let private = PrivateKey::from_scalar(curve, scalar).expect("valid");
             let public = ec.public_key(&private);

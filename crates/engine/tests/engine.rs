@@ -1,0 +1,496 @@
+//! The engine over a real store: documents come back byte for byte, keys rotate, caches forget, and whoever may not is refused.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fieldseal_engine::admin::{
+    AppName, Apps, ClientName, Environment, Keystore, Limits, LocalRootKey, NewClient, NewKeys, OpenMode, Operation,
+    RoleName, Roles, SqliteKeystore, system_clock,
+};
+use fieldseal_engine::{
+    Caller, Clock, Curve, DecryptOptions, EmptyStrings, EncryptOptions, Engine, Error, ErrorKind, Keying, Progress,
+    RewrapOptions, Selection, Settings, Value, ValueType, system_random,
+};
+use fieldseal_envelope::Envelope;
+use proptest::prelude::*;
+
+/// A clock that tests move.
+#[derive(Clone, Default)]
+struct Hands(Arc<AtomicU64>);
+
+impl Hands {
+    fn advance(&self, seconds: u64) {
+        self.0.fetch_add(seconds, Ordering::Relaxed);
+    }
+}
+
+impl Clock for Hands {
+    fn now_unix_s(&self) -> u32 {
+        1_700_000_000 + self.0.load(Ordering::Relaxed) as u32
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::Relaxed))
+    }
+}
+
+struct Bench {
+    engine: Engine,
+    hands: Hands,
+    folder: tempfile::TempDir,
+}
+
+fn app(name: &str) -> AppName {
+    AppName::parse(name).expect("a name")
+}
+
+fn bench_with(settings: Settings) -> Bench {
+    let folder = tempfile::tempdir().expect("a folder");
+    let environment = Environment {
+        root_key: Box::new(LocalRootKey::generate(&mut system_random())),
+        clock: Box::new(system_clock),
+        rng: Box::new(system_random()),
+    };
+    let path = folder.path().join("private").join("store.sqlite");
+    let store = SqliteKeystore::open(&path, OpenMode::CreateIfMissing, environment, Limits::default()).expect("opens");
+    for name in ["acme", "other"] {
+        store.create_app(&app(name), NewKeys::generated()).expect("created");
+    }
+    let hands = Hands::default();
+    let engine = Engine::with_clock(Box::new(store), settings, Box::new(hands.clone()));
+    engine.maintain().expect("refreshed");
+    Bench { engine, hands, folder }
+}
+
+fn bench() -> Bench {
+    bench_with(Settings::default())
+}
+
+fn encrypt_with(
+    engine: &Engine,
+    options: &EncryptOptions<'_>,
+    select: &[&str],
+    document: &str,
+) -> Result<String, Error> {
+    let selection = if select.is_empty() { None } else { Some(engine.selection(select)?) };
+    encrypt_selected(engine, options, selection.as_ref(), document)
+}
+
+fn encrypt_selected(
+    engine: &Engine,
+    options: &EncryptOptions<'_>,
+    selection: Option<&Selection>,
+    document: &str,
+) -> Result<String, Error> {
+    let mut work = engine.encrypt_document(&Caller::Owner, options, selection, document.len())?;
+    let mut out = Vec::new();
+    while work.step(document.as_bytes(), &mut out)? == Progress::More {}
+    Ok(String::from_utf8(out).expect("UTF-8"))
+}
+
+fn encrypt(engine: &Engine, select: &[&str], document: &str) -> String {
+    encrypt_with(engine, &EncryptOptions::new("acme"), select, document).expect("encrypts")
+}
+
+fn decrypt_as(engine: &Engine, caller: &Caller, options: &DecryptOptions<'_>, document: &str) -> Result<String, Error> {
+    let mut work = engine.decrypt_document(caller, options, None, document.len())?;
+    let mut out = Vec::new();
+    while work.step(document.as_bytes(), &mut out)? == Progress::More {}
+    Ok(String::from_utf8(out).expect("UTF-8"))
+}
+
+fn decrypt(engine: &Engine, document: &str) -> Result<String, Error> {
+    decrypt_as(engine, &Caller::Owner, &DecryptOptions::new("acme"), document)
+}
+
+fn rewrap(engine: &Engine, document: &str) -> (String, u64) {
+    let options = RewrapOptions { app: "acme", curve: None };
+    let mut work = engine.rewrap_document(&Caller::Owner, &options, None, document.len()).expect("begins");
+    let mut out = Vec::new();
+    while work.step(document.as_bytes(), &mut out).expect("rewraps") == Progress::More {}
+    (String::from_utf8(out).expect("UTF-8"), work.count())
+}
+
+/// Every envelope in a document, found without our own walk.
+fn envelopes(document: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = document;
+    while let Some(start) = rest.find("\"ev:") {
+        let end = rest[start..].find(":$\"").expect("an end") + start + 2;
+        found.push(rest[start + 1..end].to_owned());
+        rest = &rest[end..];
+    }
+    found
+}
+
+fn ephemerals(document: &str) -> usize {
+    let keys: HashSet<[u8; 33]> = envelopes(document)
+        .iter()
+        .map(|text| Envelope::parse(text.as_bytes()).expect("well formed").ephemeral)
+        .collect();
+    keys.len()
+}
+
+const PAYMENT: &str = " {\r\n \"card\" : {\"number\":\"4242 4242\", \"cvc\":123, \"ok\":true, \"none\":null},\t\"amount\": 12.50,\n \
+    \"amount\": 1e+21, \"name\": \"h\\u00e9llo \\\"x\\\" \\/ ✓\", \"list\":[ 1 , -0.0, \"\", [], {} ] }\n";
+
+#[test]
+fn what_is_not_selected_stays_byte_for_byte() {
+    let Bench { engine, folder: _folder, .. } = bench();
+    let sealed = encrypt(&engine, &["$.card.number", "$.card.cvc"], PAYMENT);
+    let found = envelopes(&sealed);
+    assert_eq!(found.len(), 2);
+    let expected =
+        PAYMENT.replace("\"4242 4242\"", &format!("\"{}\"", found[0])).replace("123", &format!("\"{}\"", found[1]));
+    assert_eq!(sealed, expected);
+    assert_eq!(decrypt(&engine, &sealed).expect("decrypts"), PAYMENT);
+}
+
+#[test]
+fn everything_comes_back_for_each_curve_keying_and_role() {
+    let Bench { engine, folder: _folder, .. } = bench();
+    // A string that was written with escapes comes back with the escapes that it needs.
+    let restored = PAYMENT.replace("h\\u00e9llo \\\"x\\\" \\/ ✓", "héllo \\\"x\\\" / ✓");
+    for curve in [Curve::P256, Curve::Secp256k1] {
+        for keying in [Keying::Field, Keying::Request, Keying::Session] {
+            for role in [None, Some("card")] {
+                let options = EncryptOptions { app: "acme", curve: Some(curve), keying: Some(keying), role };
+                let sealed = encrypt_with(&engine, &options, &[], PAYMENT).expect("encrypts");
+                assert_eq!(envelopes(&sealed).len(), 9, "{sealed}");
+                assert_eq!(ephemerals(&sealed), if keying == Keying::Field { 9 } else { 1 });
+                assert!(sealed.contains("\"none\":null"));
+                assert_eq!(decrypt(&engine, &sealed).expect("decrypts"), restored);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_document_without_values_costs_no_key_and_stays() {
+    let Bench { engine, folder: _folder, .. } = bench();
+    for document in ["null", " [ ] ", "{}", "{\"a\":[null,{}]}"] {
+        assert_eq!(encrypt(&engine, &[], document), document);
+        assert_eq!(decrypt(&engine, document).expect("decrypts"), document);
+    }
+    assert_eq!(decrypt(&engine, PAYMENT).expect("nothing to decrypt"), PAYMENT);
+    let scalar = encrypt(&engine, &[], " true ");
+    assert!(scalar.starts_with(" \"ev:") && scalar.ends_with("\" "));
+    assert_eq!(decrypt(&engine, &scalar).expect("decrypts"), " true ");
+}
+
+#[test]
+fn sessions_end_by_time_and_by_count() {
+    let settings = Settings { session_values_max: 1_000, ..Settings::default() };
+    let Bench { engine, hands, folder: _folder } = bench_with(settings);
+    let options = EncryptOptions { keying: Some(Keying::Session), ..EncryptOptions::new("acme") };
+    let key_of = |document: &str| {
+        let text = encrypt_with(&engine, &options, &[], document).expect("encrypts");
+        Envelope::parse(envelopes(&text)[0].as_bytes()).expect("well formed").ephemeral
+    };
+    let first = key_of("[1]");
+    assert_eq!(key_of("[2]"), first, "one session");
+    hands.advance(14);
+    assert_eq!(key_of("[3]"), first, "younger than 15 s");
+    hands.advance(1);
+    let second = key_of("[4]");
+    assert_ne!(second, first, "15 s are over");
+    let many = format!("[{}]", vec!["7"; 2_500].join(","));
+    let sealed = encrypt_with(&engine, &options, &[], &many).expect("encrypts");
+    assert_eq!(ephemerals(&sealed), 3, "999 are left, then 1,000, then 501");
+    assert_eq!(decrypt(&engine, &sealed).expect("decrypts"), many);
+}
+
+#[test]
+fn a_session_shared_by_threads_repeats_no_nonce() {
+    let Bench { engine, folder: _folder, .. } = bench();
+    let ivs = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let options = EncryptOptions { keying: Some(Keying::Session), ..EncryptOptions::new("acme") };
+                let sealed = encrypt_with(&engine, &options, &[], &format!("[{}]", vec!["1"; 3_000].join(",")));
+                let found = envelopes(&sealed.expect("encrypts"));
+                let parsed = found.iter().map(|text| Envelope::parse(text.as_bytes()).expect("well formed"));
+                ivs.lock().expect("no panic").extend(parsed.map(|envelope| (envelope.ephemeral, envelope.iv)));
+            });
+        }
+    });
+    let ivs = ivs.into_inner().expect("no panic");
+    assert_eq!(ivs.iter().collect::<HashSet<_>>().len(), 12_000);
+}
+
+#[test]
+fn old_versions_open_new_values_use_the_newest_and_rewrap_brings_them_up() {
+    let Bench { engine, folder: _folder, .. } = bench();
+    let old =
+        encrypt_with(&engine, &EncryptOptions { role: Some("card"), ..EncryptOptions::new("acme") }, &[], PAYMENT)
+            .expect("encrypts");
+    let plain = decrypt(&engine, &old).expect("decrypts");
+    assert_eq!(rewrap(&engine, &old), (old.clone(), 0));
+    engine.store().rotate(&app("acme")).expect("rotated");
+    engine.store().rotate(&app("acme")).expect("rotated");
+    engine.maintain().expect("refreshed");
+    let version_of =
+        |text: &str| engine.inspect(&Caller::Owner, Some("acme"), text.as_bytes()).expect("opens").key_version;
+    assert_eq!(version_of(&envelopes(&old)[0]), Some(1));
+    assert_eq!(decrypt(&engine, &old).expect("the first version still decrypts"), plain);
+    let new = encrypt(&engine, &[], "[1]");
+    assert_eq!(version_of(&envelopes(&new)[0]), Some(3));
+    let (rewrapped, count) = rewrap(&engine, &old);
+    assert_eq!(count, 9);
+    for text in envelopes(&rewrapped) {
+        let inspected = engine.inspect(&Caller::Owner, Some("acme"), text.as_bytes()).expect("opens");
+        assert_eq!((inspected.key_version, inspected.role.as_deref()), (Some(3), Some("card")));
+    }
+    assert_eq!(decrypt(&engine, &rewrapped).expect("decrypts"), plain);
+    assert_eq!(rewrap(&engine, &rewrapped), (rewrapped.clone(), 0));
+    engine.store().disable_version(&app("acme"), 1).expect("disabled");
+    engine.maintain().expect("refreshed");
+    assert_eq!(decrypt(&engine, &old).expect_err("disabled").kind, ErrorKind::DecryptFailed);
+    assert_eq!(decrypt(&engine, &rewrapped).expect("decrypts"), plain);
+}
+
+#[test]
+fn opening_keys_are_bounded_expire_and_go_with_a_change() {
+    let settings =
+        Settings { opening_keys_max: 3, opening_key_age_max: Duration::from_secs(10), ..Settings::default() };
+    let Bench { engine, hands, folder: _folder } = bench_with(settings);
+    let sealed: Vec<String> = (0..5).map(|i| encrypt(&engine, &[], &format!("[{i}]"))).collect();
+    for document in &sealed {
+        decrypt(&engine, document).expect("decrypts");
+    }
+    assert_eq!(engine.opening_keys_count(), 3);
+    hands.advance(9);
+    engine.maintain().expect("maintained");
+    assert_eq!(engine.opening_keys_count(), 3);
+    hands.advance(1);
+    engine.maintain().expect("maintained");
+    assert_eq!(engine.opening_keys_count(), 0);
+    decrypt(&engine, &sealed[0]).expect("decrypts");
+    assert_eq!(engine.opening_keys_count(), 1);
+    engine.store().rotate(&app("other")).expect("rotated");
+    engine.maintain().expect("refreshed");
+    assert_eq!(engine.opening_keys_count(), 0);
+    let none = bench_with(Settings { opening_keys_max: 0, ..Settings::default() });
+    let document = encrypt(&none.engine, &[], "[1,2]");
+    assert_eq!(decrypt(&none.engine, &document).expect("decrypts"), "[1,2]");
+    assert_eq!(none.engine.opening_keys_count(), 0);
+}
+
+fn grant(engine: &Engine, name: &str, operations: &[Operation], roles: Roles) -> Caller {
+    let client = NewClient {
+        name: ClientName::parse(name).expect("a name"),
+        apps: Apps::Only(BTreeSet::from([app("acme")])),
+        operations: operations.iter().copied().collect(),
+        roles,
+        certificate_sha256: Some([7; 32]),
+    };
+    engine.store().put_client(&client).expect("stored");
+    engine.maintain().expect("refreshed");
+    engine.client(name, [7; 32]).expect("granted")
+}
+
+fn kind<T>(result: Result<T, Error>) -> ErrorKind {
+    result.map(drop).expect_err("refused").kind
+}
+
+#[test]
+fn clients_may_do_what_they_are_granted_and_nothing_else() {
+    let Bench { engine, folder: _folder, .. } = bench();
+    let encrypts = grant(&engine, "writer", &[Operation::Encrypt], Roles::Any);
+    let decrypts = grant(&engine, "reader", &[Operation::Decrypt], Roles::Any);
+    let (to_acme, from_acme) = (EncryptOptions::new("acme"), DecryptOptions::new("acme"));
+    engine.encryptor(&encrypts, &to_acme).map(drop).expect("may encrypt");
+    engine.decryptor(&decrypts, &from_acme).map(drop).expect("may decrypt");
+    assert_eq!(kind(engine.encryptor(&decrypts, &to_acme)), ErrorKind::Forbidden);
+    assert_eq!(kind(engine.decryptor(&encrypts, &from_acme)), ErrorKind::Forbidden);
+    assert_eq!(kind(engine.encryptor(&encrypts, &EncryptOptions::new("other"))), ErrorKind::Forbidden);
+    assert_eq!(kind(engine.encryptor(&encrypts, &EncryptOptions::new("none"))), ErrorKind::Forbidden, "not: unknown");
+    let options = RewrapOptions { app: "acme", curve: None };
+    assert_eq!(kind(engine.rewrapper(&encrypts, &options)), ErrorKind::Forbidden);
+    assert_eq!(kind(engine.rewrapper(&decrypts, &options)), ErrorKind::Forbidden);
+    engine.public_keys(&encrypts, "acme").expect("either right is enough");
+    assert_eq!(kind(engine.public_keys(&encrypts, "other")), ErrorKind::Forbidden);
+    assert_eq!(kind(engine.encrypt_file(&decrypts, "acme", None, b"x", &mut Vec::new())), ErrorKind::Forbidden);
+    assert_eq!(kind(engine.decrypt_file(&encrypts, "acme", b"x", &mut Vec::new())), ErrorKind::Forbidden);
+    assert_eq!(kind(engine.client("writer", [8; 32])), ErrorKind::Forbidden, "another certificate");
+    assert_eq!(kind(engine.client("stranger", [7; 32])), ErrorKind::Forbidden);
+    assert_eq!(kind(engine.client("no/name", [7; 32])), ErrorKind::Forbidden);
+    engine.store().disable_client(&ClientName::parse("writer").expect("a name")).expect("disabled");
+    engine.maintain().expect("refreshed");
+    assert_eq!(kind(engine.encryptor(&encrypts, &to_acme)), ErrorKind::Forbidden, "at once, on an open connection too");
+}
+
+#[test]
+fn roles_are_checked_when_a_value_is_open() {
+    let Bench { engine, folder: _folder, .. } = bench();
+    let cards = Roles::Only(BTreeSet::from([RoleName::parse("card").expect("a role")]));
+    let reader = grant(&engine, "reader", &[Operation::Decrypt], cards);
+    let sealed = |role| {
+        let options = EncryptOptions { role, ..EncryptOptions::new("acme") };
+        encrypt_with(&engine, &options, &[], "[\"secret\"]").expect("encrypts")
+    };
+    let open = |document: &str, role| decrypt_as(&engine, &reader, &DecryptOptions { app: "acme", role }, document);
+    assert_eq!(open(&sealed(Some("card")), None).expect("granted"), "[\"secret\"]");
+    assert_eq!(open(&sealed(None), None).expect("without a role"), "[\"secret\"]");
+    assert_eq!(kind(open(&sealed(Some("health")), None)), ErrorKind::Forbidden);
+    assert_eq!(open(&sealed(Some("card")), Some("card")).expect("as asked"), "[\"secret\"]");
+    assert_eq!(kind(open(&sealed(None), Some("card"))), ErrorKind::Forbidden);
+    assert_eq!(kind(open(&sealed(Some("card")), Some("not a role"))), ErrorKind::InvalidParams);
+}
+
+#[test]
+fn apps_that_are_unknown_or_disabled_are_refused() {
+    let Bench { engine, folder: _folder, .. } = bench();
+    let sealed = encrypt(&engine, &[], "[1]");
+    assert_eq!(kind(encrypt_with(&engine, &EncryptOptions::new("none"), &[], "[1]")), ErrorKind::UnknownApp);
+    assert_eq!(kind(encrypt_with(&engine, &EncryptOptions::new("../x"), &[], "[1]")), ErrorKind::UnknownApp);
+    engine.store().disable_app(&app("acme")).expect("disabled");
+    engine.maintain().expect("refreshed");
+    assert_eq!(kind(encrypt_with(&engine, &EncryptOptions::new("acme"), &[], "[1]")), ErrorKind::AppDisabled);
+    assert_eq!(kind(decrypt(&engine, &sealed)), ErrorKind::AppDisabled);
+    engine.store().enable_app(&app("acme")).expect("enabled");
+    engine.maintain().expect("refreshed");
+    assert_eq!(decrypt(&engine, &sealed).expect("decrypts"), "[1]");
+}
+
+#[test]
+fn bad_input_is_named_by_its_byte_and_never_quoted() {
+    let Bench { engine, folder: _folder, .. } = bench();
+    let sealed = encrypt(&engine, &["$.a"], "{\"a\":\"4242424242424242\", \"b\": 1}");
+    let envelope = envelopes(&sealed).remove(0);
+    let other_app = encrypt_with(&engine, &EncryptOptions::new("other"), &[], "[\"x\"]").expect("encrypts");
+    let cases: [(String, ErrorKind, u64); 8] = [
+        ("{\"a\":".to_owned(), ErrorKind::InvalidDocument, 5),
+        ("[1,]".to_owned(), ErrorKind::InvalidDocument, 3),
+        ("{\"a\":\"\\ud800\"}".to_owned(), ErrorKind::InvalidDocument, 6),
+        (sealed.replace(":$", ""), ErrorKind::InvalidEnvelope, 5),
+        (sealed.replace("Tk9D", "Tk9E"), ErrorKind::InvalidEnvelope, 5),
+        (sealed.replace(&envelope[25..30], "AAAAA"), ErrorKind::InvalidEnvelope, 5),
+        (flip_last(&sealed), ErrorKind::DecryptFailed, 5),
+        (other_app, ErrorKind::DecryptFailed, 1),
+    ];
+    for (document, expected, offset) in cases {
+        let result = decrypt(&engine, &document)
+            .and_then(|text| encrypt_with(&engine, &EncryptOptions::new("acme"), &[], &text));
+        let error = result.expect_err(&document);
+        assert_eq!((error.kind, error.offset), (expected, Some(offset)), "{document}: {error}");
+        assert!(!error.to_string().contains("4242"), "{error}");
+    }
+    assert_eq!(decrypt(&engine, &sealed).expect("healthy afterwards"), "{\"a\":\"4242424242424242\", \"b\": 1}");
+}
+
+/// Changes the last character that carries six whole bits of the tag.
+fn flip_last(document: &str) -> String {
+    let end = document.find(":$").expect("an envelope");
+    let mut text = document.to_owned();
+    let digit = if &document[end - 2..end - 1] == "A" { "B" } else { "A" };
+    text.replace_range(end - 2..end - 1, digit);
+    text
+}
+
+#[test]
+fn values_that_only_look_like_envelopes_stay() {
+    let Bench { engine, folder: _folder, .. } = bench();
+    let document = "[\"ev:\", \"ev: a car\", \"evening\", \"ev:abcd:$ and more\", \":$\"]";
+    assert_eq!(decrypt(&engine, document).expect("nothing to decrypt"), document);
+    let sealed = encrypt(&engine, &[], "[\"with / slash\"]");
+    let escaped = sealed.replace('/', "\\/");
+    assert_eq!(decrypt(&engine, &escaped).expect("slashes may be escaped"), "[\"with / slash\"]");
+    let twice = encrypt(&engine, &[], &sealed);
+    assert_eq!(decrypt(&engine, &twice).expect("what was an envelope comes back as one"), sealed);
+}
+
+#[test]
+fn empty_strings_stay_when_the_setting_says_so() {
+    let Bench { engine, folder: _folder, .. } =
+        bench_with(Settings { empty_strings: EmptyStrings::Leave, ..Settings::default() });
+    let sealed = encrypt(&engine, &[], "[\"\", \"a\", \"\"]");
+    assert_eq!(envelopes(&sealed).len(), 1);
+    assert!(sealed.starts_with("[\"\", \"ev:") && sealed.ends_with("\", \"\"]"));
+}
+
+#[test]
+fn files_come_back_through_any_version() {
+    let Bench { engine, folder: _folder, .. } = bench();
+    for curve in [Curve::P256, Curve::Secp256k1] {
+        let (mut file, mut content) = (Vec::new(), b"kept".to_vec());
+        engine.encrypt_file(&Caller::Owner, "acme", Some(curve), b"content", &mut file).expect("encrypts");
+        engine.store().rotate(&app("acme")).expect("rotated");
+        engine.maintain().expect("refreshed");
+        for _ in 0..2 {
+            engine.decrypt_file(&Caller::Owner, "acme", &file, &mut content).expect("decrypts");
+        }
+        assert_eq!(content, b"keptcontentcontent");
+        assert_eq!(kind(engine.decrypt_file(&Caller::Owner, "other", &file, &mut content)), ErrorKind::DecryptFailed);
+        assert_eq!(content, b"keptcontentcontent");
+        assert_eq!(
+            kind(engine.decrypt_file(&Caller::Owner, "acme", b"text", &mut content)),
+            ErrorKind::InvalidEnvelope
+        );
+    }
+}
+
+#[test]
+fn native_values_and_texts() {
+    let Bench { engine, folder: _folder, .. } = bench();
+    let mut encryptor = engine.encryptor(&Caller::Owner, &EncryptOptions::new("acme")).expect("begins");
+    let values = [
+        Value { value_type: ValueType::Number, text: "42" },
+        Value { value_type: ValueType::String, text: "text" },
+        Value { value_type: ValueType::Boolean, text: "true" },
+    ];
+    let mut out = Vec::new();
+    encryptor.encrypt(&values, &mut out, |_, _, out| out.push(b' '));
+    let sealed = String::from_utf8(out).expect("ASCII");
+    let mut texts: Vec<&[u8]> = sealed.split_whitespace().map(str::as_bytes).collect();
+    texts.insert(1, b"not sealed");
+    let mut decryptor = engine.decryptor(&Caller::Owner, &DecryptOptions::new("acme")).expect("begins");
+    let mut seen = Vec::new();
+    let mut done = 0;
+    while done < texts.len() {
+        done += decryptor
+            .decrypt(&texts[done..], |index, opened| {
+                seen.push((done + index, opened.map(|opened| (opened.value_type, opened.text.to_owned()))));
+            })
+            .expect("decrypts");
+    }
+    let opened = |index: usize| (values[index].value_type, values[index].text.to_owned());
+    assert_eq!(seen, [(0, Some(opened(0))), (1, None), (2, Some(opened(1))), (3, Some(opened(2)))]);
+}
+
+fn json() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<bool>().prop_map(Into::into),
+        any::<i64>().prop_map(Into::into),
+        any::<f64>().prop_filter("finite", |f| f.is_finite()).prop_map(Into::into),
+        ".{0,40}".prop_map(Into::into),
+    ];
+    leaf.prop_recursive(4, 60, 8, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..8).prop_map(Into::into),
+            prop::collection::hash_map(".{0,8}", inner, 0..8).prop_map(|map| map.into_iter().collect()),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn any_document_comes_back_whatever_the_steps(
+        value in json(),
+        values_max in 1usize..20,
+        bytes_max in 1usize..200,
+        keying in prop_oneof![Just(Keying::Field), Just(Keying::Request), Just(Keying::Session)],
+    ) {
+        let settings = Settings { step_values_max: values_max, step_bytes_max: bytes_max, keying, ..Settings::default() };
+        let Bench { engine, folder: _folder, .. } = bench_with(settings);
+        // serde_json writes the escapes that are needed and no others, as we do, so that texts compare.
+        let document = serde_json::to_string_pretty(&value).expect("JSON");
+        let sealed = encrypt(&engine, &[], &document);
+        prop_assert_eq!(decrypt(&engine, &sealed).expect("decrypts"), document);
+    }
+}
