@@ -184,20 +184,11 @@ impl fmt::Display for Error {
                 "version {version} is the only active one of app {app}: disable the app instead, or rotate first"
             ),
             Self::KeyInUse { curve, app, version } => {
-                write!(
-                    f,
-                    "this {} key is already version {version} of app {app}",
-                    curve.short_name()
-                )
+                write!(f, "this {} key is already version {version} of app {app}", curve.short_name())
             }
             Self::UnknownClient(client) => write!(f, "no client {client}"),
             Self::TooMany { what, limit } => write!(f, "too many {what}: at most {limit}"),
-            Self::DamagedKey {
-                app,
-                version,
-                curve,
-                fault,
-            } => write!(
+            Self::DamagedKey { app, version, curve, fault } => write!(
                 f,
                 "the {} private key of app {app}, version {version}, is unusable: {fault}",
                 curve.short_name()

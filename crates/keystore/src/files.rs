@@ -68,11 +68,7 @@ pub(crate) fn check_private(what: SecretPath, path: &Path, metadata: &fs::Metada
     if mode & what.refused_bits() == 0 {
         return Ok(());
     }
-    Err(Error::Permissions {
-        what,
-        path: path.to_owned(),
-        mode,
-    })
+    Err(Error::Permissions { what, path: path.to_owned(), mode })
 }
 
 /// The folder that `path` lies in.
@@ -85,21 +81,12 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
 
 /// Creates `folder` and what is missing above it, each 0700. One that exists keeps its mode.
 pub(crate) fn create_folder(folder: &Path) -> Result<(), Error> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(FOLDER_MODE)
-        .create(folder)
-        .map_err(Error::io(folder))
+    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder).map_err(Error::io(folder))
 }
 
 /// Creates an empty file, 0600, unless there is one.
 pub(crate) fn create_empty_if_missing(path: &Path) -> Result<(), Error> {
-    match OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(FILE_MODE)
-        .open(path)
-    {
+    match OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(Error::io(path)(error)),
@@ -114,12 +101,8 @@ pub(crate) fn create_secret(path: &Path, content: &[u8], rng: &mut dyn CryptoRng
     let mut draft = path.as_os_str().to_owned();
     draft.push(format!(".new-{:016x}", rng.next_u64()));
     let draft = PathBuf::from(draft);
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(FILE_MODE)
-        .open(&draft)
-        .map_err(Error::io(&draft))?;
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&draft).map_err(Error::io(&draft))?;
     // A link and not a rename, which would replace a file made meanwhile: a lost root key is a lost store.
     let published = file
         .write_all(content)
@@ -130,9 +113,7 @@ pub(crate) fn create_secret(path: &Path, content: &[u8], rng: &mut dyn CryptoRng
     published?;
     removed?;
     let folder = folder_of(path);
-    File::open(folder)
-        .and_then(|handle| handle.sync_all())
-        .map_err(Error::io(folder))
+    File::open(folder).and_then(|handle| handle.sync_all()).map_err(Error::io(folder))
 }
 
 /// Reads a whole file of at most `size_max` bytes into a buffer that is wiped; `None` when it is longer. `check` sees the open
@@ -180,11 +161,7 @@ mod tests {
         };
         assert_eq!(source.kind(), ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&path).expect("there"), b"first");
-        assert_eq!(
-            fs::read_dir(folder.path()).expect("folder").count(),
-            1,
-            "no draft is left"
-        );
+        assert_eq!(fs::read_dir(folder.path()).expect("folder").count(), 1, "no draft is left");
     }
 
     #[test]
@@ -196,10 +173,7 @@ mod tests {
             let read = read_secret(&path, 8, |_| Ok(())).expect("read");
             assert_eq!(read.map(|content| content.len()), fits.then_some(size));
         }
-        assert!(matches!(
-            read_secret(folder.path(), 8, |_| Ok(())),
-            Err(Error::Io { .. })
-        ));
+        assert!(matches!(read_secret(folder.path(), 8, |_| Ok(())), Err(Error::Io { .. })));
     }
 
     #[test]
@@ -226,11 +200,7 @@ mod tests {
 
     #[test]
     fn the_refusal_says_how_to_mend_it() {
-        let refusal = Error::Permissions {
-            what: SecretPath::RootKeyFile,
-            path: "root.key".into(),
-            mode: 0o644,
-        };
+        let refusal = Error::Permissions { what: SecretPath::RootKeyFile, path: "root.key".into(), mode: 0o644 };
         assert_eq!(
             refusal.to_string(),
             "the root key file root.key has mode 0644, which lets others reach it: run chmod 600 root.key"

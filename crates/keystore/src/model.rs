@@ -286,20 +286,9 @@ impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Database(message) => write!(f, "the database reports: {message}"),
-            Self::Key {
-                app,
-                version,
-                curve,
-                fault,
-            } => {
+            Self::Key { app, version, curve, fault } => {
                 let (app, version, curve, fault) = (app.clone(), *version, *curve, *fault);
-                Error::DamagedKey {
-                    app,
-                    version,
-                    curve,
-                    fault,
-                }
-                .fmt(f)
+                Error::DamagedKey { app, version, curve, fault }.fmt(f)
             }
             Self::Versions(app) => write!(f, "the versions of app {app} do not count up from 1, or none is active"),
             Self::Unreadable(message) => f.write_str(message),

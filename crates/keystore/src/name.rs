@@ -35,18 +35,8 @@ impl Rule {
     fn check(&self, text: &str) -> Result<String, InvalidName> {
         let fits = |byte: u8, more: &[u8]| byte.is_ascii_lowercase() || byte.is_ascii_digit() || more.contains(&byte);
         let valid = (1..=self.length_max).contains(&text.len())
-            && text
-                .bytes()
-                .enumerate()
-                .all(|(i, byte)| fits(byte, if i == 0 { self.first } else { self.rest }));
-        if valid {
-            Ok(text.to_owned())
-        } else {
-            Err(InvalidName {
-                kind: self.kind,
-                pattern: self.pattern,
-            })
-        }
+            && text.bytes().enumerate().all(|(i, byte)| fits(byte, if i == 0 { self.first } else { self.rest }));
+        if valid { Ok(text.to_owned()) } else { Err(InvalidName { kind: self.kind, pattern: self.pattern }) }
     }
 }
 
@@ -145,21 +135,7 @@ mod tests {
     #[test]
     fn names_that_do_not_fit() {
         let long = "a".repeat(64);
-        for text in [
-            "",
-            "A",
-            "_a",
-            "-a",
-            ".a",
-            "a b",
-            "a/b",
-            "ä",
-            "a\0",
-            "a\n",
-            "a.b",
-            "..",
-            long.as_str(),
-        ] {
+        for text in ["", "A", "_a", "-a", ".a", "a b", "a/b", "ä", "a\0", "a\n", "a.b", "..", long.as_str()] {
             assert!(AppName::parse(text).is_err(), "{text:?}");
         }
         for text in ["", ".a", "a/b", "a@b", long.as_str()] {

@@ -76,10 +76,7 @@ impl fmt::Display for ImportError {
             Self::Truncated => "the PEM is cut off: a block begins and does not end",
             Self::NotBase64 => "the PEM is damaged: a block is not base64",
             Self::OtherBlock(label) => {
-                return write!(
-                    f,
-                    "a PEM block {label}: expected one EC PRIVATE KEY or PRIVATE KEY and nothing else"
-                );
+                return write!(f, "a PEM block {label}: expected one EC PRIVATE KEY or PRIVATE KEY and nothing else");
             }
             Self::Encrypted => {
                 "the private key is encrypted: run openssl pkey -in FILE -out KEY.pem, import KEY.pem, destroy it"
@@ -91,12 +88,7 @@ impl fmt::Display for ImportError {
                 "the private key spells its curve out: run openssl ec -in FILE -param_enc named_curve -out KEY.pem"
             }
             Self::WrongCurve { expected, found } => {
-                return write!(
-                    f,
-                    "this is a {} key where a {} key is expected",
-                    name(*found),
-                    name(*expected)
-                );
+                return write!(f, "this is a {} key where a {} key is expected", name(*found), name(*expected));
             }
             Self::InvalidScalar => "the private key is out of range for its curve",
             Self::PublicKeyMismatch => "the public key inside does not belong to the private key",
@@ -203,10 +195,7 @@ struct Block {
 
 /// The label in a boundary line such as `-----BEGIN LABEL-----`.
 fn boundary<'a>(line: &'a str, kind: &str) -> Option<&'a str> {
-    line.strip_prefix("-----")?
-        .strip_prefix(kind)?
-        .strip_prefix(' ')?
-        .strip_suffix("-----")
+    line.strip_prefix("-----")?.strip_prefix(kind)?.strip_prefix(' ')?.strip_suffix("-----")
 }
 
 /// The blocks of a PEM in their order, decoded.
@@ -230,9 +219,7 @@ fn blocks(pem: &str) -> Result<Vec<Block>, ImportError> {
             }
         }
         let mut der = Zeroizing::new(vec![0; base64.len()]);
-        let size = Base64::decode(base64.as_bytes(), &mut der)
-            .map_err(|_| ImportError::NotBase64)?
-            .len();
+        let size = Base64::decode(base64.as_bytes(), &mut der).map_err(|_| ImportError::NotBase64)?.len();
         der.truncate(size);
         blocks.push(Block { label, der });
     }
@@ -250,19 +237,12 @@ fn check_curve(parameters: AnyRef<'_>, expected: Curve) -> Result<(), ImportErro
         Tag::Sequence => return Err(ImportError::ExplicitParameters),
         _ => return Err(ImportError::Malformed),
     };
-    if found == expected {
-        Ok(())
-    } else {
-        Err(ImportError::WrongCurve { expected, found })
-    }
+    if found == expected { Ok(()) } else { Err(ImportError::WrongCurve { expected, found }) }
 }
 
 /// The value inside an explicit context-specific tag, when that comes next.
 fn explicit<'a>(reader: &mut SliceReader<'a>, number: u32) -> Result<Option<AnyRef<'a>>, der::Error> {
-    let wanted = Tag::ContextSpecific {
-        constructed: true,
-        number: TagNumber(number),
-    };
+    let wanted = Tag::ContextSpecific { constructed: true, number: TagNumber(number) };
     if reader.is_finished() || Tag::peek(reader)? != wanted {
         return Ok(None);
     }
@@ -305,24 +285,14 @@ fn parse_pkcs8(der: &[u8], curve: Curve, context: &EcContext) -> Result<PrivateK
         let version: u8 = inner.decode()?;
         let (algorithm, parameters) = inner.sequence(|inner| {
             let algorithm: ObjectIdentifier = inner.decode()?;
-            let parameters: Option<AnyRef<'_>> = if inner.is_finished() {
-                None
-            } else {
-                Some(inner.decode()?)
-            };
+            let parameters: Option<AnyRef<'_>> = if inner.is_finished() { None } else { Some(inner.decode()?) };
             Ok::<_, der::Error>((algorithm, parameters))
         })?;
         let sec1: &OctetStringRef = inner.decode()?;
         let mut public = None;
         while !inner.is_finished() {
             let field: AnyRef<'_> = inner.decode()?;
-            if matches!(
-                field.tag(),
-                Tag::ContextSpecific {
-                    number: TagNumber(1),
-                    ..
-                }
-            ) {
+            if matches!(field.tag(), Tag::ContextSpecific { number: TagNumber(1), .. }) {
                 public = Some(field.value());
             }
         }

@@ -122,11 +122,7 @@ impl LocalRootKey {
         let text = text.trim_ascii();
         let Some(base64) = text.strip_prefix(TEXT_PREFIX) else {
             let newer = text.starts_with("fieldseal-root-key-");
-            return Err(if newer {
-                RootKeyError::TextVersion
-            } else {
-                RootKeyError::Text
-            });
+            return Err(if newer { RootKeyError::TextVersion } else { RootKeyError::Text });
         };
         let mut bytes = Secret::zeroed();
         match Base64::decode(base64, bytes.expose_mut()) {
@@ -176,11 +172,7 @@ impl LocalRootKey {
         let wrapping = AeadKey::new(AeadAlgorithm::Aes256Gcm, wrapping.expose()).expect("32 bytes are an AES-256 key");
         let mut id = [0; ID_SIZE];
         id.copy_from_slice(&expand(&bytes, LABEL_ID).expose()[..ID_SIZE]);
-        Self {
-            bytes,
-            wrapping,
-            id: RootKeyId(id),
-        }
+        Self { bytes, wrapping, id: RootKeyId(id) }
     }
 }
 
@@ -219,14 +211,8 @@ impl RootKey for LocalRootKey {
         };
         let size = sealed.len().checked_sub(TAG_SIZE).ok_or(RootKeyError::DecryptFailed)?;
         let mut plaintext = Zeroizing::new(vec![0; size]);
-        let item = OpenItem {
-            nonce: Nonce(nonce),
-            aad,
-            sealed,
-        };
-        self.wrapping
-            .open(&item, &mut plaintext)
-            .map_err(|_| RootKeyError::DecryptFailed)?;
+        let item = OpenItem { nonce: Nonce(nonce), aad, sealed };
+        self.wrapping.open(&item, &mut plaintext).map_err(|_| RootKeyError::DecryptFailed)?;
         Ok(plaintext)
     }
 }
@@ -290,10 +276,7 @@ mod tests {
             let mut mac = Hmac::<Sha256>::new_from_slice(root.expose()).expect("any length");
             mac.update(label);
             mac.update(&[1]);
-            assert_eq!(
-                expand(&root, label).expose().as_slice(),
-                mac.finalize().into_bytes().as_slice()
-            );
+            assert_eq!(expand(&root, label).expose(), &<[u8; 32]>::from(mac.finalize().into_bytes()));
         }
     }
 
@@ -313,21 +296,14 @@ mod tests {
             let plaintext = vec![7; size];
             let sealed = key.seal(b"place", &plaintext, &mut rng).expect("sealed");
             assert_eq!(*key.open(b"place", &sealed).expect("opened"), plaintext);
-            assert_ne!(
-                sealed,
-                key.seal(b"place", &plaintext, &mut rng).expect("sealed"),
-                "fresh nonce"
-            );
+            assert_ne!(sealed, key.seal(b"place", &plaintext, &mut rng).expect("sealed"), "fresh nonce");
             assert_eq!(key.open(b"elsewhere", &sealed).err(), Some(RootKeyError::DecryptFailed));
             let other = LocalRootKey::generate(&mut rng);
             assert_eq!(other.open(b"place", &sealed).err(), Some(RootKeyError::DecryptFailed));
         }
         let sealed = key.seal(b"place", &[7; 32], &mut rng).expect("sealed");
         for end in 0..sealed.len() {
-            assert_eq!(
-                key.open(b"place", &sealed[..end]).err(),
-                Some(RootKeyError::DecryptFailed)
-            );
+            assert_eq!(key.open(b"place", &sealed[..end]).err(), Some(RootKeyError::DecryptFailed));
         }
         for index in 0..sealed.len() {
             let mut changed = sealed.clone();
@@ -343,19 +319,12 @@ mod tests {
         let mut rng = StdRng::seed_from_u64(3);
         let made = LocalRootKey::create_file(&path, &mut rng).expect("made");
         assert_eq!(LocalRootKey::read_file(&path).expect("read").bytes, made.bytes);
-        assert!(matches!(
-            LocalRootKey::create_file(&path, &mut rng),
-            Err(Error::Io { .. })
-        ));
+        assert!(matches!(LocalRootKey::create_file(&path, &mut rng), Err(Error::Io { .. })));
         assert_eq!(LocalRootKey::read_file(&path).expect("read").bytes, made.bytes);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("changed");
         assert!(matches!(
             LocalRootKey::read_file(&path),
-            Err(Error::Permissions {
-                mode: 0o640,
-                what: SecretPath::RootKeyFile,
-                ..
-            })
+            Err(Error::Permissions { mode: 0o640, what: SecretPath::RootKeyFile, .. })
         ));
     }
 
@@ -371,9 +340,6 @@ mod tests {
             let refusal = LocalRootKey::read_file(&path).expect_err("refused");
             assert!(matches!(refusal, Error::RootKey(RootKeyError::Text)), "{refusal}");
         }
-        assert!(matches!(
-            LocalRootKey::read_file(&folder.path().join("none")),
-            Err(Error::Io { .. })
-        ));
+        assert!(matches!(LocalRootKey::read_file(&folder.path().join("none")), Err(Error::Io { .. })));
     }
 }

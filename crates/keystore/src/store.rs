@@ -54,9 +54,7 @@ impl<F: Fn() -> u64 + Send + Sync> Clock for F {
 
 /// The system's clock, a [`Clock`]; 0 when it stands before 1970.
 pub fn system_clock() -> u64 {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs())
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// What a store takes from outside.
@@ -131,14 +129,8 @@ pub trait Keystore: Send + Sync {
         let Some(keys) = self.load_app(app)? else {
             return Ok(None);
         };
-        let newest = keys
-            .newest_active()
-            .ok_or(Error::Inconsistent("an app has no active version"))?;
-        Ok(Some(PublicKeys {
-            version: newest.version,
-            r1: *newest.r1.public(),
-            k1: *newest.k1.public(),
-        }))
+        let newest = keys.newest_active().ok_or(Error::Inconsistent("an app has no active version"))?;
+        Ok(Some(PublicKeys { version: newest.version, r1: *newest.r1.public(), k1: *newest.k1.public() }))
     }
 
     /// Puts an app's keys out of use, all at once. No change when they are already.

@@ -79,9 +79,107 @@ pub(crate) fn unwrap(
         .and_then(|scalar| PrivateKey::from_scalar(curve, scalar).ok())
         .ok_or(UnwrapError::Key(KeyFault::Mismatch))?;
     let pair = KeyPair::new(private, context);
-    if pair.public() == public {
-        Ok(pair)
-    } else {
-        Err(UnwrapError::Key(KeyFault::Mismatch))
+    if pair.public() == public { Ok(pair) } else { Err(UnwrapError::Key(KeyFault::Mismatch)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use aes_gcm::Aes256Gcm;
+    use aes_gcm::aead::{Aead, KeyInit, Payload};
+    use hmac::{Hmac, Mac};
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+    use sha2::Sha256;
+
+    use super::*;
+    use crate::root_key::LocalRootKey;
+
+    const ROOT_KEY: &str = "fieldseal-root-key-1:WlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlo=";
+
+    struct Fixture {
+        root_key: LocalRootKey,
+        context: EcContext,
+        pair: KeyPair,
+        app: AppName,
+        rng: StdRng,
+    }
+
+    fn fixture(curve: Curve) -> Fixture {
+        let mut rng = StdRng::seed_from_u64(1);
+        let context = EcContext::new(&mut rng);
+        let pair = KeyPair::new(PrivateKey::generate(curve, &mut rng), &context);
+        Fixture {
+            root_key: LocalRootKey::from_text(ROOT_KEY).expect("valid"),
+            context,
+            pair,
+            app: AppName::parse("pay").expect("valid"),
+            rng,
+        }
+    }
+
+    fn place(app: &AppName) -> Place<'_> {
+        let (store, version) = (StoreId([9; STORE_ID_SIZE]), 3);
+        Place { store, app, version }
+    }
+
+    fn fault(result: Result<KeyPair, UnwrapError>) -> Option<KeyFault> {
+        match result {
+            Err(UnwrapError::Key(fault)) => Some(fault),
+            _ => None,
+        }
+    }
+
+    /// Frozen on disk: another library, fed with the layout as the comments have it, opens what is written.
+    #[test]
+    fn another_library_opens_what_is_wrapped() {
+        for curve in Curve::ALL {
+            let mut fixture = fixture(curve);
+            let wrapped =
+                wrap(&fixture.root_key, &place(&fixture.app), &fixture.pair, &mut fixture.rng).expect("wrapped");
+            let mut mac = <Hmac<Sha256> as Mac>::new_from_slice(&[0x5a; 32]).expect("any length");
+            mac.update(b"fieldseal-root-key-1 wrapping\x01");
+            let cipher = Aes256Gcm::new(&mac.finalize().into_bytes());
+            let mut aad = b"fieldseal-private-key-1".to_vec();
+            aad.extend([9; 16]);
+            aad.extend([0, 0, 0, 3]);
+            aad.extend(curve.short_name().as_bytes());
+            aad.extend(fixture.pair.public().compressed());
+            aad.extend(b"pay");
+            assert_eq!((wrapped[0], wrapped.len()), (1, 1 + 12 + 32 + 16));
+            let payload = Payload { msg: &wrapped[13..], aad: &aad };
+            let nonce: [u8; 12] = wrapped[1..13].try_into().expect("12 bytes");
+            let scalar = cipher.decrypt(&nonce.into(), payload).expect("opens");
+            assert_eq!(scalar, fixture.pair.private().scalar().expose());
+        }
+    }
+
+    #[test]
+    fn a_wrapped_key_opens_in_its_place_only() {
+        let mut fixture = fixture(Curve::P256);
+        let (here, other) = (place(&fixture.app), AppName::parse("payx").expect("valid"));
+        let wrapped = wrap(&fixture.root_key, &here, &fixture.pair, &mut fixture.rng).expect("wrapped");
+        let open =
+            |place: &Place<'_>| unwrap(&fixture.root_key, &fixture.context, place, fixture.pair.public(), &wrapped);
+        assert!(open(&here).is_ok());
+        let elsewhere = [
+            Place { app: &other, ..here },
+            Place { version: 4, ..here },
+            Place { store: StoreId([8; STORE_ID_SIZE]), ..here },
+        ];
+        for place in &elsewhere {
+            assert_eq!(fault(open(place)), Some(KeyFault::Unopenable));
+        }
+    }
+
+    #[test]
+    fn a_scalar_of_another_public_key_is_a_mismatch() {
+        let mut fixture = fixture(Curve::Secp256k1);
+        let here = place(&fixture.app);
+        let aad = associated_data(&here, fixture.pair.public());
+        for scalar in [&[1; 32][..], &[0; 32], &[0xff; 32], &[1; 31], &[1; 33], &[]] {
+            let wrapped = fixture.root_key.seal(&aad, scalar, &mut fixture.rng).expect("sealed");
+            let opened = unwrap(&fixture.root_key, &fixture.context, &here, fixture.pair.public(), &wrapped);
+            assert_eq!(fault(opened), Some(KeyFault::Mismatch), "{scalar:02x?}");
+        }
     }
 }

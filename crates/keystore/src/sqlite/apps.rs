@@ -66,20 +66,12 @@ fn stored_app(row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredApp> {
 }
 
 fn app_row((name, created_at, disabled): StoredApp) -> Result<AppRow, Error> {
-    Ok(AppRow {
-        name: app_name(&name)?,
-        created_at: unix_s(created_at)?,
-        disabled,
-    })
+    Ok(AppRow { name: app_name(&name)?, created_at: unix_s(created_at)?, disabled })
 }
 
 pub(super) fn find(connection: &Connection, app: &AppName) -> Result<Option<AppRow>, Error> {
     connection
-        .query_row(
-            "SELECT name, created_at, disabled FROM app WHERE name = ?1",
-            [app.as_str()],
-            stored_app,
-        )
+        .query_row("SELECT name, created_at, disabled FROM app WHERE name = ?1", [app.as_str()], stored_app)
         .optional()?
         .map(app_row)
         .transpose()
@@ -126,12 +118,7 @@ pub(super) fn summary(connection: &Connection, row: AppRow) -> Result<AppSummary
         .iter()
         .map(|version| version_summary(&row.name, version))
         .collect::<Result<_, _>>()?;
-    Ok(AppSummary {
-        name: row.name,
-        created_at: row.created_at,
-        disabled: row.disabled,
-        versions,
-    })
+    Ok(AppSummary { name: row.name, created_at: row.created_at, disabled: row.disabled, versions })
 }
 
 fn version_summary(app: &AppName, row: &VersionRow) -> Result<VersionSummary, Error> {
@@ -152,25 +139,14 @@ fn version_summary(app: &AppName, row: &VersionRow) -> Result<VersionSummary, Er
 
 fn damaged(app: &AppName, version: u32, curve: Curve, fault: KeyFault) -> Error {
     let app = app.clone();
-    Error::DamagedKey {
-        app,
-        version,
-        curve,
-        fault,
-    }
+    Error::DamagedKey { app, version, curve, fault }
 }
 
 /// Enables or disables a whole app.
 pub(super) fn set_state(connection: &Connection, app: &AppName, standing: Standing) -> Result<(), Error> {
-    let changed = connection.execute(
-        "UPDATE app SET disabled = ?2 WHERE name = ?1",
-        (app.as_str(), standing == Standing::Disabled),
-    )?;
-    if changed == 1 {
-        Ok(())
-    } else {
-        Err(Error::UnknownApp(app.clone()))
-    }
+    let changed = connection
+        .execute("UPDATE app SET disabled = ?2 WHERE name = ?1", (app.as_str(), standing == Standing::Disabled))?;
+    if changed == 1 { Ok(()) } else { Err(Error::UnknownApp(app.clone())) }
 }
 
 /// Enables or disables one version.
@@ -196,9 +172,7 @@ pub(super) fn set_version_state(
 pub(super) fn is_last_active(connection: &Connection, app: &AppName, version: u32) -> Result<bool, Error> {
     let mut statement =
         connection.prepare("SELECT version FROM key_version WHERE app = ?1 AND disabled = 0 LIMIT 2")?;
-    let active: Vec<u32> = statement
-        .query_map([app.as_str()], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
+    let active: Vec<u32> = statement.query_map([app.as_str()], |row| row.get(0))?.collect::<Result<_, _>>()?;
     Ok(active == [version])
 }
 
@@ -238,17 +212,9 @@ impl SqliteKeystore {
             return Err(Error::TooMany { what, limit });
         }
         let now = self.now();
-        connection.execute(
-            "INSERT INTO app (name, created_at, disabled) VALUES (?1, ?2, 0)",
-            (app.as_str(), now),
-        )?;
+        connection.execute("INSERT INTO app (name, created_at, disabled) VALUES (?1, ?2, 0)", (app.as_str(), now))?;
         let first = self.insert_version(connection, self.place(app, 1), now, keys, rng)?;
-        Ok(AppSummary {
-            name: app.clone(),
-            created_at: first.created_at,
-            disabled: false,
-            versions: vec![first],
-        })
+        Ok(AppSummary { name: app.clone(), created_at: first.created_at, disabled: false, versions: vec![first] })
     }
 
     /// Inserts the version after the newest.
@@ -312,13 +278,7 @@ impl SqliteKeystore {
         let wrapped = wrapping::wrap(self.root_key.as_ref(), place, &pair, rng)?;
         connection.execute(
             "INSERT INTO key_pair (app, version, curve, public_key, wrapped_private_key) VALUES (?1, ?2, ?3, ?4, ?5)",
-            (
-                place.app.as_str(),
-                place.version,
-                curve.short_name(),
-                pair.public().uncompressed().as_slice(),
-                wrapped,
-            ),
+            (place.app.as_str(), place.version, curve.short_name(), pair.public().uncompressed().as_slice(), wrapped),
         )?;
         Ok(*pair.public())
     }
@@ -351,10 +311,6 @@ impl SqliteKeystore {
                 })
             })
             .collect::<Result<_, Error>>()?;
-        Ok(AppKeys {
-            name: app.name.clone(),
-            disabled: app.disabled,
-            versions,
-        })
+        Ok(AppKeys { name: app.name.clone(), disabled: app.disabled, versions })
     }
 }

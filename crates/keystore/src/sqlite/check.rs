@@ -43,9 +43,7 @@ impl SqliteKeystore {
         let versions = apps::versions(connection, &row.name)?;
         report.app_count += 1;
         report.version_count += versions.len();
-        let counted = (1..)
-            .zip(versions.iter().rev())
-            .all(|(number, version)| version.version == number);
+        let counted = (1..).zip(versions.iter().rev()).all(|(number, version)| version.version == number);
         let active = versions.iter().any(|version| version.state == KeyState::Active);
         if !counted || !active {
             report.faults.push(Fault::Versions(row.name.clone()));
@@ -54,12 +52,9 @@ impl SqliteKeystore {
             for curve in Curve::ALL {
                 match self.open_pair(&row.name, version, curve) {
                     Ok(_) => {}
-                    Err(UnwrapError::Key(fault)) => report.faults.push(Fault::Key {
-                        app: row.name.clone(),
-                        version: version.version,
-                        curve,
-                        fault,
-                    }),
+                    Err(UnwrapError::Key(fault)) => {
+                        report.faults.push(Fault::Key { app: row.name.clone(), version: version.version, curve, fault })
+                    }
                     Err(UnwrapError::RootKey(error)) => return Err(error.into()),
                 }
             }
@@ -88,9 +83,7 @@ fn database_faults(connection: &Connection) -> Result<Vec<Fault>, Error> {
     connection.pragma_query(None, "foreign_key_check", |row| {
         let table: String = row.get(0)?;
         let parent: String = row.get(2)?;
-        faults.push(Fault::Database(format!(
-            "a row of {table} refers to a row of {parent} that is missing"
-        )));
+        faults.push(Fault::Database(format!("a row of {table} refers to a row of {parent} that is missing")));
         Ok(())
     })?;
     Ok(faults)

@@ -56,27 +56,13 @@ pub(super) fn all(connection: &Connection) -> Result<Vec<ClientGrant>, Error> {
 
 fn grant(connection: &Connection, row: ClientRow) -> Result<ClientGrant, Error> {
     let name = ClientName::parse(&row.name).map_err(|_| Error::Inconsistent("a client has a name that is none"))?;
-    let apps = if row.all_apps {
-        Apps::All
-    } else {
-        Apps::Only(listed_apps(connection, &name)?)
-    };
-    let roles = if row.any_role {
-        Roles::Any
-    } else {
-        Roles::Only(listed_roles(connection, &name)?)
-    };
-    let operations = [
-        (Operation::Encrypt, row.may_encrypt),
-        (Operation::Decrypt, row.may_decrypt),
-    ];
+    let apps = if row.all_apps { Apps::All } else { Apps::Only(listed_apps(connection, &name)?) };
+    let roles = if row.any_role { Roles::Any } else { Roles::Only(listed_roles(connection, &name)?) };
+    let operations = [(Operation::Encrypt, row.may_encrypt), (Operation::Decrypt, row.may_decrypt)];
     Ok(ClientGrant {
         name,
         apps,
-        operations: operations
-            .into_iter()
-            .filter_map(|(operation, may)| may.then_some(operation))
-            .collect(),
+        operations: operations.into_iter().filter_map(|(operation, may)| may.then_some(operation)).collect(),
         roles,
         certificate_sha256: row.certificate_sha256,
         disabled: row.disabled,
@@ -165,11 +151,9 @@ fn check_limits(connection: &Connection, client: &NewClient, limits: &Limits) ->
         return Err(Error::TooMany { what, limit });
     }
     // Of the others, so that replacing a grant in a full store goes through.
-    let others: u32 = connection.query_row(
-        "SELECT count(*) FROM client WHERE name <> ?1",
-        [client.name.as_str()],
-        |row| row.get(0),
-    )?;
+    let others: u32 =
+        connection
+            .query_row("SELECT count(*) FROM client WHERE name <> ?1", [client.name.as_str()], |row| row.get(0))?;
     let limit = limits.client_count_max;
     if others >= limit {
         let what = Counted::Clients;
@@ -184,9 +168,5 @@ pub(super) fn set_state(connection: &Connection, client: &ClientName, standing: 
         "UPDATE client SET disabled = ?2 WHERE name = ?1",
         (client.as_str(), standing == Standing::Disabled),
     )?;
-    if changed == 1 {
-        Ok(())
-    } else {
-        Err(Error::UnknownClient(client.clone()))
-    }
+    if changed == 1 { Ok(()) } else { Err(Error::UnknownClient(client.clone())) }
 }

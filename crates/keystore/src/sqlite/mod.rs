@@ -73,11 +73,7 @@ impl SqliteKeystore {
     /// [`Error::NoStore`], [`Error::NotAStore`], [`Error::NewerSchema`], [`Error::WrongRootKey`], [`Error::Permissions`],
     /// [`Error::Io`], [`Error::Busy`], [`Error::Full`], [`Error::Storage`].
     pub fn open(path: &Path, mode: OpenMode, environment: Environment, limits: Limits) -> Result<Self, Error> {
-        let Environment {
-            root_key,
-            clock,
-            mut rng,
-        } = environment;
+        let Environment { root_key, clock, mut rng } = environment;
         prepare_path(path, mode)?;
         let mut connection = connect(path, &limits).map_err(|error| opening_error(error, path))?;
         let id = match schema::identify(&connection).map_err(|error| opening_error(error, path))? {
@@ -165,7 +161,8 @@ fn connect(path: &Path, limits: &Limits) -> Result<Connection, rusqlite::Error> 
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "journal_mode", "DELETE")?;
     connection.pragma_update(None, "synchronous", "EXTRA")?;
-    let page_count_max = i64::try_from(limits.store_size_max.div_ceil(PAGE_SIZE)).unwrap_or(i64::MAX);
+    // SQLite takes 0 for "leave it as it is".
+    let page_count_max = i64::try_from((limits.store_size_max / PAGE_SIZE).max(1)).unwrap_or(i64::MAX);
     connection.pragma_update(None, "max_page_count", page_count_max)?;
     Ok(connection)
 }
@@ -191,9 +188,7 @@ impl From<rusqlite::Error> for Error {
 impl Keystore for SqliteKeystore {
     fn generation(&self) -> Result<Generation, Error> {
         let inner = self.lock();
-        let generation: i64 = inner
-            .connection
-            .query_row("SELECT generation FROM store", [], |row| row.get(0))?;
+        let generation: i64 = inner.connection.query_row("SELECT generation FROM store", [], |row| row.get(0))?;
         Ok(Generation(generation.cast_unsigned()))
     }
 
@@ -207,19 +202,12 @@ impl Keystore for SqliteKeystore {
 
     fn list_apps(&self) -> Result<Vec<AppSummary>, Error> {
         self.read(|transaction| {
-            apps::all(transaction)?
-                .into_iter()
-                .map(|row| apps::summary(transaction, row))
-                .collect()
+            apps::all(transaction)?.into_iter().map(|row| apps::summary(transaction, row)).collect()
         })
     }
 
     fn app_summary(&self, app: &AppName) -> Result<Option<AppSummary>, Error> {
-        self.read(|transaction| {
-            apps::find(transaction, app)?
-                .map(|row| apps::summary(transaction, row))
-                .transpose()
-        })
+        self.read(|transaction| apps::find(transaction, app)?.map(|row| apps::summary(transaction, row)).transpose())
     }
 
     fn load_app(&self, app: &AppName) -> Result<Option<AppKeys>, Error> {
@@ -277,5 +265,31 @@ impl Keystore for SqliteKeystore {
 
     fn check(&self) -> Result<CheckReport, Error> {
         self.read(|transaction| self.check_all(transaction))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What durability and tenancy rest on; a misspelt pragma is silently ignored by SQLite.
+    #[test]
+    fn the_settings_of_a_connection_take() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("store.db");
+        prepare_path(&path, OpenMode::CreateIfMissing).expect("made");
+        let limits = Limits::default();
+        let connection = connect(&path, &limits).expect("opened");
+        let setting =
+            |name: &str| -> i64 { connection.pragma_query_value(None, name, |row| row.get(0)).expect("known") };
+        assert_eq!(setting("synchronous"), 3, "EXTRA");
+        assert_eq!(setting("foreign_keys"), 1);
+        assert_eq!(setting("cell_size_check"), 1);
+        assert_eq!(setting("trusted_schema"), 0);
+        assert_eq!(setting("page_size").cast_unsigned(), PAGE_SIZE);
+        assert_eq!(setting("max_page_count").cast_unsigned(), limits.store_size_max / PAGE_SIZE);
+        assert_eq!(u128::from(setting("busy_timeout").cast_unsigned()), limits.busy_timeout.as_millis());
+        let journal: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).expect("known");
+        assert_eq!(journal, "delete");
     }
 }

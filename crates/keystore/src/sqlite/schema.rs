@@ -115,10 +115,8 @@ pub(super) fn initialise(
 /// Checks that this program and this root key fit the store.
 pub(super) fn verify(connection: &Connection, root_key: RootKeyId) -> Result<StoreId, Error> {
     const NO_ROW: Error = Error::Inconsistent("the row that describes the store is missing");
-    let found: u32 = connection
-        .query_row("SELECT schema_version FROM store", [], |row| row.get(0))
-        .optional()?
-        .ok_or(NO_ROW)?;
+    let found: u32 =
+        connection.query_row("SELECT schema_version FROM store", [], |row| row.get(0)).optional()?.ok_or(NO_ROW)?;
     if found > SCHEMA_VERSION {
         let supported = SCHEMA_VERSION;
         return Err(Error::NewerSchema { found, supported });
