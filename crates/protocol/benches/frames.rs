@@ -18,27 +18,17 @@ const ENVELOPE_SIZE: usize = 8 + 16 + 1 + 44 + 1 + 64 + 2;
 
 fn encrypt_frame() -> Vec<u8> {
     let mut frame = Vec::new();
-    request::encrypt(
-        1,
-        &EncryptOptions::new("acme"),
-        std::iter::repeat_n(Scalar::from(VALUE), FIELDS),
-        &mut frame,
-    );
+    request::encrypt(1, &EncryptOptions::new("acme"), std::iter::repeat_n(Scalar::from(VALUE), FIELDS), &mut frame);
     frame
 }
 
 fn scan(frame: &[u8]) -> usize {
-    Scanner::new(Limits::default())
-        .scan(frame)
-        .expect("within limits")
-        .expect("whole")
+    Scanner::new(Limits::default()).scan(frame).expect("within limits").expect("whole")
 }
 
 /// All that a worker does with a frame before it seals: parse, options, every value.
 fn decode(frame: &[u8]) -> usize {
-    let Ok(Message::Request { params, .. }) = Message::parse(frame) else {
-        panic!("a request")
-    };
+    let Ok(Message::Request { params, .. }) = Message::parse(frame) else { panic!("a request") };
     let params = EncryptParams::decode(params).expect("good parameters");
     let mut size = 0;
     for value in params.values.iter() {
@@ -75,10 +65,7 @@ fn decode_rmpv(frame: &[u8]) -> usize {
     let message = rmpv::decode::read_value_ref(&mut &frame[..]).expect("a request");
     let message = message.to_owned();
     let values = message[3][0]["values"].as_array().expect("a list");
-    values
-        .iter()
-        .map(|value| black_box(value.as_str().expect("a string")).len())
-        .sum()
+    values.iter().map(|value| black_box(value.as_str().expect("a string")).len()).sum()
 }
 
 /// The list alone, by `rmp`'s slice reader, which is its quickest.
@@ -112,13 +99,9 @@ fn encode_rmp(envelope: &str, out: &mut Vec<u8>) {
 
 fn encode_rmp_serde(envelope: &str, out: &mut Vec<u8>) {
     out.clear();
-    let answer = Answer {
-        values: vec![black_box(envelope); FIELDS],
-    };
+    let answer = Answer { values: vec![black_box(envelope); FIELDS] };
     let mut serializer = rmp_serde::Serializer::new(out).with_struct_map();
-    (1, 1, (), answer)
-        .serialize(&mut serializer)
-        .expect("a Vec takes everything");
+    (1, 1, (), answer).serialize(&mut serializer).expect("a Vec takes everything");
 }
 
 /// The floor of an encoder: the bytes of the answer copied.
@@ -135,11 +118,7 @@ struct Row {
 }
 
 fn row(name: &'static str, ours: &'static str, run: impl FnMut() -> usize + 'static) -> Row {
-    Row {
-        name,
-        ours,
-        run: Box::new(run),
-    }
+    Row { name, ours, run: Box::new(run) }
 }
 
 fn encode_row(name: &'static str, ours: &'static str, run: fn(&str, &mut Vec<u8>)) -> Row {

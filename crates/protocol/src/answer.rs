@@ -70,9 +70,7 @@ impl OpenDocument {
         begin(id, out);
         write::map_header(2, out);
         field(Field::Document, out);
-        OpenDocument {
-            document: OpenBinary::begin(out),
-        }
+        OpenDocument { document: OpenBinary::begin(out) }
     }
 
     /// Ends the document and the answer; `count` fields were encrypted or decrypted.
@@ -96,9 +94,7 @@ impl OpenFile {
         begin(id, out);
         write::map_header(1, out);
         field(Field::Data, out);
-        OpenFile {
-            data: OpenBinary::begin(out),
-        }
+        OpenFile { data: OpenBinary::begin(out) }
     }
 
     /// Ends the contents and the answer.
@@ -126,10 +122,7 @@ pub fn inspected(envelope: &Inspected<'_>, out: &mut Vec<u8>) {
     if let Some(role) = envelope.role {
         string_field(Field::Role, role, out);
     }
-    for (name, value) in [Field::Origin, Field::EncryptedAt, Field::KeyVersion]
-        .into_iter()
-        .zip(optional)
-    {
+    for (name, value) in [Field::Origin, Field::EncryptedAt, Field::KeyVersion].into_iter().zip(optional) {
         if let Some(value) = value {
             field(name, out);
             write::unsigned(value, out);
@@ -140,10 +133,7 @@ pub fn inspected(envelope: &Inspected<'_>, out: &mut Vec<u8>) {
 /// The answer to `public_keys`.
 pub fn public_keys(id: u32, keys: &PublicKeys<'_>, out: &mut Vec<u8>) {
     begin(id, out);
-    write::map_header(
-        4 + usize::from(keys.r1_pem.is_some()) + usize::from(keys.k1_pem.is_some()),
-        out,
-    );
+    write::map_header(4 + usize::from(keys.r1_pem.is_some()) + usize::from(keys.k1_pem.is_some()), out);
     string_field(Field::App, keys.app, out);
     field(Field::Version, out);
     write::unsigned(keys.version, out);

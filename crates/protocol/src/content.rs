@@ -45,13 +45,7 @@ impl<'a> Entries<'a> {
 
     pub(crate) fn of_map(mut reader: Reader<'a>, expected: FieldSet, unknown: Unknown) -> Result<Self, ContentError> {
         match reader.head()? {
-            Head::Map(left) => Ok(Entries {
-                reader,
-                left,
-                expected,
-                seen: FieldSet::EMPTY,
-                unknown,
-            }),
+            Head::Map(left) => Ok(Entries { reader, left, expected, seen: FieldSet::EMPTY, unknown }),
             other => Err(ContentError::NotAMap(other.kind())),
         }
     }
@@ -107,8 +101,7 @@ impl<'a> Entries<'a> {
     }
 
     pub(crate) fn unsigned(&mut self, field: Field) -> Result<u64, ContentError> {
-        self.optional_unsigned(field)?
-            .ok_or_else(|| wrong_type(field, "an unsigned integer", Head::Nil))
+        self.optional_unsigned(field)?.ok_or_else(|| wrong_type(field, "an unsigned integer", Head::Nil))
     }
 
     pub(crate) fn optional_unsigned(&mut self, field: Field) -> Result<Option<u64>, ContentError> {
@@ -147,8 +140,7 @@ impl<'a> Entries<'a> {
     }
 
     pub(crate) fn values(&mut self, field: Field) -> Result<RawValues<'a>, ContentError> {
-        self.optional_values(field)?
-            .ok_or_else(|| wrong_type(field, "an array", Head::Nil))
+        self.optional_values(field)?.ok_or_else(|| wrong_type(field, "an array", Head::Nil))
     }
 
     pub(crate) fn optional_values(&mut self, field: Field) -> Result<Option<RawValues<'a>>, ContentError> {
@@ -185,35 +177,17 @@ pub(crate) fn remote_error(mut entries: Entries<'_>) -> Result<RemoteError<'_>, 
         }
     }
     let code = code.ok_or(ContentError::MissingField(Field::Code))?;
-    Ok(RemoteError {
-        code,
-        message,
-        retry,
-        index,
-        offset,
-    })
+    Ok(RemoteError { code, message, retry, index, offset })
 }
 
 fn utf8(field: Field, bytes: &[u8]) -> Result<&str, ContentError> {
-    std::str::from_utf8(bytes).map_err(|_| ContentError::Field {
-        field,
-        fault: FieldFault::InvalidUtf8,
-    })
+    std::str::from_utf8(bytes).map_err(|_| ContentError::Field { field, fault: FieldFault::InvalidUtf8 })
 }
 
 fn wrong_type(field: Field, expected: &'static str, found: Head) -> ContentError {
-    ContentError::Field {
-        field,
-        fault: FieldFault::WrongType {
-            expected,
-            found: found.kind(),
-        },
-    }
+    ContentError::Field { field, fault: FieldFault::WrongType { expected, found: found.kind() } }
 }
 
 pub(crate) fn out_of_range(field: Field, expected: &'static str) -> ContentError {
-    ContentError::Field {
-        field,
-        fault: FieldFault::OutOfRange { expected },
-    }
+    ContentError::Field { field, fault: FieldFault::OutOfRange { expected } }
 }

@@ -296,28 +296,17 @@ pub struct ErrorObject {
 impl ErrorObject {
     /// An error about the request as a whole.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        ErrorObject {
-            code,
-            message: message.into(),
-            index: None,
-            offset: None,
-        }
+        ErrorObject { code, message: message.into(), index: None, offset: None }
     }
 
     /// The same error, about one element of a list.
     pub fn at_index(self, index: u64) -> Self {
-        ErrorObject {
-            index: Some(index),
-            ..self
-        }
+        ErrorObject { index: Some(index), ..self }
     }
 
     /// The same error, about a byte of a document or selector.
     pub fn at_offset(self, offset: u64) -> Self {
-        ErrorObject {
-            offset: Some(offset),
-            ..self
-        }
+        ErrorObject { offset: Some(offset), ..self }
     }
 }
 
@@ -325,15 +314,10 @@ impl From<ContentError> for ErrorObject {
     /// `invalid_params`, with the index where a list's element is at fault.
     fn from(error: ContentError) -> Self {
         let index = match &error {
-            ContentError::Value(value) => Some(u64::from(value.index)),
+            ContentError::Value(value) => Some(value.index),
             _ => None,
         };
-        ErrorObject {
-            code: ErrorCode::InvalidParams,
-            message: error.to_string(),
-            index,
-            offset: None,
-        }
+        ErrorObject { code: ErrorCode::InvalidParams, message: error.to_string(), index, offset: None }
     }
 }
 

@@ -13,11 +13,7 @@ use crate::{
 };
 
 /// Small, so that short inputs reach every limit.
-const LIMITS: Limits = Limits {
-    frame_size_max: 1 << 16,
-    depth_max: 8,
-    elements_max: 1 << 10,
-};
+const LIMITS: Limits = Limits { frame_size_max: 1 << 16, depth_max: 8, elements_max: 1 << 10 };
 
 /// Checks every property on a stream of frames.
 ///
@@ -52,10 +48,7 @@ fn check_pieces(bytes: &[u8], expected: Result<Option<usize>, FrameError>) {
             answer = scanner.scan(&bytes[..shown]);
             assert!(scanner.frame_size_min() <= LIMITS.frame_size_max);
         }
-        assert_eq!(
-            answer, expected,
-            "pieces of up to {piece_size_max} bytes make no difference"
-        );
+        assert_eq!(answer, expected, "pieces of up to {piece_size_max} bytes make no difference");
     }
 }
 
@@ -101,9 +94,7 @@ fn check_message(frame: &[u8]) {
                 .for_each(|method| check_stable(reencode_request(*method, params), &params_again(*method)));
         }
         Ok(Message::Response { result: Ok(result), .. }) => {
-            RESULTS
-                .iter()
-                .for_each(|reencode| check_stable(reencode(result), &result_again(*reencode)));
+            RESULTS.iter().for_each(|reencode| check_stable(reencode(result), &result_again(*reencode)));
         }
         Ok(other) => visit(other),
         Err(_) => {}
@@ -113,24 +104,15 @@ fn check_message(frame: &[u8]) {
 /// What was written once is a frame, and reads and writes as itself.
 fn check_stable(written: Reencoded, again: &dyn Fn(&[u8]) -> Reencoded) {
     if let Ok(frame) = written {
-        let limits = Limits {
-            frame_size_max: 1 << 20,
-            ..LIMITS
-        };
-        assert_eq!(
-            Scanner::new(limits).scan(&frame),
-            Ok(Some(frame.len())),
-            "what is written is one frame"
-        );
+        let limits = Limits { frame_size_max: 1 << 20, ..LIMITS };
+        assert_eq!(Scanner::new(limits).scan(&frame), Ok(Some(frame.len())), "what is written is one frame");
         assert_eq!(again(&frame), Ok(frame), "what is written reads as the same");
     }
 }
 
 fn params_again(method: Method) -> impl Fn(&[u8]) -> Reencoded {
     move |frame| match Message::parse(frame) {
-        Ok(Message::Request {
-            params, method: name, ..
-        }) => {
+        Ok(Message::Request { params, method: name, .. }) => {
             assert_eq!(Method::require(name), Ok(method));
             reencode_request(method, params)
         }
@@ -140,10 +122,7 @@ fn params_again(method: Method) -> impl Fn(&[u8]) -> Reencoded {
 
 fn result_again(reencode: Reencode) -> impl Fn(&[u8]) -> Reencoded {
     move |frame| match Message::parse(frame) {
-        Ok(Message::Response {
-            id: 7,
-            result: Ok(result),
-        }) => reencode(result),
+        Ok(Message::Response { id: 7, result: Ok(result) }) => reencode(result),
         other => panic!("a written response is a response, not {other:?}"),
     }
 }
@@ -153,10 +132,7 @@ fn scalars(values: RawValues<'_>) -> Result<Vec<Scalar<'_>>, ContentError> {
 }
 
 fn strings(values: RawValues<'_>) -> Result<Vec<&str>, ContentError> {
-    Ok(values
-        .strings()
-        .map(|text| text.map(Text::as_str))
-        .collect::<Result<_, _>>()?)
+    Ok(values.strings().map(|text| text.map(Text::as_str)).collect::<Result<_, _>>()?)
 }
 
 fn reencode_request(method: Method, params: RawParams<'_>) -> Reencoded {
@@ -257,9 +233,7 @@ fn reencode_inspect(result: RawValue<'_>) -> Reencoded {
     let envelopes: Vec<_> = InspectResult::decode(result)?.iter().collect::<Result<_, _>>()?;
     let mut out = Vec::new();
     answer::begin_inspect(7, envelopes.len() as u32, &mut out);
-    envelopes
-        .iter()
-        .for_each(|envelope| answer::inspected(envelope, &mut out));
+    envelopes.iter().for_each(|envelope| answer::inspected(envelope, &mut out));
     Ok(out)
 }
 
@@ -295,25 +269,14 @@ fn slow_value(bytes: &[u8], at: usize, depth: usize, owed: u64) -> Result<Option
     let head_end = at + format.head_size;
     let size_min = head_end as u64 + format.payload + format.values + owed;
     if size_min > LIMITS.frame_size_max as u64 {
-        return Err(FrameError::TooLarge {
-            offset: at,
-            size_min,
-            limit: LIMITS.frame_size_max,
-        });
+        return Err(FrameError::TooLarge { offset: at, size_min, limit: LIMITS.frame_size_max });
     }
     if let Some(count) = format.container {
         if count > LIMITS.elements_max {
-            return Err(FrameError::TooManyElements {
-                offset: at,
-                count,
-                limit: LIMITS.elements_max,
-            });
+            return Err(FrameError::TooManyElements { offset: at, count, limit: LIMITS.elements_max });
         }
         if depth == LIMITS.depth_max {
-            return Err(FrameError::TooDeep {
-                offset: at,
-                limit: LIMITS.depth_max,
-            });
+            return Err(FrameError::TooDeep { offset: at, limit: LIMITS.depth_max });
         }
     }
     let mut end = head_end + format.payload as usize;
@@ -358,29 +321,11 @@ fn slow_format(bytes: &[u8], at: usize) -> Result<Option<Format>, FrameError> {
     let Some(head) = bytes.get(at..at + head_size) else {
         return Ok(None);
     };
-    let length = head[1..1 + length_size]
-        .iter()
-        .fold(0u32, |length, byte| length << 8 | u32::from(*byte));
-    let plain = Format {
-        head_size,
-        payload: 0,
-        values: 0,
-        container: None,
-    };
-    let array = |count: u32| Format {
-        values: u64::from(count),
-        container: Some(count),
-        ..plain
-    };
-    let map = |count: u32| Format {
-        values: 2 * u64::from(count),
-        container: Some(count),
-        ..plain
-    };
-    let payload = |size: u32| Format {
-        payload: u64::from(size),
-        ..plain
-    };
+    let length = head[1..1 + length_size].iter().fold(0u32, |length, byte| length << 8 | u32::from(*byte));
+    let plain = Format { head_size, payload: 0, values: 0, container: None };
+    let array = |count: u32| Format { values: u64::from(count), container: Some(count), ..plain };
+    let map = |count: u32| Format { values: 2 * u64::from(count), container: Some(count), ..plain };
+    let payload = |size: u32| Format { payload: u64::from(size), ..plain };
     Ok(Some(match marker {
         0x80..=0x8f => map(u32::from(marker) - 0x80),
         0x90..=0x9f => array(u32::from(marker) - 0x90),

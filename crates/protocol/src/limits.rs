@@ -14,10 +14,6 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits {
-            frame_size_max: 256 << 20,
-            depth_max: 32,
-            elements_max: 1 << 24,
-        }
+        Limits { frame_size_max: 256 << 20, depth_max: 32, elements_max: 1 << 24 }
     }
 }

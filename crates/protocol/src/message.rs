@@ -112,19 +112,12 @@ fn parse_notification(mut reader: Reader<'_>, count: u32) -> Result<Message<'_>,
 }
 
 fn check_length(found: u32, expected: u32) -> Result<(), MessageFault> {
-    if found == expected {
-        Ok(())
-    } else {
-        Err(MessageFault::WrongLength { expected, found })
-    }
+    if found == expected { Ok(()) } else { Err(MessageFault::WrongLength { expected, found }) }
 }
 
 fn parse_id(reader: &mut Reader<'_>, count: u32) -> Result<u32, MessageError> {
     if count < 2 {
-        return Err(without_id(MessageFault::WrongLength {
-            expected: 4,
-            found: count,
-        }));
+        return Err(without_id(MessageFault::WrongLength { expected: 4, found: count }));
     }
     let id = match reader.head().map_err(malformed)? {
         Head::Unsigned(id) => u32::try_from(id).ok(),

@@ -17,10 +17,7 @@ pub struct NumberBuffer {
 impl NumberBuffer {
     /// An empty buffer.
     pub fn new() -> Self {
-        NumberBuffer {
-            integer: itoa::Buffer::new(),
-            float: ryu_js::Buffer::new(),
-        }
+        NumberBuffer { integer: itoa::Buffer::new(), float: ryu_js::Buffer::new() }
     }
 
     pub(crate) fn unsigned(&mut self, value: u64) -> &str {
@@ -58,10 +55,7 @@ pub enum NumberFault {
 /// The f64 whose shortest decimal text is that of `value`: 0.1f32 becomes 0.1, not 0.10000000149011612. `value` is finite.
 pub(crate) fn widen(value: f32) -> f64 {
     let mut buffer = ryu_js::Buffer::new();
-    buffer
-        .format_finite(value)
-        .parse()
-        .expect("ECMAScript's number text parses as a float")
+    buffer.format_finite(value).parse().expect("ECMAScript's number text parses as a float")
 }
 
 /// See [`Scalar::from_number_text`].
@@ -77,11 +71,7 @@ pub(crate) fn parse_number(text: &str) -> Result<Scalar<'static>, NumberFault> {
         }
     }
     let value: f64 = text.parse().map_err(|_| NumberFault::NotANumber)?;
-    if value.is_finite() {
-        Ok(Scalar::Float(value))
-    } else {
-        Err(NumberFault::OutOfRange)
-    }
+    if value.is_finite() { Ok(Scalar::Float(value)) } else { Err(NumberFault::OutOfRange) }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -102,17 +92,10 @@ fn number_shape(text: &[u8]) -> Option<NumberShape> {
         rest = strip_digits(fraction)?;
     }
     if let [b'e' | b'E', exponent @ ..] = rest {
-        let digits = exponent
-            .strip_prefix(b"+")
-            .or(exponent.strip_prefix(b"-"))
-            .unwrap_or(exponent);
+        let digits = exponent.strip_prefix(b"+").or(exponent.strip_prefix(b"-")).unwrap_or(exponent);
         rest = strip_digits(digits)?;
     }
-    let shape = if rest.len() == integer_end {
-        NumberShape::Integer
-    } else {
-        NumberShape::Fraction
-    };
+    let shape = if rest.len() == integer_end { NumberShape::Integer } else { NumberShape::Fraction };
     rest.is_empty().then_some(shape)
 }
 
@@ -146,9 +129,7 @@ mod tests {
         for (text, expected) in rows {
             assert_eq!(parse_number(text), Ok(*expected), "{text}");
         }
-        let Ok(Scalar::Float(zero)) = parse_number("-0") else {
-            panic!("−0 is a float")
-        };
+        let Ok(Scalar::Float(zero)) = parse_number("-0") else { panic!("−0 is a float") };
         assert!(zero.is_sign_negative());
     }
 

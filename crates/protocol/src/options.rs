@@ -82,13 +82,7 @@ pub struct EncryptOptions<'a> {
 impl<'a> EncryptOptions<'a> {
     /// Everything but the app left to the engine.
     pub fn new(app: &'a str) -> Self {
-        EncryptOptions {
-            app,
-            curve: None,
-            keying: None,
-            role: None,
-            deadline_ms: None,
-        }
+        EncryptOptions { app, curve: None, keying: None, role: None, deadline_ms: None }
     }
 }
 
@@ -106,11 +100,7 @@ pub struct DecryptOptions<'a> {
 impl<'a> DecryptOptions<'a> {
     /// Everything but the app left to the engine.
     pub fn new(app: &'a str) -> Self {
-        DecryptOptions {
-            app,
-            role: None,
-            deadline_ms: None,
-        }
+        DecryptOptions { app, role: None, deadline_ms: None }
     }
 }
 
@@ -128,11 +118,7 @@ pub struct RewrapOptions<'a> {
 impl<'a> RewrapOptions<'a> {
     /// Everything but the app left to the engine.
     pub fn new(app: &'a str) -> Self {
-        RewrapOptions {
-            app,
-            curve: None,
-            deadline_ms: None,
-        }
+        RewrapOptions { app, curve: None, deadline_ms: None }
     }
 }
 
@@ -150,11 +136,7 @@ pub struct EncryptFileOptions<'a> {
 impl<'a> EncryptFileOptions<'a> {
     /// Everything but the app left to the engine.
     pub fn new(app: &'a str) -> Self {
-        EncryptFileOptions {
-            app,
-            curve: None,
-            deadline_ms: None,
-        }
+        EncryptFileOptions { app, curve: None, deadline_ms: None }
     }
 }
 

@@ -36,7 +36,7 @@ pub struct DecryptParams<'a> {
 pub struct EncryptDocumentParams<'a> {
     /// App, curve, keying, role, deadline.
     pub options: EncryptOptions<'a>,
-    /// JSONPath selectors ([`RawValues::strings`]); `None` selects every scalar, an empty list nothing.
+    /// JSONPath selectors ([`RawValues::strings`]); at least one; `None` selects every scalar.
     pub select: Option<RawValues<'a>>,
     /// JSON text, not yet looked at.
     pub document: &'a [u8],
@@ -47,7 +47,7 @@ pub struct EncryptDocumentParams<'a> {
 pub struct DecryptDocumentParams<'a> {
     /// App, role, deadline.
     pub options: DecryptOptions<'a>,
-    /// JSONPath selectors ([`RawValues::strings`]); `None` selects every envelope, an empty list nothing.
+    /// JSONPath selectors ([`RawValues::strings`]); at least one; `None` selects every envelope.
     pub select: Option<RawValues<'a>>,
     /// JSON text, not yet looked at.
     pub document: &'a [u8],
@@ -110,19 +110,10 @@ impl<'a> EncryptParams<'a> {
     /// # Errors
     /// Anything but exactly the method's fields, each at most once, of its type and in its range.
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
-        const FIELDS: FieldSet = FieldSet::of(&[
-            Field::App,
-            Field::Curve,
-            Field::Keying,
-            Field::Role,
-            Field::DeadlineMs,
-            Field::Values,
-        ]);
+        const FIELDS: FieldSet =
+            FieldSet::of(&[Field::App, Field::Curve, Field::Keying, Field::Role, Field::DeadlineMs, Field::Values]);
         let fields = Fields::read(params, FIELDS)?;
-        Ok(EncryptParams {
-            options: fields.encrypt_options()?,
-            values: required(fields.values, Field::Values)?,
-        })
+        Ok(EncryptParams { options: fields.encrypt_options()?, values: required(fields.values, Field::Values)? })
     }
 }
 
@@ -134,10 +125,7 @@ impl<'a> DecryptParams<'a> {
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
         const FIELDS: FieldSet = FieldSet::of(&[Field::App, Field::Role, Field::DeadlineMs, Field::Values]);
         let fields = Fields::read(params, FIELDS)?;
-        Ok(DecryptParams {
-            options: fields.decrypt_options()?,
-            values: required(fields.values, Field::Values)?,
-        })
+        Ok(DecryptParams { options: fields.decrypt_options()?, values: required(fields.values, Field::Values)? })
     }
 }
 
@@ -158,11 +146,7 @@ impl<'a> EncryptDocumentParams<'a> {
         ]);
         let fields = Fields::read(params, FIELDS)?;
         let document = required(fields.document, Field::Document)?;
-        Ok(EncryptDocumentParams {
-            options: fields.encrypt_options()?,
-            select: fields.select,
-            document,
-        })
+        Ok(EncryptDocumentParams { options: fields.encrypt_options()?, select: fields.select, document })
     }
 }
 
@@ -172,20 +156,11 @@ impl<'a> DecryptDocumentParams<'a> {
     /// # Errors
     /// Anything but exactly the method's fields, each at most once, of its type and in its range.
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
-        const FIELDS: FieldSet = FieldSet::of(&[
-            Field::App,
-            Field::Role,
-            Field::DeadlineMs,
-            Field::Select,
-            Field::Document,
-        ]);
+        const FIELDS: FieldSet =
+            FieldSet::of(&[Field::App, Field::Role, Field::DeadlineMs, Field::Select, Field::Document]);
         let fields = Fields::read(params, FIELDS)?;
         let document = required(fields.document, Field::Document)?;
-        Ok(DecryptDocumentParams {
-            options: fields.decrypt_options()?,
-            select: fields.select,
-            document,
-        })
+        Ok(DecryptDocumentParams { options: fields.decrypt_options()?, select: fields.select, document })
     }
 }
 
@@ -199,14 +174,7 @@ impl<'a> EncryptFileParams<'a> {
         let fields = Fields::read(params, FIELDS)?;
         let (app, curve, deadline_ms) = (required(fields.app, Field::App)?, fields.curve, fields.deadline_ms);
         let data = required(fields.data, Field::Data)?;
-        Ok(EncryptFileParams {
-            options: EncryptFileOptions {
-                app,
-                curve,
-                deadline_ms,
-            },
-            data,
-        })
+        Ok(EncryptFileParams { options: EncryptFileOptions { app, curve, deadline_ms }, data })
     }
 }
 
@@ -219,10 +187,7 @@ impl<'a> DecryptFileParams<'a> {
         let fields = Fields::read(params, FieldSet::of(&[Field::App, Field::DeadlineMs, Field::Data]))?;
         let (app, deadline_ms) = (required(fields.app, Field::App)?, fields.deadline_ms);
         let data = required(fields.data, Field::Data)?;
-        Ok(DecryptFileParams {
-            options: DecryptFileOptions { app, deadline_ms },
-            data,
-        })
+        Ok(DecryptFileParams { options: DecryptFileOptions { app, deadline_ms }, data })
     }
 }
 
@@ -236,14 +201,7 @@ impl<'a> RewrapParams<'a> {
         let fields = Fields::read(params, FIELDS)?;
         let (app, curve, deadline_ms) = (required(fields.app, Field::App)?, fields.curve, fields.deadline_ms);
         let values = required(fields.values, Field::Values)?;
-        Ok(RewrapParams {
-            options: RewrapOptions {
-                app,
-                curve,
-                deadline_ms,
-            },
-            values,
-        })
+        Ok(RewrapParams { options: RewrapOptions { app, curve, deadline_ms }, values })
     }
 }
 
@@ -254,10 +212,7 @@ impl<'a> InspectParams<'a> {
     /// Anything but exactly the method's fields, each at most once, of its type and in its range.
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
         let fields = Fields::read(params, FieldSet::of(&[Field::App, Field::Values]))?;
-        Ok(InspectParams {
-            app: fields.app,
-            values: required(fields.values, Field::Values)?,
-        })
+        Ok(InspectParams { app: fields.app, values: required(fields.values, Field::Values)? })
     }
 }
 
@@ -268,9 +223,7 @@ impl<'a> PublicKeysParams<'a> {
     /// Anything but exactly the method's fields, each at most once, of its type and in its range.
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
         let fields = Fields::read(params, FieldSet::of(&[Field::App]))?;
-        Ok(PublicKeysParams {
-            app: required(fields.app, Field::App)?,
-        })
+        Ok(PublicKeysParams { app: required(fields.app, Field::App)? })
     }
 }
 
@@ -327,7 +280,7 @@ impl<'a> Fields<'a> {
                 Field::Keying => fields.keying = keying(entries.optional_string(field)?)?,
                 Field::Role => fields.role = role(entries.optional_string(field)?)?,
                 Field::DeadlineMs => fields.deadline_ms = deadline_ms(entries.optional_unsigned(field)?)?,
-                Field::Select => fields.select = entries.optional_values(field)?,
+                Field::Select => fields.select = select(entries.optional_values(field)?)?,
                 Field::Values => fields.values = Some(entries.values(field)?),
                 Field::Document => fields.document = Some(entries.bytes(field)?),
                 Field::Data => fields.data = Some(entries.binary(field)?),
@@ -349,11 +302,7 @@ impl<'a> Fields<'a> {
 
     fn decrypt_options(&self) -> Result<DecryptOptions<'a>, ContentError> {
         let app = required(self.app, Field::App)?;
-        Ok(DecryptOptions {
-            app,
-            role: self.role,
-            deadline_ms: self.deadline_ms,
-        })
+        Ok(DecryptOptions { app, role: self.role, deadline_ms: self.deadline_ms })
     }
 }
 
@@ -379,14 +328,20 @@ fn role(role: Option<&str>) -> Result<Option<&str>, ContentError> {
 }
 
 fn curve(word: Option<&str>) -> Result<Option<Curve>, ContentError> {
-    word.map(|word| Curve::parse(word).ok_or(out_of_range(Field::Curve, "`r1` or `k1`")))
-        .transpose()
+    word.map(|word| Curve::parse(word).ok_or(out_of_range(Field::Curve, "`r1` or `k1`"))).transpose()
 }
 
 fn keying(word: Option<&str>) -> Result<Option<Keying>, ContentError> {
     let expected = "`field`, `request` or `session`";
-    word.map(|word| Keying::parse(word).ok_or(out_of_range(Field::Keying, expected)))
-        .transpose()
+    word.map(|word| Keying::parse(word).ok_or(out_of_range(Field::Keying, expected))).transpose()
+}
+
+/// An empty list would select nothing and give the document back in the clear, which nobody means.
+fn select(selectors: Option<RawValues<'_>>) -> Result<Option<RawValues<'_>>, ContentError> {
+    match selectors {
+        Some(selectors) if selectors.is_empty() => Err(out_of_range(Field::Select, "at least one selector")),
+        other => Ok(other),
+    }
 }
 
 fn deadline_ms(value: Option<u64>) -> Result<Option<u32>, ContentError> {

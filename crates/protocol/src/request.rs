@@ -66,30 +66,15 @@ pub fn decrypt_document(
 
 /// `encrypt_file`.
 pub fn encrypt_file(id: u32, options: &EncryptFileOptions<'_>, data: &[u8], out: &mut Vec<u8>) {
-    let EncryptFileOptions {
-        app,
-        curve,
-        deadline_ms,
-    } = *options;
-    Fields {
-        app: Some(app),
-        curve,
-        deadline_ms,
-        ..Fields::default()
-    }
-    .begin(id, Method::EncryptFile, 1, out);
+    let EncryptFileOptions { app, curve, deadline_ms } = *options;
+    Fields { app: Some(app), curve, deadline_ms, ..Fields::default() }.begin(id, Method::EncryptFile, 1, out);
     write_data(data, out);
 }
 
 /// `decrypt_file`.
 pub fn decrypt_file(id: u32, options: &DecryptFileOptions<'_>, data: &[u8], out: &mut Vec<u8>) {
     let DecryptFileOptions { app, deadline_ms } = *options;
-    Fields {
-        app: Some(app),
-        deadline_ms,
-        ..Fields::default()
-    }
-    .begin(id, Method::DecryptFile, 1, out);
+    Fields { app: Some(app), deadline_ms, ..Fields::default() }.begin(id, Method::DecryptFile, 1, out);
     write_data(data, out);
 }
 
@@ -103,18 +88,8 @@ pub fn rewrap<'v>(
     envelopes: impl ExactSizeIterator<Item = &'v str>,
     out: &mut Vec<u8>,
 ) {
-    let RewrapOptions {
-        app,
-        curve,
-        deadline_ms,
-    } = *options;
-    Fields {
-        app: Some(app),
-        curve,
-        deadline_ms,
-        ..Fields::default()
-    }
-    .begin(id, Method::Rewrap, 1, out);
+    let RewrapOptions { app, curve, deadline_ms } = *options;
+    Fields { app: Some(app), curve, deadline_ms, ..Fields::default() }.begin(id, Method::Rewrap, 1, out);
     write_values(envelopes.map(Scalar::from), out);
 }
 
@@ -123,21 +98,13 @@ pub fn rewrap<'v>(
 /// # Panics
 /// When `envelopes` yields another number of values than it announced.
 pub fn inspect<'v>(id: u32, app: Option<&str>, envelopes: impl ExactSizeIterator<Item = &'v str>, out: &mut Vec<u8>) {
-    Fields {
-        app,
-        ..Fields::default()
-    }
-    .begin(id, Method::Inspect, 1, out);
+    Fields { app, ..Fields::default() }.begin(id, Method::Inspect, 1, out);
     write_values(envelopes.map(Scalar::from), out);
 }
 
 /// `public_keys`.
 pub fn public_keys(id: u32, app: &str, out: &mut Vec<u8>) {
-    Fields {
-        app: Some(app),
-        ..Fields::default()
-    }
-    .begin(id, Method::PublicKeys, 0, out);
+    Fields { app: Some(app), ..Fields::default() }.begin(id, Method::PublicKeys, 0, out);
 }
 
 /// `health`.
@@ -171,30 +138,13 @@ struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     fn of_encrypt(options: &EncryptOptions<'a>) -> Self {
-        let EncryptOptions {
-            app,
-            curve,
-            keying,
-            role,
-            deadline_ms,
-        } = *options;
-        Fields {
-            app: Some(app),
-            curve,
-            keying,
-            role,
-            deadline_ms,
-        }
+        let EncryptOptions { app, curve, keying, role, deadline_ms } = *options;
+        Fields { app: Some(app), curve, keying, role, deadline_ms }
     }
 
     fn of_decrypt(options: &DecryptOptions<'a>) -> Self {
         let DecryptOptions { app, role, deadline_ms } = *options;
-        Fields {
-            app: Some(app),
-            role,
-            deadline_ms,
-            ..Fields::default()
-        }
+        Fields { app: Some(app), role, deadline_ms, ..Fields::default() }
     }
 
     /// Writes the request up to and with the options; `more` further fields have to follow.

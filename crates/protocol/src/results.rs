@@ -24,9 +24,7 @@ impl<'a> ValuesResult<'a> {
     /// When it is not a map with the field `values`.
     pub fn decode(result: RawValue<'a>) -> Result<Self, ContentError> {
         let fields = Fields::read(result, FieldSet::of(&[Field::Values]))?;
-        Ok(ValuesResult {
-            values: required(fields.values, Field::Values)?,
-        })
+        Ok(ValuesResult { values: required(fields.values, Field::Values)? })
     }
 }
 
@@ -46,10 +44,7 @@ impl<'a> DocumentResult<'a> {
     /// When it is not a map with the fields `document` and `count`.
     pub fn decode(result: RawValue<'a>) -> Result<Self, ContentError> {
         let fields = Fields::read(result, FieldSet::of(&[Field::Document, Field::Count]))?;
-        let (document, count) = (
-            required(fields.document, Field::Document)?,
-            required(fields.count, Field::Count)?,
-        );
+        let (document, count) = (required(fields.document, Field::Document)?, required(fields.count, Field::Count)?);
         Ok(DocumentResult { document, count })
     }
 }
@@ -68,9 +63,7 @@ impl<'a> FileResult<'a> {
     /// When it is not a map with the field `data`.
     pub fn decode(result: RawValue<'a>) -> Result<Self, ContentError> {
         let fields = Fields::read(result, FieldSet::of(&[Field::Data]))?;
-        Ok(FileResult {
-            data: required(fields.data, Field::Data)?,
-        })
+        Ok(FileResult { data: required(fields.data, Field::Data)? })
     }
 }
 
@@ -90,10 +83,7 @@ impl<'a> RewrapResult<'a> {
     /// When it is not a map with the fields `values` and `count`.
     pub fn decode(result: RawValue<'a>) -> Result<Self, ContentError> {
         let fields = Fields::read(result, FieldSet::of(&[Field::Values, Field::Count]))?;
-        let (values, count) = (
-            required(fields.values, Field::Values)?,
-            required(fields.count, Field::Count)?,
-        );
+        let (values, count) = (required(fields.values, Field::Values)?, required(fields.count, Field::Count)?);
         Ok(RewrapResult { values, count })
     }
 }
@@ -253,14 +243,8 @@ impl<'a> PublicKeys<'a> {
     /// # Errors
     /// When it is not a map with the fields `app`, `version`, `r1` and `k1`.
     pub fn decode(result: RawValue<'a>) -> Result<Self, ContentError> {
-        const FIELDS: FieldSet = FieldSet::of(&[
-            Field::App,
-            Field::Version,
-            Field::R1,
-            Field::K1,
-            Field::R1Pem,
-            Field::K1Pem,
-        ]);
+        const FIELDS: FieldSet =
+            FieldSet::of(&[Field::App, Field::Version, Field::R1, Field::K1, Field::R1Pem, Field::K1Pem]);
         let mut entries = Entries::of_map(result.reader(), FIELDS, Unknown::Skip)?;
         let (mut app, mut version, mut r1, mut k1, mut r1_pem, mut k1_pem) = (None, None, None, None, None, None);
         while let Some(field) = entries.next_field()? {
@@ -308,9 +292,7 @@ impl<'a> Health<'a> {
         while let Some(field) = entries.next_field()? {
             status = Some(entries.string(field)?);
         }
-        Ok(Health {
-            status: required(status, Field::Status)?,
-        })
+        Ok(Health { status: required(status, Field::Status)? })
     }
 }
 
@@ -330,9 +312,7 @@ impl<'a> InfoResult<'a> {
         match reader.head()? {
             Head::Map(pairs) => {
                 let count = pairs.checked_mul(2).ok_or(ContentError::Malformed)?;
-                Ok(InfoResult {
-                    facts: RawValues::new(Field::Values, count, reader.rest()),
-                })
+                Ok(InfoResult { facts: RawValues::new(Field::Values, count, reader.rest()) })
             }
             other => Err(ContentError::NotAMap(other.kind())),
         }

@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::field::{Field, Kind};
 use crate::number::{self, NumberBuffer, NumberFault};
 use crate::options::TextKind;
-use crate::wire::{Head, Reader};
+use crate::wire::{Head, HeadError, Reader};
 
 /// UTF-8 text in a frame.
 ///
@@ -140,8 +140,9 @@ impl<'a> Scalar<'a> {
 pub struct ValueError {
     /// The list.
     pub field: Field,
-    /// Position in the list, from 0.
-    pub index: u32,
+    /// Position in the list, from 0. Of 64 bits, so that a value's result is laid out without repacking, which took more
+    /// time than reading the value.
+    pub index: u64,
     /// What is wrong.
     pub fault: ValueFault,
 }
@@ -177,11 +178,7 @@ pub struct RawValues<'a> {
 impl<'a> RawValues<'a> {
     /// `bytes` begin with `count` values; others may follow, but only the end of the message's containers does.
     pub(crate) fn new(field: Field, count: u32, bytes: &'a [u8]) -> Self {
-        RawValues {
-            field,
-            count,
-            reader: Reader::new(bytes),
-        }
+        RawValues { field, count, reader: Reader::new(bytes) }
     }
 
     pub(crate) fn bytes(&self) -> &'a [u8] {
@@ -206,13 +203,7 @@ impl<'a> RawValues<'a> {
 
     /// The values in order. The first error ends the iteration.
     pub fn iter(&self) -> Values<'a> {
-        Values {
-            field: self.field,
-            index: 0,
-            count: self.count,
-            size: self.size(),
-            reader: self.reader,
-        }
+        Values { field: self.field, index: 0, count: self.count, size: self.size(), reader: self.reader }
     }
 
     /// Goes on where [`Values::position`] was taken, in the same list (or a copy of its frame). A position of another list
@@ -220,18 +211,17 @@ impl<'a> RawValues<'a> {
     pub fn iter_from(&self, position: ValuesPosition) -> Values<'a> {
         let rest = self.reader.rest().get(position.offset..).unwrap_or_default();
         let index = position.index.min(self.count);
-        Values {
-            field: self.field,
-            index,
-            count: self.count,
-            size: self.size(),
-            reader: Reader::new(rest),
-        }
+        Values { field: self.field, index, count: self.count, size: self.size(), reader: Reader::new(rest) }
     }
 
     /// The values in order, for lists that hold only strings.
     pub fn strings(&self) -> Strings<'a> {
         Strings { values: self.iter() }
+    }
+
+    /// As [`RawValues::iter_from`], for lists that hold only strings.
+    pub fn strings_from(&self, position: ValuesPosition) -> Strings<'a> {
+        Strings { values: self.iter_from(position) }
     }
 }
 
@@ -273,10 +263,7 @@ pub struct Values<'a> {
 impl<'a> Values<'a> {
     /// Where the iteration stands.
     pub fn position(&self) -> ValuesPosition {
-        ValuesPosition {
-            index: self.index,
-            offset: self.size - self.reader.rest().len(),
-        }
+        ValuesPosition { index: self.index, offset: self.size - self.reader.rest().len() }
     }
 
     /// Passes over up to `count` values without looking at what they are; stops at the end of the list. With
@@ -295,24 +282,28 @@ impl<'a> Values<'a> {
 
     #[inline]
     fn read(&mut self) -> Result<Scalar<'a>, ValueFault> {
-        let head = self.reader.head().map_err(|_| ValueFault::Malformed)?;
-        if let Head::String(size) = head {
-            let bytes = self.reader.take(size).map_err(|_| ValueFault::Malformed)?;
-            return Text::checked(bytes).map(Scalar::Str).ok_or(ValueFault::InvalidUtf8);
-        }
-        read_other(head)
+        let bytes = match self.reader.take_short_string() {
+            Some(bytes) => bytes,
+            None => match self.reader.head()? {
+                Head::String(size) => self.reader.take(size)?,
+                other => return read_other(other),
+            },
+        };
+        Text::checked(bytes).map(Scalar::Str).ok_or(ValueFault::InvalidUtf8)
     }
 
     /// Ends the iteration: behind a fault the places of the values are not known.
     #[cold]
     fn fail(&mut self, fault: ValueFault) -> ValueError {
-        let error = ValueError {
-            field: self.field,
-            index: self.index,
-            fault,
-        };
+        let error = ValueError { field: self.field, index: u64::from(self.index), fault };
         self.index = self.count;
         error
+    }
+}
+
+impl From<HeadError> for ValueFault {
+    fn from(_: HeadError) -> Self {
+        ValueFault::Malformed
     }
 }
 
@@ -363,27 +354,27 @@ pub struct Strings<'a> {
     values: Values<'a>,
 }
 
+impl Strings<'_> {
+    /// Where the iteration stands.
+    pub fn position(&self) -> ValuesPosition {
+        self.values.position()
+    }
+}
+
 impl<'a> Iterator for Strings<'a> {
     type Item = Result<Text<'a>, ValueError>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let index = self.values.index;
+        let index = u64::from(self.values.index);
         let kind = match self.values.next()? {
             Ok(Scalar::Str(text)) => return Some(Ok(text)),
             Ok(other) => other.kind(),
-            Err(ValueError {
-                fault: ValueFault::NotAScalar(kind),
-                ..
-            }) => kind,
+            Err(ValueError { fault: ValueFault::NotAScalar(kind), .. }) => kind,
             Err(other) => return Some(Err(other)),
         };
         self.values.index = self.values.count;
-        Some(Err(ValueError {
-            field: self.values.field,
-            index,
-            fault: ValueFault::NotAString(kind),
-        }))
+        Some(Err(ValueError { field: self.values.field, index, fault: ValueFault::NotAString(kind) }))
     }
 }
 

@@ -160,9 +160,7 @@ impl OpenBinary {
     /// Begins a binary at the end of `out`. What is appended from now on belongs to it.
     pub fn begin(out: &mut Vec<u8>) -> Self {
         marked(0xc6, [0; 4], out);
-        OpenBinary {
-            content_start: out.len(),
-        }
+        OpenBinary { content_start: out.len() }
     }
 
     /// Ends the binary: everything in `out` since its begin.

@@ -40,46 +40,21 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
         deadline_ms: Some(500),
         ..EncryptOptions::new("acme")
     };
-    let decrypt = DecryptOptions {
-        role: Some("card"),
-        deadline_ms: Some(70_000),
-        ..DecryptOptions::new("acme")
-    };
-    let rewrap = RewrapOptions {
-        curve: Some(Curve::R1),
-        ..RewrapOptions::new("acme")
-    };
+    let decrypt = DecryptOptions { role: Some("card"), deadline_ms: Some(70_000), ..DecryptOptions::new("acme") };
+    let rewrap = RewrapOptions { curve: Some(Curve::R1), ..RewrapOptions::new("acme") };
     let envelopes = || ["ev:Tk9D:", "ev:RFVC:number:"].into_iter();
     vec![
-        (
-            "encrypt",
-            seed(|out| request::encrypt(1, &options, values().into_iter(), out)),
-        ),
-        (
-            "decrypt",
-            seed(|out| request::decrypt(200, &decrypt, values().into_iter(), out)),
-        ),
+        ("encrypt", seed(|out| request::encrypt(1, &options, values().into_iter(), out))),
+        ("decrypt", seed(|out| request::decrypt(200, &decrypt, values().into_iter(), out))),
         (
             "encrypt_document",
             seed(|out| request::encrypt_document(70_000, &options, Some(&["$.a"]), b"{\"a\":1}", out)),
         ),
-        (
-            "decrypt_document",
-            seed(|out| request::decrypt_document(2, &decrypt, None, b"[\"ev:\"]", out)),
-        ),
-        (
-            "encrypt_file",
-            seed(|out| request::encrypt_file(3, &EncryptFileOptions::new("acme"), b"\0\xff", out)),
-        ),
-        (
-            "decrypt_file",
-            seed(|out| request::decrypt_file(4, &DecryptFileOptions::new("acme"), b"%EVENC", out)),
-        ),
+        ("decrypt_document", seed(|out| request::decrypt_document(2, &decrypt, None, b"[\"ev:\"]", out))),
+        ("encrypt_file", seed(|out| request::encrypt_file(3, &EncryptFileOptions::new("acme"), b"\0\xff", out))),
+        ("decrypt_file", seed(|out| request::decrypt_file(4, &DecryptFileOptions::new("acme"), b"%EVENC", out))),
         ("rewrap", seed(|out| request::rewrap(5, &rewrap, envelopes(), out))),
-        (
-            "inspect",
-            seed(|out| request::inspect(6, Some("acme"), envelopes(), out)),
-        ),
+        ("inspect", seed(|out| request::inspect(6, Some("acme"), envelopes(), out))),
         ("public_keys", seed(|out| request::public_keys(7, "acme", out))),
         (
             "health_info_cancel",
@@ -94,14 +69,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
 
 fn answers() -> Vec<(&'static str, Vec<u8>)> {
     let key = [2; 33];
-    let keys = PublicKeys {
-        app: "acme",
-        version: 3,
-        r1: &key,
-        k1: &key,
-        r1_pem: Some("-----BEGIN"),
-        k1_pem: None,
-    };
+    let keys = PublicKeys { app: "acme", version: 3, r1: &key, k1: &key, r1_pem: Some("-----BEGIN"), k1_pem: None };
     let inspected = Inspected {
         version: "QkTC",
         curve: Curve::R1,
@@ -155,10 +123,7 @@ fn answers() -> Vec<(&'static str, Vec<u8>)> {
         ),
         ("answer_public_keys", seed(|out| answer::public_keys(1, &keys, out))),
         ("answer_health", seed(|out| answer::health(1, Health::OK, out))),
-        (
-            "answer_info",
-            seed(|out| answer::info(1, &[("protocol", "1"), ("version", "0.1.0")], out)),
-        ),
+        ("answer_info", seed(|out| answer::info(1, &[("protocol", "1"), ("version", "0.1.0")], out))),
         ("answer_error", seed(|out| answer::error(1, &error, out))),
         ("connection_error", seed(|out| answer::connection_error(&error, out))),
     ]
@@ -176,16 +141,8 @@ fn hostile() -> Vec<(&'static str, Vec<u8>)> {
         ("huge_count", vec![0xdd, 0xff, 0xff, 0xff, 0xff]),
         ("huge_string", vec![0x94, 0x00, 0x01, 0xdb, 0xff, 0xff, 0xff, 0xff]),
         ("reserved_marker", vec![0x94, 0x00, 0x01, 0xc1]),
-        (
-            "extension",
-            vec![
-                0x94, 0x00, 0x01, 0xa6, b'h', b'e', b'a', b'l', b't', b'h', 0x91, 0xd6, 0xff, 1, 2, 3, 4,
-            ],
-        ),
-        (
-            "number_key",
-            vec![0x94, 0x00, 0x01, 0xa4, b'i', b'n', b'f', b'o', 0x91, 0x81, 0x05, 0xc0],
-        ),
+        ("extension", vec![0x94, 0x00, 0x01, 0xa6, b'h', b'e', b'a', b'l', b't', b'h', 0x91, 0xd6, 0xff, 1, 2, 3, 4]),
+        ("number_key", vec![0x94, 0x00, 0x01, 0xa4, b'i', b'n', b'f', b'o', 0x91, 0x81, 0x05, 0xc0]),
         ("http", b"GET / HTTP/1.1\r\nHost: engine\r\n\r\n".to_vec()),
     ]
 }
@@ -199,10 +156,7 @@ fn the_corpus_holds_the_seeds_and_every_property() {
             fs::write(&path, &bytes).expect("the seed can be written");
         }
         let stored = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert_eq!(
-            stored, bytes,
-            "{name} is as the code writes it; FIELDSEAL_UPDATE=1 renews it"
-        );
+        assert_eq!(stored, bytes, "{name} is as the code writes it; FIELDSEAL_UPDATE=1 renews it");
     }
     let mut replayed = 0;
     for entry in fs::read_dir(corpus()).expect("the corpus is there") {
@@ -220,9 +174,7 @@ fn changed_seeds_hold_every_property() {
     for (_, bytes) in &seeds {
         for at in 0..bytes.len() {
             fuzzing::check_frames(&bytes[..at]);
-            for value in [
-                0x00, 0x80, 0x90, 0x91, 0xa0, 0xc0, 0xc1, 0xca, 0xd4, 0xdb, 0xdd, 0xdf, 0xff,
-            ] {
+            for value in [0x00, 0x80, 0x90, 0x91, 0xa0, 0xc0, 0xc1, 0xca, 0xd4, 0xdb, 0xdd, 0xdf, 0xff] {
                 let mut changed = bytes.clone();
                 changed[at] = value;
                 fuzzing::check_frames(&changed);

@@ -19,12 +19,7 @@ fn array(values: &[Value]) -> Value {
 }
 
 fn map(entries: &[(&str, Value)]) -> Value {
-    Value::Map(
-        entries
-            .iter()
-            .map(|(name, value)| (Value::from(*name), value.clone()))
-            .collect(),
-    )
+    Value::Map(entries.iter().map(|(name, value)| (Value::from(*name), value.clone())).collect())
 }
 
 fn request_frame(method: &str, params: Value) -> Vec<u8> {
@@ -60,8 +55,10 @@ fn decode_map(method: Method, entries: &[(&str, Value)]) -> Result<(), String> {
     decode(method, request_params(&frame)).map_err(|error| error.to_string())
 }
 
+type Fields = Vec<(&'static str, Value)>;
+
 /// Every field that a method takes, with a good value; required ones first.
-fn fields_of(method: Method) -> (Vec<(&'static str, Value)>, Vec<(&'static str, Value)>) {
+fn fields_of(method: Method) -> (Fields, Fields) {
     let app = ("app", Value::from("acme"));
     let values = ("values", array(&[Value::from("ev:")]));
     let document = ("document", Value::from("{}"));
@@ -103,19 +100,11 @@ fn each_method_takes_its_fields_in_any_order_and_no_others() {
         }
         assert_eq!(decode_map(method, &required), Ok(()), "{method:?} without options");
         let nil: Vec<_> = optional.iter().map(|(name, _)| (*name, Value::Nil)).collect();
-        assert_eq!(
-            decode_map(method, &[required.clone(), nil].concat()),
-            Ok(()),
-            "{method:?} with options nil"
-        );
+        assert_eq!(decode_map(method, &[required.clone(), nil].concat()), Ok(()), "{method:?} with options nil");
         for (name, value) in &every_field {
             let more = [required.clone(), vec![(*name, value.clone())]].concat();
             if !all.iter().any(|(known, _)| known == name) {
-                assert_eq!(
-                    decode_map(method, &more),
-                    Err(format!("unknown field `{name}`")),
-                    "{method:?}"
-                );
+                assert_eq!(decode_map(method, &more), Err(format!("unknown field `{name}`")), "{method:?}");
             }
         }
     }
@@ -128,11 +117,7 @@ fn missing_and_double_fields_are_named() {
         for at in 0..required.len() {
             let mut fewer = required.clone();
             let (name, _) = fewer.remove(at);
-            assert_eq!(
-                decode_map(method, &fewer),
-                Err(format!("field `{name}` is missing")),
-                "{method:?}"
-            );
+            assert_eq!(decode_map(method, &fewer), Err(format!("field `{name}` is missing")), "{method:?}");
             fewer.push((name, Value::Nil));
             assert!(decode_map(method, &fewer).is_err(), "{method:?}: nil is no {name}");
         }
@@ -148,120 +133,36 @@ fn missing_and_double_fields_are_named() {
 fn fields_of_the_wrong_type_or_range_are_named() {
     let long_app = "a".repeat(129);
     let rows: &[(Method, &str, Value, &str)] = &[
-        (
-            Method::Encrypt,
-            "app",
-            Value::from(1),
-            "field `app`: expected a string, found an integer",
-        ),
-        (
-            Method::Encrypt,
-            "app",
-            Value::from(""),
-            "field `app`: expected 1 to 128 bytes",
-        ),
-        (
-            Method::Encrypt,
-            "app",
-            Value::from(long_app.as_str()),
-            "field `app`: expected 1 to 128 bytes",
-        ),
-        (
-            Method::Encrypt,
-            "curve",
-            Value::from("p256"),
-            "field `curve`: expected `r1` or `k1`",
-        ),
-        (
-            Method::Encrypt,
-            "curve",
-            Value::from(true),
-            "field `curve`: expected a string, found a boolean",
-        ),
-        (
-            Method::Encrypt,
-            "keying",
-            Value::from(""),
-            "field `keying`: expected `field`, `request` or `session`",
-        ),
-        (
-            Method::Encrypt,
-            "role",
-            Value::from(""),
-            "field `role`: expected 1 to 20 characters of a-z, 0-9 and -",
-        ),
-        (
-            Method::Encrypt,
-            "role",
-            Value::from("Card"),
-            "field `role`: expected 1 to 20 characters of a-z, 0-9 and -",
-        ),
+        (Method::Encrypt, "app", Value::from(1), "field `app`: expected a string, found an integer"),
+        (Method::Encrypt, "app", Value::from(""), "field `app`: expected 1 to 128 bytes"),
+        (Method::Encrypt, "app", Value::from(long_app.as_str()), "field `app`: expected 1 to 128 bytes"),
+        (Method::Encrypt, "curve", Value::from("p256"), "field `curve`: expected `r1` or `k1`"),
+        (Method::Encrypt, "curve", Value::from(true), "field `curve`: expected a string, found a boolean"),
+        (Method::Encrypt, "keying", Value::from(""), "field `keying`: expected `field`, `request` or `session`"),
+        (Method::Encrypt, "role", Value::from(""), "field `role`: expected 1 to 20 characters of a-z, 0-9 and -"),
+        (Method::Encrypt, "role", Value::from("Card"), "field `role`: expected 1 to 20 characters of a-z, 0-9 and -"),
         (
             Method::Decrypt,
             "role",
             Value::from("a".repeat(21)),
             "field `role`: expected 1 to 20 characters of a-z, 0-9 and -",
         ),
-        (
-            Method::Decrypt,
-            "deadline_ms",
-            Value::from(0),
-            "field `deadline_ms`: expected 1 to 4294967295",
-        ),
-        (
-            Method::Decrypt,
-            "deadline_ms",
-            Value::from(1u64 << 32),
-            "field `deadline_ms`: expected 1 to 4294967295",
-        ),
-        (
-            Method::Decrypt,
-            "deadline_ms",
-            Value::from(-1),
-            "field `deadline_ms`: expected an unsigned integer",
-        ),
+        (Method::Decrypt, "deadline_ms", Value::from(0), "field `deadline_ms`: expected 1 to 4294967295"),
+        (Method::Decrypt, "deadline_ms", Value::from(1u64 << 32), "field `deadline_ms`: expected 1 to 4294967295"),
+        (Method::Decrypt, "deadline_ms", Value::from(-1), "field `deadline_ms`: expected an unsigned integer"),
         (
             Method::Decrypt,
             "deadline_ms",
             Value::from(1.5),
             "field `deadline_ms`: expected an unsigned integer, found a float",
         ),
-        (
-            Method::Rewrap,
-            "values",
-            map(&[]),
-            "field `values`: expected an array, found a map",
-        ),
-        (
-            Method::Inspect,
-            "values",
-            Value::Nil,
-            "field `values`: expected an array, found nil",
-        ),
-        (
-            Method::EncryptDocument,
-            "select",
-            Value::from("$"),
-            "field `select`: expected an array, found a string",
-        ),
-        (
-            Method::EncryptDocument,
-            "document",
-            map(&[]),
-            "field `document`: expected a binary or a string, found a map",
-        ),
-        (
-            Method::EncryptFile,
-            "data",
-            Value::from("x"),
-            "field `data`: expected a binary, found a string",
-        ),
-        (
-            Method::EncryptFile,
-            "data",
-            Value::Ext(1, vec![0]),
-            "field `data`: expected a binary, found an extension",
-        ),
+        (Method::Rewrap, "values", map(&[]), "field `values`: expected an array, found a map"),
+        (Method::Inspect, "values", Value::Nil, "field `values`: expected an array, found nil"),
+        (Method::EncryptDocument, "select", Value::from("$"), "field `select`: expected an array, found a string"),
+        (Method::DecryptDocument, "select", array(&[]), "field `select`: expected at least one selector"),
+        (Method::EncryptDocument, "document", map(&[]), "field `document`: expected a binary or a string, found a map"),
+        (Method::EncryptFile, "data", Value::from("x"), "field `data`: expected a binary, found a string"),
+        (Method::EncryptFile, "data", Value::Ext(1, vec![0]), "field `data`: expected a binary, found an extension"),
     ];
     for (method, name, value, expected) in rows {
         let (required, optional) = fields_of(*method);
@@ -293,30 +194,17 @@ fn largest_and_smallest_options_are_taken() {
 #[test]
 fn params_are_exactly_one_map_by_name() {
     let one_map = "params is an array of exactly one map, which holds the fields by name";
-    for params in [
-        array(&[]),
-        array(&[Value::Nil]),
-        array(&[array(&[])]),
-        array(&[map(&[]), map(&[])]),
-    ] {
+    for params in [array(&[]), array(&[Value::Nil]), array(&[array(&[])]), array(&[map(&[]), map(&[])])] {
         let frame = request_frame("encrypt", params);
-        let error = EncryptParams::decode(request_params(&frame))
-            .map(drop)
-            .expect_err("not one map");
+        let error = EncryptParams::decode(request_params(&frame)).map(drop).expect_err("not one map");
         assert_eq!(error.to_string(), one_map);
     }
     let keyed_by_number = Value::Map(vec![(Value::from(1), Value::Nil)]);
     let frame = request_frame("encrypt", array(&[keyed_by_number]));
-    let error = EncryptParams::decode(request_params(&frame))
-        .map(drop)
-        .expect_err("no name");
+    let error = EncryptParams::decode(request_params(&frame)).map(drop).expect_err("no name");
     assert_eq!(error.to_string(), "field names are strings, not an integer");
     let frame = request_frame("health", array(&[]));
-    assert_eq!(
-        HealthParams::decode(request_params(&frame)),
-        Ok(HealthParams),
-        "no fields, no map needed"
-    );
+    assert_eq!(HealthParams::decode(request_params(&frame)), Ok(HealthParams), "no fields, no map needed");
     let frame = request_frame("info", array(&[map(&[]), map(&[])]));
     assert!(InfoParams::decode(request_params(&frame)).is_err());
 }
@@ -328,15 +216,9 @@ fn names_that_may_be_data_are_not_shown() {
         let error = decode_map(Method::Health, &[(name, Value::Nil)]).expect_err("unknown");
         assert_eq!(error, format!("unknown field{hidden}"));
         let error = Method::require(name).expect_err("unknown");
-        assert_eq!(
-            (error.code, error.message),
-            (ErrorCode::UnknownMethod, format!("unknown method{hidden}"))
-        );
+        assert_eq!((error.code, error.message), (ErrorCode::UnknownMethod, format!("unknown method{hidden}")));
     }
-    assert_eq!(
-        Method::require("encript").expect_err("unknown").message,
-        "unknown method `encript`"
-    );
+    assert_eq!(Method::require("encript").expect_err("unknown").message, "unknown method `encript`");
     let invalid = Value::String(rmpv::Utf8String::from("x"));
     let mut frame = request_frame("health", array(&[Value::Map(vec![(invalid, Value::Nil)])]));
     let at = frame.len() - 2;
@@ -360,22 +242,12 @@ fn every_request_reads_as_it_was_written() {
     };
     let mut out = Vec::new();
     request::encrypt_document(u32::MAX, &options, Some(&["$.a", "$..b"]), b"{\"a\":1}", &mut out);
-    let Ok(Message::Request {
-        id: u32::MAX,
-        method: "encrypt_document",
-        params,
-    }) = Message::parse(&out)
-    else {
+    let Ok(Message::Request { id: u32::MAX, method: "encrypt_document", params }) = Message::parse(&out) else {
         panic!("a request");
     };
     let params = EncryptDocumentParams::decode(params).expect("good");
     assert_eq!((params.options, params.document), (options, &b"{\"a\":1}"[..]));
-    let select: Vec<_> = params
-        .select
-        .expect("selectors")
-        .strings()
-        .map(|s| s.expect("a string").as_str())
-        .collect();
+    let select: Vec<_> = params.select.expect("selectors").strings().map(|s| s.expect("a string").as_str()).collect();
     assert_eq!(select, ["$.a", "$..b"]);
 }
 
@@ -396,22 +268,10 @@ fn what_is_no_message_is_refused() {
         (Value::from(71), None, MessageFault::NotAnArray(Kind::Integer)),
         (map(&[]), None, MessageFault::NotAnArray(Kind::Map)),
         (array(&[]), None, MessageFault::UnknownType),
-        (
-            array(&[Value::from(3), id.clone(), method.clone(), params.clone()]),
-            None,
-            MessageFault::UnknownType,
-        ),
-        (
-            array(&[Value::from(-1), id.clone(), method.clone(), params.clone()]),
-            None,
-            MessageFault::UnknownType,
-        ),
+        (array(&[Value::from(3), id.clone(), method.clone(), params.clone()]), None, MessageFault::UnknownType),
+        (array(&[Value::from(-1), id.clone(), method.clone(), params.clone()]), None, MessageFault::UnknownType),
         (array(&[Value::from("0")]), None, MessageFault::UnknownType),
-        (
-            array(&[Value::from(0)]),
-            None,
-            MessageFault::WrongLength { expected: 4, found: 1 },
-        ),
+        (array(&[Value::from(0)]), None, MessageFault::WrongLength { expected: 4, found: 1 }),
         (request(Value::from(-1)), None, MessageFault::InvalidId),
         (request(Value::from(1u64 << 32)), None, MessageFault::InvalidId),
         (request(Value::from(1.0)), None, MessageFault::InvalidId),
@@ -426,36 +286,20 @@ fn what_is_no_message_is_refused() {
             Some(5),
             MessageFault::WrongLength { expected: 4, found: 5 },
         ),
-        (
-            array(&[Value::from(0), id.clone(), Value::from(1), params.clone()]),
-            Some(5),
-            MessageFault::InvalidMethod,
-        ),
+        (array(&[Value::from(0), id.clone(), Value::from(1), params.clone()]), Some(5), MessageFault::InvalidMethod),
         (
             array(&[Value::from(0), id.clone(), method.clone(), map(&[])]),
             Some(5),
             MessageFault::ParamsNotAnArray(Kind::Map),
         ),
-        (
-            array(&[Value::from(1), id, Value::Nil]),
-            None,
-            MessageFault::WrongLength { expected: 4, found: 3 },
-        ),
+        (array(&[Value::from(1), id, Value::Nil]), None, MessageFault::WrongLength { expected: 4, found: 3 }),
         (
             array(&[Value::from(2), method.clone(), params.clone(), Value::Nil]),
             None,
             MessageFault::WrongLength { expected: 3, found: 4 },
         ),
-        (
-            array(&[Value::from(2), Value::Nil, params]),
-            None,
-            MessageFault::InvalidMethod,
-        ),
-        (
-            array(&[Value::from(2), method, Value::Nil]),
-            None,
-            MessageFault::ParamsNotAnArray(Kind::Nil),
-        ),
+        (array(&[Value::from(2), Value::Nil, params]), None, MessageFault::InvalidMethod),
+        (array(&[Value::from(2), method, Value::Nil]), None, MessageFault::ParamsNotAnArray(Kind::Nil)),
     ];
     for (message, expected_id, expected) in rows {
         assert_eq!(fault(message.clone()), (expected_id, expected), "{message}");
@@ -465,26 +309,11 @@ fn what_is_no_message_is_refused() {
 #[test]
 fn a_message_in_long_formats_is_the_same_message() {
     // array 32, uint 64, uint 16, str 32, array 16
-    let frame = [
-        &[
-            0xdd, 0, 0, 0, 4, 0xcf, 0, 0, 0, 0, 0, 0, 0, 0, 0xcd, 0, 9, 0xdb, 0, 0, 0, 6,
-        ][..],
-        b"health",
-        &[0xdc, 0, 0],
-    ]
-    .concat();
+    let frame =
+        [&[0xdd, 0, 0, 0, 4, 0xcf, 0, 0, 0, 0, 0, 0, 0, 0, 0xcd, 0, 9, 0xdb, 0, 0, 0, 6][..], b"health", &[0xdc, 0, 0]]
+            .concat();
     let parsed = Message::parse_unscanned(&frame, Limits::default());
-    assert!(
-        matches!(
-            parsed,
-            Ok(Message::Request {
-                id: 9,
-                method: "health",
-                ..
-            })
-        ),
-        "{parsed:?}"
-    );
+    assert!(matches!(parsed, Ok(Message::Request { id: 9, method: "health", .. })), "{parsed:?}");
 }
 
 #[test]
@@ -500,10 +329,7 @@ fn bytes_that_are_not_one_frame_are_refused() {
     frame.push(0xc0);
     assert!(malformed(&frame), "a byte too many");
     let reserved = Message::parse_unscanned(&[0x94, 0xc1], Limits::default()).expect_err("0xc1");
-    assert_eq!(
-        reserved,
-        UnscannedError::Frame(FrameError::ReservedMarker { offset: 1 })
-    );
+    assert_eq!(reserved, UnscannedError::Frame(FrameError::ReservedMarker { offset: 1 }));
 }
 
 fn response(frame: &[u8]) -> (u32, Result<RawValue<'_>, RawValue<'_>>) {
@@ -520,15 +346,10 @@ fn errors_travel_whole() {
         let sent = ErrorObject::new(code, "some words").at_index(1999).at_offset(70_000);
         let mut out = Vec::new();
         answer::error(77, &sent, &mut out);
-        let (77, Err(received)) = response(&out) else {
-            panic!("an error for 77")
-        };
+        let (77, Err(received)) = response(&out) else { panic!("an error for 77") };
         let received = received.error().expect("an error object");
         assert_eq!((received.known_code(), received.message), (Some(code), "some words"));
-        assert_eq!(
-            (received.retry, received.index, received.offset),
-            (code.retry(), Some(1999), Some(70_000))
-        );
+        assert_eq!((received.retry, received.index, received.offset), (code.retry(), Some(1999), Some(70_000)));
     }
     for retry in Retry::ALL {
         assert_eq!(Retry::parse(retry.as_str()), Some(retry));
@@ -537,117 +358,65 @@ fn errors_travel_whole() {
 
 #[test]
 fn errors_of_a_newer_engine_are_understood_as_far_as_they_go() {
-    let object = map(&[
-        ("code", Value::from("out_of_ink")),
-        ("retry", Value::from("tomorrow")),
-        ("colour", map(&[])),
-    ]);
+    let object = map(&[("code", Value::from("out_of_ink")), ("retry", Value::from("tomorrow")), ("colour", map(&[]))]);
     let frame = encode(&array(&[Value::from(1), Value::from(1), object, Value::Nil]));
-    let (1, Err(error)) = response(&frame) else {
-        panic!("an error")
-    };
+    let (1, Err(error)) = response(&frame) else { panic!("an error") };
     let error = error.error().expect("an error object");
-    assert_eq!(
-        (error.code, error.known_code(), error.retry, error.index),
-        ("out_of_ink", None, Retry::Never, None)
-    );
+    assert_eq!((error.code, error.known_code(), error.retry, error.index), ("out_of_ink", None, Retry::Never, None));
 
     for (object, expected) in [
         (Value::from("oops"), "expected a map, found a string"),
         (map(&[("message", Value::from("oops"))]), "field `code` is missing"),
-        (
-            map(&[("code", Value::from(7))]),
-            "field `code`: expected a string, found an integer",
-        ),
+        (map(&[("code", Value::from(7))]), "field `code`: expected a string, found an integer"),
     ] {
         let frame = encode(&array(&[Value::from(1), Value::from(1), object, Value::Nil]));
-        let (1, Err(error)) = response(&frame) else {
-            panic!("an error")
-        };
+        let (1, Err(error)) = response(&frame) else { panic!("an error") };
         assert_eq!(error.error().expect_err("no error object").to_string(), expected);
     }
 }
 
 #[test]
 fn content_errors_become_invalid_params_with_the_index() {
-    let frame = request_frame(
-        "encrypt",
-        array(&[map(&[("app", Value::from("a")), ("values", array(&[array(&[])]))])]),
-    );
+    let frame = request_frame("encrypt", array(&[map(&[("app", Value::from("a")), ("values", array(&[array(&[])]))])]));
     let params = EncryptParams::decode(request_params(&frame)).expect("good as far as seen");
     let error = params.values.iter().next().expect("one").expect_err("nested");
     let object = ErrorObject::from(error);
     assert_eq!((object.code, object.index), (ErrorCode::InvalidParams, Some(0)));
-    assert!(
-        object
-            .message
-            .starts_with("field `values`, index 0: expected nil, a boolean"),
-        "{}",
-        object.message
-    );
+    assert!(object.message.starts_with("field `values`, index 0: expected nil, a boolean"), "{}", object.message);
 }
 
 #[test]
 fn notifications_travel_whole() {
     let mut out = Vec::new();
     request::cancel(u32::MAX, &mut out);
-    let Ok(Message::Notification {
-        method: "cancel",
-        params,
-    }) = Message::parse(&out)
-    else {
-        panic!("cancel")
-    };
+    let Ok(Message::Notification { method: "cancel", params }) = Message::parse(&out) else { panic!("cancel") };
     assert_eq!(decode_cancel(params), Ok(u32::MAX));
 
-    for params in [
-        array(&[]),
-        array(&[Value::from(-1)]),
-        array(&[Value::from(1u64 << 32)]),
-        array(&[1.into(), 2.into()]),
-    ] {
+    for params in
+        [array(&[]), array(&[Value::from(-1)]), array(&[Value::from(1u64 << 32)]), array(&[1.into(), 2.into()])]
+    {
         let frame = encode(&array(&[Value::from(2), Value::from("cancel"), params]));
-        let Ok(Message::Notification { params, .. }) = Message::parse(&frame) else {
-            panic!("cancel")
-        };
+        let Ok(Message::Notification { params, .. }) = Message::parse(&frame) else { panic!("cancel") };
         assert!(decode_cancel(params).is_err());
     }
 
     let sent = ErrorObject::from(FrameError::TooDeep { offset: 9, limit: 32 });
     let mut out = Vec::new();
     answer::connection_error(&sent, &mut out);
-    let Ok(Message::Notification {
-        method: "connection_error",
-        params,
-    }) = Message::parse(&out)
-    else {
+    let Ok(Message::Notification { method: "connection_error", params }) = Message::parse(&out) else {
         panic!("error")
     };
     let received = connection_error(params).expect("an error object");
-    assert_eq!(
-        (received.known_code(), received.message),
-        (Some(ErrorCode::InvalidFrame), sent.message.as_str())
-    );
+    assert_eq!((received.known_code(), received.message), (Some(ErrorCode::InvalidFrame), sent.message.as_str()));
 }
 
 #[test]
 fn results_of_a_newer_engine_are_understood() {
-    let result = map(&[
-        ("colour", map(&[("x", array(&[Value::Nil]))])),
-        ("values", array(&[true.into()])),
-        ("z", 1.into()),
-    ]);
+    let result =
+        map(&[("colour", map(&[("x", array(&[Value::Nil]))])), ("values", array(&[true.into()])), ("z", 1.into())]);
     let frame = encode(&array(&[Value::from(1), Value::from(4), Value::Nil, result]));
-    let (4, Ok(result)) = response(&frame) else {
-        panic!("a result")
-    };
+    let (4, Ok(result)) = response(&frame) else { panic!("a result") };
     let values = ValuesResult::decode(result).expect("a list").values;
-    assert_eq!(
-        values.iter().collect::<Vec<_>>(),
-        [Ok(fieldseal_protocol::Scalar::Bool(true))]
-    );
-    assert_eq!(
-        Health::decode(result).expect_err("no status").to_string(),
-        "field `status` is missing"
-    );
+    assert_eq!(values.iter().collect::<Vec<_>>(), [Ok(fieldseal_protocol::Scalar::Bool(true))]);
+    assert_eq!(Health::decode(result).expect_err("no status").to_string(), "field `status` is missing");
 }
