@@ -91,24 +91,14 @@ impl Program {
         for query in queries {
             starts.push(steps.len() as State);
             steps.extend(query.segments.iter().map(|segment| {
-                let mut step = Step {
-                    descends: segment.reach == Reach::Descendants,
-                    ..Step::default()
-                };
+                let mut step = Step { descends: segment.reach == Reach::Descendants, ..Step::default() };
                 segment.selectors.iter().for_each(|selector| step.add(selector));
                 step
             }));
-            steps.push(Step {
-                accepts: true,
-                ..Step::default()
-            });
+            steps.push(Step { accepts: true, ..Step::default() });
         }
         let needs_lengths = steps.iter().flat_map(|step| &step.elements).any(Elements::needs_length);
-        Program {
-            steps,
-            starts: starts.into(),
-            needs_lengths,
-        }
+        Program { steps, starts: starts.into(), needs_lengths }
     }
 
     /// Whether array lengths must be known when an array begins.
@@ -173,11 +163,7 @@ pub(crate) struct Automaton {
 
 impl Automaton {
     pub(crate) fn new(program: Arc<Program>, detail: Detail) -> Self {
-        let settled = |selected| Set {
-            states: Arc::new([]),
-            selected,
-            row: None,
-        };
+        let settled = |selected| Set { states: Arc::new([]), selected, row: None };
         let mut automaton = Automaton {
             sets: vec![settled(false), settled(true)],
             ids: HashMap::new(),
@@ -240,16 +226,8 @@ impl Automaton {
         added.clear();
         added.extend_from_slice(&row.base);
         let first = row.indexes.partition_point(|&(at, _)| at < index);
-        added.extend(
-            row.indexes[first..]
-                .iter()
-                .take_while(|&&(at, _)| at == index)
-                .map(|&(_, state)| state),
-        );
-        let ranges = row
-            .ranges
-            .iter()
-            .filter(|(elements, _)| elements.selects(index, length));
+        added.extend(row.indexes[first..].iter().take_while(|&&(at, _)| at == index).map(|&(_, state)| state));
+        let ranges = row.ranges.iter().filter(|(elements, _)| elements.selects(index, length));
         added.extend(ranges.map(|&(_, state)| state));
         if added.len() == row.base.len() {
             return row.other;
@@ -271,10 +249,7 @@ impl Automaton {
             return SetId::NOTHING;
         }
         normalize(&mut self.scratch);
-        let selected = self
-            .scratch
-            .iter()
-            .any(|&state| self.program.steps[state as usize].accepts);
+        let selected = self.scratch.iter().any(|&state| self.program.steps[state as usize].accepts);
         if selected && self.detail == Detail::Scalars {
             return SetId::SELECTED;
         }
@@ -283,11 +258,7 @@ impl Automaton {
         }
         let states: Arc<[State]> = self.scratch.as_slice().into();
         let id = SetId(self.sets.len() as u32);
-        self.sets.push(Set {
-            states: Arc::clone(&states),
-            selected,
-            row: None,
-        });
+        self.sets.push(Set { states: Arc::clone(&states), selected, row: None });
         self.ids.insert(states, id);
         id
     }
@@ -327,12 +298,8 @@ impl Automaton {
                 }
             }
         }
-        row.names = by_name
-            .iter()
-            .map(|(name, states)| (name.as_bytes().into(), self.number(states)))
-            .collect();
-        row.names
-            .sort_unstable_by(|(left, _), (right, _)| by_length(left, right));
+        row.names = by_name.iter().map(|(name, states)| (name.as_bytes().into(), self.number(states))).collect();
+        row.names.sort_unstable_by(|(left, _), (right, _)| by_length(left, right));
         row.indexes.sort_unstable();
         self.sets[set.0 as usize].row = Some(Box::new(row));
     }
@@ -348,15 +315,7 @@ impl Automaton {
     pub(crate) fn forget<'a>(&mut self, in_use: impl Iterator<Item = &'a mut SetId>) {
         let old = std::mem::take(&mut self.sets);
         self.ids.clear();
-        self.sets = old
-            .iter()
-            .take(2)
-            .map(|set| Set {
-                states: Arc::clone(&set.states),
-                row: None,
-                ..*set
-            })
-            .collect();
+        self.sets = old.iter().take(2).map(|set| Set { states: Arc::clone(&set.states), row: None, ..*set }).collect();
         for id in in_use.filter(|id| id.0 > SetId::SELECTED.0) {
             *id = self.number(&old[id.0 as usize].states);
         }

@@ -112,10 +112,7 @@ impl fmt::Display for DocumentError {
             DocumentErrorKind::TooDeep(max) => write!(f, "nested deeper than {max} levels at byte {offset}"),
             DocumentErrorKind::TooLarge(max) => write!(f, "the document has {offset} bytes, the limit is {max}"),
             DocumentErrorKind::TooManyNodes(max) => {
-                write!(
-                    f,
-                    "more than {max} values, the limit for selectors with filters, at byte {offset}"
-                )
+                write!(f, "more than {max} values, the limit for selectors with filters, at byte {offset}")
             }
             DocumentErrorKind::FilterTooCostly(max) => {
                 write!(f, "the selectors' filters would look at more than {max} values")

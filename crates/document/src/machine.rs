@@ -4,7 +4,7 @@
 //! exactly one JSON value with white space around it. Whether the bytes are UTF-8 is not its business.
 
 use crate::error::{DocumentError, DocumentErrorKind, Expected};
-use crate::scan;
+use crate::scan::Scanner;
 
 /// The two kinds of value that hold others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,12 +64,7 @@ pub(crate) struct Machine {
 impl Machine {
     /// At the start of a document.
     pub(crate) fn new(depth_max: usize) -> Self {
-        Machine {
-            position: 0,
-            next: Next::Document,
-            open: Vec::new(),
-            depth_max,
-        }
+        Machine { position: 0, next: Next::Document, open: Vec::new(), depth_max }
     }
 
     /// Bytes read; always between two tokens.
@@ -80,22 +75,12 @@ impl Machine {
     /// Reads on until `stop` is reached or passed, the sink is full or the document is over. Passes `stop` by at most
     /// one member: its name, its value if that is a scalar, and the white space around them.
     pub(crate) fn run(&mut self, document: &[u8], stop: usize, sink: &mut impl Sink) -> Result<Reach, DocumentError> {
-        while self.position < stop && !sink.is_full() {
-            let at = scan::skip_space(document, self.position);
-            let Some(&byte) = document.get(at) else {
-                self.position = at;
-                break;
-            };
-            self.position = match self.next {
-                Next::After => self.after(document, at, byte, sink)?,
-                Next::FirstMember if byte == b'}' => self.close(at, sink),
-                Next::FirstMember => self.member(document, at, Expected::NameOrEnd, sink)?,
-                Next::FirstElement if byte == b']' => self.close(at, sink),
-                Next::FirstElement => self.value(document, at, Expected::ValueOrEnd, sink)?,
-                Next::Document => self.document(document, at, sink)?,
-                Next::End => return Err(DocumentError::unexpected(Expected::EndOfDocument, at)),
-            };
-        }
+        let in_object = self.open.last() == Some(&Container::Object);
+        let (next, open, depth_max) = (self.next, &mut self.open, self.depth_max);
+        let mut reader = Reader { document, scanner: Scanner::new(document), open, in_object, next, depth_max, sink };
+        let result = reader.run(self.position, stop);
+        self.next = reader.next;
+        self.position = result?;
         if self.position < document.len() {
             return Ok(Reach::Stopped);
         }
@@ -105,19 +90,50 @@ impl Machine {
             _ => Err(DocumentError::new(DocumentErrorKind::UnexpectedEnd, self.position)),
         }
     }
+}
 
+/// The machine at work. A value of its own and inlined throughout, so that its fields live in registers.
+struct Reader<'r, S> {
+    document: &'r [u8],
+    scanner: Scanner<'r>,
+    open: &'r mut Vec<Container>,
+    /// Whether the innermost open container is an object.
+    in_object: bool,
+    next: Next,
+    depth_max: usize,
+    sink: &'r mut S,
+}
+
+impl<S: Sink> Reader<'_, S> {
     #[inline(always)]
-    fn after(&mut self, document: &[u8], at: usize, byte: u8, sink: &mut impl Sink) -> Result<usize, DocumentError> {
-        let in_object = self.open.last() == Some(&Container::Object);
-        if byte == b',' {
-            let at = scan::skip_space(document, at + 1);
-            return match in_object {
-                true => self.member(document, at, Expected::Name, sink),
-                false => self.value(document, at, Expected::Value, sink),
+    fn run(&mut self, mut position: usize, stop: usize) -> Result<usize, DocumentError> {
+        while position < stop && !self.sink.is_full() {
+            let at = self.scanner.skip_space(position);
+            let Some(&byte) = self.document.get(at) else { return Ok(at) };
+            position = match self.next {
+                Next::After => self.after(at, byte)?,
+                Next::FirstMember if byte == b'}' => self.close(at),
+                Next::FirstMember => self.member(at, Expected::NameOrEnd)?,
+                Next::FirstElement if byte == b']' => self.close(at),
+                Next::FirstElement => self.value(at, Expected::ValueOrEnd)?,
+                Next::Document => self.root(at)?,
+                Next::End => return Err(DocumentError::unexpected(Expected::EndOfDocument, at)),
             };
         }
-        match (in_object, byte) {
-            (true, b'}') | (false, b']') => Ok(self.close(at, sink)),
+        Ok(position)
+    }
+
+    #[inline(always)]
+    fn after(&mut self, at: usize, byte: u8) -> Result<usize, DocumentError> {
+        if byte == b',' {
+            let at = self.scanner.skip_space(at + 1);
+            return match self.in_object {
+                true => self.member(at, Expected::Name),
+                false => self.value(at, Expected::Value),
+            };
+        }
+        match (self.in_object, byte) {
+            (true, b'}') | (false, b']') => Ok(self.close(at)),
             (true, _) => Err(DocumentError::unexpected(Expected::CommaOrObjectEnd, at)),
             (false, _) => Err(DocumentError::unexpected(Expected::CommaOrArrayEnd, at)),
         }
@@ -125,90 +141,68 @@ impl Machine {
 
     /// Reads a name, its colon and the value or the opening of the container that follows.
     #[inline(always)]
-    fn member(
-        &mut self,
-        document: &[u8],
-        at: usize,
-        expected: Expected,
-        sink: &mut impl Sink,
-    ) -> Result<usize, DocumentError> {
-        if document.get(at) != Some(&b'"') {
-            return Err(absent(document, expected, at));
+    fn member(&mut self, at: usize, expected: Expected) -> Result<usize, DocumentError> {
+        if self.document.get(at) != Some(&b'"') {
+            return Err(absent(self.document, expected, at));
         }
-        let name = scan::string(document, at)?;
-        sink.name(document, at, name.end, name.escaped);
-        let colon = scan::skip_space(document, name.end);
-        if document.get(colon) != Some(&b':') {
-            return Err(absent(document, Expected::Colon, colon));
+        let name = self.scanner.string(at)?;
+        self.sink.name(self.document, at, name.end, name.escaped);
+        let colon = self.scanner.skip_space(name.end);
+        if self.document.get(colon) != Some(&b':') {
+            return Err(absent(self.document, Expected::Colon, colon));
         }
-        let at = scan::skip_space(document, colon + 1);
-        self.value(document, at, Expected::Value, sink)
+        let at = self.scanner.skip_space(colon + 1);
+        self.value(at, Expected::Value)
     }
 
     /// Reads a scalar, or the opening of a container.
     #[inline(always)]
-    fn value(
-        &mut self,
-        document: &[u8],
-        at: usize,
-        expected: Expected,
-        sink: &mut impl Sink,
-    ) -> Result<usize, DocumentError> {
-        let (end, scalar) = match document.get(at) {
+    fn value(&mut self, at: usize, expected: Expected) -> Result<usize, DocumentError> {
+        let (end, scalar) = match self.document.get(at) {
             Some(b'"') => {
-                let string = scan::string(document, at)?;
-                (
-                    string.end,
-                    Scalar::String {
-                        escaped: string.escaped,
-                    },
-                )
+                let string = self.scanner.string(at)?;
+                (string.end, Scalar::String { escaped: string.escaped })
             }
-            Some(b'-' | b'0'..=b'9') => (scan::number(document, at)?, Scalar::Number),
-            Some(b'{') => return self.open(at, Container::Object, Next::FirstMember, sink),
-            Some(b'[') => return self.open(at, Container::Array, Next::FirstElement, sink),
-            Some(b't') => (scan::literal(document, at, b"true")?, Scalar::Boolean),
-            Some(b'f') => (scan::literal(document, at, b"false")?, Scalar::Boolean),
-            Some(b'n') => (scan::literal(document, at, b"null")?, Scalar::Null),
-            _ => return Err(absent(document, expected, at)),
+            Some(b'-' | b'0'..=b'9') => (self.scanner.number(at)?, Scalar::Number),
+            Some(b'{') => return self.open(at, Container::Object),
+            Some(b'[') => return self.open(at, Container::Array),
+            Some(b't') => (self.scanner.literal(at, b"true")?, Scalar::Boolean),
+            Some(b'f') => (self.scanner.literal(at, b"false")?, Scalar::Boolean),
+            Some(b'n') => (self.scanner.literal(at, b"null")?, Scalar::Null),
+            _ => return Err(absent(self.document, expected, at)),
         };
-        sink.scalar(document, at, end, scalar);
+        self.sink.scalar(self.document, at, end, scalar);
         self.next = Next::After;
         Ok(end)
     }
 
     #[inline(always)]
-    fn open(
-        &mut self,
-        at: usize,
-        container: Container,
-        next: Next,
-        sink: &mut impl Sink,
-    ) -> Result<usize, DocumentError> {
+    fn open(&mut self, at: usize, container: Container) -> Result<usize, DocumentError> {
         if self.open.len() >= self.depth_max {
             return Err(DocumentError::new(DocumentErrorKind::TooDeep(self.depth_max), at));
         }
         self.open.push(container);
-        self.next = next;
-        sink.open(at, container);
+        self.in_object = container == Container::Object;
+        self.next = if self.in_object { Next::FirstMember } else { Next::FirstElement };
+        self.sink.open(at, container);
         Ok(at + 1)
     }
 
     #[inline(always)]
-    fn close(&mut self, at: usize, sink: &mut impl Sink) -> usize {
+    fn close(&mut self, at: usize) -> usize {
         self.open.pop();
+        self.in_object = self.open.last() == Some(&Container::Object);
         self.next = if self.open.is_empty() { Next::End } else { Next::After };
-        sink.close(at + 1);
+        self.sink.close(at + 1);
         at + 1
     }
 
-    #[cold]
-    #[inline(never)]
-    fn document(&mut self, document: &[u8], at: usize, sink: &mut impl Sink) -> Result<usize, DocumentError> {
-        if document.starts_with(b"\xef\xbb\xbf") {
+    #[inline(always)]
+    fn root(&mut self, at: usize) -> Result<usize, DocumentError> {
+        if self.document.starts_with(b"\xef\xbb\xbf") {
             return Err(DocumentError::new(DocumentErrorKind::ByteOrderMark, 0));
         }
-        let end = self.value(document, at, Expected::Value, sink)?;
+        let end = self.value(at, Expected::Value)?;
         if self.open.is_empty() {
             self.next = Next::End;
         }

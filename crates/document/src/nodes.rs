@@ -49,10 +49,7 @@ pub fn select(
 ) -> Result<Vec<SelectedNode>, DocumentError> {
     let size_max = limits.document_size_max.min(DOCUMENT_SIZE_CEILING);
     if document.len() > size_max {
-        return Err(DocumentError::new(
-            DocumentErrorKind::TooLarge(size_max),
-            document.len(),
-        ));
+        return Err(DocumentError::new(DocumentErrorKind::TooLarge(size_max), document.len()));
     }
     let program = match (selection.program(), strategy) {
         (Some(program), Strategy::Automatic) => Arc::clone(program),
@@ -63,12 +60,7 @@ pub fn select(
         false => None,
     };
     let tracker = Tracker::new(program, Detail::Nodes, lengths);
-    let collector = Collector {
-        tracker,
-        path: "$".to_owned(),
-        open: Vec::new(),
-        found: Vec::new(),
-    };
+    let collector = Collector { tracker, path: "$".to_owned(), open: Vec::new(), found: Vec::new() };
     Ok(read(document, limits, collector)?.found)
 }
 
@@ -87,11 +79,7 @@ fn select_on_tree(document: &[u8], selection: &Selection, limits: &Limits) -> Re
     while let Some(number) = nodes.next_selected() {
         let node = nodes.tape().node(number);
         let path = path_on_tape(document, nodes.tape(), number);
-        selected.push(SelectedNode {
-            start: node.start as usize,
-            end: node.end as usize,
-            path,
-        });
+        selected.push(SelectedNode { start: node.start as usize, end: node.end as usize, path });
     }
     Ok(selected)
 }
@@ -154,15 +142,9 @@ fn lossy_name(token: &[u8]) -> String {
         let short = &rest[stop..stop + if is_unit { 6 } else { 2 }];
         let decode = |escape: &str| unescape(format!("\"{escape}\"").as_bytes(), &mut String::new()).map(str::to_owned);
         // Two units that make one character, or one escape, or half a character.
-        let pair = decode(long)
-            .ok()
-            .filter(|decoded| is_unit && decoded.chars().count() == 1);
+        let pair = decode(long).ok().filter(|decoded| is_unit && decoded.chars().count() == 1);
         rest = &rest[stop + if pair.is_some() { long.len() } else { short.len() }..];
-        name.push_str(
-            &pair
-                .or_else(|| decode(short).ok())
-                .unwrap_or_else(|| "\u{fffd}".to_owned()),
-        );
+        name.push_str(&pair.or_else(|| decode(short).ok()).unwrap_or_else(|| "\u{fffd}".to_owned()));
     }
     name + rest
 }
@@ -187,11 +169,7 @@ struct OpenContainer {
 impl Collector {
     /// Notes the value that begins if it is selected, and returns its number among those found.
     fn begin(&mut self, start: usize, end: usize, container: Option<Container>) -> Option<usize> {
-        if let Some(parent) = self
-            .open
-            .last_mut()
-            .filter(|parent| parent.container == Container::Array)
-        {
+        if let Some(parent) = self.open.last_mut().filter(|parent| parent.container == Container::Array) {
             self.path.truncate(parent.path_length);
             push_index(&mut self.path, parent.elements);
             parent.elements += 1;
@@ -199,11 +177,7 @@ impl Collector {
         let set = self.tracker.value();
         let is_selected = self.tracker.is_selected(set);
         if is_selected {
-            self.found.push(SelectedNode {
-                start,
-                end,
-                path: self.path.clone(),
-            });
+            self.found.push(SelectedNode { start, end, path: self.path.clone() });
         }
         if let Some(container) = container {
             self.tracker.open(set, container);
@@ -230,12 +204,7 @@ impl Sink for Collector {
 
     fn open(&mut self, start: usize, container: Container) {
         let found = self.begin(start, start, Some(container));
-        self.open.push(OpenContainer {
-            path_length: self.path.len(),
-            container,
-            elements: 0,
-            found,
-        });
+        self.open.push(OpenContainer { path_length: self.path.len(), container, elements: 0, found });
     }
 
     fn close(&mut self, end: usize) {

@@ -1,46 +1,156 @@
 //! The lexical layer: where a string, a number or a run of white space ends (RFC 8259, sections 2, 6 and 7).
 //!
-//! Every scan looks at 16 bytes at a time through `wide`, portable and without `unsafe`. The figures behind that choice
-//! stand in `docs/decisions/0003-json-scanning.md`. Nothing here looks at UTF-8: the walker checks that over whole pieces,
-//! which is quicker, and every byte that matters to the grammar is ASCII.
+//! The text is looked at in aligned blocks of 64 bytes. A [`Finder`] keeps one bit a byte for the block it was asked about
+//! last, so that the next answer in that block is a shift and a count of zeros, without a load that the next position
+//! would have to wait for. The bits come from `wide`, portable and without `unsafe`; the figures behind that choice stand in
+//! `docs/decisions/0003-json-scanning.md`. Nothing here looks at UTF-8: the walker checks that over whole pieces, which
+//! is quicker, and every byte that matters to the grammar is ASCII.
 
 use wide::u8x16;
 
 use crate::error::{DocumentError, DocumentErrorKind};
 
-/// Bytes looked at by one step.
+/// Bytes looked at by one instruction.
 const WIDTH: usize = 16;
 
-/// The 16 bytes from `position`, when the document has so many.
+/// Bytes in a block: one bit each in a word.
+const BLOCK: usize = 64;
+
+/// A class of bytes that a run ends at; the others make up the run.
+trait Stop {
+    /// One bit for each byte of the class.
+    fn mask(lane: u8x16) -> u32;
+}
+
+/// What ends plain string text: `"`, `\` and control characters.
+#[derive(Debug)]
+struct StringStop;
+
+/// All but JSON white space.
+#[derive(Debug)]
+struct SpaceStop;
+
+/// All but the ten digits.
+#[derive(Debug)]
+struct DigitStop;
+
+impl Stop for StringStop {
+    #[inline(always)]
+    fn mask(lane: u8x16) -> u32 {
+        special_mask(lane)
+    }
+}
+
+impl Stop for SpaceStop {
+    #[inline(always)]
+    fn mask(lane: u8x16) -> u32 {
+        !space_mask(lane) & 0xffff
+    }
+}
+
+impl Stop for DigitStop {
+    #[inline(always)]
+    fn mask(lane: u8x16) -> u32 {
+        let distance = lane - u8x16::splat(b'0');
+        !distance.min(u8x16::splat(9)).simd_eq(distance).to_bitmask() & 0xffff
+    }
+}
+
+/// Finds the end of runs, and remembers the block it last looked at.
+#[derive(Debug)]
+struct Finder<S> {
+    /// The block's position, a multiple of [`BLOCK`].
+    base: usize,
+    /// One bit for each byte of it that is of the class.
+    mask: u64,
+    class: std::marker::PhantomData<S>,
+}
+
+impl<S: Stop> Finder<S> {
+    fn new() -> Self {
+        // No block begins at the last address, so the first question loads one.
+        Finder { base: usize::MAX, mask: 0, class: std::marker::PhantomData }
+    }
+
+    /// The first position from `position` on whose byte is of the class; the document's length where there is none.
+    #[inline(always)]
+    fn find(&mut self, document: &[u8], position: usize) -> usize {
+        let mut first = position;
+        if position & !(BLOCK - 1) == self.base {
+            let rest = self.mask >> (position % BLOCK);
+            if rest != 0 {
+                return position + rest.trailing_zeros() as usize;
+            }
+            first = self.base + BLOCK;
+        }
+        (self.base, self.mask) = seek::<S>(document, first);
+        let first = first.max(self.base);
+        // At the end of the document no bit is set, and the count is a whole word's.
+        let rest = self.mask >> (first % BLOCK);
+        (first + rest.trailing_zeros() as usize).min(document.len())
+    }
+}
+
+/// The first block that holds a byte of the class at `position` or after it; at the document's end one without any. Kept
+/// out of line: it runs once a block, and the code of the machine stays small enough for the innermost caches.
+#[inline(never)]
+fn seek<S: Stop>(document: &[u8], position: usize) -> (usize, u64) {
+    let mut base = position & !(BLOCK - 1);
+    let mut wanted = u64::MAX << (position % BLOCK);
+    loop {
+        let mask = block_mask::<S>(document, base);
+        if mask & wanted != 0 || base >= document.len() {
+            return (base, mask);
+        }
+        base += BLOCK;
+        wanted = u64::MAX;
+    }
+}
+
+/// The bits of the block at `base`.
 #[inline(always)]
-fn block(document: &[u8], position: usize) -> Option<u8x16> {
-    let bytes = document.get(position..)?.first_chunk::<WIDTH>()?;
-    Some(u8x16::new(*bytes))
+fn block_mask<S: Stop>(document: &[u8], base: usize) -> u64 {
+    match document.get(base..).and_then(|rest| rest.first_chunk()) {
+        Some(block) => full_block_mask::<S>(block),
+        None => last_block_mask::<S>(document, base),
+    }
+}
+
+#[inline(always)]
+fn full_block_mask<S: Stop>(block: &[u8; BLOCK]) -> u64 {
+    let (lanes, _) = block.as_chunks::<WIDTH>();
+    let mask = |lane: usize| u64::from(S::mask(u8x16::new(lanes[lane])));
+    mask(0) | mask(1) << WIDTH | mask(2) << (2 * WIDTH) | mask(3) << (3 * WIDTH)
+}
+
+/// The bits of the block at which the document ends.
+#[cold]
+#[inline(never)]
+fn last_block_mask<S: Stop>(document: &[u8], base: usize) -> u64 {
+    let rest = document.get(base..).unwrap_or_default();
+    let mut block = [0; BLOCK];
+    block[..rest.len()].copy_from_slice(rest);
+    // Bits of what only fills the block would be stops where the document has no byte.
+    full_block_mask::<S>(&block) & !(u64::MAX << rest.len())
 }
 
 /// One bit for each byte that ends a run of plain string text: `"`, `\` or a control character.
 #[inline(always)]
-fn special_mask(block: u8x16) -> u32 {
-    let control = block.min(u8x16::splat(0x1f)).simd_eq(block);
-    let quote = block.simd_eq(u8x16::splat(b'"'));
-    let backslash = block.simd_eq(u8x16::splat(b'\\'));
+fn special_mask(lane: u8x16) -> u32 {
+    let control = lane.min(u8x16::splat(0x1f)).simd_eq(lane);
+    let quote = lane.simd_eq(u8x16::splat(b'"'));
+    let backslash = lane.simd_eq(u8x16::splat(b'\\'));
     (control | quote | backslash).to_bitmask()
 }
 
 /// One bit for each byte that is JSON white space.
 #[inline(always)]
-fn space_mask(block: u8x16) -> u32 {
-    let space = block.simd_eq(u8x16::splat(b' '));
-    let line_feed = block.simd_eq(u8x16::splat(b'\n'));
-    let carriage_return = block.simd_eq(u8x16::splat(b'\r'));
-    let tab = block.simd_eq(u8x16::splat(b'\t'));
+fn space_mask(lane: u8x16) -> u32 {
+    let space = lane.simd_eq(u8x16::splat(b' '));
+    let line_feed = lane.simd_eq(u8x16::splat(b'\n'));
+    let carriage_return = lane.simd_eq(u8x16::splat(b'\r'));
+    let tab = lane.simd_eq(u8x16::splat(b'\t'));
     (space | line_feed | carriage_return | tab).to_bitmask()
-}
-
-/// True for the four white space bytes of JSON.
-#[inline(always)]
-fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
 }
 
 /// True for the bytes that cannot stand unescaped in a string, and for the backslash.
@@ -49,54 +159,31 @@ fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
-/// The first position from `position` on that holds a quotation mark, a backslash or a control character; the
-/// document's length where there is none.
+/// The first position from `position` on that holds a quotation mark, a backslash or a control character; the text's
+/// length where there is none. For single texts; they may be short, so nothing is kept from one question to the next.
 #[inline(always)]
-pub(crate) fn special(document: &[u8], mut position: usize) -> usize {
-    while let Some(block) = block(document, position) {
-        let mask = special_mask(block);
+pub(crate) fn special(text: &[u8], mut position: usize) -> usize {
+    while let Some(lane) = text.get(position..).and_then(|rest| rest.first_chunk()) {
+        let mask = special_mask(u8x16::new(*lane));
         if mask != 0 {
             return position + mask.trailing_zeros() as usize;
         }
         position += WIDTH;
     }
-    short_run(document, position, |byte| !is_special(byte))
+    let rest = text.get(position..).unwrap_or_default();
+    position + rest.iter().take_while(|&&byte| !is_special(byte)).count()
 }
 
-/// The first position from `position` on that holds no white space; the document's length where there is none.
-#[inline(always)]
-pub(crate) fn skip_space(document: &[u8], position: usize) -> usize {
-    // Compact text has no white space and hand-written text one space after a colon, so both leave before the loop.
-    match document.get(position) {
-        Some(&byte) if byte <= b' ' => {}
-        _ => return position,
-    }
-    match document.get(position + 1) {
-        Some(&byte) if byte > b' ' && is_space(document[position]) => position + 1,
-        _ => skip_long_space(document, position),
-    }
+/// Reads tokens of one document, front to back.
+#[derive(Debug)]
+pub(crate) struct Scanner<'d> {
+    document: &'d [u8],
+    strings: Finder<StringStop>,
+    spaces: Finder<SpaceStop>,
+    digits: Finder<DigitStop>,
 }
 
-#[inline(always)]
-fn skip_long_space(document: &[u8], mut position: usize) -> usize {
-    while let Some(block) = block(document, position) {
-        let other = !space_mask(block) & 0xffff;
-        if other != 0 {
-            return position + other.trailing_zeros() as usize;
-        }
-        position += WIDTH;
-    }
-    short_run(document, position, is_space)
-}
-
-/// What is left when fewer bytes remain than one step takes.
-#[cold]
-fn short_run(document: &[u8], position: usize, inside: impl Fn(u8) -> bool) -> usize {
-    let rest = document.get(position..).unwrap_or_default();
-    position + rest.iter().take_while(|&&byte| inside(byte)).count()
-}
-
-/// Whether a string token holds a backslash, and so differs from its text.
+/// A string token's end, and whether it holds a backslash, and so differs from its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StringToken {
     /// The position after the closing quotation mark.
@@ -105,36 +192,113 @@ pub(crate) struct StringToken {
     pub(crate) escaped: bool,
 }
 
-/// The end of the string whose opening quotation mark stands at `start`; control characters and malformed escapes are
-/// refused, lone surrogates let through (RFC 8259, section 8.2).
-#[inline(always)]
-pub(crate) fn string(document: &[u8], start: usize) -> Result<StringToken, DocumentError> {
-    let stop = special(document, start + 1);
-    if document.get(stop) == Some(&b'"') {
-        return Ok(StringToken {
-            end: stop + 1,
-            escaped: false,
-        });
+impl<'d> Scanner<'d> {
+    pub(crate) fn new(document: &'d [u8]) -> Self {
+        Scanner { document, strings: Finder::new(), spaces: Finder::new(), digits: Finder::new() }
     }
-    string_rest(document, stop)
-}
 
-/// Goes on where plain text stopped at something that is not the closing quotation mark.
-#[inline(never)]
-fn string_rest(document: &[u8], mut stop: usize) -> Result<StringToken, DocumentError> {
-    loop {
-        match document.get(stop) {
-            Some(b'"') => {
-                return Ok(StringToken {
-                    end: stop + 1,
-                    escaped: true,
-                });
-            }
-            Some(b'\\') => stop = special(document, escape(document, stop)?),
-            Some(_) => return Err(DocumentError::new(DocumentErrorKind::ControlCharacter, stop)),
-            None => return Err(DocumentError::new(DocumentErrorKind::UnexpectedEnd, document.len())),
+    /// The first position from `position` on that holds no white space; the document's length where there is none.
+    #[inline(always)]
+    pub(crate) fn skip_space(&mut self, position: usize) -> usize {
+        // Compact text has no white space and hand-written text one space after a colon, so both leave at once.
+        match self.document.get(position) {
+            Some(&byte) if byte <= b' ' => {}
+            _ => return position,
+        }
+        match self.document.get(position + 1) {
+            Some(&byte) if byte > b' ' && self.document[position] == b' ' => position + 1,
+            _ => self.spaces.find(self.document, position),
         }
     }
+
+    /// The end of the string whose opening quotation mark stands at `start`; control characters and malformed escapes are
+    /// refused, lone surrogates let through (RFC 8259, section 8.2).
+    #[inline(always)]
+    pub(crate) fn string(&mut self, start: usize) -> Result<StringToken, DocumentError> {
+        let stop = self.strings.find(self.document, start + 1);
+        if self.document.get(stop) == Some(&b'"') {
+            return Ok(StringToken { end: stop + 1, escaped: false });
+        }
+        self.string_rest(stop)
+    }
+
+    /// Goes on where plain text stopped at something that is not the closing quotation mark.
+    #[inline(always)]
+    fn string_rest(&mut self, mut stop: usize) -> Result<StringToken, DocumentError> {
+        loop {
+            match self.document.get(stop) {
+                Some(b'"') => return Ok(StringToken { end: stop + 1, escaped: true }),
+                Some(b'\\') => {
+                    let after = escape(self.document, stop)?;
+                    stop = self.strings.find(self.document, after);
+                }
+                Some(_) => return Err(DocumentError::new(DocumentErrorKind::ControlCharacter, stop)),
+                None => return Err(DocumentError::new(DocumentErrorKind::UnexpectedEnd, self.document.len())),
+            }
+        }
+    }
+
+    /// The end of a run of digits, where at least one must stand.
+    #[inline(always)]
+    fn some_digits(&mut self, position: usize) -> Result<usize, DocumentError> {
+        let end = self.digits.find(self.document, position);
+        if end == position {
+            return Err(missing_digit(self.document, position));
+        }
+        Ok(end)
+    }
+
+    /// The end of the number that begins at `start` (RFC 8259, section 6). What may follow a number is the caller's to
+    /// check.
+    #[inline(always)]
+    pub(crate) fn number(&mut self, start: usize) -> Result<usize, DocumentError> {
+        let document = self.document;
+        let integer = start + usize::from(document.get(start) == Some(&b'-'));
+        let mut end = match document.get(integer) {
+            Some(b'0') => integer + 1,
+            _ => self.some_digits(integer)?,
+        };
+        if document.get(end) == Some(&b'.') {
+            end = self.some_digits(end + 1)?;
+        }
+        if let Some(b'e' | b'E') = document.get(end) {
+            let sign = usize::from(matches!(document.get(end + 1), Some(b'+' | b'-')));
+            end = self.some_digits(end + 1 + sign)?;
+        }
+        Ok(end)
+    }
+
+    /// The end of `true`, `false` or `null` at `start`.
+    #[inline(always)]
+    pub(crate) fn literal(&self, start: usize, word: &'static [u8]) -> Result<usize, DocumentError> {
+        let rest = &self.document[start..];
+        match rest.starts_with(word) {
+            true => Ok(start + word.len()),
+            false => Err(wrong_literal(self.document, start, word)),
+        }
+    }
+}
+
+/// The end of the number at the start of `text`, for a text that holds little else.
+pub(crate) fn number(text: &[u8], start: usize) -> Result<usize, DocumentError> {
+    Scanner::new(text).number(start)
+}
+
+#[cold]
+fn wrong_literal(document: &[u8], start: usize, word: &'static [u8]) -> DocumentError {
+    match word.starts_with(&document[start..]) {
+        true => DocumentError::new(DocumentErrorKind::UnexpectedEnd, document.len()),
+        false => DocumentError::new(DocumentErrorKind::InvalidLiteral, start),
+    }
+}
+
+#[cold]
+fn missing_digit(document: &[u8], position: usize) -> DocumentError {
+    let kind = match position < document.len() {
+        true => DocumentErrorKind::InvalidNumber,
+        false => DocumentErrorKind::UnexpectedEnd,
+    };
+    DocumentError::new(kind, position)
 }
 
 /// The position after the escape sequence whose backslash stands at `start`.
@@ -148,82 +312,10 @@ fn escape(document: &[u8], start: usize) -> Result<usize, DocumentError> {
         Some(b'u') => {
             let digits = document.get(start + 2..).unwrap_or_default().iter().take(4);
             let count = digits.take_while(|byte| byte.is_ascii_hexdigit()).count();
-            if count == 4 {
-                Ok(start + 6)
-            } else {
-                Err(fault(start + 2 + count))
-            }
+            if count == 4 { Ok(start + 6) } else { Err(fault(start + 2 + count)) }
         }
         _ => Err(fault(start + 1)),
     }
-}
-
-/// The end of the run of digits that begins at `position`.
-#[inline(always)]
-fn digits(document: &[u8], mut position: usize) -> usize {
-    while let Some(byte) = document.get(position) {
-        if !byte.is_ascii_digit() {
-            break;
-        }
-        position += 1;
-    }
-    position
-}
-
-/// The same, where at least one digit must stand.
-#[inline(always)]
-fn some_digits(document: &[u8], position: usize) -> Result<usize, DocumentError> {
-    let end = digits(document, position);
-    if end == position {
-        return Err(missing_digit(document, position));
-    }
-    Ok(end)
-}
-
-#[cold]
-fn missing_digit(document: &[u8], position: usize) -> DocumentError {
-    let kind = match position < document.len() {
-        true => DocumentErrorKind::InvalidNumber,
-        false => DocumentErrorKind::UnexpectedEnd,
-    };
-    DocumentError::new(kind, position)
-}
-
-/// The end of the number that begins at `start` (RFC 8259, section 6). What may follow a number is the caller's to check.
-#[inline(always)]
-pub(crate) fn number(document: &[u8], start: usize) -> Result<usize, DocumentError> {
-    let integer = start + usize::from(document.get(start) == Some(&b'-'));
-    let mut end = match document.get(integer) {
-        Some(b'0') => integer + 1,
-        _ => some_digits(document, integer)?,
-    };
-    if document.get(end) == Some(&b'.') {
-        end = some_digits(document, end + 1)?;
-    }
-    if let Some(b'e' | b'E') = document.get(end) {
-        let sign = usize::from(matches!(document.get(end + 1), Some(b'+' | b'-')));
-        end = some_digits(document, end + 1 + sign)?;
-    }
-    Ok(end)
-}
-
-/// The end of `true`, `false` or `null` at `start`.
-#[inline(always)]
-pub(crate) fn literal(document: &[u8], start: usize, word: &'static [u8]) -> Result<usize, DocumentError> {
-    let rest = &document[start..];
-    if rest.starts_with(word) {
-        return Ok(start + word.len());
-    }
-    let kind = match word.starts_with(rest) {
-        true => DocumentErrorKind::UnexpectedEnd,
-        false => DocumentErrorKind::InvalidLiteral,
-    };
-    let offset = if kind == DocumentErrorKind::UnexpectedEnd {
-        document.len()
-    } else {
-        start
-    };
-    Err(DocumentError::new(kind, offset))
 }
 
 #[cfg(test)]
@@ -236,51 +328,76 @@ mod tests {
     }
 
     #[test]
-    fn special_is_found_at_every_place_around_the_width() {
-        for length in [0, 1, 15, 16, 17, 31, 32, 33, 47] {
-            for (place, stop) in (0..length).flat_map(|place| [b'"', b'\\', 0, 0x1f].map(|stop| (place, stop))) {
-                let mut text = filler(length, b'a');
-                text[place] = stop;
-                assert_eq!(special(&text, 0), place, "length {length} place {place} stop {stop}");
+    fn strings_end_at_every_place_around_the_widths() {
+        for (before, length) in
+            (0..70).flat_map(|before| [0, 1, 15, 16, 17, 63, 64, 65, 130].map(|length| (before, length)))
+        {
+            let mut text = vec![b'"'; before + 1];
+            text.extend(filler(length, 0xe9));
+            let close = text.len();
+            assert_eq!(special(&text, before + 1), close);
+            let ends_early = Err(DocumentError::new(DocumentErrorKind::UnexpectedEnd, close));
+            assert_eq!(Scanner::new(&text).string(before), ends_early);
+            for (stop, rest) in [(b'"', 0), (b'"', 70), (b'\\', 5), (0x1f, 64), (0, 1)] {
+                text.truncate(close);
+                text.push(stop);
+                text.extend(filler(rest, b'"'));
+                assert_eq!(special(&text, before + 1), close);
+                let token = Scanner::new(&text).string(before);
+                let expected = match stop {
+                    b'"' => Ok(StringToken { end: close + 1, escaped: false }),
+                    b'\\' => Ok(StringToken { end: close + 3, escaped: true }),
+                    _ => Err(DocumentError::new(DocumentErrorKind::ControlCharacter, close)),
+                };
+                assert_eq!(token, expected, "before {before} length {length} stop {stop} rest {rest}");
             }
-            for plain in [b' ', b'!', b'#', b'[', b']', 0x7f, 0x80, 0xff] {
-                assert_eq!(special(&filler(length, plain), 0), length);
-            }
+        }
+        for plain in [b' ', b'!', b'#', b'[', b']', 0x7f, 0x80, 0xff] {
+            assert_eq!(special(&filler(40, plain), 0), 40);
+            assert!(Scanner::new(&filler(140, plain)).string(3).is_err_and(|error| error.offset == 140));
         }
     }
 
     #[test]
-    fn space_ends_at_every_place_around_the_width() {
-        for length in [0, 1, 2, 15, 16, 17, 31, 32, 33] {
-            for space in [b' ', b'\t', b'\n', b'\r'] {
-                let mut text = filler(length, space);
-                assert_eq!(skip_space(&text, 0), length);
+    fn space_ends_at_every_place_around_the_widths() {
+        for (before, length) in
+            (0..66).flat_map(|before| [0, 1, 2, 15, 16, 17, 63, 64, 65, 129].map(|length| (before, length)))
+        {
+            for space in *b" \t\n\r" {
+                let mut text = filler(before, b'x');
+                text.extend(filler(length, space));
+                let end = text.len();
+                assert_eq!(Scanner::new(&text).skip_space(before), end);
                 text.push(b'x');
                 text.extend(filler(20, space));
-                assert_eq!(skip_space(&text, 0), length);
+                assert_eq!(Scanner::new(&text).skip_space(before), end);
             }
         }
         for other in [0, 1, 8, 11, 12, 14, 31, 33, 0x80, 0xa0] {
-            assert_eq!(skip_space(&[other; 40], 3), 3, "{other} is no white space");
+            assert_eq!(Scanner::new(&[other; 40]).skip_space(3), 3, "{other} is no white space");
         }
-        assert_eq!(skip_space(b"", 0), 0);
+        assert_eq!(Scanner::new(b"").skip_space(0), 0);
+    }
+
+    #[test]
+    fn digits_end_at_every_place_around_the_widths() {
+        for (before, length) in
+            (0..66).flat_map(|before| [1, 2, 15, 16, 63, 64, 65, 200].map(|length| (before, length)))
+        {
+            for stop in [b'/', b':', b',', b' ', 0, 0xb0, b'a'] {
+                let mut text = filler(before, b' ');
+                text.extend(filler(length, b'0' + 1 + (length % 9) as u8));
+                assert_eq!(number(&text, before), Ok(before + length));
+                text.push(stop);
+                text.extend(filler(70, b'5'));
+                assert_eq!(number(&text, before), Ok(before + length), "before {before} length {length}");
+            }
+        }
     }
 
     #[test]
     fn numbers_follow_the_grammar() {
-        let good = [
-            "0",
-            "-0",
-            "1",
-            "-1",
-            "10",
-            "0.0",
-            "1.5e3",
-            "1E+2",
-            "1e-2",
-            "12345678901234567890",
-            "0e0",
-        ];
+        let good = ["0", "-0", "1", "-1", "10", "0.0", "1.5e3", "1E+2", "1e-2", "12345678901234567890", "0e0"];
         for text in good {
             assert_eq!(number(text.as_bytes(), 0), Ok(text.len()), "{text}");
         }

@@ -77,9 +77,7 @@ fn decode_unicode(text: &[u8]) -> Result<(char, usize), TextErrorKind> {
 /// The UTF-16 unit of the `\uXXXX` that `text` begins with.
 fn hex_unit(text: &[u8]) -> Option<u16> {
     let digits = text.strip_prefix(b"\\u")?.first_chunk::<4>()?;
-    digits.iter().try_fold(0, |unit, &digit| {
-        Some(unit << 4 | char::from(digit).to_digit(16)? as u16)
-    })
+    digits.iter().try_fold(0, |unit, &digit| Some(unit << 4 | char::from(digit).to_digit(16)? as u16))
 }
 
 /// Appends `text` to `out` as a JSON string literal, quotation marks included. Escapes `"`, `\` and the characters below

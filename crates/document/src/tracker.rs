@@ -140,15 +140,9 @@ impl Tracker {
             (Some(lengths), Container::Array) => lengths.arrays[array],
             _ => u32::MAX,
         };
-        self.frames.push(Frame {
-            set,
-            container,
-            index: 0,
-            length,
-        });
+        self.frames.push(Frame { set, container, index: 0, length });
         if self.automaton.is_crowded() {
-            self.automaton
-                .forget(self.frames.iter_mut().map(|frame| &mut frame.set));
+            self.automaton.forget(self.frames.iter_mut().map(|frame| &mut frame.set));
         }
     }
 

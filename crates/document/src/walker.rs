@@ -80,10 +80,7 @@ impl<'d> Walker<'d> {
         purpose: Purpose,
         limits: &Limits,
     ) -> Result<Self, DocumentError> {
-        Ok(Walker {
-            document,
-            walk: Walk::new(document.len(), selection, purpose, limits)?,
-        })
+        Ok(Walker { document, walk: Walk::new(document.len(), selection, purpose, limits)? })
     }
 
     /// Goes on; see [`Walk::next_batch`].
@@ -162,29 +159,14 @@ impl Walk {
         }
         let pass = Pass::checking(limits);
         let stage = match selection.program() {
-            None => Stage::Read {
-                pass,
-                tape: Box::new(Tape::new(limits.tree_nodes_max)),
-            },
-            Some(program) if program.needs_lengths() => Stage::Count {
-                pass,
-                lengths: Lengths::default(),
-            },
+            None => Stage::Read { pass, tape: Box::new(Tape::new(limits.tree_nodes_max)) },
+            Some(program) if program.needs_lengths() => Stage::Count { pass, lengths: Lengths::default() },
             Some(program) => {
                 let tracker = Tracker::new(Arc::clone(program), Detail::Scalars, None);
-                Stage::Stream {
-                    pass,
-                    matcher: Box::new(Matcher::new(tracker, purpose)),
-                }
+                Stage::Stream { pass, matcher: Box::new(Matcher::new(tracker, purpose)) }
             }
         };
-        Ok(Walk {
-            selection: selection.clone(),
-            purpose,
-            limits: limits.clone(),
-            document_size,
-            stage,
-        })
+        Ok(Walk { selection: selection.clone(), purpose, limits: limits.clone(), document_size, stage })
     }
 
     /// Bytes of the document behind which no further match begins. Stays 0 during a pass that comes before the matches.
@@ -264,9 +246,7 @@ impl Walk {
             Stage::Read { pass, tape } => {
                 if pass.run(document, bytes_max, &mut **tape)? == Reach::Finished {
                     let evaluation = Evaluation::new(std::mem::take(&mut **tape), &self.selection, &self.limits);
-                    self.stage = Stage::Evaluate {
-                        evaluation: Box::new(evaluation),
-                    };
+                    self.stage = Stage::Evaluate { evaluation: Box::new(evaluation) };
                 }
                 Ok(false)
             }
@@ -275,10 +255,7 @@ impl Walk {
                     return Ok(false);
                 }
                 if let Stage::Evaluate { evaluation } = std::mem::replace(&mut self.stage, Stage::Done) {
-                    self.stage = Stage::HandOver {
-                        nodes: Box::new(evaluation.finish()),
-                        position: 0,
-                    };
+                    self.stage = Stage::HandOver { nodes: Box::new(evaluation.finish()), position: 0 };
                 }
                 Ok(false)
             }
@@ -307,14 +284,8 @@ impl Walk {
     fn stream_with(&self, lengths: Lengths) -> Stage {
         let program = self.selection.program().expect("only programs ask for lengths");
         let tracker = Tracker::new(Arc::clone(program), Detail::Scalars, Some(lengths));
-        let pass = Pass {
-            checked: self.document_size,
-            ..Pass::checking(&self.limits)
-        };
-        Stage::Stream {
-            pass,
-            matcher: Box::new(Matcher::new(tracker, self.purpose)),
-        }
+        let pass = Pass { checked: self.document_size, ..Pass::checking(&self.limits) };
+        Stage::Stream { pass, matcher: Box::new(Matcher::new(tracker, self.purpose)) }
     }
 }
 
@@ -329,10 +300,7 @@ pub(crate) struct Pass {
 impl Pass {
     /// A reading that checks UTF-8.
     pub(crate) fn checking(limits: &Limits) -> Self {
-        Pass {
-            machine: Machine::new(limits.depth_max.min(DEPTH_CEILING)),
-            checked: 0,
-        }
+        Pass { machine: Machine::new(limits.depth_max.min(DEPTH_CEILING)), checked: 0 }
     }
 
     /// Reads about `bytes_max` bytes on. The fault that stands first in the document is the one returned.
@@ -346,9 +314,7 @@ impl Pass {
         loop {
             let piece_end = stop.min(self.machine.position() + PIECE_SIZE);
             let result = self.machine.run(document, piece_end, sink);
-            let read = result
-                .as_ref()
-                .map_or_else(|error| error.offset, |_| self.machine.position());
+            let read = result.as_ref().map_or_else(|error| error.offset, |_| self.machine.position());
             self.check_utf8(document, read)?;
             if let Some(error) = sink.fault() {
                 return Err(error);
@@ -396,12 +362,7 @@ struct Matcher {
 
 impl Matcher {
     fn new(tracker: Tracker, purpose: Purpose) -> Self {
-        Matcher {
-            tracker,
-            purpose,
-            matches: Vec::new(),
-            matches_max: 0,
-        }
+        Matcher { tracker, purpose, matches: Vec::new(), matches_max: 0 }
     }
 }
 

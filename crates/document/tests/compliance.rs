@@ -23,34 +23,20 @@ fn cases() -> Option<Vec<Value>> {
 /// The results a case allows, each as a map from path to value; equal paths fall together.
 fn allowed_results(case: &Value) -> Vec<BTreeMap<String, Value>> {
     let one = |values: &Value, paths: &Value| {
-        let paths = paths
-            .as_array()
-            .expect("paths")
-            .iter()
-            .map(|path| path.as_str().expect("a path").to_owned());
+        let paths = paths.as_array().expect("paths").iter().map(|path| path.as_str().expect("a path").to_owned());
         paths.zip(values.as_array().expect("values").iter().cloned()).collect()
     };
     if let Some(values) = case.get("result") {
         return vec![one(values, &case["result_paths"])];
     }
-    let (results, paths) = (
-        case["results"].as_array().expect("results"),
-        case["results_paths"].as_array(),
-    );
-    results
-        .iter()
-        .zip(paths.expect("paths"))
-        .map(|(values, paths)| one(values, paths))
-        .collect()
+    let (results, paths) = (case["results"].as_array().expect("results"), case["results_paths"].as_array());
+    results.iter().zip(paths.expect("paths")).map(|(values, paths)| one(values, paths)).collect()
 }
 
 fn nodes(document: &[u8], selection: &Selection, strategy: Strategy) -> BTreeMap<String, Value> {
     let found = select(document, selection, &Limits::default(), strategy).expect("the document is well-formed");
     let value = |start, end| serde_json::from_slice(&document[start..end]).expect("a node is JSON");
-    found
-        .into_iter()
-        .map(|node| (node.path, value(node.start, node.end)))
-        .collect()
+    found.into_iter().map(|node| (node.path, value(node.start, node.end))).collect()
 }
 
 /// The scalars below a value that a walk for encryption matches.
@@ -73,15 +59,11 @@ fn walk(document: &[u8], selection: &Selection) -> Vec<Match> {
 /// The walker must match every scalar at or below a selected node, once.
 fn check_walk(name: &str, document: &[u8], selection: &Selection, selected: &BTreeMap<String, Value>) {
     let below = |path: &str, other: &str| path.len() > other.len() && path.starts_with(other);
-    let outermost = selected
-        .iter()
-        .filter(|(path, _)| !selected.keys().any(|other| below(path, other)));
+    let outermost = selected.iter().filter(|(path, _)| !selected.keys().any(|other| below(path, other)));
     let mut expected = Vec::new();
     outermost.for_each(|(_, value)| scalars(value, &mut expected));
     let text = |found: &Match| {
-        serde_json::from_slice::<Value>(&document[found.start..found.end])
-            .expect("a match is JSON")
-            .to_string()
+        serde_json::from_slice::<Value>(&document[found.start..found.end]).expect("a match is JSON").to_string()
     };
     let mut found: Vec<_> = walk(document, selection).iter().map(text).collect();
     expected.sort();
@@ -123,20 +105,12 @@ fn all_cases_hold_streaming_and_on_the_tree() {
             }
         }
         if faults.is_empty() {
-            check_walk(
-                name,
-                &document,
-                &selection,
-                &nodes(&document, &selection, Strategy::Tree),
-            );
+            check_walk(name, &document, &selection, &nodes(&document, &selection, Strategy::Tree));
         }
         on_tree += 1;
         streamed += usize::from(selection.streams());
     }
-    println!(
-        "{} cases: {refused} refused, {on_tree} on the tree, {streamed} of them streaming too",
-        cases.len()
-    );
+    println!("{} cases: {refused} refused, {on_tree} on the tree, {streamed} of them streaming too", cases.len());
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
     assert_eq!(refused + on_tree, cases.len());
     assert!(streamed > 100, "most cases without filters stream");

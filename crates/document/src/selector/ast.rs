@@ -190,11 +190,7 @@ mod tests {
     /// RFC 9535, section 2.3.4.2.2, as the loops stand there.
     fn selected_by_the_letter(slice: Slice, length: i64) -> Vec<i64> {
         let normalize = |bound: i64| if bound >= 0 { bound } else { length + bound };
-        let (default_start, default_end) = if slice.step >= 0 {
-            (0, length)
-        } else {
-            (length - 1, -length - 1)
-        };
+        let (default_start, default_end) = if slice.step >= 0 { (0, length) } else { (length - 1, -length - 1) };
         let start = normalize(slice.start.unwrap_or(default_start));
         let end = normalize(slice.end.unwrap_or(default_end));
         let mut selected = Vec::new();

@@ -42,11 +42,7 @@ impl Parser<'_> {
             terms.push(self.and_expression()?);
         }
         self.depth -= 1;
-        Ok(if terms.len() == 1 {
-            terms.remove(0)
-        } else {
-            Expression::Or(terms)
-        })
+        Ok(if terms.len() == 1 { terms.remove(0) } else { Expression::Or(terms) })
     }
 
     fn and_expression(&mut self) -> Parsed<Expression> {
@@ -55,11 +51,7 @@ impl Parser<'_> {
         while self.eat_operator("&&") {
             terms.push(self.basic_expression()?);
         }
-        Ok(if terms.len() == 1 {
-            terms.remove(0)
-        } else {
-            Expression::And(terms)
-        })
+        Ok(if terms.len() == 1 { terms.remove(0) } else { Expression::And(terms) })
     }
 
     /// `S operator S`; white space before something else is left alone.
@@ -102,11 +94,7 @@ impl Parser<'_> {
         let right = self.comparable(right, right_start)?;
         Ok(Expression::Compare(Box::new(match operator {
             Written::Direct(operator) => Comparison { left, operator, right },
-            Written::Mirrored(operator) => Comparison {
-                left: right,
-                operator,
-                right: left,
-            },
+            Written::Mirrored(operator) => Comparison { left: right, operator, right: left },
         })))
     }
 
@@ -179,10 +167,7 @@ impl Parser<'_> {
 
     fn filter_query(&mut self, origin: Origin) -> Parsed<FilterQuery> {
         self.position += 1;
-        Ok(FilterQuery {
-            origin,
-            query: self.segments()?,
-        })
+        Ok(FilterQuery { origin, query: self.segments()? })
     }
 
     /// `number`: the grammar is JSON's own.
@@ -193,10 +178,7 @@ impl Parser<'_> {
                 self.position = end;
                 Ok(Literal::Number(text))
             }
-            Err(error) => Err(Fault {
-                position: error.offset,
-                kind: SelectorErrorKind::Expected("a digit"),
-            }),
+            Err(error) => Err(Fault { position: error.offset, kind: SelectorErrorKind::Expected("a digit") }),
         }
     }
 
@@ -227,20 +209,14 @@ impl Parser<'_> {
             "length" | "count" | "value" => 1,
             "match" | "search" => 2,
             _ => {
-                return Err(Fault {
-                    position: start,
-                    kind: SelectorErrorKind::UnknownFunction,
-                });
+                return Err(Fault { position: start, kind: SelectorErrorKind::UnknownFunction });
             }
         };
         self.descend()?;
         let arguments = self.arguments()?;
         self.depth -= 1;
         if arguments.len() != arguments_max {
-            return Err(Fault {
-                position: start,
-                kind: SelectorErrorKind::ArgumentCount(arguments_max),
-            });
+            return Err(Fault { position: start, kind: SelectorErrorKind::ArgumentCount(arguments_max) });
         }
         let mut arguments = arguments.into_iter();
         let mut argument = || arguments.next().expect("counted above");
@@ -292,10 +268,7 @@ impl Parser<'_> {
     }
 
     fn ill_typed<T>(&self, position: usize, what: &'static str) -> Parsed<T> {
-        Err(Fault {
-            position,
-            kind: SelectorErrorKind::Type(what),
-        })
+        Err(Fault { position, kind: SelectorErrorKind::Type(what) })
     }
 
     /// Parsing, evaluating and dropping recurse by this depth and no other.

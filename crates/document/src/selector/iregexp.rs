@@ -17,11 +17,7 @@ const GROUP_DEPTH_MAX: usize = 32;
 
 /// The pattern compiled to match the whole or a part of a text; nothing where it is no I-Regexp or too large.
 pub(crate) fn compile(pattern: &str, extent: Extent) -> Option<Regex> {
-    let mut translator = Translator {
-        rest: pattern,
-        out: String::with_capacity(pattern.len() + 12),
-        depth: 0,
-    };
+    let mut translator = Translator { rest: pattern, out: String::with_capacity(pattern.len() + 12), depth: 0 };
     translator.branches()?;
     if !translator.rest.is_empty() {
         return None;
@@ -31,11 +27,7 @@ pub(crate) fn compile(pattern: &str, extent: Extent) -> Option<Regex> {
         Extent::Whole => format!(r"\A(?:{translated})\z"),
         Extent::Part => translated,
     };
-    RegexBuilder::new(&anchored)
-        .size_limit(REGEX_SIZE_MAX)
-        .dfa_size_limit(REGEX_SIZE_MAX)
-        .build()
-        .ok()
+    RegexBuilder::new(&anchored).size_limit(REGEX_SIZE_MAX).dfa_size_limit(REGEX_SIZE_MAX).build().ok()
 }
 
 /// The characters after a backslash that stand for themselves or for a control character (`SingleCharEsc`).
@@ -125,8 +117,7 @@ impl Translator<'_> {
                 if !CATEGORIES.contains(&category) {
                     return None;
                 }
-                self.out
-                    .extend(["\\", if kind == 'p' { "p" } else { "P" }, "{", category, "}"]);
+                self.out.extend(["\\", if kind == 'p' { "p" } else { "P" }, "{", category, "}"]);
                 self.rest = rest;
             }
             plain if SINGLE_ESCAPES.contains(plain) => self.literal(plain),

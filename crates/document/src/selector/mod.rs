@@ -44,22 +44,15 @@ impl Selection {
     pub fn parse(selectors: &[impl AsRef<str>], limits: &Limits) -> Result<Selection, SelectorError> {
         if selectors.len() > limits.selectors_max {
             let kind = SelectorErrorKind::TooMany(limits.selectors_max);
-            return Err(SelectorError {
-                selector: limits.selectors_max,
-                position: 0,
-                kind,
-            });
+            return Err(SelectorError { selector: limits.selectors_max, position: 0, kind });
         }
         let mut queries = Vec::with_capacity(selectors.len());
         let (mut segments, mut root_queries) = (0, 0);
         for (selector, text) in selectors.iter().enumerate() {
             let mut parser = Parser::new(text.as_ref(), limits, segments, root_queries);
             let query = parser.selector();
-            let query = query.map_err(|fault| SelectorError {
-                selector,
-                position: fault.position,
-                kind: fault.kind,
-            })?;
+            let query =
+                query.map_err(|fault| SelectorError { selector, position: fault.position, kind: fault.kind })?;
             queries.push(query);
             (segments, root_queries) = (parser.segments, parser.root_queries);
         }
@@ -69,13 +62,7 @@ impl Selection {
     fn compile(queries: Vec<Query>, root_queries: usize) -> Selection {
         let streams = !queries.iter().any(Query::has_filter);
         let program = streams.then(|| Arc::new(Program::new(&queries)));
-        Selection {
-            compiled: Arc::new(Compiled {
-                queries,
-                root_queries,
-                program,
-            }),
-        }
+        Selection { compiled: Arc::new(Compiled { queries, root_queries, program }) }
     }
 
     /// Whether documents are walked without a tree: false where any selector holds a filter.

@@ -34,23 +34,13 @@ pub(crate) struct Parser<'a> {
 impl<'a> Parser<'a> {
     /// Before the first byte of `text`, with the counts of the selectors before it.
     pub(crate) fn new(text: &'a str, limits: &'a Limits, segments: usize, root_queries: usize) -> Self {
-        Parser {
-            text,
-            position: 0,
-            limits,
-            depth: 0,
-            segments,
-            root_queries,
-        }
+        Parser { text, position: 0, limits, depth: 0, segments, root_queries }
     }
 
     /// `jsonpath-query`: the whole text.
     pub(crate) fn selector(&mut self) -> Parsed<Query> {
         if self.text.len() > self.limits.selector_length_max {
-            return Err(Fault {
-                position: 0,
-                kind: SelectorErrorKind::TooLong(self.limits.selector_length_max),
-            });
+            return Err(Fault { position: 0, kind: SelectorErrorKind::TooLong(self.limits.selector_length_max) });
         }
         if !self.eat(b'$') {
             return self.expected("'$' at the start of the selector");
@@ -101,8 +91,7 @@ impl<'a> Parser<'a> {
         let length = match self.rest().chars().next() {
             Some(first) if is_first(first) => {
                 let rest = self.rest();
-                rest.find(|c: char| !is_first(c) && !c.is_ascii_digit())
-                    .unwrap_or(rest.len())
+                rest.find(|c: char| !is_first(c) && !c.is_ascii_digit()).unwrap_or(rest.len())
             }
             _ if dots == 2 => return self.expected("a name, '*' or '[' after '..'"),
             _ => return self.expected("a name or '*' after '.'"),
@@ -165,11 +154,7 @@ impl<'a> Parser<'a> {
             self.space();
             step = self.optional_integer()?;
         }
-        Ok(Selector::Slice(Slice {
-            start,
-            end,
-            step: step.unwrap_or(1),
-        }))
+        Ok(Selector::Slice(Slice { start, end, step: step.unwrap_or(1) }))
     }
 
     /// `int`, where one begins here: no leading zeros, no −0, within the range of I-JSON.
@@ -191,10 +176,7 @@ impl<'a> Parser<'a> {
         let text = &self.rest()[..digits];
         let magnitude = text.parse::<i64>().ok().filter(|&magnitude| magnitude <= INTEGER_MAX);
         let Some(magnitude) = magnitude else {
-            return Err(Fault {
-                position: start,
-                kind: SelectorErrorKind::IntegerRange,
-            });
+            return Err(Fault { position: start, kind: SelectorErrorKind::IntegerRange });
         };
         self.position += digits;
         Ok(Some(if negative { -magnitude } else { magnitude }))
@@ -279,11 +261,7 @@ impl<'a> Parser<'a> {
 
     /// `S`.
     pub(super) fn space(&mut self) {
-        let count = self
-            .rest()
-            .bytes()
-            .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r'))
-            .count();
+        let count = self.rest().bytes().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count();
         self.position += count;
     }
 
@@ -303,10 +281,7 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn fault<T>(&self, kind: SelectorErrorKind) -> Parsed<T> {
-        Err(Fault {
-            position: self.position,
-            kind,
-        })
+        Err(Fault { position: self.position, kind })
     }
 
     pub(super) fn expected<T>(&self, what: &'static str) -> Parsed<T> {

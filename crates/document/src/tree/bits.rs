@@ -8,9 +8,7 @@ pub(crate) struct Bits {
 impl Bits {
     /// An empty set for numbers below `length`.
     pub(crate) fn new(length: usize) -> Self {
-        Bits {
-            words: vec![0; length.div_ceil(64)],
-        }
+        Bits { words: vec![0; length.div_ceil(64)] }
     }
 
     pub(crate) fn insert(&mut self, number: u32) {
@@ -30,10 +28,7 @@ impl Bits {
 
     /// Adds the members of another set for numbers of the same length.
     pub(crate) fn add_all(&mut self, other: &Bits) {
-        self.words
-            .iter_mut()
-            .zip(&other.words)
-            .for_each(|(word, other)| *word |= other);
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
     }
 
     pub(crate) fn clear(&mut self) {

@@ -32,10 +32,7 @@ impl<'a> Decimal<'a> {
             [b'-', rest @ ..] => (true, rest),
             _ => (false, text),
         };
-        let mark = text
-            .iter()
-            .position(|byte| matches!(byte, b'e' | b'E'))
-            .unwrap_or(text.len());
+        let mark = text.iter().position(|byte| matches!(byte, b'e' | b'E')).unwrap_or(text.len());
         let written = text.get(mark + 1..).map_or(0, exponent_of);
         let point = text[..mark].iter().position(|&byte| byte == b'.').unwrap_or(mark);
         let integer = trim_leading_zeros(&text[..point]);
@@ -43,26 +40,12 @@ impl<'a> Decimal<'a> {
         if integer.is_empty() {
             let significant = trim_leading_zeros(fraction);
             let zeros = (fraction.len() - significant.len()) as i64;
-            return Decimal {
-                is_negative,
-                integer,
-                fraction: significant,
-                exponent: written.saturating_sub(zeros),
-            };
+            return Decimal { is_negative, integer, fraction: significant, exponent: written.saturating_sub(zeros) };
         }
         let exponent = written.saturating_add(integer.len() as i64);
         // Without a fraction the integer's zeros trail too.
-        let integer = if fraction.is_empty() {
-            trim_trailing_zeros(integer)
-        } else {
-            integer
-        };
-        Decimal {
-            is_negative,
-            integer,
-            fraction,
-            exponent,
-        }
+        let integer = if fraction.is_empty() { trim_trailing_zeros(integer) } else { integer };
+        Decimal { is_negative, integer, fraction, exponent }
     }
 
     fn sign(&self) -> i8 {
@@ -76,9 +59,7 @@ impl<'a> Decimal<'a> {
     /// Compares without the sign; neither is zero.
     fn magnitude(&self, other: &Self) -> Ordering {
         let digits = self.integer.iter().chain(self.fraction);
-        self.exponent
-            .cmp(&other.exponent)
-            .then_with(|| digits.cmp(other.integer.iter().chain(other.fraction)))
+        self.exponent.cmp(&other.exponent).then_with(|| digits.cmp(other.integer.iter().chain(other.fraction)))
     }
 }
 
@@ -89,9 +70,8 @@ fn exponent_of(text: &[u8]) -> i64 {
         [b'+', digits @ ..] => (false, digits),
         digits => (false, digits),
     };
-    let magnitude = digits.iter().fold(0_i64, |value, digit| {
-        value.saturating_mul(10).saturating_add(i64::from(digit - b'0'))
-    });
+    let magnitude =
+        digits.iter().fold(0_i64, |value, digit| value.saturating_mul(10).saturating_add(i64::from(digit - b'0')));
     if is_negative { -magnitude } else { magnitude }
 }
 
@@ -120,15 +100,9 @@ mod tests {
             &["1.05", "105e-2", "0.0105e2"],
             &["9007199254740993", "9007199254740993.0", "900719925474099.3e1"],
         ];
-        for (left, right) in rows
-            .iter()
-            .flat_map(|row| row.iter().flat_map(|left| row.iter().map(move |r| (left, r))))
+        for (left, right) in rows.iter().flat_map(|row| row.iter().flat_map(|left| row.iter().map(move |r| (left, r))))
         {
-            assert_eq!(
-                compare(left.as_bytes(), right.as_bytes()),
-                Ordering::Equal,
-                "{left} {right}"
-            );
+            assert_eq!(compare(left.as_bytes(), right.as_bytes()), Ordering::Equal, "{left} {right}");
         }
     }
 

@@ -96,12 +96,7 @@ impl Evaluation {
 
     /// What was selected.
     pub(crate) fn finish(self) -> SelectedNodes {
-        SelectedNodes {
-            tape: self.tape,
-            nodes: self.result,
-            next: 0,
-            settled: 0,
-        }
+        SelectedNodes { tape: self.tape, nodes: self.result, next: 0, settled: 0 }
     }
 
     /// Goes on to the next value that a segment of this reach looks at, or to the next parent.

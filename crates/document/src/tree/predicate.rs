@@ -108,10 +108,7 @@ struct Source<'v> {
 impl Predicates {
     pub(super) fn new(root_queries: usize, steps_max: u64) -> Self {
         Predicates {
-            steps: Steps {
-                taken: 0,
-                max: steps_max,
-            },
+            steps: Steps { taken: 0, max: steps_max },
             roots: vec![None; root_queries],
             patterns: HashMap::new(),
             pending: Vec::new(),
@@ -188,10 +185,7 @@ impl Predicates {
     ) -> Result<Answer, DocumentError> {
         let segments = &query.query.segments;
         if segments.is_empty() {
-            return Ok(Answer {
-                count: 1,
-                node: Some(start),
-            });
+            return Ok(Answer { count: 1, node: Some(start) });
         }
         let mut pending = std::mem::take(&mut self.pending);
         pending.clear();
@@ -209,10 +203,7 @@ impl Predicates {
                         continue;
                     }
                     if is_last {
-                        answer = Answer {
-                            count: answer.count + 1,
-                            node: Some(child),
-                        };
+                        answer = Answer { count: answer.count + 1, node: Some(child) };
                     } else {
                         pending.push((child, at + 1));
                     }
@@ -261,10 +252,7 @@ impl Predicates {
             }
         }
         if let Origin::Root(slot) = query.origin {
-            self.roots[slot] = Some(Answer {
-                count: found.is_some().into(),
-                node: found,
-            });
+            self.roots[slot] = Some(Answer { count: found.is_some().into(), node: found });
         }
         Ok(found)
     }
@@ -279,9 +267,7 @@ impl Predicates {
             Comparable::Literal(literal) => return Ok(Value::Literal(literal)),
             Comparable::Length(argument) => return self.length(source, argument, current),
             Comparable::Count(query) => {
-                return Ok(Value::Integer(
-                    self.answer(source, query, current, Wanted::Count)?.count,
-                ));
+                return Ok(Value::Integer(self.answer(source, query, current, Wanted::Count)?.count));
             }
             Comparable::Query(query) => self.singular(source, query, current)?,
             Comparable::Value(query) => {
@@ -429,8 +415,7 @@ impl Predicates {
     }
 
     fn objects_equal(&mut self, source: Source<'_>, left: u32, right: u32) -> Result<bool, DocumentError> {
-        self.steps
-            .take((source.tape.node(left).children + source.tape.node(right).children).into())?;
+        self.steps.take((source.tape.node(left).children + source.tape.node(right).children).into())?;
         let (Some(left), Some(right)) = (source.members(left), source.members(right)) else {
             return Ok(false);
         };

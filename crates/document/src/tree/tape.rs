@@ -65,16 +65,8 @@ impl Node {
         match self.place {
             PlaceKind::Root => Place::Root,
             PlaceKind::Element => Place::Element(self.name_end_or_index),
-            PlaceKind::Member => Place::Member {
-                start,
-                end,
-                escaped: false,
-            },
-            PlaceKind::EscapedMember => Place::Member {
-                start,
-                end,
-                escaped: true,
-            },
+            PlaceKind::Member => Place::Member { start, end, escaped: false },
+            PlaceKind::EscapedMember => Place::Member { start, end, escaped: true },
         }
     }
 
@@ -110,10 +102,7 @@ pub(crate) struct Tape {
 
 impl Tape {
     pub(crate) fn new(nodes_max: usize) -> Self {
-        Tape {
-            nodes_max,
-            ..Tape::default()
-        }
+        Tape { nodes_max, ..Tape::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -198,11 +187,7 @@ impl Sink for Tape {
 
     fn open(&mut self, start: usize, container: Container) {
         let number = self.nodes.len() as u32;
-        let kind = if container == Container::Object {
-            Kind::Object
-        } else {
-            Kind::Array
-        };
+        let kind = if container == Container::Object { Kind::Object } else { Kind::Array };
         self.push(start, start, kind);
         self.open.push(number);
     }
