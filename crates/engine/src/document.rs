@@ -148,7 +148,7 @@ impl DocumentDecryption {
         rewriting.find(document, out)?;
         let offered = rewriting.pending(decryptor.step_values_max());
         let texts = offered.iter().map(|found| text_of(document, found)).collect::<Result<Vec<_>, _>>()?;
-        let bytes: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
+        let bytes: Vec<&[u8]> = texts.iter().map(AsRef::as_ref).collect();
         let (mut copied, mut replaced) = (rewriting.copied, 0);
         let result = decryptor.decrypt(&bytes, |index, opened| {
             let Some(opened) = opened else { return };
@@ -187,7 +187,7 @@ impl DocumentRewrap {
             let before = out.len();
             out.extend_from_slice(&document[copied..found.start]);
             out.push(b'"');
-            if rewrapper.rewrap(text.as_bytes(), out).map_err(|error| error.at_offset(found.start))? {
+            if rewrapper.rewrap(&text, out).map_err(|error| error.at_offset(found.start))? {
                 out.push(b'"');
                 copied = found.end;
                 replaced += 1;
@@ -286,8 +286,8 @@ fn value_type(kind: ScalarKind) -> ValueType {
     }
 }
 
-/// A string's text without quotation marks and escapes; a number's or boolean's token as it is.
-fn text_of<'d>(document: &'d [u8], found: &Match) -> Result<Cow<'d, str>, Error> {
+/// UTF-8, as the walk has checked: a string's text without quotation marks and escapes; a number's or boolean's token as it is.
+fn text_of<'d>(document: &'d [u8], found: &Match) -> Result<Cow<'d, [u8]>, Error> {
     let token = &document[found.start..found.end];
     let plain = match found.kind {
         ScalarKind::String { escaped: true } => {
@@ -296,12 +296,12 @@ fn text_of<'d>(document: &'d [u8], found: &Match) -> Result<Cow<'d, str>, Error>
                 let offset = found.start + error.offset;
                 Error::from(error).at_offset(offset)
             })?;
-            return Ok(Cow::Owned(text));
+            return Ok(Cow::Owned(text.into_bytes()));
         }
         ScalarKind::String { escaped: false } => &token[1..token.len() - 1],
         ScalarKind::Number | ScalarKind::Boolean => token,
     };
-    Ok(Cow::Borrowed(std::str::from_utf8(plain).expect("the walk has checked the document's UTF-8")))
+    Ok(Cow::Borrowed(plain))
 }
 
 fn write_opened(opened: &Opened<'_>, out: &mut Vec<u8>) {

@@ -33,7 +33,7 @@ pub use engine::Engine;
 pub use error::{Error, ErrorKind};
 pub use fieldseal_crypto::Curve;
 pub use fieldseal_document::{Limits as DocumentLimits, Selection};
-pub use fieldseal_envelope::{ORIGIN_FIELDSEAL, Opened, OpenedMetadata, Role, Value, ValueType};
+pub use fieldseal_envelope::{Marking, ORIGIN_FIELDSEAL, Opened, OpenedMetadata, Role, Value, ValueType};
 pub use inspect::{Inspected, PublicKeys};
 pub use policy::Caller;
 pub use rewrap::{RewrapOptions, Rewrapper};

@@ -90,7 +90,7 @@ impl Rewrapper {
         let profile = if metadata.is_some() { Profile::with_metadata(curve) } else { Profile::plain(curve) };
         let profile = if envelope.marking == Marking::Debug { profile.debug() } else { profile };
         let sealing = sealing_key(&mut self.keys, engine, app, profile);
-        let value = Value { value_type: opened.value_type, text: opened.text };
+        let value = Value { value_type: opened.value_type, text: opened.text.as_bytes() };
         sealing
             .seal_many(metadata.as_ref(), &[value], &mut self.seal_scratch, out, |_, _, _| ())
             .expect("a request's key seals 2^32 values");

@@ -438,9 +438,9 @@ fn native_values_and_texts() {
     let Bench { engine, folder: _folder, .. } = bench();
     let mut encryptor = engine.encryptor(&Caller::Owner, &EncryptOptions::new("acme")).expect("begins");
     let values = [
-        Value { value_type: ValueType::Number, text: "42" },
-        Value { value_type: ValueType::String, text: "text" },
-        Value { value_type: ValueType::Boolean, text: "true" },
+        Value { value_type: ValueType::Number, text: b"42" },
+        Value { value_type: ValueType::String, text: b"text" },
+        Value { value_type: ValueType::Boolean, text: b"true" },
     ];
     let mut out = Vec::new();
     encryptor.encrypt(&values, &mut out, |_, _, out| out.push(b' '));
@@ -457,7 +457,8 @@ fn native_values_and_texts() {
             })
             .expect("decrypts");
     }
-    let opened = |index: usize| (values[index].value_type, values[index].text.to_owned());
+    let opened =
+        |index: usize| (values[index].value_type, String::from_utf8(values[index].text.to_vec()).expect("UTF-8"));
     assert_eq!(seen, [(0, Some(opened(0))), (1, None), (2, Some(opened(1))), (3, Some(opened(2)))]);
 }
 

@@ -31,7 +31,7 @@ fn fixture(ec: &EcContext, curve: Curve, rng: &mut Counter) -> Fixture {
     let private = PrivateKey::from_scalar(curve, Secret::from_bytes(&[0x42; 32])).expect("valid");
     let public = ec.public_key(&private);
     let key = SealingKey::generate(ec, &public, Profile::plain(curve), 1, rng);
-    let value = Value { value_type: ValueType::Number, text: TEXT };
+    let value = Value { value_type: ValueType::Number, text: TEXT.as_bytes() };
     let (mut envelope, mut file) = (Vec::new(), Vec::new());
     key.seal_many(None, &[value], &mut SealScratch::default(), &mut envelope, |_, _, _| ()).expect("a fresh key");
     seal_file(ec, &public, Marking::Live, TEXT.as_bytes(), rng, &mut file);

@@ -22,8 +22,8 @@ const GROUP_BYTES_MAX: usize = 8 << 10;
 pub struct Value<'a> {
     /// The type that the envelope will state.
     pub value_type: ValueType,
-    /// The text, which for a number or boolean is a JSON token (the caller's duty).
-    pub text: &'a str,
+    /// The text: UTF-8, and for a number or boolean a JSON token (the caller's duty: what is not will not open).
+    pub text: &'a [u8],
 }
 
 /// What a sealing key writes: version and marking are the same for all its values.
@@ -182,7 +182,7 @@ impl SealingKey {
         for (item, value) in items.iter_mut().zip(group) {
             item.nonce = nonces.next().expect("as many as there are values");
             item.aad = self.associated_data(value.value_type);
-            item.plaintext = value.text.as_bytes();
+            item.plaintext = value.text;
             if metadata.is_some() {
                 (item.plaintext, rest) = rest.split_at(metadata_size(metadata) + value.text.len());
             }
@@ -286,7 +286,7 @@ fn with_metadata<'s>(metadata: Option<&Metadata>, group: &[Value<'_>], plaintext
     if let Some(metadata) = metadata {
         for value in group {
             plaintexts.extend_from_slice(&metadata.encoded);
-            plaintexts.extend_from_slice(value.text.as_bytes());
+            plaintexts.extend_from_slice(value.text);
         }
     }
     plaintexts

@@ -1,0 +1,90 @@
+//! A request's frame together with what was read of it: lists and documents are used where they lie, across all steps.
+
+use fieldseal_protocol::{
+    DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams, EncryptFileParams, EncryptParams,
+    ErrorCode, ErrorObject, HealthParams, InfoParams, InspectParams, Message, Method, PublicKeysParams, RawParams,
+    RewrapParams,
+};
+
+/// The parameters of any method, or why there are none.
+pub(super) enum Parsed<'a> {
+    Encrypt(EncryptParams<'a>),
+    Decrypt(DecryptParams<'a>),
+    EncryptDocument(EncryptDocumentParams<'a>),
+    DecryptDocument(DecryptDocumentParams<'a>),
+    EncryptFile(EncryptFileParams<'a>),
+    DecryptFile(DecryptFileParams<'a>),
+    Rewrap(RewrapParams<'a>),
+    Inspect(InspectParams<'a>),
+    PublicKeys(PublicKeysParams<'a>),
+    Info,
+    Fault(ErrorObject),
+}
+
+self_cell::self_cell!(
+    struct Cell {
+        owner: Vec<u8>,
+
+        #[covariant]
+        dependent: Parsed,
+    }
+);
+
+/// A frame that owns its bytes and the view of them.
+pub(super) struct Call(Cell);
+
+impl Call {
+    /// Reads the parameters. A fault is kept for the answer.
+    pub(super) fn read(frame: Vec<u8>) -> Self {
+        Self(Cell::new(frame, |frame| read(frame).unwrap_or_else(Parsed::Fault)))
+    }
+
+    pub(super) fn parsed(&self) -> &Parsed<'_> {
+        self.0.borrow_dependent()
+    }
+}
+
+impl Parsed<'_> {
+    /// How long the caller waits, where it says so.
+    pub(super) fn deadline_ms(&self) -> Option<u32> {
+        match self {
+            Self::Encrypt(params) => params.options.deadline_ms,
+            Self::Decrypt(params) => params.options.deadline_ms,
+            Self::EncryptDocument(params) => params.options.deadline_ms,
+            Self::DecryptDocument(params) => params.options.deadline_ms,
+            Self::EncryptFile(params) => params.options.deadline_ms,
+            Self::DecryptFile(params) => params.options.deadline_ms,
+            Self::Rewrap(params) => params.options.deadline_ms,
+            Self::Inspect(_) | Self::PublicKeys(_) | Self::Info | Self::Fault(_) => None,
+        }
+    }
+}
+
+fn read(frame: &[u8]) -> Result<Parsed<'_>, ErrorObject> {
+    let Message::Request { method, params, .. } = Message::parse(frame)? else {
+        return Err(ErrorObject::new(ErrorCode::InvalidRequest, "expected a request"));
+    };
+    read_params(Method::require(method)?, params)
+}
+
+fn read_params(method: Method, params: RawParams<'_>) -> Result<Parsed<'_>, ErrorObject> {
+    Ok(match method {
+        Method::Encrypt => Parsed::Encrypt(EncryptParams::decode(params)?),
+        Method::Decrypt => Parsed::Decrypt(DecryptParams::decode(params)?),
+        Method::EncryptDocument => Parsed::EncryptDocument(EncryptDocumentParams::decode(params)?),
+        Method::DecryptDocument => Parsed::DecryptDocument(DecryptDocumentParams::decode(params)?),
+        Method::EncryptFile => Parsed::EncryptFile(EncryptFileParams::decode(params)?),
+        Method::DecryptFile => Parsed::DecryptFile(DecryptFileParams::decode(params)?),
+        Method::Rewrap => Parsed::Rewrap(RewrapParams::decode(params)?),
+        Method::Inspect => Parsed::Inspect(InspectParams::decode(params)?),
+        Method::PublicKeys => Parsed::PublicKeys(PublicKeysParams::decode(params)?),
+        Method::Info => {
+            InfoParams::decode(params)?;
+            Parsed::Info
+        }
+        Method::Health => {
+            HealthParams::decode(params)?;
+            return Err(ErrorObject::new(ErrorCode::Internal, "health is answered before it gets here"));
+        }
+    })
+}

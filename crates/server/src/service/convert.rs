@@ -1,0 +1,79 @@
+//! Between the wire's types and the engine's: by hand, so that neither knows the other.
+
+use fieldseal_engine::{Curve, Error, ErrorKind, Keying};
+use fieldseal_protocol::{self as wire, ErrorCode, ErrorObject, TextKind};
+
+pub(super) fn curve(curve: wire::Curve) -> Curve {
+    match curve {
+        wire::Curve::R1 => Curve::P256,
+        wire::Curve::K1 => Curve::Secp256k1,
+    }
+}
+
+pub(super) fn wire_curve(curve: Curve) -> wire::Curve {
+    match curve {
+        Curve::P256 => wire::Curve::R1,
+        Curve::Secp256k1 => wire::Curve::K1,
+    }
+}
+
+pub(super) fn keying(keying: wire::Keying) -> Keying {
+    match keying {
+        wire::Keying::Field => Keying::Field,
+        wire::Keying::Request => Keying::Request,
+        wire::Keying::Session => Keying::Session,
+    }
+}
+
+pub(super) fn value_type(kind: TextKind) -> fieldseal_engine::ValueType {
+    match kind {
+        TextKind::String => fieldseal_engine::ValueType::String,
+        TextKind::Number => fieldseal_engine::ValueType::Number,
+        TextKind::Boolean => fieldseal_engine::ValueType::Boolean,
+    }
+}
+
+pub(super) fn text_kind(value_type: fieldseal_engine::ValueType) -> TextKind {
+    match value_type {
+        fieldseal_engine::ValueType::String => TextKind::String,
+        fieldseal_engine::ValueType::Number => TextKind::Number,
+        fieldseal_engine::ValueType::Boolean => TextKind::Boolean,
+    }
+}
+
+pub(super) fn encrypt_options<'a>(options: &wire::EncryptOptions<'a>) -> fieldseal_engine::EncryptOptions<'a> {
+    fieldseal_engine::EncryptOptions {
+        app: options.app,
+        curve: options.curve.map(curve),
+        keying: options.keying.map(keying),
+        role: options.role,
+    }
+}
+
+pub(super) fn decrypt_options<'a>(options: &wire::DecryptOptions<'a>) -> fieldseal_engine::DecryptOptions<'a> {
+    fieldseal_engine::DecryptOptions { app: options.app, role: options.role }
+}
+
+/// The engine's error on the wire; its index counts from the first value of the step, which is value `first` of the request.
+pub(super) fn error_from(error: Error, first: u64) -> ErrorObject {
+    let code = match error.kind {
+        ErrorKind::InvalidParams => ErrorCode::InvalidParams,
+        ErrorKind::InvalidDocument => ErrorCode::InvalidDocument,
+        ErrorKind::InvalidSelector => ErrorCode::InvalidSelector,
+        ErrorKind::InvalidEnvelope => ErrorCode::InvalidEnvelope,
+        ErrorKind::DecryptFailed => ErrorCode::DecryptFailed,
+        ErrorKind::UnknownApp => ErrorCode::UnknownApp,
+        ErrorKind::AppDisabled => ErrorCode::AppDisabled,
+        ErrorKind::Forbidden => ErrorCode::Forbidden,
+        ErrorKind::TooLarge => ErrorCode::TooLarge,
+        ErrorKind::Unavailable => ErrorCode::Unavailable,
+        ErrorKind::Internal => ErrorCode::Internal,
+    };
+    let index = error.index.map(|index| first + index);
+    ErrorObject { code, message: error.message, index, offset: error.offset }
+}
+
+/// The engine's error about the request as a whole.
+pub(super) fn error(error: Error) -> ErrorObject {
+    error_from(error, 0)
+}
