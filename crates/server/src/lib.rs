@@ -1,1 +1,24 @@
-//! Fieldseal server.
+//! The server of the engine: MessagePack-RPC over mutually authenticated TLS 1.3, and the certificates it needs.
+//!
+//! Network threads move bytes: sockets, TLS, frames, health. Workers compute: they run the [`Request`]s that a [`Service`]
+//! makes of frames, slice by slice. What crosses between them is owned bytes, a cancellation flag and a deadline.
+//!
+//! Promises: every request is answered exactly once while its connection lives; what a peer sends is bounded before it is
+//! kept; a hostile or broken connection ends alone; no plaintext, key or field content reaches a log or an error.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod certificates;
+mod frames;
+mod gathered;
+mod identity;
+mod interface;
+mod service;
+mod settings;
+mod tls;
+
+pub use identity::IdentityError;
+pub use interface::{PeerIdentity, Refused, Request, Service, Step};
+pub use service::EngineService;
+pub use settings::{ServerSettings, SettingsError, TlsSettings};
+pub use tls::{HandshakeFailure, TlsError};

@@ -1,0 +1,349 @@
+//! The authority: makes itself, issues the others.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use boring::asn1::{Asn1Integer, Asn1Time};
+use boring::bn::BigNum;
+use boring::ec::{EcGroup, EcKey};
+use boring::error::ErrorStack;
+use boring::hash::MessageDigest;
+use boring::nid::Nid;
+use boring::pkey::{PKey, Private};
+use boring::rand::rand_bytes;
+use boring::x509::extension::{
+    AuthorityKeyIdentifier, BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAlternativeName, SubjectKeyIdentifier,
+};
+use boring::x509::{X509, X509Builder, X509Extension, X509Name, X509NameBuilder};
+use zeroize::Zeroizing;
+
+use super::inspection::not_after_seconds;
+use super::{CertificateError, Issued, Validity};
+use crate::identity::{CLIENT_URI_PREFIX, NAME_SIZE_MAX, is_valid_name};
+
+/// A certificate authority with its key, for signing.
+pub struct Authority {
+    certificate: X509,
+    key: PKey<Private>,
+}
+
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authority").finish_non_exhaustive()
+    }
+}
+
+/// What a server is reached by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerName {
+    /// A host name: letters, digits, `-` and `.`; one leading `*.` for all hosts below it.
+    Dns(String),
+    /// An address.
+    Ip(IpAddr),
+}
+
+impl ServerName {
+    /// An address if it reads as one, else a host name.
+    pub fn parse(name: &str) -> Self {
+        match name.parse() {
+            Ok(address) => ServerName::Ip(address),
+            Err(_) => ServerName::Dns(name.to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for ServerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServerName::Dns(name) => f.write_str(name),
+            ServerName::Ip(address) => address.fmt(f),
+        }
+    }
+}
+
+impl Authority {
+    /// Makes an authority that signs servers and clients itself, with nothing between. `name` is for people to read, 1 to
+    /// 64 bytes.
+    ///
+    /// # Errors
+    /// A name or validity out of range.
+    pub fn create(name: &str, validity: Validity) -> Result<Authority, CertificateError> {
+        if !(1..=NAME_SIZE_MAX).contains(&name.len()) {
+            return Err(CertificateError::Name("an authority's name has 1 to 64 bytes"));
+        }
+        let (begin, end) = validity.seconds()?;
+        let key = new_key()?;
+        let subject = common_name(name)?;
+        let mut builder = new_builder(&subject, &subject, &key, begin, end)?;
+        builder.append_extension(&*BasicConstraints::new().critical().ca().pathlen(0).build()?)?;
+        builder.append_extension(&*KeyUsage::new().critical().key_cert_sign().crl_sign().build()?)?;
+        let key_id = SubjectKeyIdentifier::new().build(&builder.x509v3_context(None, None))?;
+        builder.append_extension(&key_id)?;
+        builder.sign(&key, MessageDigest::sha256())?;
+        Ok(Authority {
+            certificate: builder.build(),
+            key,
+        })
+    }
+
+    /// Reads an authority back.
+    ///
+    /// # Errors
+    /// When either is unreadable, the key is not that of the certificate, or the certificate may not sign.
+    pub fn from_pem(certificate_pem: &[u8], private_key_pem: &[u8]) -> Result<Authority, CertificateError> {
+        let certificate =
+            X509::from_pem(certificate_pem).map_err(|_| CertificateError::Unreadable("a certificate in PEM"))?;
+        let key = PKey::private_key_from_pem(private_key_pem)
+            .map_err(|_| CertificateError::Unreadable("a private key in PEM"))?;
+        if !certificate.public_key()?.public_eq(&key) {
+            return Err(CertificateError::NotAnAuthority("the key is not that of the certificate"));
+        }
+        if certificate.issued(&certificate).is_err() {
+            return Err(CertificateError::NotAnAuthority("the certificate is not its own issuer"));
+        }
+        Ok(Authority { certificate, key })
+    }
+
+    /// The certificate, for those who are to believe what the authority signs.
+    ///
+    /// # Errors
+    /// Only the library's own.
+    pub fn certificate_pem(&self) -> Result<Vec<u8>, CertificateError> {
+        Ok(self.certificate.to_pem()?)
+    }
+
+    /// The private key, PKCS#8 in PEM. Whoever has it can name anybody a client.
+    ///
+    /// # Errors
+    /// Only the library's own.
+    pub fn private_key_pem(&self) -> Result<Zeroizing<Vec<u8>>, CertificateError> {
+        Ok(Zeroizing::new(self.key.private_key_to_pem_pkcs8()?))
+    }
+
+    /// Issues a certificate for a server that is reached by `names`.
+    ///
+    /// # Errors
+    /// No name, one that is none, or a validity out of range.
+    pub fn issue_server(&self, names: &[ServerName], validity: Validity) -> Result<Issued, CertificateError> {
+        let Some(first) = names.first() else {
+            return Err(CertificateError::NoServerName);
+        };
+        let mut subject_names = SubjectAlternativeName::new();
+        for name in names {
+            match name {
+                ServerName::Dns(host) if is_valid_host(host) => subject_names.dns(host),
+                ServerName::Dns(_) => return Err(CertificateError::Name("not a host name")),
+                ServerName::Ip(address) => subject_names.ip(&address.to_string()),
+            };
+        }
+        // The common name is for people only; a long host name does not fit and is left out.
+        let shown = Some(first.to_string()).filter(|name| name.len() <= NAME_SIZE_MAX);
+        let subject = common_name(shown.as_deref().unwrap_or("fieldseal server"))?;
+        let usage = ExtendedKeyUsage::new().server_auth().build()?;
+        self.issue(&subject, &subject_names, usage, validity)
+    }
+
+    /// Issues a certificate for the client `name`: 1 to 64 characters of `[A-Za-z0-9._-]`.
+    ///
+    /// # Errors
+    /// A name or validity out of range.
+    pub fn issue_client(&self, name: &str, validity: Validity) -> Result<Issued, CertificateError> {
+        if !is_valid_name(name) {
+            return Err(CertificateError::Name(
+                "a client's name is 1 to 64 characters of A-Z, a-z, 0-9, '.', '_' and '-'",
+            ));
+        }
+        let mut subject_names = SubjectAlternativeName::new();
+        subject_names.uri(&format!("{CLIENT_URI_PREFIX}{name}"));
+        let usage = ExtendedKeyUsage::new().client_auth().build()?;
+        self.issue(&common_name(name)?, &subject_names, usage, validity)
+    }
+
+    fn issue(
+        &self,
+        subject: &X509Name,
+        subject_names: &SubjectAlternativeName,
+        usage: X509Extension,
+        validity: Validity,
+    ) -> Result<Issued, CertificateError> {
+        let (begin, end) = validity.seconds()?;
+        let end = end.min(not_after_seconds(&self.certificate)?);
+        if end <= begin {
+            return Err(CertificateError::Validity);
+        }
+        let key = new_key()?;
+        let mut builder = new_builder(subject, self.certificate.subject_name(), &key, begin, end)?;
+        builder.append_extension(&*BasicConstraints::new().critical().build()?)?;
+        builder.append_extension(&*KeyUsage::new().critical().digital_signature().build()?)?;
+        builder.append_extension(&usage)?;
+        let context = builder.x509v3_context(Some(&self.certificate), None);
+        let extensions = [
+            SubjectKeyIdentifier::new().build(&context)?,
+            AuthorityKeyIdentifier::new().keyid(true).build(&context)?,
+            subject_names.build(&context)?,
+        ];
+        for extension in &extensions {
+            builder.append_extension(extension)?;
+        }
+        builder.sign(&self.key, MessageDigest::sha256())?;
+        Ok(Issued {
+            certificate_pem: builder.build().to_pem()?,
+            private_key_pem: Zeroizing::new(key.private_key_to_pem_pkcs8()?),
+        })
+    }
+}
+
+fn new_key() -> Result<PKey<Private>, ErrorStack> {
+    let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1)?;
+    PKey::from_ec_key(EcKey::generate(&group)?)
+}
+
+fn common_name(name: &str) -> Result<X509Name, ErrorStack> {
+    let mut builder = X509NameBuilder::new()?;
+    builder.append_entry_by_nid(Nid::COMMONNAME, name)?;
+    Ok(builder.build())
+}
+
+/// What all certificates share, not yet signed.
+fn new_builder(
+    subject: &X509Name,
+    issuer: &boring::x509::X509NameRef,
+    key: &PKey<Private>,
+    begin: i64,
+    end: i64,
+) -> Result<X509Builder, ErrorStack> {
+    /// X.509 version 3 is written as 2.
+    const VERSION_3: i32 = 2;
+    let mut builder = X509::builder()?;
+    builder.set_version(VERSION_3)?;
+    let (serial, not_before, not_after) = (new_serial()?, Asn1Time::from_unix(begin)?, Asn1Time::from_unix(end)?);
+    builder.set_serial_number(&serial)?;
+    builder.set_subject_name(subject)?;
+    builder.set_issuer_name(issuer)?;
+    builder.set_pubkey(key)?;
+    builder.set_not_before(&not_before)?;
+    builder.set_not_after(&not_after)?;
+    Ok(builder)
+}
+
+/// 127 random bits, positive and not zero (RFC 5280, section 4.1.2.2).
+fn new_serial() -> Result<Asn1Integer, ErrorStack> {
+    let mut bytes = [0; 16];
+    rand_bytes(&mut bytes)?;
+    bytes[0] = bytes[0] & 0x7f | 0x40;
+    Asn1Integer::from_bn(&*BigNum::from_slice(&bytes)?)
+}
+
+/// Letters, digits and hyphens in labels of 1 to 63 (RFC 1123, section 2.1), at most 253 bytes in all.
+fn is_valid_host(host: &str) -> bool {
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    host.len() <= 253 && host.strip_prefix("*.").unwrap_or(host).split('.').all(is_label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::inspect;
+    use super::*;
+    use crate::identity::peer_identity;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    const NOW: u64 = 1_800_000_000;
+
+    fn validity(days: u32) -> Validity {
+        Validity {
+            now: UNIX_EPOCH + Duration::from_secs(NOW),
+            days,
+        }
+    }
+
+    fn certificate(issued: &Issued) -> X509 {
+        X509::from_pem(&issued.certificate_pem).unwrap()
+    }
+
+    #[test]
+    fn clients_bear_their_name_and_servers_theirs() {
+        let authority = Authority::create("test authority", validity(10)).unwrap();
+        let client = certificate(&authority.issue_client("till-7", validity(5)).unwrap());
+        assert_eq!(peer_identity(&client).unwrap().name, "till-7");
+        assert!(client.verify(&authority.key).unwrap());
+
+        let names = ["engine.example.com", "*.example.org", "::1", "127.0.0.1"].map(ServerName::parse);
+        let server = certificate(&authority.issue_server(&names, validity(5)).unwrap());
+        assert!(server.check_host("engine.example.com").unwrap());
+        assert!(server.check_host("a.example.org").unwrap());
+        assert!(!server.check_host("example.org").unwrap());
+        assert!(server.check_ip_asc("127.0.0.1").unwrap());
+        assert!(server.check_ip_asc("0:0:0:0:0:0:0:1").unwrap());
+        assert!(!server.check_ip_asc("127.0.0.2").unwrap());
+    }
+
+    #[test]
+    fn validity_follows_the_clock_given_and_ends_with_the_authority() {
+        let authority = Authority::create("a", validity(10)).unwrap();
+        for (days, expected) in [(1, 1), (10, 10), (11, 10)] {
+            let client = authority.issue_client("c", validity(days)).unwrap();
+            let inspection = inspect(&client.certificate_pem).unwrap().remove(0);
+            assert_eq!(inspection.not_before, NOW - 300);
+            assert_eq!(inspection.not_after, NOW + expected * 86_400);
+        }
+        let late = Validity {
+            now: UNIX_EPOCH + Duration::from_secs(NOW + 11 * 86_400),
+            days: 1,
+        };
+        assert_eq!(authority.issue_client("c", late).unwrap_err(), CertificateError::Validity);
+        assert_eq!(Authority::create("a", validity(0)).unwrap_err(), CertificateError::Validity);
+        let far = validity(u32::MAX);
+        assert_eq!(Authority::create("a", far).unwrap_err(), CertificateError::Validity);
+    }
+
+    #[test]
+    fn an_authority_survives_its_files() {
+        let authority = Authority::create("a", validity(10)).unwrap();
+        let (pem, key) = (authority.certificate_pem().unwrap(), authority.private_key_pem().unwrap());
+        let again = Authority::from_pem(&pem, &key).unwrap();
+        let client = certificate(&again.issue_client("c", validity(1)).unwrap());
+        assert!(client.verify(&authority.key).unwrap());
+
+        let other = Authority::create("b", validity(10)).unwrap().private_key_pem().unwrap();
+        let mismatch = Authority::from_pem(&pem, &other).unwrap_err();
+        assert!(matches!(mismatch, CertificateError::NotAnAuthority(_)));
+        let leaf = authority.issue_client("c", validity(1)).unwrap();
+        let no_authority = Authority::from_pem(&leaf.certificate_pem, &leaf.private_key_pem).unwrap_err();
+        assert!(matches!(no_authority, CertificateError::NotAnAuthority(_)));
+        assert_eq!(
+            Authority::from_pem(b"", &key).unwrap_err(),
+            CertificateError::Unreadable("a certificate in PEM")
+        );
+        assert_eq!(
+            Authority::from_pem(&pem, b"-----BEGIN nonsense").unwrap_err(),
+            CertificateError::Unreadable("a private key in PEM")
+        );
+    }
+
+    #[test]
+    fn names_that_could_mean_more_are_refused() {
+        let authority = Authority::create("a", validity(10)).unwrap();
+        for name in ["", "a,DNS:b", "a b", "a/b", "\u{e4}", &"a".repeat(65)] {
+            let error = authority.issue_client(name, validity(1)).unwrap_err();
+            assert!(matches!(error, CertificateError::Name(_)), "{name}");
+        }
+        for host in ["", "a,DNS:b", "a..b", "-a", "a-", "*.*.a", "a b", &"a".repeat(64)] {
+            let error = authority.issue_server(&[ServerName::Dns(host.to_owned())], validity(1));
+            assert_eq!(error.unwrap_err(), CertificateError::Name("not a host name"), "{host}");
+        }
+        assert_eq!(authority.issue_server(&[], validity(1)).unwrap_err(), CertificateError::NoServerName);
+    }
+
+    #[test]
+    fn serial_numbers_are_positive_and_differ() {
+        let serial = || new_serial().unwrap().to_bn().unwrap();
+        let (first, second) = (serial(), serial());
+        assert_ne!(first, second);
+        assert!(!first.is_negative() && first.num_bits() == 127);
+    }
+}

@@ -1,0 +1,107 @@
+//! Reads what an operator wants to know of a certificate.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use boring::asn1::{Asn1Time, Asn1TimeRef};
+use boring::hash::MessageDigest;
+use boring::nid::Nid;
+use boring::x509::{X509, X509Ref};
+
+use super::CertificateError;
+
+/// One certificate in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspection {
+    /// Its common name, or nothing.
+    pub common_name: String,
+    /// First second of its validity, since 1970.
+    pub not_before: u64,
+    /// Last second of its validity, since 1970.
+    pub not_after: u64,
+    /// SHA-256 of its DER form.
+    pub sha256: [u8; 32],
+}
+
+impl Inspection {
+    /// Whole days from `now` until it expires; 0 on the last day and afterwards.
+    pub fn days_left(&self, now: SystemTime) -> u64 {
+        let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        self.not_after.saturating_sub(now) / super::SECONDS_PER_DAY
+    }
+
+    /// Whether it is valid at `now`, as far as its dates go.
+    pub fn is_valid_at(&self, now: SystemTime) -> bool {
+        let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        (self.not_before..=self.not_after).contains(&now)
+    }
+}
+
+/// Reads each certificate in `pem`, in order; at least one.
+///
+/// # Errors
+/// When there is none, or one cannot be read.
+pub fn inspect(pem: &[u8]) -> Result<Vec<Inspection>, CertificateError> {
+    let unreadable = CertificateError::Unreadable("certificates in PEM");
+    let certificates = X509::stack_from_pem(pem).map_err(|_| unreadable.clone())?;
+    if certificates.is_empty() {
+        return Err(unreadable);
+    }
+    certificates.iter().map(|certificate| inspect_one(certificate)).collect()
+}
+
+fn inspect_one(certificate: &X509Ref) -> Result<Inspection, CertificateError> {
+    let unreadable = CertificateError::Unreadable("certificates in PEM");
+    let mut names = certificate.subject_name().entries_by_nid(Nid::COMMONNAME);
+    let common_name = names
+        .next()
+        .and_then(|entry| entry.data().as_utf8().ok())
+        .map_or_else(String::new, |name| name.to_string());
+    let seconds = |time| u64::try_from(unix_seconds(time)?).map_err(|_| unreadable.clone());
+    let digest = certificate.digest(MessageDigest::sha256())?;
+    Ok(Inspection {
+        common_name,
+        not_before: seconds(certificate.not_before())?,
+        not_after: seconds(certificate.not_after())?,
+        sha256: (*digest).try_into().map_err(|_| unreadable.clone())?,
+    })
+}
+
+/// The last second of a certificate, since 1970.
+pub(super) fn not_after_seconds(certificate: &X509Ref) -> Result<i64, CertificateError> {
+    unix_seconds(certificate.not_after())
+}
+
+fn unix_seconds(time: &Asn1TimeRef) -> Result<i64, CertificateError> {
+    let difference = Asn1Time::from_unix(0)?.diff(time)?;
+    Ok(i64::from(difference.days) * super::SECONDS_PER_DAY as i64 + i64::from(difference.secs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Authority, Validity};
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn dates_are_those_of_the_certificate() {
+        let now = UNIX_EPOCH + Duration::from_secs(1_900_000_000);
+        let authority = Authority::create("an authority", Validity { now, days: 3 }).unwrap();
+        let pem = authority.certificate_pem().unwrap();
+        let both = inspect(&[pem.clone(), pem].concat()).unwrap();
+        assert_eq!((both.len(), &both[0]), (2, &both[1]));
+        let one = &both[0];
+        assert_eq!(one.common_name, "an authority");
+        assert_eq!((one.days_left(now), one.is_valid_at(now)), (3, true));
+        let last = UNIX_EPOCH + Duration::from_secs(one.not_after);
+        assert_eq!((one.days_left(last), one.is_valid_at(last)), (0, true));
+        assert!(!one.is_valid_at(last + Duration::from_secs(1)));
+        assert!(!one.is_valid_at(now - Duration::from_secs(301)));
+    }
+
+    #[test]
+    fn what_is_no_certificate_is_refused() {
+        for pem in [&b""[..], b"text", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
+            assert_eq!(inspect(pem), Err(CertificateError::Unreadable("certificates in PEM")));
+        }
+    }
+}

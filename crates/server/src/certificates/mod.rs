@@ -1,0 +1,112 @@
+//! Certificates for those who have no authority of their own: makes one, issues server and client certificates, reads dates.
+//!
+//! Keys are on P-256, signatures ECDSA with SHA-256, the profile that of RFC 5280: critical basic constraints and key usage,
+//! one extended usage, so that a client's certificate serves no server and the reverse. The clock is a parameter; serial
+//! numbers and keys come from BoringSSL's random generator.
+
+mod authority;
+mod files;
+mod inspection;
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use boring::error::ErrorStack;
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+pub use authority::{Authority, ServerName};
+pub use files::{write_certificate, write_private_key};
+pub use inspection::{Inspection, inspect};
+
+/// From when and how long a certificate is valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Validity {
+    /// The present time, as the caller's clock has it. Certificates begin five minutes earlier, for clocks that lag.
+    pub now: SystemTime,
+    /// Days from now, at least 1. Certificates that an authority issues end no later than itself.
+    pub days: u32,
+}
+
+/// Ten years: how long an authority is valid by default.
+pub const AUTHORITY_DAYS: u32 = 3650;
+/// How long server and client certificates are valid by default: the longest that common TLS stacks accept.
+pub const LEAF_DAYS: u32 = 825;
+
+/// How far certificates reach into the past.
+const BACKDATE: Duration = Duration::from_secs(300);
+const SECONDS_PER_DAY: u64 = 86_400;
+
+impl Validity {
+    /// The longest that is usual for an authority.
+    pub fn of_authority(now: SystemTime) -> Self {
+        Validity {
+            now,
+            days: AUTHORITY_DAYS,
+        }
+    }
+
+    /// The longest that is usual for servers and clients.
+    pub fn of_leaf(now: SystemTime) -> Self {
+        Validity { now, days: LEAF_DAYS }
+    }
+
+    /// First and last second, since 1970.
+    fn seconds(&self) -> Result<(i64, i64), CertificateError> {
+        if self.days == 0 {
+            return Err(CertificateError::Validity);
+        }
+        let now = self.now.duration_since(UNIX_EPOCH);
+        let now = now.map_err(|_| CertificateError::Validity)?;
+        let begin = now.saturating_sub(BACKDATE).as_secs();
+        let end = now.as_secs() + u64::from(self.days) * SECONDS_PER_DAY;
+        // The year 9999 is the last that a certificate can name (RFC 5280, section 4.1.2.5).
+        const END_MAX: u64 = 253_402_300_799;
+        if end > END_MAX {
+            return Err(CertificateError::Validity);
+        }
+        Ok((begin as i64, end as i64))
+    }
+}
+
+/// A certificate and its key, in PEM.
+pub struct Issued {
+    /// The certificate alone; the authority's is known to the peer.
+    pub certificate_pem: Vec<u8>,
+    /// The private key, PKCS#8. Wiped when dropped.
+    pub private_key_pem: Zeroizing<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Issued {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Issued").finish_non_exhaustive()
+    }
+}
+
+/// Why a certificate could not be made or read.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CertificateError {
+    /// A name that certificates of this kind do not bear.
+    #[error("not a usable name: {0}")]
+    Name(&'static str),
+    /// A server certificate for no name at all.
+    #[error("a server certificate needs at least one host name or address")]
+    NoServerName,
+    /// Zero days, a date before 1970 or beyond 9999, or an authority that is no longer valid.
+    #[error("the validity is not within the years 1970 to 9999 and that of the authority")]
+    Validity,
+    /// Not PEM, or not of what was expected.
+    #[error("not readable as {0}")]
+    Unreadable(&'static str),
+    /// The certificate may not sign others, or the key is not its own.
+    #[error("not an authority: {0}")]
+    NotAnAuthority(&'static str),
+    /// The library refused what should have been right.
+    #[error("the TLS library refused: {0}")]
+    Library(String),
+}
+
+impl From<ErrorStack> for CertificateError {
+    fn from(stack: ErrorStack) -> Self {
+        CertificateError::Library(crate::tls::reasons(&stack))
+    }
+}

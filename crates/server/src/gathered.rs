@@ -1,0 +1,160 @@
+//! A socket that gathers: one large read instead of many small ones, one large write instead of one for each TLS record.
+//!
+//! BoringSSL reads a record in two pieces, its head and its body, and writes each record at once. Between it and the socket
+//! this stream keeps a buffer for each way, but only while there is something in it: an idle connection holds neither.
+
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+
+/// Bytes asked of the socket in one read: some four TLS records.
+const READ_AHEAD: usize = 64 << 10;
+/// Bytes gathered before they are written without being flushed.
+const WRITE_BEHIND: usize = 64 << 10;
+
+pub(crate) struct Gathered<S> {
+    socket: S,
+    read: Vec<u8>,
+    /// How many bytes of `read` have been handed out.
+    read_position: usize,
+    write: Vec<u8>,
+    /// How many bytes of `write` the socket has taken.
+    write_position: usize,
+}
+
+impl<S> Gathered<S> {
+    pub(crate) fn new(socket: S) -> Self {
+        Gathered {
+            socket,
+            read: Vec::new(),
+            read_position: 0,
+            write: Vec::new(),
+            write_position: 0,
+        }
+    }
+
+    pub(crate) fn socket(&self) -> &S {
+        &self.socket
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Gathered<S> {
+    /// Hands what is gathered to the socket.
+    fn poll_write_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.write_position < self.write.len() {
+            let rest = &self.write[self.write_position..];
+            match ready!(Pin::new(&mut self.socket).poll_write(cx, rest))? {
+                0 => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
+                written => self.write_position += written,
+            }
+        }
+        self.write.clear();
+        self.write_position = 0;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Fills the empty read buffer; it stays empty at the end of the stream.
+    fn poll_read_ahead(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.read.clear();
+        self.read_position = 0;
+        self.read.reserve_exact(READ_AHEAD);
+        let read = pin!(self.socket.read_buf(&mut self.read)).poll(cx);
+        if read.is_pending() {
+            self.read = Vec::new();
+        }
+        read.map_ok(|_| ())
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Gathered<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.read_position == self.read.len() {
+            ready!(self.poll_read_ahead(cx))?;
+        }
+        let rest = &self.read[self.read_position..];
+        let size = rest.len().min(out.remaining());
+        out.put_slice(&rest[..size]);
+        self.read_position += size;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if self.write.len() >= WRITE_BEHIND {
+            ready!(self.poll_write_out(cx))?;
+        }
+        self.write.extend_from_slice(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_write_out(cx))?;
+        self.write = Vec::new();
+        Pin::new(&mut self.socket).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.as_mut().poll_flush(cx))?;
+        Pin::new(&mut self.socket).poll_shutdown(cx)
+    }
+}
+
+/// Without the buffers: they are ciphertext, but nobody needs to see them.
+impl<S> fmt::Debug for Gathered<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gathered").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncWriteExt, duplex};
+
+    #[tokio::test]
+    async fn bytes_pass_in_order_and_buffers_go_when_empty() {
+        let (near, mut far) = duplex(1000);
+        let mut near = Gathered::new(near);
+        let sent: Vec<u8> = (0..300_000).map(|i| (i % 251) as u8).collect();
+        let expected = sent.clone();
+        let echo = tokio::spawn(async move {
+            let mut got = vec![0; 300_000];
+            far.read_exact(&mut got).await.unwrap();
+            assert!(got == expected);
+            far.write_all(&got).await.unwrap();
+            far
+        });
+        for bytes in sent.chunks(777) {
+            near.write_all(bytes).await.unwrap();
+        }
+        near.flush().await.unwrap();
+        assert_eq!(near.write.capacity(), 0);
+        let mut back = vec![0; 300_000];
+        near.read_exact(&mut back).await.unwrap();
+        assert!(back == sent);
+
+        let mut one = [0];
+        let waiting = tokio::time::timeout(std::time::Duration::from_millis(10), near.read(&mut one));
+        assert!(waiting.await.is_err());
+        assert_eq!(near.read.capacity(), 0);
+        drop(echo.await.unwrap());
+        assert_eq!(near.read(&mut one).await.unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn writes_wait_until_they_are_flushed() {
+        let (near, mut far) = duplex(1 << 20);
+        let mut near = Gathered::new(near);
+        near.write_all(&[1; 1000]).await.unwrap();
+        let mut got = vec![0; 1000];
+        let early = tokio::time::timeout(std::time::Duration::from_millis(10), far.read_exact(&mut got));
+        assert!(early.await.is_err());
+        near.shutdown().await.unwrap();
+        far.read_to_end(&mut got).await.unwrap();
+        assert_eq!(got.iter().filter(|byte| **byte == 1).count(), 1000);
+    }
+}

@@ -1,0 +1,158 @@
+//! Reads a client's name from its certificate.
+//!
+//! The chain has been verified before; what is decided here is only which name the certificate bears. A certificate that
+//! bears several, or one that could be misread, is refused rather than guessed at.
+
+use boring::hash::MessageDigest;
+use boring::nid::Nid;
+use boring::x509::X509Ref;
+use thiserror::Error;
+
+use crate::interface::PeerIdentity;
+
+/// What a client's URI name begins with.
+pub(crate) const CLIENT_URI_PREFIX: &str = "fieldseal://client/";
+/// Longest name, in bytes: that of a common name (RFC 5280, ub-common-name).
+pub(crate) const NAME_SIZE_MAX: usize = 64;
+
+/// Why a certificate gives no name.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum IdentityError {
+    /// Neither a URI of ours nor a common name.
+    #[error("the certificate has neither a URI {CLIENT_URI_PREFIX}NAME nor a common name")]
+    NoName,
+    /// More than one of a kind.
+    #[error("the certificate names more than one client")]
+    SeveralNames,
+    /// Characters that names do not have.
+    #[error("the client name in the certificate is not 1 to {NAME_SIZE_MAX} characters of A-Z, a-z, 0-9, '.', '_' and '-'")]
+    InvalidName,
+    /// The library could not digest it.
+    #[error("the certificate could not be read")]
+    Unreadable,
+}
+
+/// Whether `name` can be a client's.
+pub(crate) fn is_valid_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    (1..=NAME_SIZE_MAX).contains(&name.len()) && name.bytes().all(is_allowed)
+}
+
+/// The identity that a verified certificate gives.
+pub(crate) fn peer_identity(certificate: &X509Ref) -> Result<PeerIdentity, IdentityError> {
+    let name = match uri_name(certificate)? {
+        Some(name) => name,
+        None => common_name(certificate)?,
+    };
+    if !is_valid_name(&name) {
+        return Err(IdentityError::InvalidName);
+    }
+    let digest = certificate
+        .digest(MessageDigest::sha256())
+        .map_err(|_| IdentityError::Unreadable)?;
+    let certificate_sha256 = (*digest).try_into().map_err(|_| IdentityError::Unreadable)?;
+    Ok(PeerIdentity {
+        name,
+        certificate_sha256,
+    })
+}
+
+fn uri_name(certificate: &X509Ref) -> Result<Option<String>, IdentityError> {
+    let Some(names) = certificate.subject_alt_names() else {
+        return Ok(None);
+    };
+    let mut ours = names
+        .iter()
+        .filter_map(|name| name.uri()?.strip_prefix(CLIENT_URI_PREFIX).map(str::to_owned));
+    match (ours.next(), ours.next()) {
+        (Some(_), Some(_)) => Err(IdentityError::SeveralNames),
+        (name, _) => Ok(name),
+    }
+}
+
+fn common_name(certificate: &X509Ref) -> Result<String, IdentityError> {
+    let mut entries = certificate.subject_name().entries_by_nid(Nid::COMMONNAME);
+    match (entries.next(), entries.next()) {
+        (None, _) => Err(IdentityError::NoName),
+        (Some(_), Some(_)) => Err(IdentityError::SeveralNames),
+        (Some(entry), None) => match entry.data().as_utf8() {
+            Ok(name) => Ok(name.to_string()),
+            Err(_) => Err(IdentityError::InvalidName),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use boring::asn1::Asn1Time;
+    use boring::ec::{EcGroup, EcKey};
+    use boring::pkey::PKey;
+    use boring::x509::extension::SubjectAlternativeName;
+    use boring::x509::{X509, X509NameBuilder};
+
+    fn certificate(common_names: &[&str], uris: &[&str]) -> X509 {
+        let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
+        let key = PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap();
+        let mut name = X509NameBuilder::new().unwrap();
+        for common_name in common_names {
+            name.append_entry_by_nid(Nid::COMMONNAME, common_name).unwrap();
+        }
+        let mut builder = X509::builder().unwrap();
+        builder.set_version(2).unwrap();
+        builder.set_subject_name(&name.build()).unwrap();
+        builder.set_pubkey(&key).unwrap();
+        builder.set_not_before(&Asn1Time::from_unix(0).unwrap()).unwrap();
+        builder.set_not_after(&Asn1Time::from_unix(1).unwrap()).unwrap();
+        if !uris.is_empty() {
+            let mut names = SubjectAlternativeName::new();
+            for uri in uris {
+                names.uri(uri);
+            }
+            let extension = names.build(&builder.x509v3_context(None, None)).unwrap();
+            builder.append_extension(&extension).unwrap();
+        }
+        builder.sign(&key, MessageDigest::sha256()).unwrap();
+        builder.build()
+    }
+
+    #[test]
+    fn the_uri_goes_before_the_common_name() {
+        let rows: &[(&[&str], &[&str], Result<&str, IdentityError>)] = &[
+            (&["shop"], &[], Ok("shop")),
+            (&["shop"], &["fieldseal://client/till-7"], Ok("till-7")),
+            (&["shop"], &["https://example.com/"], Ok("shop")),
+            (&[], &["spiffe://a/b", "fieldseal://client/a.b_C"], Ok("a.b_C")),
+            (&[], &[], Err(IdentityError::NoName)),
+            (&["a", "b"], &[], Err(IdentityError::SeveralNames)),
+            (
+                &["a"],
+                &["fieldseal://client/a", "fieldseal://client/b"],
+                Err(IdentityError::SeveralNames),
+            ),
+            (&["shop"], &["fieldseal://client/"], Err(IdentityError::InvalidName)),
+            (&["shop"], &["fieldseal://client/a/b"], Err(IdentityError::InvalidName)),
+            (&["sh op"], &[], Err(IdentityError::InvalidName)),
+            (&["sh\u{f6}p"], &[], Err(IdentityError::InvalidName)),
+        ];
+        for (common_names, uris, expected) in rows {
+            let found = peer_identity(&certificate(common_names, uris)).map(|identity| identity.name);
+            assert_eq!(found, expected.clone().map(str::to_owned), "{common_names:?} {uris:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_bounded_at_the_byte() {
+        assert!(is_valid_name(&"a".repeat(NAME_SIZE_MAX)));
+        assert!(!is_valid_name(&"a".repeat(NAME_SIZE_MAX + 1)));
+        assert!(!is_valid_name(""));
+        assert!(!is_valid_name("a\n"));
+    }
+
+    #[test]
+    fn the_digest_is_that_of_the_der_form() {
+        let certificate = certificate(&["shop"], &[]);
+        let expected = boring::sha::sha256(&certificate.to_der().unwrap());
+        assert_eq!(peer_identity(&certificate).unwrap().certificate_sha256, expected);
+    }
+}

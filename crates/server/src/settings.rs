@@ -1,0 +1,214 @@
+//! Every bound of the network side, with its default.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+use std::{fmt, fs, io};
+
+use fieldseal_protocol::{Limits, PORT};
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+/// What the server presents and whom it believes, in PEM (RFC 7468).
+#[derive(Clone)]
+pub struct TlsSettings {
+    /// The server's certificate, then those that lead to its authority.
+    pub certificate_chain_pem: Vec<u8>,
+    /// Its private key, PKCS#8 or SEC1.
+    pub private_key_pem: Zeroizing<Vec<u8>>,
+    /// The authorities whose client certificates are accepted.
+    pub client_authorities_pem: Vec<u8>,
+}
+
+impl TlsSettings {
+    /// Reads the three files.
+    ///
+    /// # Errors
+    /// When one cannot be read; the message names it.
+    pub fn from_files(certificate_chain: &Path, private_key: &Path, client_authorities: &Path) -> io::Result<Self> {
+        let read = |path: &Path| {
+            fs::read(path).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+        };
+        Ok(TlsSettings {
+            certificate_chain_pem: read(certificate_chain)?,
+            private_key_pem: Zeroizing::new(read(private_key)?),
+            client_authorities_pem: read(client_authorities)?,
+        })
+    }
+}
+
+impl fmt::Debug for TlsSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsSettings").finish_non_exhaustive()
+    }
+}
+
+/// How a server listens, with how many threads it works, and how much it holds.
+#[derive(Clone, Debug)]
+pub struct ServerSettings {
+    /// Where it listens. Default: port 3443 of every IPv4 address. Port 0 lets the system choose one.
+    pub address: SocketAddr,
+    /// Certificates and key.
+    pub tls: TlsSettings,
+    /// Threads for sockets, TLS and frames; at least 1. Default: one for eight cores.
+    pub network_threads: usize,
+    /// Threads that compute; at least 1. Default: the other cores.
+    pub workers: usize,
+    /// Bounds of one incoming frame.
+    pub limits: Limits,
+    /// Most connections at a time, those in the handshake included; one more is closed at once. Default 4,096.
+    pub connections_max: usize,
+    /// Most requests in work on one connection; the server reads no further until one is answered. Default 256. A client
+    /// that stays below it can always cancel: what it sends is read at once.
+    pub requests_in_flight_max: usize,
+    /// Most bytes of answers that wait to be written on one connection before the server reads no further. Default 8 MiB.
+    /// What is in work then still adds its answers.
+    pub outgoing_bytes_max: usize,
+    /// Most bytes of frames that are still arriving, over all connections; a connection that needs more is closed with
+    /// `overloaded`. Frames below 64 KiB do not count. Default 1 GiB.
+    pub incoming_bytes_max: usize,
+    /// Most requests held by the pool, waiting or in work; one more is answered with `overloaded`. Default 16,384.
+    pub queue_jobs_max: usize,
+    /// Most bytes of their frames. At least `limits.frame_size_max`. Default 1 GiB.
+    pub queue_bytes_max: usize,
+    /// How long a handshake may take. Default 10 s.
+    pub handshake_timeout: Duration,
+    /// How long a connection may stay silent with nothing in work. Default 15 min.
+    pub idle_timeout: Duration,
+    /// How long a frame may take from its first byte to its last, not counting pauses that the server makes. Default 2 min.
+    pub frame_timeout: Duration,
+    /// How long the peer may take no byte of an answer. Default 30 s.
+    pub write_timeout: Duration,
+    /// How long a connection that the server ends is kept for the peer to read why. Default 2 s.
+    pub close_timeout: Duration,
+    /// How long a shutdown waits for requests in work. Default 30 s.
+    pub drain_timeout: Duration,
+}
+
+/// A bound that makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum SettingsError {
+    /// No thread, connection or request at all.
+    #[error("setting `{0}` is at least 1")]
+    Zero(&'static str),
+    /// A frame within its limit would never be admitted.
+    #[error("setting `{setting}` ({value} bytes) is at least the largest frame ({frame_size_max} bytes)")]
+    BelowFrame {
+        /// The setting.
+        setting: &'static str,
+        /// What it is.
+        value: usize,
+        /// `limits.frame_size_max`.
+        frame_size_max: usize,
+    },
+    /// No time at all.
+    #[error("setting `{0}` is longer than nothing")]
+    NoTime(&'static str),
+}
+
+/// One network thread serves this many cores.
+const CORES_PER_NETWORK_THREAD: usize = 8;
+
+impl ServerSettings {
+    /// The defaults, with these certificates.
+    pub fn new(tls: TlsSettings) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let network_threads = cores.div_ceil(CORES_PER_NETWORK_THREAD);
+        ServerSettings {
+            address: SocketAddr::from(([0, 0, 0, 0], PORT)),
+            tls,
+            network_threads,
+            workers: cores.saturating_sub(network_threads).max(1),
+            limits: Limits::default(),
+            connections_max: 4096,
+            requests_in_flight_max: 256,
+            outgoing_bytes_max: 8 << 20,
+            incoming_bytes_max: 1 << 30,
+            queue_jobs_max: 16_384,
+            queue_bytes_max: 1 << 30,
+            handshake_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(15 * 60),
+            frame_timeout: Duration::from_secs(120),
+            write_timeout: Duration::from_secs(30),
+            close_timeout: Duration::from_secs(2),
+            drain_timeout: Duration::from_secs(30),
+        }
+    }
+
+    /// Checks that the bounds fit together.
+    ///
+    /// # Errors
+    /// The first that does not.
+    pub fn validate(&self) -> Result<(), SettingsError> {
+        let counts = [
+            ("network_threads", self.network_threads),
+            ("workers", self.workers),
+            ("connections_max", self.connections_max),
+            ("requests_in_flight_max", self.requests_in_flight_max),
+            ("outgoing_bytes_max", self.outgoing_bytes_max),
+            ("queue_jobs_max", self.queue_jobs_max),
+        ];
+        if let Some((setting, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
+            return Err(SettingsError::Zero(setting));
+        }
+        let times = [
+            ("handshake_timeout", self.handshake_timeout),
+            ("idle_timeout", self.idle_timeout),
+            ("frame_timeout", self.frame_timeout),
+            ("write_timeout", self.write_timeout),
+        ];
+        if let Some((setting, _)) = times.into_iter().find(|(_, time)| time.is_zero()) {
+            return Err(SettingsError::NoTime(setting));
+        }
+        let frame_size_max = self.limits.frame_size_max;
+        let sizes = [
+            ("queue_bytes_max", self.queue_bytes_max),
+            ("incoming_bytes_max", self.incoming_bytes_max),
+        ];
+        match sizes.into_iter().find(|(_, size)| *size < frame_size_max) {
+            None => Ok(()),
+            Some((setting, value)) => Err(SettingsError::BelowFrame {
+                setting,
+                value,
+                frame_size_max,
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> ServerSettings {
+        ServerSettings::new(TlsSettings {
+            certificate_chain_pem: Vec::new(),
+            private_key_pem: Zeroizing::new(b"not to be shown".to_vec()),
+            client_authorities_pem: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn the_defaults_fit_together() {
+        let settings = settings();
+        assert_eq!(settings.validate(), Ok(()));
+        assert_eq!(settings.address.port(), 3443);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let none = ServerSettings { workers: 0, ..settings() };
+        assert_eq!(none.validate(), Err(SettingsError::Zero("workers")));
+        let at_once = ServerSettings { frame_timeout: Duration::ZERO, ..settings() };
+        assert_eq!(at_once.validate(), Err(SettingsError::NoTime("frame_timeout")));
+        let narrow = ServerSettings { queue_bytes_max: (256 << 20) - 1, ..settings() };
+        assert!(narrow.validate().unwrap_err().to_string().contains("`queue_bytes_max` (268435455 bytes)"));
+        let exact = ServerSettings { queue_bytes_max: 256 << 20, ..settings() };
+        assert_eq!(exact.validate(), Ok(()));
+    }
+
+    #[test]
+    fn the_private_key_is_not_shown() {
+        assert!(!format!("{:?}", settings()).contains("110"));
+    }
+}

@@ -1,0 +1,218 @@
+//! The TLS side of a connection: what the server asks for, and in words what went wrong.
+//!
+//! TLS 1.3 alone (RFC 8446), a client certificate is required. No session tickets: a resumed session would carry a
+//! certificate past its expiry, and clients of an engine keep their connections. Groups are listed, so that an update of
+//! BoringSSL does not change what is negotiated.
+
+use std::io;
+
+use boring::error::ErrorStack;
+use boring::pkey::PKey;
+use boring::ssl::{
+    AlpnError, Error as SslError, Ssl, SslContext, SslContextBuilder, SslMethod, SslMode, SslOptions,
+    SslSessionCacheMode, SslVerifyMode, SslVersion, select_next_proto,
+};
+use boring::x509::store::X509StoreBuilder;
+use boring::x509::{X509, X509VerifyError};
+use fieldseal_protocol::ALPN;
+use thiserror::Error;
+use tokio_boring::HandshakeError;
+
+use crate::settings::TlsSettings;
+
+/// Groups for the key exchange, the preferred first.
+const GROUPS: &str = "X25519:P-256";
+
+/// Why certificates and key do not make a server.
+#[derive(Debug, Error)]
+pub enum TlsError {
+    /// Nothing that reads as what the setting needs.
+    #[error("{what}: {reason}")]
+    Unreadable {
+        /// Which of the three.
+        what: &'static str,
+        /// The TLS library's words.
+        reason: String,
+    },
+    /// The private key is not that of the certificate.
+    #[error("the private key does not belong to the certificate")]
+    KeyMismatch,
+    /// The library refused a setting of ours.
+    #[error("the TLS library refused: {0}")]
+    Library(String),
+}
+
+fn library(error: ErrorStack) -> TlsError {
+    TlsError::Library(reasons(&error))
+}
+
+/// Builds the context that all connections share.
+pub(crate) fn context(settings: &TlsSettings) -> Result<SslContext, TlsError> {
+    let mut context = SslContextBuilder::new(SslMethod::tls()).map_err(library)?;
+    set_policy(&mut context).map_err(library)?;
+    set_certificate(&mut context, settings)?;
+    set_authorities(&mut context, settings)?;
+    Ok(context.build())
+}
+
+fn set_policy(context: &mut SslContextBuilder) -> Result<(), ErrorStack> {
+    context.set_min_proto_version(Some(SslVersion::TLS1_3))?;
+    context.set_max_proto_version(Some(SslVersion::TLS1_3))?;
+    context.set_curves_list(GROUPS)?;
+    context.set_options(SslOptions::NO_TICKET);
+    context.set_session_cache_mode(SslSessionCacheMode::OFF);
+    context.set_mode(
+        SslMode::ENABLE_PARTIAL_WRITE | SslMode::ACCEPT_MOVING_WRITE_BUFFER | SslMode::RELEASE_BUFFERS,
+    );
+    context.set_verify(SslVerifyMode::PEER | SslVerifyMode::FAIL_IF_NO_PEER_CERT);
+    // A client without ALPN is taken at its word that it speaks our protocol; one that names only others is not.
+    context.set_alpn_select_callback(|_, offered| {
+        let mut ours = vec![u8::try_from(ALPN.len()).expect("the name is short")];
+        ours.extend_from_slice(ALPN);
+        match select_next_proto(&ours, offered) {
+            Some(_) => Ok(ALPN),
+            None => Err(AlpnError::ALERT_FATAL),
+        }
+    });
+    Ok(())
+}
+
+fn set_certificate(context: &mut SslContextBuilder, settings: &TlsSettings) -> Result<(), TlsError> {
+    let chain = certificates("certificate chain", &settings.certificate_chain_pem)?;
+    let mut chain = chain.into_iter();
+    let own = chain.next().expect("at least one certificate was read");
+    context.set_certificate(&own).map_err(library)?;
+    for issuer in chain {
+        context.add_extra_chain_cert(issuer).map_err(library)?;
+    }
+    // The library's words about a key that does not parse say nothing of its content.
+    let key = PKey::private_key_from_pem(&settings.private_key_pem).map_err(|error| TlsError::Unreadable {
+        what: "private key",
+        reason: reasons(&error),
+    })?;
+    if !own.public_key().map_err(library)?.public_eq(&key) {
+        return Err(TlsError::KeyMismatch);
+    }
+    context.set_private_key(&key).map_err(library)
+}
+
+fn set_authorities(context: &mut SslContextBuilder, settings: &TlsSettings) -> Result<(), TlsError> {
+    let mut store = X509StoreBuilder::new().map_err(library)?;
+    for authority in certificates("client authorities", &settings.client_authorities_pem)? {
+        context.add_client_ca(&authority).map_err(library)?;
+        store.add_cert(authority).map_err(library)?;
+    }
+    context.set_cert_store_builder(store);
+    Ok(())
+}
+
+/// One certificate or more.
+fn certificates(what: &'static str, pem: &[u8]) -> Result<Vec<X509>, TlsError> {
+    let unreadable = |reason: String| TlsError::Unreadable { what, reason };
+    let certificates = X509::stack_from_pem(pem).map_err(|error| unreadable(reasons(&error)))?;
+    if certificates.is_empty() {
+        return Err(unreadable("no certificate in PEM".to_owned()));
+    }
+    Ok(certificates)
+}
+
+/// The state of one new connection.
+pub(crate) fn session(context: &SslContext) -> io::Result<Ssl> {
+    Ssl::new(context).map_err(io::Error::other)
+}
+
+/// Why a handshake failed, for the operator.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum HandshakeFailure {
+    /// The client has no certificate, or none of an authority that we named.
+    #[error("the client sent no certificate")]
+    NoCertificate,
+    /// Its time is over.
+    #[error("the client's certificate has expired")]
+    CertificateExpired,
+    /// Its time has not come; or a clock is wrong.
+    #[error("the client's certificate is not yet valid")]
+    CertificateNotYetValid,
+    /// It leads to no authority of ours.
+    #[error("the client's certificate is of an unknown authority")]
+    UnknownAuthority,
+    /// It is not for clients.
+    #[error("the client's certificate is not meant for clients")]
+    WrongPurpose,
+    /// Anything else about it.
+    #[error("the client's certificate was refused: {0}")]
+    Certificate(String),
+    /// The client speaks TLS 1.2 or older.
+    #[error("the client does not speak TLS 1.3")]
+    OldVersion,
+    /// The client names only other protocols.
+    #[error("the client speaks another application protocol (ALPN)")]
+    OtherProtocol,
+    /// The client did not accept us; its alert says why.
+    #[error("the client ended the handshake: {0}")]
+    RefusedByClient(String),
+    /// Not TLS.
+    #[error("the client does not speak TLS")]
+    NotTls,
+    /// The handshake took too long.
+    #[error("the handshake took too long")]
+    TimedOut,
+    /// The connection broke.
+    #[error("the client closed the connection in the handshake")]
+    Disconnected,
+    /// Something else, in the library's words.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// Explains a failed handshake by the library's reasons and the verdict on the certificate.
+pub(crate) fn explain<S: std::fmt::Debug>(error: &HandshakeError<S>) -> HandshakeFailure {
+    let source = std::error::Error::source(error);
+    let stack = source
+        .and_then(|source| source.downcast_ref::<SslError>())
+        .and_then(SslError::ssl_error);
+    let reasons = stack.map(reasons).unwrap_or_default();
+    if reasons.is_empty() {
+        return HandshakeFailure::Disconnected;
+    }
+    let verdict = error.ssl().map_or(Ok(()), |ssl| ssl.verify_result());
+    explain_reasons(&reasons, verdict)
+}
+
+fn explain_reasons(reasons: &str, verdict: Result<(), X509VerifyError>) -> HandshakeFailure {
+    let first = reasons.split(", ").next().unwrap_or_default();
+    match first {
+        "CERTIFICATE_VERIFY_FAILED" => explain_verdict(verdict),
+        "PEER_DID_NOT_RETURN_A_CERTIFICATE" => HandshakeFailure::NoCertificate,
+        "UNSUPPORTED_PROTOCOL" => HandshakeFailure::OldVersion,
+        "NO_APPLICATION_PROTOCOL" => HandshakeFailure::OtherProtocol,
+        "WRONG_VERSION_NUMBER" | "HTTP_REQUEST" | "HTTPS_PROXY_REQUEST" | "UNEXPECTED_RECORD"
+        | "INVALID_OUTER_RECORD_TYPE" => HandshakeFailure::NotTls,
+        _ if first.contains("_ALERT_") => HandshakeFailure::RefusedByClient(first.to_owned()),
+        _ => HandshakeFailure::Other(reasons.to_owned()),
+    }
+}
+
+fn explain_verdict(verdict: Result<(), X509VerifyError>) -> HandshakeFailure {
+    match verdict {
+        Ok(()) => HandshakeFailure::Certificate("without a reason".to_owned()),
+        Err(X509VerifyError::CERT_HAS_EXPIRED) => HandshakeFailure::CertificateExpired,
+        Err(X509VerifyError::CERT_NOT_YET_VALID) => HandshakeFailure::CertificateNotYetValid,
+        Err(X509VerifyError::INVALID_PURPOSE) => HandshakeFailure::WrongPurpose,
+        Err(
+            X509VerifyError::UNABLE_TO_GET_ISSUER_CERT
+            | X509VerifyError::UNABLE_TO_GET_ISSUER_CERT_LOCALLY
+            | X509VerifyError::UNABLE_TO_VERIFY_LEAF_SIGNATURE
+            | X509VerifyError::DEPTH_ZERO_SELF_SIGNED_CERT
+            | X509VerifyError::SELF_SIGNED_CERT_IN_CHAIN
+            | X509VerifyError::CERT_SIGNATURE_FAILURE,
+        ) => HandshakeFailure::UnknownAuthority,
+        Err(other) => HandshakeFailure::Certificate(other.error_string().to_owned()),
+    }
+}
+
+/// The library's reasons, such as `UNSUPPORTED_PROTOCOL`; never the data that it worked on.
+pub(crate) fn reasons(stack: &ErrorStack) -> String {
+    let names: Vec<&str> = stack.errors().iter().filter_map(|error| error.reason()).collect();
+    names.join(", ")
+}
