@@ -9,56 +9,25 @@ use crate::tidy;
 
 /// What a step runs.
 enum Step {
-    Cargo {
-        says: &'static str,
-        arguments: &'static [&'static str],
-    },
+    Cargo { says: &'static str, arguments: &'static [&'static str] },
     Tidy,
 }
 
 const STEPS: [Step; 5] = [
-    Step::Cargo {
-        says: "fmt: the code is formatted",
-        arguments: &["fmt", "--all", "--check"],
-    },
+    Step::Cargo { says: "fmt: the code is formatted", arguments: &["fmt", "--all", "--check"] },
     Step::Cargo {
         says: "clippy: no warning in any target",
-        arguments: &[
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--profile",
-            "checked",
-            "--",
-            "-D",
-            "warnings",
-        ],
+        arguments: &["clippy", "--workspace", "--all-targets", "--profile", "checked", "--", "-D", "warnings"],
     },
     Step::Tidy,
     Step::Cargo {
         says: "deny: one crypto stack in what ships",
-        arguments: &[
-            "deny",
-            "--all-features",
-            "--exclude-dev",
-            "--log-level",
-            "error",
-            "check",
-            "bans",
-        ],
+        arguments: &["deny", "--all-features", "--exclude-dev", "--log-level", "error", "check", "bans"],
     },
     // Advisories need a download that may be out of reach; `make audit` runs them.
     Step::Cargo {
         says: "deny: licences and sources, those of the tests included",
-        arguments: &[
-            "deny",
-            "--all-features",
-            "--log-level",
-            "error",
-            "check",
-            "licenses",
-            "sources",
-        ],
+        arguments: &["deny", "--all-features", "--log-level", "error", "check", "licenses", "sources"],
     },
 ];
 
@@ -102,16 +71,9 @@ pub fn check(root: &Path) -> Result<(), CheckError> {
 fn cargo(root: &Path, says: &'static str, arguments: &[&str]) -> Result<(), CheckError> {
     println!("== {says}");
     let mut command = Command::new(env!("CARGO"));
-    command
-        .args(arguments)
-        .current_dir(root)
-        .env("PATH", path_with_tools(root));
+    command.args(arguments).current_dir(root).env("PATH", path_with_tools(root));
     let status = command.status().map_err(|error| CheckError::Start(says, error))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(CheckError::Failed(says))
-    }
+    if status.success() { Ok(()) } else { Err(CheckError::Failed(says)) }
 }
 
 /// The search path with the tools that `scripts/setup.sh` installs in front.
@@ -129,11 +91,7 @@ pub fn tidy(root: &Path) -> Result<(), CheckError> {
     for finding in &findings {
         println!("{finding}");
     }
-    if findings.is_empty() {
-        Ok(())
-    } else {
-        Err(CheckError::Tidy(findings.len()))
-    }
+    if findings.is_empty() { Ok(()) } else { Err(CheckError::Tidy(findings.len())) }
 }
 
 #[cfg(test)]
@@ -143,10 +101,7 @@ mod tests {
 
     #[test]
     fn a_failing_command_is_an_error() {
-        assert!(matches!(
-            cargo(&root(), "a", &["no-such-command"]),
-            Err(CheckError::Failed("a"))
-        ));
+        assert!(matches!(cargo(&root(), "a", &["no-such-command"]), Err(CheckError::Failed("a"))));
         assert!(cargo(&root(), "b", &["--version"]).is_ok());
     }
 

@@ -49,10 +49,9 @@ impl fmt::Display for OrderError {
         match self {
             Self::OneSize => write!(f, "examples: give one of --fields N, --bytes N, --lines N"),
             Self::Unknown(argument) => write!(f, "examples: unknown argument {argument}"),
-            Self::Number(argument) => write!(
-                f,
-                "examples: {argument} needs a number in its range; see `cargo xtask help`"
-            ),
+            Self::Number(argument) => {
+                write!(f, "examples: {argument} needs a number in its range; see `cargo xtask help`")
+            }
         }
     }
 }
@@ -67,9 +66,7 @@ impl Order {
             let name = pair[0].as_str();
             let value = || pair.get(1).and_then(|text| text.parse::<u64>().ok());
             let number = |range: std::ops::RangeInclusive<u64>| {
-                value()
-                    .filter(|number| range.contains(number))
-                    .ok_or_else(|| OrderError::Number(name.to_owned()))
+                value().filter(|number| range.contains(number)).ok_or_else(|| OrderError::Number(name.to_owned()))
             };
             let new = match name {
                 "--fields" => Size::Fields(number(1..=FIELDS_MAX)?),
@@ -171,9 +168,8 @@ fn record(random: &mut Random, fields_max: usize) -> Record {
     Record { text, fields }
 }
 
-const GIVEN: [&str; 12] = [
-    "Ada", "Björn", "Chloé", "Dmitri", "Eilidh", "Fatima", "Grace", "Håkon", "Inês", "Jürgen", "太郎", "Zoë",
-];
+const GIVEN: [&str; 12] =
+    ["Ada", "Björn", "Chloé", "Dmitri", "Eilidh", "Fatima", "Grace", "Håkon", "Inês", "Jürgen", "太郎", "Zoë"];
 const FAMILY: [&str; 12] = [
     "Lovelace",
     "O'Neill",
@@ -188,22 +184,10 @@ const FAMILY: [&str; 12] = [
     "Williams",
     "Łukasiewicz",
 ];
-const STREETS: [&str; 6] = [
-    "Market Street",
-    "Rue de l’Église",
-    "Königsallee",
-    "Station Road",
-    "Calle Mayor",
-    "High Street",
-];
-const TOWNS: [(&str, &str); 6] = [
-    ("Dublin", "IE"),
-    ("Paris", "FR"),
-    ("Köln", "DE"),
-    ("Leeds", "GB"),
-    ("Málaga", "ES"),
-    ("Ōsaka", "JP"),
-];
+const STREETS: [&str; 6] =
+    ["Market Street", "Rue de l’Église", "Königsallee", "Station Road", "Calle Mayor", "High Street"];
+const TOWNS: [(&str, &str); 6] =
+    [("Dublin", "IE"), ("Paris", "FR"), ("Köln", "DE"), ("Leeds", "GB"), ("Málaga", "ES"), ("Ōsaka", "JP")];
 const NOTES: [&str; 6] = [
     r#""prefers \"no calls\"""#,
     r#""line one\nline two""#,
@@ -231,15 +215,9 @@ fn members(random: &mut Random) -> Vec<(&'static str, String)> {
         ("contact.phone", text(format!("+44 7700 900{:03}", random.below(1000)))),
         ("contact.newsletter", (random.below(2) == 1).to_string()),
         ("card.number", text(card_number(random))),
-        (
-            "card.expiry",
-            text(format!("{:02}/{}", 1 + random.below(12), 27 + random.below(6))),
-        ),
+        ("card.expiry", text(format!("{:02}/{}", 1 + random.below(12), 27 + random.below(6)))),
         ("card.cvc", text(format!("{:03}", random.below(1000)))),
-        (
-            "address.line1",
-            text(format!("{} {}", 1 + random.below(200), random.pick(&STREETS))),
-        ),
+        ("address.line1", text(format!("{} {}", 1 + random.below(200), random.pick(&STREETS)))),
         ("address.town", text(town.to_owned())),
         ("address.postcode", text(format!("{:05}", random.below(100_000)))),
         ("address.country", text(country.to_owned())),
@@ -252,12 +230,7 @@ fn members(random: &mut Random) -> Vec<(&'static str, String)> {
 /// Sixteen digits of the test range 4000 00, the last of them the Luhn check digit (ISO/IEC 7812-1 annex B).
 fn card_number(random: &mut Random) -> String {
     let digits = format!("400000{:09}", random.below(1_000_000_000));
-    let sum: u32 = digits
-        .bytes()
-        .rev()
-        .enumerate()
-        .map(|(index, byte)| luhn(index + 1, byte))
-        .sum();
+    let sum: u32 = digits.bytes().rev().enumerate().map(|(index, byte)| luhn(index + 1, byte)).sum();
     format!("{digits}{}", (10 - sum % 10) % 10)
 }
 
@@ -349,14 +322,8 @@ mod tests {
 
     #[test]
     fn card_numbers_carry_their_check_digit() {
-        let sum = |number: &str| -> u32 {
-            number
-                .bytes()
-                .rev()
-                .enumerate()
-                .map(|(place, byte)| luhn(place, byte))
-                .sum()
-        };
+        let sum =
+            |number: &str| -> u32 { number.bytes().rev().enumerate().map(|(place, byte)| luhn(place, byte)).sum() };
         assert_eq!(sum("4242424242424242") % 10, 0);
         assert_ne!(sum("4242424242424241") % 10, 0);
         let mut random = Random(3);
@@ -370,42 +337,17 @@ mod tests {
     fn the_random_sequence_is_the_published_one() {
         let mut random = Random(1_234_567);
         let first: Vec<u64> = (0..3).map(|_| random.next()).collect();
-        assert_eq!(
-            first,
-            [
-                6_457_827_717_110_365_317,
-                3_203_168_211_198_807_973,
-                9_817_491_932_198_370_423
-            ]
-        );
+        assert_eq!(first, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
     }
 
     #[test]
     fn arguments_are_checked() {
         let parse = |text: &str| Order::parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
-        assert_eq!(
-            parse("--fields 3 --seed 9"),
-            Ok(Order {
-                size: Size::Fields(3),
-                seed: 9
-            })
-        );
-        assert_eq!(
-            parse("--bytes 1024"),
-            Ok(Order {
-                size: Size::Bytes(1024),
-                seed: 1
-            })
-        );
+        assert_eq!(parse("--fields 3 --seed 9"), Ok(Order { size: Size::Fields(3), seed: 9 }));
+        assert_eq!(parse("--bytes 1024"), Ok(Order { size: Size::Bytes(1024), seed: 1 }));
         assert_eq!(parse(""), Err(OrderError::OneSize));
         assert_eq!(parse("--fields 3 --lines 3"), Err(OrderError::OneSize));
-        for bad in [
-            "--fields 0",
-            "--fields",
-            "--fields x",
-            "--bytes 1023",
-            "--fields 10000001",
-        ] {
+        for bad in ["--fields 0", "--fields", "--fields x", "--bytes 1023", "--fields 10000001"] {
             assert!(matches!(parse(bad), Err(OrderError::Number(_))), "{bad}");
         }
         assert_eq!(parse("--size 3"), Err(OrderError::Unknown("--size".into())));

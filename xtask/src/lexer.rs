@@ -43,20 +43,14 @@ pub fn mask(source: &str) -> Masked {
         at += length;
     }
     let text = |bytes| String::from_utf8(bytes).expect("tokens are cut at ASCII bytes, so no letter is split");
-    Masked {
-        code: text(code),
-        comments: text(comments),
-    }
+    Masked { code: text(code), comments: text(comments) }
 }
 
 /// Kind and length of the token at `at`; whatever is neither comment nor literal counts byte by byte as code.
 fn token(bytes: &[u8], at: usize) -> (Kind, usize) {
     let rest = &bytes[at..];
     match rest {
-        [b'/', b'/', ..] => (
-            Kind::Comment,
-            rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len()),
-        ),
+        [b'/', b'/', ..] => (Kind::Comment, rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len())),
         [b'/', b'*', ..] => (Kind::Comment, block_comment(rest)),
         [b'"', ..] => (Kind::Literal, 1 + quoted(&rest[1..], b'"')),
         [b'\'', ..] => character(rest).map_or((Kind::Code, 1), |length| (Kind::Literal, length)),
@@ -175,16 +169,8 @@ mod tests {
         let check = |source: &str, code: &str, comments: &str| {
             let masked = mask(source);
             let parts = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert_eq!(
-                (parts(&masked.code), parts(&masked.comments)),
-                (code.into(), comments.into()),
-                "{source}"
-            );
-            assert_eq!(
-                (masked.code.len(), masked.comments.len()),
-                (source.len(), source.len()),
-                "{source}"
-            );
+            assert_eq!((parts(&masked.code), parts(&masked.comments)), (code.into(), comments.into()), "{source}");
+            assert_eq!((masked.code.len(), masked.comments.len()), (source.len(), source.len()), "{source}");
         };
         check("", "", "");
         check("a // b\nc", "a c", "// b");

@@ -81,62 +81,27 @@ pub fn load(root: &Path, manifest: &Path) -> Result<Vec<Package>, MetadataError>
 }
 
 fn packages(root: &Path, value: &Value) -> Option<Vec<Package>> {
-    value["packages"]
-        .as_array()?
-        .iter()
-        .map(|item| package(root, item))
-        .collect()
+    value["packages"].as_array()?.iter().map(|item| package(root, item)).collect()
 }
 
 fn package(root: &Path, item: &Value) -> Option<Package> {
     let manifest = relative(root, Path::new(item["manifest_path"].as_str()?));
     let folder = manifest.strip_suffix("Cargo.toml")?.trim_end_matches('/').to_owned();
     let name = item["name"].as_str()?;
-    let name = if folder.starts_with("bindings/") {
-        "bindings"
-    } else {
-        short(name)
-    };
-    let dependencies = item["dependencies"]
-        .as_array()?
-        .iter()
-        .map(dependency)
-        .collect::<Option<_>>()?;
-    let targets = item["targets"]
-        .as_array()?
-        .iter()
-        .map(|item| target(root, item))
-        .collect::<Option<_>>()?;
-    Some(Package {
-        name: name.to_owned(),
-        folder,
-        dependencies,
-        targets,
-    })
+    let name = if folder.starts_with("bindings/") { "bindings" } else { short(name) };
+    let dependencies = item["dependencies"].as_array()?.iter().map(dependency).collect::<Option<_>>()?;
+    let targets = item["targets"].as_array()?.iter().map(|item| target(root, item)).collect::<Option<_>>()?;
+    Some(Package { name: name.to_owned(), folder, dependencies, targets })
 }
 
 fn dependency(item: &Value) -> Option<Dependency> {
-    let used_by = if item["kind"].as_str() == Some("dev") {
-        Use::Test
-    } else {
-        Use::Shipped
-    };
-    Some(Dependency {
-        name: item["name"].as_str()?.to_owned(),
-        used_by,
-    })
+    let used_by = if item["kind"].as_str() == Some("dev") { Use::Test } else { Use::Shipped };
+    Some(Dependency { name: item["name"].as_str()?.to_owned(), used_by })
 }
 
 fn target(root: &Path, item: &Value) -> Option<Target> {
-    let kinds = item["kind"]
-        .as_array()?
-        .iter()
-        .map(|kind| kind.as_str().map(str::to_owned))
-        .collect::<Option<_>>()?;
-    Some(Target {
-        path: relative(root, Path::new(item["src_path"].as_str()?)),
-        kinds,
-    })
+    let kinds = item["kind"].as_array()?.iter().map(|kind| kind.as_str().map(str::to_owned)).collect::<Option<_>>()?;
+    Some(Target { path: relative(root, Path::new(item["src_path"].as_str()?)), kinds })
 }
 
 /// A package's name without the project's prefix.
@@ -153,24 +118,12 @@ mod tests {
     fn reads_this_workspace() {
         let root = root();
         let packages = load(&root, &root.join("Cargo.toml")).expect("the workspace has metadata");
-        let xtask = packages
-            .iter()
-            .find(|package| package.name == "xtask")
-            .expect("this package is a member");
+        let xtask = packages.iter().find(|package| package.name == "xtask").expect("this package is a member");
         assert_eq!(xtask.folder, "xtask");
         assert_eq!(xtask.targets[0].path, "xtask/src/main.rs");
         assert!(xtask.targets[0].is_shipped());
-        assert!(
-            xtask
-                .dependencies
-                .iter()
-                .any(|dependency| dependency.name == "serde_json")
-        );
-        assert!(
-            packages
-                .iter()
-                .any(|package| package.name == "crypto" && package.folder == "crates/crypto")
-        );
+        assert!(xtask.dependencies.iter().any(|dependency| dependency.name == "serde_json"));
+        assert!(packages.iter().any(|package| package.name == "crypto" && package.folder == "crates/crypto"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Files are found through `.gitignore` and not through git itself, so that an unpacked archive is checked as a clone is.
 
 use std::{
-    fs, io,
+    env, fs, io,
     path::{Path, PathBuf},
 };
 
@@ -35,21 +35,9 @@ impl Source {
     /// Takes a file apart. `path` is relative to the repository's root.
     pub fn new(path: &str, text: &str) -> Self {
         let rust = path.ends_with(".rs");
-        let masked = if rust {
-            lexer::mask(text)
-        } else {
-            Masked {
-                code: String::new(),
-                comments: String::new(),
-            }
-        };
+        let masked = if rust { lexer::mask(text) } else { Masked { code: String::new(), comments: String::new() } };
         let regions = regions(path, text, &masked.code);
-        Self {
-            path: path.to_owned(),
-            text: text.to_owned(),
-            masked,
-            regions,
-        }
+        Self { path: path.to_owned(), text: text.to_owned(), masked, regions }
     }
 
     /// Whether this is Rust.
@@ -65,11 +53,7 @@ impl Source {
         }
         let mut parts = self.path.split('/');
         let first = parts.next().unwrap_or_default();
-        if first == "crates" {
-            parts.next().unwrap_or_default()
-        } else {
-            first
-        }
+        if first == "crates" { parts.next().unwrap_or_default() } else { first }
     }
 
     /// The file's own name.
@@ -79,10 +63,7 @@ impl Source {
 
     /// Number of the line, from 1, that holds byte `offset`.
     pub fn line_of(&self, offset: usize) -> usize {
-        1 + self.text.as_bytes()[..offset]
-            .iter()
-            .filter(|&&byte| byte == b'\n')
-            .count()
+        1 + self.text.as_bytes()[..offset].iter().filter(|&&byte| byte == b'\n').count()
     }
 
     /// The region of line `line`, counted from 1.
@@ -144,13 +125,8 @@ pub fn body(code: &str, start: usize) -> Result<usize, usize> {
 /// Reads every text file below `root` that `.gitignore` does not exclude; files that are not UTF-8 are left out.
 pub fn load(root: &Path) -> io::Result<Vec<Source>> {
     let mut walk = ignore::WalkBuilder::new(root);
-    walk.hidden(false)
-        .require_git(false)
-        .parents(false)
-        .git_global(false)
-        .git_exclude(true);
-    walk.sort_by_file_path(Path::cmp)
-        .filter_entry(|entry| entry.file_name() != ".git");
+    walk.hidden(false).require_git(false).parents(false).git_global(false).git_exclude(true);
+    walk.sort_by_file_path(Path::cmp).filter_entry(|entry| entry.file_name() != ".git");
     let mut sources = Vec::new();
     for entry in walk.build() {
         let entry = entry.map_err(io::Error::other)?;
@@ -169,17 +145,14 @@ pub fn load(root: &Path) -> io::Result<Vec<Source>> {
 /// `path` below `root`, with `/` between its parts.
 pub fn relative(root: &Path, path: &Path) -> String {
     let below = path.strip_prefix(root).unwrap_or(path);
-    below
-        .iter()
-        .map(|part| part.to_string_lossy())
-        .collect::<Vec<_>>()
-        .join("/")
+    below.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/")
 }
 
-/// The repository's root: the folder above this package.
+/// The repository's root: the folder above this package. Cargo names the package when it runs the program; what it was built
+/// with counts only without cargo, for two clones that share a target folder may share the program.
 pub fn root() -> PathBuf {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    package.parent().expect("the package stands below the root").to_owned()
+    let package = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&package).parent().expect("the package stands below the root").to_owned()
 }
 
 #[cfg(test)]
@@ -219,10 +192,6 @@ mod tests {
         let sources = load(&root()).expect("the repository can be read");
         let has = |path: &str| sources.iter().any(|source| source.path == path);
         assert!(has("xtask/src/source.rs") && has(".gitignore"));
-        assert!(
-            !sources
-                .iter()
-                .any(|source| source.path.starts_with("target/") || source.path.starts_with(".git/"))
-        );
+        assert!(!sources.iter().any(|source| source.path.starts_with("target/") || source.path.starts_with(".git/")));
     }
 }

@@ -38,60 +38,20 @@ struct Ban {
 }
 
 const fn ban(pattern: &'static str, covers: Where, tests: Tests, instead: &'static str) -> Ban {
-    Ban {
-        pattern,
-        covers,
-        tests,
-        instead,
-    }
+    Ban { pattern, covers, tests, instead }
 }
 
-const BANS: [Ban; 21] = [
-    ban(
-        ".unwrap()",
-        Where::Anywhere,
-        Tests::Exempt,
-        "use `.expect(\"why it cannot fail\")`, or return the error",
-    ),
+const BANS: [Ban; 22] = [
+    ban(".unwrap()", Where::Anywhere, Tests::Exempt, "use `.expect(\"why it cannot fail\")`, or return the error"),
     ban(".unwrap_err()", Where::Anywhere, Tests::Exempt, "match on the result"),
-    ban(
-        "println!",
-        Where::Outside(OUTER),
-        Tests::Exempt,
-        "return the text; only cli and xtask print",
-    ),
-    ban(
-        "print!",
-        Where::Outside(OUTER),
-        Tests::Exempt,
-        "return the text; only cli and xtask print",
-    ),
-    ban(
-        "eprintln!",
-        Where::Outside(OUTER),
-        Tests::Exempt,
-        "return an error or log; only cli and xtask print",
-    ),
-    ban(
-        "eprint!",
-        Where::Outside(OUTER),
-        Tests::Exempt,
-        "return an error or log; only cli and xtask print",
-    ),
+    ban("println!", Where::Outside(OUTER), Tests::Exempt, "return the text; only cli and xtask print"),
+    ban("print!", Where::Outside(OUTER), Tests::Exempt, "return the text; only cli and xtask print"),
+    ban("eprintln!", Where::Outside(OUTER), Tests::Exempt, "return an error or log; only cli and xtask print"),
+    ban("eprint!", Where::Outside(OUTER), Tests::Exempt, "return an error or log; only cli and xtask print"),
     ban("dbg!", Where::Anywhere, Tests::Checked, "remove it"),
     ban("todo!", Where::Anywhere, Tests::Checked, "write the code"),
-    ban(
-        "unimplemented!",
-        Where::Anywhere,
-        Tests::Checked,
-        "write the code, or return an error",
-    ),
-    ban(
-        "#[ignore",
-        Where::Anywhere,
-        Tests::Checked,
-        "make the test quick enough to run, or delete it",
-    ),
+    ban("unimplemented!", Where::Anywhere, Tests::Checked, "write the code, or return an error"),
+    ban("#[ignore", Where::Anywhere, Tests::Checked, "make the test quick enough to run, or delete it"),
     ban(
         "std::env",
         Where::Outside(&["cli", "xtask", "lanes", "build.rs", "benches"]),
@@ -110,64 +70,26 @@ const BANS: [Ban; 21] = [
         Tests::Exempt,
         "return an error, or panic: abort skips the wiping of secrets",
     ),
-    ban(
-        "mem::forget",
-        Where::Anywhere,
-        Tests::Exempt,
-        "let it drop: a forgotten secret is never wiped",
-    ),
-    ban(
-        "thread_rng",
-        Where::Anywhere,
-        Tests::Exempt,
-        "take randomness as a parameter, or from the crypto crate",
-    ),
-    ban(
-        "SystemTime::now",
-        Where::In(PURE),
-        Tests::Exempt,
-        "take the time as a parameter",
-    ),
-    ban(
-        "Instant::now",
-        Where::In(PURE),
-        Tests::Exempt,
-        "take the time as a parameter",
-    ),
-    ban(
-        "std::fs",
-        Where::In(PURE),
-        Tests::Exempt,
-        "take the bytes as a parameter: this crate is pure",
-    ),
-    ban(
-        "std::net",
-        Where::In(PURE),
-        Tests::Exempt,
-        "move it to server, client or relay: this crate is pure",
-    ),
-    ban(
-        "std::thread",
-        Where::In(PURE),
-        Tests::Exempt,
-        "leave threads to pool: this crate is pure",
-    ),
+    ban("mem::forget", Where::Anywhere, Tests::Exempt, "let it drop: a forgotten secret is never wiped"),
+    ban("thread_rng", Where::Anywhere, Tests::Exempt, "take randomness as a parameter, or from the crypto crate"),
+    ban("SystemTime::now", Where::In(PURE), Tests::Exempt, "take the time as a parameter"),
+    ban("Instant::now", Where::In(PURE), Tests::Exempt, "take the time as a parameter"),
+    ban("std::fs", Where::In(PURE), Tests::Exempt, "take the bytes as a parameter: this crate is pure"),
+    ban("std::net", Where::In(PURE), Tests::Exempt, "move it to server, client or relay: this crate is pure"),
+    ban("std::thread", Where::In(PURE), Tests::Exempt, "leave threads to pool: this crate is pure"),
     ban(
         "thread::sleep",
         Where::In(&["pool", "engine", "server", "client", "relay"]),
         Tests::Exempt,
         "wait on a condition or a timer, so that a stop or a cancel is seen",
     ),
+    ban("rand::rng", Where::In(PURE), Tests::Exempt, "take the generator as a parameter: this crate is pure"),
 ];
 
 /// All bans over all Rust files.
 pub fn check(repository: &Repository) -> Vec<Finding> {
     let banned = |source| BANS.iter().flat_map(move |ban| apply(ban, source));
-    repository
-        .rust()
-        .flat_map(banned)
-        .chain(repository.rust().flat_map(exits))
-        .collect()
+    repository.rust().flat_map(banned).chain(repository.rust().flat_map(exits)).collect()
 }
 
 fn apply(ban: &Ban, source: &Source) -> Vec<Finding> {
@@ -181,29 +103,19 @@ fn apply(ban: &Ban, source: &Source) -> Vec<Finding> {
         return Vec::new();
     }
     let code = &source.masked.code;
-    let lines = words(code, ban.pattern)
-        .chain(grouped(code, ban.pattern))
-        .map(|at| source.line_of(at));
+    // `std::env::consts` and its like are facts of the build.
+    let is_constant = |at: &usize| code[at + ban.pattern.len()..].starts_with("::consts");
+    let found = words(code, ban.pattern).filter(|at| !is_constant(at)).chain(grouped(code, ban.pattern));
+    let lines = found.map(|at| source.line_of(at));
     let lines = lines.filter(|&line| ban.tests == Tests::Checked || source.region(line) == Region::Shipped);
-    lines
-        .map(|line| {
-            Finding::new(
-                source,
-                line,
-                ban.pattern.trim_start_matches(['.', '#', '[']),
-                ban.instead,
-            )
-        })
-        .collect()
+    lines.map(|line| Finding::new(source, line, ban.pattern.trim_start_matches(['.', '#', '[']), ban.instead)).collect()
 }
 
 /// Where `use std::{…}` names the module of `std::NAME` among others.
 fn grouped<'a>(code: &'a str, pattern: &'a str) -> impl Iterator<Item = usize> + 'a {
     let module = pattern.strip_prefix("std::").filter(|module| !module.contains(':'));
     let groups = code.match_indices("std::{").map(|(at, prefix)| at + prefix.len() - 1);
-    module
-        .into_iter()
-        .flat_map(move |module| groups.clone().filter_map(move |open| top_level(code, open, module)))
+    module.into_iter().flat_map(move |module| groups.clone().filter_map(move |open| top_level(code, open, module)))
 }
 
 /// Offset of `module` as a direct member of the group that opens at `open`.
@@ -211,9 +123,7 @@ fn top_level(code: &str, open: usize, module: &str) -> Option<usize> {
     let group = &code[open + 1..closing(code, open)];
     let is_direct = |at: usize| group[..at].matches('{').count() == group[..at].matches('}').count();
     let starts = |at: usize| !group[..at].trim_end().ends_with(':');
-    words(group, module)
-        .find(|&at| is_direct(at) && starts(at))
-        .map(|at| open + 1 + at)
+    words(group, module).find(|&at| is_direct(at) && starts(at)).map(|at| open + 1 + at)
 }
 
 /// In `cli` and `xtask` only `main.rs` may end the process.
@@ -221,9 +131,7 @@ fn exits(source: &Source) -> Vec<Finding> {
     let is_checked = matches!(source.area(), "cli" | "xtask") && source.name() != "main.rs";
     let found = words(&source.masked.code, "process::exit").filter(|_| is_checked);
     let instead = "return the exit code to `main`";
-    found
-        .map(|at| Finding::new(source, source.line_of(at), "process::exit", instead))
-        .collect()
+    found.map(|at| Finding::new(source, source.line_of(at), "process::exit", instead)).collect()
 }
 
 #[cfg(test)]
@@ -241,10 +149,8 @@ mod tests {
                 Where::Anywhere | Where::Outside(_) => "pool",
                 Where::In(areas) => areas[0],
             };
-            let text = in_file(
-                &format!("crates/{area}/src/a.rs"),
-                &format!("fn f() {{ x{}(1) }}", at_word(ban.pattern)),
-            );
+            let text =
+                in_file(&format!("crates/{area}/src/a.rs"), &format!("fn f() {{ x{}(1) }}", at_word(ban.pattern)));
             assert!(
                 text.starts_with(&format!("crates/{area}/src/a.rs:2: ")) && text.ends_with(ban.instead),
                 "{}: {text}",
@@ -255,66 +161,36 @@ mod tests {
 
     /// A pattern that begins with a letter needs a gap before it.
     fn at_word(pattern: &str) -> String {
-        if pattern.starts_with('.') {
-            pattern.to_owned()
-        } else {
-            format!("; {pattern}")
-        }
+        if pattern.starts_with('.') { pattern.to_owned() } else { format!("; {pattern}") }
     }
 
     #[test]
     fn tests_comments_strings_and_longer_names_are_left_alone() {
-        assert_eq!(
-            in_file(
-                "crates/pool/src/a.rs",
-                "fn f() { x.unwrap_or(1); g(\".unwrap()\"); } // .unwrap()"
-            ),
-            ""
-        );
-        assert_eq!(
-            in_file("crates/pool/tests/a.rs", "fn f() { x.unwrap(); println!(); }"),
-            ""
-        );
-        assert_eq!(
-            in_file(
-                "crates/pool/src/a.rs",
-                "#[cfg(test)]\nmod tests { fn f() { x.unwrap(); } }"
-            ),
-            ""
-        );
-        assert_eq!(
-            in_file("crates/pool/src/a.rs", "fn f() { my_println!(); std::env_thing(); }"),
-            ""
-        );
+        assert_eq!(in_file("crates/pool/src/a.rs", "fn f() { x.unwrap_or(1); g(\".unwrap()\"); } // .unwrap()"), "");
+        assert_eq!(in_file("crates/pool/tests/a.rs", "fn f() { x.unwrap(); println!(); }"), "");
+        assert_eq!(in_file("crates/pool/src/a.rs", "#[cfg(test)]\nmod tests { fn f() { x.unwrap(); } }"), "");
+        assert_eq!(in_file("crates/pool/src/a.rs", "fn f() { my_println!(); std::env_thing(); }"), "");
+        assert_eq!(in_file("crates/pool/src/a.rs", "const A: &str = std::env::consts::ARCH;"), "");
         assert!(in_file("crates/pool/tests/a.rs", "fn f() { dbg!(1); }").contains("remove it"));
     }
 
     #[test]
     fn areas_decide() {
         assert_eq!(
-            in_file(
-                "crates/cli/src/main.rs",
-                "fn f() { println!(); std::env::args(); std::process::exit(1) }"
-            ),
+            in_file("crates/cli/src/main.rs", "fn f() { println!(); std::env::args(); std::process::exit(1) }"),
             ""
         );
         assert!(in_file("crates/cli/src/run.rs", "fn f() { std::process::exit(1) }").contains("exit code to `main`"));
         assert_eq!(in_file("crates/lanes/src/a.rs", "use std::env;"), "");
         assert_eq!(in_file("crates/engine/src/a.rs", "fn f() { Instant::now(); }"), "");
-        assert_eq!(
-            in_file("crates/crypto/build.rs", "fn f() { std::env::var(\"A\"); println!(); }"),
-            ""
-        );
+        assert_eq!(in_file("crates/crypto/build.rs", "fn f() { std::env::var(\"A\"); println!(); }"), "");
     }
 
     #[test]
     fn grouped_imports_are_seen() {
         let text = in_file("crates/document/src/a.rs", "use std::{\n    fmt,\n    fs::File,\n};");
         assert!(text.starts_with("crates/document/src/a.rs:4: std::fs"), "{text}");
-        assert_eq!(
-            in_file("crates/document/src/a.rs", "use std::{collections::{fs}, fmt};"),
-            ""
-        );
+        assert_eq!(in_file("crates/document/src/a.rs", "use std::{collections::{fs}, fmt};"), "");
         assert_eq!(in_file("crates/document/src/a.rs", "use std::{io::fs};"), "");
     }
 }

@@ -14,10 +14,7 @@ const EDGES: [(&str, &[&str]); 16] = [
     ("document", &[]),
     ("keystore", &["crypto"]),
     ("pool", &[]),
-    (
-        "engine",
-        &["lanes", "crypto", "envelope", "document", "keystore", "pool"],
-    ),
+    ("engine", &["lanes", "crypto", "envelope", "document", "keystore", "pool"]),
     ("protocol", &[]),
     ("server", &["engine", "protocol"]),
     ("client", &["protocol"]),
@@ -27,9 +24,7 @@ const EDGES: [(&str, &[&str]); 16] = [
     ("bindings", &["crypto", "client", "protocol"]),
     (
         "testkit",
-        &[
-            "lanes", "crypto", "envelope", "document", "keystore", "pool", "engine", "protocol", "server", "client",
-        ],
+        &["lanes", "crypto", "envelope", "document", "keystore", "pool", "engine", "protocol", "server", "client"],
     ),
     ("xtask", &[]),
 ];
@@ -115,18 +110,14 @@ const LIBRARIES: [Library; 6] = [
     },
     Library {
         names: &["rand", "fastrand", "getrandom"],
-        allowed_in: &["crypto", "load", "relay", "client"],
-        instead: "take randomness as a parameter, or from the crypto crate",
+        allowed_in: &["engine", "client", "relay", "load", "cli"],
+        instead: "take the generator as a parameter; the engine chooses it",
     },
 ];
 
 /// The edges of the workspace against the tables above.
 pub fn check(repository: &Repository) -> Vec<Finding> {
-    repository
-        .packages
-        .iter()
-        .flat_map(|package| check_package(repository, package))
-        .collect()
+    repository.packages.iter().flat_map(|package| check_package(repository, package)).collect()
 }
 
 fn check_package(repository: &Repository, package: &Package) -> Vec<Finding> {
@@ -147,10 +138,7 @@ fn check_package(repository: &Repository, package: &Package) -> Vec<Finding> {
         let (is_ours, is_shipped) = (members.contains(&name), dependency.used_by == Use::Shipped);
         if is_ours && !allowed.contains(&name) && (is_shipped || !tests_may_import(&package.name, name)) {
             let what = format!("{} may not import {name}", package.name);
-            let instead = format!(
-                "it may import [{}]: move the code, or decide on a new edge",
-                allowed.join(", ")
-            );
+            let instead = format!("it may import [{}]: move the code, or decide on a new edge", allowed.join(", "));
             findings.extend(found(repository, package, &dependency.name, what, &instead));
         }
         if let Some(library) = library(&dependency.name).filter(|_| is_shipped && !is_ours)
@@ -164,17 +152,11 @@ fn check_package(repository: &Repository, package: &Package) -> Vec<Finding> {
 }
 
 fn tests_may_import(package: &str, name: &str) -> bool {
-    TEST_EDGES
-        .iter()
-        .any(|(who, whom)| (*who == "*" || *who == package) && whom.contains(&name))
+    TEST_EDGES.iter().any(|(who, whom)| (*who == "*" || *who == package) && whom.contains(&name))
 }
 
 fn library(name: &str) -> Option<&'static Library> {
-    let is_named = |pattern: &&str| {
-        pattern
-            .strip_suffix('*')
-            .map_or(*pattern == name, |start| name.starts_with(start))
-    };
+    let is_named = |pattern: &&str| pattern.strip_suffix('*').map_or(*pattern == name, |start| name.starts_with(start));
     LIBRARIES.iter().find(|library| library.names.iter().any(is_named))
 }
 
@@ -200,20 +182,9 @@ fn manifest_path(package: &Package) -> String {
 fn found(repository: &Repository, package: &Package, key: &str, what: String, instead: &str) -> Vec<Finding> {
     let path = manifest_path(package);
     let text = repository.find(&path).map_or("", |source| source.text.as_str());
-    let is_key = |line: &str| {
-        line.strip_prefix(key)
-            .is_some_and(|rest| rest.starts_with([' ', '=', '.', '\n']))
-    };
-    let line = text
-        .lines()
-        .position(|line| !key.is_empty() && is_key(line))
-        .map_or(1, |index| index + 1);
-    vec![Finding {
-        path,
-        line,
-        what,
-        instead: instead.to_owned(),
-    }]
+    let is_key = |line: &str| line.strip_prefix(key).is_some_and(|rest| rest.starts_with([' ', '=', '.', '\n']));
+    let line = text.lines().position(|line| !key.is_empty() && is_key(line)).map_or(1, |index| index + 1);
+    vec![Finding { path, line, what, instead: instead.to_owned() }]
 }
 
 #[cfg(test)]
@@ -229,23 +200,14 @@ mod tests {
         let mut packages = vec![package(folder, dependencies)];
         let others = EDGES.iter().filter(|(name, _)| !folder.ends_with(name));
         packages.extend(others.map(|(name, _)| package(&format!("crates/{name}"), &[])));
-        let sources = packages
-            .iter()
-            .map(|package| Source::new(&manifest_path(package), MANIFEST))
-            .collect();
+        let sources = packages.iter().map(|package| Source::new(&manifest_path(package), MANIFEST)).collect();
         let findings = check(&Repository::new(sources, packages, Vec::new()));
         findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     }
 
     #[test]
     fn edges_of_the_table_pass_and_others_are_named() {
-        assert_eq!(
-            edges(
-                "crates/engine",
-                &[("fieldseal-crypto", Use::Shipped), ("fieldseal-pool", Use::Shipped)]
-            ),
-            ""
-        );
+        assert_eq!(edges("crates/engine", &[("fieldseal-crypto", Use::Shipped), ("fieldseal-pool", Use::Shipped)]), "");
         let text = edges("crates/document", &[("fieldseal-crypto", Use::Shipped)]);
         assert!(
             text.starts_with("crates/document/Cargo.toml:5: document may not import crypto; it may import []"),
@@ -267,40 +229,18 @@ mod tests {
 
     #[test]
     fn crypto_stacks_stay_in_crypto() {
-        assert_eq!(
-            edges(
-                "crates/crypto",
-                &[("boring-sys", Use::Shipped), ("secp256k1-sys", Use::Shipped)]
-            ),
-            ""
-        );
+        assert_eq!(edges("crates/crypto", &[("boring-sys", Use::Shipped), ("secp256k1-sys", Use::Shipped)]), "");
         assert_eq!(edges("crates/envelope", &[("p256", Use::Test)]), "");
-        assert_eq!(
-            edges(
-                "crates/server",
-                &[("boring", Use::Shipped), ("tokio-boring", Use::Shipped)]
-            ),
-            ""
-        );
+        assert_eq!(edges("crates/server", &[("boring", Use::Shipped), ("tokio-boring", Use::Shipped)]), "");
         let text = edges("crates/envelope", &[("ring", Use::Shipped)]);
         assert!(
             text.starts_with("crates/envelope/Cargo.toml:6: envelope may not use ring; use the crypto crate"),
             "{text}"
         );
-        for name in [
-            "aws-lc-rs",
-            "openssl-sys",
-            "aes-gcm",
-            "boring",
-            "boring-sys",
-            "secp256k1",
-            "tokio-boring",
-            "tokio",
-        ] {
-            assert!(
-                edges("crates/engine", &[(name, Use::Shipped)]).contains("engine may not use"),
-                "{name}"
-            );
+        for name in
+            ["aws-lc-rs", "openssl-sys", "aes-gcm", "boring", "boring-sys", "secp256k1", "tokio-boring", "tokio"]
+        {
+            assert!(edges("crates/engine", &[(name, Use::Shipped)]).contains("engine may not use"), "{name}");
         }
         assert!(edges("crates/server", &[("boring-sys", Use::Shipped)]).contains("server may not use boring-sys"));
         assert!(edges("crates/cli", &[("tokio-boring", Use::Shipped)]).contains("cli may not use tokio-boring"));
@@ -309,13 +249,10 @@ mod tests {
     #[test]
     fn stores_and_runtimes_stay_where_they_belong() {
         assert_eq!(edges("crates/keystore", &[("rusqlite", Use::Shipped)]), "");
-        assert_eq!(
-            edges("crates/relay", &[("tokio", Use::Shipped), ("tokio-util", Use::Shipped)]),
-            ""
-        );
+        assert_eq!(edges("crates/relay", &[("tokio", Use::Shipped), ("tokio-util", Use::Shipped)]), "");
         assert!(edges("crates/engine", &[("rusqlite", Use::Shipped)]).contains("store through the keystore"));
         assert!(edges("crates/pool", &[("tokio", Use::Shipped)]).contains("free of a runtime"));
-        assert!(edges("crates/document", &[("rand", Use::Shipped)]).contains("randomness as a parameter"));
+        assert!(edges("crates/document", &[("rand", Use::Shipped)]).contains("generator as a parameter"));
     }
 
     #[test]

@@ -45,12 +45,7 @@ pub struct Finding {
 impl Finding {
     /// A finding in `source` at line `line`, counted from 1.
     fn new(source: &Source, line: usize, what: impl Into<String>, instead: impl Into<String>) -> Self {
-        Self {
-            path: source.path.clone(),
-            line,
-            what: what.into(),
-            instead: instead.into(),
-        }
+        Self { path: source.path.clone(), line, what: what.into(), instead: instead.into() }
     }
 }
 
@@ -60,15 +55,8 @@ impl fmt::Display for Finding {
     }
 }
 
-const RULES: [fn(&Repository) -> Vec<Finding>; 7] = [
-    edges::check,
-    modules::check,
-    unsafety::check,
-    calls::check,
-    shape::check,
-    words::check,
-    records::check,
-];
+const RULES: [fn(&Repository) -> Vec<Finding>; 7] =
+    [edges::check, modules::check, unsafety::check, calls::check, shape::check, words::check, records::check];
 
 impl Repository {
     /// Reads the repository at `root`.
@@ -85,11 +73,7 @@ impl Repository {
 
     fn new(mut sources: Vec<Source>, packages: Vec<Package>, packages_apart: Vec<Package>) -> Self {
         modules::mark_tests(&mut sources, packages.iter().chain(&packages_apart));
-        Self {
-            sources,
-            packages,
-            packages_apart,
-        }
+        Self { sources, packages, packages_apart }
     }
 
     fn rust(&self) -> impl Iterator<Item = &Source> {
@@ -119,45 +103,27 @@ mod sample {
     pub fn repository(files: &[(&str, &str)]) -> Repository {
         let sources = files.iter().map(|(path, text)| Source::new(path, text)).collect();
         let manifests = files.iter().filter_map(|(path, _)| path.strip_suffix("/Cargo.toml"));
-        Repository::new(
-            sources,
-            manifests.map(|folder| package(folder, &[])).collect(),
-            Vec::new(),
-        )
+        Repository::new(sources, manifests.map(|folder| package(folder, &[])).collect(), Vec::new())
     }
 
     /// A library package in `folder` with the dependencies given.
     pub fn package(folder: &str, dependencies: &[(&str, Use)]) -> Package {
         let last = folder.rsplit('/').next().unwrap_or_default();
-        let name = if folder.starts_with("bindings/") {
-            "bindings"
-        } else {
-            last
-        };
+        let name = if folder.starts_with("bindings/") { "bindings" } else { last };
         Package {
             folder: folder.into(),
             name: name.into(),
             dependencies: dependencies
                 .iter()
-                .map(|&(name, used_by)| Dependency {
-                    name: name.into(),
-                    used_by,
-                })
+                .map(|&(name, used_by)| Dependency { name: name.into(), used_by })
                 .collect(),
-            targets: vec![Target {
-                path: format!("{folder}/src/lib.rs"),
-                kinds: vec!["lib".into()],
-            }],
+            targets: vec![Target { path: format!("{folder}/src/lib.rs"), kinds: vec!["lib".into()] }],
         }
     }
 
     /// The findings of `rule` as text, joined by line breaks.
     pub fn findings(rule: fn(&Repository) -> Vec<Finding>, files: &[(&str, &str)]) -> String {
-        rule(&repository(files))
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join("\n")
+        rule(&repository(files)).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -195,10 +161,7 @@ mod tests {
             "no test names this file",
         ];
         for part in parts {
-            assert!(
-                found.iter().any(|line| line.contains(part)),
-                "{part} is missing from {found:#?}"
-            );
+            assert!(found.iter().any(|line| line.contains(part)), "{part} is missing from {found:#?}");
         }
     }
 }

@@ -19,19 +19,12 @@ const PURPOSE_WORDS_MIN: usize = 3;
 pub fn check(repository: &Repository) -> Vec<Finding> {
     let packages = repository.packages.iter().chain(&repository.packages_apart);
     let reached = reach(&repository.sources, packages);
-    repository
-        .rust()
-        .flat_map(|source| [purpose(source), name(source), dead(source, &reached)])
-        .flatten()
-        .collect()
+    repository.rust().flat_map(|source| [purpose(source), name(source), dead(source, &reached)]).flatten().collect()
 }
 
 fn purpose(source: &Source) -> Option<Finding> {
     let opening = source.text.lines().map_while(|line| line.strip_prefix("//!"));
-    let opening = opening
-        .take_while(|line| !line.trim().is_empty())
-        .collect::<Vec<_>>()
-        .join(" ");
+    let opening = opening.take_while(|line| !line.trim().is_empty()).collect::<Vec<_>>().join(" ");
     let is_sentence = opening.contains(['.', ':', '?']) && opening.split_whitespace().count() >= PURPOSE_WORDS_MIN;
     let instead = "open the file with `//!` and a full sentence on its purpose";
     (!is_sentence).then(|| Finding::new(source, 1, "the file does not say what it is for", instead))
@@ -39,9 +32,7 @@ fn purpose(source: &Source) -> Option<Finding> {
 
 fn name(source: &Source) -> Option<Finding> {
     let stem = source.name().trim_end_matches(".rs");
-    let is_snake = stem
-        .bytes()
-        .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    let is_snake = stem.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
     (!is_snake).then(|| Finding::new(source, 1, "the file's name is not in snake case", "rename it"))
 }
 
@@ -70,19 +61,12 @@ fn reach<'a>(sources: &[Source], packages: impl Iterator<Item = &'a Package>) ->
             continue;
         };
         // A file is visited again only when shipped code reaches one that so far only tests did.
-        if reached
-            .get(&path)
-            .is_some_and(|&known| known == Region::Shipped || region == Region::Test)
-        {
+        if reached.get(&path).is_some_and(|&known| known == Region::Shipped || region == Region::Test) {
             continue;
         }
         reached.insert(path, region);
         for module in declared(source) {
-            let region = if source.region(module.line) == Region::Test {
-                Region::Test
-            } else {
-                region
-            };
+            let region = if source.region(module.line) == Region::Test { Region::Test } else { region };
             for (path, place) in module.candidates(source, place) {
                 open.push((path, region, place));
             }
@@ -128,10 +112,7 @@ impl Module {
             Place::FolderOfItsName => source.path.trim_end_matches(".rs"),
         };
         let stem = format!("{base}/{}", self.names.join("/"));
-        vec![
-            (format!("{stem}.rs"), Place::FolderOfItsName),
-            (format!("{stem}/mod.rs"), Place::OwnsFolder),
-        ]
+        vec![(format!("{stem}.rs"), Place::FolderOfItsName), (format!("{stem}/mod.rs"), Place::OwnsFolder)]
     }
 }
 
@@ -155,10 +136,7 @@ fn declared(source: &Source) -> Vec<Module> {
     let mut modules = Vec::new();
     for at in words(code, "mod") {
         let rest = code[at + 3..].trim_start();
-        let name: String = rest
-            .chars()
-            .take_while(|&letter| u8::try_from(letter).is_ok_and(is_name))
-            .collect();
+        let name: String = rest.chars().take_while(|&letter| u8::try_from(letter).is_ok_and(is_name)).collect();
         let after = rest[name.len()..].trim_start();
         inline.retain(|(_, end)| *end > at);
         if after.starts_with('{') {
@@ -166,11 +144,7 @@ fn declared(source: &Source) -> Vec<Module> {
         } else if after.starts_with(';') {
             let mut names: Vec<String> = inline.iter().map(|(name, _)| name.clone()).collect();
             names.push(name);
-            modules.push(Module {
-                line: source.line_of(at),
-                names,
-                path: path_attribute(source, at),
-            });
+            modules.push(Module { line: source.line_of(at), names, path: path_attribute(source, at) });
         }
     }
     modules
@@ -199,16 +173,10 @@ mod tests {
     fn a_file_says_what_it_is_for() {
         let lib = |text: &str| check_files(&[("crates/pool/src/lib.rs", text)]);
         assert_eq!(lib(SAID), "");
-        assert_eq!(
-            lib("//! Says what this file is for,\n//! in two lines.\n//!\n//! More."),
-            ""
-        );
-        for bad in [
-            "",
-            "// Says what this file is for.\n",
-            "//! Pool.\n",
-            "use std::fs;\n//! Says what this file is for.\n",
-        ] {
+        assert_eq!(lib("//! Says what this file is for,\n//! in two lines.\n//!\n//! More."), "");
+        for bad in
+            ["", "// Says what this file is for.\n", "//! Pool.\n", "use std::fs;\n//! Says what this file is for.\n"]
+        {
             assert!(lib(bad).contains("does not say what it is for"), "{bad}");
         }
     }
@@ -216,16 +184,10 @@ mod tests {
     #[test]
     fn names_are_in_snake_case() {
         let text = check_files(&[
-            (
-                "crates/pool/src/lib.rs",
-                "//! Says what this file is for.\n#[path = \"Fair-Queue.rs\"]\nmod queue;\n",
-            ),
+            ("crates/pool/src/lib.rs", "//! Says what this file is for.\n#[path = \"Fair-Queue.rs\"]\nmod queue;\n"),
             ("crates/pool/src/Fair-Queue.rs", SAID),
         ]);
-        assert_eq!(
-            text,
-            "crates/pool/src/Fair-Queue.rs:1: the file's name is not in snake case; rename it"
-        );
+        assert_eq!(text, "crates/pool/src/Fair-Queue.rs:1: the file's name is not in snake case; rename it");
     }
 
     #[test]
@@ -239,10 +201,7 @@ mod tests {
             ("crates/pool/src/e.rs", SAID),
             ("crates/pool/src/a/e.rs", SAID),
         ]);
-        let dead: Vec<_> = text
-            .lines()
-            .map(|line| line.split(':').next().unwrap_or_default())
-            .collect();
+        let dead: Vec<_> = text.lines().map(|line| line.split(':').next().unwrap_or_default()).collect();
         assert_eq!(dead, ["crates/pool/src/e.rs", "crates/pool/src/a/e.rs"], "{text}");
         assert!(text.contains("no target reaches this file"));
     }
@@ -251,10 +210,7 @@ mod tests {
     fn a_module_declared_by_tests_alone_is_test_code() {
         let repository = sample::repository(&[
             ("crates/pool/Cargo.toml", ""),
-            (
-                "crates/pool/src/lib.rs",
-                "//! Lib.\n#[cfg(test)]\nmod slow;\nmod fast;\n",
-            ),
+            ("crates/pool/src/lib.rs", "//! Lib.\n#[cfg(test)]\nmod slow;\nmod fast;\n"),
             ("crates/pool/src/slow.rs", "//! Slow.\nmod inner;\n"),
             ("crates/pool/src/slow/inner.rs", "//! Inner.\n"),
             ("crates/pool/src/fast.rs", "//! Fast.\n"),

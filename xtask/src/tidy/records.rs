@@ -32,12 +32,7 @@ fn records(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (index, record) in records.iter().enumerate() {
         for heading in headings(&template.text).filter(|heading| headings(&record.text).all(|own| own != *heading)) {
-            findings.push(Finding::new(
-                record,
-                1,
-                format!("no heading `{heading}`"),
-                format!("follow {TEMPLATE}"),
-            ));
+            findings.push(Finding::new(record, 1, format!("no heading `{heading}`"), format!("follow {TEMPLATE}")));
         }
         let number = number(record);
         if !record.text.starts_with(&format!("# {number}. ")) {
@@ -49,12 +44,7 @@ fn records(repository: &Repository) -> Vec<Finding> {
             ));
         }
         if records[..index].iter().any(|other| self::number(other) == number) {
-            findings.push(Finding::new(
-                record,
-                1,
-                format!("the number {number} is taken"),
-                "take the next free one",
-            ));
+            findings.push(Finding::new(record, 1, format!("the number {number} is taken"), "take the next free one"));
         }
     }
     findings
@@ -71,11 +61,7 @@ fn number(record: &Source) -> &str {
 /// Every file of vectors is named by some test, itself or through its folder.
 fn vectors(repository: &Repository) -> Vec<Finding> {
     let is_data = |source: &&Source| !BESIDE_VECTORS.iter().any(|end| source.name().ends_with(end));
-    let files = repository
-        .sources
-        .iter()
-        .filter(|source| source.path.starts_with("vectors/"))
-        .filter(is_data);
+    let files = repository.sources.iter().filter(|source| source.path.starts_with("vectors/")).filter(is_data);
     let unused = files.filter(|file| {
         let folder = file.path.rsplit('/').nth(1).unwrap_or_default();
         let names_it = |text: &str| {
@@ -84,14 +70,7 @@ fn vectors(repository: &Repository) -> Vec<Finding> {
         !tests(repository).any(|test| names_it(&test.text))
     });
     unused
-        .map(|file| {
-            Finding::new(
-                file,
-                1,
-                "no test names this file or its folder",
-                "read it in a test, or delete it",
-            )
-        })
+        .map(|file| Finding::new(file, 1, "no test names this file or its folder", "read it in a test, or delete it"))
         .collect()
 }
 
@@ -106,9 +85,7 @@ fn tests(repository: &Repository) -> impl Iterator<Item = &Source> {
 
 /// Every fuzz target has a test that replays its corpus.
 fn fuzz_targets(repository: &Repository) -> Vec<Finding> {
-    let targets = repository
-        .rust()
-        .filter(|source| source.path.starts_with("fuzz/fuzz_targets/"));
+    let targets = repository.rust().filter(|source| source.path.starts_with("fuzz/fuzz_targets/"));
     let lonely = targets.filter(|target| {
         let name = target.name().trim_end_matches(".rs");
         let (in_path, in_list) = (format!("corpus/{name}"), format!("\"{name}\""));
@@ -116,9 +93,7 @@ fn fuzz_targets(repository: &Repository) -> Vec<Finding> {
         !tests(repository).any(|test| !test.path.starts_with("fuzz/") && replays(&test.text))
     });
     let instead = "let an ordinary test replay fuzz/corpus/NAME through the target's function";
-    lonely
-        .map(|target| Finding::new(target, 1, "no test replays this target's corpus", instead))
-        .collect()
+    lonely.map(|target| Finding::new(target, 1, "no test replays this target's corpus", instead)).collect()
 }
 
 #[cfg(test)]
@@ -130,23 +105,13 @@ mod tests {
     #[test]
     fn records_follow_the_template() {
         let good = "# 0001. A\n\n## Motivation\n\n## More\n\n## Choice\n";
-        assert_eq!(
-            findings(check, &[TEMPLATE_FILE, ("docs/decisions/0001-a.md", good)]),
-            ""
-        );
-        let text = findings(
-            check,
-            &[TEMPLATE_FILE, ("docs/decisions/0001-a.md", "# A\n## Motivation\n")],
-        );
+        assert_eq!(findings(check, &[TEMPLATE_FILE, ("docs/decisions/0001-a.md", good)]), "");
+        let text = findings(check, &[TEMPLATE_FILE, ("docs/decisions/0001-a.md", "# A\n## Motivation\n")]);
         assert!(
             text.contains("0001-a.md:1: no heading `## Choice`") && text.contains("begin with `# 0001. `"),
             "{text}"
         );
-        let twice = [
-            TEMPLATE_FILE,
-            ("docs/decisions/0001-a.md", good),
-            ("docs/decisions/0001-b.md", good),
-        ];
+        let twice = [TEMPLATE_FILE, ("docs/decisions/0001-a.md", good), ("docs/decisions/0001-b.md", good)];
         assert_eq!(
             findings(check, &twice),
             "docs/decisions/0001-b.md:1: the number 0001 is taken; take the next free one"
@@ -160,19 +125,9 @@ mod tests {
             "vectors/selectors/slices.json:1: no test names this file or its folder; read it in a test, or delete it";
         assert_eq!(findings(check, &[vector]), unused);
         let named = "const A: &str = \"vectors/selectors\";";
-        assert_eq!(
-            findings(check, &[vector, ("crates/document/src/a.rs", named)]),
-            unused,
-            "it is no test"
-        );
+        assert_eq!(findings(check, &[vector, ("crates/document/src/a.rs", named)]), unused, "it is no test");
         assert_eq!(findings(check, &[vector, ("crates/document/tests/a.rs", named)]), "");
-        assert_eq!(
-            findings(
-                check,
-                &[vector, ("bindings/node/test/a.mjs", "read('vectors', 'slices.json')")]
-            ),
-            ""
-        );
+        assert_eq!(findings(check, &[vector, ("bindings/node/test/a.mjs", "read('vectors', 'slices.json')")]), "");
         assert_eq!(findings(check, &[("vectors/README.md", "a")]), "");
     }
 
@@ -180,12 +135,6 @@ mod tests {
     fn corpora_are_replayed() {
         let target = ("fuzz/fuzz_targets/frames.rs", "//! Frames.");
         assert!(findings(check, &[target]).contains("frames.rs:1: no test replays"));
-        assert_eq!(
-            findings(
-                check,
-                &[target, ("crates/protocol/tests/corpus.rs", "\"fuzz/corpus/frames\"")]
-            ),
-            ""
-        );
+        assert_eq!(findings(check, &[target, ("crates/protocol/tests/corpus.rs", "\"fuzz/corpus/frames\"")]), "");
     }
 }

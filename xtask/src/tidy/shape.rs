@@ -55,13 +55,10 @@ fn functions(source: &Source) -> Vec<Finding> {
 }
 
 fn widths(source: &Source) -> Vec<Finding> {
-    let wide = source
-        .lines()
-        .map(|(line, text)| (line, text.chars().count()))
-        .filter(|&(_, width)| width > LINE_WIDTH_MAX);
+    let wide =
+        source.lines().map(|(line, text)| (line, text.chars().count())).filter(|&(_, width)| width > LINE_WIDTH_MAX);
     let instead = format!("break it at {LINE_WIDTH_MAX} or before");
-    wide.map(|(line, width)| Finding::new(source, line, format!("a line of {width} characters"), &instead))
-        .collect()
+    wide.map(|(line, width)| Finding::new(source, line, format!("a line of {width} characters"), &instead)).collect()
 }
 
 fn file(source: &Source) -> Option<Finding> {
@@ -78,30 +75,15 @@ fn white_space(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (line, text) in source.lines() {
         if text.contains('\t') {
-            findings.push(Finding::new(
-                source,
-                line,
-                "a tab",
-                "indent with spaces; write \\t in a literal",
-            ));
+            findings.push(Finding::new(source, line, "a tab", "indent with spaces; write \\t in a literal"));
         }
         if text.ends_with([' ', '\t', '\r']) {
-            findings.push(Finding::new(
-                source,
-                line,
-                "white space at the end of the line",
-                "remove it",
-            ));
+            findings.push(Finding::new(source, line, "white space at the end of the line", "remove it"));
         }
     }
     if !source.text.is_empty() && (!source.text.ends_with('\n') || source.text.ends_with("\n\n")) {
         let line = source.text.lines().count();
-        findings.push(Finding::new(
-            source,
-            line,
-            "the file does not end with one line break",
-            "end it with one",
-        ));
+        findings.push(Finding::new(source, line, "the file does not end with one line break", "end it with one"));
     }
     findings
 }
@@ -123,16 +105,10 @@ mod tests {
     fn functions_end_at_seventy_lines() {
         assert_eq!(in_file("crates/pool/src/a.rs", &function(FUNCTION_LINES_MAX)), "");
         let text = in_file("crates/pool/src/a.rs", &function(FUNCTION_LINES_MAX + 1));
-        assert!(
-            text.starts_with("crates/pool/src/a.rs:1: a function of 71 lines"),
-            "{text}"
-        );
+        assert!(text.starts_with("crates/pool/src/a.rs:1: a function of 71 lines"), "{text}");
         assert_eq!(in_file("crates/pool/tests/a.rs", &function(FUNCTION_LINES_MAX + 1)), "");
         assert_eq!(
-            in_file(
-                "crates/pool/src/a.rs",
-                &format!("trait T {{ fn f(); }}\ntype F = fn(u8);\n{}", "x;\n".repeat(80))
-            ),
+            in_file("crates/pool/src/a.rs", &format!("trait T {{ fn f(); }}\ntype F = fn(u8);\n{}", "x;\n".repeat(80))),
             ""
         );
     }

@@ -60,12 +60,7 @@ fn places(source: &Source) -> Vec<Finding> {
     let found = words(code, "unsafe").chain(allowed);
     found
         .map(|at| {
-            Finding::new(
-                source,
-                source.line_of(at),
-                "unsafe outside `ffi`",
-                "move it into crates/crypto/src/ffi",
-            )
+            Finding::new(source, source.line_of(at), "unsafe outside `ffi`", "move it into crates/crypto/src/ffi")
         })
         .collect()
 }
@@ -78,21 +73,14 @@ fn names_ffi(rest: &str) -> bool {
 fn notes(source: &Source) -> Vec<Finding> {
     let code = &source.masked.code;
     let needing = words(code, "unsafe").filter(|&at| needs_note(code[at + "unsafe".len()..].trim_start()));
-    let lines = needing
-        .map(|at| source.line_of(at))
-        .filter(|&line| !is_noted(source, line));
+    let lines = needing.map(|at| source.line_of(at)).filter(|&line| !is_noted(source, line));
     let instead = "write `// SAFETY:` above it: the fact that makes it sound, and where that was checked";
-    lines
-        .map(|line| Finding::new(source, line, "unsafe without a note", instead))
-        .collect()
+    lines.map(|line| Finding::new(source, line, "unsafe without a note", instead)).collect()
 }
 
 /// Whether what follows `unsafe` opens a block, a named function or an implementation; types and attributes need no note.
 fn needs_note(rest: &str) -> bool {
-    let declares = |keyword| {
-        rest.strip_prefix(keyword)
-            .is_some_and(|tail: &str| tail.starts_with([' ', '<']))
-    };
+    let declares = |keyword| rest.strip_prefix(keyword).is_some_and(|tail: &str| tail.starts_with([' ', '<']));
     rest.starts_with('{') || declares("fn") || declares("impl")
 }
 
@@ -132,26 +120,13 @@ mod tests {
     #[test]
     fn crate_roots_keep_unsafe_out() {
         let root = |name: &str, code: &str| {
-            let folder = if name == "node" {
-                "bindings/node".into()
-            } else {
-                format!("crates/{name}")
-            };
-            sample::findings(
-                check,
-                &[
-                    (&format!("{folder}/Cargo.toml"), ""),
-                    (&format!("{folder}/src/lib.rs"), code),
-                ],
-            )
+            let folder = if name == "node" { "bindings/node".into() } else { format!("crates/{name}") };
+            sample::findings(check, &[(&format!("{folder}/Cargo.toml"), ""), (&format!("{folder}/src/lib.rs"), code)])
         };
         assert_eq!(root("pool", "#![forbid(unsafe_code)]"), "");
         assert_eq!(root("lanes", ""), "");
         assert_eq!(root("node", ""), "");
-        assert_eq!(
-            root("crypto", "#![deny(unsafe_code)]\n#[allow(unsafe_code)]\nmod ffi;\n"),
-            ""
-        );
+        assert_eq!(root("crypto", "#![deny(unsafe_code)]\n#[allow(unsafe_code)]\nmod ffi;\n"), "");
         assert!(root("pool", "// #![forbid(unsafe_code)]").contains("write `#![forbid(unsafe_code)]`"));
         assert!(root("crypto", "").contains("write `#![deny(unsafe_code)]`"));
     }

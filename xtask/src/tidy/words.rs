@@ -33,14 +33,8 @@ const UNDONE: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X
 const CODE: [&str; 9] = ["rs", "toml", "sh", "py", "js", "mjs", "ts", "java", "yml"];
 
 /// Files that a package manager writes.
-const LOCKS: [&str; 6] = [
-    "Cargo.lock",
-    "package-lock.json",
-    "npm-shrinkwrap.json",
-    "yarn.lock",
-    "uv.lock",
-    "poetry.lock",
-];
+const LOCKS: [&str; 6] =
+    ["Cargo.lock", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "uv.lock", "poetry.lock"];
 
 /// Machine paths and registries in all files, undone work in code, strange hosts in lock files.
 pub fn check(repository: &Repository) -> Vec<Finding> {
@@ -59,19 +53,10 @@ pub fn check(repository: &Repository) -> Vec<Finding> {
 
 fn machine_paths(source: &Source) -> Vec<Finding> {
     let instead = "write a path below the repository, `mktemp -d`, or the variable that holds it";
-    let found = MACHINE_FOLDERS
-        .iter()
-        .flat_map(|folder| source.text.match_indices(folder));
+    let found = MACHINE_FOLDERS.iter().flat_map(|folder| source.text.match_indices(folder));
     let found = found.filter(|&(at, _)| is_absolute(source.text.as_bytes(), at));
     found
-        .map(|(at, folder)| {
-            Finding::new(
-                source,
-                source.line_of(at),
-                format!("the machine path {folder}"),
-                instead,
-            )
-        })
+        .map(|(at, folder)| Finding::new(source, source.line_of(at), format!("the machine path {folder}"), instead))
         .collect()
 }
 
@@ -85,14 +70,7 @@ fn registries(source: &Source) -> Vec<Finding> {
     let found = REGISTRIES.iter().flat_map(|host| source.text.match_indices(host));
     let instead = "leave the registry to the package manager's settings";
     found
-        .map(|(at, host)| {
-            Finding::new(
-                source,
-                source.line_of(at),
-                format!("the package registry {host}"),
-                instead,
-            )
-        })
+        .map(|(at, host)| Finding::new(source, source.line_of(at), format!("the package registry {host}"), instead))
         .collect()
 }
 
@@ -101,13 +79,9 @@ fn undone(source: &Source) -> Vec<Finding> {
     if !CODE.contains(&ending) && source.name() != "Makefile" {
         return Vec::new();
     }
-    let found = UNDONE
-        .iter()
-        .flat_map(|word| words(&source.text, word).map(move |at| (at, word)));
+    let found = UNDONE.iter().flat_map(|word| words(&source.text, word).map(move |at| (at, word)));
     let instead = "do it now, or file an issue and leave no note";
-    found
-        .map(|(at, word)| Finding::new(source, source.line_of(at), *word, instead))
-        .collect()
+    found.map(|(at, word)| Finding::new(source, source.line_of(at), *word, instead)).collect()
 }
 
 /// Downloads that a lock file takes from a host other than the public registries: a mirror that only its writer can reach.
@@ -115,19 +89,10 @@ fn strange_hosts(source: &Source) -> Vec<Finding> {
     let is_download =
         |line: &str| line.starts_with("source = ") || line.starts_with("\"resolved\":") || line.contains("url = ");
     let is_public = |line: &str| !line.contains("://") || REGISTRIES.iter().any(|host| line.contains(host));
-    let strange = source
-        .lines()
-        .filter(|(_, line)| is_download(line.trim()) && !is_public(line));
+    let strange = source.lines().filter(|(_, line)| is_download(line.trim()) && !is_public(line));
     let instead = "lock again against the public registry";
     strange
-        .map(|(line, _)| {
-            Finding::new(
-                source,
-                line,
-                "a download from a host that is no public registry",
-                instead,
-            )
-        })
+        .map(|(line, _)| Finding::new(source, line, "a download from a host that is no public registry", instead))
         .collect()
 }
 
@@ -155,10 +120,7 @@ mod tests {
     fn registries_stay_in_lock_files() {
         for host in REGISTRIES {
             let line = format!("source = \"https://{host}/a\"\n");
-            assert!(
-                in_file("a/Cargo.toml", &line).contains("the package registry"),
-                "{host}"
-            );
+            assert!(in_file("a/Cargo.toml", &line).contains("the package registry"), "{host}");
             assert_eq!(in_file("a/Cargo.lock", &line), "", "{host}");
         }
     }
@@ -174,10 +136,7 @@ mod tests {
     #[test]
     fn undone_work_is_found_in_code() {
         for word in UNDONE {
-            assert!(
-                in_file("a.rs", &format!("// {word}: later")).contains("do it now"),
-                "{word}"
-            );
+            assert!(in_file("a.rs", &format!("// {word}: later")).contains("do it now"), "{word}");
             assert_eq!(in_file("a.rs", &format!("// {word}S")), "", "{word}");
             assert_eq!(in_file("a.json", word), "", "{word}");
         }
