@@ -71,7 +71,7 @@ const BANS: [Ban; 22] = [
         "return an error, or panic: abort skips the wiping of secrets",
     ),
     ban("mem::forget", Where::Anywhere, Tests::Exempt, "let it drop: a forgotten secret is never wiped"),
-    ban("thread_rng", Where::Anywhere, Tests::Exempt, "take randomness as a parameter, or from the crypto crate"),
+    ban("thread_rng", Where::Anywhere, Tests::Exempt, "take the generator as a parameter; the engine chooses it"),
     ban("SystemTime::now", Where::In(PURE), Tests::Exempt, "take the time as a parameter"),
     ban("Instant::now", Where::In(PURE), Tests::Exempt, "take the time as a parameter"),
     ban("std::fs", Where::In(PURE), Tests::Exempt, "take the bytes as a parameter: this crate is pure"),
