@@ -13,7 +13,7 @@ pub trait Job: Send {
     /// Does some tens of microseconds of work. Not called again after [`Slice::Done`].
     fn run_slice(&mut self) -> Slice;
 
-    /// Told when the pool drops the job before it was done; never called while a slice runs, nor after `Done`.
+    /// Told why the job is dropped before it was done; never called while a slice runs, nor after `Done`.
     fn abandoned(&mut self, _cause: Abandoned) {}
 }
 
@@ -29,6 +29,8 @@ pub enum Slice {
 /// Why a job was dropped before it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Abandoned {
+    /// It was not admitted. Who submitted it says so; the pool itself gives the job back untouched.
+    Rejected(Rejection),
     /// A slice of it panicked.
     Panicked,
     /// The pool shut down and its time to finish was over.
@@ -296,7 +298,7 @@ impl Shared {
         match abandoned {
             None => state.counters.jobs_done += 1,
             Some(Abandoned::Panicked) => state.counters.jobs_panicked += 1,
-            Some(Abandoned::ShutDown) => {}
+            Some(Abandoned::ShutDown | Abandoned::Rejected(_)) => {}
         }
         if state.queue.items() == 0 {
             self.empty.notify_all();

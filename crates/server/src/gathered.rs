@@ -36,6 +36,10 @@ impl<S> Gathered<S> {
         }
     }
 
+    pub(crate) fn socket_mut(&mut self) -> &mut S {
+        &mut self.socket
+    }
+
     pub(crate) fn socket(&self) -> &S {
         &self.socket
     }

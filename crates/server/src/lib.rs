@@ -9,16 +9,25 @@
 #![warn(missing_docs)]
 
 pub mod certificates;
+mod connection;
+mod counters;
 mod frames;
 mod gathered;
+mod hub;
 mod identity;
 mod interface;
+mod job;
+mod listener;
+mod outbox;
+mod server;
 mod service;
 mod settings;
 mod tls;
 
+pub use counters::ServerCounters;
 pub use identity::IdentityError;
 pub use interface::{PeerIdentity, Refused, Request, Service, Step};
+pub use server::{Server, ShutdownReport, StartError};
 pub use service::EngineService;
 pub use settings::{ServerSettings, SettingsError, TlsSettings};
 pub use tls::{HandshakeFailure, TlsError};

@@ -1,0 +1,462 @@
+//! One connection after its handshake: reads frames, hands requests to the pool, writes answers as they come.
+//!
+//! One task drives both directions by hand, since neither may wait for the other: a client that writes a large request
+//! while a large answer is on its way to it would otherwise lock up. A connection stops reading when it has too many
+//! requests in work or too many bytes to write. After a bounded amount of bytes it yields to the other connections.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use fieldseal_pool::{Abandoned, Cancellation, Reason};
+use fieldseal_protocol::{
+    CANCEL, ErrorCode, ErrorObject, Health, HealthParams, Message, MessageError, Method, RawParams, answer,
+    decode_cancel,
+};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{Sleep, sleep_until, timeout};
+use tokio_boring::SslStream;
+
+use crate::counters::Counters;
+use crate::frames::{FrameBuffer, READ_SIZE};
+use crate::gathered::Gathered;
+use crate::hub::{Hub, Phase, Registration, Share};
+use crate::interface::Service;
+use crate::job::RequestJob;
+use crate::outbox::{Buffers, Outbox, Reply};
+
+/// Bytes read and written in one go before other connections have their turn: some hundred microseconds of TLS.
+const TURN_BYTES_MAX: usize = 512 << 10;
+/// Frames above this size count to `incoming_bytes_max` while they arrive.
+const UNCOUNTED_SIZE_MAX: usize = 64 << 10;
+/// How often a connection that reads no further looks whether its peer has gone.
+const PAUSED_LOOK: Duration = Duration::from_millis(250);
+
+pub(crate) type Stream = SslStream<Gathered<TcpStream>>;
+
+/// Why a connection ends.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// The peer closed it.
+    Closed,
+    /// It broke.
+    Broken(io::Error),
+    /// It cannot go on; the peer is told.
+    Fault(ErrorObject),
+    /// Nothing happened for the time that settings give.
+    Idle,
+    /// The peer does not take its answers.
+    SlowReader,
+    /// The server shuts down and nothing is left to answer.
+    ShutDown,
+}
+
+/// Whether a turn of one direction moved anything.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Moved {
+    Something,
+    Nothing,
+}
+
+pub(crate) struct Connection<S: Service> {
+    hub: Arc<Hub>,
+    service: Arc<S>,
+    caller: Arc<S::Caller>,
+    stream: Stream,
+    frames: FrameBuffer,
+    arriving: Share,
+    in_flight: HashMap<u32, Arc<Cancellation>>,
+    outbox: Arc<Outbox>,
+    outgoing: Buffers,
+    is_flushed: bool,
+    times: Times,
+    timer: Pin<Box<Sleep>>,
+}
+
+/// When what happened last, for the timeouts.
+struct Times {
+    active: Instant,
+    /// First byte of the frame that is arriving, or the end of the last pause.
+    frame_began: Option<Instant>,
+    /// Last byte that the socket took, or when there was first something to take.
+    write_moved: Instant,
+}
+
+impl<S: Service> Connection<S> {
+    pub(crate) fn new(
+        hub: Arc<Hub>,
+        service: Arc<S>,
+        caller: Arc<S::Caller>,
+        stream: Stream,
+        registration: &Registration,
+    ) -> Self {
+        let now = Instant::now();
+        Connection {
+            service,
+            caller,
+            stream,
+            frames: FrameBuffer::new(hub.settings.limits),
+            arriving: hub.share(),
+            in_flight: HashMap::new(),
+            outbox: Arc::clone(&registration.outbox),
+            outgoing: Buffers::default(),
+            is_flushed: true,
+            times: Times {
+                active: now,
+                frame_began: None,
+                write_moved: now,
+            },
+            timer: Box::pin(sleep_until((now + hub.settings.idle_timeout).into())),
+            hub,
+        }
+    }
+
+    /// Serves until the connection ends, in order or not.
+    pub(crate) async fn run(mut self) -> End {
+        let end = poll_fn(|cx| self.poll(cx)).await;
+        self.disconnect();
+        if matches!(end, End::Fault(_) | End::Idle | End::ShutDown) {
+            self.part(&end).await;
+        }
+        end
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        match self.take_turn(cx).and_then(|()| self.check_end(cx)) {
+            Ok(()) => Poll::Pending,
+            Err(end) => Poll::Ready(end),
+        }
+    }
+
+    /// Moves bytes both ways until nothing moves or the turn is over.
+    fn take_turn(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
+        self.outbox.register(cx.waker());
+        let now = Instant::now();
+        let mut turn = TURN_BYTES_MAX;
+        loop {
+            self.take_answers(now);
+            let written = self.write(cx, &mut turn, now)?;
+            let read = self.read(cx, &mut turn, now)?;
+            if written == Moved::Nothing && read == Moved::Nothing {
+                return Ok(());
+            }
+            if turn == 0 {
+                cx.waker().wake_by_ref();
+                return Ok(());
+            }
+        }
+    }
+
+    fn take_answers(&mut self, now: Instant) {
+        let answers = self.outbox.take();
+        if answers.ids.is_empty() {
+            return;
+        }
+        for id in answers.ids {
+            let cancellation = self.in_flight.remove(&id);
+            debug_assert!(cancellation.is_some(), "only requests in flight are answered");
+        }
+        self.times.active = now;
+        self.note_outgoing(now);
+        self.outgoing.append(answers.buffers);
+    }
+
+    /// Queues a message of the network side's own.
+    fn send(&mut self, now: Instant, encode: impl FnOnce(&mut Vec<u8>)) {
+        let mut message = Vec::new();
+        encode(&mut message);
+        self.note_outgoing(now);
+        self.outgoing.push(message);
+    }
+
+    /// The peer's time to take something begins when there is first something to take.
+    fn note_outgoing(&mut self, now: Instant) {
+        if self.outgoing.bytes() == 0 && self.is_flushed {
+            self.times.write_moved = now;
+        }
+    }
+
+    fn write(&mut self, cx: &mut Context<'_>, turn: &mut usize, now: Instant) -> Result<Moved, End> {
+        let mut moved = Moved::Nothing;
+        while self.outgoing.bytes() > 0 && *turn > 0 {
+            match Pin::new(&mut self.stream).poll_write(cx, self.outgoing.front()) {
+                Poll::Pending => return Ok(moved),
+                Poll::Ready(Err(error)) => return Err(End::Broken(error)),
+                Poll::Ready(Ok(size)) => {
+                    self.outgoing.advance(size);
+                    self.is_flushed = false;
+                    self.times.write_moved = now;
+                    *turn = turn.saturating_sub(size);
+                    moved = Moved::Something;
+                }
+            }
+        }
+        if !self.is_flushed {
+            match Pin::new(&mut self.stream).poll_flush(cx) {
+                Poll::Pending => {}
+                Poll::Ready(Err(error)) => return Err(End::Broken(error)),
+                Poll::Ready(Ok(())) => self.is_flushed = true,
+            }
+        }
+        Ok(moved)
+    }
+
+    fn read(&mut self, cx: &mut Context<'_>, turn: &mut usize, now: Instant) -> Result<Moved, End> {
+        let mut moved = Moved::Nothing;
+        loop {
+            self.take_frames(now)?;
+            if self.is_paused() {
+                self.times.frame_began = None;
+                return self.look_for_peer(cx).map(|()| moved);
+            }
+            if *turn == 0 {
+                return Ok(moved);
+            }
+            match pin!(self.stream.read_buf(self.frames.spare())).poll(cx) {
+                Poll::Pending => {
+                    self.frames.release_if_empty();
+                    return Ok(moved);
+                }
+                Poll::Ready(Err(error)) => return Err(End::Broken(error)),
+                Poll::Ready(Ok(0)) => return Err(End::Closed),
+                Poll::Ready(Ok(size)) => {
+                    self.times.active = now;
+                    *turn = turn.saturating_sub(size);
+                    moved = Moved::Something;
+                }
+            }
+        }
+    }
+
+    /// Whether the connection reads no further until something is answered or written.
+    fn is_paused(&self) -> bool {
+        let settings = &self.hub.settings;
+        self.in_flight.len() >= settings.requests_in_flight_max || self.outgoing.bytes() >= settings.outgoing_bytes_max
+    }
+
+    /// While nothing is read, the end of the stream shows only in the socket's readiness.
+    fn look_for_peer(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
+        let socket = self.stream.get_ref().socket();
+        match pin!(socket.ready(tokio::io::Interest::READABLE)).poll(cx) {
+            Poll::Ready(Ok(ready)) if ready.is_read_closed() => Err(End::Closed),
+            Poll::Ready(Err(error)) => Err(End::Broken(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the whole frames that have arrived, as far as there is room for their requests.
+    fn take_frames(&mut self, now: Instant) -> Result<(), End> {
+        while !self.is_paused() {
+            match self.frames.next_frame() {
+                Ok(Some(frame)) => {
+                    self.times.frame_began = None;
+                    self.handle(frame, now)?;
+                }
+                Ok(None) => return self.note_partial(now),
+                Err(error) => return Err(End::Fault(error.into())),
+            }
+        }
+        Ok(())
+    }
+
+    fn note_partial(&mut self, now: Instant) -> Result<(), End> {
+        let size = self.frames.partial_size();
+        if size > 0 {
+            self.times.frame_began.get_or_insert(now);
+        }
+        let counted = if size > UNCOUNTED_SIZE_MAX { size } else { 0 };
+        self.arriving.resize(counted).map_err(|_| {
+            let message = "the engine holds too many large frames that are still arriving";
+            End::Fault(ErrorObject::new(ErrorCode::Overloaded, message))
+        })
+    }
+
+    fn handle(&mut self, frame: Vec<u8>, now: Instant) -> Result<(), End> {
+        match Message::parse(&frame) {
+            Ok(Message::Request { id, method, params }) => {
+                self.check_id(id)?;
+                Counters::add(&self.hub.counters.requests);
+                if method == Method::Health.as_str() {
+                    self.answer_health(id, params, now);
+                } else if self.hub.phase() == Phase::Serving {
+                    self.admit(frame, id, now);
+                } else {
+                    self.answer_error(id, ErrorCode::Unavailable, "the engine is shutting down", now);
+                }
+                Ok(())
+            }
+            Ok(Message::Notification { method: CANCEL, params }) => self.cancel(params),
+            Ok(Message::Notification { .. }) => Ok(()),
+            Ok(Message::Response { .. }) => Err(invalid("the engine sends no requests, so there is nothing to answer")),
+            Err(MessageError { id: Some(id), fault }) => {
+                self.check_id(id)?;
+                Counters::add(&self.hub.counters.requests);
+                self.answer_error(id, ErrorCode::InvalidRequest, &fault.to_string(), now);
+                Ok(())
+            }
+            Err(error) => Err(End::Fault(error.into())),
+        }
+    }
+
+    /// An id in flight must not come again: nobody could tell whose answer is whose.
+    fn check_id(&self, id: u32) -> Result<(), End> {
+        if self.in_flight.contains_key(&id) {
+            return Err(invalid("the id of this request is that of one in flight"));
+        }
+        Ok(())
+    }
+
+    fn answer_health(&mut self, id: u32, params: RawParams<'_>, now: Instant) {
+        Counters::add(&self.hub.counters.health_checks);
+        let health = match self.hub.phase() {
+            Phase::Serving => Health::OK,
+            Phase::Draining | Phase::Closing => Health::DRAINING,
+        };
+        match HealthParams::decode(params) {
+            Ok(HealthParams) => self.send(now, |out| answer::health(id, health, out)),
+            Err(error) => self.send(now, |out| answer::error(id, &error.into(), out)),
+        }
+    }
+
+    fn answer_error(&mut self, id: u32, code: ErrorCode, message: &str, now: Instant) {
+        self.hub.counters.count_error(code);
+        self.send(now, |out| answer::error(id, &ErrorObject::new(code, message), out));
+    }
+
+    fn admit(&mut self, frame: Vec<u8>, id: u32, now: Instant) {
+        let bytes = frame.capacity();
+        let cancellation = Arc::new(Cancellation::new());
+        self.in_flight.insert(id, Arc::clone(&cancellation));
+        let shared = Arc::clone(&cancellation);
+        let request = self.service.request(&self.caller, frame, id, now, shared);
+        let reply = Reply::new(Arc::clone(&self.outbox), Arc::clone(&self.hub.counters), id);
+        let job = Box::new(RequestJob::new(request, cancellation, reply));
+        if let Err(mut rejected) = self.hub.pool.submit(job, bytes) {
+            rejected.job.abandoned(Abandoned::Rejected(rejected.cause));
+        }
+    }
+
+    fn cancel(&mut self, params: RawParams<'_>) -> Result<(), End> {
+        let id = decode_cancel(params).map_err(|error| End::Fault(error.into()))?;
+        if let Some(cancellation) = self.in_flight.get(&id) {
+            cancellation.cancel(Reason::Cancelled);
+        }
+        Ok(())
+    }
+
+    /// Ends the connection where its time is over, or the server's.
+    fn check_end(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
+        let is_done = self.in_flight.is_empty() && self.outgoing.bytes() == 0 && self.is_flushed;
+        if is_done && self.hub.phase() == Phase::Closing {
+            return Err(End::ShutDown);
+        }
+        // The timer is set back only when something is due earlier than it: most turns leave it alone.
+        loop {
+            let due = self.due(is_done);
+            if due < self.timer.deadline().into_std() {
+                self.timer.as_mut().reset(due.into());
+            }
+            if self.timer.as_mut().poll(cx).is_pending() {
+                return Ok(());
+            }
+            let now = Instant::now();
+            self.check_times(is_done, now)?;
+            let due = self.due(is_done).max(now + Duration::from_millis(1));
+            self.timer.as_mut().reset(due.into());
+            if self.is_paused() {
+                self.look_for_peer(cx)?;
+            }
+        }
+    }
+
+    /// When the next look at the times is due.
+    fn due(&self, is_done: bool) -> Instant {
+        let settings = &self.hub.settings;
+        let frame = self.times.frame_began.map(|began| began + settings.frame_timeout);
+        let write = self.is_writing().then(|| self.times.write_moved + settings.write_timeout);
+        let paused = self.is_paused().then(|| Instant::now() + PAUSED_LOOK);
+        let idle = self.is_idle(is_done).then(|| self.times.active + settings.idle_timeout);
+        // With requests in work and nothing else nothing is due, but the timer runs anyway.
+        let later = Instant::now() + settings.idle_timeout;
+        [frame, write, paused, idle].into_iter().flatten().min().unwrap_or(later)
+    }
+
+    fn check_times(&self, is_done: bool, now: Instant) -> Result<(), End> {
+        let settings = &self.hub.settings;
+        let is_over = |began: Instant, limit: Duration| now.saturating_duration_since(began) >= limit;
+        if self.times.frame_began.is_some_and(|began| is_over(began, settings.frame_timeout)) {
+            let message = format!("the frame did not arrive within {} ms", settings.frame_timeout.as_millis());
+            return Err(End::Fault(ErrorObject::new(ErrorCode::DeadlineExceeded, message)));
+        }
+        if self.is_writing() && is_over(self.times.write_moved, settings.write_timeout) {
+            return Err(End::SlowReader);
+        }
+        if self.is_idle(is_done) && is_over(self.times.active, settings.idle_timeout) {
+            return Err(End::Idle);
+        }
+        Ok(())
+    }
+
+    fn is_writing(&self) -> bool {
+        self.outgoing.bytes() > 0 || !self.is_flushed
+    }
+
+    fn is_idle(&self, is_done: bool) -> bool {
+        is_done && self.times.frame_began.is_none()
+    }
+
+    /// Stops what the connection asked for, and frees what it holds.
+    fn disconnect(&mut self) {
+        for cancellation in self.in_flight.values() {
+            cancellation.cancel(Reason::Disconnected);
+        }
+        self.in_flight = HashMap::new();
+        self.outbox.close();
+        self.frames = FrameBuffer::new(self.hub.settings.limits);
+        self.arriving = self.hub.share();
+    }
+
+    /// Writes what is left and why the connection ends, and gives the peer time to read it.
+    async fn part(mut self, end: &End) {
+        let limit = self.hub.settings.close_timeout;
+        if let End::Fault(error) = end {
+            Counters::add(&self.hub.counters.connections_faulted);
+            self.send(Instant::now(), |out| answer::connection_error(error, out));
+        }
+        let parting = async {
+            while self.outgoing.bytes() > 0 {
+                let size = self.stream.write(self.outgoing.front()).await?;
+                self.outgoing.advance(size);
+            }
+            self.stream.shutdown().await?;
+            discard(self.stream.get_mut().socket_mut()).await
+        };
+        if let Ok(Err(error)) = timeout(limit, parting).await {
+            tracing::debug!(%error, "the peer did not wait for the end");
+        }
+    }
+}
+
+/// However the task ends, a panic or the end of the runtime included, nobody works for a connection that is gone.
+impl<S: Service> Drop for Connection<S> {
+    fn drop(&mut self) {
+        self.disconnect();
+    }
+}
+
+/// Reads until the peer closes too. A socket that is closed with bytes unread sends a reset, which can overtake what was
+/// written last: the peer would not learn why.
+pub(crate) async fn discard(socket: &mut TcpStream) -> io::Result<()> {
+    let mut bytes = vec![0; READ_SIZE];
+    while socket.read(&mut bytes).await? > 0 {}
+    Ok(())
+}
+
+fn invalid(message: &str) -> End {
+    End::Fault(ErrorObject::new(ErrorCode::InvalidRequest, message))
+}

@@ -1,0 +1,72 @@
+//! What the network side has done and holds, for operators and tests.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fieldseal_protocol::ErrorCode;
+
+macro_rules! counters {
+    ($($name:ident $what:literal),+ $(,)?) => {
+        /// Counters since the start, at one moment.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct ServerCounters {
+            $(#[doc = $what] pub $name: u64,)+
+            /// Connections open now, those in the handshake included.
+            pub connections_open: usize,
+            /// Bytes of frames above 64 KiB that are still arriving.
+            pub incoming_bytes: usize,
+            /// The workers' counters.
+            pub pool: fieldseal_pool::Counters,
+        }
+
+        /// The live counters. Relaxed throughout: nothing is published by them.
+        #[derive(Debug, Default)]
+        pub(crate) struct Counters {
+            $(pub(crate) $name: AtomicU64,)+
+        }
+
+        impl Counters {
+            pub(crate) fn snapshot(&self) -> ServerCounters {
+                ServerCounters {
+                    $($name: self.$name.load(Ordering::Relaxed),)+
+                    ..ServerCounters::default()
+                }
+            }
+        }
+    };
+}
+
+counters! {
+    connections_accepted "Connections accepted.",
+    connections_refused "Connections closed at once, because there were too many.",
+    handshakes_failed "Handshakes that failed, a refused certificate included.",
+    connections_forbidden "Connections whose certificate the service did not know.",
+    connections_faulted "Connections that the server ended with `connection_error`.",
+    requests "Requests read, `health` included.",
+    health_checks "Requests for `health`.",
+    answers_by_service "Answers that the service wrote, its errors included.",
+    answers_cancelled "Requests answered with `cancelled`, or stopped because their connection was gone.",
+    answers_late "Requests answered with `deadline_exceeded` by the server.",
+    answers_overloaded "Requests answered with `overloaded`.",
+    answers_unavailable "Requests answered with `unavailable`, because the server shuts down.",
+    answers_internal "Requests answered with `internal`, because the service panicked or wrote no answer.",
+    answers_invalid "Requests answered with `invalid_request`, because they were no whole message.",
+}
+
+impl Counters {
+    pub(crate) fn add(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts an error that the server itself answers with.
+    pub(crate) fn count_error(&self, code: ErrorCode) {
+        let counter = match code {
+            ErrorCode::Cancelled => &self.answers_cancelled,
+            ErrorCode::DeadlineExceeded => &self.answers_late,
+            ErrorCode::Overloaded => &self.answers_overloaded,
+            ErrorCode::Unavailable => &self.answers_unavailable,
+            ErrorCode::Internal => &self.answers_internal,
+            _ => &self.answers_invalid,
+        };
+        Counters::add(counter);
+    }
+}

@@ -1,0 +1,215 @@
+//! What all connections of a server share.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use fieldseal_pool::Pool;
+
+use crate::counters::{Counters, ServerCounters};
+use crate::outbox::Outbox;
+use crate::settings::ServerSettings;
+
+/// How far a server is on its way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Serving,
+    /// Requests in work are finished, new ones refused; connections stay.
+    Draining,
+    /// Connections write what they have and end.
+    Closing,
+}
+
+#[derive(Debug)]
+pub(crate) struct Hub {
+    pub(crate) settings: ServerSettings,
+    pub(crate) pool: Pool,
+    pub(crate) counters: Arc<Counters>,
+    phase: AtomicU8,
+    incoming: Arc<Budget>,
+    connections: Mutex<Connections>,
+    connection_ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Connections {
+    next: u64,
+    open: HashMap<u64, Arc<Outbox>>,
+}
+
+impl Hub {
+    pub(crate) fn new(settings: ServerSettings, pool: Pool) -> Self {
+        let incoming = Budget::new(settings.incoming_bytes_max);
+        Hub {
+            settings,
+            pool,
+            counters: Arc::default(),
+            phase: AtomicU8::new(Phase::Serving as u8),
+            incoming: Arc::new(incoming),
+            connections: Mutex::default(),
+            connection_ended: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Acquire) {
+            phase if phase == Phase::Serving as u8 => Phase::Serving,
+            phase if phase == Phase::Draining as u8 => Phase::Draining,
+            _ => Phase::Closing,
+        }
+    }
+
+    pub(crate) fn begin_draining(&self) {
+        self.phase.store(Phase::Draining as u8, Ordering::Release);
+    }
+
+    /// Lets every connection end once it has written what it has.
+    pub(crate) fn begin_closing(&self) {
+        self.phase.store(Phase::Closing as u8, Ordering::Release);
+        let outboxes: Vec<_> = self.lock().open.values().cloned().collect();
+        outboxes.iter().for_each(|outbox| outbox.wake());
+    }
+
+    /// Waits for all connections to end; tells how many had not at `deadline`.
+    pub(crate) fn wait_closed(&self, deadline: Instant) -> usize {
+        let mut connections = self.lock();
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if connections.open.is_empty() || left == Duration::ZERO {
+                return connections.open.len();
+            }
+            let waited = self.connection_ended.wait_timeout(connections, left);
+            connections = waited.expect(UNPOISONED).0;
+        }
+    }
+
+    /// Takes a place for a connection, if one is free.
+    pub(crate) fn register(self: &Arc<Self>) -> Option<Registration> {
+        let mut connections = self.lock();
+        if connections.open.len() >= self.settings.connections_max {
+            return None;
+        }
+        let number = connections.next;
+        connections.next += 1;
+        let outbox = Arc::new(Outbox::default());
+        connections.open.insert(number, Arc::clone(&outbox));
+        Some(Registration {
+            hub: Arc::clone(self),
+            outbox,
+            number,
+        })
+    }
+
+    /// An empty share of the memory for frames that are arriving.
+    pub(crate) fn share(&self) -> Share {
+        Share {
+            budget: Arc::clone(&self.incoming),
+            bytes: 0,
+        }
+    }
+
+    pub(crate) fn counters(&self) -> ServerCounters {
+        ServerCounters {
+            connections_open: self.lock().open.len(),
+            incoming_bytes: self.incoming.used.load(Ordering::Relaxed),
+            pool: self.pool.counters(),
+            ..self.counters.snapshot()
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connections> {
+        self.connections.lock().expect(UNPOISONED)
+    }
+}
+
+const UNPOISONED: &str = "nothing panics while this is locked";
+
+/// The place of one connection; free again when dropped.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    hub: Arc<Hub>,
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) number: u64,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.outbox.close();
+        self.hub.lock().open.remove(&self.number);
+        self.hub.connection_ended.notify_all();
+    }
+}
+
+#[derive(Debug)]
+struct Budget {
+    used: AtomicUsize,
+    max: usize,
+}
+
+impl Budget {
+    fn new(max: usize) -> Self {
+        Budget {
+            used: AtomicUsize::new(0),
+            max,
+        }
+    }
+}
+
+/// What one connection takes of a budget; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    budget: Arc<Budget>,
+    bytes: usize,
+}
+
+/// The budget is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exhausted;
+
+impl Share {
+    /// Makes the share `bytes` large. When the budget does not allow it, it stays as it is.
+    pub(crate) fn resize(&mut self, bytes: usize) -> Result<(), Exhausted> {
+        if bytes == self.bytes {
+            return Ok(());
+        }
+        let (held, max) = (self.bytes, self.budget.max);
+        let resized = |used: usize| Some(used - held + bytes).filter(|used| bytes < held || *used <= max);
+        let update = self
+            .budget
+            .used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, resized);
+        update.map_err(|_| Exhausted)?;
+        self.bytes = bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_stay_within_the_budget_and_come_back() {
+        let budget = Arc::new(Budget::new(100));
+        let share = || Share {
+            budget: Arc::clone(&budget),
+            bytes: 0,
+        };
+        let (mut first, mut second) = (share(), share());
+        assert_eq!((first.resize(60), second.resize(40)), (Ok(()), Ok(())));
+        assert_eq!((first.resize(61), second.resize(41)), (Err(Exhausted), Err(Exhausted)));
+        assert_eq!((first.resize(10), second.resize(90)), (Ok(()), Ok(())));
+        drop(second);
+        assert_eq!(budget.used.load(Ordering::Relaxed), 10);
+        assert_eq!(first.resize(101), Err(Exhausted));
+        drop(first);
+        assert_eq!(budget.used.load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,144 @@
+//! From a new socket to a connection: places, handshake, identity.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use boring::ssl::SslContext;
+use fieldseal_protocol::{ErrorCode, ErrorObject, answer};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{sleep, timeout};
+use tokio_boring::SslStreamBuilder;
+
+use crate::connection::{Connection, End, Stream, discard};
+use crate::counters::Counters;
+use crate::gathered::Gathered;
+use crate::hub::{Hub, Registration};
+use crate::identity::peer_identity;
+use crate::interface::{PeerIdentity, Refused, Service};
+use crate::tls::{self, HandshakeFailure};
+
+/// After the system refused a socket (no descriptors, no memory), which it would at once refuse again.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Accepts until the task is aborted.
+pub(crate) async fn listen<S: Service>(listener: TcpListener, hub: Arc<Hub>, service: Arc<S>, context: SslContext) {
+    loop {
+        match listener.accept().await {
+            Ok((socket, address)) => accept(socket, address, &hub, &service, &context),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) => {
+                tracing::error!(%error, "cannot accept connections");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+fn accept<S: Service>(
+    socket: TcpStream,
+    address: SocketAddr,
+    hub: &Arc<Hub>,
+    service: &Arc<S>,
+    context: &SslContext,
+) {
+    Counters::add(&hub.counters.connections_accepted);
+    let Some(registration) = hub.register() else {
+        Counters::add(&hub.counters.connections_refused);
+        tracing::warn!(%address, "too many connections: closed at once");
+        return;
+    };
+    let (hub, service, context) = (Arc::clone(hub), Arc::clone(service), context.clone());
+    tokio::spawn(serve(socket, address, hub, service, context, registration));
+}
+
+/// The life of a connection.
+async fn serve<S: Service>(
+    socket: TcpStream,
+    address: SocketAddr,
+    hub: Arc<Hub>,
+    service: Arc<S>,
+    context: SslContext,
+    registration: Registration,
+) {
+    let stream = match handshake(socket, &hub, &context).await {
+        Ok(stream) => stream,
+        Err(failure) => {
+            Counters::add(&hub.counters.handshakes_failed);
+            tracing::warn!(%address, reason = %failure, "handshake failed");
+            return;
+        }
+    };
+    let (peer, caller) = match identify(&stream, service.as_ref()) {
+        Ok(identified) => identified,
+        Err(refused) => {
+            Counters::add(&hub.counters.connections_forbidden);
+            tracing::warn!(%address, reason = %refused, "caller refused");
+            refuse(stream, refused, hub.settings.close_timeout).await;
+            return;
+        }
+    };
+    tracing::debug!(%address, client = %peer.name, connection = registration.number, "connected");
+    let end = Connection::new(hub, service, caller, stream, &registration).run().await;
+    log_end(&end, &peer, registration.number);
+}
+
+async fn handshake(socket: TcpStream, hub: &Hub, context: &SslContext) -> Result<Stream, HandshakeFailure> {
+    let other = |error: io::Error| HandshakeFailure::Other(error.to_string());
+    socket.set_nodelay(true).map_err(other)?;
+    let session = tls::session(context).map_err(other)?;
+    let shaking = SslStreamBuilder::new(session, Gathered::new(socket)).accept();
+    match timeout(hub.settings.handshake_timeout, shaking).await {
+        Err(_) => Err(HandshakeFailure::TimedOut),
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(error)) => {
+            let failure = tls::explain(&error);
+            if let Some(stream) = error.into_source_stream() {
+                // The alert that says why is on its way.
+                let _ = timeout(hub.settings.close_timeout, part(stream)).await;
+            }
+            Err(failure)
+        }
+    }
+}
+
+async fn part(mut stream: Gathered<TcpStream>) -> io::Result<()> {
+    stream.shutdown().await?;
+    discard(stream.socket_mut()).await
+}
+
+fn identify<S: Service>(stream: &Stream, service: &S) -> Result<(PeerIdentity, Arc<S::Caller>), Refused> {
+    let refused = |message: String| Refused { message };
+    let certificate = stream.ssl().peer_certificate();
+    let certificate = certificate.ok_or_else(|| refused("the client sent no certificate".to_owned()))?;
+    let peer = peer_identity(&certificate).map_err(|error| refused(error.to_string()))?;
+    let caller = service.authenticate(&peer)?;
+    Ok((peer, caller))
+}
+
+/// Tells a caller that is not known, and closes.
+async fn refuse(mut stream: Stream, refused: Refused, limit: Duration) {
+    let mut message = Vec::new();
+    let error = ErrorObject::new(ErrorCode::Forbidden, refused.message);
+    answer::connection_error(&error, &mut message);
+    let refusing = async {
+        stream.write_all(&message).await?;
+        stream.shutdown().await?;
+        discard(stream.get_mut().socket_mut()).await
+    };
+    if let Ok(Err(error)) = timeout(limit, refusing).await {
+        tracing::debug!(%error, "the refused caller did not wait");
+    }
+}
+
+fn log_end(end: &End, peer: &PeerIdentity, connection: u64) {
+    let client = peer.name.as_str();
+    match end {
+        End::Closed | End::Idle | End::ShutDown => tracing::debug!(client, connection, ?end, "connection ended"),
+        End::Broken(error) => tracing::info!(client, connection, %error, "connection broke"),
+        End::Fault(error) => tracing::warn!(client, connection, %error, "connection ended by the server"),
+        End::SlowReader => tracing::warn!(client, connection, "connection cut: its answers were not taken"),
+    }
+}

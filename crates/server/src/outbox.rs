@@ -1,0 +1,252 @@
+//! Where answers pass from the workers to a connection's network task.
+//!
+//! A worker appends and, if the task has taken everything before, wakes it: many answers that finish together cost one
+//! wake-up. Small answers are put together, so that they leave in one TLS record.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Waker;
+
+use fieldseal_protocol::{ErrorCode, ErrorObject, answer};
+
+use crate::counters::Counters;
+
+/// Answers are put together up to this size: one TLS record.
+const MERGE_SIZE_MAX: usize = 16_384;
+
+/// Whole messages on their way out, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers {
+    buffers: VecDeque<Vec<u8>>,
+    /// How many bytes of the first buffer are written.
+    written: usize,
+    bytes: usize,
+}
+
+impl Buffers {
+    /// Appends whole messages.
+    pub(crate) fn push(&mut self, message: Vec<u8>) {
+        self.bytes += message.len();
+        match self.buffers.back_mut() {
+            Some(last) if last.len() + message.len() <= MERGE_SIZE_MAX => last.extend_from_slice(&message),
+            _ => self.buffers.push_back(message),
+        }
+    }
+
+    pub(crate) fn append(&mut self, other: Buffers) {
+        if self.bytes == 0 {
+            *self = other;
+        } else {
+            other.buffers.into_iter().for_each(|message| self.push(message));
+        }
+    }
+
+    /// What is to be written next; empty when there is nothing.
+    pub(crate) fn front(&self) -> &[u8] {
+        self.buffers.front().map_or(&[], |buffer| &buffer[self.written..])
+    }
+
+    /// Notes that `size` bytes of [`Buffers::front`] are written. A buffer that is written out is freed at once.
+    pub(crate) fn advance(&mut self, size: usize) {
+        self.written += size;
+        self.bytes -= size;
+        if self.buffers.front().is_some_and(|buffer| self.written == buffer.len()) {
+            self.buffers.pop_front();
+            self.written = 0;
+        }
+    }
+
+    /// Bytes not yet written.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// What has come since the task looked last.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    /// Requests that are answered.
+    pub(crate) ids: Vec<u32>,
+    /// Their answers.
+    pub(crate) buffers: Buffers,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    answers: Answers,
+    task: Option<Waker>,
+    is_closed: bool,
+}
+
+/// One per connection, shared by its task and its requests.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    state: Mutex<State>,
+}
+
+impl Outbox {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics while this is locked")
+    }
+
+    /// Names the task to wake. Called at each of its polls, before it looks for answers.
+    pub(crate) fn register(&self, task: &Waker) {
+        let mut state = self.lock();
+        if !state.task.as_ref().is_some_and(|known| known.will_wake(task)) {
+            state.task = Some(task.clone());
+        }
+    }
+
+    pub(crate) fn take(&self) -> Answers {
+        std::mem::take(&mut self.lock().answers)
+    }
+
+    /// Wakes the task for another reason than an answer.
+    pub(crate) fn wake(&self) {
+        let task = self.lock().task.clone();
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+
+    /// The connection is gone: what comes from now on is dropped at once.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.is_closed = true;
+        state.answers = Answers::default();
+        state.task = None;
+    }
+
+    fn send(&self, id: u32, message: Vec<u8>) {
+        let mut state = self.lock();
+        if state.is_closed {
+            drop(state);
+            // A large answer is freed outside the lock.
+            drop(message);
+            return;
+        }
+        let task = state.answers.ids.is_empty().then(|| state.task.clone()).flatten();
+        state.answers.ids.push(id);
+        state.answers.buffers.push(message);
+        drop(state);
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+}
+
+/// The duty to answer one request exactly once. Dropped without an answer it sends `internal`.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    outbox: Arc<Outbox>,
+    counters: Arc<Counters>,
+    id: u32,
+    is_sent: bool,
+}
+
+impl Reply {
+    pub(crate) fn new(outbox: Arc<Outbox>, counters: Arc<Counters>, id: u32) -> Self {
+        Reply {
+            outbox,
+            counters,
+            id,
+            is_sent: false,
+        }
+    }
+
+    /// Sends the service's answer.
+    pub(crate) fn send(&mut self, message: Vec<u8>) {
+        Counters::add(&self.counters.answers_by_service);
+        self.send_once(message);
+    }
+
+    /// Sends an error of the server's own.
+    pub(crate) fn fail(&mut self, code: ErrorCode, message: &str) {
+        self.counters.count_error(code);
+        let mut out = Vec::new();
+        answer::error(self.id, &ErrorObject::new(code, message), &mut out);
+        self.send_once(out);
+    }
+
+    fn send_once(&mut self, message: Vec<u8>) {
+        assert!(!self.is_sent, "a request is answered once");
+        self.is_sent = true;
+        self.outbox.send(self.id, message);
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if !self.is_sent {
+            self.fail(ErrorCode::Internal, "the engine failed at this request; its log has the details");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn small_messages_travel_together_and_large_ones_alone() {
+        let mut buffers = Buffers::default();
+        let sizes = [10, 20, MERGE_SIZE_MAX - 30, 1, MERGE_SIZE_MAX + 1, 5];
+        sizes.into_iter().for_each(|size| buffers.push(vec![size as u8; size]));
+        let total: usize = sizes.iter().sum();
+        assert_eq!(buffers.bytes(), total);
+        let mut seen = Vec::new();
+        let mut fronts = Vec::new();
+        while !buffers.front().is_empty() {
+            let front = buffers.front();
+            fronts.push(front.len());
+            let piece = front.len().min(9_999);
+            seen.extend_from_slice(&front[..piece]);
+            buffers.advance(piece);
+        }
+        assert_eq!(buffers.bytes(), 0);
+        assert!(seen == sizes.map(|size| vec![size as u8; size]).concat());
+        assert_eq!(fronts[0], MERGE_SIZE_MAX);
+    }
+
+    #[test]
+    fn one_wake_for_all_answers_until_they_are_taken() {
+        let outbox = Arc::new(Outbox::default());
+        let wakes = Arc::new(Count::default());
+        outbox.register(&Waker::from(Arc::clone(&wakes)));
+        for id in [3, 1, 2] {
+            outbox.send(id, vec![id as u8]);
+        }
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+        let answers = outbox.take();
+        assert_eq!((answers.ids, answers.buffers.front()), (vec![3, 1, 2], &[3, 1, 2][..]));
+        outbox.send(4, vec![4]);
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 2);
+        outbox.close();
+        outbox.send(5, vec![5]);
+        assert_eq!((outbox.take().ids, wakes.0.load(Ordering::Relaxed)), (vec![], 2));
+    }
+
+    #[test]
+    fn a_reply_is_sent_once_and_never_forgotten() {
+        let (outbox, counters) = (Arc::new(Outbox::default()), Arc::new(Counters::default()));
+        let reply = |id| Reply::new(Arc::clone(&outbox), Arc::clone(&counters), id);
+        reply(1).send(vec![0x90]);
+        drop(reply(2));
+        let answers = outbox.take();
+        assert_eq!(answers.ids, [1, 2]);
+        assert!(String::from_utf8_lossy(answers.buffers.front()).contains("internal"));
+        let counted = counters.snapshot();
+        assert_eq!((counted.answers_by_service, counted.answers_internal), (1, 1));
+    }
+}

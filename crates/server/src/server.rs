@@ -1,0 +1,203 @@
+//! Starts and stops it all: listener, network runtime, workers, maintenance.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use fieldseal_pool::{Pool, PoolSettings};
+use thiserror::Error;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::runtime::Runtime;
+use tokio::task::AbortHandle;
+
+use crate::counters::ServerCounters;
+use crate::hub::Hub;
+use crate::interface::Service;
+use crate::listener::listen;
+use crate::settings::{ServerSettings, SettingsError};
+use crate::tls::{self, TlsError};
+
+/// How often [`Service::maintain`] is called.
+const MAINTENANCE_PERIOD: Duration = Duration::from_secs(1);
+/// Connections that the system accepts before we do.
+const BACKLOG: u32 = 1024;
+/// How long a shutdown waits for connections beyond `close_timeout`, which each of them keeps by itself.
+const CLOSE_MARGIN: Duration = Duration::from_millis(500);
+
+/// A running server. Dropping it stops everything at once; [`Server::shutdown`] is the polite way.
+pub struct Server {
+    hub: Arc<Hub>,
+    local_address: SocketAddr,
+    listener: AbortHandle,
+    /// `None` once shut down.
+    runtime: Option<Runtime>,
+    _maintenance: Maintenance,
+}
+
+/// Why a server does not start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// A bound makes no sense.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// Certificates or key.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The address.
+    #[error("cannot listen on {address}: {error}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        error: io::Error,
+    },
+    /// Threads.
+    #[error("cannot start threads: {0}")]
+    Threads(io::Error),
+}
+
+/// What a shutdown left undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShutdownReport {
+    /// Requests answered with `unavailable`, since they were not finished within `drain_timeout`.
+    pub requests_abandoned: usize,
+    /// Connections cut, since their peers took longer than `close_timeout` to read what was left for them.
+    pub connections_cut: usize,
+}
+
+impl Server {
+    /// Listens and serves from now on.
+    ///
+    /// # Errors
+    /// Settings that do not fit together, certificates that do not, an address that is taken, no threads.
+    pub fn start<S: Service>(settings: ServerSettings, service: Arc<S>) -> Result<Server, StartError> {
+        settings.validate()?;
+        let context = tls::context(&settings.tls)?;
+        let pool = Pool::new(PoolSettings {
+            workers: settings.workers,
+            queue_jobs_max: settings.queue_jobs_max,
+            queue_bytes_max: settings.queue_bytes_max,
+        });
+        let pool = pool.map_err(StartError::Threads)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(settings.network_threads)
+            .thread_name("fieldseal-net")
+            .enable_all()
+            .build()
+            .map_err(StartError::Threads)?;
+        let address = settings.address;
+        let listening = bind(&runtime, address).and_then(|listener| Ok((listener.local_addr()?, listener)));
+        let (local_address, listener) = listening.map_err(|error| StartError::Listen { address, error })?;
+        let hub = Arc::new(Hub::new(settings, pool));
+        let maintenance = Maintenance::start(Arc::clone(&service)).map_err(StartError::Threads)?;
+        let listener = runtime.spawn(listen(listener, Arc::clone(&hub), service, context)).abort_handle();
+        tracing::info!(address = %local_address, "listening");
+        Ok(Server {
+            hub,
+            local_address,
+            listener,
+            runtime: Some(runtime),
+            _maintenance: maintenance,
+        })
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_address
+    }
+
+    /// The counters as they are now.
+    pub fn counters(&self) -> ServerCounters {
+        self.hub.counters()
+    }
+
+    /// Takes no new connection, answers new requests with `unavailable` and `health` with `draining`, finishes what is
+    /// in work for up to `drain_timeout`, then lets every connection write its answers and closes it.
+    ///
+    /// Waits for all of it: call it from a thread of its own, not from a task of an asynchronous runtime.
+    pub fn shutdown(mut self) -> ShutdownReport {
+        let settings = &self.hub.settings;
+        tracing::info!("shutting down");
+        self.listener.abort();
+        self.hub.begin_draining();
+        let drained = self.hub.pool.shutdown(settings.drain_timeout);
+        self.hub.begin_closing();
+        let deadline = Instant::now() + settings.close_timeout + CLOSE_MARGIN;
+        let connections_cut = self.hub.wait_closed(deadline);
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(CLOSE_MARGIN);
+        }
+        let report = ShutdownReport {
+            requests_abandoned: drained.jobs_abandoned,
+            connections_cut,
+        };
+        tracing::info!(?report, "shut down");
+        report
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // In the background: this may run within another runtime, which must not be blocked.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("local_address", &self.local_address)
+            .finish_non_exhaustive()
+    }
+}
+
+fn bind(runtime: &Runtime, address: SocketAddr) -> io::Result<TcpListener> {
+    let _context = runtime.enter();
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A restarted engine takes its port back while old connections are still fading.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// The thread that calls [`Service::maintain`]; ends when dropped.
+struct Maintenance {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Maintenance {
+    fn start<S: Service>(service: Arc<S>) -> io::Result<Maintenance> {
+        let (stop, stopped) = channel::<()>();
+        let thread = std::thread::Builder::new()
+            .name("fieldseal-tidy".to_owned())
+            .spawn(move || {
+                while stopped.recv_timeout(MAINTENANCE_PERIOD) == Err(RecvTimeoutError::Timeout) {
+                    let call = std::panic::AssertUnwindSafe(|| service.maintain());
+                    if std::panic::catch_unwind(call).is_err() {
+                        tracing::error!("maintenance panicked");
+                    }
+                }
+            })?;
+        Ok(Maintenance {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Maintenance {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It catches the service's panics; there is nothing to learn from its end.
+            let _ = thread.join();
+        }
+    }
+}
