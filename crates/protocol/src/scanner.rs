@@ -269,6 +269,17 @@ mod tests {
     }
 
     #[test]
+    fn elements_owed_behind_short_strings_count_to_the_size() {
+        // A hundred strings of 12 bytes: behind the 82nd, 18 are still owed, and 3 + 82 × 12 + 18 is past the limit.
+        let mut frame = vec![0xdc, 0, 100];
+        frame.extend_from_slice(&[0xd9, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].repeat(82));
+        let error = FrameError::TooLarge { offset: 3 + 81 * 12, size_min: 1005, limit: 1000 };
+        assert_eq!(scan(small(), &frame), Err(error));
+        frame[2] = 95;
+        assert_eq!(scan(small(), &frame), Ok(None), "13 owed: exactly the limit");
+    }
+
+    #[test]
     fn elements_are_bounded() {
         let limits = Limits { frame_size_max: 1 << 40, ..small() };
         assert_eq!(scan(limits, &[0xdc, 0, 100]), Ok(None));
@@ -284,6 +295,9 @@ mod tests {
         assert_eq!(scan(small(), &[0x91, 0x91, 0x81, 0x90, 0xc0]), Ok(Some(5)));
         let bomb = vec![0x91; 500];
         assert_eq!(scan(small(), &bomb), Err(FrameError::TooDeep { offset: 4, limit: 4 }));
+        let mut scanner = Scanner::new(small());
+        let error = scanner.scan(&bomb);
+        assert_eq!(scanner.scan(&bomb), error, "the error stays");
         // An empty container is one too.
         assert_eq!(scan(small(), &[0x91, 0x91, 0x91, 0x91, 0x80]), Err(FrameError::TooDeep { offset: 4, limit: 4 }));
         // Containers beside one another are not inside one another.
