@@ -25,6 +25,8 @@
 
 mod automaton;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod limits;
 mod machine;
 mod nodes;

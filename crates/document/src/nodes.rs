@@ -12,7 +12,7 @@ use crate::error::{DocumentError, DocumentErrorKind};
 use crate::limits::{DOCUMENT_SIZE_CEILING, Limits};
 use crate::machine::{Container, Reach, Scalar, Sink};
 use crate::selector::Selection;
-use crate::text::unescape;
+use crate::text::unescape_lossy;
 use crate::tracker::{Lengths, Tracker};
 use crate::tree::{Evaluated, Evaluation, Place, Tape};
 use crate::walker::{FallibleSink, Pass};
@@ -108,13 +108,8 @@ fn push_index(path: &mut String, index: u32) {
 
 /// Appends a name from its token, as a normalized path spells it.
 fn push_name(path: &mut String, token: &[u8]) {
-    let mut scratch = String::new();
-    let name = match unescape(token, &mut scratch) {
-        Ok(name) => name.to_owned(),
-        Err(_) => lossy_name(token),
-    };
     path.push_str("['");
-    for character in name.chars() {
+    for character in unescape_lossy(token).chars() {
         match character {
             '\u{8}' => path.push_str("\\b"),
             '\t' => path.push_str("\\t"),
@@ -128,25 +123,6 @@ fn push_name(path: &mut String, token: &[u8]) {
         }
     }
     path.push_str("']");
-}
-
-/// A name with lone surrogates, each replaced.
-fn lossy_name(token: &[u8]) -> String {
-    let text = String::from_utf8_lossy(token);
-    let mut name = String::new();
-    let mut rest = &text[1..text.len() - 1];
-    while let Some(stop) = rest.find('\\') {
-        name.push_str(&rest[..stop]);
-        let is_unit = rest[stop + 1..].starts_with('u');
-        let long = &rest[stop..rest.len().min(stop + 12)];
-        let short = &rest[stop..stop + if is_unit { 6 } else { 2 }];
-        let decode = |escape: &str| unescape(format!("\"{escape}\"").as_bytes(), &mut String::new()).map(str::to_owned);
-        // Two units that make one character, or one escape, or half a character.
-        let pair = decode(long).ok().filter(|decoded| is_unit && decoded.chars().count() == 1);
-        rest = &rest[stop + if pair.is_some() { long.len() } else { short.len() }..];
-        name.push_str(&pair.or_else(|| decode(short).ok()).unwrap_or_else(|| "\u{fffd}".to_owned()));
-    }
-    name + rest
 }
 
 /// Collects what the automaton selects.

@@ -23,25 +23,53 @@ pub fn unescape<'a>(token: &'a [u8], scratch: &'a mut String) -> Result<&'a str,
     };
     let text = simdutf8::compat::from_utf8(inner)
         .map_err(|error| fault(TextErrorKind::InvalidUtf8, 1 + error.valid_up_to()))?;
-    let mut stop = scan::special(inner, 0);
+    let stop = scan::special(inner, 0);
     if stop == inner.len() {
         return Ok(text);
     }
+    decode(text, stop, scratch, LoneSurrogate::Refused)?;
+    Ok(scratch)
+}
+
+/// The text of a well-formed string token, each lone surrogate replaced by U+FFFD. For showing, not for comparing.
+pub(crate) fn unescape_lossy(token: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&token[1..token.len() - 1]);
+    let mut decoded = String::new();
+    match decode(&text, 0, &mut decoded, LoneSurrogate::Replaced) {
+        Ok(()) => decoded,
+        Err(_) => text.into_owned(),
+    }
+}
+
+/// What becomes of half a surrogate pair.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LoneSurrogate {
+    Refused,
+    Replaced,
+}
+
+/// Decodes a string's inner text into `scratch`; up to `stop` it is known to be plain.
+fn decode(text: &str, mut stop: usize, scratch: &mut String, lone: LoneSurrogate) -> Result<(), TextError> {
+    let inner = text.as_bytes();
     scratch.clear();
     scratch.reserve(inner.len());
     let mut copied = 0;
-    while stop < inner.len() {
-        if inner[stop] != b'\\' {
-            return Err(fault(TextErrorKind::NotAString, 1 + stop));
-        }
+    loop {
+        stop = scan::special(inner, stop);
         scratch.push_str(&text[copied..stop]);
-        let (character, length) = decode_escape(&inner[stop..]).map_err(|kind| fault(kind, 1 + stop))?;
+        match inner.get(stop) {
+            None => return Ok(()),
+            Some(b'\\') => {}
+            Some(_) => return Err(fault(TextErrorKind::NotAString, 1 + stop)),
+        }
+        let (character, length) = match decode_escape(&inner[stop..]) {
+            Err(TextErrorKind::LoneSurrogate) if lone == LoneSurrogate::Replaced => (char::REPLACEMENT_CHARACTER, 6),
+            decoded => decoded.map_err(|kind| fault(kind, 1 + stop))?,
+        };
         scratch.push(character);
         copied = stop + length;
-        stop = scan::special(inner, copied);
+        stop = copied;
     }
-    scratch.push_str(&text[copied..]);
-    Ok(scratch)
 }
 
 /// The character of the escape sequence that `text` begins with, and the bytes it takes.

@@ -170,7 +170,6 @@ impl<'a> Parser<'a> {
             return self.expected("a digit after '-'");
         }
         if leading_zero && (digits > 1 || negative) {
-            self.position += usize::from(!negative);
             return self.expected("an integer without leading zero, and no '-0'");
         }
         let text = &self.rest()[..digits];
