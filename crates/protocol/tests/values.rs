@@ -222,6 +222,19 @@ fn a_list_of_strings_refuses_all_else() {
 }
 
 #[test]
+fn a_list_of_strings_goes_on_from_any_position() {
+    let texts = ["a", "", "ev:", "Zoë"];
+    with_values(&encrypt_frame(texts.map(Value::from).to_vec(), false), |list| {
+        for cut in 0..=texts.len() {
+            let mut front = list.strings();
+            assert_eq!(front.by_ref().take(cut).filter(Result::is_ok).count(), cut);
+            let rest = list.strings_from(front.position()).map(|text| text.expect("a string").as_str());
+            assert_eq!(rest.collect::<Vec<_>>(), texts[cut..]);
+        }
+    });
+}
+
+#[test]
 fn values_give_the_text_that_is_sealed() {
     type Sealed<'a> = Option<(TextKind, &'a [u8])>;
     let rows: [(Scalar<'static>, Sealed<'_>); 9] = [
