@@ -1,5 +1,6 @@
-//! Documents: the walk finds the values, an [`Encryptor`], [`Decryptor`] or [`Rewrapper`] replaces them, and what lies between is copied as it
-//! is. Each step is bounded; the document is passed in anew each time, so that a request can rest beside it in a queue.
+//! Documents: the walk finds the values, an [`Encryptor`], [`Decryptor`] or [`Rewrapper`] replaces them, and what lies between is
+//! copied as it is. Each step is bounded; the document is passed in anew each time, so that a request can rest beside it in a
+//! queue.
 
 use std::borrow::Cow;
 

@@ -44,6 +44,11 @@ pub mod admin {
     pub use fieldseal_keystore::*;
 }
 
+/// The work queue, for whoever runs the engine's steps on workers.
+pub mod pool {
+    pub use fieldseal_pool::*;
+}
+
 /// A generator for whoever makes stores and certificates: ChaCha seeded from the operating system.
 pub fn system_random() -> impl fieldseal_crypto::CryptoRng + Send {
     rand::make_rng::<rand::rngs::StdRng>()

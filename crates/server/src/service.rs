@@ -10,9 +10,9 @@ mod values;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fieldseal_engine::pool::Cancellation;
 use fieldseal_engine::{Caller, Engine};
-use fieldseal_pool::Cancellation;
-use fieldseal_protocol::{ErrorCode, ErrorObject, answer};
+use fieldseal_protocol::{ErrorCode, ErrorObject, Limits, answer};
 
 use crate::{PeerIdentity, Refused, Request, Service, Step};
 use call::{Call, Parsed};
@@ -23,13 +23,15 @@ use values::{DecryptValues, EncryptValues};
 /// An [`Engine`] as a [`Service`].
 pub struct EngineService {
     engine: Engine,
+    limits: Limits,
     answer_size_max: usize,
 }
 
 impl EngineService {
-    /// `answer_size_max` bounds the bytes of one answer; what would be larger is refused with `too_large`.
-    pub fn new(engine: Engine, answer_size_max: usize) -> Self {
-        Self { engine, answer_size_max }
+    /// `limits` are those of the listener, which `info` tells; `answer_size_max` bounds the bytes of one answer: what would be larger
+    /// is refused with `too_large`.
+    pub fn new(engine: Engine, limits: Limits, answer_size_max: usize) -> Self {
+        Self { engine, limits, answer_size_max }
     }
 }
 
@@ -55,6 +57,7 @@ impl Service for EngineService {
             id,
             arrived,
             cancellation,
+            limits: self.limits,
             answer_size_max: self.answer_size_max,
             stage: Stage::Arrived(frame),
         })
@@ -73,6 +76,7 @@ struct EngineRequest {
     id: u32,
     arrived: Instant,
     cancellation: Arc<Cancellation>,
+    limits: Limits,
     answer_size_max: usize,
     stage: Stage,
 }
@@ -170,7 +174,7 @@ impl EngineRequest {
                 return Ok(Stage::Answered);
             }
             Parsed::Info => {
-                lists::info(id, out);
+                lists::info(id, &self.limits, out);
                 return Ok(Stage::Answered);
             }
             Parsed::Fault(fault) => return Err(fault.clone()),

@@ -70,7 +70,7 @@ fn finish(progress: Progress, answer: &mut Option<OpenDocument>, count: u64, out
     Step::Done
 }
 
-/// No list selects everything, an empty list nothing.
+/// No list selects everything; an empty one was refused when the parameters were read.
 fn selection(engine: &Engine, select: Option<RawValues<'_>>) -> Result<Option<Selection>, ErrorObject> {
     let Some(select) = select else { return Ok(None) };
     let selectors_max = engine.settings().document.selectors_max;

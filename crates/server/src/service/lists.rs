@@ -2,7 +2,7 @@
 
 use fieldseal_engine::{Caller, Engine, RewrapOptions, Rewrapper, admin};
 use fieldseal_protocol::{
-    ErrorObject, InspectParams, Inspected, PROTOCOL_VERSION, PublicKeys, PublicKeysParams, RawValues, RewrapParams,
+    ErrorObject, InspectParams, Inspected, Limits, PROTOCOL_VERSION, PublicKeys, PublicKeysParams, RawValues, RewrapParams,
     Scalar, Text, ValuesPosition, answer, write,
 };
 
@@ -125,10 +125,15 @@ pub(super) fn public_keys(
     Ok(())
 }
 
-pub(super) fn info(id: u32, out: &mut Vec<u8>) {
-    let facts = fieldseal_engine::facts();
-    let version = PROTOCOL_VERSION.to_string();
-    let mut told: Vec<(&str, &str)> = vec![("protocol_version", &version)];
-    told.extend(facts.iter().map(|(name, fact)| (*name, fact.as_str())));
+/// The facts that `docs/protocol.md` promises, and those of the engine.
+pub(super) fn info(id: u32, limits: &Limits, out: &mut Vec<u8>) {
+    let mut facts = vec![
+        ("protocol", PROTOCOL_VERSION.to_string()),
+        ("frame_size_max", limits.frame_size_max.to_string()),
+        ("elements_max", limits.elements_max.to_string()),
+        ("depth_max", limits.depth_max.to_string()),
+    ];
+    facts.extend(fieldseal_engine::facts());
+    let told: Vec<(&str, &str)> = facts.iter().map(|(name, fact)| (*name, fact.as_str())).collect();
     answer::info(id, &told, out);
 }

@@ -1,0 +1,304 @@
+//! Every method through [`EngineService`] without a socket: the frames that a client writes in, the frames that it reads out.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fieldseal_engine::admin::{
+    AppName, Apps, ClientName, Environment, Keystore, Limits, LocalRootKey, NewClient, NewKeys, OpenMode, Operation,
+    Roles, SqliteKeystore, system_clock,
+};
+use fieldseal_engine::pool::{Cancellation, Stop};
+use fieldseal_engine::{Engine, Settings, system_random};
+use fieldseal_protocol::{
+    DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, FileResult, InfoResult,
+    InspectResult, Keying, Limits as WireLimits, Message, PublicKeys, RewrapOptions, RewrapResult, Scalar, ValuesResult, request,
+};
+use fieldseal_server::{EngineService, PeerIdentity, Service, Step};
+
+struct Fixture {
+    service: EngineService,
+    engine: Engine,
+    caller: Arc<fieldseal_engine::Caller>,
+    _folder: tempfile::TempDir,
+}
+
+const PEER: [u8; 32] = [7; 32];
+
+fn fixture() -> Fixture {
+    fixture_with(Settings::default(), 1 << 30)
+}
+
+fn fixture_with(settings: Settings, answer_size_max: usize) -> Fixture {
+    let folder = tempfile::tempdir().expect("a folder");
+    let environment = Environment {
+        root_key: Box::new(LocalRootKey::generate(&mut system_random())),
+        clock: Box::new(system_clock),
+        rng: Box::new(system_random()),
+    };
+    let path = folder.path().join("private").join("store.sqlite");
+    let store = SqliteKeystore::open(&path, OpenMode::CreateIfMissing, environment, Limits::default()).expect("opens");
+    for name in ["acme", "other"] {
+        store.create_app(&AppName::parse(name).expect("a name"), NewKeys::generated()).expect("created");
+    }
+    let client = NewClient {
+        name: ClientName::parse("tester").expect("a name"),
+        apps: Apps::Only(BTreeSet::from([AppName::parse("acme").expect("a name")])),
+        operations: BTreeSet::from([Operation::Encrypt, Operation::Decrypt]),
+        roles: Roles::Any,
+        certificate_sha256: Some(PEER),
+    };
+    store.put_client(&client).expect("stored");
+    let engine = Engine::new(Box::new(store), settings);
+    let service = EngineService::new(engine.clone(), WireLimits::default(), answer_size_max);
+    service.maintain();
+    let peer = PeerIdentity { name: "tester".to_owned(), certificate_sha256: PEER };
+    let caller = service.authenticate(&peer).expect("granted");
+    Fixture { service, engine, caller, _folder: folder }
+}
+
+/// Runs a request to its end; gives the answer and how many steps it took.
+fn run(fixture: &Fixture, frame: Vec<u8>) -> (Vec<u8>, usize) {
+    let cancellation = Arc::new(Cancellation::new());
+    let mut request = fixture.service.request(&fixture.caller, frame, 9, Instant::now(), cancellation);
+    let (mut out, mut steps) = (Vec::new(), 1);
+    while request.step(&mut out) == Step::More {
+        steps += 1;
+    }
+    (out, steps)
+}
+
+fn frame(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut frame = Vec::new();
+    write(&mut frame);
+    frame
+}
+
+/// The result of an answer, which must be one.
+fn result(answer: &[u8]) -> fieldseal_protocol::RawValue<'_> {
+    match Message::parse(answer).expect("a message") {
+        Message::Response { id: 9, result: Ok(result) } => result,
+        Message::Response { result: Err(error), .. } => panic!("{:?}", error.error().expect("an error object")),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Code, index and offset of an answer's error.
+fn fault(answer: &[u8]) -> (String, Option<u64>, Option<u64>) {
+    match Message::parse(answer).expect("a message") {
+        Message::Response { id: 9, result: Err(error) } => {
+            let error = error.error().expect("an error object");
+            (error.code.to_owned(), error.index, error.offset)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn encrypt(fixture: &Fixture, options: &EncryptOptions<'_>, values: &[Scalar<'_>]) -> Vec<u8> {
+    run(fixture, frame(|out| request::encrypt(9, options, values.iter().copied(), out))).0
+}
+
+fn decrypt(fixture: &Fixture, values: &[Scalar<'_>]) -> Vec<u8> {
+    let options = DecryptOptions::new("acme");
+    run(fixture, frame(|out| request::decrypt(9, &options, values.iter().copied(), out))).0
+}
+
+fn values(answer: &[u8]) -> Vec<Scalar<'_>> {
+    ValuesResult::decode(result(answer)).expect("values").values.iter().map(|value| value.expect("a scalar")).collect()
+}
+
+#[test]
+fn native_values_come_back_as_what_they_were() {
+    let fixture = fixture();
+    let mut given: Vec<Scalar<'_>> = vec![
+        Scalar::Nil,
+        Scalar::from("text"),
+        Scalar::UInt(u64::MAX),
+        Scalar::Int(i64::MIN),
+        Scalar::Float(1e21),
+        Scalar::Float(0.1),
+        Scalar::Bool(false),
+        Scalar::from(""),
+        Scalar::Nil,
+    ];
+    let long = "x".repeat(200_000);
+    given.push(Scalar::from(long.as_str()));
+    for keying in [Keying::Field, Keying::Request, Keying::Session] {
+        for role in [None, Some("card")] {
+            let options = EncryptOptions { keying: Some(keying), role, ..EncryptOptions::new("acme") };
+            let sealed = encrypt(&fixture, &options, &given);
+            let envelopes = values(&sealed);
+            assert_eq!(envelopes.len(), given.len());
+            for (value, envelope) in given.iter().zip(&envelopes) {
+                match (value, envelope) {
+                    (Scalar::Nil, Scalar::Nil) => (),
+                    (_, Scalar::Str(text)) => assert!(text.as_bytes().starts_with(b"ev:")),
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!(values(&decrypt(&fixture, &envelopes)), given);
+        }
+    }
+    let plain = [Scalar::from("no envelope"), Scalar::UInt(7), Scalar::Nil, Scalar::Bool(true)];
+    assert_eq!(values(&decrypt(&fixture, &plain)), plain);
+    assert_eq!(values(&encrypt(&fixture, &EncryptOptions::new("acme"), &[])), []);
+}
+
+#[test]
+fn long_lists_take_many_steps_and_keep_their_order() {
+    let fixture = fixture_with(Settings { step_values_max: 7, ..Settings::default() }, 1 << 30);
+    let texts: Vec<String> = (0..500).map(|i| format!("value {i}")).collect();
+    let given: Vec<Scalar<'_>> = texts.iter().map(|text| Scalar::from(text.as_str())).collect();
+    let options = EncryptOptions::new("acme");
+    let (sealed, steps) = run(&fixture, frame(|out| request::encrypt(9, &options, given.iter().copied(), out)));
+    assert!(steps >= 500 / 7, "{steps} steps");
+    let mut envelopes = values(&sealed);
+    // Envelopes of other keys between them: each run costs a key agreement and ends a step.
+    let others: Vec<Vec<u8>> = (0..5).map(|_| encrypt(&fixture, &options, &given[..1])).collect();
+    let mut expected = given.clone();
+    for (i, other) in others.iter().enumerate() {
+        envelopes.insert(i * 90, values(other)[0]);
+        expected.insert(i * 90, given[0]);
+        envelopes.insert(i * 90, Scalar::Bool(true));
+        expected.insert(i * 90, Scalar::Bool(true));
+    }
+    assert_eq!(values(&decrypt(&fixture, &envelopes)), expected);
+}
+
+#[test]
+fn documents_files_and_lists() {
+    let fixture = fixture();
+    let document = br#" {"card":"4242", "n": 1.50, "x": null} "#;
+    let select: &[&str] = &["$.card"];
+    let options = EncryptOptions::new("acme");
+    let (sealed, _) = run(&fixture, frame(|out| request::encrypt_document(9, &options, Some(select), document, out)));
+    let sealed = DocumentResult::decode(result(&sealed)).map(|r| (r.document.to_vec(), r.count)).expect("a document");
+    assert_eq!(sealed.1, 1);
+    assert!(sealed.0.ends_with(br#", "n": 1.50, "x": null} "#));
+    let opened =
+        run(&fixture, frame(|out| request::decrypt_document(9, &DecryptOptions::new("acme"), None, &sealed.0, out)));
+    assert_eq!(DocumentResult::decode(result(&opened.0)).expect("a document").document, document);
+    let none: &[&str] = &[];
+    let (refused, _) = run(&fixture, frame(|out| request::encrypt_document(9, &options, Some(none), document, out)));
+    assert_eq!(fault(&refused).0, "invalid_params", "an empty list would send the document back unencrypted");
+
+    let (file, _) =
+        run(&fixture, frame(|out| request::encrypt_file(9, &EncryptFileOptions::new("acme"), b"content", out)));
+    let file = FileResult::decode(result(&file)).expect("a file").data.to_vec();
+    let (content, _) =
+        run(&fixture, frame(|out| request::decrypt_file(9, &DecryptFileOptions::new("acme"), &file, out)));
+    assert_eq!(FileResult::decode(result(&content)).expect("a file").data, b"content");
+
+    let answer =
+        encrypt(&fixture, &EncryptOptions { role: Some("card"), ..options }, &[Scalar::from("a"), Scalar::UInt(1)]);
+    let texts: Vec<&str> = values(&answer).iter().map(|value| text_of(value)).collect();
+    let (told, _) = run(&fixture, frame(|out| request::inspect(9, Some("acme"), texts.iter().copied(), out)));
+    let told: Vec<_> =
+        InspectResult::decode(result(&told)).expect("a list").iter().map(|e| e.expect("facts")).collect();
+    assert_eq!(
+        (told[0].version, told[0].role, told[0].origin, told[0].key_version),
+        ("QkTC", Some("card"), Some(70), Some(1))
+    );
+    let (told, _) = run(&fixture, frame(|out| request::inspect(9, None, texts.iter().copied(), out)));
+    let told: Vec<_> =
+        InspectResult::decode(result(&told)).expect("a list").iter().map(|e| e.expect("facts")).collect();
+    assert_eq!((told[1].role, told[1].key_version), (None, None), "without an app nothing is opened");
+
+    fixture.engine.store().rotate(&AppName::parse("acme").expect("a name")).expect("rotated");
+    fixture.service.maintain();
+    let (new, _) =
+        run(&fixture, frame(|out| request::rewrap(9, &RewrapOptions::new("acme"), texts.iter().copied(), out)));
+    let new = RewrapResult::decode(result(&new)).expect("a list");
+    assert_eq!((new.count, new.values.count()), (2, 2));
+
+    let (keys, _) = run(&fixture, frame(|out| request::public_keys(9, "acme", out)));
+    let keys = PublicKeys::decode(result(&keys)).expect("keys");
+    assert_eq!((keys.app, keys.version, keys.r1.len(), keys.k1.len()), ("acme", 2, 33, 33));
+    assert!(keys.r1_pem.is_some_and(|pem| pem.starts_with("-----BEGIN PUBLIC KEY-----")));
+    let (facts, _) = run(&fixture, frame(|out| request::info(9, out)));
+    let facts = InfoResult::decode(result(&facts)).expect("facts");
+    let facts: Vec<(&str, &str)> = facts.iter().map(|fact| fact.expect("a fact")).collect();
+    assert!(facts.contains(&("protocol", "1")) && facts.contains(&("frame_size_max", "268435456")), "{facts:?}");
+    let named = |name| facts.iter().any(|(fact, _)| *fact == name);
+    assert!(["version", "elements_max", "depth_max", "aes-256-gcm"].into_iter().all(named), "{facts:?}");
+}
+
+fn text_of<'a>(value: &Scalar<'a>) -> &'a str {
+    match value {
+        Scalar::Str(text) => text.as_str(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn faults_name_their_place_and_later_requests_are_served() {
+    let fixture = fixture_with(Settings { step_values_max: 2, ..Settings::default() }, 1 << 30);
+    let sealed = encrypt(&fixture, &EncryptOptions::new("acme"), &[Scalar::from("secret text"); 5]);
+    let envelopes = values(&sealed);
+    let good = text_of(&envelopes[3]);
+    let forged = format!(
+        "{}{}:$",
+        &good[..good.len() - 4],
+        if &good[good.len() - 4..good.len() - 3] == "A" { "BA" } else { "AA" }
+    );
+    let cut = &good[..good.len() - 2];
+    for (bad, code) in [(forged.as_str(), "decrypt_failed"), (cut, "invalid_envelope")] {
+        let mut list = envelopes.clone();
+        list[3] = Scalar::from(bad);
+        assert_eq!(fault(&decrypt(&fixture, &list)), (code.to_owned(), Some(3), None));
+    }
+    let code_of = |frame: Vec<u8>| fault(&run(&fixture, frame).0).0;
+    let to = EncryptOptions::new;
+    let none: &[Scalar<'_>] = &[];
+    let encrypt_to = |app| frame(|out| request::encrypt(9, &to(app), none.iter().copied(), out));
+    assert_eq!(code_of(encrypt_to("other")), "forbidden");
+    assert_eq!(code_of(encrypt_to("none")), "forbidden");
+    assert_eq!(code_of(frame(|out| request::public_keys(9, "other", out))), "forbidden");
+    let bad_document = frame(|out| request::encrypt_document(9, &to("acme"), None, b"{\"a\":}", out));
+    assert_eq!(fault(&run(&fixture, bad_document).0), ("invalid_document".to_owned(), None, Some(5)));
+    let bad_selector = frame(|out| request::encrypt_document(9, &to("acme"), Some(&["$.a", "$["]), b"{}", out));
+    assert_eq!(fault(&run(&fixture, bad_selector).0).0, "invalid_selector");
+    let no_file = frame(|out| request::decrypt_file(9, &DecryptFileOptions::new("acme"), b"no file", out));
+    assert_eq!(code_of(no_file), "invalid_envelope");
+    let mut unknown = vec![0x94, 0x00, 0x09, 0xa4];
+    unknown.extend_from_slice(b"melt\x90");
+    assert_eq!(code_of(unknown), "unknown_method");
+    assert_eq!(values(&decrypt(&fixture, &envelopes)), [Scalar::from("secret text"); 5], "healthy afterwards");
+}
+
+#[test]
+fn an_answer_past_its_limit_is_refused_and_its_memory_given_back() {
+    let fixture = fixture_with(Settings::default(), 10_000);
+    let answer = encrypt(&fixture, &EncryptOptions::new("acme"), &[Scalar::from("x"); 1_000]);
+    assert_eq!(fault(&answer).0, "too_large");
+    assert!(answer.capacity() < 1_000, "{}", answer.capacity());
+}
+
+#[test]
+fn the_deadline_is_set_before_any_work() {
+    let fixture = fixture();
+    let options = EncryptOptions { deadline_ms: Some(50), ..EncryptOptions::new("acme") };
+    let list = [Scalar::from("x")];
+    let frame = frame(|out| request::encrypt(9, &options, list.iter().copied(), out));
+    let cancellation = Arc::new(Cancellation::new());
+    let arrived = Instant::now();
+    let mut request = fixture.service.request(&fixture.caller, frame, 9, arrived, Arc::clone(&cancellation));
+    assert_eq!(cancellation.deadline(), None);
+    assert_eq!(request.step(&mut Vec::new()), Step::More);
+    assert_eq!(cancellation.deadline(), Some(arrived + Duration::from_millis(50)));
+    assert_eq!(cancellation.check(arrived + Duration::from_millis(50)), Err(Stop::DeadlineExceeded));
+}
+
+#[test]
+fn strangers_are_refused_before_they_ask() {
+    let fixture = fixture();
+    let refused = |name: &str, certificate_sha256| {
+        let peer = PeerIdentity { name: name.to_owned(), certificate_sha256 };
+        fixture.service.authenticate(&peer).map(drop).expect_err("refused").message
+    };
+    assert!(refused("stranger", PEER).contains("not known"));
+    assert!(refused("tester", [8; 32]).contains("another certificate"));
+    fixture.engine.store().disable_client(&ClientName::parse("tester").expect("a name")).expect("disabled");
+    fixture.service.maintain();
+    assert!(refused("tester", PEER).contains("disabled"));
+}
