@@ -1,0 +1,265 @@
+//! Answers, as owned bytes and as owned values.
+
+use std::fmt;
+
+use fieldseal_protocol::{
+    Curve, DocumentResult, FileResult, Health, InfoResult, InspectResult, Inspected, Message, PublicKeys, RawValue,
+    RewrapResult, Scalar, TextKind, ValuesResult,
+};
+
+use crate::error::ClientError;
+
+/// A successful answer as it came: for those who read values where they lie.
+pub struct Answer {
+    frame: Vec<u8>,
+}
+
+/// Without the content, which may be plaintext.
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an answer of {} bytes", self.frame.len())
+    }
+}
+
+impl Answer {
+    /// Takes a frame that is a response; the error of a failed one comes back as such.
+    pub(crate) fn of_response(frame: Vec<u8>) -> Result<Answer, ClientError> {
+        let error = match response(&frame) {
+            Ok(_) => return Ok(Answer { frame }),
+            Err(error) => error,
+        };
+        Err(match error.error() {
+            Ok(remote) => ClientError::of_engine(&remote),
+            Err(_) => ClientError::protocol("the engine answered with an error that cannot be read"),
+        })
+    }
+
+    /// The result, to be read by the `…Result::decode` of the protocol.
+    pub fn result(&self) -> RawValue<'_> {
+        match response(&self.frame) {
+            Ok(result) => result,
+            Err(_) => unreachable!("checked when the answer was made"),
+        }
+    }
+
+    /// Bytes of the whole message.
+    pub fn size(&self) -> usize {
+        self.frame.len()
+    }
+
+    pub(crate) fn values(&self) -> Result<Vec<Value>, ClientError> {
+        let values = ValuesResult::decode(self.result())?.values;
+        owned(values.iter())
+    }
+
+    pub(crate) fn document(self) -> Result<Document, ClientError> {
+        let DocumentResult { document, count } = DocumentResult::decode(self.result())?;
+        let range = range_in(&self.frame, document);
+        Ok(Document {
+            count,
+            json: cut(self.frame, range),
+        })
+    }
+
+    pub(crate) fn file(self) -> Result<Vec<u8>, ClientError> {
+        let range = range_in(&self.frame, FileResult::decode(self.result())?.data);
+        Ok(cut(self.frame, range))
+    }
+
+    pub(crate) fn rewrapped(&self) -> Result<Rewrapped, ClientError> {
+        let RewrapResult { values, count } = RewrapResult::decode(self.result())?;
+        let envelopes = values.strings().map(|envelope| envelope.map(|text| text.as_str().to_owned()));
+        let envelopes = envelopes
+            .collect::<Result<_, _>>()
+            .map_err(fieldseal_protocol::ContentError::from)?;
+        Ok(Rewrapped { envelopes, count })
+    }
+
+    pub(crate) fn inspections(&self) -> Result<Vec<Inspection>, ClientError> {
+        let inspected = InspectResult::decode(self.result())?;
+        inspected.iter().map(|one| Ok(Inspection::of(&one?))).collect()
+    }
+
+    pub(crate) fn public_keys(&self) -> Result<PublicKeySet, ClientError> {
+        let keys = PublicKeys::decode(self.result())?;
+        Ok(PublicKeySet {
+            app: keys.app.to_owned(),
+            version: keys.version,
+            r1: keys.r1.to_owned(),
+            k1: keys.k1.to_owned(),
+            r1_pem: keys.r1_pem.map(str::to_owned),
+            k1_pem: keys.k1_pem.map(str::to_owned),
+        })
+    }
+
+    pub(crate) fn status(&self) -> Result<String, ClientError> {
+        Ok(Health::decode(self.result())?.status.to_owned())
+    }
+
+    pub(crate) fn facts(&self) -> Result<Vec<(String, String)>, ClientError> {
+        let facts = InfoResult::decode(self.result())?;
+        facts
+            .iter()
+            .map(|fact| fact.map(|(name, text)| (name.to_owned(), text.to_owned())))
+            .collect::<Result<_, _>>()
+            .map_err(ClientError::from)
+    }
+}
+
+fn response(frame: &[u8]) -> Result<RawValue<'_>, RawValue<'_>> {
+    match Message::parse(frame) {
+        Ok(Message::Response { result, .. }) => result,
+        _ => unreachable!("only responses are delivered"),
+    }
+}
+
+fn range_in(frame: &[u8], part: &[u8]) -> std::ops::Range<usize> {
+    let start = part.as_ptr() as usize - frame.as_ptr() as usize;
+    start..start + part.len()
+}
+
+/// The part of a frame, in the frame's own memory.
+fn cut(mut frame: Vec<u8>, range: std::ops::Range<usize>) -> Vec<u8> {
+    frame.truncate(range.end);
+    frame.drain(..range.start);
+    frame
+}
+
+fn owned<'a, E: Into<fieldseal_protocol::ContentError>>(
+    values: impl Iterator<Item = Result<Scalar<'a>, E>>,
+) -> Result<Vec<Value>, ClientError> {
+    let values = values.map(|value| value.map(Value::from));
+    values
+        .collect::<Result<_, _>>()
+        .map_err(|error| ClientError::from(error.into()))
+}
+
+/// A native value. `Debug` gives its kind and size, for it may be plaintext.
+#[derive(Clone, PartialEq)]
+pub enum Value {
+    /// Nothing.
+    Nil,
+    /// `true` or `false`.
+    Bool(bool),
+    /// An integer that is not negative.
+    UInt(u64),
+    /// A negative integer.
+    Int(i64),
+    /// A finite float.
+    Float(f64),
+    /// Text.
+    Str(String),
+}
+
+impl Value {
+    /// The same, borrowed, as requests take it.
+    pub fn as_scalar(&self) -> Scalar<'_> {
+        match self {
+            Value::Nil => Scalar::Nil,
+            Value::Bool(value) => Scalar::Bool(*value),
+            Value::UInt(value) => Scalar::UInt(*value),
+            Value::Int(value) => Scalar::Int(*value),
+            Value::Float(value) => Scalar::Float(*value),
+            Value::Str(text) => Scalar::from(text.as_str()),
+        }
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_scalar().fmt(f)
+    }
+}
+
+impl From<Scalar<'_>> for Value {
+    fn from(scalar: Scalar<'_>) -> Self {
+        match scalar {
+            Scalar::Nil => Value::Nil,
+            Scalar::Bool(value) => Value::Bool(value),
+            Scalar::UInt(value) => Value::UInt(value),
+            Scalar::Int(value) => Value::Int(value),
+            Scalar::Float(value) => Value::Float(value),
+            Scalar::Str(text) => Value::Str(text.as_str().to_owned()),
+        }
+    }
+}
+
+/// A JSON text with some of its values encrypted or decrypted. `Debug` does not show it, for it may be plaintext.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Document {
+    /// The text, UTF-8.
+    pub json: Vec<u8>,
+    /// How many values were encrypted or decrypted.
+    pub count: u64,
+}
+
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a document of {} bytes, count {}", self.json.len(), self.count)
+    }
+}
+
+/// Envelopes under the newest key version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rewrapped {
+    /// In the order of the request.
+    pub envelopes: Vec<String>,
+    /// How many of them are new.
+    pub count: u64,
+}
+
+/// What an envelope says about itself. What is `None` is not known, or known only when it is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspection {
+    /// The version in the envelope's text.
+    pub version: String,
+    /// The curve.
+    pub curve: Curve,
+    /// The type of the sealed value.
+    pub kind: TextKind,
+    /// Whether it is marked as made in debug mode.
+    pub debug: bool,
+    /// The ephemeral public key, SEC1-compressed, 33 bytes.
+    pub ephemeral: Vec<u8>,
+    /// The data role.
+    pub role: Option<String>,
+    /// Number of the software that made it.
+    pub origin: Option<u64>,
+    /// When it was made, in Unix seconds.
+    pub encrypted_at: Option<u64>,
+    /// The app's key version that opens it.
+    pub key_version: Option<u64>,
+}
+
+impl Inspection {
+    fn of(inspected: &Inspected<'_>) -> Self {
+        Inspection {
+            version: inspected.version.to_owned(),
+            curve: inspected.curve,
+            kind: inspected.kind,
+            debug: inspected.debug,
+            ephemeral: inspected.ephemeral.to_owned(),
+            role: inspected.role.map(str::to_owned),
+            origin: inspected.origin,
+            encrypted_at: inspected.encrypted_at,
+            key_version: inspected.key_version,
+        }
+    }
+}
+
+/// The newest public keys of an app.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicKeySet {
+    /// The app.
+    pub app: String,
+    /// The key version, from 1.
+    pub version: u64,
+    /// P-256 public key, SEC1-compressed, 33 bytes.
+    pub r1: Vec<u8>,
+    /// secp256k1 public key, SEC1-compressed, 33 bytes.
+    pub k1: Vec<u8>,
+    /// The P-256 key as SubjectPublicKeyInfo in PEM.
+    pub r1_pem: Option<String>,
+    /// The secp256k1 key as SubjectPublicKeyInfo in PEM.
+    pub k1_pem: Option<String>,
+}

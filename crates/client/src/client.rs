@@ -1,0 +1,410 @@
+//! The calls, and the pool of connections under them.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use boring::rand::rand_bytes;
+use boring::ssl::SslConnector;
+use fieldseal_protocol::{
+    DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Retry, RewrapOptions, Scalar, request,
+};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::answer::{Answer, Document, Inspection, PublicKeySet, Rewrapped, Value};
+use crate::connection::Connection;
+use crate::error::{ClientError, ErrorKind};
+use crate::settings::ClientSettings;
+use crate::shared::Shared;
+use crate::tls;
+
+/// A client of one engine, or of several that serve the same apps. Clones share the connections.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    settings: ClientSettings,
+    connector: SslConnector,
+    open: Mutex<Vec<Arc<Connection>>>,
+    /// Held while a connection is made: one at a time.
+    dialling: tokio::sync::Mutex<Dialling>,
+}
+
+/// Which address is next, and how the last attempts went.
+#[derive(Debug, Default)]
+struct Dialling {
+    next_address: usize,
+    failures: u32,
+    failed: Option<(Instant, ClientError)>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("addresses", &self.inner.settings.addresses)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Connects and asks for `health`, so that a wrong address, certificate or key shows here. An engine that drains is
+    /// connected to all the same.
+    ///
+    /// # Errors
+    /// Unusable settings; no engine reached; certificates refused on either side.
+    pub async fn connect(settings: ClientSettings) -> Result<Client, ClientError> {
+        let client = Client::new(settings)?;
+        client.health().await?;
+        Ok(client)
+    }
+
+    /// As [`Client::connect`], but the first call connects.
+    ///
+    /// # Errors
+    /// Unusable settings.
+    pub fn new(settings: ClientSettings) -> Result<Client, ClientError> {
+        settings.validate()?;
+        let connector = tls::connector(&settings.tls)?;
+        let inner = Inner {
+            settings,
+            connector,
+            open: Mutex::default(),
+            dialling: tokio::sync::Mutex::default(),
+        };
+        Ok(Client { inner: Arc::new(inner) })
+    }
+
+    /// Native values to envelopes; nil stays nil.
+    ///
+    /// # Errors
+    /// As every call: the engine's error, or why there is no answer.
+    pub async fn encrypt(&self, options: &EncryptOptions<'_>, values: &[Scalar<'_>]) -> Result<Vec<Value>, ClientError> {
+        self.call_raw(|id, out| request::encrypt(id, options, values.iter().copied(), out))
+            .await?
+            .values()
+    }
+
+    /// Envelopes to native values; other values stay as they are.
+    ///
+    /// # Errors
+    /// As every call: the engine's error, or why there is no answer.
+    pub async fn decrypt(&self, options: &DecryptOptions<'_>, values: &[Scalar<'_>]) -> Result<Vec<Value>, ClientError> {
+        self.call_raw(|id, out| request::decrypt(id, options, values.iter().copied(), out))
+            .await?
+            .values()
+    }
+
+    /// Encrypts the values of a JSON text that the JSONPath selectors choose; without selectors all.
+    ///
+    /// # Errors
+    /// As every call: the engine's error, or why there is no answer.
+    pub async fn encrypt_document(
+        &self,
+        options: &EncryptOptions<'_>,
+        select: Option<&[&str]>,
+        json: &[u8],
+    ) -> Result<Document, ClientError> {
+        self.call_raw(|id, out| request::encrypt_document(id, options, select, json, out))
+            .await?
+            .document()
+    }
+
+    /// Decrypts the envelopes of a JSON text that the JSONPath selectors choose; without selectors all.
+    ///
+    /// # Errors
+    /// As every call: the engine's error, or why there is no answer.
+    pub async fn decrypt_document(
+        &self,
+        options: &DecryptOptions<'_>,
+        select: Option<&[&str]>,
+        json: &[u8],
+    ) -> Result<Document, ClientError> {
+        self.call_raw(|id, out| request::decrypt_document(id, options, select, json, out))
+            .await?
+            .document()
+    }
+
+    /// Bytes to an encrypted file.
+    ///
+    /// # Errors
+    /// As every call: the engine's error, or why there is no answer.
+    pub async fn encrypt_file(&self, options: &EncryptFileOptions<'_>, data: &[u8]) -> Result<Vec<u8>, ClientError> {
+        self.call_raw(|id, out| request::encrypt_file(id, options, data, out))
+            .await?
+            .file()
+    }
+
+    /// An encrypted file to its bytes.
+    ///
+    /// # Errors
+    /// As every call: the engine's error, or why there is no answer.
+    pub async fn decrypt_file(&self, options: &DecryptFileOptions<'_>, data: &[u8]) -> Result<Vec<u8>, ClientError> {
+        self.call_raw(|id, out| request::decrypt_file(id, options, data, out))
+            .await?
+            .file()
+    }
+
+    /// Brings envelopes to the app's newest key version.
+    ///
+    /// # Errors
+    /// As every call: the engine's error, or why there is no answer.
+    pub async fn rewrap(&self, options: &RewrapOptions<'_>, envelopes: &[&str]) -> Result<Rewrapped, ClientError> {
+        self.call_raw(|id, out| request::rewrap(id, options, envelopes.iter().copied(), out))
+            .await?
+            .rewrapped()
+    }
+
+    /// What envelopes say about themselves; with an app also what only their inside tells.
+    ///
+    /// # Errors
+    /// As every call: the engine's error, or why there is no answer.
+    pub async fn inspect(&self, app: Option<&str>, envelopes: &[&str]) -> Result<Vec<Inspection>, ClientError> {
+        self.call_raw(|id, out| request::inspect(id, app, envelopes.iter().copied(), out))
+            .await?
+            .inspections()
+    }
+
+    /// The newest public keys of an app.
+    ///
+    /// # Errors
+    /// As every call: the engine's error, or why there is no answer.
+    pub async fn public_keys(&self, app: &str) -> Result<PublicKeySet, ClientError> {
+        self.call_raw(|id, out| request::public_keys(id, app, out))
+            .await?
+            .public_keys()
+    }
+
+    /// `ok`, `draining`, or another word that means not ready.
+    ///
+    /// # Errors
+    /// As every call: the engine's error, or why there is no answer.
+    pub async fn health(&self) -> Result<String, ClientError> {
+        self.call_raw(request::health).await?.status()
+    }
+
+    /// Facts about the engine by name, in its order.
+    ///
+    /// # Errors
+    /// As every call: the engine's error, or why there is no answer.
+    pub async fn info(&self) -> Result<Vec<(String, String)>, ClientError> {
+        self.call_raw(request::info).await?.facts()
+    }
+
+    /// Sends the one request that `encode` appends, with the id that it is given, and waits for its answer.
+    ///
+    /// Dropping the future cancels the request.
+    ///
+    /// # Errors
+    /// As every call: the engine's error, or why there is no answer.
+    pub async fn call_raw(&self, encode: impl FnOnce(u32, &mut Vec<u8>)) -> Result<Answer, ClientError> {
+        let limit = self.inner.settings.request_timeout;
+        match timeout(limit, self.inner.call(encode)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(ClientError::timeout(format!("no answer within {} ms", limit.as_millis()))),
+        }
+    }
+}
+
+impl Inner {
+    async fn call(&self, encode: impl FnOnce(u32, &mut Vec<u8>)) -> Result<Answer, ClientError> {
+        let connection = self.connection().await?;
+        let size_max = self.settings.limits.frame_size_max;
+        let encode = |id, out: &mut Vec<u8>| {
+            encode(id, out);
+            check_request_size(out.len(), size_max)
+        };
+        let ticket = connection.shared.begin(encode).await?;
+        ticket.answer().await
+    }
+
+    /// The connection with the fewest calls, or a new one while all have some.
+    async fn connection(&self) -> Result<Arc<Connection>, ClientError> {
+        let (best, may_open) = self.choose();
+        let Some(best) = best else {
+            let mut dialling = self.dialling.lock().await;
+            // Another call may have connected while this one waited.
+            return match self.choose().0 {
+                Some(connection) => Ok(connection),
+                None => self.open(&mut dialling).await,
+            };
+        };
+        if may_open == MayOpen::Yes
+            && let Ok(mut dialling) = self.dialling.try_lock()
+            && let Ok(connection) = self.open(&mut dialling).await
+        {
+            return Ok(connection);
+        }
+        Ok(best)
+    }
+
+    fn choose(&self) -> (Option<Arc<Connection>>, MayOpen) {
+        let mut open = self.lock();
+        open.retain(|connection| connection.shared.is_open());
+        let best = open.iter().min_by_key(|connection| connection.shared.load()).cloned();
+        let is_busy = best.as_ref().is_none_or(|best| best.shared.load() > 0);
+        let may_open = if is_busy && open.len() < self.settings.connections_max {
+            MayOpen::Yes
+        } else {
+            MayOpen::No
+        };
+        (best, may_open)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Connection>>> {
+        self.open.lock().expect("nothing panics while this is locked")
+    }
+
+    /// Makes a connection to the first address that can be reached, unless the last failure is too fresh.
+    async fn open(&self, dialling: &mut Dialling) -> Result<Arc<Connection>, ClientError> {
+        if let Some((until, error)) = &dialling.failed
+            && Instant::now() < *until
+        {
+            return Err(error.clone());
+        }
+        let addresses = &self.settings.addresses;
+        let mut failure = None;
+        for _ in 0..addresses.len() {
+            let address = &addresses[dialling.next_address % addresses.len()];
+            dialling.next_address = dialling.next_address.wrapping_add(1);
+            match self.dial(address).await {
+                Ok(connection) => {
+                    dialling.failures = 0;
+                    dialling.failed = None;
+                    self.lock().push(Arc::clone(&connection));
+                    return Ok(connection);
+                }
+                Err(error) => failure = Some(error),
+            }
+        }
+        let error = failure.expect("there is at least one address");
+        let pause = backoff(&self.settings, dialling.failures);
+        dialling.failures = dialling.failures.saturating_add(1);
+        dialling.failed = Some((Instant::now() + pause, error.clone()));
+        Err(error)
+    }
+
+    async fn dial(&self, address: &str) -> Result<Arc<Connection>, ClientError> {
+        let limit = self.settings.connect_timeout;
+        let stream = match timeout(limit, self.dial_stream(address)).await {
+            Ok(stream) => stream?,
+            Err(_) => {
+                let message = format!("{address}: no connection within {} ms", limit.as_millis());
+                return Err(ClientError::new(ErrorKind::Connect, Retry::Elsewhere, message));
+            }
+        };
+        let shared = Shared::new(self.settings.requests_in_flight_max, self.settings.abandoned_timeout);
+        Ok(Arc::new(Connection::spawn(stream, shared, self.settings.limits)))
+    }
+
+    async fn dial_stream(&self, address: &str) -> Result<tls::Stream, ClientError> {
+        let unreachable = |error: std::io::Error| {
+            ClientError::new(ErrorKind::Connect, Retry::Elsewhere, format!("{address}: {error}"))
+        };
+        let name = match &self.settings.server_name {
+            Some(name) => name.as_str(),
+            None => host(address)?,
+        };
+        let socket = TcpStream::connect(address).await.map_err(unreachable)?;
+        socket.set_nodelay(true).map_err(unreachable)?;
+        let configuration = self.connector.configure();
+        let configuration = configuration.map_err(|error| ClientError::settings(error.to_string()))?;
+        match tokio_boring::connect(configuration, name, tls::socket(socket)).await {
+            Ok(stream) => Ok(stream),
+            Err(error) => {
+                let error = tls::explain_handshake(&error);
+                let message = format!("{address}: {}", error.message);
+                Err(ClientError { message, ..error })
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MayOpen {
+    Yes,
+    No,
+}
+
+/// The host of `HOST:PORT`, an IPv6 address without its brackets.
+fn host(address: &str) -> Result<&str, ClientError> {
+    match address.rsplit_once(':') {
+        Some((host, _)) if !host.is_empty() => {
+            let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+            Ok(bare.unwrap_or(host))
+        }
+        _ => Err(ClientError::settings(format!("{address}: an address is HOST:PORT"))),
+    }
+}
+
+fn check_request_size(size: usize, size_max: usize) -> Result<(), ClientError> {
+    if size <= size_max {
+        return Ok(());
+    }
+    let message = format!("the request of {size} bytes passes the limit of {size_max}: send less at a time");
+    Err(ClientError::new(ErrorKind::RequestTooLarge, Retry::Never, message))
+}
+
+/// Doubles with each failure up to the longest pause; then somewhere in the upper half of it, so that clients of an engine
+/// that comes back do not come all at once.
+fn backoff(settings: &ClientSettings, failures: u32) -> Duration {
+    let doubled = settings.backoff_min.saturating_mul(2_u32.saturating_pow(failures));
+    let pause = doubled.min(settings.backoff_max);
+    let mut random = [0; 4];
+    // Without chance the pause is merely the full one.
+    let share = rand_bytes(&mut random).map_or(1.0, |()| f64::from(u32::from_be_bytes(random)) / f64::from(u32::MAX));
+    pause.mul_f64(0.5 + share / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::ClientTls;
+    use zeroize::Zeroizing;
+
+    fn settings() -> ClientSettings {
+        let tls = ClientTls {
+            authorities_pem: Vec::new(),
+            certificate_chain_pem: Vec::new(),
+            private_key_pem: Zeroizing::new(b"not to be shown".to_vec()),
+        };
+        ClientSettings::new("localhost:3443", tls)
+    }
+
+    #[test]
+    fn hosts_are_cut_from_addresses() {
+        assert_eq!(host("engine.example.com:3443").unwrap(), "engine.example.com");
+        assert_eq!(host("[::1]:3443").unwrap(), "::1");
+        assert_eq!(host("127.0.0.1:1").unwrap(), "127.0.0.1");
+        for address in ["localhost", ":3443", ""] {
+            assert_eq!(host(address).unwrap_err().kind, ErrorKind::Settings, "{address}");
+        }
+    }
+
+    #[test]
+    fn pauses_double_up_to_their_bound() {
+        let settings = settings();
+        for (failures, millis) in [(0, 50), (1, 100), (6, 3200), (7, 5000), (u32::MAX, 5000)] {
+            let (longest, pause) = (Duration::from_millis(millis), backoff(&settings, failures));
+            assert!(pause >= longest / 2 && pause <= longest, "{failures}: {pause:?}");
+        }
+    }
+
+    #[test]
+    fn settings_that_cannot_work_are_refused_and_keys_not_shown() {
+        let unreadable = Client::new(settings()).unwrap_err();
+        assert_eq!(unreadable.kind, ErrorKind::Settings);
+        assert!(unreadable.message.contains("authorities"), "{unreadable}");
+        let nowhere = ClientSettings { addresses: Vec::new(), ..settings() };
+        assert_eq!(Client::new(nowhere).unwrap_err().message, "no address to connect to");
+        assert!(!format!("{:?}", settings()).contains("110, 111"));
+    }
+
+    #[test]
+    fn requests_are_bounded_at_the_byte() {
+        assert_eq!(check_request_size(10, 10), Ok(()));
+        assert_eq!(check_request_size(11, 10).unwrap_err().kind, ErrorKind::RequestTooLarge);
+    }
+}

@@ -1,0 +1,106 @@
+//! One connection: a task that reads and writes it, apart from those who call.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fieldseal_protocol::{FrameError, Limits};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::time::timeout;
+
+use crate::error::{ClientError, Sent};
+use crate::frames::FrameBuffer;
+use crate::shared::{Next, Shared};
+use crate::tls::{Stream, explain_read};
+
+/// How long the reason of a broken connection is waited for: the engine says it before it closes, while our writing fails at once.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long a connection that is given up may take to say so.
+const PARTING: Duration = Duration::from_secs(1);
+
+/// A connection in use. The task ends when this is dropped, after it has written what is queued.
+pub(crate) struct Connection {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Connection {
+    /// Must be called within a tokio runtime, which drives the connection.
+    pub(crate) fn spawn(stream: Stream, shared: Shared, limits: Limits) -> Self {
+        let shared = Arc::new(shared);
+        tokio::spawn(drive(stream, Arc::clone(&shared), limits));
+        Connection { shared }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+/// Fails the calls in flight however the task ends, that of its runtime included.
+struct FailOnDrop(Arc<Shared>);
+
+impl Drop for FailOnDrop {
+    fn drop(&mut self) {
+        self.0.fail(ClientError::lost(Sent::Maybe, "the connection's task has ended"));
+    }
+}
+
+async fn drive(stream: Stream, shared: Arc<Shared>, limits: Limits) {
+    let shared = FailOnDrop(shared);
+    let (reader, writer) = tokio::io::split(stream);
+    let mut reading = pin!(read(reader, &shared.0, limits));
+    let writing = pin!(write(writer, &shared.0));
+    let error = tokio::select! {
+        error = &mut reading => error,
+        written = writing => match written {
+            Ok(()) => ClientError::lost(Sent::No, "the connection was closed"),
+            Err(broken) => {
+                let error = ClientError::lost(Sent::Maybe, format!("the connection broke: {broken}"));
+                timeout(LAST_WORDS, reading).await.unwrap_or(error)
+            }
+        },
+    };
+    shared.0.fail(error);
+}
+
+/// Reads until the connection ends; returns why.
+async fn read(mut reader: ReadHalf<Stream>, shared: &Shared, limits: Limits) -> ClientError {
+    let mut frames = FrameBuffer::new(limits);
+    loop {
+        match reader.read_buf(frames.spare()).await {
+            Ok(0) => return ClientError::lost(Sent::Maybe, "the engine closed the connection"),
+            Ok(_) => {}
+            Err(error) => return explain_read(error),
+        }
+        if let Err(error) = frames.take_frames(|frame| shared.deliver(frame)) {
+            return error;
+        }
+    }
+}
+
+impl From<FrameError> for ClientError {
+    fn from(error: FrameError) -> Self {
+        ClientError::protocol(format!("the engine sent an invalid frame: {error}"))
+    }
+}
+
+/// Writes what is queued and flushes whenever there is no more, until the connection is closed.
+async fn write(mut writer: WriteHalf<Stream>, shared: &Shared) -> io::Result<()> {
+    loop {
+        match shared.next_write() {
+            Next::Write(bytes) => writer.write_all(&bytes).await?,
+            Next::Wait => {
+                writer.flush().await?;
+                shared.wait_to_write().await;
+            }
+            Next::Close => {
+                // A peer that does not read must not keep us.
+                let _ = timeout(PARTING, writer.shutdown()).await;
+                return Ok(());
+            }
+        }
+    }
+}

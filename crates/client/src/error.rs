@@ -1,0 +1,124 @@
+//! What can go wrong with a call, in a form that a program can act on.
+
+use fieldseal_protocol::{ContentError, ErrorCode, RemoteError, Retry};
+use thiserror::Error;
+
+/// A call that failed. Holds no secret and no value.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{message}")]
+pub struct ClientError {
+    /// What happened.
+    pub kind: ErrorKind,
+    /// Whether the same call may succeed when it is made again. All calls can be repeated without harm.
+    pub retry: Retry,
+    /// One sentence for a developer.
+    pub message: String,
+    /// Position in the list of the first value at fault, where the engine tells one.
+    pub index: Option<u64>,
+    /// Byte position in the document or selector, where the engine tells one.
+    pub offset: Option<u64>,
+}
+
+/// What happened to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The settings are unusable: an address, a certificate, a key.
+    Settings,
+    /// No connection could be made.
+    Connect,
+    /// TLS: one side did not accept the other's certificate, or they have no version or protocol in common.
+    Tls,
+    /// The answer did not come in time. The engine has been told to stop.
+    Timeout,
+    /// The connection ended before the answer came.
+    ConnectionLost {
+        /// Whether the engine may have seen the request.
+        sent: Sent,
+    },
+    /// The engine answered with this error.
+    Engine(ErrorCode),
+    /// The engine answered with an error of a newer version.
+    UnknownEngineError,
+    /// The engine ended the connection and said why: this code.
+    ConnectionRefused(ErrorCode),
+    /// What came back is not the protocol.
+    Protocol,
+    /// The request is larger than the settings allow.
+    RequestTooLarge,
+}
+
+/// How far a request had come when its connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// Not a byte of it was written.
+    No,
+    /// It was written in part or whole; the engine may have worked on it.
+    Maybe,
+}
+
+impl ClientError {
+    pub(crate) fn new(kind: ErrorKind, retry: Retry, message: impl Into<String>) -> Self {
+        ClientError {
+            kind,
+            retry,
+            message: message.into(),
+            index: None,
+            offset: None,
+        }
+    }
+
+    pub(crate) fn settings(message: impl Into<String>) -> Self {
+        ClientError::new(ErrorKind::Settings, Retry::Never, message)
+    }
+
+    pub(crate) fn protocol(message: impl Into<String>) -> Self {
+        ClientError::new(ErrorKind::Protocol, Retry::Elsewhere, message)
+    }
+
+    pub(crate) fn timeout(message: impl Into<String>) -> Self {
+        ClientError::new(ErrorKind::Timeout, Retry::Later, message)
+    }
+
+    pub(crate) fn lost(sent: Sent, message: impl Into<String>) -> Self {
+        ClientError::new(ErrorKind::ConnectionLost { sent }, Retry::Elsewhere, message)
+    }
+
+    /// The error of a response.
+    pub(crate) fn of_engine(error: &RemoteError<'_>) -> Self {
+        let kind = error
+            .known_code()
+            .map_or(ErrorKind::UnknownEngineError, ErrorKind::Engine);
+        ClientError {
+            kind,
+            retry: error.retry,
+            message: format!("{}: {}", error.code, error.message),
+            index: error.index,
+            offset: error.offset,
+        }
+    }
+
+    /// The error of the notification `connection_error`.
+    pub(crate) fn of_connection(error: &RemoteError<'_>) -> Self {
+        let kind = error
+            .known_code()
+            .map_or(ErrorKind::UnknownEngineError, ErrorKind::ConnectionRefused);
+        let message = format!("the engine ended the connection: {}: {}", error.code, error.message);
+        ClientError::new(kind, error.retry, message)
+    }
+
+    /// The same error for a call of which `sent` is known: only the loss of a connection depends on it.
+    pub(crate) fn for_call(&self, sent: Sent) -> Self {
+        let kind = match self.kind {
+            ErrorKind::ConnectionLost { .. } => ErrorKind::ConnectionLost { sent },
+            kind => kind,
+        };
+        ClientError { kind, ..self.clone() }
+    }
+}
+
+impl From<ContentError> for ClientError {
+    /// An answer that cannot be read.
+    fn from(error: ContentError) -> Self {
+        ClientError::protocol(format!("the engine's answer cannot be read: {error}"))
+    }
+}

@@ -1,0 +1,104 @@
+//! Where the engine is, who we are, and every bound of the client.
+
+use std::path::Path;
+use std::time::Duration;
+use std::{fmt, fs};
+
+use fieldseal_protocol::Limits;
+use zeroize::Zeroizing;
+
+use crate::error::ClientError;
+
+/// Whom the client believes and what it presents, in PEM (RFC 7468).
+#[derive(Clone)]
+pub struct ClientTls {
+    /// The authorities whose server certificates are accepted; the system's own are not.
+    pub authorities_pem: Vec<u8>,
+    /// The client's certificate, then those that lead to its authority.
+    pub certificate_chain_pem: Vec<u8>,
+    /// Its private key, PKCS#8 or SEC1.
+    pub private_key_pem: Zeroizing<Vec<u8>>,
+}
+
+impl ClientTls {
+    /// Reads the three files.
+    ///
+    /// # Errors
+    /// When one cannot be read; the message names it.
+    pub fn from_files(authorities: &Path, certificate_chain: &Path, private_key: &Path) -> Result<Self, ClientError> {
+        let read = |path: &Path| {
+            fs::read(path).map_err(|error| ClientError::settings(format!("{}: {error}", path.display())))
+        };
+        Ok(ClientTls {
+            authorities_pem: read(authorities)?,
+            certificate_chain_pem: read(certificate_chain)?,
+            private_key_pem: Zeroizing::new(read(private_key)?),
+        })
+    }
+}
+
+impl fmt::Debug for ClientTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientTls").finish_non_exhaustive()
+    }
+}
+
+/// Where to connect, with what, and how much at a time.
+#[derive(Clone, Debug)]
+pub struct ClientSettings {
+    /// `HOST:PORT` of one engine or several that serve the same apps; at least one. Connections are spread over them, and an
+    /// engine that cannot be reached is passed over.
+    pub addresses: Vec<String>,
+    /// Certificates and key.
+    pub tls: ClientTls,
+    /// The name that the server's certificate must bear. Default: the host of the address.
+    pub server_name: Option<String>,
+    /// Most connections at a time, at least 1. Another one is opened while all are busy. Default 2.
+    pub connections_max: usize,
+    /// Most calls in flight on one connection; more wait. Default 128, below what the engine allows.
+    pub requests_in_flight_max: usize,
+    /// How long making a connection may take, TLS included, for one address. Default 5 s.
+    pub connect_timeout: Duration,
+    /// How long a call may take in all: waiting for a connection, for its turn, for the answer. Default 30 s.
+    pub request_timeout: Duration,
+    /// How long an answer that nobody waits for any more may be missing before its connection counts as dead. Default 30 s.
+    pub abandoned_timeout: Duration,
+    /// The pause after a failed connection, doubled at each further failure. Calls fail at once in the meantime. Default 50 ms.
+    pub backoff_min: Duration,
+    /// The longest such pause. Default 5 s.
+    pub backoff_max: Duration,
+    /// Bounds of an answer, and of a request's size.
+    pub limits: Limits,
+}
+
+impl ClientSettings {
+    /// The defaults, for one engine.
+    pub fn new(address: impl Into<String>, tls: ClientTls) -> Self {
+        ClientSettings {
+            addresses: vec![address.into()],
+            tls,
+            server_name: None,
+            connections_max: 2,
+            requests_in_flight_max: 128,
+            connect_timeout: Duration::from_secs(5),
+            request_timeout: Duration::from_secs(30),
+            abandoned_timeout: Duration::from_secs(30),
+            backoff_min: Duration::from_millis(50),
+            backoff_max: Duration::from_secs(5),
+            limits: Limits::default(),
+        }
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), ClientError> {
+        let problem = if self.addresses.is_empty() {
+            "no address to connect to"
+        } else if self.connections_max == 0 {
+            "setting `connections_max` is at least 1"
+        } else if self.requests_in_flight_max == 0 {
+            "setting `requests_in_flight_max` is at least 1"
+        } else {
+            return Ok(());
+        };
+        Err(ClientError::settings(problem))
+    }
+}

@@ -1,0 +1,299 @@
+//! What the calls of a connection and its task share: calls in flight, and messages to write.
+//!
+//! An id belongs to its call until the answer has come, even when nobody waits for it any more: so an answer never reaches
+//! the wrong call, and one that belongs to none is a fault of the peer.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use fieldseal_protocol::{CONNECTION_ERROR, Message, connection_error, request};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+
+use crate::answer::Answer;
+use crate::error::{ClientError, Sent};
+
+/// Small messages are written together up to about this size.
+const WRITE_SIZE: usize = 64 << 10;
+
+type Outcome = Result<Answer, ClientError>;
+
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// Told when there is something to write, or the connection is to close.
+    to_write: Notify,
+    /// Places for calls; closed with the connection.
+    places: Arc<Semaphore>,
+    abandoned_timeout: Duration,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Queued>,
+    calls: HashMap<u32, Call>,
+    next_id: u32,
+    /// Set once; nothing is begun afterwards.
+    ended: Option<ClientError>,
+}
+
+struct Queued {
+    /// The request's id; a notification has none.
+    id: Option<u32>,
+    message: Vec<u8>,
+}
+
+struct Call {
+    stage: Stage,
+    /// Held until the answer has come.
+    _place: OwnedSemaphorePermit,
+}
+
+enum Stage {
+    /// No byte is written.
+    Queued(oneshot::Sender<Outcome>),
+    /// Written in part or whole.
+    Written(oneshot::Sender<Outcome>),
+    /// Written, and nobody waits since then.
+    Abandoned(Instant),
+}
+
+/// What the writer does next.
+pub(crate) enum Next {
+    Write(Vec<u8>),
+    Wait,
+    Close,
+}
+
+impl Shared {
+    pub(crate) fn new(requests_in_flight_max: usize, abandoned_timeout: Duration) -> Self {
+        Shared {
+            state: Mutex::default(),
+            to_write: Notify::new(),
+            places: Arc::new(Semaphore::new(requests_in_flight_max)),
+            abandoned_timeout,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics while this is locked")
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.lock().ended.is_none()
+    }
+
+    /// Calls whose answer has not come.
+    pub(crate) fn load(&self) -> usize {
+        self.lock().calls.len()
+    }
+
+    /// Begins a call: waits for a place, gives it an id, queues what `encode` writes.
+    pub(crate) async fn begin(
+        self: &Arc<Self>,
+        encode: impl FnOnce(u32, &mut Vec<u8>) -> Result<(), ClientError>,
+    ) -> Result<Ticket, ClientError> {
+        let place = Arc::clone(&self.places).acquire_owned().await;
+        let place = place.map_err(|_| self.why_ended())?;
+        let (sender, answer) = oneshot::channel();
+        let id = self.lock().insert(sender, place)?;
+        // From here on the ticket gives the id back, whatever happens.
+        let ticket = Ticket {
+            shared: Arc::clone(self),
+            id,
+            answer,
+            is_answered: false,
+        };
+        let mut message = Vec::new();
+        encode(id, &mut message)?;
+        self.lock().queue.push_back(Queued { id: Some(id), message });
+        self.to_write.notify_one();
+        Ok(ticket)
+    }
+
+    fn why_ended(&self) -> ClientError {
+        let ended = self.lock().ended.clone();
+        ended
+            .expect("places close only with the connection")
+            .for_call(Sent::No)
+    }
+
+    /// What is to be written now. Requests in it count as written from here on.
+    pub(crate) fn next_write(&self) -> Next {
+        let mut state = self.lock();
+        let Some(first) = state.queue.pop_front() else {
+            return if state.ended.is_some() { Next::Close } else { Next::Wait };
+        };
+        state.note_written(first.id);
+        let mut bytes = first.message;
+        while let Some(next) = state.queue.front()
+            && bytes.len() + next.message.len() <= WRITE_SIZE
+        {
+            let next = state.queue.pop_front().expect("it was there a moment ago");
+            state.note_written(next.id);
+            bytes.extend_from_slice(&next.message);
+        }
+        Next::Write(bytes)
+    }
+
+    pub(crate) async fn wait_to_write(&self) {
+        self.to_write.notified().await;
+    }
+
+    /// Hands a message of the engine to the call that waits for it.
+    ///
+    /// # Errors
+    /// When the connection cannot go on: for all calls in flight.
+    pub(crate) fn deliver(&self, frame: Vec<u8>) -> Result<(), ClientError> {
+        let id = match Message::parse(&frame) {
+            Ok(Message::Response { id, .. }) => id,
+            Ok(Message::Notification { method: CONNECTION_ERROR, params }) => {
+                return Err(match connection_error(params) {
+                    Ok(error) => ClientError::of_connection(&error),
+                    Err(_) => ClientError::protocol("the engine ended the connection for a reason that cannot be read"),
+                });
+            }
+            Ok(Message::Notification { .. }) => return Ok(()),
+            Ok(Message::Request { .. }) => return Err(ClientError::protocol("the engine sent a request")),
+            Err(error) => return Err(ClientError::protocol(format!("the engine sent no message: {error}"))),
+        };
+        let call = self.lock().calls.remove(&id);
+        match call.map(|call| call.stage) {
+            Some(Stage::Written(waiting)) => {
+                // Who waited may have left this very moment; then nobody misses the answer.
+                let _ = waiting.send(Answer::of_response(frame));
+                Ok(())
+            }
+            Some(Stage::Abandoned(_)) => Ok(()),
+            Some(Stage::Queued(_)) | None => {
+                let message = format!("the engine answered id {id}, which is not in flight");
+                Err(ClientError::protocol(message))
+            }
+        }
+    }
+
+    /// Ends the connection for all calls, those in flight and those to come. The first reason stays.
+    pub(crate) fn fail(&self, error: ClientError) {
+        let mut state = self.lock();
+        if state.ended.is_some() {
+            return;
+        }
+        state.ended = Some(error.clone());
+        state.queue.clear();
+        let calls = std::mem::take(&mut state.calls);
+        drop(state);
+        for call in calls.into_values() {
+            let (waiting, sent) = match call.stage {
+                Stage::Queued(waiting) => (waiting, Sent::No),
+                Stage::Written(waiting) => (waiting, Sent::Maybe),
+                Stage::Abandoned(_) => continue,
+            };
+            let _ = waiting.send(Err(error.for_call(sent)));
+        }
+        self.places.close();
+        self.to_write.notify_one();
+    }
+
+    /// Begins nothing more; what is queued is still written.
+    pub(crate) fn close(&self) {
+        let closed = ClientError::lost(Sent::No, "the connection was closed");
+        self.lock().ended.get_or_insert(closed);
+        self.places.close();
+        self.to_write.notify_one();
+    }
+
+    /// Nobody waits for `id` any more.
+    fn abandon(&self, id: u32) {
+        let now = Instant::now();
+        let mut state = self.lock();
+        state.abandon(id, now);
+        let is_dead = state.oldest_abandoned().is_some_and(|since| now - since > self.abandoned_timeout);
+        drop(state);
+        if is_dead {
+            self.fail(ClientError::lost(Sent::Maybe, "the engine does not answer on this connection"));
+        }
+        self.to_write.notify_one();
+    }
+}
+
+impl State {
+    fn insert(&mut self, waiting: oneshot::Sender<Outcome>, place: OwnedSemaphorePermit) -> Result<u32, ClientError> {
+        if let Some(error) = &self.ended {
+            return Err(error.for_call(Sent::No));
+        }
+        // There are far fewer places than ids, so that a free one is near.
+        while self.calls.contains_key(&self.next_id) {
+            self.next_id = self.next_id.wrapping_add(1);
+        }
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1);
+        let call = Call {
+            stage: Stage::Queued(waiting),
+            _place: place,
+        };
+        self.calls.insert(id, call);
+        Ok(id)
+    }
+
+    fn note_written(&mut self, id: Option<u32>) {
+        let Some(call) = id.and_then(|id| self.calls.get_mut(&id)) else {
+            return;
+        };
+        let stage = std::mem::replace(&mut call.stage, Stage::Abandoned(Instant::now()));
+        call.stage = match stage {
+            Stage::Queued(waiting) => Stage::Written(waiting),
+            other => other,
+        };
+    }
+
+    /// A request that is not yet written is forgotten; for one that is, `cancel` follows, and its id waits for the answer.
+    fn abandon(&mut self, id: u32, now: Instant) {
+        let Some(call) = self.calls.get_mut(&id) else {
+            return;
+        };
+        match call.stage {
+            Stage::Queued(_) => {
+                self.calls.remove(&id);
+                self.queue.retain(|queued| queued.id != Some(id));
+            }
+            Stage::Written(_) => {
+                call.stage = Stage::Abandoned(now);
+                let mut message = Vec::new();
+                request::cancel(id, &mut message);
+                self.queue.push_back(Queued { id: None, message });
+            }
+            Stage::Abandoned(_) => {}
+        }
+    }
+
+    fn oldest_abandoned(&self) -> Option<Instant> {
+        let since = |call: &Call| match call.stage {
+            Stage::Abandoned(since) => Some(since),
+            Stage::Queued(_) | Stage::Written(_) => None,
+        };
+        self.calls.values().filter_map(since).min()
+    }
+}
+
+/// A call in flight. Dropped before its answer has come, it cancels.
+pub(crate) struct Ticket {
+    shared: Arc<Shared>,
+    id: u32,
+    answer: oneshot::Receiver<Outcome>,
+    is_answered: bool,
+}
+
+impl Ticket {
+    pub(crate) async fn answer(mut self) -> Outcome {
+        let outcome = (&mut self.answer).await;
+        self.is_answered = true;
+        outcome.unwrap_or_else(|_| Err(ClientError::lost(Sent::Maybe, "the connection's task has ended")))
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.shared.abandon(self.id);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The client's side of TLS: what it asks for, and in words what went wrong.
+
+use std::io;
+
+use boring::error::ErrorStack;
+use boring::pkey::PKey;
+use boring::ssl::{Error as SslError, SslConnector, SslMethod, SslMode, SslSessionCacheMode, SslVerifyMode, SslVersion};
+use boring::x509::X509;
+use boring::x509::store::X509StoreBuilder;
+use fieldseal_protocol::{ALPN, Retry};
+use tokio::io::{BufReader, BufWriter};
+use tokio::net::TcpStream;
+use tokio_boring::{HandshakeError, SslStream};
+
+use crate::error::{ClientError, ErrorKind, Sent};
+use crate::settings::ClientTls;
+
+/// BoringSSL reads a record in two pieces and writes each at once; these put them together.
+const BUFFER_SIZE: usize = 64 << 10;
+/// Groups for the key exchange, the preferred first.
+const GROUPS: &str = "X25519:P-256";
+
+/// A TCP connection with room to gather reads and writes.
+pub(crate) type Socket = BufWriter<BufReader<TcpStream>>;
+/// The same after the handshake.
+pub(crate) type Stream = SslStream<Socket>;
+
+pub(crate) fn socket(stream: TcpStream) -> Socket {
+    BufWriter::with_capacity(BUFFER_SIZE, BufReader::with_capacity(BUFFER_SIZE, stream))
+}
+
+/// Builds the context that all connections share.
+pub(crate) fn connector(tls: &ClientTls) -> Result<SslConnector, ClientError> {
+    let library = |error: ErrorStack| ClientError::settings(format!("the TLS library refused: {}", reasons(&error)));
+    let mut connector = SslConnector::builder(SslMethod::tls()).map_err(library)?;
+    connector.set_min_proto_version(Some(SslVersion::TLS1_3)).map_err(library)?;
+    connector.set_curves_list(GROUPS).map_err(library)?;
+    connector.set_session_cache_mode(SslSessionCacheMode::OFF);
+    connector.set_mode(SslMode::RELEASE_BUFFERS);
+    connector.set_verify(SslVerifyMode::PEER);
+    let mut protocols = vec![u8::try_from(ALPN.len()).expect("the name is short")];
+    protocols.extend_from_slice(ALPN);
+    connector.set_alpn_protos(&protocols).map_err(library)?;
+
+    // A store of our own: the authorities of the system have no say in who our engine is.
+    let mut store = X509StoreBuilder::new().map_err(library)?;
+    for authority in certificates("authorities", &tls.authorities_pem)? {
+        store.add_cert(authority).map_err(library)?;
+    }
+    connector.set_cert_store_builder(store);
+
+    let mut chain = certificates("certificate chain", &tls.certificate_chain_pem)?.into_iter();
+    let own = chain.next().expect("at least one certificate was read");
+    connector.set_certificate(&own).map_err(library)?;
+    for issuer in chain {
+        connector.add_extra_chain_cert(issuer).map_err(library)?;
+    }
+    let key = PKey::private_key_from_pem(&tls.private_key_pem)
+        .map_err(|_| ClientError::settings("the private key is not readable as PEM"))?;
+    let is_own = own.public_key().map_err(library)?.public_eq(&key);
+    if !is_own {
+        return Err(ClientError::settings("the private key does not belong to the certificate"));
+    }
+    connector.set_private_key(&key).map_err(library)?;
+    Ok(connector.build())
+}
+
+/// One certificate or more.
+fn certificates(what: &str, pem: &[u8]) -> Result<Vec<X509>, ClientError> {
+    match X509::stack_from_pem(pem) {
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        _ => Err(ClientError::settings(format!("the {what} are not readable as certificates in PEM"))),
+    }
+}
+
+/// Why a handshake failed.
+pub(crate) fn explain_handshake(error: &HandshakeError<Socket>) -> ClientError {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<SslError>());
+    let reasons = source.and_then(SslError::ssl_error).map(reasons).unwrap_or_default();
+    if reasons.is_empty() {
+        let message = "the engine closed the connection in the handshake";
+        return ClientError::new(ErrorKind::Connect, Retry::Elsewhere, message);
+    }
+    let verdict = error.ssl().map_or(Ok(()), |ssl| ssl.verify_result());
+    let message = match verdict {
+        Err(verdict) => format!("the engine's certificate was refused: {}", verdict.error_string()),
+        Ok(()) => alert(&reasons).unwrap_or_else(|| format!("the handshake failed: {reasons}")),
+    };
+    ClientError::new(ErrorKind::Tls, Retry::Never, message)
+}
+
+/// Why reading failed. In TLS 1.3 the engine judges our certificate after our side of the handshake is over, so that its
+/// alert arrives here.
+pub(crate) fn explain_read(error: io::Error) -> ClientError {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<SslError>());
+    let reasons = inner.and_then(SslError::ssl_error).map(reasons).unwrap_or_default();
+    match alert(&reasons) {
+        Some(message) => ClientError::new(ErrorKind::Tls, Retry::Never, message),
+        None => ClientError::lost(Sent::Maybe, format!("the connection broke: {error}")),
+    }
+}
+
+/// An alert of the peer in words (RFC 8446, section 6.2).
+fn alert(reasons: &str) -> Option<String> {
+    const ALERTS: [(&str, &str); 8] = [
+        ("ALERT_CERTIFICATE_REQUIRED", "it asks for a client certificate"),
+        ("ALERT_CERTIFICATE_EXPIRED", "our certificate has expired, or is not yet valid"),
+        ("ALERT_UNKNOWN_CA", "our certificate is of an authority that it does not know"),
+        ("ALERT_BAD_CERTIFICATE", "our certificate is not acceptable"),
+        ("ALERT_UNSUPPORTED_CERTIFICATE", "our certificate is not meant for clients"),
+        ("ALERT_CERTIFICATE_UNKNOWN", "our certificate is not acceptable"),
+        ("ALERT_NO_APPLICATION_PROTOCOL", "it speaks another protocol (ALPN)"),
+        ("ALERT_PROTOCOL_VERSION", "it does not speak TLS 1.3"),
+    ];
+    if !reasons.contains("_ALERT_") {
+        return None;
+    }
+    let words = ALERTS.iter().find(|(name, _)| reasons.contains(name));
+    let words = words.map_or("no reason that we know", |(_, words)| words);
+    Some(format!("the engine refused the connection: {words} ({reasons})"))
+}
+
+/// The library's reasons; never the data that it worked on.
+fn reasons(stack: &ErrorStack) -> String {
+    let names: Vec<&str> = stack.errors().iter().filter_map(|error| error.reason()).collect();
+    names.join(", ")
+}
