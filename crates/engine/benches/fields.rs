@@ -1,0 +1,280 @@
+//! What a field costs in process: both curves, each keying, 1 to 60,000 fields of 32 bytes, as envelope text and through a document,
+//! and opened again. Beside it, in the same run, a bare loop: one-shot AES-256-GCM and base64 of IV and ciphertext, over BoringSSL
+//! (which Fieldseal uses) and aws-lc-rs (the fastest one-shot seal measured on CPUs with AVX-512).
+//!
+//! Criterion reports the 2,000-field cases; then a table gives medians of rounds that take all rows in turn, in nanoseconds a
+//! field, with the ratio to the faster bare loop.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce as LcNonce, UnboundKey};
+use base64_simd::{Out, STANDARD_NO_PAD};
+use criterion::{Criterion, Throughput};
+use fieldseal_crypto::aead::{AeadAlgorithm, AeadKey, Nonce, SealItem, TAG_SIZE};
+use fieldseal_engine::admin::{
+    AppName, Environment, Keystore, Limits, LocalRootKey, NewKeys, OpenMode, SqliteKeystore, system_clock,
+};
+use fieldseal_engine::{
+    Caller, Curve, DecryptOptions, EncryptOptions, Engine, Keying, Progress, Settings, Value, ValueType, system_random,
+};
+
+const COUNTS: [usize; 5] = [1, 30, 150, 2_000, 60_000];
+const TEXT_SIZE: usize = 32;
+/// How long one row may take in all rounds together.
+const ROW_TIME: Duration = Duration::from_millis(600);
+const ROUNDS_MAX: usize = 101;
+
+struct Fixture {
+    engine: Engine,
+    _folder: tempfile::TempDir,
+}
+
+fn fixture() -> Fixture {
+    let folder = tempfile::tempdir().expect("a folder");
+    let environment = Environment {
+        root_key: Box::new(LocalRootKey::generate(&mut system_random())),
+        clock: Box::new(system_clock),
+        rng: Box::new(system_random()),
+    };
+    let path = folder.path().join("private").join("store.sqlite");
+    let store = SqliteKeystore::open(&path, OpenMode::CreateIfMissing, environment, Limits::default()).expect("opens");
+    store.create_app(&AppName::parse("bench").expect("a name"), NewKeys::generated()).expect("created");
+    // Long sessions, so that a session row does not pay for a key.
+    let settings =
+        Settings { session_age_max: Duration::from_secs(3600), session_values_max: 1 << 32, ..Settings::default() };
+    Fixture { engine: Engine::new(Box::new(store), settings), _folder: folder }
+}
+
+fn texts(count: usize) -> Vec<String> {
+    (0..count).map(|i| format!("{:0width$}", i * 7_919, width = TEXT_SIZE)).collect()
+}
+
+fn document(count: usize) -> String {
+    let members: Vec<String> =
+        texts(count).iter().enumerate().map(|(i, text)| format!("\"f{i}\":\"{text}\"")).collect();
+    format!("{{{}}}", members.join(","))
+}
+
+/// One-shot seal by BoringSSL and base64 of IV and ciphertext.
+fn bare_boringssl(key: &AeadKey, texts: &[String], out: &mut Vec<u8>) {
+    let mut sealed = [0; TEXT_SIZE + TAG_SIZE];
+    for (counter, text) in (0_u64..).zip(texts) {
+        let nonce = nonce(counter);
+        key.seal(&SealItem { nonce: Nonce(nonce), aad: &[3; 33], plaintext: text.as_bytes() }, &mut sealed);
+        append_base64(&nonce, &sealed, out);
+    }
+}
+
+/// The same by aws-lc-rs, which seals in place.
+fn bare_aws_lc(key: &LessSafeKey, texts: &[String], out: &mut Vec<u8>) {
+    let mut sealed = [0; TEXT_SIZE + TAG_SIZE];
+    for (counter, text) in (0_u64..).zip(texts) {
+        let nonce = nonce(counter);
+        sealed[..TEXT_SIZE].copy_from_slice(text.as_bytes());
+        let (body, tag_place) = sealed.split_at_mut(TEXT_SIZE);
+        let lc_nonce = LcNonce::assume_unique_for_key(nonce);
+        let tag = key.seal_in_place_separate_tag(lc_nonce, Aad::from([3; 33]), body).expect("seals");
+        tag_place.copy_from_slice(tag.as_ref());
+        append_base64(&nonce, &sealed, out);
+    }
+}
+
+fn nonce(counter: u64) -> [u8; 12] {
+    let mut nonce = [0; 12];
+    nonce[4..].copy_from_slice(&counter.to_be_bytes());
+    nonce
+}
+
+fn append_base64(nonce: &[u8], sealed: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.resize(start + 16 + 64, 0);
+    let (iv, ciphertext) = out[start..].split_at_mut(16);
+    let _ = STANDARD_NO_PAD.encode(nonce, Out::from_slice(iv));
+    let _ = STANDARD_NO_PAD.encode(sealed, Out::from_slice(ciphertext));
+}
+
+fn options(curve: Curve, keying: Keying) -> EncryptOptions<'static> {
+    EncryptOptions { app: "bench", curve: Some(curve), keying: Some(keying), role: None }
+}
+
+/// A request for a list of values: begun, sealed in steps, each envelope behind a header.
+fn encrypt_values(engine: &Engine, options: &EncryptOptions<'_>, values: &[Value<'_>], out: &mut Vec<u8>) {
+    let mut encryptor = engine.encryptor(&Caller::Owner, options).expect("begins");
+    for part in values.chunks(encryptor.step_values_max()) {
+        encryptor.encrypt(part, out, |_, size, out| out.extend_from_slice(&[0xd9, size as u8]));
+    }
+}
+
+fn encrypt_document(engine: &Engine, options: &EncryptOptions<'_>, document: &[u8], out: &mut Vec<u8>) {
+    let mut work = engine.encrypt_document(&Caller::Owner, options, None, document.len()).expect("begins");
+    while work.step(document, out).expect("encrypts") == Progress::More {}
+}
+
+fn decrypt_values(engine: &Engine, texts: &[&[u8]]) {
+    let mut decryptor = engine.decryptor(&Caller::Owner, &DecryptOptions::new("bench")).expect("begins");
+    let mut done = 0;
+    while done < texts.len() {
+        let end = texts.len().min(done + decryptor.step_values_max());
+        done += decryptor
+            .decrypt(&texts[done..end], |_, opened| {
+                black_box(opened);
+            })
+            .expect("decrypts");
+    }
+}
+
+fn decrypt_document(engine: &Engine, document: &[u8], out: &mut Vec<u8>) {
+    let mut work = engine.decrypt_document(&Caller::Owner, &DecryptOptions::new("bench"), None, document.len());
+    let work = work.as_mut().expect("begins");
+    while work.step(document, out).expect("decrypts") == Progress::More {}
+}
+
+struct Row<'a> {
+    name: String,
+    once: Box<dyn FnMut() + 'a>,
+    times: Vec<f64>,
+}
+
+fn row<'a>(name: impl Into<String>, once: impl FnMut() + 'a) -> Row<'a> {
+    Row { name: name.into(), once: Box::new(once), times: Vec::new() }
+}
+
+/// Every row for one number of fields, ready to run.
+fn measure(fixture: &Fixture, count: usize) -> Vec<(String, f64)> {
+    let engine = &fixture.engine;
+    let texts = texts(count);
+    let values: Vec<Value<'_>> =
+        texts.iter().map(|text| Value { value_type: ValueType::String, text: text.as_bytes() }).collect();
+    let document = document(count);
+    let own = AeadKey::new(AeadAlgorithm::Aes256Gcm, &[7; 32]).expect("32 bytes");
+    let lc = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &[7; 32]).expect("32 bytes"));
+    let mut buffers: Vec<Vec<u8>> = (0..2).map(|_| Vec::with_capacity(count * 200)).collect();
+    let (first, second) = buffers.split_at_mut(1);
+    let (mut for_own, mut for_lc) = (&mut first[0], &mut second[0]);
+    let sealed: Vec<Sealed> = Curve::ALL.map(|curve| seal(engine, curve, &values, &document)).into();
+    let opened: Vec<Vec<&[u8]>> =
+        sealed.iter().map(|(_, text, places, _)| places.iter().map(|&(a, b)| &text[a..b]).collect()).collect();
+
+    let mut rows = vec![
+        row("bare loop, BoringSSL", || run(&mut for_own, |out| bare_boringssl(&own, &texts, out))),
+        row("bare loop, aws-lc-rs", || run(&mut for_lc, |out| bare_aws_lc(&lc, &texts, out))),
+    ];
+    for keying in [Keying::Session, Keying::Request, Keying::Field] {
+        for curve in Curve::ALL {
+            let (options, values, document) = (options(curve, keying), &values, &document);
+            let name = format!("{} {:?}", curve.short_name(), keying).to_lowercase();
+            let (mut text_out, mut document_out) = (Vec::with_capacity(count * 200), Vec::with_capacity(count * 200));
+            rows.push(row(format!("{name}, envelope text"), move || {
+                run(&mut &mut text_out, |out| encrypt_values(engine, &options, values, out));
+            }));
+            rows.push(row(format!("{name}, document"), move || {
+                run(&mut &mut document_out, |out| encrypt_document(engine, &options, document.as_bytes(), out));
+            }));
+        }
+    }
+    for ((curve, _, _, sealed_document), texts) in sealed.iter().zip(&opened) {
+        let mut out = Vec::with_capacity(count * 200);
+        rows.push(row(format!("{} opened, envelope text", curve.short_name()), move || decrypt_values(engine, texts)));
+        rows.push(row(format!("{} opened, document", curve.short_name()), move || {
+            run(&mut &mut out, |out| decrypt_document(engine, sealed_document, out));
+        }));
+    }
+    take_in_turn(&mut rows);
+    rows.into_iter().map(|row| (row.name, median(row.times) / count as f64)).collect()
+}
+
+type Sealed = (Curve, Vec<u8>, Vec<(usize, usize)>, Vec<u8>);
+
+/// Envelopes of one request, their places, and a document of them.
+fn seal(engine: &Engine, curve: Curve, values: &[Value<'_>], document: &str) -> Sealed {
+    let options = options(curve, Keying::Request);
+    let (mut text, mut places, mut sealed_document) = (Vec::new(), Vec::new(), Vec::new());
+    let mut encryptor = engine.encryptor(&Caller::Owner, &options).expect("begins");
+    encryptor.encrypt(values, &mut text, |_, size, out| places.push((out.len(), out.len() + size)));
+    encrypt_document(engine, &options, document.as_bytes(), &mut sealed_document);
+    (curve, text, places, sealed_document)
+}
+
+fn run(out: &mut &mut Vec<u8>, work: impl FnOnce(&mut Vec<u8>)) {
+    out.clear();
+    work(out);
+    black_box(out);
+}
+
+/// Round after round over all rows, so that what disturbs the machine disturbs every row; a row leaves when its time is spent.
+fn take_in_turn(rows: &mut [Row<'_>]) {
+    for _ in 0..ROUNDS_MAX {
+        for row in rows.iter_mut() {
+            let spent: f64 = row.times.iter().sum();
+            if row.times.len() > 2 && spent > ROW_TIME.as_nanos() as f64 {
+                continue;
+            }
+            let start = Instant::now();
+            (row.once)();
+            row.times.push(start.elapsed().as_nanos() as f64);
+        }
+    }
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+fn table(fixture: &Fixture) {
+    let columns: Vec<Vec<(String, f64)>> = COUNTS.iter().map(|&count| measure(fixture, count)).collect();
+    println!("\nNanoseconds a field of {TEXT_SIZE} bytes (ratio to the faster bare loop)\n");
+    print!("{:<32}", "");
+    COUNTS.iter().for_each(|count| print!("{count:>20}"));
+    println!();
+    for (place, (name, _)) in columns[0].iter().enumerate() {
+        print!("{name:<32}");
+        for column in &columns {
+            let bare = column[0].1.min(column[1].1);
+            let nanoseconds = column[place].1;
+            print!("{:>20}", format!("{nanoseconds:.0} ({:.2})", nanoseconds / bare));
+        }
+        println!();
+    }
+}
+
+/// Criterion's own report of the middle case.
+fn criterion_report(criterion: &mut Criterion, fixture: &Fixture) {
+    const COUNT: usize = 2_000;
+    let texts = texts(COUNT);
+    let values: Vec<Value<'_>> =
+        texts.iter().map(|text| Value { value_type: ValueType::String, text: text.as_bytes() }).collect();
+    let document = document(COUNT);
+    let own = AeadKey::new(AeadAlgorithm::Aes256Gcm, &[7; 32]).expect("32 bytes");
+    let mut out = Vec::with_capacity(COUNT * 200);
+    let mut group = criterion.benchmark_group("2000 fields of 32 bytes");
+    group.throughput(Throughput::Elements(COUNT as u64));
+    group.sample_size(30).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(300));
+    group.bench_function("bare loop, BoringSSL", |b| {
+        b.iter(|| run(&mut &mut out, |out| bare_boringssl(&own, &texts, out)))
+    });
+    for curve in Curve::ALL {
+        let options = options(curve, Keying::Request);
+        let name = curve.short_name();
+        group.bench_function(format!("{name} request, envelope text"), |b| {
+            b.iter(|| run(&mut &mut out, |out| encrypt_values(&fixture.engine, &options, &values, out)));
+        });
+        group.bench_function(format!("{name} request, document"), |b| {
+            b.iter(|| run(&mut &mut out, |out| encrypt_document(&fixture.engine, &options, document.as_bytes(), out)));
+        });
+    }
+    group.finish();
+}
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    let fixture = fixture();
+    if std::env::args().any(|argument| argument == "--test") {
+        let _ = measure(&fixture, 1);
+        return;
+    }
+    criterion_report(&mut criterion, &fixture);
+    criterion.final_summary();
+    table(&fixture);
+}
