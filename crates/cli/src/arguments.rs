@@ -1,0 +1,514 @@
+//! The command line: every command with its flags, help and an example.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use fieldseal_engine::{Curve, Keying};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0 done               3 store or engine out of reach
+  1 the work failed    4 output could not be written
+  2 usage or config    5 a fault of Fieldseal itself
+
+Example:
+  fieldseal keys create acme
+  fieldseal encrypt --app acme --select '$.card.number' payment.json > sealed.json
+  fieldseal decrypt --app acme sealed.json";
+
+/// Encrypts and decrypts the chosen fields of JSON documents.
+#[derive(Debug, Parser)]
+#[command(name = "fieldseal", version, about, after_help = EXIT_CODES, max_term_width = 110, subcommand_required = true)]
+pub struct Arguments {
+    /// Where things lie.
+    #[command(flatten)]
+    pub place: Place,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Where things lie and how they are set.
+#[derive(Debug, Clone, Args)]
+pub struct Place {
+    /// Folder of keystore, keys, certificates and fieldseal.toml
+    #[arg(
+        long,
+        global = true,
+        env = "FIELDSEAL_DIR",
+        default_value = ".fieldseal",
+        value_name = "DIR",
+        help_heading = "Place"
+    )]
+    pub dir: PathBuf,
+    /// Configuration file [default: DIR/fieldseal.toml, if it is there]
+    #[arg(long, global = true, env = "FIELDSEAL_CONFIG", value_name = "FILE", help_heading = "Place")]
+    pub config: Option<PathBuf>,
+    /// Sets one key of the configuration, as --set engine.keying=session; may be repeated
+    #[arg(long, global = true, value_name = "KEY=VALUE", help_heading = "Place")]
+    pub set: Vec<String>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make everything that is missing and run an engine on this machine, for a trial
+    Dev(DevArguments),
+    /// Run the engine
+    Serve(ServeArguments),
+    /// Encrypt the chosen fields of a JSON document, of JSON Lines, or a whole file
+    Encrypt(EncryptArguments),
+    /// Decrypt the envelopes in a JSON document, in JSON Lines, or an encrypted file
+    Decrypt(DecryptArguments),
+    /// Bring envelopes to the app's newest key version
+    Rewrap(RewrapArguments),
+    /// Tell what envelopes say about themselves, never their value
+    Inspect(InspectArguments),
+    /// Apps and their keys
+    #[command(subcommand)]
+    Keys(KeysCommand),
+    /// Certificates of the server and its clients, and what clients may do
+    #[command(subcommand)]
+    Certs(CertsCommand),
+    /// The keystore itself
+    #[command(subcommand)]
+    Store(StoreCommand),
+    /// The configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Version, CPU features, and which implementation serves each primitive
+    #[command(after_help = "Example:\n  fieldseal info --json")]
+    Info(InfoArguments),
+}
+
+/// How an answer is printed.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Form {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `fieldseal dev`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  fieldseal dev --port 0 --json")]
+pub struct DevArguments {
+    /// The app to make
+    #[arg(long, default_value = "dev", value_name = "APP")]
+    pub app: String,
+    /// Port of 127.0.0.1; 0 lets the system choose
+    #[arg(long, default_value_t = 3443, value_name = "PORT")]
+    pub port: u16,
+    /// How the ready line is printed: one line of JSON once the engine answers
+    #[command(flatten)]
+    pub form: Form,
+}
+
+/// `fieldseal serve`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  fieldseal --dir /etc/fieldseal serve --address 0.0.0.0:3443")]
+pub struct ServeArguments {
+    /// Where to listen [default: server.address of the configuration]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub address: Option<std::net::SocketAddr>,
+    /// Print one line of JSON on standard output once the engine answers
+    #[command(flatten)]
+    pub form: Form,
+}
+
+/// A running engine, in place of the store in `--dir`.
+#[derive(Debug, Clone, Args)]
+pub struct ConnectArguments {
+    /// Use the engine at HOST:PORT, not the keystore in --dir
+    #[arg(long, value_name = "HOST:PORT", help_heading = "Engine")]
+    pub connect: Option<String>,
+    /// The client whose certificate in DIR/certs is shown [default: the only one there]
+    #[arg(long, value_name = "CLIENT", requires = "connect", conflicts_with_all = ["cert", "key"], help_heading = "Engine")]
+    pub client: Option<String>,
+    /// The authority of the engine's certificate, PEM [default: DIR/certs/ca.pem]
+    #[arg(long, value_name = "FILE", requires = "connect", help_heading = "Engine")]
+    pub ca: Option<PathBuf>,
+    /// The client's certificate, PEM
+    #[arg(long, value_name = "FILE", requires_all = ["connect", "key"], help_heading = "Engine")]
+    pub cert: Option<PathBuf>,
+    /// The client's private key, PEM
+    #[arg(long, value_name = "FILE", requires_all = ["connect", "cert"], help_heading = "Engine")]
+    pub key: Option<PathBuf>,
+    /// The name in the engine's certificate, where it is not HOST
+    #[arg(long, value_name = "NAME", requires = "connect", help_heading = "Engine")]
+    pub server_name: Option<String>,
+}
+
+/// What goes in and out.
+#[derive(Debug, Clone, Args)]
+pub struct StreamArguments {
+    /// What to read; - or nothing: standard input
+    #[arg(value_name = "FILE")]
+    pub input: Option<PathBuf>,
+    /// Where to write; the file is there whole or as it was, and a new one is for its owner alone [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// What the input is
+    #[arg(long, value_enum, default_value_t = Format::Auto)]
+    pub format: Format,
+    /// Tell on standard error, as JSON, what was done
+    #[command(flatten)]
+    pub form: Form,
+}
+
+/// What the input is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// JSON Lines by the endings .jsonl and .ndjson, else JSON
+    Auto,
+    /// One JSON document
+    Json,
+    /// One JSON document a line
+    Jsonl,
+}
+
+/// A curve by its short name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CurveName {
+    /// P-256
+    R1,
+    /// secp256k1
+    K1,
+}
+
+impl CurveName {
+    /// The curve.
+    pub fn curve(self) -> Curve {
+        match self {
+            Self::R1 => Curve::P256,
+            Self::K1 => Curve::Secp256k1,
+        }
+    }
+}
+
+/// A keying by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum KeyingName {
+    /// A fresh ephemeral key for each value
+    Field,
+    /// One for a document, a line or a file
+    Request,
+    /// One for many of them, within bounds of time and count
+    Session,
+}
+
+impl KeyingName {
+    /// The keying.
+    pub fn keying(self) -> Keying {
+        match self {
+            Self::Field => Keying::Field,
+            Self::Request => Keying::Request,
+            Self::Session => Keying::Session,
+        }
+    }
+}
+
+/// `fieldseal encrypt`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fieldseal encrypt --app acme --select '$.card.number' --select '$..email' payment.json
+  fieldseal encrypt --app acme --role pci customers.jsonl -o sealed.jsonl
+  fieldseal encrypt --app acme --file scan.pdf -o scan.pdf.enc
+  fieldseal encrypt --app acme --connect localhost:3443 < payment.json")]
+pub struct EncryptArguments {
+    /// The app whose keys are used
+    #[arg(long, value_name = "APP")]
+    pub app: String,
+    /// JSONPath (RFC 9535) of what to encrypt, an object or array with all in it; may be repeated [default: every value]
+    #[arg(long, value_name = "PATH", conflicts_with = "file")]
+    pub select: Vec<String>,
+    /// The curve [default: engine.curve]
+    #[arg(long, value_enum)]
+    pub curve: Option<CurveName>,
+    /// How often a fresh ephemeral key is made [default: session for JSON Lines, else engine.keying]
+    #[arg(long, value_enum, conflicts_with = "file")]
+    pub keying: Option<KeyingName>,
+    /// The data role to write into each envelope
+    #[arg(long, conflicts_with = "file")]
+    pub role: Option<String>,
+    /// Encrypt the whole input as a file, whatever it is
+    #[arg(long, conflicts_with = "format")]
+    pub file: bool,
+    /// In and out.
+    #[command(flatten)]
+    pub stream: StreamArguments,
+    /// The engine.
+    #[command(flatten)]
+    pub engine: ConnectArguments,
+}
+
+/// `fieldseal decrypt`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fieldseal decrypt --app acme sealed.json
+  fieldseal decrypt --app acme --select '$.card' sealed.json
+  fieldseal decrypt --app acme --file scan.pdf.enc -o scan.pdf")]
+pub struct DecryptArguments {
+    /// The app whose keys are used
+    #[arg(long, value_name = "APP")]
+    pub app: String,
+    /// JSONPath (RFC 9535) of the envelopes to open; may be repeated [default: every envelope]
+    #[arg(long, value_name = "PATH", conflicts_with = "file")]
+    pub select: Vec<String>,
+    /// The data role that every envelope must carry
+    #[arg(long, conflicts_with = "file")]
+    pub role: Option<String>,
+    /// The input is an encrypted file
+    #[arg(long, conflicts_with = "format")]
+    pub file: bool,
+    /// In and out.
+    #[command(flatten)]
+    pub stream: StreamArguments,
+    /// The engine.
+    #[command(flatten)]
+    pub engine: ConnectArguments,
+}
+
+/// `fieldseal rewrap`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  fieldseal keys rotate acme\n  fieldseal rewrap --app acme sealed.jsonl -o sealed.jsonl"
+)]
+pub struct RewrapArguments {
+    /// The app whose keys are used
+    #[arg(long, value_name = "APP")]
+    pub app: String,
+    /// JSONPath (RFC 9535) of the envelopes to bring up; may be repeated [default: every envelope]
+    #[arg(long, value_name = "PATH")]
+    pub select: Vec<String>,
+    /// The curve of the new envelopes [default: each keeps its own]
+    #[arg(long, value_enum)]
+    pub curve: Option<CurveName>,
+    /// In and out.
+    #[command(flatten)]
+    pub stream: StreamArguments,
+    /// The engine.
+    #[command(flatten)]
+    pub engine: ConnectArguments,
+}
+
+/// `fieldseal inspect`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fieldseal inspect 'ev:UVRD:…:$'
+  fieldseal inspect --app acme --json sealed.json")]
+pub struct InspectArguments {
+    /// Envelopes, or one file of any text with envelopes in it; - or nothing: standard input
+    #[arg(value_name = "ENVELOPE|FILE")]
+    pub inputs: Vec<String>,
+    /// Open them with this app's keys, to tell also role, origin, time and key version
+    #[arg(long, value_name = "APP")]
+    pub app: Option<String>,
+    /// The form.
+    #[command(flatten)]
+    pub form: Form,
+    /// The engine.
+    #[command(flatten)]
+    pub engine: ConnectArguments,
+}
+
+/// `fieldseal keys`.
+#[derive(Debug, Subcommand)]
+pub enum KeysCommand {
+    /// Make an app with fresh keys, and the keystore and root key if there are none
+    #[command(after_help = "Example:\n  fieldseal keys create acme")]
+    Create {
+        /// The app: a-z, 0-9, _ and -
+        app: String,
+        /// The form.
+        #[command(flatten)]
+        form: Form,
+    },
+    /// List apps and key versions
+    #[command(after_help = "Example:\n  fieldseal keys list --json")]
+    List {
+        /// The form.
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Give an app a new key version; older ones still decrypt
+    #[command(after_help = "Example:\n  fieldseal keys rotate acme")]
+    Rotate {
+        /// The app
+        app: String,
+        /// The form.
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Put an app, or one version of its keys, out of use
+    #[command(after_help = "Example:\n  fieldseal keys disable acme --version 1")]
+    Disable {
+        /// The app
+        app: String,
+        /// The key version [default: the whole app]
+        #[arg(long, value_name = "N")]
+        version: Option<u32>,
+    },
+    /// Put an app, or one version of its keys, into use again
+    #[command(after_help = "Example:\n  fieldseal keys enable acme --version 1")]
+    Enable {
+        /// The app
+        app: String,
+        /// The key version [default: the app, with the versions that are active]
+        #[arg(long, value_name = "N")]
+        version: Option<u32>,
+    },
+    /// Print the public keys that values are encrypted to
+    #[command(after_help = "Example:\n  fieldseal keys public acme --curve r1 > acme-r1.pem")]
+    Public {
+        /// The app
+        app: String,
+        /// Only this curve's
+        #[arg(long, value_enum)]
+        curve: Option<CurveName>,
+        /// Print PEM, the default
+        #[arg(long, conflicts_with = "json")]
+        pem: bool,
+        /// The form.
+        #[command(flatten)]
+        form: Form,
+        /// The engine.
+        #[command(flatten)]
+        engine: ConnectArguments,
+    },
+}
+
+/// `fieldseal certs`.
+#[derive(Debug, Subcommand)]
+pub enum CertsCommand {
+    /// Make an authority and a server certificate in DIR/certs
+    #[command(after_help = "Example:\n  fieldseal certs init --name engine.internal --name localhost --ip 10.0.0.7")]
+    Init {
+        /// A host name by which clients reach the server; may be repeated [default: localhost]
+        #[arg(long, value_name = "HOST")]
+        name: Vec<String>,
+        /// An address by which clients reach the server; may be repeated [default: 127.0.0.1 and ::1]
+        #[arg(long, value_name = "ADDRESS")]
+        ip: Vec<std::net::IpAddr>,
+        /// How long the server's certificate is valid
+        #[arg(long, default_value_t = fieldseal_server::certificates::LEAF_DAYS, value_name = "N")]
+        days: u32,
+    },
+    /// Issue a client certificate and grant the client what it may do
+    #[command(after_help = "Example:\n  fieldseal certs issue billing --app acme --allow encrypt,decrypt --role pci")]
+    Issue {
+        /// The client: a-z, 0-9, ., _ and -
+        client: String,
+        /// An app that it may use; may be repeated
+        #[arg(long, value_name = "APP", required_unless_present = "all_apps")]
+        app: Vec<String>,
+        /// It may use every app, also those made later
+        #[arg(long, conflicts_with = "app")]
+        all_apps: bool,
+        /// What it may do
+        #[arg(long, value_enum, value_delimiter = ',', required = true)]
+        allow: Vec<Allowed>,
+        /// A data role whose values it may decrypt; may be repeated [default: every role]
+        #[arg(long, value_name = "ROLE")]
+        role: Vec<String>,
+        /// How long the certificate is valid
+        #[arg(long, default_value_t = fieldseal_server::certificates::LEAF_DAYS, value_name = "N")]
+        days: u32,
+        /// Accept every certificate of this name that the authority signs, not the newest alone
+        #[arg(long)]
+        unpinned: bool,
+        /// The form.
+        #[command(flatten)]
+        form: Form,
+    },
+    /// List certificates with their dates, and clients with what they may do
+    #[command(after_help = "Example:\n  fieldseal certs list")]
+    List {
+        /// The form.
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Take everything from a client; running engines refuse it within seconds
+    #[command(after_help = "Example:\n  fieldseal certs revoke billing")]
+    Revoke {
+        /// The client
+        client: String,
+    },
+}
+
+/// What a client may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Allowed {
+    /// Values to envelopes
+    Encrypt,
+    /// Envelopes to values
+    Decrypt,
+}
+
+/// `fieldseal store`.
+#[derive(Debug, Subcommand)]
+pub enum StoreCommand {
+    /// Look at everything in the keystore: that it is whole and every key opens
+    #[command(after_help = "Example:\n  fieldseal store check")]
+    Check {
+        /// The form.
+        #[command(flatten)]
+        form: Form,
+    },
+}
+
+/// `fieldseal config`.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Name everything that is wrong with the configuration
+    #[command(after_help = "Example:\n  fieldseal config check --config fieldseal.toml")]
+    Check,
+    /// Print every key, its value and where that comes from
+    #[command(after_help = "Example:\n  fieldseal config show --json")]
+    Show {
+        /// The form.
+        #[command(flatten)]
+        form: Form,
+    },
+}
+
+/// `fieldseal info`.
+#[derive(Debug, Args)]
+pub struct InfoArguments {
+    /// The form.
+    #[command(flatten)]
+    pub form: Form,
+    /// The engine.
+    #[command(flatten)]
+    pub engine: ConnectArguments,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    /// Every command that does something shows an example in its help.
+    #[test]
+    fn every_command_has_an_example() {
+        fn check(command: &clap::Command) {
+            if command.has_subcommands() {
+                return command.get_subcommands().filter(|sub| sub.get_name() != "help").for_each(check);
+            }
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("fieldseal "), "{} has no example", command.get_name());
+            assert!(command.get_about().is_some(), "{} does not say what it does", command.get_name());
+        }
+        let command = Arguments::command();
+        check(&command);
+    }
+}

@@ -1,0 +1,301 @@
+//! `certs`: the authority, the server's certificate, clients' certificates and their grants.
+//!
+//! Everything lies in DIR/certs: `ca.pem`, `server.pem` and one `CLIENT.pem` for each client, each with its `.key` beside it.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use fieldseal_engine::admin::{
+    AppName, Apps, ClientGrant, ClientName, Keystore, NewClient, Operation, RoleName, Roles,
+};
+use fieldseal_server::certificates::{
+    Authority, CertificateError, Inspection, Issued, ServerName, Validity, inspect, write_certificate,
+    write_private_key,
+};
+use serde_json::{Value, json};
+
+use crate::arguments::{Allowed, CertsCommand, Form};
+use crate::context::{Context, make_folder};
+use crate::failure::{Failure, Outcome};
+use crate::output::{print, print_json};
+use crate::show::time;
+
+/// Names in DIR/certs that are no client's.
+const RESERVED: [&str; 2] = ["ca", "server"];
+
+/// `fieldseal certs`.
+pub fn run(context: &Context, command: CertsCommand) -> Outcome {
+    match command {
+        CertsCommand::Init { name, ip, days } => {
+            let folder = context.certificates();
+            let made = init(&folder, &server_names(&name, &ip), days)?;
+            print(&made.iter().map(|path| format!("{}\n", path.display())).collect::<String>())
+        }
+        CertsCommand::Issue { client, app, all_apps, allow, role, days, unpinned, form } => {
+            let name = client_name(&client)?;
+            let grant = Grant {
+                apps: if all_apps { Apps::All } else { Apps::Only(parsed(&app, AppName::parse)?) },
+                operations: allow.into_iter().map(operation).collect(),
+                roles: if role.is_empty() { Roles::Any } else { Roles::Only(parsed(&role, RoleName::parse)?) },
+                pinning: if unpinned { Pinning::AnyOfTheName } else { Pinning::ThisOne },
+            };
+            let (certificate, key) = issue(context, &*store(context)?, &name, grant, days)?;
+            if form.json {
+                return print_json(&json!({ "client": client, "certificate": path(&certificate), "key": path(&key) }));
+            }
+            print(&format!("{}\n{}\n", certificate.display(), key.display()))
+        }
+        CertsCommand::List { form } => list(context, form),
+        CertsCommand::Revoke { client } => {
+            context.store()?.disable_client(&ClientName::parse(&client)?)?;
+            print(&format!("revoked {client}: running engines refuse it within seconds\n"))
+        }
+    }
+}
+
+fn store(context: &Context) -> Outcome<Box<dyn Keystore>> {
+    Ok(Box::new(context.store()?))
+}
+
+fn path(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn parsed<T: Ord, E: Into<Failure>>(texts: &[String], parse: impl Fn(&str) -> Result<T, E>) -> Outcome<BTreeSet<T>> {
+    texts.iter().map(|text| parse(text).map_err(Into::into)).collect()
+}
+
+fn operation(allowed: Allowed) -> Operation {
+    match allowed {
+        Allowed::Encrypt => Operation::Encrypt,
+        Allowed::Decrypt => Operation::Decrypt,
+    }
+}
+
+/// A client's name that does not stand in the way of our own files.
+fn client_name(text: &str) -> Outcome<ClientName> {
+    if RESERVED.contains(&text) {
+        return Err(Failure::usage(format!("{text} is no client's name: the file {text}.pem is something else")));
+    }
+    Ok(ClientName::parse(text)?)
+}
+
+/// What the server is reached by; this machine alone when nothing was said.
+fn server_names(names: &[String], addresses: &[IpAddr]) -> Vec<ServerName> {
+    if names.is_empty() && addresses.is_empty() {
+        return local_names();
+    }
+    let names = names.iter().map(|name| ServerName::parse(name));
+    names.chain(addresses.iter().map(|&address| ServerName::Ip(address))).collect()
+}
+
+/// The names of this machine for itself.
+pub fn local_names() -> Vec<ServerName> {
+    ["localhost", "127.0.0.1", "::1"].map(ServerName::parse).into()
+}
+
+/// Makes what is missing of authority and server certificate; the paths of what was made.
+///
+/// The authority stays as it is, so that the certificates it has signed stay good. The server's certificate is made anew.
+pub fn init(folder: &Path, names: &[ServerName], days: u32) -> Outcome<Vec<PathBuf>> {
+    make_folder(folder)?;
+    let now = SystemTime::now();
+    let mut made = Vec::new();
+    let (ca_path, ca_key_path) = (folder.join("ca.pem"), folder.join("ca.key"));
+    let authority = if ca_path.exists() || ca_key_path.exists() {
+        authority(folder)?
+    } else {
+        let authority = Authority::create("Fieldseal CA", Validity::of_authority(now))?;
+        // The key first: a certificate without one would look like an authority that lost it.
+        write_key(&ca_key_path, &authority.private_key_pem()?)?;
+        write_pem(&ca_path, &authority.certificate_pem()?)?;
+        made.extend([ca_path, ca_key_path]);
+        authority
+    };
+    let issued = authority.issue_server(names, Validity { now, days })?;
+    let paths = write_issued(folder, "server", &issued)?;
+    made.extend([paths.0, paths.1]);
+    Ok(made)
+}
+
+fn authority(folder: &Path) -> Outcome<Authority> {
+    let read = |name: &str| {
+        let path = folder.join(name);
+        std::fs::read(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Failure::usage(format!("no authority: {} is missing", path.display()))
+                .advise("run fieldseal certs init"),
+            _ => Failure::reading(&path, &error),
+        })
+    };
+    let (certificate, key) = (read("ca.pem")?, zeroize::Zeroizing::new(read("ca.key")?));
+    Authority::from_pem(&certificate, &key).map_err(|error| Failure::from(error).at(folder.join("ca.pem").display()))
+}
+
+/// Which certificates of a client's name are accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pinning {
+    /// The one that is issued now.
+    ThisOne,
+    /// Every one that the authority signs.
+    AnyOfTheName,
+}
+
+/// What a client is granted.
+pub struct Grant {
+    /// The apps.
+    pub apps: Apps,
+    /// The operations.
+    pub operations: BTreeSet<Operation>,
+    /// The roles.
+    pub roles: Roles,
+    /// The certificates.
+    pub pinning: Pinning,
+}
+
+/// Issues a certificate for a client and stores its grant; the paths of certificate and key.
+pub fn issue(
+    context: &Context,
+    store: &dyn Keystore,
+    name: &ClientName,
+    grant: Grant,
+    days: u32,
+) -> Outcome<(PathBuf, PathBuf)> {
+    let folder = context.certificates();
+    let issued = authority(&folder)?.issue_client(name.as_str(), Validity { now: SystemTime::now(), days })?;
+    let first = inspect(&issued.certificate_pem)?.into_iter().next();
+    let certificate_sha256 = match grant.pinning {
+        Pinning::ThisOne => first.map(|certificate| certificate.sha256),
+        Pinning::AnyOfTheName => None,
+    };
+    let Grant { apps, operations, roles, pinning: _ } = grant;
+    let client = NewClient { name: name.clone(), apps, operations, roles, certificate_sha256 };
+    // The grant first: an unknown app is told before any file is touched.
+    let stored = store.put_client(&client)?;
+    if stored.disabled {
+        store.enable_client(name)?;
+        eprintln!("client {name} was revoked and is granted anew");
+    }
+    write_issued(&folder, name.as_str(), &issued)
+}
+
+fn write_issued(folder: &Path, name: &str, issued: &Issued) -> Outcome<(PathBuf, PathBuf)> {
+    let (certificate, key) = (folder.join(format!("{name}.pem")), folder.join(format!("{name}.key")));
+    write_key(&key, &issued.private_key_pem)?;
+    write_pem(&certificate, &issued.certificate_pem)?;
+    Ok((certificate, key))
+}
+
+fn write_key(path: &Path, pem: &[u8]) -> Outcome {
+    write_private_key(path, pem).map_err(|error| Failure::writing(path.display(), &error))
+}
+
+fn write_pem(path: &Path, pem: &[u8]) -> Outcome {
+    write_certificate(path, pem).map_err(|error| Failure::writing(path.display(), &error))
+}
+
+/// The clients that have a certificate and a key in `folder`, by name.
+pub fn client_certificates(folder: &Path) -> Outcome<Vec<String>> {
+    let mut names = certificate_files(folder)?;
+    names.retain(|name| !RESERVED.contains(&name.as_str()) && folder.join(format!("{name}.key")).exists());
+    Ok(names)
+}
+
+fn certificate_files(folder: &Path) -> Outcome<Vec<String>> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(|error| Failure::reading(folder, &error))?,
+    };
+    let names = entries.filter_map(|entry| {
+        let name = entry.ok()?.file_name().into_string().ok()?;
+        // What a kill left half done begins with a dot.
+        name.strip_suffix(".pem").filter(|name| !name.starts_with('.')).map(str::to_owned)
+    });
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    Ok(names)
+}
+
+/// The certificate in a file: the first one.
+pub fn read_certificate(path: &Path) -> Outcome<Inspection> {
+    let pem = std::fs::read(path).map_err(|error| Failure::reading(path, &error))?;
+    let certificates = inspect(&pem).map_err(|error| Failure::from(error).at(path.display()))?;
+    Ok(certificates.into_iter().next().expect("at least one"))
+}
+
+fn list(context: &Context, form: Form) -> Outcome {
+    let (folder, now) = (context.certificates(), SystemTime::now());
+    let mut files = Vec::new();
+    for name in certificate_files(&folder)? {
+        files.push((folder.join(format!("{name}.pem")), read_certificate(&folder.join(format!("{name}.pem")))?));
+    }
+    let grants = context.store()?.list_clients()?;
+    if form.json {
+        let files: Vec<Value> = files.iter().map(|(path, inspection)| certificate_json(path, inspection)).collect();
+        let clients: Vec<Value> = grants.iter().map(grant_json).collect();
+        return print_json(&json!({ "certificates": files, "clients": clients }));
+    }
+    let mut out = String::new();
+    for (path, inspection) in &files {
+        let state = if inspection.is_valid_at(now) { "until" } else { "NOT VALID, until" };
+        let days = inspection.days_left(now);
+        out.push_str(&format!("{}  {state} {}  {days} days\n", path.display(), time(inspection.not_after)));
+    }
+    for grant in &grants {
+        let (operations, state) = (operations(grant).join(","), if grant.disabled { "  revoked" } else { "" });
+        let (apps, roles) = (apps(grant).join(","), roles(grant).join(","));
+        out.push_str(&format!("client {}  {operations}  apps {apps}  roles {roles}{state}\n", grant.name));
+    }
+    print(&out)
+}
+
+fn certificate_json(file: &Path, inspection: &Inspection) -> Value {
+    json!({
+        "file": path(file),
+        "name": inspection.common_name,
+        "not_before": inspection.not_before,
+        "not_after": inspection.not_after,
+        "sha256": crate::show::hex(&inspection.sha256),
+    })
+}
+
+fn grant_json(grant: &ClientGrant) -> Value {
+    json!({
+        "client": grant.name.as_str(),
+        "allow": operations(grant),
+        "apps": apps(grant),
+        "roles": roles(grant),
+        "certificate_sha256": grant.certificate_sha256.map(|digest| crate::show::hex(&digest)),
+        "revoked": grant.disabled,
+        "created_at": grant.created_at,
+    })
+}
+
+fn operations(grant: &ClientGrant) -> Vec<&'static str> {
+    let name = |operation: &Operation| match operation {
+        Operation::Encrypt => "encrypt",
+        Operation::Decrypt => "decrypt",
+    };
+    grant.operations.iter().map(name).collect()
+}
+
+fn apps(grant: &ClientGrant) -> Vec<&str> {
+    match &grant.apps {
+        Apps::All => vec!["*"],
+        Apps::Only(apps) => apps.iter().map(AppName::as_str).collect(),
+    }
+}
+
+fn roles(grant: &ClientGrant) -> Vec<&str> {
+    match &grant.roles {
+        Roles::Any => vec!["*"],
+        Roles::Only(roles) => roles.iter().map(RoleName::as_str).collect(),
+    }
+}
+
+impl From<CertificateError> for Failure {
+    fn from(error: CertificateError) -> Self {
+        Self::usage(error.to_string())
+    }
+}

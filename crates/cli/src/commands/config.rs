@@ -1,0 +1,81 @@
+//! `config check` and `config show`.
+
+use serde_json::{Map, Value, json};
+
+use crate::arguments::ConfigCommand;
+use crate::config::{Config, KEYS, Origin};
+use crate::context::Context;
+use crate::failure::{Failure, Outcome};
+use crate::output::{print, print_json};
+
+/// `fieldseal config`.
+pub fn run(context: &Context, command: &ConfigCommand) -> Outcome {
+    let loaded = context.loaded();
+    for warning in &loaded.warnings {
+        eprintln!("fieldseal: warning: {warning}");
+    }
+    if !loaded.problems.is_empty() {
+        return Err(Failure::usage(loaded.problems.join("\n")));
+    }
+    match command {
+        ConfigCommand::Check => print(&format!("{}: nothing wrong\n", source(context))),
+        ConfigCommand::Show { form } if form.json => print_json(&as_json(context)),
+        ConfigCommand::Show { .. } => print(&as_toml(context)),
+    }
+}
+
+fn source(context: &Context) -> String {
+    match &context.loaded().file {
+        Some(file) => file.display().to_string(),
+        None => "no configuration file, so the defaults".to_owned(),
+    }
+}
+
+fn as_toml(context: &Context) -> String {
+    let mut out = format!("# {}\n", source(context));
+    let mut section = "";
+    for key in KEYS {
+        let (of_key, name) = key.parts();
+        if of_key != section {
+            section = of_key;
+            out.push_str(&format!("\n[{section}]\n"));
+        }
+        let value = key.kind.write(&(key.get)(context.config()));
+        let origin = match context.loaded().origin(key) {
+            Origin::Default => String::new(),
+            Origin::File(line) => format!("  # line {line}"),
+            Origin::Environment => format!("  # {}", key.variable()),
+            Origin::Flag => "  # --set".to_owned(),
+        };
+        out.push_str(&format!("{name} = {value}{origin}\n"));
+    }
+    out
+}
+
+/// Every key with all that is known of it.
+fn as_json(context: &Context) -> Value {
+    let defaults = Config::default();
+    let mut keys = Map::new();
+    for key in KEYS {
+        let plain = |value| {
+            let text = key.kind.write(&value);
+            text.parse::<u64>().map_or_else(|_| json!(text.trim_matches('"')), |number| json!(number))
+        };
+        let origin = match context.loaded().origin(key) {
+            Origin::Default => "default",
+            Origin::File(_) => "file",
+            Origin::Environment => "environment",
+            Origin::Flag => "flag",
+        };
+        let default = key.default_text.map_or_else(|| plain((key.get)(&defaults)), |text| json!(text));
+        let facts = json!({
+            "value": plain((key.get)(context.config())),
+            "from": origin,
+            "default": default,
+            "takes": key.kind.to_string(),
+            "about": key.about,
+        });
+        keys.insert(key.name.to_owned(), facts);
+    }
+    Value::Object(keys)
+}

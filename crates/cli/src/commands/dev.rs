@@ -1,0 +1,130 @@
+//! `dev`: an engine for a trial. Makes what is missing below the folder, and leaves what is there.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use fieldseal_engine::Engine;
+use fieldseal_engine::admin::{AppName, Apps, ClientName, Keystore, NewKeys, Operation, Roles};
+use fieldseal_server::Server;
+use fieldseal_server::certificates::LEAF_DAYS;
+use serde_json::json;
+
+use super::certs::{Grant, Pinning, init, issue, local_names, read_certificate};
+use super::serve::{start_log, tls, until_stopped};
+use crate::arguments::DevArguments;
+use crate::config::Log;
+use crate::context::Context;
+use crate::failure::Outcome;
+use crate::output::{print, print_json};
+
+/// The client that `dev` makes.
+const CLIENT: &str = "dev";
+/// Certificates with fewer days left are made anew.
+const DAYS_LEFT_MIN: u64 = 1;
+
+/// `fieldseal dev`.
+pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
+    let app = AppName::parse(&arguments.app)?;
+    let store = context.store_or_new()?;
+    if store.app_summary(&app)?.is_none() {
+        store.create_app(&app, NewKeys::generated())?;
+    }
+    make_certificates(context)?;
+    let (certificate, key) = make_client(context, &store, &app)?;
+    let folder = context.certificates();
+    let authority = folder.join("ca.pem");
+    let mut settings = context.config().server.clone();
+    settings.tls = tls(&folder.join("server.pem"), &folder.join("server.key"), &authority)?;
+    settings.address = ([127, 0, 0, 1], arguments.port).into();
+    start_log(quiet_unless_asked(context));
+    let engine = Engine::new(Box::new(store), context.config().engine.clone());
+    until_stopped(engine, settings, |server| {
+        let ready = Ready { server, app: &app, authority, certificate, key };
+        if arguments.form.json { print_json(&ready.json()) } else { print(&ready.text(context)) }
+    })
+}
+
+/// A person who tries it out wants to see what goes wrong, not every connection.
+fn quiet_unless_asked(context: &Context) -> Log {
+    let log = context.config().log;
+    let level = match log.level {
+        tracing::Level::INFO => tracing::Level::WARN,
+        asked => asked,
+    };
+    Log { level, ..log }
+}
+
+fn make_certificates(context: &Context) -> Outcome {
+    let folder = context.certificates();
+    if is_fresh(&folder.join("server.pem"))? && folder.join("server.key").exists() && folder.join("ca.pem").exists() {
+        return Ok(());
+    }
+    init(&folder, &local_names(), LEAF_DAYS).map(|_| ())
+}
+
+fn is_fresh(path: &std::path::Path) -> Outcome<bool> {
+    Ok(path.exists() && read_certificate(path)?.days_left(SystemTime::now()) >= DAYS_LEFT_MIN)
+}
+
+/// The client `dev` with a good certificate and a grant that covers the app.
+fn make_client(context: &Context, store: &dyn Keystore, app: &AppName) -> Outcome<(PathBuf, PathBuf)> {
+    let folder = context.certificates();
+    let name = ClientName::parse(CLIENT).expect("a name by its rule");
+    let (certificate, key) = (folder.join("dev.pem"), folder.join("dev.key"));
+    let grant = store.client(&name)?;
+    let operations = BTreeSet::from([Operation::Encrypt, Operation::Decrypt]);
+    let covers = |operation| grant.as_ref().is_some_and(|grant| grant.allows(operation, app));
+    let is_granted = operations.iter().all(|&operation| covers(operation));
+    if is_granted && key.exists() && is_fresh(&certificate)? {
+        let pinned = grant.as_ref().and_then(|grant| grant.certificate_sha256);
+        if pinned.is_none_or(|pinned| read_certificate(&certificate).is_ok_and(|found| found.sha256 == pinned)) {
+            return Ok((certificate, key));
+        }
+    }
+    let apps = match grant.map(|grant| grant.apps) {
+        Some(Apps::All) => Apps::All,
+        Some(Apps::Only(mut apps)) => {
+            apps.insert(app.clone());
+            Apps::Only(apps)
+        }
+        None => Apps::Only(BTreeSet::from([app.clone()])),
+    };
+    let grant = Grant { apps, operations, roles: Roles::Any, pinning: Pinning::ThisOne };
+    issue(context, store, &name, grant, LEAF_DAYS)
+}
+
+/// What whoever calls the engine needs to know.
+struct Ready<'a> {
+    server: &'a Server,
+    app: &'a AppName,
+    authority: PathBuf,
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl Ready<'_> {
+    fn json(&self) -> serde_json::Value {
+        let path = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string();
+        json!({
+            "address": self.server.local_addr().to_string(),
+            "app": self.app.as_str(),
+            "ca": path(&self.authority),
+            "certificate": path(&self.certificate),
+            "key": path(&self.key),
+        })
+    }
+
+    fn text(&self, context: &Context) -> String {
+        let (address, app, folder) = (self.server.local_addr(), self.app, context.folder().display());
+        format!(
+            "The engine answers at {address}. End it with Ctrl-C. In another terminal:\n\n  \
+             fieldseal --dir {folder} encrypt --app {app} --connect {address} --select '$.card.number' FILE.json\n  \
+             fieldseal --dir {folder} info --connect {address}\n\n\
+             app          {app}\nauthority    {}\ncertificate  {}\nkey          {}\n",
+            self.authority.display(),
+            self.certificate.display(),
+            self.key.display()
+        )
+    }
+}

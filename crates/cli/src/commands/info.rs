@@ -1,0 +1,26 @@
+//! `info`: facts about this program, or about a running engine.
+
+use serde_json::{Map, Value};
+
+use crate::arguments::InfoArguments;
+use crate::context::Context;
+use crate::failure::{Failure, Outcome};
+use crate::output::{print, print_json};
+use crate::transform::connect;
+
+/// `fieldseal info`.
+pub fn run(context: &Context, arguments: &InfoArguments) -> Outcome {
+    let facts: Vec<(String, String)> = match &arguments.engine.connect {
+        Some(address) => {
+            let connection = connect(context, address, &arguments.engine)?;
+            connection.runtime.block_on(connection.client.info()).map_err(Failure::from)?
+        }
+        None => fieldseal_engine::facts().into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect(),
+    };
+    if arguments.form.json {
+        let facts: Map<String, Value> = facts.into_iter().map(|(name, fact)| (name, Value::String(fact))).collect();
+        return print_json(&Value::Object(facts));
+    }
+    let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    print(&facts.iter().map(|(name, fact)| format!("{name:width$}  {fact}\n")).collect::<String>())
+}

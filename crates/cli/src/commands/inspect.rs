@@ -1,0 +1,196 @@
+//! `inspect`: what envelopes say about themselves.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use fieldseal_client::{Curve as WireCurve, Inspection, TextKind};
+use fieldseal_engine::{Caller, Engine, Inspected, Marking};
+use serde_json::{Map, Value, json};
+
+use crate::arguments::InspectArguments;
+use crate::context::Context;
+use crate::envelopes;
+use crate::failure::{Failure, Outcome};
+use crate::input::{Bound, Input};
+use crate::output::Output;
+use crate::show::{hex, time};
+use crate::transform::{Connection, connect};
+
+/// What is printed of one envelope.
+struct Facts {
+    version: String,
+    curve: &'static str,
+    value_type: &'static str,
+    debug: bool,
+    ephemeral: String,
+    role: Option<String>,
+    origin: Option<u64>,
+    encrypted_at: Option<u64>,
+    key_version: Option<u64>,
+}
+
+/// Who tells.
+enum Door {
+    Local(Engine),
+    Remote(Connection),
+}
+
+/// `fieldseal inspect`.
+pub fn run(context: &Context, arguments: &InspectArguments) -> Outcome {
+    let texts = texts(context, &arguments.inputs)?;
+    let door = match &arguments.engine.connect {
+        Some(address) => Door::Remote(connect(context, address, &arguments.engine)?),
+        None if arguments.app.is_none() => Door::Local(context.engine_without_keys()?),
+        None => Door::Local(context.engine()?),
+    };
+    let mut output = Output::standard()?;
+    let (mut count, mut faults) = (0_u64, 0_u64);
+    for text in found(&texts) {
+        count += 1;
+        let line = match door.inspect(arguments.app.as_deref(), &text) {
+            Ok(facts) if arguments.form.json => format!("{}\n", facts.json()),
+            Ok(facts) => facts.text(),
+            Err(failure) if is_about_the_envelope(&failure) => {
+                faults += 1;
+                match arguments.form.json {
+                    true => format!("{}\n", json!({ "error": failure.message })),
+                    false => format!("envelope {count}: {failure}\n"),
+                }
+            }
+            Err(failure) => return Err(failure),
+        };
+        output.write(line.as_bytes())?;
+    }
+    output.finish()?;
+    match (count, faults) {
+        (0, _) => Err(Failure::failed("no envelope found")),
+        (_, 0) => Ok(()),
+        _ => Err(Failure::failed(format!("{faults} of {count} envelopes cannot be inspected"))),
+    }
+}
+
+/// Every text to look at: arguments that are envelopes, or the content of the one file.
+fn texts(context: &Context, inputs: &[String]) -> Outcome<Vec<Vec<u8>>> {
+    let is_envelope = |input: &String| input.starts_with("ev:");
+    if !inputs.is_empty() && inputs.iter().all(is_envelope) {
+        return Ok(inputs.iter().map(|input| input.clone().into_bytes()).collect());
+    }
+    if inputs.len() > 1 {
+        return Err(Failure::usage(
+            "inspect takes envelopes, which begin with ev: and stand in quotation marks, or one file",
+        ));
+    }
+    let size_max = context.config().engine.document.document_size_max;
+    let input = Input::new(inputs.first().map(Path::new));
+    Ok(vec![input.read_whole(Bound { size_max, key: "document.document_size_max" })?])
+}
+
+/// An argument is an envelope as it stands, however damaged; in a file envelopes are looked for.
+fn found(texts: &[Vec<u8>]) -> impl Iterator<Item = Cow<'_, [u8]>> {
+    texts.iter().flat_map(|text| {
+        let whole = text.starts_with(b"ev:") && !text.contains(&b'\n');
+        let whole = whole.then(|| Cow::Borrowed(text.as_slice()));
+        let within = whole.is_none().then(|| envelopes::anywhere(text));
+        whole.into_iter().chain(within.into_iter().flatten())
+    })
+}
+
+/// Whether the next envelope may fare better.
+fn is_about_the_envelope(failure: &Failure) -> bool {
+    let message = &failure.message;
+    failure.exit == crate::failure::Exit::Failed
+        && ["unknown_app", "there is no app", "forbidden", "disabled"].iter().all(|other| !message.contains(other))
+}
+
+impl Door {
+    fn inspect(&self, app: Option<&str>, text: &[u8]) -> Outcome<Facts> {
+        match self {
+            Self::Local(engine) => Ok(Facts::of_engine(engine.inspect(&Caller::Owner, app, text)?)),
+            Self::Remote(Connection { client, runtime }) => {
+                let text = str::from_utf8(text).map_err(|_| Failure::failed("not an envelope: not text"))?;
+                let mut facts = runtime.block_on(client.inspect(app, &[text]))?;
+                let first = facts.pop().ok_or_else(|| Failure::failed("the engine's answer is empty"))?;
+                Ok(Facts::of_client(first))
+            }
+        }
+    }
+}
+
+impl Facts {
+    fn of_engine(inspected: Inspected) -> Self {
+        Self {
+            version: inspected.version.text().to_owned(),
+            curve: inspected.version.curve().short_name(),
+            value_type: inspected.value_type.name(),
+            debug: inspected.marking == Marking::Debug,
+            ephemeral: hex(&inspected.ephemeral),
+            role: inspected.role,
+            origin: inspected.origin.map(u64::from),
+            encrypted_at: inspected.encrypted_at.map(u64::from),
+            key_version: inspected.key_version.map(u64::from),
+        }
+    }
+
+    fn of_client(inspection: Inspection) -> Self {
+        Self {
+            version: inspection.version,
+            curve: match inspection.curve {
+                WireCurve::R1 => "r1",
+                WireCurve::K1 => "k1",
+            },
+            value_type: match inspection.kind {
+                TextKind::String => "string",
+                TextKind::Number => "number",
+                TextKind::Boolean => "boolean",
+            },
+            debug: inspection.debug,
+            ephemeral: hex(&inspection.ephemeral),
+            role: inspection.role,
+            origin: inspection.origin,
+            encrypted_at: inspection.encrypted_at,
+            key_version: inspection.key_version,
+        }
+    }
+
+    fn json(&self) -> Value {
+        let mut facts = Map::new();
+        let mut put = |name: &str, value: Value| facts.insert(name.to_owned(), value);
+        put("version", json!(self.version));
+        put("curve", json!(self.curve));
+        put("type", json!(self.value_type));
+        put("debug", json!(self.debug));
+        put("ephemeral", json!(self.ephemeral));
+        for (name, number) in
+            [("origin", self.origin), ("encrypted_at", self.encrypted_at), ("key_version", self.key_version)]
+        {
+            if let Some(number) = number {
+                put(name, json!(number));
+            }
+        }
+        if let Some(role) = &self.role {
+            put("role", json!(role));
+        }
+        Value::Object(facts)
+    }
+
+    fn text(&self) -> String {
+        let mut line = format!("{} {} {:7} ephemeral {}", self.version, self.curve, self.value_type, self.ephemeral);
+        if self.debug {
+            line.push_str("  debug");
+        }
+        if let Some(version) = self.key_version {
+            line.push_str(&format!("  key version {version}"));
+        }
+        if let Some(role) = &self.role {
+            line.push_str(&format!("  role {role}"));
+        }
+        if let Some(origin) = self.origin {
+            line.push_str(&format!("  origin {origin}"));
+        }
+        if let Some(at) = self.encrypted_at {
+            line.push_str(&format!("  {}", time(at)));
+        }
+        line.push('\n');
+        line
+    }
+}

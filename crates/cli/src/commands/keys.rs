@@ -1,0 +1,149 @@
+//! `keys`: apps and their key versions in the store.
+
+use fieldseal_engine::admin;
+use fieldseal_engine::admin::{AppName, AppSummary, KeyState, Keystore, NewKeys, VersionSummary, public_key_pem};
+use serde_json::{Value, json};
+
+use crate::arguments::{ConnectArguments, CurveName, Form, KeysCommand};
+use crate::context::Context;
+use crate::failure::{Failure, Outcome};
+use crate::output::{print, print_json};
+use crate::show::{hex, time};
+use crate::transform::connect;
+
+/// `fieldseal keys`.
+pub fn run(context: &Context, command: KeysCommand) -> Outcome {
+    match command {
+        KeysCommand::Create { app, form } => {
+            let app = AppName::parse(&app)?;
+            let summary = context.store_or_new()?.create_app(&app, NewKeys::generated())?;
+            tell_version(form, "created", &app, &summary.versions[0])
+        }
+        KeysCommand::List { form } => list(context, form),
+        KeysCommand::Rotate { app, form } => {
+            let app = AppName::parse(&app)?;
+            let version = context.store()?.rotate(&app)?;
+            tell_version(form, "rotated", &app, &version)
+        }
+        KeysCommand::Disable { app, version } => {
+            let (app, store) = (AppName::parse(&app)?, context.store()?);
+            match version {
+                Some(version) => store.disable_version(&app, version)?,
+                None => store.disable_app(&app)?,
+            }
+            print(&format!("disabled {}\n", what(&app, version)))
+        }
+        KeysCommand::Enable { app, version } => {
+            let (app, store) = (AppName::parse(&app)?, context.store()?);
+            match version {
+                Some(version) => store.enable_version(&app, version)?,
+                None => store.enable_app(&app)?,
+            }
+            print(&format!("enabled {}\n", what(&app, version)))
+        }
+        KeysCommand::Public { app, curve, pem: _, form, engine } => {
+            let keys = public_keys(context, &app, &engine)?;
+            print_public(&keys, curve, form)
+        }
+    }
+}
+
+fn what(app: &AppName, version: Option<u32>) -> String {
+    match version {
+        Some(version) => format!("version {version} of app {app}"),
+        None => format!("app {app}"),
+    }
+}
+
+fn tell_version(form: Form, done: &str, app: &AppName, version: &VersionSummary) -> Outcome {
+    if form.json {
+        let mut facts = version_json(version);
+        facts["app"] = json!(app.as_str());
+        return print_json(&facts);
+    }
+    print(&format!("{done} version {} of app {app}\n", version.version))
+}
+
+fn list(context: &Context, form: Form) -> Outcome {
+    let apps = context.store()?.list_apps()?;
+    if form.json {
+        return print_json(&Value::Array(apps.iter().map(app_json).collect()));
+    }
+    if apps.is_empty() {
+        eprintln!("no apps yet: fieldseal keys create APP makes one");
+    }
+    let width = apps.iter().map(|app| app.name.as_str().len()).max().unwrap_or(0);
+    let mut out = String::new();
+    for app in &apps {
+        for version in &app.versions {
+            let state = if app.disabled { "app disabled" } else { state(version) };
+            let (name, number, at) = (app.name.as_str(), version.version, time(version.created_at));
+            out.push_str(&format!("{name:width$}  version {number:<3}  {at}  {state}\n"));
+        }
+    }
+    print(&out)
+}
+
+fn state(version: &VersionSummary) -> &'static str {
+    match version.state {
+        KeyState::Active => "active",
+        KeyState::Disabled => "disabled",
+    }
+}
+
+fn app_json(app: &AppSummary) -> Value {
+    json!({
+        "app": app.name.as_str(),
+        "created_at": app.created_at,
+        "disabled": app.disabled,
+        "versions": app.versions.iter().map(version_json).collect::<Vec<_>>(),
+    })
+}
+
+fn version_json(version: &VersionSummary) -> Value {
+    json!({
+        "version": version.version,
+        "created_at": version.created_at,
+        "state": state(version),
+        "r1": hex(&version.r1.compressed()),
+        "k1": hex(&version.k1.compressed()),
+    })
+}
+
+/// Public keys in the forms that are printed.
+struct Published {
+    app: String,
+    version: u64,
+    /// Hexadecimal and PEM, P-256 then secp256k1.
+    keys: [(&'static str, String, String); 2],
+}
+
+fn public_keys(context: &Context, app: &str, engine: &ConnectArguments) -> Outcome<Published> {
+    if let Some(address) = &engine.connect {
+        let connection = connect(context, address, engine)?;
+        let keys = connection.runtime.block_on(connection.client.public_keys(app)).map_err(Failure::from)?;
+        let [r1_pem, k1_pem] = [keys.r1_pem, keys.k1_pem].map(Option::unwrap_or_default);
+        let keys_of = [("r1", hex(&keys.r1), r1_pem), ("k1", hex(&keys.k1), k1_pem)];
+        return Ok(Published { app: keys.app, version: keys.version, keys: keys_of });
+    }
+    let app = AppName::parse(app)?;
+    let store = context.store()?;
+    let keys = store.public_keys(&app)?.ok_or_else(|| admin::Error::UnknownApp(app.clone()))?;
+    let [r1, k1] = [&keys.r1, &keys.k1].map(|key| (hex(&key.compressed()), public_key_pem(key)));
+    let keys_of = [("r1", r1.0, r1.1), ("k1", k1.0, k1.1)];
+    Ok(Published { app: app.to_string(), version: keys.version.into(), keys: keys_of })
+}
+
+fn print_public(published: &Published, curve: Option<CurveName>, form: Form) -> Outcome {
+    let wanted = curve.map(|name| name.curve().short_name());
+    let keys = || published.keys.iter().filter(|(name, ..)| wanted.is_none_or(|wanted| wanted == *name));
+    if form.json {
+        let mut facts = json!({ "app": published.app, "version": published.version });
+        for (name, hex, pem) in keys() {
+            facts[*name] = json!(hex);
+            facts[format!("{name}_pem")] = json!(pem);
+        }
+        return print_json(&facts);
+    }
+    print(&keys().map(|(.., pem)| pem.as_str()).collect::<String>())
+}

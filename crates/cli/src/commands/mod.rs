@@ -1,0 +1,43 @@
+//! One module a command. A command takes its arguments and what it needs from the context, and returns how it ended.
+
+mod certs;
+mod config;
+mod dev;
+mod info;
+mod inspect;
+mod keys;
+mod rewrite;
+mod serve;
+mod store;
+
+pub use certs::client_certificates;
+
+use crate::arguments::{Arguments, Command};
+use crate::context::Context;
+use crate::failure::Outcome;
+
+/// Runs the command.
+///
+/// # Errors
+/// How it ended, if not well.
+pub fn run(arguments: Arguments) -> Outcome {
+    let Arguments { place, command } = arguments;
+    // These two must work, and work most, where the configuration is wrong.
+    if let Command::Config(command) = command {
+        return config::run(&Context::read(&place), &command);
+    }
+    let context = Context::checked(&place)?;
+    match command {
+        Command::Dev(arguments) => dev::run(&context, &arguments),
+        Command::Serve(arguments) => serve::run(&context, &arguments),
+        Command::Encrypt(arguments) => rewrite::encrypt(&context, arguments),
+        Command::Decrypt(arguments) => rewrite::decrypt(&context, arguments),
+        Command::Rewrap(arguments) => rewrite::rewrap(&context, arguments),
+        Command::Inspect(arguments) => inspect::run(&context, &arguments),
+        Command::Keys(command) => keys::run(&context, command),
+        Command::Certs(command) => certs::run(&context, command),
+        Command::Store(command) => store::run(&context, &command),
+        Command::Info(arguments) => info::run(&context, &arguments),
+        Command::Config(_) => unreachable!("handled above"),
+    }
+}

@@ -1,0 +1,110 @@
+//! `serve`: the engine behind its listener until it is told to stop.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+use fieldseal_engine::Engine;
+use fieldseal_server::{EngineService, Server, ServerSettings, StartError, TlsSettings};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::arguments::ServeArguments;
+use crate::config::{Log, LogFormat};
+use crate::context::Context;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::print_json;
+
+/// `fieldseal serve`.
+pub fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
+    let engine = context.engine()?;
+    let certificates = &context.config().certificates;
+    let [chain, key, authorities] =
+        [&certificates.certificate, &certificates.private_key, &certificates.client_authorities]
+            .map(|configured| context.path(configured));
+    let mut settings = context.config().server.clone();
+    settings.tls = tls(&chain, &key, &authorities)?;
+    settings.address = arguments.address.unwrap_or(settings.address);
+    start_log(context.config().log);
+    until_stopped(engine, settings, |server| {
+        if arguments.form.json {
+            return print_json(&json!({ "address": server.local_addr().to_string() }));
+        }
+        Ok(())
+    })
+}
+
+/// Reads what the listener presents and whom it believes.
+pub fn tls(chain: &Path, key: &Path, authorities: &Path) -> Outcome<TlsSettings> {
+    TlsSettings::from_files(chain, key, authorities).map_err(|error| {
+        let advice = match error.kind() {
+            ErrorKind::NotFound => {
+                "fieldseal certs init makes certificates; server.certificate, server.private_key and \
+                                    server.client_authorities name others"
+            }
+            _ => "it must be readable for whoever runs the engine",
+        };
+        Failure::usage(crate::failure::plain(&error)).advise(advice)
+    })
+}
+
+/// Writes the log to standard error from now on.
+pub fn start_log(log: Log) {
+    let builder = tracing_subscriber::fmt().with_max_level(log.level).with_writer(std::io::stderr).with_ansi(false);
+    match log.format {
+        LogFormat::Text => builder.with_target(false).init(),
+        LogFormat::Json => builder.json().init(),
+    }
+}
+
+/// Serves, says so by `ready`, and ends in good order on SIGINT or SIGTERM.
+pub fn until_stopped(engine: Engine, settings: ServerSettings, ready: impl FnOnce(&Server) -> Outcome) -> Outcome {
+    let signals = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_signals)?;
+    let service = EngineService::new(engine, settings.limits, settings.limits.frame_size_max);
+    // From here on a signal is kept, so that none is lost between readiness and waiting.
+    let (mut interrupt, mut terminate) = {
+        let _context = signals.enter();
+        (signal(SignalKind::interrupt()).map_err(no_signals)?, signal(SignalKind::terminate()).map_err(no_signals)?)
+    };
+    let server = Server::start(settings, Arc::new(service)).map_err(Failure::from)?;
+    ready(&server)?;
+    signals.block_on(async {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    });
+    let report = server.shutdown();
+    if report.requests_abandoned > 0 {
+        return Err(Failure::failed(format!(
+            "{} requests were not finished within server.drain_timeout and were told so",
+            report.requests_abandoned
+        )));
+    }
+    Ok(())
+}
+
+fn no_signals(error: std::io::Error) -> Failure {
+    Failure { exit: Exit::Internal, message: format!("cannot wait for signals: {error}") }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        match &error {
+            StartError::Listen { address, error } => {
+                let advice = match error.kind() {
+                    ErrorKind::AddrInUse => {
+                        "another program has that port; choose another with server.address or a flag"
+                    }
+                    ErrorKind::PermissionDenied => "ports below 1024 need a privilege; choose another",
+                    ErrorKind::AddrNotAvailable => "this machine has no such address",
+                    _ => "choose another with server.address",
+                };
+                let message = format!("cannot listen on {address}: {}", crate::failure::plain(error));
+                Self::unreachable(message).advise(advice)
+            }
+            StartError::Settings(_) | StartError::Tls(_) => Self::usage(error.to_string()),
+            StartError::Threads(_) => Self { exit: Exit::Internal, message: error.to_string() },
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! `store check`.
+
+use fieldseal_engine::admin::Keystore;
+use serde_json::json;
+
+use crate::arguments::StoreCommand;
+use crate::context::Context;
+use crate::failure::{Failure, Outcome};
+use crate::output::{print, print_json};
+
+/// `fieldseal store`.
+pub fn run(context: &Context, command: &StoreCommand) -> Outcome {
+    let StoreCommand::Check { form } = command;
+    let report = context.store()?.check()?;
+    let faults: Vec<String> = report.faults.iter().map(ToString::to_string).collect();
+    if form.json {
+        print_json(&json!({
+            "schema_version": report.schema_version,
+            "apps": report.app_count,
+            "key_versions": report.version_count,
+            "clients": report.client_count,
+            "faults": faults,
+        }))?;
+    } else {
+        let (apps, versions, clients) = (report.app_count, report.version_count, report.client_count);
+        print(&format!("apps {apps}, key versions {versions}, clients {clients}: every key was opened\n"))?;
+    }
+    if faults.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::failed(faults.join("\n")).advise("restore the keystore from a backup"))
+}

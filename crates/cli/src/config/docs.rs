@@ -1,0 +1,85 @@
+//! `docs/configuration.md` as the table of keys has it. Compiled for its test alone, which holds the file against this text.
+
+use super::{Config, KEYS};
+
+/// What stands before the tables.
+const HEAD: &str = r#"# Configuration
+
+Everything works without a configuration. What differs from the defaults stands in one TOML file, `fieldseal.toml` in the folder
+that `--dir` names (default `.fieldseal`), or wherever `--config FILE` points. Over the file go environment variables, over those
+`--set KEY=VALUE`, over that the flags of a command.
+
+    [engine]
+    keying = "session"
+    session_age_max = "30s"
+
+    [server]
+    address = "0.0.0.0:3443"
+
+The same by environment: `FIELDSEAL_ENGINE_KEYING=session`; by flag: `--set engine.keying=session`.
+
+- `fieldseal config check` reads all of it and names everything that is wrong: `file:line: key: what it takes`.
+- `fieldseal config show` prints every key, its value, and where the value comes from.
+- Times carry their unit: `500ms`, `15s`, `2m`, `1h`. Sizes are bytes, or carry one: `64KiB`, `256MiB`, `1GiB`.
+- Relative paths start at the folder that `--dir` names.
+
+Three more environment variables have no key: `FIELDSEAL_DIR` and `FIELDSEAL_CONFIG` stand for the flags `--dir` and `--config`;
+`FIELDSEAL_ROOT_KEY` holds the text of the root key, in place of its file.
+
+## Exit codes
+
+| code | means |
+|---|---|
+| 0 | done |
+| 1 | the work failed: decrypt failed, not JSON, unknown app, not allowed, faults found in the store |
+| 2 | wrong usage or configuration, or an input file that cannot be read; nothing was done |
+| 3 | the store or the engine cannot be reached, or cannot answer now |
+| 4 | the output could not be written, as on a full disk |
+| 5 | a fault of Fieldseal itself |
+| 141 | whoever read the output has gone, as `head` does; nothing is said |
+
+With `-o FILE` the file is there whole or as it was before. On standard output a JSON document is written whole or not at all;
+JSON Lines come out line by line, each of them whole.
+"#;
+
+/// What a section is for.
+const SECTIONS: [(&str, &str); 7] = [
+    ("engine", "Encryption, keys in memory, and how work is cut."),
+    ("document", "Bounds of JSON documents and selectors."),
+    ("keystore", "Where keys lie, and the bounds of the store."),
+    ("server", "The listener of `serve` and `dev`."),
+    ("client", "Commands with `--connect`."),
+    ("input", "What commands read from files and standard input."),
+    ("log", "The log of `serve` and `dev`, on standard error."),
+];
+
+/// The whole document in Markdown.
+fn markdown() -> String {
+    let defaults = Config::default();
+    let mut out = HEAD.to_owned();
+    for (section, about) in SECTIONS {
+        out.push_str(&format!("\n## [{section}]\n\n{about}\n\n| key | default | takes | |\n|---|---|---|---|\n"));
+        for key in KEYS.iter().filter(|key| key.parts().0 == section) {
+            let default = match key.default_text {
+                Some(text) => text.to_owned(),
+                None => format!("`{}`", key.kind.write(&(key.get)(&defaults))),
+            };
+            let (name, kind, about) = (key.parts().1, key.kind.to_string(), key.about);
+            out.push_str(&format!("| `{name}` | {default} | {kind} | {about} |\n"));
+        }
+    }
+    out
+}
+
+/// `UPDATE=1 cargo test -p fieldseal-cli configuration` writes the file anew.
+#[test]
+fn the_documentation_is_that_of_the_code() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    let expected = markdown();
+    assert!(KEYS.iter().all(|key| SECTIONS.iter().any(|(section, _)| *section == key.parts().0)));
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(path, &expected).expect("written");
+    }
+    let found = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(found == expected, "docs/configuration.md is not what the code says: run this test with UPDATE=1");
+}

@@ -1,0 +1,532 @@
+//! The table of keys. The order is that of the documentation.
+
+use fieldseal_engine::{Curve, EmptyStrings, Keying};
+
+use super::value::{Kind, TIME_MAX_MS, Value};
+use super::{Config, LogFormat};
+
+/// One key of the configuration.
+pub struct Key {
+    /// `section.key`. The environment variable is `FIELDSEAL_SECTION_KEY`.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+    /// What it does: a sentence or two.
+    pub about: &'static str,
+    /// Stands for the default in the documentation, where that differs from machine to machine.
+    pub default_text: Option<&'static str>,
+    /// Its value in a configuration.
+    pub get: fn(&Config) -> Value,
+    /// Puts a value, which is one of `kind`, into a configuration.
+    pub set: fn(&mut Config, Value),
+}
+
+impl Key {
+    /// The key of this name.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        KEYS.iter().find(|key| key.name == name)
+    }
+
+    /// Section and key.
+    pub fn parts(&self) -> (&'static str, &'static str) {
+        self.name.split_once('.').expect("every name has a section")
+    }
+
+    /// The environment variable.
+    pub fn variable(&self) -> String {
+        format!("FIELDSEAL_{}", self.name.replace('.', "_").to_ascii_uppercase())
+    }
+}
+
+const GIB: u64 = 1 << 30;
+
+/// A number, converted to the setting's own type; the kind's bounds see to it that it fits.
+macro_rules! number {
+    ($name:literal, $kind:expr, $($field:ident).+, $about:literal) => {
+        Key {
+            name: $name,
+            kind: $kind,
+            about: $about,
+            default_text: None,
+            get: |config| Value::Number(config.$($field).+.try_into().expect("settings fit 64 bits")),
+            set: |config, value| config.$($field).+ = value.number().try_into().expect("bounded by its kind"),
+        }
+    };
+}
+
+macro_rules! time {
+    ($name:literal, $min_ms:literal, $($field:ident).+, $about:literal) => {
+        Key {
+            name: $name,
+            kind: Kind::Time($min_ms, TIME_MAX_MS),
+            about: $about,
+            default_text: None,
+            get: |config| Value::Time(config.$($field).+),
+            set: |config, value| config.$($field).+ = value.time(),
+        }
+    };
+}
+
+macro_rules! path {
+    ($name:literal, $($field:ident).+, $about:literal) => {
+        Key {
+            name: $name,
+            kind: Kind::Path,
+            about: $about,
+            default_text: None,
+            get: |config| Value::Text(config.$($field).+.to_string_lossy().into_owned()),
+            set: |config, value| config.$($field).+ = value.text().into(),
+        }
+    };
+}
+
+/// One of some words, each standing for a value.
+macro_rules! choice {
+    ($name:literal, $($field:ident).+, $about:literal, $($word:literal => $value:expr),+) => {
+        Key {
+            name: $name,
+            kind: Kind::Choice(&[$($word),+]),
+            about: $about,
+            default_text: None,
+            get: |config| {
+                let words = [$(($word, $value)),+];
+                let found = words.iter().find(|(_, value)| *value == config.$($field).+);
+                Value::Text(found.expect("every value has a word").0.to_owned())
+            },
+            set: |config, value| {
+                let words = [$(($word, $value)),+];
+                let found = words.into_iter().find(|(word, _)| *word == value.text());
+                config.$($field).+ = found.expect("one of the kind's words").1;
+            },
+        }
+    };
+}
+
+/// Every key.
+pub static KEYS: &[Key] = &[
+    choice!("engine.curve", engine.curve, "The curve when a request names none.",
+        "r1" => Curve::P256, "k1" => Curve::Secp256k1),
+    choice!("engine.keying", engine.keying,
+        "How often a fresh ephemeral key is made when a request does not say: for each value, once a request, or once for many requests.",
+        "field" => Keying::Field, "request" => Keying::Request, "session" => Keying::Session),
+    choice!("engine.empty_strings", engine.empty_strings, "What happens to empty strings.",
+        "encrypt" => EmptyStrings::Encrypt, "leave" => EmptyStrings::Leave),
+    time!("engine.session_age_max", 1, engine.session_age_max, "How long keying `session` uses one key."),
+    number!(
+        "engine.session_values_max",
+        Kind::Count(1, 1 << 32),
+        engine.session_values_max,
+        "How many values keying `session` seals with one key."
+    ),
+    number!(
+        "engine.opening_keys_max",
+        Kind::Count(0, 10_000_000),
+        engine.opening_keys_max,
+        "Derived keys kept across requests for decryption, about 2 KiB each and key version; 0 keeps none."
+    ),
+    time!("engine.opening_key_age_max", 0, engine.opening_key_age_max, "How long such a key is kept."),
+    number!(
+        "engine.request_opening_keys_max",
+        Kind::Count(1, 10_000_000),
+        engine.request_opening_keys_max,
+        "Derived keys that one request keeps for itself."
+    ),
+    number!(
+        "engine.step_values_max",
+        Kind::Count(1, 65_536),
+        engine.step_values_max,
+        "Values that a worker does before it looks up again."
+    ),
+    number!(
+        "engine.step_bytes_max",
+        Kind::Size(1024, 64 << 20),
+        engine.step_bytes_max,
+        "Bytes that a worker walks or encrypts before it looks up again; a longer value is done in one."
+    ),
+    time!(
+        "engine.blinding_age_max",
+        0,
+        engine.blinding_age_max,
+        "How long the blinding of private-key operations stays as it is."
+    ),
+    number!(
+        "document.document_size_max",
+        Kind::Size(1, 4 * GIB - 2),
+        engine.document.document_size_max,
+        "Bytes of one document."
+    ),
+    number!(
+        "document.depth_max",
+        Kind::Count(0, 1024),
+        engine.document.depth_max,
+        "Arrays and objects inside one another."
+    ),
+    number!(
+        "document.selectors_max",
+        Kind::Count(1, 65_536),
+        engine.document.selectors_max,
+        "Selectors of one request."
+    ),
+    number!(
+        "document.selector_length_max",
+        Kind::Size(1, 1 << 20),
+        engine.document.selector_length_max,
+        "Bytes of one selector."
+    ),
+    number!(
+        "document.segments_max",
+        Kind::Count(1, 1 << 20),
+        engine.document.segments_max,
+        "Segments of all selectors of one request together."
+    ),
+    number!(
+        "document.filter_depth_max",
+        Kind::Count(0, 128),
+        engine.document.filter_depth_max,
+        "Parentheses, functions and filters inside one another in a selector."
+    ),
+    number!(
+        "document.tree_nodes_max",
+        Kind::Count(1, 1 << 31),
+        engine.document.tree_nodes_max,
+        "Values of a document that selectors with filters may look at as a tree, 32 bytes each."
+    ),
+    number!(
+        "document.filter_steps_max",
+        Kind::Count(1, 1 << 40),
+        engine.document.filter_steps_max,
+        "Values that the filters of one request may look at in all."
+    ),
+    path!("keystore.path", store.path, "The SQLite file with apps, keys and grants."),
+    path!(
+        "keystore.root_key_file",
+        store.root_key_file,
+        "The file with the root key. The environment variable `FIELDSEAL_ROOT_KEY` with the key's text goes before it."
+    ),
+    number!("keystore.app_count_max", Kind::Count(1, 10_000_000), keystore.app_count_max, "Apps in the store."),
+    number!(
+        "keystore.version_count_max",
+        Kind::Count(1, 65_536),
+        keystore.version_count_max,
+        "Key versions of one app."
+    ),
+    number!(
+        "keystore.client_count_max",
+        Kind::Count(1, 10_000_000),
+        keystore.client_count_max,
+        "Clients in the store."
+    ),
+    number!(
+        "keystore.grant_entry_count_max",
+        Kind::Count(1, 100_000),
+        keystore.grant_entry_count_max,
+        "Apps, and apart from them roles, that one grant names."
+    ),
+    number!("keystore.store_size_max", Kind::Size(1 << 20, 1 << 40), keystore.store_size_max, "Size of the store."),
+    time!(
+        "keystore.busy_timeout",
+        0,
+        keystore.busy_timeout,
+        "How long a command waits for another process that holds the store."
+    ),
+    Key {
+        name: "server.address",
+        kind: Kind::Address,
+        about: "Where `serve` listens. Port 0 lets the system choose one. `dev` listens on 127.0.0.1 unless told otherwise by a flag.",
+        default_text: None,
+        get: |config| Value::Address(config.server.address),
+        set: |config, value| config.server.address = value.address(),
+    },
+    path!(
+        "server.certificate",
+        certificates.certificate,
+        "The server's certificate, then those that lead to its authority, in PEM."
+    ),
+    path!("server.private_key", certificates.private_key, "Its private key, in PEM."),
+    path!(
+        "server.client_authorities",
+        certificates.client_authorities,
+        "The authorities whose client certificates are accepted, in PEM."
+    ),
+    Key {
+        default_text: Some("one for eight cores"),
+        ..number!(
+            "server.network_threads",
+            Kind::Count(1, 1024),
+            server.network_threads,
+            "Threads for sockets, TLS and frames."
+        )
+    },
+    Key {
+        default_text: Some("the other cores"),
+        ..number!("server.workers", Kind::Count(1, 4096), server.workers, "Threads that compute.")
+    },
+    number!(
+        "server.frame_size_max",
+        Kind::Size(1024, 4 * GIB - 1),
+        server.limits.frame_size_max,
+        "Bytes of one message, either way."
+    ),
+    number!(
+        "server.frame_depth_max",
+        Kind::Count(5, 1024),
+        server.limits.depth_max,
+        "Arrays and maps inside one another in a message."
+    ),
+    number!(
+        "server.frame_elements_max",
+        Kind::Count(1, u32::MAX as u64),
+        server.limits.elements_max,
+        "Elements of one array, pairs of one map in a message."
+    ),
+    number!(
+        "server.connections_max",
+        Kind::Count(1, 1 << 20),
+        server.connections_max,
+        "Connections at a time; one more is closed at once."
+    ),
+    number!(
+        "server.requests_in_flight_max",
+        Kind::Count(1, 1 << 20),
+        server.requests_in_flight_max,
+        "Requests in work on one connection; the server reads no further until one is answered."
+    ),
+    number!(
+        "server.outgoing_bytes_max",
+        Kind::Size(1, 64 * GIB),
+        server.outgoing_bytes_max,
+        "Answers that wait on one connection before the server reads no further."
+    ),
+    number!(
+        "server.incoming_bytes_max",
+        Kind::Size(1, 1 << 40),
+        server.incoming_bytes_max,
+        "Messages that are still arriving, over all connections; at least `server.frame_size_max`."
+    ),
+    number!(
+        "server.queue_jobs_max",
+        Kind::Count(1, 1 << 24),
+        server.queue_jobs_max,
+        "Requests held, waiting or in work; one more is answered with `overloaded`."
+    ),
+    number!(
+        "server.queue_bytes_max",
+        Kind::Size(1, 1 << 40),
+        server.queue_bytes_max,
+        "Bytes of their messages; at least `server.frame_size_max`."
+    ),
+    time!("server.handshake_timeout", 1, server.handshake_timeout, "How long a TLS handshake may take."),
+    time!("server.idle_timeout", 1, server.idle_timeout, "How long a connection may stay silent with nothing in work."),
+    time!(
+        "server.frame_timeout",
+        1,
+        server.frame_timeout,
+        "How long a message may take from its first byte to its last."
+    ),
+    time!("server.write_timeout", 1, server.write_timeout, "How long a client may take no byte of an answer."),
+    time!(
+        "server.close_timeout",
+        0,
+        server.close_timeout,
+        "How long a connection that the server ends is kept for the client to read why."
+    ),
+    time!("server.drain_timeout", 0, server.drain_timeout, "How long a shutdown waits for requests in work."),
+    number!(
+        "client.connections_max",
+        Kind::Count(1, 1024),
+        client.connections_max,
+        "Connections of one command at a time."
+    ),
+    number!(
+        "client.requests_in_flight_max",
+        Kind::Count(1, 1 << 20),
+        client.requests_in_flight_max,
+        "Requests in flight on one connection; keep it at or below the engine's own bound."
+    ),
+    time!("client.connect_timeout", 1, client.connect_timeout, "How long making a connection may take, TLS included."),
+    time!("client.request_timeout", 1, client.request_timeout, "How long one request may take in all."),
+    time!(
+        "client.abandoned_timeout",
+        1,
+        client.abandoned_timeout,
+        "How long an answer that nobody waits for may be missing before its connection counts as dead."
+    ),
+    time!(
+        "client.backoff_min",
+        1,
+        client.backoff_min,
+        "The pause after a failed connection, doubled at each further one."
+    ),
+    time!("client.backoff_max", 1, client.backoff_max, "The longest such pause."),
+    number!(
+        "client.frame_size_max",
+        Kind::Size(1024, 4 * GIB - 1),
+        client.limits.frame_size_max,
+        "Bytes of one message, either way."
+    ),
+    number!(
+        "client.frame_depth_max",
+        Kind::Count(5, 1024),
+        client.limits.depth_max,
+        "Arrays and maps inside one another in a message."
+    ),
+    number!(
+        "client.frame_elements_max",
+        Kind::Count(1, u32::MAX as u64),
+        client.limits.elements_max,
+        "Elements of one array, pairs of one map in a message."
+    ),
+    number!(
+        "input.file_size_max",
+        Kind::Size(1, 64 * GIB),
+        input.file_size_max,
+        "Bytes of a file that `--file` encrypts or decrypts."
+    ),
+    number!("input.line_size_max", Kind::Size(1, 4 * GIB - 2), input.line_size_max, "Bytes of one line of JSON Lines."),
+    number!("input.block_lines_max", Kind::Count(1, 65_536), input.block_lines_max, "Lines that are taken together."),
+    number!(
+        "input.block_size_max",
+        Kind::Size(1, 4 * GIB),
+        input.block_size_max,
+        "Bytes that are taken together; a longer line is taken alone."
+    ),
+    Key {
+        default_text: Some("one a core"),
+        ..number!(
+            "input.threads",
+            Kind::Count(1, 1024),
+            input.threads,
+            "Threads that work on blocks of lines; each has one in work and one waiting."
+        )
+    },
+    choice!("log.level", log.level, "The least severe event that `serve` and `dev` write to standard error.",
+        "error" => tracing::Level::ERROR, "warn" => tracing::Level::WARN, "info" => tracing::Level::INFO,
+        "debug" => tracing::Level::DEBUG, "trace" => tracing::Level::TRACE),
+    choice!("log.format", log.format, "The form of a line of the log.",
+        "text" => LogFormat::Text, "json" => LogFormat::Json),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use fieldseal_engine::{DocumentLimits, Settings, admin};
+    use fieldseal_server::ServerSettings;
+
+    use super::*;
+
+    #[test]
+    fn names_and_variables_are_unique_and_well_formed() {
+        let names: BTreeSet<_> = KEYS.iter().map(|key| key.name).collect();
+        let variables: BTreeSet<_> = KEYS.iter().map(Key::variable).collect();
+        assert_eq!((names.len(), variables.len()), (KEYS.len(), KEYS.len()));
+        assert!(!variables.contains("FIELDSEAL_ROOT_KEY") && !variables.contains("FIELDSEAL_DIR"));
+        let is_plain = |c: char| c.is_ascii_lowercase() || c == '_' || c == '.';
+        assert!(names.iter().all(|name| name.chars().all(is_plain) && name.matches('.').count() == 1));
+    }
+
+    #[test]
+    fn defaults_are_within_bounds_and_come_back() {
+        use super::super::value::Raw;
+        for key in KEYS {
+            let mut config = Config::default();
+            let value = (key.get)(&config);
+            let written = key.kind.write(&value);
+            let text = written.trim_matches('"');
+            let read = key.kind.read(Raw::Untyped(text)).unwrap_or_else(|error| panic!("{}: {error}", key.name));
+            assert_eq!(read, value, "{}", key.name);
+            (key.set)(&mut config, read);
+            assert_eq!((key.get)(&config), value, "{}", key.name);
+        }
+    }
+
+    /// Setting one key changes that key alone: no two keys share a place.
+    #[test]
+    fn each_key_has_its_own_place() {
+        for key in KEYS {
+            let mut config = Config::default();
+            let before = (key.get)(&config);
+            let other = match key.kind {
+                Kind::Count(min, max) | Kind::Size(min, max) => {
+                    Value::Number(if before == Value::Number(min) { max } else { min })
+                }
+                Kind::Time(..) => Value::Time(std::time::Duration::from_millis(12_345)),
+                Kind::Choice(words) => {
+                    let word = words.iter().find(|word| before != Value::Text((**word).to_owned()));
+                    Value::Text((*word.expect("two words at least")).to_owned())
+                }
+                Kind::Path => Value::Text("elsewhere".into()),
+                Kind::Address => Value::Address("[::1]:1".parse().unwrap()),
+            };
+            (key.set)(&mut config, other.clone());
+            assert_eq!((key.get)(&config), other, "{}", key.name);
+            let untouched = Config::default();
+            for rest in KEYS.iter().filter(|rest| rest.name != key.name) {
+                assert_eq!((rest.get)(&config), (rest.get)(&untouched), "{} moved {}", key.name, rest.name);
+            }
+        }
+    }
+
+    /// Does not compile when a setting is added: give it a key above, then its name here.
+    #[test]
+    fn every_setting_of_the_crates_has_a_key() {
+        let Config { engine, keystore, server, .. } = Config::default();
+        let Settings {
+            curve: _,
+            keying: _,
+            empty_strings: _,
+            session_age_max: _,
+            session_values_max: _,
+            opening_keys_max: _,
+            opening_key_age_max: _,
+            request_opening_keys_max: _,
+            step_values_max: _,
+            step_bytes_max: _,
+            blinding_age_max: _,
+            document,
+        } = engine;
+        let DocumentLimits {
+            document_size_max: _,
+            depth_max: _,
+            selectors_max: _,
+            selector_length_max: _,
+            segments_max: _,
+            filter_depth_max: _,
+            tree_nodes_max: _,
+            filter_steps_max: _,
+        } = document;
+        let admin::Limits {
+            app_count_max: _,
+            version_count_max: _,
+            client_count_max: _,
+            grant_entry_count_max: _,
+            store_size_max: _,
+            busy_timeout: _,
+        } = keystore;
+        let ServerSettings {
+            address: _,
+            tls: _,
+            network_threads: _,
+            workers: _,
+            limits: _,
+            connections_max: _,
+            requests_in_flight_max: _,
+            outgoing_bytes_max: _,
+            incoming_bytes_max: _,
+            queue_jobs_max: _,
+            queue_bytes_max: _,
+            handshake_timeout: _,
+            idle_timeout: _,
+            frame_timeout: _,
+            write_timeout: _,
+            close_timeout: _,
+            drain_timeout: _,
+        } = server;
+        let sections: BTreeSet<_> = KEYS.iter().map(|key| key.parts().0).collect();
+        let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
+        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (11, 8, 8, 21));
+        // The client's settings are taken apart in `ClientBounds::default`.
+        assert_eq!(count("client"), 10);
+        assert!(sections.contains("input") && sections.contains("log"));
+    }
+}

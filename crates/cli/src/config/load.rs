@@ -1,0 +1,330 @@
+//! Reads the configuration: defaults, then the file, then the environment, then `--set`. Collects everything that is wrong
+//! instead of stopping at the first, so that one run of `config check` shows all.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::keys::Key;
+use super::value::Raw;
+use super::{Config, KEYS};
+
+/// Largest configuration file in bytes; a typical one has a few hundred.
+pub const FILE_SIZE_MAX: u64 = 1 << 20;
+
+/// Variables that commands read themselves.
+const OTHER_VARIABLES: [&str; 3] = ["FIELDSEAL_DIR", "FIELDSEAL_CONFIG", "FIELDSEAL_ROOT_KEY"];
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody said anything.
+    Default,
+    /// A line of the file, counted from 1.
+    File(usize),
+    /// An environment variable.
+    Environment,
+    /// `--set`.
+    Flag,
+}
+
+/// A configuration and how it came about.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What holds.
+    pub config: Config,
+    /// The file, if there is one.
+    pub file: Option<PathBuf>,
+    /// Keys that something other than the default says.
+    origins: BTreeMap<&'static str, Origin>,
+    /// `place: message`, each with what to do.
+    pub problems: Vec<String>,
+    /// The same for what may be meant.
+    pub warnings: Vec<String>,
+}
+
+impl Loaded {
+    /// Where a key's value comes from.
+    pub fn origin(&self, key: &Key) -> Origin {
+        self.origins.get(key.name).cloned().unwrap_or(Origin::Default)
+    }
+
+    fn apply(&mut self, key: &'static Key, raw: Raw<'_>, origin: Origin, place: impl fmt::Display) {
+        match key.kind.read(raw) {
+            Ok(value) => {
+                (key.set)(&mut self.config, value);
+                self.origins.insert(key.name, origin);
+            }
+            Err(message) => self.problems.push(format!("{place}: {}: {message}", key.name)),
+        }
+    }
+}
+
+/// Where to look.
+pub struct Sources<'a> {
+    /// The file to read.
+    pub file: &'a Path,
+    /// Whether it must be there.
+    pub presence: Presence,
+    /// The environment: names and values.
+    pub environment: Vec<(String, String)>,
+    /// `KEY=VALUE` from flags.
+    pub settings: &'a [String],
+}
+
+/// Whether a file must be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// Somebody named it.
+    Required,
+    /// It is where one would lie by default.
+    Optional,
+}
+
+/// Loads what `sources` say.
+pub fn load(sources: &Sources<'_>) -> Loaded {
+    let mut loaded = Loaded {
+        config: Config::default(),
+        file: None,
+        origins: BTreeMap::new(),
+        problems: Vec::new(),
+        warnings: Vec::new(),
+    };
+    match read_file(sources.file, sources.presence) {
+        Ok(Some(text)) => {
+            loaded.file = Some(sources.file.to_owned());
+            apply_file(&mut loaded, sources.file, &text);
+        }
+        Ok(None) => {}
+        Err(problem) => loaded.problems.push(problem),
+    }
+    apply_environment(&mut loaded, &sources.environment);
+    apply_settings(&mut loaded, sources.settings);
+    if loaded.problems.is_empty()
+        && let Err(problems) = loaded.config.check()
+    {
+        loaded.problems = problems;
+    }
+    loaded
+}
+
+fn read_file(path: &Path, presence: Presence) -> Result<Option<String>, String> {
+    let metadata = match std::fs::metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && presence == Presence::Optional => {
+            return Ok(None);
+        }
+        metadata => metadata.map_err(|error| format!("{}: {}", path.display(), crate::failure::plain(&error)))?,
+    };
+    if metadata.len() > FILE_SIZE_MAX {
+        return Err(format!("{}: larger than {FILE_SIZE_MAX} bytes: this is no configuration", path.display()));
+    }
+    let text = std::fs::read_to_string(path);
+    text.map(Some).map_err(|error| format!("{}: {}", path.display(), crate::failure::plain(&error)))
+}
+
+fn apply_file(loaded: &mut Loaded, path: &Path, text: &str) {
+    let place = |offset: usize| format!("{}:{}", path.display(), line_of(text, offset));
+    let document = match DeTable::parse(text) {
+        Ok(document) => document,
+        Err(error) => {
+            let offset = error.span().map_or(0, |span| span.start);
+            let message = error.message().replace('\n', " ");
+            return loaded.problems.push(format!("{}: not TOML: {message}", place(offset)));
+        }
+    };
+    let mut entries: Vec<(String, usize, &DeValue<'_>)> = Vec::new();
+    for (name, value) in document.get_ref() {
+        let (section, offset) = (name.get_ref(), name.span().start);
+        match value.get_ref() {
+            DeValue::Table(table) => entries.extend(keys_of(section, table)),
+            other => entries.push((section.to_string(), offset, other)),
+        }
+    }
+    entries.sort_by_key(|&(_, offset, _)| offset);
+    for (name, offset, value) in entries {
+        let Some(key) = Key::find(&name) else {
+            loaded.problems.push(format!("{}: there is no key {name}{}", place(offset), suggestion(&name)));
+            continue;
+        };
+        let origin = Origin::File(line_of(text, offset));
+        match raw(value) {
+            Some(raw) => loaded.apply(key, raw, origin, place(offset)),
+            None => loaded.problems.push(format!("{}: {name}: it takes {}", place(offset), key.kind)),
+        }
+    }
+}
+
+fn keys_of<'t, 'i>(
+    section: &str,
+    table: &'t DeTable<'i>,
+) -> impl Iterator<Item = (String, usize, &'t DeValue<'i>)> + use<'t, 'i> {
+    let section = section.to_owned();
+    let entry = move |(key, value): (&Spanned<_>, &'t Spanned<DeValue<'i>>)| {
+        let key: &Spanned<std::borrow::Cow<'_, str>> = key;
+        (format!("{section}.{}", key.get_ref()), key.span().start, value.get_ref())
+    };
+    table.iter().map(entry)
+}
+
+fn raw<'t>(value: &'t DeValue<'_>) -> Option<Raw<'t>> {
+    match value {
+        DeValue::String(text) => Some(Raw::Text(text)),
+        DeValue::Integer(integer) => u64::from_str_radix(integer.as_str(), integer.radix()).ok().map(Raw::Number),
+        _ => None,
+    }
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    text.as_bytes()[..offset.min(text.len())].iter().filter(|&&byte| byte == b'\n').count() + 1
+}
+
+fn apply_environment(loaded: &mut Loaded, environment: &[(String, String)]) {
+    for (name, value) in environment.iter().filter(|(name, _)| name.starts_with("FIELDSEAL_")) {
+        match KEYS.iter().find(|key| key.variable() == *name) {
+            Some(key) => loaded.apply(key, Raw::Untyped(value), Origin::Environment, name),
+            None if OTHER_VARIABLES.contains(&name.as_str()) => {}
+            // Not refused: an orchestrator makes variables of this form for a service that is called fieldseal.
+            None => loaded.warnings.push(format!("{name}: no key has this environment variable; it is ignored")),
+        }
+    }
+}
+
+fn apply_settings(loaded: &mut Loaded, settings: &[String]) {
+    for setting in settings {
+        let Some((name, value)) = setting.split_once('=') else {
+            loaded.problems.push("--set: write KEY=VALUE, such as --set engine.keying=session".to_owned());
+            continue;
+        };
+        match Key::find(name.trim()) {
+            Some(key) => loaded.apply(key, Raw::Untyped(value.trim()), Origin::Flag, "--set"),
+            None => loaded.problems.push(format!("--set: there is no key {name}{}", suggestion(name))),
+        }
+    }
+}
+
+/// The key that was probably meant: the same key in another section, or one that differs by a letter or two.
+fn suggestion(name: &str) -> String {
+    let last = name.rsplit('.').next().unwrap_or(name);
+    let same = KEYS.iter().find(|key| key.parts().1 == last).map(|key| key.name);
+    let near = || {
+        let distances = KEYS.iter().map(|key| (distance(name, key.name), key.name));
+        distances.min().filter(|(distance, _)| *distance <= 3).map(|(_, name)| name)
+    };
+    match same.or_else(near) {
+        Some(meant) => format!("; did you mean {meant}?"),
+        None => ": docs/configuration.md and fieldseal config show list them all".to_owned(),
+    }
+}
+
+/// Levenshtein distance in characters.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loaded(file: &str, environment: &[(&str, &str)], settings: &[&str]) -> Loaded {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("fieldseal.toml");
+        std::fs::write(&path, file).expect("written");
+        let mut loaded = load(&Sources {
+            file: &path,
+            presence: Presence::Required,
+            environment: environment.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
+            settings: &settings.iter().map(|&setting| setting.to_owned()).collect::<Vec<_>>(),
+        });
+        let prefix = format!("{}/", folder.path().display());
+        loaded.problems.iter_mut().for_each(|problem| *problem = problem.replace(&prefix, ""));
+        loaded
+    }
+
+    #[test]
+    fn later_sources_win() {
+        let file = "[engine]\nkeying = \"field\"\nsession_age_max = \"3s\"\nstep_values_max = 7\n";
+        let environment = [("FIELDSEAL_ENGINE_SESSION_AGE_MAX", "4s"), ("FIELDSEAL_ENGINE_STEP_VALUES_MAX", "8")];
+        let loaded = loaded(file, &environment, &["engine.step_values_max=9"]);
+        assert_eq!(loaded.problems, Vec::<String>::new());
+        let engine = &loaded.config.engine;
+        assert_eq!(engine.keying, fieldseal_engine::Keying::Field);
+        assert_eq!((engine.session_age_max.as_secs(), engine.step_values_max), (4, 9));
+        let origin = |name| loaded.origin(Key::find(name).expect(name));
+        assert_eq!(origin("engine.keying"), Origin::File(2));
+        assert_eq!(origin("engine.session_age_max"), Origin::Environment);
+        assert_eq!(origin("engine.step_values_max"), Origin::Flag);
+        assert_eq!(origin("engine.curve"), Origin::Default);
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_told_with_its_place() {
+        let file = "top = 1\n\n[engine]\nkeyings = \"field\"\ncurve = \"p256\"\nstep_values_max = \"many\"\n\
+                    step_bytes_max = -1\nblinding_age_max = 5\n[documents]\ndepth_max = 3\n[server]\nworkers = 0\n[server.tls]\nx = 1\n";
+        let problems = loaded(file, &[("FIELDSEAL_LOG_LEVEL", "loud")], &["nothing", "a.b=1"]).problems;
+        let expected = [
+            "fieldseal.toml:1: there is no key top: docs/",
+            "fieldseal.toml:4: there is no key engine.keyings; did you mean engine.keying?",
+            "fieldseal.toml:5: engine.curve: it takes one of \"r1\", \"k1\"",
+            "fieldseal.toml:6: engine.step_values_max: it takes a whole number from 1 to 65536",
+            "fieldseal.toml:7: engine.step_bytes_max: it takes bytes from 1KiB",
+            "fieldseal.toml:8: engine.blinding_age_max: it takes a time",
+            "fieldseal.toml:10: there is no key documents.depth_max; did you mean document.depth_max?",
+            "fieldseal.toml:12: server.workers: it takes a whole number from 1",
+            "fieldseal.toml:13: there is no key server.tls",
+            "FIELDSEAL_LOG_LEVEL: log.level: it takes one of",
+            "--set: write KEY=VALUE",
+            "--set: there is no key a.b",
+        ];
+        assert_eq!(problems.len(), expected.len(), "{problems:#?}");
+        for (problem, start) in problems.iter().zip(expected) {
+            assert!(problem.starts_with(start), "{problem}\nshould start with\n{start}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_toml_is_told_with_its_line() {
+        for (text, start) in [
+            ("[engine]\ncurve = r1\n", "fieldseal.toml:2: not TOML: "),
+            ("[engine]\ncurve = \"r1\"\ncurve = \"k1\"\n", "fieldseal.toml:3: not TOML: "),
+            ("[engine\n", "fieldseal.toml:1: not TOML: "),
+        ] {
+            let problems = loaded(text, &[], &[]).problems;
+            assert!(problems.len() == 1 && problems[0].starts_with(start), "{problems:?}");
+        }
+    }
+
+    #[test]
+    fn keys_that_do_not_fit_together_are_told() {
+        let problems = loaded("[server]\nqueue_bytes_max = \"1MiB\"\n", &[], &[]).problems;
+        assert!(problems.len() == 1 && problems[0].contains("`queue_bytes_max`"), "{problems:?}");
+    }
+
+    #[test]
+    fn unknown_variables_are_warned_of_and_known_ones_are_not() {
+        let environment = [("FIELDSEAL_PORT_3443_TCP", "x"), ("FIELDSEAL_DIR", "d"), ("FIELDSEAL", "f")];
+        let loaded = loaded("", &environment, &[]);
+        assert!(loaded.problems.is_empty());
+        assert_eq!(loaded.warnings.len(), 1);
+        assert!(loaded.warnings[0].starts_with("FIELDSEAL_PORT_3443_TCP: "));
+    }
+
+    #[test]
+    fn distances() {
+        for (one, other, expected) in [("", "", 0), ("a", "", 1), ("kitten", "sitting", 3), ("ab", "ba", 2)] {
+            assert_eq!(distance(one, other), expected);
+        }
+    }
+}

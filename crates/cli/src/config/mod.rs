@@ -1,0 +1,219 @@
+//! Configuration: one TOML file, environment variables over it, flags over both.
+//!
+//! A single table ([`KEYS`]) holds every key with its type, bounds, meaning and place in [`Config`]. The file, the environment,
+//! `--set`, `config show`, `config check` and `docs/configuration.md` all go by it, so that none can know a key that another
+//! does not. Defaults are those of the crates that own the settings.
+
+#[cfg(test)]
+mod docs;
+mod keys;
+mod load;
+mod value;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fieldseal_client::{ClientSettings, ClientTls, Limits};
+use fieldseal_engine::{Settings, admin};
+use fieldseal_server::{ServerSettings, TlsSettings};
+
+pub use keys::KEYS;
+pub use load::{Loaded, Origin, Presence, Sources, load};
+
+/// Everything that can be configured.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Encryption, caches and documents.
+    pub engine: Settings,
+    /// The store's bounds.
+    pub keystore: admin::Limits,
+    /// The store's places.
+    pub store: StorePaths,
+    /// The listener; its certificates are read from [`Config::certificates`] when it starts.
+    pub server: ServerSettings,
+    /// The listener's certificates.
+    pub certificates: CertificatePaths,
+    /// Commands with `--connect`; address and certificates come from their flags.
+    pub client: ClientBounds,
+    /// How files and lines are read.
+    pub input: Input,
+    /// The log of `serve` and `dev`.
+    pub log: Log,
+}
+
+/// Where the store lies; relative paths start at the folder that `--dir` names.
+#[derive(Debug, Clone)]
+pub struct StorePaths {
+    /// The SQLite file.
+    pub path: PathBuf,
+    /// The file with the root key.
+    pub root_key_file: PathBuf,
+}
+
+/// PEM files of the listener; relative paths start at the folder that `--dir` names.
+#[derive(Debug, Clone)]
+pub struct CertificatePaths {
+    /// The server's certificate chain.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub private_key: PathBuf,
+    /// Authorities of the clients.
+    pub client_authorities: PathBuf,
+}
+
+/// Bounds of `--connect`.
+#[derive(Debug, Clone)]
+pub struct ClientBounds {
+    /// Connections at a time.
+    pub connections_max: usize,
+    /// Requests in flight on one connection.
+    pub requests_in_flight_max: usize,
+    /// How long making a connection may take.
+    pub connect_timeout: Duration,
+    /// How long one request may take.
+    pub request_timeout: Duration,
+    /// How long an answer that nobody waits for may be missing before its connection counts as dead.
+    pub abandoned_timeout: Duration,
+    /// The pause after a failed connection, doubled at each further one.
+    pub backoff_min: Duration,
+    /// The longest such pause.
+    pub backoff_max: Duration,
+    /// Bounds of a message.
+    pub limits: Limits,
+}
+
+impl ClientBounds {
+    /// The settings for one engine.
+    pub fn settings(&self, address: &str, server_name: Option<&str>, tls: ClientTls) -> ClientSettings {
+        ClientSettings {
+            server_name: server_name.map(str::to_owned),
+            connections_max: self.connections_max,
+            requests_in_flight_max: self.requests_in_flight_max,
+            connect_timeout: self.connect_timeout,
+            request_timeout: self.request_timeout,
+            abandoned_timeout: self.abandoned_timeout,
+            backoff_min: self.backoff_min,
+            backoff_max: self.backoff_max,
+            limits: self.limits,
+            ..ClientSettings::new(address, tls)
+        }
+    }
+}
+
+/// The client's own defaults, but for the request: a command may wait for a document of 100 MB on a slow machine.
+impl Default for ClientBounds {
+    fn default() -> Self {
+        let no_certificates = ClientTls {
+            authorities_pem: Vec::new(),
+            certificate_chain_pem: Vec::new(),
+            private_key_pem: Vec::new().into(),
+        };
+        let ClientSettings {
+            addresses: _,
+            tls: _,
+            server_name: _,
+            connections_max,
+            requests_in_flight_max,
+            connect_timeout,
+            request_timeout: _,
+            abandoned_timeout,
+            backoff_min,
+            backoff_max,
+            limits,
+        } = ClientSettings::new("", no_certificates);
+        Self {
+            connections_max,
+            requests_in_flight_max,
+            connect_timeout,
+            request_timeout: Duration::from_secs(300),
+            abandoned_timeout,
+            backoff_min,
+            backoff_max,
+            limits,
+        }
+    }
+}
+
+/// Bounds of what is read from files and standard input. Documents are bounded by the engine's own limits.
+#[derive(Debug, Clone)]
+pub struct Input {
+    /// Bytes of a file that is encrypted or decrypted in the file form.
+    pub file_size_max: usize,
+    /// Bytes of one line of JSON Lines.
+    pub line_size_max: usize,
+    /// Lines that are taken together.
+    pub block_lines_max: usize,
+    /// Bytes that are taken together; a longer line is taken alone.
+    pub block_size_max: usize,
+    /// Threads that work on blocks of lines; each has one block in work and one waiting.
+    pub threads: usize,
+}
+
+/// What is logged and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Log {
+    /// The least severe event that is written.
+    pub level: tracing::Level,
+    /// The form of a line.
+    pub format: LogFormat,
+}
+
+/// The form of a line of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let no_certificates = TlsSettings {
+            certificate_chain_pem: Vec::new(),
+            private_key_pem: Vec::new().into(),
+            client_authorities_pem: Vec::new(),
+        };
+        Self {
+            engine: Settings::default(),
+            keystore: admin::Limits::default(),
+            store: StorePaths { path: "keystore.db".into(), root_key_file: "root.key".into() },
+            server: ServerSettings::new(no_certificates),
+            certificates: CertificatePaths {
+                certificate: "certs/server.pem".into(),
+                private_key: "certs/server.key".into(),
+                client_authorities: "certs/ca.pem".into(),
+            },
+            client: ClientBounds::default(),
+            input: Input {
+                file_size_max: 1 << 30,
+                line_size_max: 16 << 20,
+                block_lines_max: 64,
+                block_size_max: 256 << 10,
+                threads: std::thread::available_parallelism().map_or(1, usize::from),
+            },
+            log: Log { level: tracing::Level::INFO, format: LogFormat::Text },
+        }
+    }
+}
+
+impl Config {
+    /// Checks what concerns several keys at once.
+    ///
+    /// # Errors
+    /// A sentence for each thing that does not fit.
+    pub fn check(&self) -> Result<(), Vec<String>> {
+        let mut problems = Vec::new();
+        if let Err(error) = self.server.validate() {
+            problems.push(format!("section [server]: {error}"));
+        }
+        if self.engine.document.document_size_max > self.server.limits.frame_size_max {
+            problems.push(
+                "document.document_size_max is larger than server.frame_size_max: a document of that size could not be \
+                 sent; raise the second, or lower the first"
+                    .to_owned(),
+            );
+        }
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+}

@@ -1,0 +1,181 @@
+//! What every command starts from: the folder, the configuration, the store and the engine over it.
+
+use std::path::{Path, PathBuf};
+
+use fieldseal_engine::admin::{Environment, LocalRootKey, OpenMode, SqliteKeystore, system_clock};
+use fieldseal_engine::{Engine, admin, system_random};
+
+use crate::arguments::Place;
+use crate::config::{Config, Loaded, Presence, Sources, load};
+use crate::failure::{Failure, Outcome};
+
+/// The environment variable that holds the root key's text.
+const ROOT_KEY_VARIABLE: &str = "FIELDSEAL_ROOT_KEY";
+/// The configuration file's name in the folder.
+const CONFIG_FILE: &str = "fieldseal.toml";
+
+/// The folder and the configuration of a run.
+pub struct Context {
+    folder: PathBuf,
+    loaded: Loaded,
+}
+
+/// Whether something was made that was not there before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Made {
+    /// It was made now.
+    Now,
+    /// It was there.
+    Before,
+}
+
+impl Context {
+    /// Loads the configuration as it is, right or wrong.
+    pub fn read(place: &Place) -> Self {
+        let (file, presence) = match &place.config {
+            Some(file) => (file.clone(), Presence::Required),
+            None => (place.dir.join(CONFIG_FILE), Presence::Optional),
+        };
+        let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+        let environment = std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value))).collect();
+        let loaded = load(&Sources { file: &file, presence, environment, settings: &place.set });
+        Self { folder: place.dir.clone(), loaded }
+    }
+
+    /// Refuses a configuration with something wrong in it.
+    pub fn checked(place: &Place) -> Outcome<Self> {
+        let context = Self::read(place);
+        match context.loaded.problems.as_slice() {
+            [] => Ok(context),
+            problems => Err(Failure::usage(problems.join("\n"))),
+        }
+    }
+
+    /// The configuration and how it came about.
+    pub fn loaded(&self) -> &Loaded {
+        &self.loaded
+    }
+
+    /// What holds.
+    pub fn config(&self) -> &Config {
+        &self.loaded.config
+    }
+
+    /// The folder that `--dir` names.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A configured path.
+    pub fn path(&self, configured: &Path) -> PathBuf {
+        self.folder.join(configured)
+    }
+
+    /// The folder with certificates.
+    pub fn certificates(&self) -> PathBuf {
+        self.folder.join("certs")
+    }
+
+    fn store_path(&self) -> PathBuf {
+        self.path(&self.config().store.path)
+    }
+
+    fn root_key_path(&self) -> PathBuf {
+        self.path(&self.config().store.root_key_file)
+    }
+
+    /// The store, which must be there.
+    pub fn store(&self) -> Outcome<SqliteKeystore> {
+        let path = self.store_path();
+        if !path.exists() {
+            return Err(admin::Error::NoStore(path).into());
+        }
+        self.open(OpenMode::Existing, self.root_key()?)
+    }
+
+    /// The engine over the store.
+    pub fn engine(&self) -> Outcome<Engine> {
+        Ok(Engine::new(Box::new(self.store()?), self.config().engine.clone()))
+    }
+
+    /// An engine over an empty store that is gone once it is open: for what needs no key.
+    pub fn engine_without_keys(&self) -> Outcome<Engine> {
+        let folder = tempfile::tempdir().map_err(|error| Failure::writing("the folder for temporary files", &error))?;
+        let root_key = LocalRootKey::generate(&mut system_random());
+        let path = folder.path().join("keystore.db");
+        let store =
+            SqliteKeystore::open(&path, OpenMode::CreateIfMissing, environment(root_key), self.config().keystore)?;
+        Ok(Engine::new(Box::new(store), self.config().engine.clone()))
+    }
+
+    /// The store, made with its root key where there is none; says on standard error what it made.
+    pub fn store_or_new(&self) -> Outcome<SqliteKeystore> {
+        let path = self.store_path();
+        if path.exists() {
+            return self.open(OpenMode::CreateIfMissing, self.root_key()?);
+        }
+        let (key, key_made) = self.root_key_or_new()?;
+        let store = self.open(OpenMode::CreateIfMissing, key)?;
+        eprintln!("created the keystore {}", path.display());
+        if key_made == Made::Now {
+            let key_path = self.root_key_path();
+            eprintln!(
+                "created the root key {}: back it up apart from the keystore, which is lost without it",
+                key_path.display()
+            );
+        }
+        Ok(store)
+    }
+
+    fn open(&self, mode: OpenMode, root_key: LocalRootKey) -> Outcome<SqliteKeystore> {
+        Ok(SqliteKeystore::open(&self.store_path(), mode, environment(root_key), self.config().keystore)?)
+    }
+
+    fn root_key_from_environment(&self) -> Outcome<Option<LocalRootKey>> {
+        match std::env::var(ROOT_KEY_VARIABLE) {
+            Ok(text) => match LocalRootKey::from_text(&text) {
+                Ok(key) => Ok(Some(key)),
+                Err(error) => Err(Failure::usage(format!("{ROOT_KEY_VARIABLE}: {error}"))),
+            },
+            Err(std::env::VarError::NotPresent) => Ok(None),
+            Err(std::env::VarError::NotUnicode(_)) => Err(Failure::usage(format!("{ROOT_KEY_VARIABLE}: not text"))),
+        }
+    }
+
+    fn root_key(&self) -> Outcome<LocalRootKey> {
+        if let Some(key) = self.root_key_from_environment()? {
+            return Ok(key);
+        }
+        let path = self.root_key_path();
+        if !path.exists() {
+            let message = format!("no root key at {}", path.display());
+            let advice = format!("put it back from its backup, or set {ROOT_KEY_VARIABLE}");
+            return Err(Failure::unreachable(message).advise(advice));
+        }
+        LocalRootKey::read_file(&path).map_err(|error| match error {
+            admin::Error::RootKey(error) => Failure::unreachable(format!("{}: {error}", path.display())),
+            error => error.into(),
+        })
+    }
+
+    /// Only for where there is no store yet: a store whose root key is missing must not be given another.
+    fn root_key_or_new(&self) -> Outcome<(LocalRootKey, Made)> {
+        let path = self.root_key_path();
+        if path.exists() || std::env::var_os(ROOT_KEY_VARIABLE).is_some() {
+            return Ok((self.root_key()?, Made::Before));
+        }
+        make_folder(path.parent().unwrap_or(&self.folder))?;
+        Ok((LocalRootKey::create_file(&path, &mut system_random())?, Made::Now))
+    }
+}
+
+fn environment(root_key: LocalRootKey) -> Environment {
+    Environment { root_key: Box::new(root_key), clock: Box::new(system_clock), rng: Box::new(system_random()) }
+}
+
+/// Makes a folder that only its owner may enter, and those above it.
+pub fn make_folder(folder: &Path) -> Outcome {
+    use std::os::unix::fs::DirBuilderExt;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| Failure::writing(folder.display(), &error))
+}

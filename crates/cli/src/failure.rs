@@ -1,0 +1,195 @@
+//! How a command ends when it does not end well: an exit code that scripts can tell apart and one line for a person.
+//!
+//! Messages say what to do. They never hold a value of a document, a key or a root key: what goes into one are names, paths,
+//! places, and the messages of crates that promise the same.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use fieldseal_engine::admin;
+use fieldseal_engine::{Error as EngineError, ErrorKind};
+
+/// Exit codes; `docs/configuration.md` has the same table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// The work failed: decrypt failed, not JSON, unknown app, not allowed.
+    Failed = 1,
+    /// Wrong usage or configuration. Nothing was done.
+    Usage = 2,
+    /// The store or the engine cannot be reached, or answers later.
+    Unreachable = 3,
+    /// What came out could not be written, as on a full disk.
+    Output = 4,
+    /// Our fault.
+    Internal = 5,
+    /// Whoever read our output has gone: what a shell reports for SIGPIPE. Says nothing.
+    BrokenPipe = 141,
+}
+
+/// Why a command failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The exit code.
+    pub exit: Exit,
+    /// One line or a few, without `fieldseal:` before it.
+    pub message: String,
+}
+
+/// What commands return.
+pub type Outcome<T = ()> = Result<T, Failure>;
+
+impl Failure {
+    /// The work failed.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Failed, message: message.into() }
+    }
+
+    /// Wrong usage or configuration.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Usage, message: message.into() }
+    }
+
+    /// Store or engine out of reach.
+    pub fn unreachable(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Unreachable, message: message.into() }
+    }
+
+    /// Reading `path` failed.
+    pub fn reading(path: &Path, error: &io::Error) -> Self {
+        Self::usage(format!("cannot read {}: {}", path.display(), plain(error)))
+    }
+
+    /// Writing to `place` failed.
+    pub fn writing(place: impl fmt::Display, error: &io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self { exit: Exit::BrokenPipe, message: String::new() };
+        }
+        let advice = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                "no room left; free some, or write elsewhere with -o FILE, then run the command again"
+            }
+            _ => return Self { exit: Exit::Output, message: format!("cannot write to {place}: {}", plain(error)) },
+        };
+        Self { exit: Exit::Output, message: format!("cannot write to {place}: {advice}") }
+    }
+
+    /// The same failure with a place before its message.
+    pub fn at(self, place: impl fmt::Display) -> Self {
+        if self.message.is_empty() {
+            return self;
+        }
+        Self { message: format!("{place}: {}", self.message), ..self }
+    }
+
+    /// The same failure with advice after its message.
+    pub fn advise(self, advice: impl fmt::Display) -> Self {
+        Self { message: format!("{}: {advice}", self.message), ..self }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// An I/O error without `(os error N)`.
+pub fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    let end = text.find(" (os error").unwrap_or(text.len());
+    let mut text = text[..end].to_owned();
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_lowercase();
+    }
+    text
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        let exit = match error.kind {
+            ErrorKind::InvalidParams | ErrorKind::InvalidSelector => Exit::Usage,
+            ErrorKind::Unavailable => Exit::Unreachable,
+            ErrorKind::Internal => Exit::Internal,
+            ErrorKind::InvalidDocument
+            | ErrorKind::InvalidEnvelope
+            | ErrorKind::DecryptFailed
+            | ErrorKind::UnknownApp
+            | ErrorKind::AppDisabled
+            | ErrorKind::Forbidden
+            | ErrorKind::TooLarge => Exit::Failed,
+        };
+        let advice = match error.kind {
+            ErrorKind::UnknownApp => ": run fieldseal keys list to see the apps",
+            ErrorKind::AppDisabled => ": fieldseal keys enable APP puts it into use again",
+            _ => "",
+        };
+        // A selector's error names the selector itself.
+        let error = if error.kind == ErrorKind::InvalidSelector { EngineError { index: None, ..error } } else { error };
+        Self { exit, message: format!("{error}{advice}") }
+    }
+}
+
+impl From<admin::Error> for Failure {
+    fn from(error: admin::Error) -> Self {
+        use admin::Error as E;
+        let exit = match &error {
+            E::Permissions { .. } => Exit::Usage,
+            E::NoStore(_)
+            | E::NotAStore(_)
+            | E::NewerSchema { .. }
+            | E::WrongRootKey { .. }
+            | E::Busy
+            | E::RootKey(_)
+            | E::Io { .. }
+            | E::Storage(_)
+            | E::Inconsistent(_)
+            | E::DamagedKey { .. } => Exit::Unreachable,
+            E::Full => Exit::Output,
+            _ => Exit::Failed,
+        };
+        let advice = match &error {
+            E::NoStore(_) => " (fieldseal keys create APP, or fieldseal dev for a trial)",
+            E::WrongRootKey { .. } => ": give the root key that belongs to this store",
+            E::UnknownApp(_) => ": run fieldseal keys list to see the apps, fieldseal keys create APP to make one",
+            E::AppExists(_) => ": fieldseal keys rotate APP gives it new keys",
+            E::UnknownClient(_) => ": run fieldseal certs list to see the clients",
+            E::Full => ": free some room, or raise keystore.store_size_max, then try again",
+            E::DamagedKey { .. } | E::Inconsistent(_) => {
+                ": run fieldseal store check, and restore the store from a backup"
+            }
+            _ => "",
+        };
+        let message = match &error {
+            E::Io { path, source } => format!("{}: {}", path.display(), plain(source)),
+            E::NoStore(path) => format!("no keystore at {}: create one first", path.display()),
+            _ => error.to_string(),
+        };
+        Self { exit, message: format!("{message}{advice}") }
+    }
+}
+
+impl From<admin::InvalidName> for Failure {
+    fn from(error: admin::InvalidName) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_and_a_closed_pipe_are_told_apart() {
+        let full = Failure::writing("standard output", &io::ErrorKind::StorageFull.into());
+        assert_eq!(full.exit, Exit::Output);
+        assert!(full.message.contains("no room left"), "{full}");
+        let gone = Failure::writing("standard output", &io::ErrorKind::BrokenPipe.into()).at("line 3");
+        assert_eq!(gone, Failure { exit: Exit::BrokenPipe, message: String::new() });
+    }
+
+    #[test]
+    fn system_errors_are_plain() {
+        assert_eq!(plain(&io::Error::from_raw_os_error(2)), "no such file or directory");
+    }
+}

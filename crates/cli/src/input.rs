@@ -1,0 +1,242 @@
+//! Where input comes from: a file or standard input, whole or in blocks of lines, never more than its bound.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal, Read};
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Failure, Outcome};
+
+/// Bytes read at a time.
+const READ_SIZE: usize = 256 << 10;
+
+/// A file or standard input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// Standard input.
+    Standard,
+    /// A file.
+    File(PathBuf),
+}
+
+/// A bound and the key that sets it.
+#[derive(Debug, Clone, Copy)]
+pub struct Bound {
+    /// Bytes.
+    pub size_max: usize,
+    /// The key, to name it to whoever hits the bound.
+    pub key: &'static str,
+}
+
+impl Bound {
+    fn exceeded(&self, what: &str) -> Failure {
+        Failure::failed(format!("{what} is larger than {} bytes", self.size_max))
+            .advise(format_args!("raise {} in the configuration or with --set", self.key))
+    }
+}
+
+impl Input {
+    /// `-` and nothing mean standard input.
+    pub fn new(path: Option<&Path>) -> Self {
+        match path {
+            Some(path) if path != Path::new("-") => Self::File(path.to_owned()),
+            _ => Self::Standard,
+        }
+    }
+
+    /// Whether the name ends as those of JSON Lines do.
+    pub fn is_named_json_lines(&self) -> bool {
+        let Self::File(path) = self else { return false };
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        extension.is_some_and(|extension| ["jsonl", "ndjson"].iter().any(|name| extension.eq_ignore_ascii_case(name)))
+    }
+
+    /// Opens it; the size too, where that is known.
+    fn open(&self) -> Outcome<(Box<dyn Read + Send>, Option<u64>)> {
+        match self {
+            Self::Standard => {
+                let stdin = io::stdin();
+                if stdin.is_terminal() {
+                    eprintln!("reading standard input; end it with Ctrl-D");
+                }
+                Ok((Box::new(stdin), None))
+            }
+            Self::File(path) => {
+                let file = File::open(path).map_err(|error| Failure::reading(path, &error))?;
+                let metadata = file.metadata().map_err(|error| Failure::reading(path, &error))?;
+                if metadata.is_dir() {
+                    return Err(Failure::usage(format!("cannot read {}: it is a folder", path.display())));
+                }
+                Ok((Box::new(file), metadata.is_file().then(|| metadata.len())))
+            }
+        }
+    }
+
+    fn failure(&self, error: &io::Error) -> Failure {
+        match self {
+            Self::Standard => Failure::reading(Path::new("standard input"), error),
+            Self::File(path) => Failure::reading(path, error),
+        }
+    }
+
+    /// All of it.
+    pub fn read_whole(&self, bound: Bound) -> Outcome<Vec<u8>> {
+        let (reader, size) = self.open()?;
+        let too_large = || bound.exceeded("the input");
+        if size.is_some_and(|size| size > bound.size_max as u64) {
+            return Err(too_large());
+        }
+        // One byte more than its size, so that the end is seen without growing.
+        let mut content = Vec::with_capacity(size.map_or(0, |size| usize::try_from(size).unwrap_or(0) + 1));
+        let limit = bound.size_max as u64 + 1;
+        reader.take(limit).read_to_end(&mut content).map_err(|error| self.failure(&error))?;
+        if content.len() > bound.size_max {
+            return Err(too_large());
+        }
+        Ok(content)
+    }
+
+    /// Its lines in blocks.
+    pub fn blocks(&self, line: Bound, lines_max: usize, size_max: usize) -> Outcome<Blocks> {
+        let (reader, size) = self.open()?;
+        let reader = BufReader::with_capacity(READ_SIZE, reader);
+        Ok(Blocks { reader, source: self.clone(), size, line, lines_max, size_max, next_line: 1, held: Vec::new() })
+    }
+}
+
+/// Lines of an input, in blocks.
+pub struct Blocks {
+    reader: BufReader<Box<dyn Read + Send>>,
+    source: Input,
+    size: Option<u64>,
+    line: Bound,
+    lines_max: usize,
+    size_max: usize,
+    next_line: u64,
+    /// A line that was read and did not fit the block before.
+    held: Vec<u8>,
+}
+
+/// Some neighbouring lines.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Block {
+    /// The number of the first one, counted from 1.
+    pub first_line: u64,
+    /// Each with its line break, where it has one.
+    pub text: Vec<u8>,
+}
+
+impl Block {
+    /// The lines with their numbers: what stands before the line break, and the line break.
+    pub fn lines(&self) -> impl Iterator<Item = (u64, &[u8], &[u8])> {
+        let lines = self.text.split_inclusive(|&byte| byte == b'\n').zip(self.first_line..);
+        lines.map(|(line, number)| {
+            let size = line.strip_suffix(b"\n").map_or(line.len(), <[u8]>::len);
+            (number, &line[..size], &line[size..])
+        })
+    }
+}
+
+impl Blocks {
+    /// Bytes in all, where that is known.
+    pub fn size(&self) -> Option<u64> {
+        self.size
+    }
+
+    /// The next block; `None` at the end.
+    ///
+    /// A line that is too long is told only when all before it have been given.
+    pub fn next(&mut self) -> Outcome<Option<Block>> {
+        let mut block = Block { first_line: self.next_line, text: Vec::new() };
+        for count in 0..self.lines_max {
+            if self.held.is_empty() && !self.read_line()? {
+                break;
+            }
+            let fits = block.text.len() + self.held.len() <= self.size_max;
+            if count > 0 && (!fits || self.held_is_too_long()) {
+                break;
+            }
+            if self.held_is_too_long() {
+                return Err(self.line.exceeded("the line").at(format_args!("line {}", self.next_line)));
+            }
+            block.text.append(&mut self.held);
+            self.next_line += 1;
+        }
+        Ok((!block.text.is_empty()).then_some(block))
+    }
+
+    /// Reads one line, but no more than one byte past its bound; false at the end.
+    fn read_line(&mut self) -> Outcome<bool> {
+        // The line break does not count.
+        let limit = self.line.size_max as u64 + 2;
+        let read = (&mut self.reader).take(limit).read_until(b'\n', &mut self.held);
+        read.map(|size| size > 0).map_err(|error| self.source.failure(&error))
+    }
+
+    fn held_is_too_long(&self) -> bool {
+        self.held.strip_suffix(b"\n").unwrap_or(&self.held).len() > self.line.size_max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocks(text: &[u8], line_max: usize, lines_max: usize, size_max: usize) -> (Vec<Block>, Option<String>) {
+        let line = Bound { size_max: line_max, key: "k" };
+        let mut blocks = Blocks {
+            reader: BufReader::new(Box::new(io::Cursor::new(text.to_vec()))),
+            source: Input::Standard,
+            size: None,
+            line,
+            lines_max,
+            size_max,
+            next_line: 1,
+            held: Vec::new(),
+        };
+        let mut found = Vec::new();
+        loop {
+            match blocks.next() {
+                Ok(Some(block)) => found.push(block),
+                Ok(None) => return (found, None),
+                Err(failure) => return (found, Some(failure.message)),
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_together_are_the_input() {
+        for text in ["", "a", "a\n", "\n", "\n\n", "a\nb", "aa\r\n\nb\n", "abc\nd\ne\nfgh\n"] {
+            for lines_max in 1..4 {
+                for size_max in 1..6 {
+                    let (found, error) = blocks(text.as_bytes(), 8, lines_max, size_max);
+                    assert_eq!(error, None);
+                    let together: Vec<u8> = found.iter().flat_map(|block| block.text.clone()).collect();
+                    assert_eq!(together, text.as_bytes());
+                    let numbers: Vec<u64> = found.iter().flat_map(|block| block.lines().map(|line| line.0)).collect();
+                    assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+                    assert_eq!(numbers.len(), text.split_inclusive('\n').count());
+                    assert!(found.iter().all(|block| block.lines().count() <= lines_max));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_comes_last_and_is_named() {
+        let (found, error) = blocks(b"ab\nabc\nabcd\nx\n", 3, 10, 100);
+        assert_eq!(found, [Block { first_line: 1, text: b"ab\nabc\n".to_vec() }]);
+        assert_eq!(
+            error.as_deref(),
+            Some("line 3: the line is larger than 3 bytes: raise k in the configuration or with --set")
+        );
+        assert_eq!(blocks(b"abc", 3, 10, 100).1, None);
+        assert!(blocks(b"abcd", 3, 10, 100).1.is_some());
+    }
+
+    #[test]
+    fn names_of_json_lines() {
+        let named = |name| Input::new(Some(Path::new(name))).is_named_json_lines();
+        assert!(named("a.jsonl") && named("b.NDJSON"));
+        assert!(!named("a.json") && !named("-") && !named("jsonl"));
+    }
+}

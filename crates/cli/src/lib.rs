@@ -1,1 +1,0 @@
-//! Fieldseal cli.

@@ -1,0 +1,49 @@
+//! The program `fieldseal`: reads the command line, runs one command, and turns how it ended into an exit code.
+//!
+//! Promises: whatever goes wrong is one clear line on standard error and an exit code of its own; no value, key or root key
+//! stands in it. Even a panic, which would be our fault, tells its place and not its text.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod arguments;
+mod commands;
+mod config;
+mod context;
+mod envelopes;
+mod failure;
+mod input;
+mod output;
+mod progress;
+mod show;
+mod transform;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::arguments::Arguments;
+use crate::failure::{Exit, Failure};
+
+fn main() -> ExitCode {
+    // The text of a panic could hold anything; its place is enough to find it.
+    std::panic::set_hook(Box::new(|info| {
+        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        eprintln!("fieldseal: internal error at {place}: please report this");
+    }));
+    let arguments = Arguments::parse();
+    match catch_unwind(AssertUnwindSafe(|| commands::run(arguments))) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(failure)) => {
+            tell(&failure);
+            ExitCode::from(failure.exit as u8)
+        }
+        Err(_) => ExitCode::from(Exit::Internal as u8),
+    }
+}
+
+fn tell(failure: &Failure) {
+    if !failure.message.is_empty() {
+        eprintln!("fieldseal: {failure}");
+    }
+}

@@ -1,0 +1,56 @@
+//! Progress of long work on standard error, for people only: nothing is shown when that is no terminal.
+
+use std::io::IsTerminal;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Redraws a second: enough to look alive.
+const DRAWS_PER_SECOND: u8 = 8;
+
+/// A bar that counts bytes; gone when it is dropped.
+pub struct Progress(ProgressBar);
+
+impl Progress {
+    /// A bar up to `size` bytes, or a spinner where that is not known.
+    pub fn bytes(what: &'static str, size: Option<u64>) -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self(ProgressBar::hidden());
+        }
+        let bar = ProgressBar::with_draw_target(size, ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND));
+        let form = match size {
+            Some(_) => "{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}",
+            None => "{msg} {spinner} {bytes} {bytes_per_sec}",
+        };
+        bar.set_style(ProgressStyle::with_template(form).expect("a template that the test has parsed"));
+        bar.set_message(what);
+        Self(bar)
+    }
+
+    /// So many bytes are done.
+    pub fn set(&self, bytes: u64) {
+        self.0.set_position(bytes);
+    }
+
+    /// So many bytes more are done.
+    pub fn add(&self, bytes: u64) {
+        self.0.inc(bytes);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_templates_parse() {
+        for form in
+            ["{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}", "{msg} {spinner} {bytes} {bytes_per_sec}"]
+        {
+            assert!(indicatif::ProgressStyle::with_template(form).is_ok());
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! JSON Lines: blocks of lines go to threads and come back in order. At no time are there more than two blocks a thread in
+//! memory, and each block is bounded, so that an input of any length passes.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use super::Door;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::input::{Block, Blocks};
+use crate::output::Output;
+use crate::progress::Progress;
+
+/// Blocks that a thread has in work or waiting.
+const BLOCKS_PER_THREAD: usize = 2;
+
+/// A block that is done: its text, and how many values were replaced or why it went no further.
+struct Done {
+    text: Vec<u8>,
+    size: u64,
+    result: Outcome<u64>,
+}
+
+type Order = (Block, Sender<Done>);
+
+/// Transforms every line of `blocks` on `threads` threads and writes them in order; how many values were replaced.
+///
+/// # Errors
+/// The first failure in the order of the input. The lines before it have been written.
+pub fn transform_lines(door: &dyn Door, mut blocks: Blocks, threads: usize, output: &mut Output) -> Outcome<u64> {
+    let progress = Progress::bytes("lines", blocks.size());
+    let (orders, work) = channel::<Order>();
+    let work = Mutex::new(work);
+    let blocks_max = threads * BLOCKS_PER_THREAD;
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| work_on(door, &work));
+        }
+        // Moved in, so that the threads end when this ends, however it does.
+        let orders = orders;
+        let mut pending: VecDeque<Receiver<Done>> = VecDeque::with_capacity(blocks_max);
+        let mut count = 0;
+        loop {
+            let block = match blocks.next() {
+                Ok(Some(block)) => block,
+                end => {
+                    // What was read before is done first; a line that could not be read comes after it.
+                    for done in pending {
+                        count += write(&done, output, &progress)?;
+                    }
+                    return end.map(|_| count);
+                }
+            };
+            if pending.len() == blocks_max
+                && let Some(done) = pending.pop_front()
+            {
+                count += write(&done, output, &progress)?;
+            }
+            let (sender, receiver) = channel();
+            // Cannot fail: the receiver lives longer than this scope.
+            let _ = orders.send((block, sender));
+            pending.push_back(receiver);
+        }
+    })
+}
+
+fn work_on(door: &dyn Door, work: &Mutex<Receiver<Order>>) {
+    loop {
+        let order = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok((block, sender)) = order else { return };
+        let mut text = Vec::with_capacity(2 * block.text.len());
+        let result = door.lines(&block, &mut text);
+        // Nobody listens after an earlier block failed.
+        let _ = sender.send(Done { text, size: block.text.len() as u64, result });
+    }
+}
+
+fn write(done: &Receiver<Done>, output: &mut Output, progress: &Progress) -> Outcome<u64> {
+    let panicked = || Failure { exit: Exit::Internal, message: "a thread ended before its work was done".to_owned() };
+    let done = done.recv().map_err(|_| panicked())?;
+    output.write(&done.text)?;
+    progress.add(done.size);
+    done.result
+}

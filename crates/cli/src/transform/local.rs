@@ -1,0 +1,127 @@
+//! The work done here, with the engine over the store at hand.
+
+use fieldseal_engine::{
+    Caller, DecryptOptions, DocumentDecryption, DocumentEncryption, DocumentRewrap, EncryptOptions, Engine, Error,
+    Progress as Step, RewrapOptions, Selection,
+};
+
+use super::{Door, Job, Operation, is_blank};
+use crate::failure::Outcome;
+use crate::input::Block;
+use crate::progress::Progress;
+
+/// An engine in this process.
+pub struct Local {
+    engine: Engine,
+    job: Job,
+    selection: Option<Selection>,
+}
+
+/// A document in work, whatever is done with it.
+enum Rewriting {
+    Encrypt(DocumentEncryption),
+    Decrypt(DocumentDecryption),
+    Rewrap(DocumentRewrap),
+}
+
+impl Rewriting {
+    fn step(&mut self, document: &[u8], out: &mut Vec<u8>) -> Result<Step, Error> {
+        match self {
+            Self::Encrypt(work) => work.step(document, out),
+            Self::Decrypt(work) => work.step(document, out),
+            Self::Rewrap(work) => work.step(document, out),
+        }
+    }
+
+    fn position(&self) -> usize {
+        match self {
+            Self::Encrypt(work) => work.position(),
+            Self::Decrypt(work) => work.position(),
+            Self::Rewrap(work) => work.position(),
+        }
+    }
+
+    fn count(&self) -> u64 {
+        match self {
+            Self::Encrypt(work) => work.count(),
+            Self::Decrypt(work) => work.count(),
+            Self::Rewrap(work) => work.count(),
+        }
+    }
+}
+
+impl Local {
+    /// Compiles the job's selectors once.
+    pub fn new(engine: Engine, job: Job) -> Outcome<Self> {
+        let selection = if job.select.is_empty() { None } else { Some(engine.selection(&job.select)?) };
+        Ok(Self { engine, job, selection })
+    }
+
+    fn begin(&self, size: usize) -> Result<Rewriting, Error> {
+        let Self { engine, job, selection } = self;
+        let (caller, selection) = (&Caller::Owner, selection.as_ref());
+        let (app, curve, keying, role) = (job.app.as_str(), job.curve, job.keying, job.role.as_deref());
+        match job.operation {
+            Operation::Encrypt => {
+                let options = EncryptOptions { app, curve, keying, role };
+                engine.encrypt_document(caller, &options, selection, size).map(Rewriting::Encrypt)
+            }
+            Operation::Decrypt => {
+                let options = DecryptOptions { app, role };
+                engine.decrypt_document(caller, &options, selection, size).map(Rewriting::Decrypt)
+            }
+            Operation::Rewrap => {
+                let options = RewrapOptions { app, curve };
+                engine.rewrap_document(caller, &options, selection, size).map(Rewriting::Rewrap)
+            }
+        }
+    }
+
+    fn line(&self, document: &[u8], out: &mut Vec<u8>) -> Result<u64, Error> {
+        let mut work = self.begin(document.len())?;
+        while work.step(document, out)? == Step::More {}
+        Ok(work.count())
+    }
+}
+
+impl Door for Local {
+    fn document(&self, document: Vec<u8>, progress: &Progress) -> Outcome<(Vec<u8>, u64)> {
+        let mut out = Vec::new();
+        let mut work = self.begin(document.len())?;
+        while work.step(&document, &mut out)? == Step::More {
+            progress.set(work.position() as u64);
+        }
+        Ok((out, work.count()))
+    }
+
+    fn lines(&self, block: &Block, out: &mut Vec<u8>) -> Outcome<u64> {
+        // A long run sees rotated and disabled keys as a server would.
+        self.engine.maintain()?;
+        let mut count = 0;
+        for (number, line, line_break) in block.lines() {
+            if is_blank(line) {
+                out.extend_from_slice(line);
+            } else {
+                // A line appends to what came before it: only what it did itself may be undone.
+                let start = out.len();
+                count += self.line(line, out).map_err(|error| {
+                    out.truncate(start);
+                    crate::failure::Failure::from(error).at(format_args!("line {number}"))
+                })?;
+            }
+            out.extend_from_slice(line_break);
+        }
+        Ok(count)
+    }
+
+    fn file(&self, content: Vec<u8>) -> Outcome<Vec<u8>> {
+        let (caller, app) = (&Caller::Owner, self.job.app.as_str());
+        let mut out = Vec::new();
+        match self.job.operation {
+            Operation::Encrypt => self.engine.encrypt_file(caller, app, self.job.curve, &content, &mut out)?,
+            Operation::Decrypt => self.engine.decrypt_file(caller, app, &content, &mut out)?,
+            Operation::Rewrap => unreachable!("the command line has no rewrap of files"),
+        }
+        Ok(out)
+    }
+}

@@ -1,0 +1,74 @@
+//! What `encrypt`, `decrypt` and `rewrap` share: a job, and two doors to have it done, the store at hand or a running engine.
+
+mod lines;
+mod local;
+mod remote;
+
+pub use lines::transform_lines;
+pub use local::Local;
+pub use remote::{Connection, Remote, connect};
+
+use fieldseal_engine::{Curve, Keying};
+
+use crate::failure::Outcome;
+use crate::input::Block;
+use crate::progress::Progress;
+
+/// What to do with each value that is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Values to envelopes.
+    Encrypt,
+    /// Envelopes to values.
+    Decrypt,
+    /// Envelopes to envelopes of the newest key version.
+    Rewrap,
+}
+
+impl Operation {
+    /// What has been done.
+    pub fn done(self) -> &'static str {
+        match self {
+            Self::Encrypt => "encrypted",
+            Self::Decrypt => "decrypted",
+            Self::Rewrap => "rewrapped",
+        }
+    }
+}
+
+/// What to do, for whom, with what.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// What to do.
+    pub operation: Operation,
+    /// The app.
+    pub app: String,
+    /// JSONPath selectors; none means everything.
+    pub select: Vec<String>,
+    /// The curve, where one was named.
+    pub curve: Option<Curve>,
+    /// The keying, where one was named.
+    pub keying: Option<Keying>,
+    /// The data role.
+    pub role: Option<String>,
+}
+
+/// Whoever does the work.
+pub trait Door: Sync {
+    /// Transforms a document; the result and how many values were replaced.
+    fn document(&self, document: Vec<u8>, progress: &Progress) -> Outcome<(Vec<u8>, u64)>;
+
+    /// Transforms each line that is not blank as a document and appends all to `out`, line breaks as they were; how many values
+    /// were replaced.
+    ///
+    /// A failure names its line; `out` then holds the lines before it.
+    fn lines(&self, block: &Block, out: &mut Vec<u8>) -> Outcome<u64>;
+
+    /// Transforms a file as a whole.
+    fn file(&self, content: Vec<u8>) -> Outcome<Vec<u8>>;
+}
+
+/// Whether there is nothing on a line.
+fn is_blank(line: &[u8]) -> bool {
+    line.iter().all(u8::is_ascii_whitespace)
+}

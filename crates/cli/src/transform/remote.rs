@@ -1,0 +1,301 @@
+//! The work done by a running engine, over mTLS.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use fieldseal_client::{
+    Client, ClientError, ClientTls, DecryptFileOptions, DecryptOptions, Document, EncryptFileOptions, EncryptOptions,
+    ErrorCode, ErrorKind, RewrapOptions,
+};
+use fieldseal_engine::{Curve, Keying};
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+
+use super::{Door, Job, Operation, is_blank};
+use crate::arguments::ConnectArguments;
+use crate::context::Context;
+use crate::envelopes;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::input::Block;
+use crate::progress::Progress;
+
+/// Envelopes that one rewrap request carries: each costs a key agreement, so that a request stays well below its timeout.
+const REWRAP_BATCH_SIZE: usize = 1000;
+
+/// A client and the runtime that it lives on.
+pub struct Connection {
+    /// The client.
+    pub client: Client,
+    /// Where its futures run.
+    pub runtime: Runtime,
+}
+
+/// Connects to the engine at `address` with the certificates that the arguments name.
+pub fn connect(context: &Context, address: &str, arguments: &ConnectArguments) -> Outcome<Connection> {
+    let (certificate, key) = client_files(context, arguments)?;
+    let authority = arguments.ca.clone().unwrap_or_else(|| context.certificates().join("ca.pem"));
+    let tls = ClientTls::from_files(&authority, &certificate, &key).map_err(Failure::from)?;
+    let settings = context.config().client.settings(address, arguments.server_name.as_deref(), tls);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.map_err(|error| Failure { exit: Exit::Internal, message: format!("no threads: {error}") })?;
+    let client = runtime.block_on(Client::connect(settings)).map_err(|error| Failure::from(error).at(address))?;
+    Ok(Connection { client, runtime })
+}
+
+/// The certificate and key to show: those named, else those of the client named, else of the only client there.
+fn client_files(context: &Context, arguments: &ConnectArguments) -> Outcome<(PathBuf, PathBuf)> {
+    if let (Some(certificate), Some(key)) = (&arguments.cert, &arguments.key) {
+        return Ok((certificate.clone(), key.clone()));
+    }
+    let folder = context.certificates();
+    let name = match &arguments.client {
+        Some(name) => name.clone(),
+        None => {
+            let mut names = crate::commands::client_certificates(&folder)?;
+            let advice = "name one with --client NAME, or files with --cert and --key";
+            match (names.pop(), names.is_empty()) {
+                (Some(name), true) => name,
+                (None, _) => {
+                    let message = format!("no client certificate in {}", folder.display());
+                    return Err(
+                        Failure::usage(message).advise("fieldseal certs issue makes one; --cert and --key name others")
+                    );
+                }
+                (Some(_), false) => {
+                    let message = format!("several client certificates in {}", folder.display());
+                    return Err(Failure::usage(message).advise(advice));
+                }
+            }
+        }
+    };
+    Ok((folder.join(format!("{name}.pem")), folder.join(format!("{name}.key"))))
+}
+
+/// An engine that runs elsewhere.
+pub struct Remote {
+    connection: Connection,
+    job: Arc<Job>,
+}
+
+impl Remote {
+    /// Refuses what engines do not do.
+    pub fn new(connection: Connection, job: Job) -> Outcome<Self> {
+        if job.operation == Operation::Rewrap && !job.select.is_empty() {
+            return Err(Failure::usage("rewrap takes no --select with --connect: all envelopes are brought up"));
+        }
+        Ok(Self { connection, job: Arc::new(job) })
+    }
+
+    /// Rewraps what `json`, one document or several, holds; `found` are its envelopes. Appends all to `out`.
+    fn rewrap(&self, json: &[u8], progress: &Progress, out: &mut Vec<u8>) -> Result<u64, ClientErrorAt> {
+        let found = envelopes::in_json(json);
+        let Job { app, curve, .. } = &*self.job;
+        let options = RewrapOptions { app, curve: curve.map(curve_on_the_wire), deadline_ms: None };
+        let (mut copied, mut count) = (0, 0);
+        for batch in found.chunks(REWRAP_BATCH_SIZE) {
+            // Envelopes that are no UTF-8 are no envelopes: they keep their place as an empty text that the engine refuses.
+            let texts: Vec<&str> = batch.iter().map(|(_, text)| std::str::from_utf8(text).unwrap_or("")).collect();
+            let call = self.connection.client.rewrap(&options, &texts);
+            let rewrapped = self.connection.runtime.block_on(call).map_err(|error| {
+                let index = error.index.and_then(|index| usize::try_from(index).ok());
+                let offset = index.and_then(|index| batch.get(index)).map(|(range, _)| range.start - 1);
+                ClientErrorAt { error, offset }
+            })?;
+            count += rewrapped.count;
+            let pairs = batch.iter().zip(&rewrapped.envelopes);
+            // What came back as it was keeps its spelling, with `\\/` for `/` if that is how it stood.
+            for ((range, _), envelope) in pairs.filter(|((_, text), envelope)| envelope.as_bytes() != &**text) {
+                out.extend_from_slice(&json[copied..range.start]);
+                out.extend_from_slice(envelope.as_bytes());
+                copied = range.end;
+            }
+            progress.set(copied as u64);
+        }
+        out.extend_from_slice(&json[copied..]);
+        Ok(count)
+    }
+
+    fn rewrap_lines(&self, block: &Block, out: &mut Vec<u8>) -> Outcome<u64> {
+        for (number, line, _) in block.lines().filter(|(_, line, _)| !is_blank(line)) {
+            check_json(line).map_err(|failure| failure.at(format_args!("line {number}")))?;
+        }
+        let result = self.rewrap(&block.text, &Progress::bytes("", None), out);
+        result.map_err(|ClientErrorAt { error, offset }| {
+            out.clear();
+            let before = &block.text[..offset.unwrap_or(0)];
+            let number = block.first_line + before.iter().filter(|&&byte| byte == b'\n').count() as u64;
+            Failure::from(ClientError { index: None, ..error }).at(format_args!("line {number}"))
+        })
+    }
+
+    fn spawn_line(&self, line: &[u8]) -> JoinHandle<Result<Document, ClientError>> {
+        let (client, job, line) = (self.connection.client.clone(), Arc::clone(&self.job), line.to_vec());
+        self.connection.runtime.spawn(async move { call(&client, &job, &line).await })
+    }
+}
+
+/// An error and the byte of the document that it concerns.
+struct ClientErrorAt {
+    error: ClientError,
+    offset: Option<usize>,
+}
+
+impl Door for Remote {
+    fn document(&self, document: Vec<u8>, progress: &Progress) -> Outcome<(Vec<u8>, u64)> {
+        let Connection { client, runtime } = &self.connection;
+        if self.job.operation == Operation::Rewrap {
+            check_json(&document)?;
+            let mut out = Vec::with_capacity(document.len());
+            let count = self.rewrap(&document, progress, &mut out).map_err(|ClientErrorAt { error, offset }| {
+                let offset = offset.map(|offset| offset as u64);
+                Failure::from(ClientError { index: None, offset, ..error })
+            })?;
+            return Ok((out, count));
+        }
+        let Document { json, count } = runtime.block_on(call(client, &self.job, &document))?;
+        Ok((json, count))
+    }
+
+    fn lines(&self, block: &Block, out: &mut Vec<u8>) -> Outcome<u64> {
+        if self.job.operation == Operation::Rewrap {
+            return self.rewrap_lines(block, out);
+        }
+        let start = |(number, line, line_break)| {
+            let call = (!is_blank(line)).then(|| self.spawn_line(line));
+            (number, line, line_break, call)
+        };
+        let lines: Vec<_> = block.lines().map(start).collect();
+        let mut calls = lines.into_iter();
+        let mut count = 0;
+        while let Some((number, line, line_break, call)) = calls.next() {
+            match call {
+                None => out.extend_from_slice(line),
+                Some(call) => match self.connection.runtime.block_on(call).unwrap_or_else(|_| Err(ended())) {
+                    Ok(document) => {
+                        out.extend_from_slice(&document.json);
+                        count += document.count;
+                    }
+                    Err(error) => {
+                        // Dropping a call would leave it running; what comes after a failure is not wanted.
+                        calls.filter_map(|(.., call)| call).for_each(|call| call.abort());
+                        return Err(Failure::from(error).at(format_args!("line {number}")));
+                    }
+                },
+            }
+            out.extend_from_slice(line_break);
+        }
+        Ok(count)
+    }
+
+    fn file(&self, content: Vec<u8>) -> Outcome<Vec<u8>> {
+        let Connection { client, runtime } = &self.connection;
+        let Job { app, curve, operation, .. } = &*self.job;
+        let done = match operation {
+            Operation::Encrypt => {
+                let curve = curve.map(curve_on_the_wire);
+                let options = EncryptFileOptions { app, curve, deadline_ms: None };
+                runtime.block_on(client.encrypt_file(&options, &content))
+            }
+            Operation::Decrypt => {
+                let options = DecryptFileOptions { app, deadline_ms: None };
+                runtime.block_on(client.decrypt_file(&options, &content))
+            }
+            Operation::Rewrap => unreachable!("the command line has no rewrap of files"),
+        };
+        Ok(done?)
+    }
+}
+
+async fn call(client: &Client, job: &Job, document: &[u8]) -> Result<Document, ClientError> {
+    let select: Vec<&str> = job.select.iter().map(String::as_str).collect();
+    let select = (!select.is_empty()).then_some(select.as_slice());
+    let (app, role) = (job.app.as_str(), job.role.as_deref());
+    match job.operation {
+        Operation::Encrypt => {
+            let (curve, keying) = (job.curve.map(curve_on_the_wire), job.keying.map(keying_on_the_wire));
+            let options = EncryptOptions { app, curve, keying, role, deadline_ms: None };
+            client.encrypt_document(&options, select, document).await
+        }
+        Operation::Decrypt => {
+            let options = DecryptOptions { app, role, deadline_ms: None };
+            client.decrypt_document(&options, select, document).await
+        }
+        Operation::Rewrap => unreachable!("done with lists of envelopes"),
+    }
+}
+
+/// What the engine does for documents that it walks itself.
+fn check_json(document: &[u8]) -> Outcome {
+    let parsed: Result<serde::de::IgnoredAny, _> = serde_json::from_slice(document);
+    parsed.map(|_| ()).map_err(|error| {
+        let place = format!("line {}, column {}", error.line(), error.column());
+        Failure::failed(format!("the document is not JSON, {place}"))
+    })
+}
+
+fn ended() -> ClientError {
+    ClientError {
+        kind: ErrorKind::Protocol,
+        retry: fieldseal_client::Retry::Never,
+        message: "a call ended before it was answered".to_owned(),
+        index: None,
+        offset: None,
+    }
+}
+
+fn curve_on_the_wire(curve: Curve) -> fieldseal_client::Curve {
+    match curve {
+        Curve::P256 => fieldseal_client::Curve::R1,
+        Curve::Secp256k1 => fieldseal_client::Curve::K1,
+    }
+}
+
+fn keying_on_the_wire(keying: Keying) -> fieldseal_client::Keying {
+    match keying {
+        Keying::Field => fieldseal_client::Keying::Field,
+        Keying::Request => fieldseal_client::Keying::Request,
+        Keying::Session => fieldseal_client::Keying::Session,
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        let exit = match error.kind {
+            ErrorKind::Settings => Exit::Usage,
+            ErrorKind::Engine(code) | ErrorKind::ConnectionRefused(code) => exit_of(code),
+            ErrorKind::RequestTooLarge | ErrorKind::UnknownEngineError => Exit::Failed,
+            ErrorKind::Connect
+            | ErrorKind::Tls
+            | ErrorKind::Timeout
+            | ErrorKind::ConnectionLost { .. }
+            | ErrorKind::Protocol => Exit::Unreachable,
+        };
+        let mut message = error.message;
+        if let Some(index) = error.index.filter(|_| !message.contains("selector ")) {
+            message.push_str(&format!(" (value {index})"));
+        }
+        if let Some(offset) = error.offset.filter(|_| !message.contains("byte ")) {
+            message.push_str(&format!(" (at byte {offset})"));
+        }
+        let advice = match error.kind {
+            ErrorKind::Connect => ": is the engine running there? fieldseal dev or fieldseal serve starts one",
+            ErrorKind::Timeout => ": try again, or raise client.request_timeout",
+            ErrorKind::ConnectionLost { .. } => ": nothing was written; run the command again once the engine is back",
+            ErrorKind::RequestTooLarge => ": raise client.frame_size_max, and server.frame_size_max at the engine",
+            ErrorKind::Engine(ErrorCode::Overloaded | ErrorCode::Unavailable) => ": try again in a moment",
+            _ => "",
+        };
+        Self { exit, message: message + advice }
+    }
+}
+
+fn exit_of(code: ErrorCode) -> Exit {
+    match code {
+        ErrorCode::InvalidParams | ErrorCode::InvalidSelector => Exit::Usage,
+        ErrorCode::Overloaded | ErrorCode::DeadlineExceeded | ErrorCode::Cancelled | ErrorCode::Unavailable => {
+            Exit::Unreachable
+        }
+        ErrorCode::Internal => Exit::Internal,
+        _ => Exit::Failed,
+    }
+}
