@@ -55,10 +55,7 @@ impl Answer {
     pub(crate) fn document(self) -> Result<Document, ClientError> {
         let DocumentResult { document, count } = DocumentResult::decode(self.result())?;
         let range = range_in(&self.frame, document);
-        Ok(Document {
-            count,
-            json: cut(self.frame, range),
-        })
+        Ok(Document { count, json: cut(self.frame, range) })
     }
 
     pub(crate) fn file(self) -> Result<Vec<u8>, ClientError> {
@@ -69,9 +66,7 @@ impl Answer {
     pub(crate) fn rewrapped(&self) -> Result<Rewrapped, ClientError> {
         let RewrapResult { values, count } = RewrapResult::decode(self.result())?;
         let envelopes = values.strings().map(|envelope| envelope.map(|text| text.as_str().to_owned()));
-        let envelopes = envelopes
-            .collect::<Result<_, _>>()
-            .map_err(fieldseal_protocol::ContentError::from)?;
+        let envelopes = envelopes.collect::<Result<_, _>>().map_err(fieldseal_protocol::ContentError::from)?;
         Ok(Rewrapped { envelopes, count })
     }
 
@@ -129,9 +124,7 @@ fn owned<'a, E: Into<fieldseal_protocol::ContentError>>(
     values: impl Iterator<Item = Result<Scalar<'a>, E>>,
 ) -> Result<Vec<Value>, ClientError> {
     let values = values.map(|value| value.map(Value::from));
-    values
-        .collect::<Result<_, _>>()
-        .map_err(|error| ClientError::from(error.into()))
+    values.collect::<Result<_, _>>().map_err(|error| ClientError::from(error.into()))
 }
 
 /// A native value. `Debug` gives its kind and size, for it may be plaintext.

@@ -43,9 +43,7 @@ struct Dialling {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
-            .field("addresses", &self.inner.settings.addresses)
-            .finish_non_exhaustive()
+        f.debug_struct("Client").field("addresses", &self.inner.settings.addresses).finish_non_exhaustive()
     }
 }
 
@@ -68,12 +66,7 @@ impl Client {
     pub fn new(settings: ClientSettings) -> Result<Client, ClientError> {
         settings.validate()?;
         let connector = tls::connector(&settings.tls)?;
-        let inner = Inner {
-            settings,
-            connector,
-            open: Mutex::default(),
-            dialling: tokio::sync::Mutex::default(),
-        };
+        let inner = Inner { settings, connector, open: Mutex::default(), dialling: tokio::sync::Mutex::default() };
         Ok(Client { inner: Arc::new(inner) })
     }
 
@@ -81,20 +74,24 @@ impl Client {
     ///
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
-    pub async fn encrypt(&self, options: &EncryptOptions<'_>, values: &[Scalar<'_>]) -> Result<Vec<Value>, ClientError> {
-        self.call_raw(|id, out| request::encrypt(id, options, values.iter().copied(), out))
-            .await?
-            .values()
+    pub async fn encrypt(
+        &self,
+        options: &EncryptOptions<'_>,
+        values: &[Scalar<'_>],
+    ) -> Result<Vec<Value>, ClientError> {
+        self.call_raw(|id, out| request::encrypt(id, options, values.iter().copied(), out)).await?.values()
     }
 
     /// Envelopes to native values; other values stay as they are.
     ///
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
-    pub async fn decrypt(&self, options: &DecryptOptions<'_>, values: &[Scalar<'_>]) -> Result<Vec<Value>, ClientError> {
-        self.call_raw(|id, out| request::decrypt(id, options, values.iter().copied(), out))
-            .await?
-            .values()
+    pub async fn decrypt(
+        &self,
+        options: &DecryptOptions<'_>,
+        values: &[Scalar<'_>],
+    ) -> Result<Vec<Value>, ClientError> {
+        self.call_raw(|id, out| request::decrypt(id, options, values.iter().copied(), out)).await?.values()
     }
 
     /// Encrypts the values of a JSON text that the JSONPath selectors choose; without selectors all.
@@ -107,9 +104,7 @@ impl Client {
         select: Option<&[&str]>,
         json: &[u8],
     ) -> Result<Document, ClientError> {
-        self.call_raw(|id, out| request::encrypt_document(id, options, select, json, out))
-            .await?
-            .document()
+        self.call_raw(|id, out| request::encrypt_document(id, options, select, json, out)).await?.document()
     }
 
     /// Decrypts the envelopes of a JSON text that the JSONPath selectors choose; without selectors all.
@@ -122,9 +117,7 @@ impl Client {
         select: Option<&[&str]>,
         json: &[u8],
     ) -> Result<Document, ClientError> {
-        self.call_raw(|id, out| request::decrypt_document(id, options, select, json, out))
-            .await?
-            .document()
+        self.call_raw(|id, out| request::decrypt_document(id, options, select, json, out)).await?.document()
     }
 
     /// Bytes to an encrypted file.
@@ -132,9 +125,7 @@ impl Client {
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn encrypt_file(&self, options: &EncryptFileOptions<'_>, data: &[u8]) -> Result<Vec<u8>, ClientError> {
-        self.call_raw(|id, out| request::encrypt_file(id, options, data, out))
-            .await?
-            .file()
+        self.call_raw(|id, out| request::encrypt_file(id, options, data, out)).await?.file()
     }
 
     /// An encrypted file to its bytes.
@@ -142,9 +133,7 @@ impl Client {
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn decrypt_file(&self, options: &DecryptFileOptions<'_>, data: &[u8]) -> Result<Vec<u8>, ClientError> {
-        self.call_raw(|id, out| request::decrypt_file(id, options, data, out))
-            .await?
-            .file()
+        self.call_raw(|id, out| request::decrypt_file(id, options, data, out)).await?.file()
     }
 
     /// Brings envelopes to the app's newest key version.
@@ -152,9 +141,7 @@ impl Client {
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn rewrap(&self, options: &RewrapOptions<'_>, envelopes: &[&str]) -> Result<Rewrapped, ClientError> {
-        self.call_raw(|id, out| request::rewrap(id, options, envelopes.iter().copied(), out))
-            .await?
-            .rewrapped()
+        self.call_raw(|id, out| request::rewrap(id, options, envelopes.iter().copied(), out)).await?.rewrapped()
     }
 
     /// What envelopes say about themselves; with an app also what only their inside tells.
@@ -162,9 +149,7 @@ impl Client {
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn inspect(&self, app: Option<&str>, envelopes: &[&str]) -> Result<Vec<Inspection>, ClientError> {
-        self.call_raw(|id, out| request::inspect(id, app, envelopes.iter().copied(), out))
-            .await?
-            .inspections()
+        self.call_raw(|id, out| request::inspect(id, app, envelopes.iter().copied(), out)).await?.inspections()
     }
 
     /// The newest public keys of an app.
@@ -172,9 +157,7 @@ impl Client {
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn public_keys(&self, app: &str) -> Result<PublicKeySet, ClientError> {
-        self.call_raw(|id, out| request::public_keys(id, app, out))
-            .await?
-            .public_keys()
+        self.call_raw(|id, out| request::public_keys(id, app, out)).await?.public_keys()
     }
 
     /// `ok`, `draining`, or another word that means not ready.
@@ -245,11 +228,7 @@ impl Inner {
         open.retain(|connection| connection.shared.is_open());
         let best = open.iter().min_by_key(|connection| connection.shared.load()).cloned();
         let is_busy = best.as_ref().is_none_or(|best| best.shared.load() > 0);
-        let may_open = if is_busy && open.len() < self.settings.connections_max {
-            MayOpen::Yes
-        } else {
-            MayOpen::No
-        };
+        let may_open = if is_busy && open.len() < self.settings.connections_max { MayOpen::Yes } else { MayOpen::No };
         (best, may_open)
     }
 

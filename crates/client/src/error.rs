@@ -58,13 +58,7 @@ pub enum Sent {
 
 impl ClientError {
     pub(crate) fn new(kind: ErrorKind, retry: Retry, message: impl Into<String>) -> Self {
-        ClientError {
-            kind,
-            retry,
-            message: message.into(),
-            index: None,
-            offset: None,
-        }
+        ClientError { kind, retry, message: message.into(), index: None, offset: None }
     }
 
     pub(crate) fn settings(message: impl Into<String>) -> Self {
@@ -85,9 +79,7 @@ impl ClientError {
 
     /// The error of a response.
     pub(crate) fn of_engine(error: &RemoteError<'_>) -> Self {
-        let kind = error
-            .known_code()
-            .map_or(ErrorKind::UnknownEngineError, ErrorKind::Engine);
+        let kind = error.known_code().map_or(ErrorKind::UnknownEngineError, ErrorKind::Engine);
         ClientError {
             kind,
             retry: error.retry,
@@ -99,9 +91,7 @@ impl ClientError {
 
     /// The error of the notification `connection_error`.
     pub(crate) fn of_connection(error: &RemoteError<'_>) -> Self {
-        let kind = error
-            .known_code()
-            .map_or(ErrorKind::UnknownEngineError, ErrorKind::ConnectionRefused);
+        let kind = error.known_code().map_or(ErrorKind::UnknownEngineError, ErrorKind::ConnectionRefused);
         let message = format!("the engine ended the connection: {}: {}", error.code, error.message);
         ClientError::new(kind, error.retry, message)
     }

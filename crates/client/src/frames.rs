@@ -13,10 +13,7 @@ pub(crate) struct FrameBuffer {
 
 impl FrameBuffer {
     pub(crate) fn new(limits: Limits) -> Self {
-        FrameBuffer {
-            bytes: Vec::new(),
-            scanner: Scanner::new(limits),
-        }
+        FrameBuffer { bytes: Vec::new(), scanner: Scanner::new(limits) }
     }
 
     /// The buffer to append what is read to. It grows with what has arrived, never by what the peer claims.

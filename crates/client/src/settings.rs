@@ -26,9 +26,8 @@ impl ClientTls {
     /// # Errors
     /// When one cannot be read; the message names it.
     pub fn from_files(authorities: &Path, certificate_chain: &Path, private_key: &Path) -> Result<Self, ClientError> {
-        let read = |path: &Path| {
-            fs::read(path).map_err(|error| ClientError::settings(format!("{}: {error}", path.display())))
-        };
+        let read =
+            |path: &Path| fs::read(path).map_err(|error| ClientError::settings(format!("{}: {error}", path.display())));
         Ok(ClientTls {
             authorities_pem: read(authorities)?,
             certificate_chain_pem: read(certificate_chain)?,

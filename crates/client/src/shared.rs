@@ -97,12 +97,7 @@ impl Shared {
         let (sender, answer) = oneshot::channel();
         let id = self.lock().insert(sender, place)?;
         // From here on the ticket gives the id back, whatever happens.
-        let ticket = Ticket {
-            shared: Arc::clone(self),
-            id,
-            answer,
-            is_answered: false,
-        };
+        let ticket = Ticket { shared: Arc::clone(self), id, answer, is_answered: false };
         let mut message = Vec::new();
         encode(id, &mut message)?;
         self.lock().queue.push_back(Queued { id: Some(id), message });
@@ -112,9 +107,7 @@ impl Shared {
 
     fn why_ended(&self) -> ClientError {
         let ended = self.lock().ended.clone();
-        ended
-            .expect("places close only with the connection")
-            .for_call(Sent::No)
+        ended.expect("places close only with the connection").for_call(Sent::No)
     }
 
     /// What is to be written now. Requests in it count as written from here on.
@@ -226,10 +219,7 @@ impl State {
         }
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
-        let call = Call {
-            stage: Stage::Queued(waiting),
-            _place: place,
-        };
+        let call = Call { stage: Stage::Queued(waiting), _place: place };
         self.calls.insert(id, call);
         Ok(id)
     }

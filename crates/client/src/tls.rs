@@ -4,7 +4,9 @@ use std::io;
 
 use boring::error::ErrorStack;
 use boring::pkey::PKey;
-use boring::ssl::{Error as SslError, SslConnector, SslMethod, SslMode, SslSessionCacheMode, SslVerifyMode, SslVersion};
+use boring::ssl::{
+    Error as SslError, SslConnector, SslMethod, SslMode, SslSessionCacheMode, SslVerifyMode, SslVersion,
+};
 use boring::x509::X509;
 use boring::x509::store::X509StoreBuilder;
 use fieldseal_protocol::{ALPN, Retry};

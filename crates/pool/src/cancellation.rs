@@ -46,9 +46,7 @@ impl Cancellation {
             Reason::Disconnected => DISCONNECTED,
         };
         // Relaxed: the flag publishes nothing but itself.
-        let _ = self
-            .reason
-            .compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.reason.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// The reason, once cancelled.

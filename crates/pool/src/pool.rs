@@ -68,9 +68,7 @@ pub struct Rejected {
 
 impl fmt::Debug for Rejected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rejected")
-            .field("cause", &self.cause)
-            .finish_non_exhaustive()
+        f.debug_struct("Rejected").field("cause", &self.cause).finish_non_exhaustive()
     }
 }
 
@@ -147,21 +145,11 @@ impl Pool {
             workers_idle: 0,
             counters: Counters::default(),
         };
-        let shared = Arc::new(Shared {
-            state: Mutex::new(state),
-            work: Condvar::new(),
-            empty: Condvar::new(),
-        });
-        let pool = Pool {
-            shared,
-            threads: Mutex::new(Vec::new()),
-            workers: settings.workers,
-        };
+        let shared = Arc::new(Shared { state: Mutex::new(state), work: Condvar::new(), empty: Condvar::new() });
+        let pool = Pool { shared, threads: Mutex::new(Vec::new()), workers: settings.workers };
         for index in 0..settings.workers {
             let shared = Arc::clone(&pool.shared);
-            let thread = Builder::new()
-                .name(format!("fieldseal-work-{index}"))
-                .spawn(move || shared.work())?;
+            let thread = Builder::new().name(format!("fieldseal-work-{index}")).spawn(move || shared.work())?;
             pool.threads().push(thread);
         }
         Ok(pool)

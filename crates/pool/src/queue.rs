@@ -47,14 +47,7 @@ pub(crate) struct Queue<T> {
 
 impl<T> Queue<T> {
     pub(crate) fn new(items_max: usize, bytes_max: usize) -> Self {
-        Queue {
-            waiting: VecDeque::new(),
-            items: 0,
-            items_max,
-            bytes: 0,
-            bytes_max,
-            phase: Phase::Open,
-        }
+        Queue { waiting: VecDeque::new(), items: 0, items_max, bytes: 0, bytes_max, phase: Phase::Open }
     }
 
     /// Puts an item at the end, or gives it back.

@@ -8,11 +8,7 @@ use std::time::{Duration, Instant};
 use fieldseal_pool::{Abandoned, Cancellation, Drained, Job, Pool, PoolSettings, Reason, Rejection, Slice};
 
 fn pool(workers: usize) -> Pool {
-    Pool::new(PoolSettings {
-        workers,
-        ..PoolSettings::default()
-    })
-    .unwrap()
+    Pool::new(PoolSettings { workers, ..PoolSettings::default() }).unwrap()
 }
 
 /// A job that runs a closure for each slice and tells how it ended.
@@ -40,11 +36,7 @@ impl<F> Drop for Script<F> {
 
 fn script<F: FnMut() -> Slice + Send + 'static>(slice: F) -> (Box<dyn Job>, Receiver<Option<Abandoned>>) {
     let (ended, end) = channel();
-    let job = Script {
-        slice,
-        ended,
-        abandoned: None,
-    };
+    let job = Script { slice, ended, abandoned: None };
     (Box::new(job), end)
 }
 
@@ -94,12 +86,7 @@ fn a_small_job_waits_for_one_slice_of_each_big_one() {
 
 #[test]
 fn bounds_refuse_at_once_and_give_the_job_back() {
-    let pool = Pool::new(PoolSettings {
-        workers: 1,
-        queue_jobs_max: 2,
-        queue_bytes_max: 100,
-    })
-    .unwrap();
+    let pool = Pool::new(PoolSettings { workers: 1, queue_jobs_max: 2, queue_bytes_max: 100 }).unwrap();
     let (held, open, inside) = gate();
     pool.submit(held, 60).unwrap();
     inside.recv_timeout(WAIT).unwrap();
@@ -111,10 +98,7 @@ fn bounds_refuse_at_once_and_give_the_job_back() {
     let (third, _end) = script(|| Slice::Done);
     assert_eq!(pool.submit(third, 0).unwrap_err().cause, Rejection::Overloaded);
     let counters = pool.counters();
-    assert_eq!(
-        (counters.jobs_held, counters.bytes_held, counters.jobs_waiting, counters.workers_busy),
-        (2, 100, 1, 1)
-    );
+    assert_eq!((counters.jobs_held, counters.bytes_held, counters.jobs_waiting, counters.workers_busy), (2, 100, 1, 1));
     assert_eq!(counters.jobs_rejected, 2);
 
     drop(open);
@@ -236,11 +220,7 @@ fn a_storm_of_jobs_ends_every_one_exactly_once() {
                             slices.fetch_add(1, Ordering::Relaxed);
                             left -= 1;
                             assert!(number % 50 != 49, "every fiftieth panics");
-                            if left == 0 || flag.check(Instant::now()).is_err() {
-                                Slice::Done
-                            } else {
-                                Slice::More
-                            }
+                            if left == 0 || flag.check(Instant::now()).is_err() { Slice::Done } else { Slice::More }
                         },
                         ended: ended.clone(),
                         abandoned: None,

@@ -106,11 +106,7 @@ impl<S: Service> Connection<S> {
             outbox: Arc::clone(&registration.outbox),
             outgoing: Buffers::default(),
             is_flushed: true,
-            times: Times {
-                active: now,
-                frame_began: None,
-                write_moved: now,
-            },
+            times: Times { active: now, frame_began: None, write_moved: now },
             timer: Box::pin(sleep_until((now + hub.settings.idle_timeout).into())),
             hub,
         }

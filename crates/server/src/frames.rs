@@ -11,7 +11,6 @@ pub(crate) const READ_SIZE: usize = 16_384;
 /// Frames from this size on are handed over with their buffer.
 const COPY_SIZE_MAX: usize = READ_SIZE;
 
-#[derive(Debug)]
 pub(crate) struct FrameBuffer {
     bytes: Vec<u8>,
     /// Where the frame begins that is looked for.
@@ -21,11 +20,7 @@ pub(crate) struct FrameBuffer {
 
 impl FrameBuffer {
     pub(crate) fn new(limits: Limits) -> Self {
-        FrameBuffer {
-            bytes: Vec::new(),
-            start: 0,
-            scanner: Scanner::new(limits),
-        }
+        FrameBuffer { bytes: Vec::new(), start: 0, scanner: Scanner::new(limits) }
     }
 
     /// The buffer to append what is read to; it has room for at least [`READ_SIZE`] bytes.

@@ -27,13 +27,7 @@ pub(crate) struct Gathered<S> {
 
 impl<S> Gathered<S> {
     pub(crate) fn new(socket: S) -> Self {
-        Gathered {
-            socket,
-            read: Vec::new(),
-            read_position: 0,
-            write: Vec::new(),
-            write_position: 0,
-        }
+        Gathered { socket, read: Vec::new(), read_position: 0, write: Vec::new(), write_position: 0 }
     }
 
     pub(crate) fn socket_mut(&mut self) -> &mut S {

@@ -94,19 +94,12 @@ impl Hub {
         connections.next += 1;
         let outbox = Arc::new(Outbox::default());
         connections.open.insert(number, Arc::clone(&outbox));
-        Some(Registration {
-            hub: Arc::clone(self),
-            outbox,
-            number,
-        })
+        Some(Registration { hub: Arc::clone(self), outbox, number })
     }
 
     /// An empty share of the memory for frames that are arriving.
     pub(crate) fn share(&self) -> Share {
-        Share {
-            budget: Arc::clone(&self.incoming),
-            bytes: 0,
-        }
+        Share { budget: Arc::clone(&self.incoming), bytes: 0 }
     }
 
     pub(crate) fn counters(&self) -> ServerCounters {
@@ -149,10 +142,7 @@ struct Budget {
 
 impl Budget {
     fn new(max: usize) -> Self {
-        Budget {
-            used: AtomicUsize::new(0),
-            max,
-        }
+        Budget { used: AtomicUsize::new(0), max }
     }
 }
 
@@ -175,10 +165,7 @@ impl Share {
         }
         let (held, max) = (self.bytes, self.budget.max);
         let resized = |used: usize| Some(used - held + bytes).filter(|used| bytes < held || *used <= max);
-        let update = self
-            .budget
-            .used
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, resized);
+        let update = self.budget.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, resized);
         update.map_err(|_| Exhausted)?;
         self.bytes = bytes;
         Ok(())
@@ -198,10 +185,7 @@ mod tests {
     #[test]
     fn shares_stay_within_the_budget_and_come_back() {
         let budget = Arc::new(Budget::new(100));
-        let share = || Share {
-            budget: Arc::clone(&budget),
-            bytes: 0,
-        };
+        let share = || Share { budget: Arc::clone(&budget), bytes: 0 };
         let (mut first, mut second) = (share(), share());
         assert_eq!((first.resize(60), second.resize(40)), (Ok(()), Ok(())));
         assert_eq!((first.resize(61), second.resize(41)), (Err(Exhausted), Err(Exhausted)));

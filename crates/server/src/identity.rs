@@ -25,7 +25,9 @@ pub enum IdentityError {
     #[error("the certificate names more than one client")]
     SeveralNames,
     /// Characters that names do not have.
-    #[error("the client name in the certificate is not 1 to {NAME_SIZE_MAX} characters of A-Z, a-z, 0-9, '.', '_' and '-'")]
+    #[error(
+        "the client name in the certificate is not 1 to {NAME_SIZE_MAX} characters of A-Z, a-z, 0-9, '.', '_' and '-'"
+    )]
     InvalidName,
     /// The library could not digest it.
     #[error("the certificate could not be read")]
@@ -47,23 +49,16 @@ pub(crate) fn peer_identity(certificate: &X509Ref) -> Result<PeerIdentity, Ident
     if !is_valid_name(&name) {
         return Err(IdentityError::InvalidName);
     }
-    let digest = certificate
-        .digest(MessageDigest::sha256())
-        .map_err(|_| IdentityError::Unreadable)?;
+    let digest = certificate.digest(MessageDigest::sha256()).map_err(|_| IdentityError::Unreadable)?;
     let certificate_sha256 = (*digest).try_into().map_err(|_| IdentityError::Unreadable)?;
-    Ok(PeerIdentity {
-        name,
-        certificate_sha256,
-    })
+    Ok(PeerIdentity { name, certificate_sha256 })
 }
 
 fn uri_name(certificate: &X509Ref) -> Result<Option<String>, IdentityError> {
     let Some(names) = certificate.subject_alt_names() else {
         return Ok(None);
     };
-    let mut ours = names
-        .iter()
-        .filter_map(|name| name.uri()?.strip_prefix(CLIENT_URI_PREFIX).map(str::to_owned));
+    let mut ours = names.iter().filter_map(|name| name.uri()?.strip_prefix(CLIENT_URI_PREFIX).map(str::to_owned));
     match (ours.next(), ours.next()) {
         (Some(_), Some(_)) => Err(IdentityError::SeveralNames),
         (name, _) => Ok(name),
@@ -125,11 +120,7 @@ mod tests {
             (&[], &["spiffe://a/b", "fieldseal://client/a.b_C"], Ok("a.b_C")),
             (&[], &[], Err(IdentityError::NoName)),
             (&["a", "b"], &[], Err(IdentityError::SeveralNames)),
-            (
-                &["a"],
-                &["fieldseal://client/a", "fieldseal://client/b"],
-                Err(IdentityError::SeveralNames),
-            ),
+            (&["a"], &["fieldseal://client/a", "fieldseal://client/b"], Err(IdentityError::SeveralNames)),
             (&["shop"], &["fieldseal://client/"], Err(IdentityError::InvalidName)),
             (&["shop"], &["fieldseal://client/a/b"], Err(IdentityError::InvalidName)),
             (&["sh op"], &[], Err(IdentityError::InvalidName)),

@@ -22,12 +22,7 @@ pub(crate) struct RequestJob {
 
 impl RequestJob {
     pub(crate) fn new(request: Box<dyn Request>, cancellation: Arc<Cancellation>, reply: Reply) -> Self {
-        RequestJob {
-            request: Some(request),
-            out: Vec::new(),
-            cancellation,
-            reply,
-        }
+        RequestJob { request: Some(request), out: Vec::new(), cancellation, reply }
     }
 
     /// Frees the request before anybody learns that it has ended.
@@ -46,6 +41,11 @@ impl RequestJob {
     fn finish(&mut self) -> Slice {
         self.request = None;
         let mut answer = std::mem::take(&mut self.out);
+        if answer.is_empty() {
+            tracing::error!("the service wrote no answer");
+            self.reply.fail(ErrorCode::Internal, "the engine wrote no answer");
+            return Slice::Done;
+        }
         debug_assert!(is_one_message(&answer), "the service writes exactly one message");
         // The answer may wait long for a slow reader: it shall not hold much more than its own bytes.
         if answer.capacity() / 2 > answer.len() {
@@ -91,10 +91,6 @@ impl Job for RequestJob {
 }
 
 fn is_one_message(bytes: &[u8]) -> bool {
-    let limits = Limits {
-        frame_size_max: usize::MAX,
-        elements_max: u32::MAX,
-        ..Limits::default()
-    };
+    let limits = Limits { frame_size_max: usize::MAX, elements_max: u32::MAX, ..Limits::default() };
     Scanner::new(limits).scan(bytes) == Ok(Some(bytes.len()))
 }

@@ -37,13 +37,7 @@ pub(crate) async fn listen<S: Service>(listener: TcpListener, hub: Arc<Hub>, ser
     }
 }
 
-fn accept<S: Service>(
-    socket: TcpStream,
-    address: SocketAddr,
-    hub: &Arc<Hub>,
-    service: &Arc<S>,
-    context: &SslContext,
-) {
+fn accept<S: Service>(socket: TcpStream, address: SocketAddr, hub: &Arc<Hub>, service: &Arc<S>, context: &SslContext) {
     Counters::add(&hub.counters.connections_accepted);
     let Some(registration) = hub.register() else {
         Counters::add(&hub.counters.connections_refused);

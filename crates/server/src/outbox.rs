@@ -4,6 +4,7 @@
 //! wake-up. Small answers are put together, so that they leave in one TLS record.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 
@@ -15,7 +16,7 @@ use crate::counters::Counters;
 const MERGE_SIZE_MAX: usize = 16_384;
 
 /// Whole messages on their way out, in order.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Buffers {
     buffers: VecDeque<Vec<u8>>,
     /// How many bytes of the first buffer are written.
@@ -63,7 +64,7 @@ impl Buffers {
 }
 
 /// What has come since the task looked last.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Answers {
     /// Requests that are answered.
     pub(crate) ids: Vec<u32>,
@@ -71,7 +72,7 @@ pub(crate) struct Answers {
     pub(crate) buffers: Buffers,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     answers: Answers,
     task: Option<Waker>,
@@ -79,9 +80,16 @@ struct State {
 }
 
 /// One per connection, shared by its task and its requests.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Outbox {
     state: Mutex<State>,
+}
+
+/// Without the answers, which may be plaintext.
+impl fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outbox").finish_non_exhaustive()
+    }
 }
 
 impl Outbox {
@@ -146,12 +154,7 @@ pub(crate) struct Reply {
 
 impl Reply {
     pub(crate) fn new(outbox: Arc<Outbox>, counters: Arc<Counters>, id: u32) -> Self {
-        Reply {
-            outbox,
-            counters,
-            id,
-            is_sent: false,
-        }
+        Reply { outbox, counters, id, is_sent: false }
     }
 
     /// Sends the service's answer.

@@ -96,13 +96,7 @@ impl Server {
         let maintenance = Maintenance::start(Arc::clone(&service)).map_err(StartError::Threads)?;
         let listener = runtime.spawn(listen(listener, Arc::clone(&hub), service, context)).abort_handle();
         tracing::info!(address = %local_address, "listening");
-        Ok(Server {
-            hub,
-            local_address,
-            listener,
-            runtime: Some(runtime),
-            _maintenance: maintenance,
-        })
+        Ok(Server { hub, local_address, listener, runtime: Some(runtime), _maintenance: maintenance })
     }
 
     /// Where it listens.
@@ -131,10 +125,7 @@ impl Server {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(CLOSE_MARGIN);
         }
-        let report = ShutdownReport {
-            requests_abandoned: drained.jobs_abandoned,
-            connections_cut,
-        };
+        let report = ShutdownReport { requests_abandoned: drained.jobs_abandoned, connections_cut };
         tracing::info!(?report, "shut down");
         report
     }
@@ -151,9 +142,7 @@ impl Drop for Server {
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server")
-            .field("local_address", &self.local_address)
-            .finish_non_exhaustive()
+        f.debug_struct("Server").field("local_address", &self.local_address).finish_non_exhaustive()
     }
 }
 
@@ -175,20 +164,15 @@ struct Maintenance {
 impl Maintenance {
     fn start<S: Service>(service: Arc<S>) -> io::Result<Maintenance> {
         let (stop, stopped) = channel::<()>();
-        let thread = std::thread::Builder::new()
-            .name("fieldseal-tidy".to_owned())
-            .spawn(move || {
-                while stopped.recv_timeout(MAINTENANCE_PERIOD) == Err(RecvTimeoutError::Timeout) {
-                    let call = std::panic::AssertUnwindSafe(|| service.maintain());
-                    if std::panic::catch_unwind(call).is_err() {
-                        tracing::error!("maintenance panicked");
-                    }
+        let thread = std::thread::Builder::new().name("fieldseal-tidy".to_owned()).spawn(move || {
+            while stopped.recv_timeout(MAINTENANCE_PERIOD) == Err(RecvTimeoutError::Timeout) {
+                let call = std::panic::AssertUnwindSafe(|| service.maintain());
+                if std::panic::catch_unwind(call).is_err() {
+                    tracing::error!("maintenance panicked");
                 }
-            })?;
-        Ok(Maintenance {
-            stop: Some(stop),
-            thread: Some(thread),
-        })
+            }
+        })?;
+        Ok(Maintenance { stop: Some(stop), thread: Some(thread) })
     }
 }
 

@@ -161,17 +161,10 @@ impl ServerSettings {
             return Err(SettingsError::NoTime(setting));
         }
         let frame_size_max = self.limits.frame_size_max;
-        let sizes = [
-            ("queue_bytes_max", self.queue_bytes_max),
-            ("incoming_bytes_max", self.incoming_bytes_max),
-        ];
+        let sizes = [("queue_bytes_max", self.queue_bytes_max), ("incoming_bytes_max", self.incoming_bytes_max)];
         match sizes.into_iter().find(|(_, size)| *size < frame_size_max) {
             None => Ok(()),
-            Some((setting, value)) => Err(SettingsError::BelowFrame {
-                setting,
-                value,
-                frame_size_max,
-            }),
+            Some((setting, value)) => Err(SettingsError::BelowFrame { setting, value, frame_size_max }),
         }
     }
 }

@@ -61,9 +61,7 @@ fn set_policy(context: &mut SslContextBuilder) -> Result<(), ErrorStack> {
     context.set_curves_list(GROUPS)?;
     context.set_options(SslOptions::NO_TICKET);
     context.set_session_cache_mode(SslSessionCacheMode::OFF);
-    context.set_mode(
-        SslMode::ENABLE_PARTIAL_WRITE | SslMode::ACCEPT_MOVING_WRITE_BUFFER | SslMode::RELEASE_BUFFERS,
-    );
+    context.set_mode(SslMode::ENABLE_PARTIAL_WRITE | SslMode::ACCEPT_MOVING_WRITE_BUFFER | SslMode::RELEASE_BUFFERS);
     context.set_verify(SslVerifyMode::PEER | SslVerifyMode::FAIL_IF_NO_PEER_CERT);
     // A client without ALPN is taken at its word that it speaks our protocol; one that names only others is not.
     context.set_alpn_select_callback(|_, offered| {
@@ -86,10 +84,8 @@ fn set_certificate(context: &mut SslContextBuilder, settings: &TlsSettings) -> R
         context.add_extra_chain_cert(issuer).map_err(library)?;
     }
     // The library's words about a key that does not parse say nothing of its content.
-    let key = PKey::private_key_from_pem(&settings.private_key_pem).map_err(|error| TlsError::Unreadable {
-        what: "private key",
-        reason: reasons(&error),
-    })?;
+    let key = PKey::private_key_from_pem(&settings.private_key_pem)
+        .map_err(|error| TlsError::Unreadable { what: "private key", reason: reasons(&error) })?;
     if !own.public_key().map_err(library)?.public_eq(&key) {
         return Err(TlsError::KeyMismatch);
     }
@@ -168,9 +164,7 @@ pub enum HandshakeFailure {
 /// Explains a failed handshake by the library's reasons and the verdict on the certificate.
 pub(crate) fn explain<S: std::fmt::Debug>(error: &HandshakeError<S>) -> HandshakeFailure {
     let source = std::error::Error::source(error);
-    let stack = source
-        .and_then(|source| source.downcast_ref::<SslError>())
-        .and_then(SslError::ssl_error);
+    let stack = source.and_then(|source| source.downcast_ref::<SslError>()).and_then(SslError::ssl_error);
     let reasons = stack.map(reasons).unwrap_or_default();
     if reasons.is_empty() {
         return HandshakeFailure::Disconnected;
@@ -186,7 +180,10 @@ fn explain_reasons(reasons: &str, verdict: Result<(), X509VerifyError>) -> Hands
         "PEER_DID_NOT_RETURN_A_CERTIFICATE" => HandshakeFailure::NoCertificate,
         "UNSUPPORTED_PROTOCOL" => HandshakeFailure::OldVersion,
         "NO_APPLICATION_PROTOCOL" => HandshakeFailure::OtherProtocol,
-        "WRONG_VERSION_NUMBER" | "HTTP_REQUEST" | "HTTPS_PROXY_REQUEST" | "UNEXPECTED_RECORD"
+        "WRONG_VERSION_NUMBER"
+        | "HTTP_REQUEST"
+        | "HTTPS_PROXY_REQUEST"
+        | "UNEXPECTED_RECORD"
         | "INVALID_OUTER_RECORD_TYPE" => HandshakeFailure::NotTls,
         _ if first.contains("_ALERT_") => HandshakeFailure::RefusedByClient(first.to_owned()),
         _ => HandshakeFailure::Other(reasons.to_owned()),

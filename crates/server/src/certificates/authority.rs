@@ -80,10 +80,7 @@ impl Authority {
         let key_id = SubjectKeyIdentifier::new().build(&builder.x509v3_context(None, None))?;
         builder.append_extension(&key_id)?;
         builder.sign(&key, MessageDigest::sha256())?;
-        Ok(Authority {
-            certificate: builder.build(),
-            key,
-        })
+        Ok(Authority { certificate: builder.build(), key })
     }
 
     /// Reads an authority back.
@@ -255,10 +252,7 @@ mod tests {
     const NOW: u64 = 1_800_000_000;
 
     fn validity(days: u32) -> Validity {
-        Validity {
-            now: UNIX_EPOCH + Duration::from_secs(NOW),
-            days,
-        }
+        Validity { now: UNIX_EPOCH + Duration::from_secs(NOW), days }
     }
 
     fn certificate(issued: &Issued) -> X509 {
@@ -291,10 +285,7 @@ mod tests {
             assert_eq!(inspection.not_before, NOW - 300);
             assert_eq!(inspection.not_after, NOW + expected * 86_400);
         }
-        let late = Validity {
-            now: UNIX_EPOCH + Duration::from_secs(NOW + 11 * 86_400),
-            days: 1,
-        };
+        let late = Validity { now: UNIX_EPOCH + Duration::from_secs(NOW + 11 * 86_400), days: 1 };
         assert_eq!(authority.issue_client("c", late).unwrap_err(), CertificateError::Validity);
         assert_eq!(Authority::create("a", validity(0)).unwrap_err(), CertificateError::Validity);
         let far = validity(u32::MAX);
@@ -315,10 +306,7 @@ mod tests {
         let leaf = authority.issue_client("c", validity(1)).unwrap();
         let no_authority = Authority::from_pem(&leaf.certificate_pem, &leaf.private_key_pem).unwrap_err();
         assert!(matches!(no_authority, CertificateError::NotAnAuthority(_)));
-        assert_eq!(
-            Authority::from_pem(b"", &key).unwrap_err(),
-            CertificateError::Unreadable("a certificate in PEM")
-        );
+        assert_eq!(Authority::from_pem(b"", &key).unwrap_err(), CertificateError::Unreadable("a certificate in PEM"));
         assert_eq!(
             Authority::from_pem(&pem, b"-----BEGIN nonsense").unwrap_err(),
             CertificateError::Unreadable("a private key in PEM")

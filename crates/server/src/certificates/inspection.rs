@@ -52,10 +52,8 @@ pub fn inspect(pem: &[u8]) -> Result<Vec<Inspection>, CertificateError> {
 fn inspect_one(certificate: &X509Ref) -> Result<Inspection, CertificateError> {
     let unreadable = CertificateError::Unreadable("certificates in PEM");
     let mut names = certificate.subject_name().entries_by_nid(Nid::COMMONNAME);
-    let common_name = names
-        .next()
-        .and_then(|entry| entry.data().as_utf8().ok())
-        .map_or_else(String::new, |name| name.to_string());
+    let common_name =
+        names.next().and_then(|entry| entry.data().as_utf8().ok()).map_or_else(String::new, |name| name.to_string());
     let seconds = |time| u64::try_from(unix_seconds(time)?).map_err(|_| unreadable.clone());
     let digest = certificate.digest(MessageDigest::sha256())?;
     Ok(Inspection {

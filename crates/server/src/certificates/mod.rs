@@ -39,10 +39,7 @@ const SECONDS_PER_DAY: u64 = 86_400;
 impl Validity {
     /// The longest that is usual for an authority.
     pub fn of_authority(now: SystemTime) -> Self {
-        Validity {
-            now,
-            days: AUTHORITY_DAYS,
-        }
+        Validity { now, days: AUTHORITY_DAYS }
     }
 
     /// The longest that is usual for servers and clients.

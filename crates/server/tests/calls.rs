@@ -1,0 +1,310 @@
+//! Client and server over real sockets: many calls at once, in any order, cancelled, late, too many, and at the end.
+
+mod common;
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use common::{Stage, toy_request, until, wait_until};
+use fieldseal_client::{Client, ClientError, Document, EncryptOptions, ErrorCode, ErrorKind, Retry};
+use fieldseal_pool::Reason;
+use fieldseal_server::ShutdownReport;
+
+async fn call(client: &Client, app: &str, document: &str) -> Result<Document, ClientError> {
+    client.encrypt_document(&EncryptOptions::new(app), None, document.as_bytes()).await
+}
+
+async fn call_in_time(client: &Client, app: &str, document: &str, deadline_ms: u32) -> Result<Document, ClientError> {
+    let options = EncryptOptions { deadline_ms: Some(deadline_ms), ..EncryptOptions::new(app) };
+    client.encrypt_document(&options, None, document.as_bytes()).await
+}
+
+fn kind(outcome: Result<Document, ClientError>) -> ErrorKind {
+    outcome.expect_err("a failure").kind
+}
+
+#[tokio::test]
+async fn many_calls_are_in_flight_and_each_gets_its_own_answer() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let calls: Vec<_> = (0..400_usize)
+        .map(|number| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                // Sizes around what is merged, copied and handed over.
+                let size = [1, 100, 16_300, 16_384, 16_400, 70_000, 300_000][number % 7] + number;
+                let document = format!("{number} {}", "x".repeat(size));
+                let answer = call(&client, "echo", &document).await.unwrap();
+                assert!(answer.json == document.as_bytes(), "call {number}");
+                assert_eq!(answer.count, 1);
+            })
+        })
+        .collect();
+    for call in calls {
+        call.await.unwrap();
+    }
+    let counters = stage.server.counters();
+    assert_eq!((counters.answers_by_service, counters.connections_open), (400, 2));
+}
+
+#[tokio::test]
+async fn a_small_call_overtakes_a_long_one_on_the_same_connection() {
+    let stage = Stage::with(|settings| settings.workers = 1);
+    let mut settings = stage.client_settings();
+    settings.connections_max = 1;
+    let client = Client::connect(settings).await.unwrap();
+    let long = tokio::spawn({
+        let client = client.clone();
+        async move { call(&client, "gate", "long").await }
+    });
+    until("the long call has begun", || stage.toy.begun() == 1).await;
+    assert_eq!(call(&client, "echo", "small").await.unwrap().json, b"small");
+    assert!(!long.is_finished());
+    stage.toy.open_gate();
+    assert_eq!(long.await.unwrap().unwrap().json, b"long");
+}
+
+#[tokio::test]
+async fn health_is_answered_while_every_worker_is_busy() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let busy: Vec<_> = (0..2)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { call(&client, "gate", "").await })
+        })
+        .collect();
+    until("both workers are busy", || stage.server.counters().pool.workers_busy == 2).await;
+    assert_eq!(client.health().await.unwrap(), "ok");
+    stage.toy.open_gate();
+    for call in busy {
+        call.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn errors_of_the_service_arrive_with_code_and_advice() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let error = client.info().await.unwrap_err();
+    assert_eq!((error.kind, error.retry), (ErrorKind::Engine(ErrorCode::InvalidParams), Retry::Never));
+    assert!(error.message.contains("info: "), "{error}");
+}
+
+#[tokio::test]
+async fn a_panic_is_answered_with_internal_and_spares_the_rest() {
+    let stage = Stage::with(|settings| settings.workers = 1);
+    let client = stage.client().await;
+    for app in ["panic", "panic"] {
+        let error = call(&client, app, "secret").await.unwrap_err();
+        assert_eq!((error.kind, error.retry), (ErrorKind::Engine(ErrorCode::Internal), Retry::Later));
+        assert!(!error.message.contains("secret") && !error.message.contains("wishes"), "{error}");
+    }
+    call(&client, "echo", "fine").await.unwrap();
+    let counters = stage.server.counters();
+    assert_eq!((counters.answers_internal, counters.pool.jobs_panicked, stage.toy.alive()), (2, 2, 0));
+}
+
+#[tokio::test]
+async fn a_timeout_cancels_the_request_at_the_engine() {
+    let stage = Stage::new();
+    let mut settings = stage.client_settings();
+    settings.request_timeout = Duration::from_millis(100);
+    let client = Client::connect(settings).await.unwrap();
+    let began = Instant::now();
+    assert_eq!(kind(call(&client, "gate", "").await), ErrorKind::Timeout);
+    assert!(began.elapsed() >= Duration::from_millis(100));
+    until("the request is dropped", || stage.toy.alive() == 0).await;
+    assert_eq!(stage.toy.cancellations.lock().unwrap()[0].reason(), Some(Reason::Cancelled));
+    until("it is answered", || stage.server.counters().answers_cancelled == 1).await;
+    call(&client, "echo", "on the same connection").await.unwrap();
+    assert_eq!(stage.server.counters().connections_accepted, 1);
+}
+
+#[tokio::test]
+async fn a_dropped_call_cancels_too_and_its_id_stays_its_own() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let dropped = tokio::spawn({
+        let client = client.clone();
+        async move { call(&client, "gate", "").await }
+    });
+    until("it has begun", || stage.toy.begun() == 1).await;
+    dropped.abort();
+    until("the request is dropped", || stage.toy.alive() == 0).await;
+    for number in 0..20 {
+        let document = number.to_string();
+        assert_eq!(call(&client, "echo", &document).await.unwrap().json, document.as_bytes());
+    }
+}
+
+#[tokio::test]
+async fn a_deadline_ends_a_request_in_work() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let error = call_in_time(&client, "gate", "", 50).await.unwrap_err();
+    assert_eq!((error.kind, error.retry), (ErrorKind::Engine(ErrorCode::DeadlineExceeded), Retry::Later));
+    assert_eq!((stage.toy.alive(), stage.server.counters().answers_late), (0, 1));
+    call_in_time(&client, "echo", "", 5000).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_closed_connection_stops_all_its_requests() {
+    let stage = Stage::with(|settings| settings.workers = 1);
+    let mut raw = stage.raw();
+    for id in 0..5 {
+        raw.send(|out| toy_request(id, "gate", "", out));
+    }
+    wait_until("all have begun", || stage.toy.begun() == 5);
+    drop(raw);
+    wait_until("all are dropped", || stage.toy.alive() == 0);
+    let reasons: Vec<_> = stage.toy.cancellations.lock().unwrap().iter().map(|flag| flag.reason()).collect();
+    assert_eq!(reasons, [Some(Reason::Disconnected); 5]);
+    wait_until("its place is free", || stage.server.counters().connections_open == 0);
+    wait_until("the queue is empty", || stage.server.counters().pool.jobs_held == 0);
+    assert_eq!(stage.server.counters().pool.bytes_held, 0);
+    stage.assert_healthy();
+}
+
+#[tokio::test]
+async fn a_full_queue_answers_overloaded_at_once() {
+    let stage = Stage::with(|settings| {
+        settings.workers = 1;
+        settings.queue_jobs_max = 2;
+    });
+    let client = stage.client().await;
+    let held: Vec<_> = (0..2)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { call(&client, "gate", "").await })
+        })
+        .collect();
+    until("the queue is full", || stage.server.counters().pool.jobs_held == 2).await;
+    let error = call(&client, "echo", "one too many").await.unwrap_err();
+    assert_eq!((error.kind, error.retry), (ErrorKind::Engine(ErrorCode::Overloaded), Retry::Later));
+    stage.toy.open_gate();
+    for call in held {
+        call.await.unwrap().unwrap();
+    }
+    call(&client, "echo", "room again").await.unwrap();
+    assert_eq!(stage.server.counters().answers_overloaded, 1);
+}
+
+#[test]
+fn a_connection_with_too_much_in_work_is_read_no_further() {
+    let stage = Stage::with(|settings| {
+        settings.workers = 1;
+        settings.requests_in_flight_max = 2;
+    });
+    let mut raw = stage.raw();
+    // Six requests in one write: those beyond the second stay where they are, even those that have been read.
+    raw.send(|out| (0..6).for_each(|id| toy_request(id, "gate", "", out)));
+    wait_until("two have begun", || stage.toy.begun() == 2);
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(stage.toy.begun(), 2);
+    stage.toy.open_gate();
+    let mut ids: Vec<_> = (0..6).map(|_| raw.read_response()).collect();
+    ids.sort();
+    assert_eq!(ids, (0..6).map(|id| (id, String::new())).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_peer_that_leaves_while_it_is_not_read_is_noticed() {
+    let stage = Stage::with(|settings| settings.requests_in_flight_max = 1);
+    let mut raw = stage.raw();
+    raw.send(|out| (0..3).for_each(|id| toy_request(id, "gate", "", out)));
+    wait_until("one has begun", || stage.toy.begun() == 1);
+    // More bytes than any buffer on the way holds would block; these stay unread in the socket.
+    raw.write(&vec![0xc0; 100_000]);
+    drop(raw);
+    wait_until("it is dropped", || stage.toy.alive() == 0);
+    assert_eq!(stage.toy.begun(), 1);
+    stage.assert_healthy();
+}
+
+#[test]
+fn more_connections_than_allowed_are_closed_at_once() {
+    let stage = Stage::with(|settings| settings.connections_max = 2);
+    let (mut first, second) = (stage.raw(), stage.raw());
+    let third =
+        common::Raw::try_connect(stage.address(), common::raw_connector(&stage.pki, Some(stage.pki.client("shop"))));
+    assert!(third.is_err());
+    assert_eq!(stage.server.counters().connections_refused, 1);
+    first.send(|out| toy_request(1, "echo", "still served", out));
+    assert_eq!(first.read_response(), (1, String::new()));
+    drop(second);
+    wait_until("a place is free", || stage.server.counters().connections_open == 1);
+    stage.assert_healthy();
+}
+
+#[tokio::test]
+async fn draining_finishes_what_is_in_work_and_refuses_what_is_new() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let (toy, address) = (stage.toy.clone(), stage.address());
+    let in_work = tokio::spawn({
+        let client = client.clone();
+        async move { call(&client, "gate", "kept").await }
+    });
+    until("it has begun", || toy.begun() == 1).await;
+    let server = stage.server;
+    let stopping = tokio::task::spawn_blocking(move || server.shutdown());
+    let mut status = String::new();
+    while status != "draining" {
+        status = client.health().await.unwrap();
+    }
+    let error = call(&client, "echo", "new").await.unwrap_err();
+    assert_eq!((error.kind, error.retry), (ErrorKind::Engine(ErrorCode::Unavailable), Retry::Elsewhere));
+    assert!(tokio::net::TcpStream::connect(address).await.is_err(), "nobody listens any more");
+
+    toy.open_gate();
+    assert_eq!(in_work.await.unwrap().unwrap().json, b"kept");
+    let report = stopping.await.unwrap();
+    assert_eq!(report, ShutdownReport { requests_abandoned: 0, connections_cut: 0 });
+    let error = call(&client, "echo", "afterwards").await.unwrap_err();
+    assert_eq!((error.kind, error.retry), (ErrorKind::Connect, Retry::Elsewhere));
+}
+
+#[tokio::test]
+async fn draining_ends_in_time_whatever_is_in_work() {
+    let stage = Stage::with(|settings| settings.drain_timeout = Duration::from_millis(50));
+    let client = stage.client().await;
+    let in_work = tokio::spawn(async move { call(&client, "gate", "never").await });
+    until("it has begun", || stage.toy.begun() == 1).await;
+    let server = stage.server;
+    let report = tokio::task::spawn_blocking(move || server.shutdown()).await.unwrap();
+    assert_eq!(report, ShutdownReport { requests_abandoned: 1, connections_cut: 0 });
+    assert_eq!(kind(in_work.await.unwrap()), ErrorKind::Engine(ErrorCode::Unavailable));
+    assert_eq!(stage.toy.alive(), 0);
+}
+
+#[tokio::test]
+async fn a_client_finds_a_restarted_server_again() {
+    let stage = Stage::new();
+    let client = stage.client().await;
+    let address = stage.address();
+    let tls = stage.pki.server_tls();
+    let server = stage.server;
+    tokio::task::spawn_blocking(move || server.shutdown()).await.unwrap();
+    assert_eq!(kind(call(&client, "echo", "").await), ErrorKind::Connect);
+
+    let settings = fieldseal_server::ServerSettings {
+        address,
+        network_threads: 1,
+        workers: 1,
+        ..fieldseal_server::ServerSettings::new(tls)
+    };
+    let _again = fieldseal_server::Server::start(settings, stage.toy.clone()).unwrap();
+    let began = Instant::now();
+    while call(&client, "echo", "").await.is_err() {
+        assert!(began.elapsed() < common::PATIENCE);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[test]
+fn maintenance_goes_on_after_a_panic() {
+    let stage = Stage::new();
+    stage.toy.maintenance_panics.store(true, Ordering::SeqCst);
+    wait_until("it was called twice", || stage.toy.maintained.load(Ordering::SeqCst) >= 2);
+}

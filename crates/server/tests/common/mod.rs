@@ -1,0 +1,353 @@
+//! What the network tests share: certificates made for the occasion, a service whose requests do as they are told, raw TLS.
+#![allow(dead_code)]
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+
+use boring::pkey::PKey;
+use boring::ssl::{SslConnector, SslConnectorBuilder, SslMethod, SslStream, SslVerifyMode};
+use boring::x509::X509;
+use fieldseal_client::{Client, ClientSettings, ClientTls};
+use fieldseal_pool::Cancellation;
+use fieldseal_protocol::{
+    EncryptDocumentParams, ErrorCode, ErrorObject, Limits, Message, Scanner, answer, connection_error,
+};
+use fieldseal_server::certificates::{Authority, Issued, ServerName, Validity};
+use fieldseal_server::{PeerIdentity, Refused, Request, Server, ServerSettings, Service, Step, TlsSettings};
+
+/// Long enough for a slow machine; no test waits for it when all is well.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+pub struct Pki {
+    pub authority: Authority,
+    pub authority_pem: Vec<u8>,
+}
+
+impl Pki {
+    pub fn new() -> Pki {
+        let authority = Authority::create("test authority", validity()).unwrap();
+        let authority_pem = authority.certificate_pem().unwrap();
+        Pki { authority, authority_pem }
+    }
+
+    pub fn client(&self, name: &str) -> Issued {
+        self.authority.issue_client(name, validity()).unwrap()
+    }
+
+    pub fn server_tls(&self) -> TlsSettings {
+        let names = ["localhost", "127.0.0.1"].map(ServerName::parse);
+        let issued = self.authority.issue_server(&names, validity()).unwrap();
+        TlsSettings {
+            certificate_chain_pem: issued.certificate_pem,
+            private_key_pem: issued.private_key_pem,
+            client_authorities_pem: self.authority_pem.clone(),
+        }
+    }
+
+    pub fn client_tls(&self, issued: Issued) -> ClientTls {
+        ClientTls {
+            authorities_pem: self.authority_pem.clone(),
+            certificate_chain_pem: issued.certificate_pem,
+            private_key_pem: issued.private_key_pem,
+        }
+    }
+}
+
+pub fn validity() -> Validity {
+    Validity { now: SystemTime::now(), days: 2 }
+}
+
+/// A server with a [`Toy`] behind it.
+pub struct Stage {
+    pub pki: Pki,
+    pub toy: Arc<Toy>,
+    pub server: Server,
+}
+
+impl Stage {
+    pub fn new() -> Stage {
+        Stage::with(|_| {})
+    }
+
+    pub fn with(change: impl FnOnce(&mut ServerSettings)) -> Stage {
+        let pki = Pki::new();
+        let mut settings = ServerSettings {
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            network_threads: 1,
+            workers: 2,
+            close_timeout: Duration::from_millis(500),
+            ..ServerSettings::new(pki.server_tls())
+        };
+        change(&mut settings);
+        let toy = Arc::new(Toy::default());
+        let server = Server::start(settings, Arc::clone(&toy)).unwrap();
+        Stage { pki, toy, server }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.server.local_addr()
+    }
+
+    pub fn client_settings(&self) -> ClientSettings {
+        let tls = self.pki.client_tls(self.pki.client("shop"));
+        ClientSettings::new(self.address().to_string(), tls)
+    }
+
+    pub async fn client(&self) -> Client {
+        Client::connect(self.client_settings()).await.unwrap()
+    }
+
+    /// A TLS connection without our client, as anybody could write one.
+    pub fn raw(&self) -> Raw {
+        Raw::connect(self.address(), raw_connector(&self.pki, Some(self.pki.client("shop"))))
+    }
+
+    /// The process serves a good client, whatever was done to it before.
+    pub fn assert_healthy(&self) {
+        let mut raw = self.raw();
+        raw.send(|out| fieldseal_protocol::request::health(9, out));
+        let frame = raw.read_frame().expect("an answer");
+        let Ok(Message::Response { id: 9, result: Ok(_) }) = Message::parse(&frame) else {
+            panic!("no healthy answer");
+        };
+    }
+}
+
+/// Waits until `condition` holds.
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "waited too long until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// As [`wait_until`], in a task.
+pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "waited too long until {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// A service that takes `encrypt_document` and does what the app's name says: `echo` answers with the document; `large` with
+/// as many bytes as the document says; `sleep` after as many steps of a millisecond; `gate` when the gate is open; `panic`
+/// panics; `mute` answers nothing.
+#[derive(Default)]
+pub struct Toy {
+    pub gate_is_open: Arc<AtomicBool>,
+    pub begun: AtomicUsize,
+    pub alive: Arc<AtomicUsize>,
+    pub steps: Arc<AtomicUsize>,
+    pub maintained: AtomicUsize,
+    pub maintenance_panics: AtomicBool,
+    pub cancellations: Mutex<Vec<Arc<Cancellation>>>,
+}
+
+pub struct Caller;
+
+impl Toy {
+    pub fn open_gate(&self) {
+        self.gate_is_open.store(true, Ordering::SeqCst);
+    }
+
+    pub fn begun(&self) -> usize {
+        self.begun.load(Ordering::SeqCst)
+    }
+
+    /// Requests that are not dropped.
+    pub fn alive(&self) -> usize {
+        self.alive.load(Ordering::SeqCst)
+    }
+}
+
+impl Service for Toy {
+    type Caller = Caller;
+
+    fn authenticate(&self, peer: &PeerIdentity) -> Result<Arc<Caller>, Refused> {
+        if peer.name == "stranger" {
+            let message = "no client of this name".to_owned();
+            return Err(Refused { message });
+        }
+        Ok(Arc::new(Caller))
+    }
+
+    fn request(
+        &self,
+        _caller: &Arc<Caller>,
+        frame: Vec<u8>,
+        id: u32,
+        arrived: Instant,
+        cancellation: Arc<Cancellation>,
+    ) -> Box<dyn Request> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        self.alive.fetch_add(1, Ordering::SeqCst);
+        self.cancellations.lock().unwrap().push(Arc::clone(&cancellation));
+        Box::new(ToyRequest {
+            frame,
+            id,
+            arrived,
+            cancellation,
+            steps_done: 0,
+            gate_is_open: Arc::clone(&self.gate_is_open),
+            alive: Arc::clone(&self.alive),
+            steps: Arc::clone(&self.steps),
+        })
+    }
+
+    fn maintain(&self) {
+        self.maintained.fetch_add(1, Ordering::SeqCst);
+        assert!(!self.maintenance_panics.load(Ordering::SeqCst), "as the test wishes");
+    }
+}
+
+struct ToyRequest {
+    frame: Vec<u8>,
+    id: u32,
+    arrived: Instant,
+    cancellation: Arc<Cancellation>,
+    steps_done: u64,
+    gate_is_open: Arc<AtomicBool>,
+    alive: Arc<AtomicUsize>,
+    steps: Arc<AtomicUsize>,
+}
+
+impl Drop for ToyRequest {
+    fn drop(&mut self) {
+        self.alive.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Request for ToyRequest {
+    fn step(&mut self, out: &mut Vec<u8>) -> Step {
+        self.steps.fetch_add(1, Ordering::SeqCst);
+        let Ok(Message::Request { method, params, .. }) = Message::parse(&self.frame) else {
+            panic!("the server hands over requests only");
+        };
+        let params = match EncryptDocumentParams::decode(params) {
+            Ok(params) => params,
+            Err(error) => {
+                let error = ErrorObject::new(ErrorCode::InvalidParams, format!("{method}: {error}"));
+                answer::error(self.id, &error, out);
+                return Step::Done;
+            }
+        };
+        if let Some(milliseconds) = params.options.deadline_ms {
+            let deadline = self.arrived + Duration::from_millis(milliseconds.into());
+            self.cancellation.set_deadline(deadline);
+        }
+        let number = || std::str::from_utf8(params.document).unwrap().parse::<u64>().unwrap();
+        let document = match params.options.app {
+            "echo" => params.document.to_vec(),
+            "large" => vec![b'x'; number() as usize],
+            "sleep" if self.steps_done >= number() => params.document.to_vec(),
+            "gate" if self.gate_is_open.load(Ordering::SeqCst) => params.document.to_vec(),
+            "sleep" | "gate" => {
+                self.steps_done += 1;
+                std::thread::sleep(Duration::from_millis(1));
+                return Step::More;
+            }
+            "panic" => panic!("as the request wishes"),
+            "mute" => return Step::Done,
+            other => panic!("no such app: {other}"),
+        };
+        let open = answer::OpenDocument::begin(self.id, out);
+        out.extend_from_slice(&document);
+        open.finish(1, out);
+        Step::Done
+    }
+}
+
+/// A TLS context that trusts the authority and presents `identity`, if any.
+pub fn raw_connector(pki: &Pki, identity: Option<Issued>) -> SslConnectorBuilder {
+    let mut connector = SslConnector::builder(SslMethod::tls()).unwrap();
+    let authority = X509::from_pem(&pki.authority_pem).unwrap();
+    connector.cert_store_mut().add_cert(authority).unwrap();
+    connector.set_verify(SslVerifyMode::PEER);
+    if let Some(identity) = identity {
+        connector.set_certificate(&X509::from_pem(&identity.certificate_pem).unwrap()).unwrap();
+        connector.set_private_key(&PKey::private_key_from_pem(&identity.private_key_pem).unwrap()).unwrap();
+    }
+    connector
+}
+
+/// A blocking TLS connection that sends whatever a test wants.
+pub struct Raw {
+    pub stream: SslStream<TcpStream>,
+    received: Vec<u8>,
+}
+
+impl Raw {
+    pub fn connect(address: SocketAddr, connector: SslConnectorBuilder) -> Raw {
+        Raw::try_connect(address, connector).unwrap()
+    }
+
+    pub fn try_connect(address: SocketAddr, connector: SslConnectorBuilder) -> Result<Raw, String> {
+        let socket = TcpStream::connect(address).unwrap();
+        socket.set_nodelay(true).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let stream = connector.build().connect("localhost", socket).map_err(|error| error.to_string())?;
+        Ok(Raw { stream, received: Vec::new() })
+    }
+
+    /// Writes bytes; the peer may have gone.
+    pub fn write(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
+    }
+
+    pub fn send(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
+        let mut bytes = Vec::new();
+        encode(&mut bytes);
+        self.write(&bytes);
+    }
+
+    /// The next frame, or how the stream ended.
+    pub fn read_frame(&mut self) -> Result<Vec<u8>, String> {
+        let mut scanner = Scanner::new(Limits::default());
+        loop {
+            if let Some(size) = scanner.scan(&self.received).unwrap() {
+                let rest = self.received.split_off(size);
+                return Ok(std::mem::replace(&mut self.received, rest));
+            }
+            let mut bytes = [0; 16_384];
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return Err("closed".to_owned()),
+                Ok(size) => self.received.extend_from_slice(&bytes[..size]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Err("silent".to_owned()),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+    }
+
+    /// Code and message of a `connection_error`, after which the stream has to end.
+    pub fn read_connection_error(&mut self) -> (String, String) {
+        let frame = self.read_frame().expect("a notification");
+        let Ok(Message::Notification { method: "connection_error", params }) = Message::parse(&frame) else {
+            panic!("another message");
+        };
+        let error = connection_error(params).unwrap();
+        let told = (error.code.to_owned(), error.message.to_owned());
+        assert_eq!(self.read_frame(), Err("closed".to_owned()), "after {told:?}");
+        told
+    }
+
+    /// Id and error code of a response; the code is empty for a success.
+    pub fn read_response(&mut self) -> (u32, String) {
+        let frame = self.read_frame().expect("a response");
+        match Message::parse(&frame) {
+            Ok(Message::Response { id, result: Ok(_) }) => (id, String::new()),
+            Ok(Message::Response { id, result: Err(error) }) => (id, error.error().unwrap().code.to_owned()),
+            other => panic!("another message: {other:?}"),
+        }
+    }
+}
+
+/// Appends a request to the toy.
+pub fn toy_request(id: u32, app: &str, document: &str, out: &mut Vec<u8>) {
+    let options = fieldseal_client::EncryptOptions::new(app);
+    fieldseal_protocol::request::encrypt_document(id, &options, None, document.as_bytes(), out);
+}

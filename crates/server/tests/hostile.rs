@@ -1,0 +1,191 @@
+//! Bytes that no good client sends, and clients that are too slow: each gets its clear error, and the server goes on.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Stage, toy_request, wait_until};
+use fieldseal_pool::Reason;
+use fieldseal_protocol::{request, write};
+
+/// Sends `bytes` on a connection of its own; returns the code and message of its end.
+fn told(stage: &Stage, bytes: &[u8]) -> (String, String) {
+    let mut raw = stage.raw();
+    raw.write(bytes);
+    let told = raw.read_connection_error();
+    stage.assert_healthy();
+    told
+}
+
+#[test]
+fn bytes_that_are_no_frames_end_the_connection_with_the_reason() {
+    let stage = Stage::new();
+    assert_eq!(told(&stage, &[0xc1]).0, "invalid_frame");
+    assert_eq!(told(&stage, &[0x94, 0, 1, 0xc1]).0, "invalid_frame");
+    assert_eq!(told(&stage, &vec![0x91; 100_000]).0, "invalid_frame");
+
+    let mut oversized = Vec::new();
+    write::binary_header(300 << 20, &mut oversized);
+    let (code, message) = told(&stage, &oversized);
+    assert_eq!(code, "too_large");
+    assert!(message.contains("268435456"), "{message}");
+    assert_eq!(told(&stage, &[0xdd, 0xff, 0xff, 0xff, 0xff]).0, "too_large");
+    assert_eq!(stage.server.counters().connections_faulted, 5);
+}
+
+#[test]
+fn frames_that_are_no_messages_end_the_connection_with_the_reason() {
+    let stage = Stage::new();
+    for bytes in [&[0x2a][..], &[0x90], &[0x94, 3, 1, 0xa1, b'x', 0x90], &[0x94, 0, 0xc0, 0xa1, b'x', 0x90]] {
+        assert_eq!(told(&stage, bytes).0, "invalid_request", "{bytes:?}");
+    }
+    let (code, message) = told(&stage, &[0x94, 1, 1, 0xc0, 0xc0]);
+    assert_eq!(code, "invalid_request");
+    assert!(message.contains("nothing to answer"), "{message}");
+    assert_eq!(told(&stage, &[0x93, 2, 0xa6, b'c', b'a', b'n', b'c', b'e', b'l', 0x91, 0xc0]).0, "invalid_params");
+}
+
+#[test]
+fn a_bad_request_with_an_id_is_answered_and_the_connection_goes_on() {
+    let stage = Stage::new();
+    let mut raw = stage.raw();
+    raw.write(&[0x93, 0, 5, 0xa1, b'x']);
+    assert_eq!(raw.read_response(), (5, "invalid_request".to_owned()));
+    raw.write(&[0x94, 0, 6, 0xa6, b'h', b'e', b'a', b'l', b't', b'h', 0x91, 0x81, 0xa1, b'x', 1]);
+    assert_eq!(raw.read_response(), (6, "invalid_params".to_owned()));
+    // Notifications of other names and cancels of ids that are not in flight are passed over.
+    raw.write(&[0x93, 2, 0xa3, b'f', b'o', b'o', 0x91, 1]);
+    raw.send(|out| request::cancel(77, out));
+    raw.send(|out| toy_request(7, "echo", "x", out));
+    assert_eq!(raw.read_response(), (7, String::new()));
+    // An id may be used again once its answer has come.
+    raw.send(|out| toy_request(7, "echo", "y", out));
+    assert_eq!(raw.read_response(), (7, String::new()));
+}
+
+#[test]
+fn an_id_in_flight_must_not_come_again() {
+    let stage = Stage::new();
+    let mut raw = stage.raw();
+    raw.send(|out| toy_request(3, "gate", "", out));
+    wait_until("it has begun", || stage.toy.begun() == 1);
+    raw.send(|out| request::health(3, out));
+    let (code, message) = raw.read_connection_error();
+    assert_eq!(code, "invalid_request");
+    assert!(message.contains("in flight"), "{message}");
+    wait_until("the first is dropped", || stage.toy.alive() == 0);
+    assert_eq!(stage.toy.cancellations.lock().unwrap()[0].reason(), Some(Reason::Disconnected));
+    stage.assert_healthy();
+}
+
+#[test]
+fn a_cancelled_request_is_answered_exactly_once() {
+    let stage = Stage::new();
+    let mut raw = stage.raw();
+    raw.send(|out| toy_request(1, "gate", "", out));
+    raw.send(|out| request::cancel(1, out));
+    raw.send(|out| request::cancel(1, out));
+    assert_eq!(raw.read_response(), (1, "cancelled".to_owned()));
+    raw.send(|out| toy_request(1, "echo", "", out));
+    assert_eq!(raw.read_response(), (1, String::new()));
+}
+
+#[test]
+fn an_answer_that_the_service_forgets_is_not_sent_as_nothing() {
+    let stage = Stage::new();
+    let mut raw = stage.raw();
+    raw.send(|out| toy_request(1, "mute", "", out));
+    assert_eq!(raw.read_response(), (1, "internal".to_owned()));
+}
+
+#[test]
+fn a_frame_cut_short_costs_nothing() {
+    let stage = Stage::new();
+    let mut whole = Vec::new();
+    toy_request(1, "echo", &"x".repeat(200_000), &mut whole);
+    for size in [1, 2, 20, 100_000, whole.len() - 1] {
+        let mut raw = stage.raw();
+        raw.write(&whole[..size]);
+        drop(raw);
+    }
+    wait_until("all have gone", || stage.server.counters().connections_open == 0);
+    let counters = stage.server.counters();
+    assert_eq!((counters.requests, counters.incoming_bytes), (0, 0));
+    stage.assert_healthy();
+}
+
+#[test]
+fn a_frame_that_does_not_end_is_not_waited_for() {
+    let stage = Stage::with(|settings| settings.frame_timeout = Duration::from_millis(150));
+    let mut raw = stage.raw();
+    raw.send(|out| toy_request(1, "echo", "in time", out));
+    assert_eq!(raw.read_response(), (1, String::new()));
+    // A byte now and then keeps no frame alive.
+    let began = Instant::now();
+    let mut frame = Vec::new();
+    toy_request(2, "echo", &"x".repeat(1000), &mut frame);
+    for byte in &frame {
+        raw.write(&[*byte]);
+        std::thread::sleep(Duration::from_millis(10));
+        if began.elapsed() > Duration::from_millis(300) {
+            break;
+        }
+    }
+    let (code, message) = raw.read_connection_error();
+    assert_eq!(code, "deadline_exceeded");
+    assert!(message.contains("150 ms"), "{message}");
+    stage.assert_healthy();
+}
+
+#[test]
+fn a_silent_connection_is_closed_but_not_one_that_waits() {
+    let stage = Stage::with(|settings| settings.idle_timeout = Duration::from_millis(100));
+    let mut silent = stage.raw();
+    let mut waiting = stage.raw();
+    waiting.send(|out| toy_request(1, "sleep", "400", out));
+    assert_eq!(silent.read_frame(), Err("closed".to_owned()));
+    assert_eq!(waiting.read_response(), (1, String::new()));
+    assert_eq!(waiting.read_frame(), Err("closed".to_owned()));
+}
+
+#[test]
+fn a_peer_that_takes_no_answer_is_cut_and_holds_no_memory() {
+    let stage = Stage::with(|settings| {
+        settings.write_timeout = Duration::from_millis(200);
+        settings.outgoing_bytes_max = 1 << 20;
+        settings.requests_in_flight_max = 2;
+    });
+    let mut raw = stage.raw();
+    // 20 answers of 4 MB; the sockets between hold some, then nothing moves.
+    for id in 0..20 {
+        raw.send(|out| toy_request(id, "large", "4000000", out));
+    }
+    wait_until("it is cut", || stage.server.counters().connections_open == 0);
+    assert!(stage.server.counters().answers_by_service < 20, "it was not read on while it did not read");
+    stage.assert_healthy();
+    let mut answers = 0;
+    while raw.read_frame().is_ok() {
+        answers += 1;
+    }
+    assert!(answers < 20);
+}
+
+#[test]
+fn frames_that_arrive_are_bounded_over_all_connections() {
+    let stage = Stage::with(|settings| {
+        settings.limits.frame_size_max = 1 << 20;
+        settings.incoming_bytes_max = 1 << 20;
+    });
+    let mut half = Vec::new();
+    write::binary_header(1_000_000, &mut half);
+    half.resize(700_000, 0);
+    let mut first = stage.raw();
+    first.write(&half);
+    wait_until("it has arrived", || stage.server.counters().incoming_bytes == 700_000);
+    let mut second = stage.raw();
+    second.write(&half);
+    assert_eq!(second.read_connection_error().0, "overloaded");
+    drop(first);
+    wait_until("the memory is free", || stage.server.counters().incoming_bytes == 0);
+    stage.assert_healthy();
+}

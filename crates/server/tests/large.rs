@@ -1,0 +1,51 @@
+//! A document of 100 MB, there and back, and what is left of its memory. Alone in its process, which it measures.
+
+mod common;
+
+use std::time::Instant;
+
+use common::Stage;
+use fieldseal_client::{Client, ClientSettings, EncryptOptions};
+
+const DOCUMENT_SIZE: usize = 100_000_000;
+
+/// Resident memory and its highest point so far, in bytes.
+fn memory() -> (usize, usize) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let field = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name)).expect("a field of the kernel");
+        let kilobytes = line.split_whitespace().nth(1).expect("its value");
+        kilobytes.parse::<usize>().unwrap() * 1024
+    };
+    (field("VmRSS:"), field("VmHWM:"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_document_of_100_mb_goes_both_ways_and_its_memory_comes_back() {
+    let stage = Stage::new();
+    let settings = ClientSettings { request_timeout: common::PATIENCE, ..stage.client_settings() };
+    let client = Client::connect(settings).await.unwrap();
+    let (before, _) = memory();
+    let began = Instant::now();
+    {
+        let document: Vec<u8> = (0..DOCUMENT_SIZE).map(|i| b'a' + (i % 23) as u8).collect();
+        let echoed = client.encrypt_document(&EncryptOptions::new("echo"), None, &document).await.unwrap();
+        assert!(echoed.json == document);
+    }
+    // The last buffers are freed by other threads.
+    common::until("the memory is given back", || memory().0 < before + DOCUMENT_SIZE / 2).await;
+    let (after, highest) = memory();
+    let megabytes = |bytes: usize| bytes / 1_000_000;
+    println!(
+        "there and back in {} ms; memory {} MB before, {} MB at most, {} MB afterwards",
+        began.elapsed().as_millis(),
+        megabytes(before),
+        megabytes(highest),
+        megabytes(after)
+    );
+    // At most: the caller's document, the request and its frame at the server, the toy's copy, and the answer.
+    assert!(highest - before < 6 * DOCUMENT_SIZE);
+    let counters = stage.server.counters();
+    assert_eq!((counters.incoming_bytes, counters.pool.bytes_held), (0, 0));
+    assert_eq!(client.health().await.unwrap(), "ok");
+}
