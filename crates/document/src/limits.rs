@@ -3,7 +3,7 @@
 //! A document or a selector comes from outside, so each thing that grows with it stands here: bytes, depth, counts and
 //! the work of a filter. Nothing else in the crate allocates or loops without one of these above it.
 
-/// The largest document that can be walked at all: offsets are kept in 32 bits where they are kept in numbers.
+/// The largest document that can be walked at all: the tree and the counts of elements keep 32-bit numbers.
 pub const DOCUMENT_SIZE_CEILING: usize = u32::MAX as usize - 1;
 
 /// The greatest `depth_max` that is honoured: comparing two containers in a filter recurses once a level.

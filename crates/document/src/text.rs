@@ -3,7 +3,7 @@
 use crate::error::{TextError, TextErrorKind};
 use crate::scan;
 
-/// The longest raw form of the three characters `ev:`, each written as `\u` and four digits.
+/// What the text of an envelope begins with.
 const MARK: &[u8] = b"ev:";
 
 fn fault(kind: TextErrorKind, offset: usize) -> TextError {
