@@ -38,7 +38,10 @@ pub fn connect(context: &Context, address: &str, arguments: &ConnectArguments) -
     let settings = context.config().client.settings(address, arguments.server_name.as_deref(), tls);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|error| Failure { exit: Exit::Internal, message: format!("no threads: {error}") })?;
-    let client = runtime.block_on(Client::connect(settings)).map_err(|error| Failure::from(error).at(address))?;
+    let client = runtime.block_on(Client::connect(settings)).map_err(|error| {
+        let failure = Failure::from(error);
+        if failure.message.contains(address) { failure } else { failure.at(address) }
+    })?;
     Ok(Connection { client, runtime })
 }
 
@@ -270,7 +273,7 @@ impl From<ClientError> for Failure {
             | ErrorKind::ConnectionLost { .. }
             | ErrorKind::Protocol => Exit::Unreachable,
         };
-        let mut message = error.message;
+        let mut message = without_number(&error.message);
         if let Some(index) = error.index.filter(|_| !message.contains("selector ")) {
             message.push_str(&format!(" (value {index})"));
         }
@@ -287,6 +290,13 @@ impl From<ClientError> for Failure {
         };
         Self { exit, message: message + advice }
     }
+}
+
+/// A message without `(os error N)` in it.
+fn without_number(message: &str) -> String {
+    let Some((before, after)) = message.split_once(" (os error ") else { return message.to_owned() };
+    let after = after.split_once(')').map_or("", |(_, after)| after);
+    format!("{before}{after}")
 }
 
 fn exit_of(code: ErrorCode) -> Exit {

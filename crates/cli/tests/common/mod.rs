@@ -1,0 +1,212 @@
+//! The real program in a folder of its own: commands with their input, output and exit code, and a running engine.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The program under test.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_fieldseal");
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: i32,
+    pub stdout: Vec<u8>,
+    pub stderr: String,
+    /// The most memory that the process held at a time, in bytes, as last seen before its end.
+    pub memory_max: u64,
+}
+
+impl Ran {
+    /// The output of a command that must have ended well.
+    #[track_caller]
+    pub fn ok(self) -> Vec<u8> {
+        assert_eq!(self.code, 0, "{}", self.stderr);
+        self.stdout
+    }
+
+    #[track_caller]
+    pub fn text(self) -> String {
+        String::from_utf8(self.ok()).expect("text")
+    }
+
+    /// The message of a command that must have ended with `code`, after having written nothing.
+    #[track_caller]
+    pub fn fails(self, code: i32) -> String {
+        assert_eq!(self.code, code, "{}", self.stderr);
+        assert_eq!(String::from_utf8_lossy(&self.stdout), "");
+        assert!(!self.stderr.contains("panicked") && !self.stderr.contains("internal error"), "{}", self.stderr);
+        self.stderr
+    }
+}
+
+/// A folder with the store of one test.
+pub struct Workplace(pub TempDir);
+
+impl Workplace {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().expect("folder"))
+    }
+
+    /// With an app `acme`.
+    pub fn with_app() -> Self {
+        let workplace = Self::new();
+        workplace.run(&["keys", "create", "acme"]).ok();
+        workplace
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, content).expect("written");
+        path
+    }
+
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).expect("read")
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.current_dir(self.0.path()).args(arguments);
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FIELDSEAL")) {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Ran {
+        self.run_with(arguments, b"")
+    }
+
+    /// Runs with `input` on standard input.
+    pub fn run_with(&self, arguments: &[&str], input: &[u8]) -> Ran {
+        finish(&mut self.command(arguments), input)
+    }
+
+    /// Starts `dev` for the app `acme`.
+    pub fn engine(&self, more: &[&str]) -> Running {
+        let mut arguments = vec!["dev", "--json", "--port", "0", "--app", "acme"];
+        arguments.extend(more);
+        let mut command = self.command(&arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+        let mut line = String::new();
+        let mut output = BufReader::new(child.stdout.take().expect("piped"));
+        output.read_line(&mut line).expect("a line");
+        let ready: Value = serde_json::from_str(&line).unwrap_or_else(|_| {
+            let mut message = String::new();
+            let _ = child.stderr.take().expect("piped").read_to_string(&mut message);
+            panic!("the engine did not start: {message}")
+        });
+        Running { child, ready }
+    }
+}
+
+/// Runs a command to its end.
+pub fn finish(command: &mut Command, input: &[u8]) -> Ran {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("started");
+    let mut stdin = child.stdin.take().expect("piped");
+    let input = input.to_vec();
+    // A command that refuses early does not read; the broken pipe is not ours to judge.
+    let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let reader = |mut stream: Box<dyn Read + Send>| {
+        std::thread::spawn(move || {
+            let mut content = Vec::new();
+            stream.read_to_end(&mut content).expect("read");
+            content
+        })
+    };
+    let stdout = reader(Box::new(child.stdout.take().expect("piped")));
+    let stderr = reader(Box::new(child.stderr.take().expect("piped")));
+    let mut memory_max = 0;
+    let status = loop {
+        memory_max = memory_max.max(memory(child.id()));
+        match child.try_wait().expect("waited") {
+            Some(status) => break status,
+            None => std::thread::sleep(Duration::from_millis(3)),
+        }
+    };
+    writer.join().expect("written");
+    Ran {
+        code: status.code().unwrap_or(-1),
+        stdout: stdout.join().expect("read"),
+        stderr: String::from_utf8(stderr.join().expect("read")).expect("text"),
+        memory_max,
+    }
+}
+
+/// The high-water mark of a process's memory in bytes; 0 when it has ended.
+pub fn memory(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
+}
+
+/// An engine that ends with the test.
+pub struct Running {
+    pub child: Child,
+    pub ready: Value,
+}
+
+impl Running {
+    pub fn address(&self) -> &str {
+        self.ready["address"].as_str().expect("an address")
+    }
+
+    /// The flags that reach it with the certificate of `dev`.
+    pub fn flags(&self) -> Vec<&str> {
+        vec!["--connect", self.address(), "--client", "dev"]
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A file of the repository.
+pub fn repository(path: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// `a` and `b` in one list.
+pub fn with<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<&'a str> {
+    [a, b].concat()
+}
+
+/// A document with exactly `fields` scalars, strings in the main, in objects of ten as exports have them.
+pub fn document(fields: usize, padding: usize) -> Vec<u8> {
+    let mut out = String::from("[");
+    for field in 0..fields {
+        let (object, place) = (field / 10, field % 10);
+        out.push_str(match (place, object) {
+            (0, 0) => "\n  {",
+            (0, _) => ",\n  {",
+            _ => ", ",
+        });
+        match place {
+            0 => out.push_str(&format!("\"id\": {object}")),
+            1 => out.push_str(&format!("\"active\": {}", object % 3 == 0)),
+            2 => out.push_str(&format!("\"balance\": {object}.50")),
+            _ => out.push_str(&format!("\"field{place}\": \"value {field} {}\"", "é".repeat(padding / 2))),
+        }
+        if place == 9 || field + 1 == fields {
+            out.push('}');
+        }
+    }
+    out.push_str("\n]\n");
+    out.into_bytes()
+}
