@@ -167,10 +167,7 @@ impl Shared {
     /// Ends the connection for all calls, those in flight and those to come. The first reason stays.
     pub(crate) fn fail(&self, error: ClientError) {
         let mut state = self.lock();
-        if state.ended.is_some() {
-            return;
-        }
-        state.ended = Some(error.clone());
+        let error = state.ended.get_or_insert(error).clone();
         state.queue.clear();
         let calls = std::mem::take(&mut state.calls);
         drop(state);

@@ -113,7 +113,8 @@ mod tests {
 
     #[test]
     fn the_uri_goes_before_the_common_name() {
-        let rows: &[(&[&str], &[&str], Result<&str, IdentityError>)] = &[
+        type Row<'a> = (&'a [&'a str], &'a [&'a str], Result<&'a str, IdentityError>);
+        let rows: &[Row<'_>] = &[
             (&["shop"], &[], Ok("shop")),
             (&["shop"], &["fieldseal://client/till-7"], Ok("till-7")),
             (&["shop"], &["https://example.com/"], Ok("shop")),

@@ -245,7 +245,8 @@ async fn broken(script: impl Fn(&mut Peer, u32) + Send + 'static) -> ClientError
 
 #[tokio::test]
 async fn answers_that_break_the_rules_end_the_connection_and_nothing_else() {
-    let rows: [(&str, fn(&mut Peer, u32)); 6] = [
+    type Script = fn(&mut Peer, u32);
+    let rows: [(&str, Script); 6] = [
         ("which is not in flight", |peer, id| peer.answer_health(id.wrapping_add(1))),
         ("invalid frame", |peer, _| peer.send(|out| out.push(0xc1))),
         ("invalid frame", |peer, _| peer.send(|out| write::binary_header(300 << 20, out))),

@@ -335,6 +335,13 @@ impl Raw {
         told
     }
 
+    /// Reads to the end, which must come before any response.
+    pub fn read_connection_error_or_alert(&mut self) {
+        while let Ok(frame) = self.read_frame() {
+            assert!(matches!(Message::parse(&frame), Ok(Message::Notification { .. })));
+        }
+    }
+
     /// Id and error code of a response; the code is empty for a success.
     pub fn read_response(&mut self) -> (u32, String) {
         let frame = self.read_frame().expect("a response");
