@@ -3,7 +3,7 @@
 //! A script begins with its purpose. `== NAME` begins a file, up to the next `==` or command. `$ COMMAND` is run by a shell in an
 //! empty folder with `fieldseal` in its path; what follows, up to the next command or file, is what it prints on standard
 //! output and standard error together. `[N]` as the last line of it is the exit code, where that is not 0. `[..]` stands for
-//! any text within a line, a line `...` for any lines.
+//! any text within a line, a line `...` for any lines. A line that begins with `// ` is for readers.
 
 mod common;
 
@@ -30,7 +30,9 @@ fn parse(text: &str) -> Script {
     }
     let mut within = Within::Purpose;
     for (number, line) in text.lines().enumerate() {
-        if let Some(name) = line.strip_prefix("== ") {
+        if line.starts_with("// ") {
+            within = Within::Purpose;
+        } else if let Some(name) = line.strip_prefix("== ") {
             script.files.push((name.to_owned(), String::new()));
             within = Within::File;
         } else if let Some(command) = line.strip_prefix("$ ") {
