@@ -126,7 +126,7 @@ fn no_session_ticket_outlives_a_certificate() {
 
 #[test]
 fn what_is_not_tls_is_sent_away() {
-    let stage = Stage::with(|settings| settings.handshake_timeout = Duration::from_millis(200));
+    let stage = Stage::with(|settings| settings.handshake_timeout = Duration::from_millis(600));
     for bytes in [&b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"[..], b"\x16\x03\x01\xff\xff", b"", &[0xc1; 1000]] {
         let mut socket = TcpStream::connect(stage.address()).unwrap();
         socket.set_read_timeout(Some(common::PATIENCE)).unwrap();

@@ -367,7 +367,7 @@ async fn a_timeout_sends_cancel_and_a_late_answer_is_passed_over() {
 async fn calls_that_were_never_written_say_so() {
     // The server reads nothing: the first request fills the sockets, the second waits behind it.
     let fake = Fake::new(1, |peer, _| {
-        std::thread::sleep(Duration::from_millis(300));
+        std::thread::sleep(Duration::from_millis(1000));
         let _ = peer.stream.get_ref().shutdown(Shutdown::Both);
     });
     let client = fake.client();

@@ -139,10 +139,10 @@ fn a_frame_that_does_not_end_is_not_waited_for() {
 
 #[test]
 fn a_silent_connection_is_closed_but_not_one_that_waits() {
-    let stage = Stage::with(|settings| settings.idle_timeout = Duration::from_millis(100));
+    let stage = Stage::with(|settings| settings.idle_timeout = Duration::from_millis(400));
     let mut silent = stage.raw();
     let mut waiting = stage.raw();
-    waiting.send(|out| toy_request(1, "sleep", "400", out));
+    waiting.send(|out| toy_request(1, "sleep", "900", out));
     assert_eq!(silent.read_frame(), Err("closed".to_owned()));
     assert_eq!(waiting.read_response(), (1, String::new()));
     assert_eq!(waiting.read_frame(), Err("closed".to_owned()));

@@ -64,7 +64,7 @@ fn refused(stage: &Stage, identity: Option<Issued>, words: &str) {
 #[test]
 fn the_log_says_why_and_holds_no_content() {
     tracing::subscriber::set_global_default(Collector).unwrap();
-    let stage = Stage::with(|settings| settings.handshake_timeout = Duration::from_millis(300));
+    let stage = Stage::with(|settings| settings.handshake_timeout = Duration::from_secs(1));
 
     refused(&stage, None, "the client sent no certificate");
     refused(&stage, Some(Pki::new().client("shop")), "of an unknown authority");
