@@ -130,17 +130,19 @@ fn decrypt_document(engine: &Engine, document: &[u8], out: &mut Vec<u8>) {
     while work.step(document, out).expect("decrypts") == Progress::More {}
 }
 
+type Work<'a> = Box<dyn FnMut(&mut Vec<u8>) + 'a>;
+
 struct Row<'a> {
     name: String,
-    once: Box<dyn FnMut() + 'a>,
+    once: Work<'a>,
     times: Vec<f64>,
 }
 
-fn row<'a>(name: impl Into<String>, once: impl FnMut() + 'a) -> Row<'a> {
+fn row<'a>(name: impl Into<String>, once: impl FnMut(&mut Vec<u8>) + 'a) -> Row<'a> {
     Row { name: name.into(), once: Box::new(once), times: Vec::new() }
 }
 
-/// Every row for one number of fields, ready to run.
+/// Every row for one number of fields: its name and nanoseconds a field.
 fn measure(fixture: &Fixture, count: usize) -> Vec<(String, f64)> {
     let engine = &fixture.engine;
     let texts = texts(count);
@@ -149,38 +151,30 @@ fn measure(fixture: &Fixture, count: usize) -> Vec<(String, f64)> {
     let document = document(count);
     let own = AeadKey::new(AeadAlgorithm::Aes256Gcm, &[7; 32]).expect("32 bytes");
     let lc = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &[7; 32]).expect("32 bytes"));
-    let mut buffers: Vec<Vec<u8>> = (0..2).map(|_| Vec::with_capacity(count * 200)).collect();
-    let (first, second) = buffers.split_at_mut(1);
-    let (mut for_own, mut for_lc) = (&mut first[0], &mut second[0]);
     let sealed: Vec<Sealed> = Curve::ALL.map(|curve| seal(engine, curve, &values, &document)).into();
     let opened: Vec<Vec<&[u8]>> =
         sealed.iter().map(|(_, text, places, _)| places.iter().map(|&(a, b)| &text[a..b]).collect()).collect();
 
     let mut rows = vec![
-        row("bare loop, BoringSSL", || run(&mut for_own, |out| bare_boringssl(&own, &texts, out))),
-        row("bare loop, aws-lc-rs", || run(&mut for_lc, |out| bare_aws_lc(&lc, &texts, out))),
+        row("bare loop, BoringSSL", |out| bare_boringssl(&own, &texts, out)),
+        row("bare loop, aws-lc-rs", |out| bare_aws_lc(&lc, &texts, out)),
     ];
     for keying in [Keying::Session, Keying::Request, Keying::Field] {
         for curve in Curve::ALL {
             let (options, values, document) = (options(curve, keying), &values, &document);
             let name = format!("{} {:?}", curve.short_name(), keying).to_lowercase();
-            let (mut text_out, mut document_out) = (Vec::with_capacity(count * 200), Vec::with_capacity(count * 200));
-            rows.push(row(format!("{name}, envelope text"), move || {
-                run(&mut &mut text_out, |out| encrypt_values(engine, &options, values, out));
-            }));
-            rows.push(row(format!("{name}, document"), move || {
-                run(&mut &mut document_out, |out| encrypt_document(engine, &options, document.as_bytes(), out));
+            rows.push(row(format!("{name}, envelope text"), move |out| encrypt_values(engine, &options, values, out)));
+            rows.push(row(format!("{name}, document"), move |out| {
+                encrypt_document(engine, &options, document.as_bytes(), out);
             }));
         }
     }
     for ((curve, _, _, sealed_document), texts) in sealed.iter().zip(&opened) {
-        let mut out = Vec::with_capacity(count * 200);
-        rows.push(row(format!("{} opened, envelope text", curve.short_name()), move || decrypt_values(engine, texts)));
-        rows.push(row(format!("{} opened, document", curve.short_name()), move || {
-            run(&mut &mut out, |out| decrypt_document(engine, sealed_document, out));
-        }));
+        let name = curve.short_name();
+        rows.push(row(format!("{name} opened, envelope text"), move |_| decrypt_values(engine, texts)));
+        rows.push(row(format!("{name} opened, document"), move |out| decrypt_document(engine, sealed_document, out)));
     }
-    take_in_turn(&mut rows);
+    take_in_turn(&mut rows, count);
     rows.into_iter().map(|row| (row.name, median(row.times) / count as f64)).collect()
 }
 
@@ -196,23 +190,21 @@ fn seal(engine: &Engine, curve: Curve, values: &[Value<'_>], document: &str) -> 
     (curve, text, places, sealed_document)
 }
 
-fn run(out: &mut &mut Vec<u8>, work: impl FnOnce(&mut Vec<u8>)) {
-    out.clear();
-    work(out);
-    black_box(out);
-}
-
-/// Round after round over all rows, so that what disturbs the machine disturbs every row; a row leaves when its time is spent.
-fn take_in_turn(rows: &mut [Row<'_>]) {
+/// Round after round over all rows, so that what disturbs the machine disturbs every row; a row leaves when its time is spent. All
+/// rows write to one buffer, as an engine's connection does, so that none pays for another's cold memory.
+fn take_in_turn(rows: &mut [Row<'_>], count: usize) {
+    let mut out = Vec::with_capacity(count * 200);
     for _ in 0..ROUNDS_MAX {
         for row in rows.iter_mut() {
             let spent: f64 = row.times.iter().sum();
             if row.times.len() > 2 && spent > ROW_TIME.as_nanos() as f64 {
                 continue;
             }
+            out.clear();
             let start = Instant::now();
-            (row.once)();
+            (row.once)(&mut out);
             row.times.push(start.elapsed().as_nanos() as f64);
+            black_box(&out);
         }
     }
 }
@@ -251,17 +243,22 @@ fn criterion_report(criterion: &mut Criterion, fixture: &Fixture) {
     let mut group = criterion.benchmark_group("2000 fields of 32 bytes");
     group.throughput(Throughput::Elements(COUNT as u64));
     group.sample_size(30).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(300));
-    group.bench_function("bare loop, BoringSSL", |b| {
-        b.iter(|| run(&mut &mut out, |out| bare_boringssl(&own, &texts, out)))
-    });
+    let mut add = |name: String, once: &mut dyn FnMut(&mut Vec<u8>)| {
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                out.clear();
+                once(&mut out);
+                black_box(&out);
+            });
+        });
+    };
+    add("bare loop, BoringSSL".to_owned(), &mut |out| bare_boringssl(&own, &texts, out));
     for curve in Curve::ALL {
         let options = options(curve, Keying::Request);
-        let name = curve.short_name();
-        group.bench_function(format!("{name} request, envelope text"), |b| {
-            b.iter(|| run(&mut &mut out, |out| encrypt_values(&fixture.engine, &options, &values, out)));
-        });
-        group.bench_function(format!("{name} request, document"), |b| {
-            b.iter(|| run(&mut &mut out, |out| encrypt_document(&fixture.engine, &options, document.as_bytes(), out)));
+        let (engine, name) = (&fixture.engine, curve.short_name());
+        add(format!("{name} request, envelope text"), &mut |out| encrypt_values(engine, &options, &values, out));
+        add(format!("{name} request, document"), &mut |out| {
+            encrypt_document(engine, &options, document.as_bytes(), out)
         });
     }
     group.finish();

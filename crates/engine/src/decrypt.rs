@@ -9,7 +9,7 @@ use fieldseal_keystore::Operation;
 use crate::apps::App;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
-use crate::opening::{Opening, RequestOpenings};
+use crate::opening::{EphemeralId, Opening, RequestOpenings};
 use crate::policy::{Caller, Rights};
 
 /// What a request says about its decryption.
@@ -79,7 +79,11 @@ impl Decryptor {
             run.clear();
             for (i, text) in texts[done..].iter().enumerate() {
                 match Envelope::parse(text) {
-                    Ok(envelope) if run.first().is_none_or(|first| same_key(first, &envelope)) => run.push(envelope),
+                    Ok(envelope)
+                        if run.first().is_none_or(|first| EphemeralId::of(first) == EphemeralId::of(&envelope)) =>
+                    {
+                        run.push(envelope)
+                    }
                     Err(malformed) if malformed != Malformed::NotAnEnvelope => {
                         return Err(Error::from(malformed).at_index((done + i) as u64));
                     }
@@ -103,8 +107,8 @@ impl Decryptor {
 
     /// The opening for an envelope, and whether a key agreement is still to be paid for it.
     fn opening(&mut self, envelope: &Envelope<'_>) -> Result<(Arc<Opening>, bool), Error> {
-        let ephemeral = envelope.ephemeral_key()?;
-        let opening = self.openings.find(&ephemeral, || self.engine.opening(&self.app, &ephemeral));
+        let ephemeral = EphemeralId::of(envelope);
+        let opening = self.openings.find(ephemeral, || self.engine.opening(&self.app, ephemeral))?;
         let agreed = opening.version().is_none();
         Ok((opening, agreed))
     }
@@ -132,10 +136,6 @@ impl Decryptor {
         });
         fault.map_or(Ok(()), Err)
     }
-}
-
-fn same_key(one: &Envelope<'_>, other: &Envelope<'_>) -> bool {
-    one.ephemeral == other.ephemeral && one.version.curve() == other.version.curve()
 }
 
 /// The role that an envelope carries must be one that the caller may see, and the one that the request asked for.

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use fieldseal_crypto::{CryptoRng, EcContext, PublicKey};
 use fieldseal_document::Selection;
-use fieldseal_envelope::{Profile, SealingKey};
+use fieldseal_envelope::{Malformed, Profile, SealingKey};
 use fieldseal_keystore::{AppName, ClientName, Keystore, Operation};
 
 use crate::apps::{App, Directory};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, ErrorKind};
-use crate::opening::{Opening, OpeningCache};
+use crate::opening::{EphemeralId, Opening, OpeningCache};
 use crate::policy::{Caller, Rights};
 use crate::sessions::Sessions;
 use crate::settings::Settings;
@@ -178,7 +178,7 @@ impl Engine {
         })
     }
 
-    pub(crate) fn opening(&self, app: &Arc<App>, ephemeral: &PublicKey) -> Arc<Opening> {
+    pub(crate) fn opening(&self, app: &Arc<App>, ephemeral: EphemeralId) -> Result<Arc<Opening>, Malformed> {
         self.shared.openings.find(app, ephemeral, self.now())
     }
 }

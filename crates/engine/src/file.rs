@@ -7,6 +7,7 @@ use fieldseal_keystore::Operation;
 
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::opening::EphemeralId;
 use crate::policy::Caller;
 
 impl Engine {
@@ -35,7 +36,8 @@ impl Engine {
     pub fn decrypt_file(&self, caller: &Caller, app: &str, file: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         let (_, app) = self.authorised(caller, &[Operation::Decrypt], app)?;
         let file = EncryptedFile::parse(file)?;
-        let opening = self.opening(&app, &file.ephemeral_key()?);
+        let ephemeral = EphemeralId { curve: file.curve, point: file.ephemeral };
+        let opening = self.opening(&app, ephemeral)?;
         let mut opened = false;
         let start = out.len();
         let key = opening.search_by(&self.ec(), |key| {

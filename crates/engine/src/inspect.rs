@@ -6,6 +6,7 @@ use fieldseal_envelope::{Envelope, Marking, OpenScratch, ValueType, Version};
 
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::opening::EphemeralId;
 use crate::policy::Caller;
 
 /// What an envelope states; the last four only when it was opened.
@@ -48,7 +49,7 @@ impl Engine {
     pub fn inspect(&self, caller: &Caller, app: Option<&str>, text: &[u8]) -> Result<Inspected, Error> {
         let app = app.map(|app| self.authorised_any(caller, app)).transpose()?;
         let envelope = Envelope::parse(text)?;
-        let ephemeral = envelope.ephemeral_key()?;
+        envelope.ephemeral_key()?;
         let mut inspected = Inspected {
             version: envelope.version,
             value_type: envelope.value_type,
@@ -61,7 +62,7 @@ impl Engine {
         };
         if let Some(app) = app {
             let mut scratch = OpenScratch::default();
-            let opening = self.opening(&app, &ephemeral);
+            let opening = self.opening(&app, EphemeralId::of(&envelope))?;
             let key = opening.search(&self.ec(), &envelope, &mut scratch)?;
             let metadata = key.open(&envelope, &mut scratch)?.metadata.unwrap_or_default();
             inspected.role = metadata.role.map(str::to_owned);

@@ -6,11 +6,30 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use fieldseal_crypto::{EcContext, PublicKey};
-use fieldseal_envelope::{Envelope, OpenError, OpenScratch, Opened, OpeningKey};
+use fieldseal_crypto::ec::COMPRESSED_SIZE;
+use fieldseal_crypto::{Curve, EcContext, PublicKey};
+use fieldseal_envelope::{Envelope, Malformed, OpenError, OpenScratch, Opened, OpeningKey};
 use lru::LruCache;
 
 use crate::apps::App;
+
+/// An ephemeral key as envelopes state it: compressed, so that a key that is known need not be taken apart and validated again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct EphemeralId {
+    pub(crate) curve: Curve,
+    pub(crate) point: [u8; COMPRESSED_SIZE],
+}
+
+impl EphemeralId {
+    pub(crate) fn of(envelope: &Envelope<'_>) -> Self {
+        Self { curve: envelope.version.curve(), point: envelope.ephemeral }
+    }
+
+    /// The key, validated.
+    fn key(&self) -> Result<PublicKey, Malformed> {
+        PublicKey::from_sec1(self.curve, &self.point).map_err(|_| Malformed::EphemeralPoint)
+    }
+}
 
 /// What is known of one ephemeral key for one app: an opening key for each version that was tried, and which of them opened.
 pub(crate) struct Opening {
@@ -21,9 +40,9 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    pub(crate) fn new(app: Arc<App>, ephemeral: PublicKey) -> Self {
-        let candidates = app.versions(ephemeral.curve()).map(|_| OnceLock::new()).collect();
-        Self { app, ephemeral, candidates, winner: OnceLock::new() }
+    pub(crate) fn new(app: Arc<App>, ephemeral: EphemeralId) -> Result<Self, Malformed> {
+        let candidates = app.versions(ephemeral.curve).map(|_| OnceLock::new()).collect();
+        Ok(Self { app, ephemeral: ephemeral.key()?, candidates, winner: OnceLock::new() })
     }
 
     fn candidate(&self, ec: &EcContext, place: usize) -> &OpeningKey {
@@ -100,7 +119,7 @@ impl Opening {
 }
 
 /// Which ephemeral key of which app. Apps are told apart by their keys' address: a refresh makes new ones and clears the cache.
-type OpeningId = (String, PublicKey);
+type OpeningId = (String, EphemeralId);
 
 struct Kept {
     opening: Arc<Opening>,
@@ -125,20 +144,28 @@ impl OpeningCache {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn find(&self, app: &Arc<App>, ephemeral: &PublicKey, now: Duration) -> Arc<Opening> {
-        let fresh = || Arc::new(Opening::new(Arc::clone(app), *ephemeral));
+    pub(crate) fn find(
+        &self,
+        app: &Arc<App>,
+        ephemeral: EphemeralId,
+        now: Duration,
+    ) -> Result<Arc<Opening>, Malformed> {
+        let fresh = || Opening::new(Arc::clone(app), ephemeral).map(Arc::new);
         if self.age_max.is_zero() {
             return fresh();
         }
-        let id = (app.name.as_str().to_owned(), *ephemeral);
+        let id = (app.name.as_str().to_owned(), ephemeral);
         let mut kept = self.lock();
         let current = |kept: &Kept| now.saturating_sub(kept.born) < self.age_max && Arc::ptr_eq(&kept.opening.app, app);
         if let Some(found) = kept.get(&id).filter(|found| current(found)) {
-            return Arc::clone(&found.opening);
+            return Ok(Arc::clone(&found.opening));
         }
-        let opening = fresh();
+        drop(kept);
+        // Made outside the lock: a point's validation takes microseconds. Two threads may both make one; the later stays.
+        let opening = fresh()?;
+        let mut kept = self.lock();
         let _ = kept.push(id, Kept { opening: Arc::clone(&opening), born: now });
-        opening
+        Ok(opening)
     }
 
     /// Drops what is too old.
@@ -166,25 +193,29 @@ impl OpeningCache {
 
 /// Opening keys of one request: the last one at hand, the others by ephemeral key.
 pub(crate) struct RequestOpenings {
-    last: Option<Arc<Opening>>,
-    others: LruCache<PublicKey, Arc<Opening>>,
+    last: Option<(EphemeralId, Arc<Opening>)>,
+    others: LruCache<EphemeralId, Arc<Opening>>,
 }
 
 impl RequestOpenings {
     pub(crate) fn new(count_max: usize) -> Self {
         let capacity = NonZeroUsize::new(count_max).unwrap_or(NonZeroUsize::MIN);
-        // Unbounded in its table, bounded by hand: the table then grows with what is in it.
+        // Made unbounded, then bounded: so the table grows with what is in it.
         let mut others = LruCache::unbounded();
         others.resize(capacity);
         Self { last: None, others }
     }
 
-    pub(crate) fn find(&mut self, ephemeral: &PublicKey, make: impl FnOnce() -> Arc<Opening>) -> Arc<Opening> {
-        if let Some(last) = self.last.as_ref().filter(|last| last.ephemeral == *ephemeral) {
-            return Arc::clone(last);
+    pub(crate) fn find(
+        &mut self,
+        ephemeral: EphemeralId,
+        make: impl FnOnce() -> Result<Arc<Opening>, Malformed>,
+    ) -> Result<Arc<Opening>, Malformed> {
+        if let Some((_, opening)) = self.last.as_ref().filter(|(id, _)| *id == ephemeral) {
+            return Ok(Arc::clone(opening));
         }
-        let opening = self.others.get_or_insert(*ephemeral, make);
-        self.last = Some(Arc::clone(opening));
-        Arc::clone(opening)
+        let opening = Arc::clone(self.others.try_get_or_insert(ephemeral, make)?);
+        self.last = Some((ephemeral, Arc::clone(&opening)));
+        Ok(opening)
     }
 }

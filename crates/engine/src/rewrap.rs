@@ -14,7 +14,7 @@ use crate::apps::App;
 use crate::decrypt::check_role;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::opening::RequestOpenings;
+use crate::opening::{EphemeralId, RequestOpenings};
 use crate::policy::{Caller, Rights};
 
 /// What a request says about its rewrapping.
@@ -74,9 +74,9 @@ impl Rewrapper {
             Err(Malformed::NotAnEnvelope) => return Ok(false),
             parsed => parsed?,
         };
-        let ephemeral = envelope.ephemeral_key()?;
+        let ephemeral = EphemeralId::of(&envelope);
         let Self { engine, app, openings, open_scratch, .. } = self;
-        let opening = openings.find(&ephemeral, || engine.opening(app, &ephemeral));
+        let opening = openings.find(ephemeral, || engine.opening(app, ephemeral))?;
         let key = opening.search(&engine.ec(), &envelope, open_scratch)?;
         let opened = key.open(&envelope, open_scratch)?;
         check_role(&self.rights, None, &opened)?;

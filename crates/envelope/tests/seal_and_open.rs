@@ -374,6 +374,10 @@ fn files_come_back_and_damage_is_named() {
     }
 }
 
+/// A regular expression for texts that begin, and often end, as envelopes do.
+const ALMOST_ENVELOPES: &str = "(ev:)?(debug:)?(Tk9D|QkTC|RFVC|S0lS|QlJV|TENZ|T1JL|[A-Za-z0-9]{4})?:?(number:|string:)?\
+    [A-Za-z0-9+/=:!]{0,120}(:\\$)?";
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
@@ -400,7 +404,7 @@ proptest! {
     }
 
     #[test]
-    fn parsing_never_panics(text in "(ev:)?(debug:)?(Tk9D|QkTC|RFVC|S0lS|QlJV|TENZ|T1JL|[A-Za-z0-9]{4})?:?(number:|string:)?[A-Za-z0-9+/=:!]{0,120}(:\\$)?") {
+    fn parsing_never_panics(text in ALMOST_ENVELOPES) {
         let _ = Envelope::parse(text.as_bytes());
     }
 }
