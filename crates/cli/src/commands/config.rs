@@ -1,4 +1,4 @@
-//! `config check` and `config show`.
+//! `config check` and `config show`: what is wrong with the configuration, and what holds and why.
 
 use serde_json::{Map, Value, json};
 

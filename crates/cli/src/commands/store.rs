@@ -1,4 +1,4 @@
-//! `store check`.
+//! `store check`: looks at everything in the keystore and says what is wrong with it.
 
 use fieldseal_engine::admin::Keystore;
 use serde_json::json;
