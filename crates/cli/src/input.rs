@@ -66,7 +66,7 @@ impl Input {
                 if metadata.is_dir() {
                     return Err(Failure::usage(format!("cannot read {}: it is a folder", path.display())));
                 }
-                Ok((Box::new(file), metadata.is_file().then(|| metadata.len())))
+                Ok((Box::new(file), metadata.is_file().then_some(metadata.len())))
             }
         }
     }

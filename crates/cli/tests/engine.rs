@@ -249,7 +249,9 @@ fn failures_are_the_same_through_both_doors() {
     workplace.run(&["keys", "create", "beta"]).ok();
     let theirs = workplace.run_with(&["encrypt", "--app", "beta"], br#"{"a": "secret-value"}"#).ok();
     let select = ["--select", "$["];
-    let cases: [(&str, &[&str], &[u8], i32, &str); 6] = [
+    // Command, its flags, its input; the exit code, and what the message has in it.
+    type Case<'a> = (&'a str, &'a [&'a str], &'a [u8], i32, &'a str);
+    let cases: [Case<'_>; 6] = [
         ("decrypt", &[], &theirs, 1, "(at byte 6)"),
         ("encrypt", &[], b"{\"a\": secret-value}", 1, "byte 6"),
         ("encrypt", &[], b"{}\n{}", 1, "--format jsonl"),

@@ -89,7 +89,7 @@ fn texts(context: &Context, inputs: &[String]) -> Outcome<Vec<Vec<u8>>> {
 fn found(texts: &[Vec<u8>]) -> impl Iterator<Item = Cow<'_, [u8]>> {
     texts.iter().flat_map(|text| {
         let whole = text.starts_with(b"ev:") && !text.contains(&b'\n');
-        let whole = whole.then(|| Cow::Borrowed(text.as_slice()));
+        let whole = whole.then_some(Cow::Borrowed(text.as_slice()));
         let within = whole.is_none().then(|| envelopes::anywhere(text));
         whole.into_iter().chain(within.into_iter().flatten())
     })
