@@ -46,7 +46,11 @@ fn parse(text: &str) -> Script {
             }
         }
     }
-    // Blank lines before the next command are for the eye.
+    // Blank lines before the next command are for the eye, after files as after output.
+    for (_, content) in &mut script.files {
+        content.truncate(content.trim_end_matches('\n').len());
+        content.push('\n');
+    }
     for step in &mut script.steps {
         while step.expected.last().is_some_and(String::is_empty) {
             step.expected.pop();
