@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use fieldseal_pool::{Abandoned, Cancellation, Reason};
+use fieldseal_engine::pool::{Abandoned, Cancellation, Reason};
 use fieldseal_protocol::{
     CANCEL, ErrorCode, ErrorObject, Health, HealthParams, Message, MessageError, Method, RawParams, answer,
     decode_cancel,

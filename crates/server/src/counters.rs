@@ -15,7 +15,7 @@ macro_rules! counters {
             /// Bytes of frames above 64 KiB that are still arriving.
             pub incoming_bytes: usize,
             /// The workers' counters.
-            pub pool: fieldseal_pool::Counters,
+            pub pool: fieldseal_engine::pool::Counters,
         }
 
         /// The live counters. Relaxed throughout: nothing is published by them.

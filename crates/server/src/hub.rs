@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use fieldseal_pool::Pool;
+use fieldseal_engine::pool::Pool;
 
 use crate::counters::{Counters, ServerCounters};
 use crate::outbox::Outbox;

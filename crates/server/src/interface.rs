@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use fieldseal_pool::Cancellation;
+use fieldseal_engine::pool::Cancellation;
 
 /// Who a client is, by the certificate that the TLS handshake has verified.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

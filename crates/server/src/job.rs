@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fieldseal_pool::{Abandoned, Cancellation, Job, Rejection, Slice, Stop};
+use fieldseal_engine::pool::{Abandoned, Cancellation, Job, Rejection, Slice, Stop};
 use fieldseal_protocol::{ErrorCode, Limits, Scanner};
 
 use crate::interface::{Request, Step};

@@ -86,8 +86,8 @@ enum Stage {
     Arrived(Vec<u8>),
     /// The parameters are read; nothing was done yet.
     Read(Call),
-    /// At work.
-    Working(Call, Work),
+    /// At work. Boxed, as a stage is moved at each step.
+    Working(Call, Box<Work>),
     /// Answered.
     Answered,
 }
@@ -179,11 +179,11 @@ impl EngineRequest {
             }
             Parsed::Fault(fault) => return Err(fault.clone()),
         };
-        Ok(Stage::Working(call, work))
+        Ok(Stage::Working(call, Box::new(work)))
     }
 
-    fn work(&self, call: Call, mut work: Work, out: &mut Vec<u8>) -> Result<Stage, ErrorObject> {
-        let step = match (call.parsed(), &mut work) {
+    fn work(&self, call: Call, mut work: Box<Work>, out: &mut Vec<u8>) -> Result<Stage, ErrorObject> {
+        let step = match (call.parsed(), &mut *work) {
             (Parsed::Encrypt(params), Work::EncryptValues(work)) => work.step(params, out),
             (Parsed::Decrypt(params), Work::DecryptValues(work)) => work.step(params, out),
             (Parsed::EncryptDocument(params), Work::EncryptDocument(work)) => work.step(params, out),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use common::{Stage, toy_request, until, wait_until};
 use fieldseal_client::{Client, ClientError, Document, EncryptOptions, ErrorCode, ErrorKind, Retry};
-use fieldseal_pool::Reason;
+use fieldseal_engine::pool::Reason;
 use fieldseal_server::ShutdownReport;
 
 async fn call(client: &Client, app: &str, document: &str) -> Result<Document, ClientError> {

@@ -5,7 +5,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{Stage, toy_request, wait_until};
-use fieldseal_pool::Reason;
+use fieldseal_engine::pool::Reason;
 use fieldseal_protocol::{request, write};
 
 /// Sends `bytes` on a connection of its own; returns the code and message of its end.

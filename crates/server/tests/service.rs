@@ -12,7 +12,8 @@ use fieldseal_engine::pool::{Cancellation, Stop};
 use fieldseal_engine::{Engine, Settings, system_random};
 use fieldseal_protocol::{
     DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, FileResult, InfoResult,
-    InspectResult, Keying, Limits as WireLimits, Message, PublicKeys, RewrapOptions, RewrapResult, Scalar, ValuesResult, request,
+    InspectResult, Keying, Limits as WireLimits, Message, PublicKeys, RewrapOptions, RewrapResult, Scalar,
+    ValuesResult, request,
 };
 use fieldseal_server::{EngineService, PeerIdentity, Service, Step};
 

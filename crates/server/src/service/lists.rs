@@ -2,8 +2,8 @@
 
 use fieldseal_engine::{Caller, Engine, RewrapOptions, Rewrapper, admin};
 use fieldseal_protocol::{
-    ErrorObject, InspectParams, Inspected, Limits, PROTOCOL_VERSION, PublicKeys, PublicKeysParams, RawValues, RewrapParams,
-    Scalar, Text, ValuesPosition, answer, write,
+    ErrorObject, InspectParams, Inspected, Limits, PROTOCOL_VERSION, PublicKeys, PublicKeysParams, RawValues,
+    RewrapParams, Scalar, Text, ValuesPosition, answer, write,
 };
 
 use super::convert;

@@ -87,7 +87,10 @@ impl DecryptValues {
         let done = self.decryptor.decrypt(&texts, |index, opened| {
             let written = match opened {
                 Some(opened) => write_opened(&opened, out),
-                None => Ok(write::scalar(&scalars[index], out)),
+                None => {
+                    write::scalar(&scalars[index], out);
+                    Ok(())
+                }
             };
             if let Err(error) = written {
                 fault.get_or_insert(error.at_index(first + index as u64));

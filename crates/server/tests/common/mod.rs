@@ -11,7 +11,7 @@ use boring::pkey::PKey;
 use boring::ssl::{SslConnector, SslConnectorBuilder, SslMethod, SslStream, SslVerifyMode};
 use boring::x509::X509;
 use fieldseal_client::{Client, ClientSettings, ClientTls};
-use fieldseal_pool::Cancellation;
+use fieldseal_engine::pool::Cancellation;
 use fieldseal_protocol::{
     EncryptDocumentParams, ErrorCode, ErrorObject, Limits, Message, Scanner, answer, connection_error,
 };
