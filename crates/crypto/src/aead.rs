@@ -109,10 +109,7 @@ impl AeadKey {
         if key.len() != algorithm.key_size() {
             return Err(InvalidKeyLength);
         }
-        Ok(Self {
-            algorithm,
-            context: Context::new(algorithm, key),
-        })
+        Ok(Self { algorithm, context: Context::new(algorithm, key) })
     }
 
     /// Writes ciphertext and tag to `out`, which must have exactly `item.plaintext.len() + TAG_SIZE` bytes.
@@ -120,11 +117,7 @@ impl AeadKey {
     /// # Panics
     /// When `out` has another length.
     pub fn seal(&self, item: &SealItem<'_>, out: &mut [u8]) {
-        assert_eq!(
-            out.len(),
-            item.plaintext.len() + TAG_SIZE,
-            "room for ciphertext and tag"
-        );
+        assert_eq!(out.len(), item.plaintext.len() + TAG_SIZE, "room for ciphertext and tag");
         self.context.seal(&item.nonce.0, item.aad, item.plaintext, out);
     }
 
@@ -230,12 +223,7 @@ impl NonceSequence {
     pub fn new(rng: &mut dyn CryptoRng, limit: u64) -> Self {
         let mut prefix = [0; 4];
         rng.fill_bytes(&mut prefix);
-        Self {
-            prefix,
-            start: rng.next_u64(),
-            taken: AtomicU64::new(0),
-            limit: limit.min(1 << 32),
-        }
+        Self { prefix, start: rng.next_u64(), taken: AtomicU64::new(0), limit: limit.min(1 << 32) }
     }
 
     /// Takes `count` nonces at once, or none when fewer are left: then the key is spent.
@@ -246,11 +234,7 @@ impl NonceSequence {
                 taken.checked_add(count).filter(|&after| after <= self.limit)
             })
             .ok()?;
-        Some(NonceRange {
-            prefix: self.prefix,
-            next: self.start.wrapping_add(first),
-            left: count,
-        })
+        Some(NonceRange { prefix: self.prefix, next: self.start.wrapping_add(first), left: count })
     }
 
     /// How many nonces can still be taken.
@@ -291,18 +275,11 @@ mod tests {
     use super::*;
 
     fn reference_seal(key: &[u8], item: &SealItem<'_>) -> Vec<u8> {
-        let payload = Payload {
-            msg: item.plaintext,
-            aad: item.aad,
-        };
+        let payload = Payload { msg: item.plaintext, aad: item.aad };
         let nonce = &item.nonce.0.into();
         match key.len() {
-            16 => aes_gcm::Aes128Gcm::new_from_slice(key)
-                .expect("length")
-                .encrypt(nonce, payload),
-            _ => aes_gcm::Aes256Gcm::new_from_slice(key)
-                .expect("length")
-                .encrypt(nonce, payload),
+            16 => aes_gcm::Aes128Gcm::new_from_slice(key).expect("length").encrypt(nonce, payload),
+            _ => aes_gcm::Aes256Gcm::new_from_slice(key).expect("length").encrypt(nonce, payload),
         }
         .expect("sealed")
     }
@@ -320,24 +297,12 @@ mod tests {
             for length in (0..=300).chain([1023, 1024, 1025, 4095, 65_537]) {
                 let plaintext = cycle(length);
                 let aad = cycle(length % 101);
-                let item = SealItem {
-                    nonce: Nonce([length as u8; 12]),
-                    aad: &aad,
-                    plaintext: &plaintext,
-                };
+                let item = SealItem { nonce: Nonce([length as u8; 12]), aad: &aad, plaintext: &plaintext };
                 let mut sealed = vec![0; length + TAG_SIZE];
                 key.seal(&item, &mut sealed);
                 assert_eq!(sealed, reference_seal(&key_bytes, &item), "length {length}");
                 let mut opened = vec![0; length];
-                key.open(
-                    &OpenItem {
-                        nonce: item.nonce,
-                        aad: &aad,
-                        sealed: &sealed,
-                    },
-                    &mut opened,
-                )
-                .expect("opens");
+                key.open(&OpenItem { nonce: item.nonce, aad: &aad, sealed: &sealed }, &mut opened).expect("opens");
                 assert_eq!(opened, plaintext);
             }
         }
@@ -346,34 +311,19 @@ mod tests {
     #[test]
     fn a_flipped_bit_anywhere_fails_and_leaves_nothing() {
         let key = AeadKey::new(AeadAlgorithm::Aes256Gcm, &[7; 32]).expect("length");
-        let item = SealItem {
-            nonce: Nonce([1; 12]),
-            aad: b"aad",
-            plaintext: b"secret text",
-        };
+        let item = SealItem { nonce: Nonce([1; 12]), aad: b"aad", plaintext: b"secret text" };
         let mut sealed = vec![0; item.plaintext.len() + TAG_SIZE];
         key.seal(&item, &mut sealed);
         for bit in 0..sealed.len() * 8 {
             sealed[bit / 8] ^= 1 << (bit % 8);
             let mut out = vec![0xff; item.plaintext.len()];
-            let result = key.open(
-                &OpenItem {
-                    nonce: item.nonce,
-                    aad: item.aad,
-                    sealed: &sealed,
-                },
-                &mut out,
-            );
+            let result = key.open(&OpenItem { nonce: item.nonce, aad: item.aad, sealed: &sealed }, &mut out);
             assert_eq!(result, Err(DecryptFailed));
             assert!(out.iter().all(|&byte| byte == 0), "a failed opening shows plaintext");
             sealed[bit / 8] ^= 1 << (bit % 8);
         }
         for length in 0..TAG_SIZE {
-            let item = OpenItem {
-                nonce: Nonce([1; 12]),
-                aad: b"",
-                sealed: &sealed[..length],
-            };
+            let item = OpenItem { nonce: Nonce([1; 12]), aad: b"", sealed: &sealed[..length] };
             assert_eq!(key.open(&item, &mut []), Err(DecryptFailed));
         }
     }
@@ -385,11 +335,7 @@ mod tests {
         let items: Vec<SealItem<'_>> = plaintexts
             .iter()
             .enumerate()
-            .map(|(i, plaintext)| SealItem {
-                nonce: Nonce([i as u8; 12]),
-                aad: b"x",
-                plaintext,
-            })
+            .map(|(i, plaintext)| SealItem { nonce: Nonce([i as u8; 12]), aad: b"x", plaintext })
             .collect();
         let mut sealed = vec![0; plaintexts.iter().map(|p| p.len() + TAG_SIZE).sum()];
         key.seal_many(&items, &mut sealed);
@@ -402,15 +348,8 @@ mod tests {
         }
         parts[4][0] ^= 1;
         parts[7].truncate(3);
-        let open: Vec<OpenItem<'_>> = parts
-            .iter()
-            .zip(&items)
-            .map(|(part, i)| OpenItem {
-                nonce: i.nonce,
-                aad: b"x",
-                sealed: part,
-            })
-            .collect();
+        let open: Vec<OpenItem<'_>> =
+            parts.iter().zip(&items).map(|(part, i)| OpenItem { nonce: i.nonce, aad: b"x", sealed: part }).collect();
         let mut out = vec![0xff; parts.iter().map(|p| p.len().saturating_sub(TAG_SIZE)).sum()];
         let mut results = vec![Ok(()); 9];
         key.open_many(&open, &mut out, &mut results);
@@ -419,11 +358,7 @@ mod tests {
             let (opened, after) = rest.split_at(part.len().saturating_sub(TAG_SIZE));
             rest = after;
             assert_eq!(results[i].is_err(), i == 4 || i == 7);
-            let expected = if results[i].is_ok() {
-                plaintexts[i].clone()
-            } else {
-                vec![0; opened.len()]
-            };
+            let expected = if results[i].is_ok() { plaintexts[i].clone() } else { vec![0; opened.len()] };
             assert_eq!(opened, expected);
         }
     }
@@ -442,13 +377,7 @@ mod tests {
         let sequence = NonceSequence::new(&mut StdRng::seed_from_u64(1), 10_000);
         let seen: HashSet<Nonce> = std::thread::scope(|scope| {
             let takers: Vec<_> = (0..4)
-                .map(|_| {
-                    scope.spawn(|| {
-                        (0..100)
-                            .flat_map(|i| sequence.take(i % 7).expect("left"))
-                            .collect::<Vec<_>>()
-                    })
-                })
+                .map(|_| scope.spawn(|| (0..100).flat_map(|i| sequence.take(i % 7).expect("left")).collect::<Vec<_>>()))
                 .collect();
             takers.into_iter().flat_map(|t| t.join().expect("no panic")).collect()
         });
@@ -457,20 +386,12 @@ mod tests {
         assert!(sequence.take(sequence.left() + 1).is_none());
         assert!(sequence.take(sequence.left()).is_some());
         assert!(sequence.take(1).is_none());
-        assert_eq!(
-            NonceSequence::new(&mut StdRng::seed_from_u64(1), u64::MAX).left(),
-            1 << 32
-        );
+        assert_eq!(NonceSequence::new(&mut StdRng::seed_from_u64(1), u64::MAX).left(), 1 << 32);
     }
 
     #[test]
     fn the_counter_wraps_within_its_64_bits() {
-        let sequence = NonceSequence {
-            prefix: [9; 4],
-            start: u64::MAX,
-            taken: AtomicU64::new(0),
-            limit: 3,
-        };
+        let sequence = NonceSequence { prefix: [9; 4], start: u64::MAX, taken: AtomicU64::new(0), limit: 3 };
         let nonces: Vec<Nonce> = sequence.take(3).expect("left").collect();
         assert_eq!(nonces[0].0, [9, 9, 9, 9, 255, 255, 255, 255, 255, 255, 255, 255]);
         assert_eq!(nonces[1].0, [9, 9, 9, 9, 0, 0, 0, 0, 0, 0, 0, 0]);

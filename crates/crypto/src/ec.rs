@@ -99,10 +99,8 @@ impl PublicKey {
     /// # Errors
     /// [`InvalidKey::Point`].
     pub fn from_sec1(curve: Curve, bytes: &[u8]) -> Result<Self, InvalidKey> {
-        let tag_fits = matches!(
-            (bytes.len(), bytes.first()),
-            (COMPRESSED_SIZE, Some(2 | 3)) | (UNCOMPRESSED_SIZE, Some(4))
-        );
+        let tag_fits =
+            matches!((bytes.len(), bytes.first()), (COMPRESSED_SIZE, Some(2 | 3)) | (UNCOMPRESSED_SIZE, Some(4)));
         if !tag_fits {
             return Err(InvalidKey::Point);
         }
@@ -110,10 +108,7 @@ impl PublicKey {
             Curve::P256 => p256::decode_point(bytes),
             Curve::Secp256k1 => k256::decode_point(bytes),
         };
-        Ok(Self {
-            curve,
-            uncompressed: decoded.ok_or(InvalidKey::Point)?,
-        })
+        Ok(Self { curve, uncompressed: decoded.ok_or(InvalidKey::Point)? })
     }
 
     /// Parses a SubjectPublicKeyInfo (RFC 5480) with the named curve and an uncompressed point; explicit parameters, compressed
@@ -176,11 +171,7 @@ impl PrivateKey {
             Curve::P256 => p256::scalar_is_valid(scalar.expose()),
             Curve::Secp256k1 => k256::scalar_is_valid(scalar.expose()),
         };
-        if valid {
-            Ok(Self { curve, scalar })
-        } else {
-            Err(InvalidKey::Scalar)
-        }
+        if valid { Ok(Self { curve, scalar }) } else { Err(InvalidKey::Scalar) }
     }
 
     /// A uniform private key by rejection (FIPS 186-5, A.2.2). On both curves a draw is rejected less than once in 2^31.
@@ -221,9 +212,7 @@ pub struct EcContext {
 impl EcContext {
     /// A context blinded with 32 bytes from `rng`. Costs about one scalar multiplication.
     pub fn new(rng: &mut dyn CryptoRng) -> Self {
-        Self {
-            k256: k256::Context::new(&Secret::random(rng)),
-        }
+        Self { k256: k256::Context::new(&Secret::random(rng)) }
     }
 
     /// The public key of `private`. Constant time.
@@ -232,10 +221,7 @@ impl EcContext {
             Curve::P256 => p256::public_key(private.scalar.expose()),
             Curve::Secp256k1 => self.k256.public_key(private.scalar.expose()),
         };
-        PublicKey {
-            curve: private.curve,
-            uncompressed,
-        }
+        PublicKey { curve: private.curve, uncompressed }
     }
 
     /// The shared X coordinate of `private` and `peer`. Constant time in the private key.
@@ -253,10 +239,7 @@ impl EcContext {
     /// A fresh ephemeral key and what it shares with `recipient`. The private half is wiped before this returns.
     pub fn encapsulate(&self, recipient: &PublicKey, rng: &mut dyn CryptoRng) -> Encapsulation {
         let private = PrivateKey::generate(recipient.curve, rng);
-        Encapsulation {
-            ephemeral: self.public_key(&private),
-            shared: self.agree(&private, recipient),
-        }
+        Encapsulation { ephemeral: self.public_key(&private), shared: self.agree(&private, recipient) }
     }
 
     /// `count` independent encapsulations to one recipient: equal to a loop of [`EcContext::encapsulate`].
@@ -298,19 +281,13 @@ mod tests {
                 let own = ::p256::SecretKey::from_slice(own).expect("valid");
                 let peer = ::p256::SecretKey::from_slice(peer).expect("valid").public_key();
                 let shared = ::p256::ecdh::diffie_hellman(own.to_nonzero_scalar(), peer.as_affine());
-                (
-                    own.public_key().to_encoded_point(false).as_bytes().to_vec(),
-                    shared.raw_secret_bytes().to_vec(),
-                )
+                (own.public_key().to_encoded_point(false).as_bytes().to_vec(), shared.raw_secret_bytes().to_vec())
             }
             Curve::Secp256k1 => {
                 let own = ::k256::SecretKey::from_slice(own).expect("valid");
                 let peer = ::k256::SecretKey::from_slice(peer).expect("valid").public_key();
                 let shared = ::k256::ecdh::diffie_hellman(own.to_nonzero_scalar(), peer.as_affine());
-                (
-                    own.public_key().to_encoded_point(false).as_bytes().to_vec(),
-                    shared.raw_secret_bytes().to_vec(),
-                )
+                (own.public_key().to_encoded_point(false).as_bytes().to_vec(), shared.raw_secret_bytes().to_vec())
             }
         }
     }
@@ -324,13 +301,7 @@ mod tests {
         assert_eq!(public.uncompressed().as_slice(), expected_public);
         assert_eq!(PublicKey::from_sec1(curve, &public.compressed()), Ok(public));
         assert_eq!(PublicKey::from_sec1(curve, public.uncompressed()), Ok(public));
-        assert_eq!(
-            context
-                .agree(&own_key, &context.public_key(&peer_key))
-                .expose()
-                .as_slice(),
-            expected_shared
-        );
+        assert_eq!(context.agree(&own_key, &context.public_key(&peer_key)).expose().as_slice(), expected_shared);
         assert_eq!(context.agree(&peer_key, &public).expose().as_slice(), expected_shared);
     }
 
@@ -354,10 +325,7 @@ mod tests {
     fn scalars_out_of_range_are_refused() {
         for (curve, order) in [(Curve::P256, ORDER_P256), (Curve::Secp256k1, ORDER_K256)] {
             for bytes in [[0; 32], order_plus(order, 0), order_plus(order, 1), [0xff; 32]] {
-                assert_eq!(
-                    PrivateKey::from_scalar(curve, scalar(&bytes)).err(),
-                    Some(InvalidKey::Scalar)
-                );
+                assert_eq!(PrivateKey::from_scalar(curve, scalar(&bytes)).err(), Some(InvalidKey::Scalar));
             }
         }
     }
@@ -388,11 +356,7 @@ mod tests {
                 &key.compressed()[..32],
             ];
             for bytes in refused {
-                assert_eq!(
-                    PublicKey::from_sec1(curve, bytes),
-                    Err(InvalidKey::Point),
-                    "{bytes:02x?}"
-                );
+                assert_eq!(PublicKey::from_sec1(curve, bytes), Err(InvalidKey::Point), "{bytes:02x?}");
             }
         }
     }

