@@ -8,6 +8,7 @@ use fieldseal_engine::{Engine, admin, system_random};
 use crate::arguments::Place;
 use crate::config::{Config, Loaded, Presence, Sources, load};
 use crate::failure::{Failure, Outcome};
+use crate::output::note;
 
 /// The environment variable that holds the root key's text.
 const ROOT_KEY_VARIABLE: &str = "FIELDSEAL_ROOT_KEY";
@@ -116,13 +117,11 @@ impl Context {
         }
         let (key, key_made) = self.root_key_or_new()?;
         let store = self.open(OpenMode::CreateIfMissing, key)?;
-        eprintln!("created the keystore {}", path.display());
+        note(format_args!("created the keystore {}", path.display()));
         if key_made == Made::Now {
             let key_path = self.root_key_path();
-            eprintln!(
-                "created the root key {}: back it up apart from the keystore, which is lost without it",
-                key_path.display()
-            );
+            let advice = "back it up apart from the keystore, which is lost without it";
+            note(format_args!("created the root key {}: {advice}", key_path.display()));
         }
         Ok(store)
     }

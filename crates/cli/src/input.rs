@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Outcome};
+use crate::output::note;
 
 /// Bytes read at a time.
 const READ_SIZE: usize = 256 << 10;
@@ -56,7 +57,7 @@ impl Input {
             Self::Standard => {
                 let stdin = io::stdin();
                 if stdin.is_terminal() {
-                    eprintln!("reading standard input; end it with Ctrl-D");
+                    note("reading standard input; end it with Ctrl-D");
                 }
                 Ok((Box::new(stdin), None))
             }

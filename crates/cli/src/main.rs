@@ -24,12 +24,13 @@ use clap::Parser;
 
 use crate::arguments::Arguments;
 use crate::failure::{Exit, Failure};
+use crate::output::note;
 
 fn main() -> ExitCode {
     // The text of a panic could hold anything; its place is enough to find it.
     std::panic::set_hook(Box::new(|info| {
         let place = info.location().map(ToString::to_string).unwrap_or_default();
-        eprintln!("fieldseal: internal error at {place}: please report this");
+        note(format_args!("fieldseal: internal error at {place}: please report this"));
     }));
     let arguments = Arguments::parse();
     match catch_unwind(AssertUnwindSafe(|| commands::run(arguments))) {
@@ -44,6 +45,6 @@ fn main() -> ExitCode {
 
 fn tell(failure: &Failure) {
     if !failure.message.is_empty() {
-        eprintln!("fieldseal: {failure}");
+        note(format_args!("fieldseal: {failure}"));
     }
 }

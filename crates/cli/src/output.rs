@@ -1,5 +1,6 @@
 //! Where output goes: standard output, or a file that is there whole or as it was before.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -104,6 +105,11 @@ impl Output {
             }
         }
     }
+}
+
+/// Tells a person something on standard error. Where that cannot be written nobody reads it, and the work goes on.
+pub fn note(text: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Prints `text` on standard output.

@@ -315,11 +315,7 @@ fn serve_runs_on_what_was_set_up_by_hand() {
     workplace.run(&["certs", "init"]).ok();
     workplace.run(&["certs", "issue", "billing", "--app", "acme", "--allow", "encrypt,decrypt"]).ok();
     let mut command = workplace.command(&["serve", "--address", "127.0.0.1:0", "--json"]);
-    let mut child = command.stdout(std::process::Stdio::piped()).spawn().expect("started");
-    let mut line = String::new();
-    let mut output = std::io::BufReader::new(child.stdout.take().expect("piped"));
-    std::io::BufRead::read_line(&mut output, &mut line).expect("a line");
-    let running = Running { child, ready: serde_json::from_str(&line).expect("JSON") };
+    let running = Running::start(&mut command);
     // The only client there needs not be named.
     let door = ["--connect", running.address()];
     assert_eq!(round_trip(&workplace, &door, &[], &[], b"[1.0]"), b"[1.0]");
@@ -348,5 +344,19 @@ fn dev_twice_in_one_folder_keeps_what_is_there() {
     assert_eq!(workplace.run_with(&with(&["decrypt", "--app", "acme"], &engine.flags()), &sealed).ok(), b"[\"x\"]");
     for field in ["ca", "certificate", "key"] {
         assert!(std::path::Path::new(engine.ready[field].as_str().expect("a path")).is_absolute());
+    }
+}
+
+#[test]
+fn an_engine_whose_log_cannot_be_written_serves_on() {
+    let workplace = Workplace::with_app();
+    workplace.run(&["certs", "init"]).ok();
+    workplace.run(&["certs", "issue", "billing", "--app", "acme", "--allow", "encrypt,decrypt"]).ok();
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("a full device");
+    let mut command = workplace.command(&["serve", "--address", "127.0.0.1:0", "--json", "--set", "log.level=trace"]);
+    let running = Running::start(command.stderr(full));
+    let door = ["--connect", running.address()];
+    for _ in 0..3 {
+        assert_eq!(round_trip(&workplace, &door, &[], &[], b"[1.0]"), b"[1.0]");
     }
 }

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::arguments::{Allowed, CertsCommand, Form};
 use crate::context::{Context, make_folder};
 use crate::failure::{Failure, Outcome};
-use crate::output::{print, print_json};
+use crate::output::{note, print, print_json};
 use crate::show::time;
 
 /// Names in DIR/certs that are no client's.
@@ -175,7 +175,7 @@ pub fn issue(
     let stored = store.put_client(&client)?;
     if stored.disabled {
         store.enable_client(name)?;
-        eprintln!("client {name} was revoked and is granted anew");
+        note(format_args!("client {name} was revoked and is granted anew"));
     }
     write_issued(&folder, name.as_str(), &issued)
 }

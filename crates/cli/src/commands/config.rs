@@ -6,13 +6,13 @@ use crate::arguments::ConfigCommand;
 use crate::config::{Config, KEYS, Origin};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
-use crate::output::{print, print_json};
+use crate::output::{note, print, print_json};
 
 /// `fieldseal config`.
 pub fn run(context: &Context, command: &ConfigCommand) -> Outcome {
     let loaded = context.loaded();
     for warning in &loaded.warnings {
-        eprintln!("fieldseal: warning: {warning}");
+        note(format_args!("fieldseal: warning: {warning}"));
     }
     if !loaded.problems.is_empty() {
         return Err(Failure::usage(loaded.problems.join("\n")));

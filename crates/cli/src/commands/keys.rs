@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::arguments::{ConnectArguments, CurveName, Form, KeysCommand};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
-use crate::output::{print, print_json};
+use crate::output::{note, print, print_json};
 use crate::show::{hex, time};
 use crate::transform::connect;
 
@@ -70,7 +70,7 @@ fn list(context: &Context, form: Form) -> Outcome {
         return print_json(&Value::Array(apps.iter().map(app_json).collect()));
     }
     if apps.is_empty() {
-        eprintln!("no apps yet: fieldseal keys create APP makes one");
+        note("no apps yet: fieldseal keys create APP makes one");
     }
     let width = apps.iter().map(|app| app.name.as_str().len()).max().unwrap_or(0);
     let mut out = String::new();

@@ -11,7 +11,7 @@ use crate::arguments::{
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::input::{Bound, Input};
-use crate::output::Output;
+use crate::output::{Output, note};
 use crate::progress::Progress;
 use crate::transform::{Door, Job, Local, Operation, Remote, connect, transform_lines};
 
@@ -101,13 +101,13 @@ fn rewrite(
         Content::File => file(context, &*door, &input, output)?,
     };
     if count == 0 && selects {
-        eprintln!("fieldseal: warning: the selectors match no value: the output is the input");
+        note("fieldseal: warning: the selectors match no value: the output is the input");
     }
     if stream.form.json {
         let seconds = start.elapsed().as_secs_f64();
-        eprintln!("{}", json!({ "operation": operation.done(), "count": count, "seconds": seconds }));
+        note(json!({ "operation": operation.done(), "count": count, "seconds": seconds }));
     } else if operation == Operation::Rewrap {
-        eprintln!("{} {count} {}", operation.done(), if count == 1 { "envelope" } else { "envelopes" });
+        note(format_args!("{} {count} {}", operation.done(), if count == 1 { "envelope" } else { "envelopes" }));
     }
     Ok(())
 }

@@ -50,7 +50,12 @@ pub fn tls(chain: &Path, key: &Path, authorities: &Path) -> Outcome<TlsSettings>
 
 /// Writes the log to standard error from now on.
 pub fn start_log(log: Log) {
-    let builder = tracing_subscriber::fmt().with_max_level(log.level).with_writer(std::io::stderr).with_ansi(false);
+    // A log that cannot be written must not stop the engine: the library would report that by `eprintln!`, which panics.
+    let builder = tracing_subscriber::fmt()
+        .with_max_level(log.level)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .log_internal_errors(false);
     match log.format {
         LogFormat::Text => builder.with_target(false).init(),
         LogFormat::Json => builder.json().init(),

@@ -97,16 +97,7 @@ impl Workplace {
         let mut arguments = vec!["dev", "--json", "--port", "0", "--app", "acme"];
         arguments.extend(more);
         let mut command = self.command(&arguments);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
-        let mut line = String::new();
-        let mut output = BufReader::new(child.stdout.take().expect("piped"));
-        output.read_line(&mut line).expect("a line");
-        let ready: Value = serde_json::from_str(&line).unwrap_or_else(|_| {
-            let mut message = String::new();
-            let _ = child.stderr.take().expect("piped").read_to_string(&mut message);
-            panic!("the engine did not start: {message}")
-        });
-        Running { child, ready }
+        Running::start(command.stderr(Stdio::piped()))
     }
 }
 
@@ -159,6 +150,20 @@ pub struct Running {
 }
 
 impl Running {
+    /// Starts an engine and waits until it answers.
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("started");
+        let mut line = String::new();
+        let mut output = BufReader::new(child.stdout.take().expect("piped"));
+        output.read_line(&mut line).expect("a line");
+        let Ok(ready) = serde_json::from_str(&line) else {
+            let mut message = String::new();
+            let _ = child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut message));
+            panic!("the engine did not start: {message}")
+        };
+        Self { child, ready }
+    }
+
     pub fn address(&self) -> &str {
         self.ready["address"].as_str().expect("an address")
     }
