@@ -226,7 +226,7 @@ pub struct EncryptArguments {
     /// The curve [default: engine.curve]
     #[arg(long, value_enum)]
     pub curve: Option<CurveName>,
-    /// How often a fresh ephemeral key is made [default: session for JSON Lines, else engine.keying]
+    /// How often a fresh ephemeral key is made [default: engine.keying; where that is not set, session for JSON Lines]
     #[arg(long, value_enum, conflicts_with = "file")]
     pub keying: Option<KeyingName>,
     /// The data role to write into each envelope

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::certs::{Grant, Pinning, init, issue, local_names, read_certificate};
 use super::serve::{start_log, tls, until_stopped};
 use crate::arguments::DevArguments;
-use crate::config::{KEYS, Log, Origin};
+use crate::config::Log;
 use crate::context::Context;
 use crate::failure::Outcome;
 use crate::output::{print, print_json};
@@ -48,8 +48,7 @@ pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
 /// A person who tries it out wants to see what goes wrong, not that all is well, unless they have asked for it.
 fn quiet_unless_asked(context: &Context) -> Log {
     let log = context.config().log;
-    let is_asked = KEYS.iter().any(|key| key.name == "log.level" && context.loaded().origin(key) != Origin::Default);
-    if is_asked { log } else { Log { level: tracing::Level::WARN, ..log } }
+    if context.loaded().is_set("log.level") { log } else { Log { level: tracing::Level::WARN, ..log } }
 }
 
 fn make_certificates(context: &Context) -> Outcome {

@@ -28,7 +28,8 @@ pub fn encrypt(context: &Context, arguments: EncryptArguments) -> Outcome {
     let content = content(&arguments.stream, arguments.file);
     let keying = arguments.keying.map(KeyingName::keying);
     // A key agreement for each line would cost more than all else; a session's bounds of time and count hold.
-    let keying = keying.or((content == Content::Lines).then_some(Keying::Session));
+    let by_session = content == Content::Lines && !context.loaded().is_set("engine.keying");
+    let keying = keying.or(by_session.then_some(Keying::Session));
     let job = Job {
         operation: Operation::Encrypt,
         app: arguments.app,

@@ -52,6 +52,11 @@ impl Loaded {
         self.origins.get(key.name).cloned().unwrap_or(Origin::Default)
     }
 
+    /// Whether something other than the default says what the key of this name is.
+    pub fn is_set(&self, name: &str) -> bool {
+        self.origins.contains_key(name)
+    }
+
     fn apply(&mut self, key: &'static Key, raw: Raw<'_>, origin: Origin, place: impl fmt::Display) {
         match key.kind.read(raw) {
             Ok(value) => {
