@@ -327,6 +327,21 @@ pub enum KeysCommand {
         #[command(flatten)]
         form: Form,
     },
+    /// Take existing keys over, as a new app or as the app's newest version
+    #[command(after_help = "Example:\n  fieldseal keys import acme --r1 acme-p256.pem --k1 acme-k1.pem")]
+    Import {
+        /// The app
+        app: String,
+        /// The P-256 private key, PEM: SEC1 or PKCS#8 [default: a fresh one]
+        #[arg(long, value_name = "FILE", required_unless_present = "k1")]
+        r1: Option<PathBuf>,
+        /// The secp256k1 private key, PEM: SEC1 or PKCS#8 [default: a fresh one]
+        #[arg(long, value_name = "FILE")]
+        k1: Option<PathBuf>,
+        /// The form.
+        #[command(flatten)]
+        form: Form,
+    },
     /// List apps and key versions
     #[command(after_help = "Example:\n  fieldseal keys list --json")]
     List {

@@ -1,7 +1,7 @@
 //! Runs `vectors/cli/*.txt`: each holds files, commands and what they print in one text.
 //!
 //! A script begins with its purpose. `== NAME` begins a file, up to the next `==` or command. `$ COMMAND` is run by a shell in an
-//! empty folder with `fieldseal` in its path; what follows, up to the next command or file, is what it prints on standard
+//! empty folder with `fieldseal` in its path and `$KEYS` for `vectors/keys`; what follows, up to the next command or file, is what it prints on standard
 //! output and standard error together. `[N]` as the last line of it is the exit code, where that is not 0. `[..]` stands for
 //! any text within a line, a line `...` for any lines. A line that begins with `// ` is for readers.
 
@@ -101,6 +101,7 @@ fn run(path: &Path) -> Vec<String> {
     for step in &script.steps {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("exec 2>&1\n{}", step.command)]).current_dir(folder.path()).env("PATH", &paths);
+        command.env("KEYS", Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/keys"));
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FIELDSEAL")) {
             command.env_remove(name);
         }

@@ -14,7 +14,8 @@ pub const DEPTH_CEILING: usize = 1024;
 /// All are inclusive: a document of exactly `document_size_max` bytes is walked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a document; at most [`DOCUMENT_SIZE_CEILING`]. Default 256 MiB.
+    /// Bytes of a document; at most [`DOCUMENT_SIZE_CEILING`]. Default 1 GiB: an encrypted document is some three to five
+    /// times the plain one, and what went in has to come out under one limit.
     pub document_size_max: usize,
     /// Arrays and objects inside one another; a scalar alone has depth 0. At most [`DEPTH_CEILING`]. Default 128.
     pub depth_max: usize,
@@ -36,7 +37,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Limits {
-            document_size_max: 256 << 20,
+            document_size_max: 1 << 30,
             depth_max: 128,
             selectors_max: 64,
             selector_length_max: 4096,

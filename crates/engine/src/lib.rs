@@ -31,7 +31,7 @@ pub use document::{DocumentDecryption, DocumentEncryption, DocumentRewrap, Progr
 pub use encrypt::{EncryptOptions, Encryptor};
 pub use engine::Engine;
 pub use error::{Error, ErrorKind};
-pub use fieldseal_crypto::Curve;
+pub use fieldseal_crypto::{Curve, EcContext};
 pub use fieldseal_document::{Limits as DocumentLimits, Selection};
 pub use fieldseal_envelope::{Marking, ORIGIN_FIELDSEAL, Opened, OpenedMetadata, Role, Value, ValueType};
 pub use inspect::{Inspected, PublicKeys};

@@ -3,7 +3,8 @@
 /// What a peer may send in one frame. Every bound is inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a whole frame, headers included. Default 256 MiB: a 100 MB document with room to grow.
+    /// Bytes of a whole frame, headers included. Default 1 GiB: an encrypted document is some three to five times
+    /// the plain one, and what went in has to come out under one limit.
     pub frame_size_max: usize,
     /// Containers inside one another; the message's own array is the first. The protocol's own messages reach five
     /// (an `inspect` answer). Default 32.
@@ -14,6 +15,6 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { frame_size_max: 256 << 20, depth_max: 32, elements_max: 1 << 24 }
+        Limits { frame_size_max: 1 << 30, depth_max: 32, elements_max: 1 << 24 }
     }
 }

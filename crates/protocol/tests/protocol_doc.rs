@@ -69,7 +69,7 @@ fn every_name_and_limit_is_explained() {
         assert!(DOC.contains(&plain) || DOC.contains(&optional), "{name} is not explained");
     }
     assert!(DOC.contains(&format!("port {PORT} ")));
-    assert!(DOC.contains(&format!("bytes | {} (256 MiB)", limits.frame_size_max)));
+    assert!(DOC.contains(&format!("bytes | {} (1 GiB)", limits.frame_size_max)));
     assert!(DOC.contains(&format!("pairs of a map | {} (2^24)", limits.elements_max)));
     assert!(DOC.contains(&format!("array counted | {} |", limits.depth_max)));
 }

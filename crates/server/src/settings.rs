@@ -194,9 +194,9 @@ mod tests {
         assert_eq!(none.validate(), Err(SettingsError::Zero("workers")));
         let at_once = ServerSettings { frame_timeout: Duration::ZERO, ..settings() };
         assert_eq!(at_once.validate(), Err(SettingsError::NoTime("frame_timeout")));
-        let narrow = ServerSettings { queue_bytes_max: (256 << 20) - 1, ..settings() };
-        assert!(narrow.validate().unwrap_err().to_string().contains("`queue_bytes_max` (268435455 bytes)"));
-        let exact = ServerSettings { queue_bytes_max: 256 << 20, ..settings() };
+        let narrow = ServerSettings { queue_bytes_max: (1 << 30) - 1, ..settings() };
+        assert!(narrow.validate().unwrap_err().to_string().contains("`queue_bytes_max` (1073741823 bytes)"));
+        let exact = ServerSettings { queue_bytes_max: 1 << 30, ..settings() };
         assert_eq!(exact.validate(), Ok(()));
     }
 

@@ -249,7 +249,7 @@ async fn answers_that_break_the_rules_end_the_connection_and_nothing_else() {
     let rows: [(&str, Script); 6] = [
         ("which is not in flight", |peer, id| peer.answer_health(id.wrapping_add(1))),
         ("invalid frame", |peer, _| peer.send(|out| out.push(0xc1))),
-        ("invalid frame", |peer, _| peer.send(|out| write::binary_header(300 << 20, out))),
+        ("invalid frame", |peer, _| peer.send(|out| write::binary_header((1 << 30) + 1, out))),
         ("no message", |peer, _| peer.send(|out| out.push(0x2a))),
         ("sent a request", |peer, id| peer.send(|out| fieldseal_protocol::request::health(id, out))),
         ("cannot be read", |peer, _| {

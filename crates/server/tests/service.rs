@@ -219,7 +219,7 @@ fn documents_files_and_lists() {
     let (facts, _) = run(&fixture, frame(|out| request::info(9, out)));
     let facts = InfoResult::decode(result(&facts)).expect("facts");
     let facts: Vec<(&str, &str)> = facts.iter().map(|fact| fact.expect("a fact")).collect();
-    assert!(facts.contains(&("protocol", "1")) && facts.contains(&("frame_size_max", "268435456")), "{facts:?}");
+    assert!(facts.contains(&("protocol", "1")) && facts.contains(&("frame_size_max", "1073741824")), "{facts:?}");
     let named = |name| facts.iter().any(|(fact, _)| *fact == name);
     assert!(["version", "elements_max", "depth_max", "aes-256-gcm"].into_iter().all(named), "{facts:?}");
 }

@@ -1,7 +1,11 @@
 //! `keys`: apps and their key versions in the store.
 
-use fieldseal_engine::admin;
-use fieldseal_engine::admin::{AppName, AppSummary, KeyState, Keystore, NewKeys, VersionSummary, public_key_pem};
+use fieldseal_engine::{Curve, EcContext, admin, system_random};
+use std::path::Path;
+
+use fieldseal_engine::admin::{
+    AppName, AppSummary, KeyState, Keystore, NewKeys, VersionSummary, public_key_pem, read_private_key_pem,
+};
 use serde_json::{Value, json};
 
 use crate::arguments::{ConnectArguments, CurveName, Form, KeysCommand};
@@ -18,6 +22,9 @@ pub fn run(context: &Context, command: KeysCommand) -> Outcome {
             let app = AppName::parse(&app)?;
             let summary = context.store_or_new()?.create_app(&app, NewKeys::generated())?;
             tell_version(form, "created", &app, &summary.versions[0])
+        }
+        KeysCommand::Import { app, r1, k1, form } => {
+            import(context, &AppName::parse(&app)?, r1.as_deref(), k1.as_deref(), form)
         }
         KeysCommand::List { form } => list(context, form),
         KeysCommand::Rotate { app, form } => {
@@ -53,6 +60,30 @@ fn what(app: &AppName, version: Option<u32>) -> String {
         Some(version) => format!("version {version} of app {app}"),
         None => format!("app {app}"),
     }
+}
+
+fn import(context: &Context, app: &AppName, r1: Option<&Path>, k1: Option<&Path>, form: Form) -> Outcome {
+    let ec = EcContext::new(&mut system_random());
+    let mut keys = NewKeys::generated();
+    for (path, curve) in [(r1, Curve::P256), (k1, Curve::Secp256k1)] {
+        if let Some(path) = path {
+            let key = read_private_key_pem(path, curve, &ec).map_err(|error| match error {
+                admin::Error::Import(error) => Failure::failed(error.to_string()).at(path.display()),
+                admin::Error::Io { source, .. } => Failure::reading(path, &source),
+                error => error.into(),
+            })?;
+            keys = keys.with(key);
+        }
+    }
+    let store = context.store_or_new()?;
+    let version = match store.app_summary(app)? {
+        Some(_) => store.add_version(app, keys)?,
+        None => {
+            let summary = store.create_app(app, keys)?;
+            summary.versions.into_iter().next().expect("an app is made with one version")
+        }
+    };
+    tell_version(form, "imported", app, &version)
 }
 
 fn tell_version(form: Form, done: &str, app: &AppName, version: &VersionSummary) -> Outcome {
