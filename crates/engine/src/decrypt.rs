@@ -122,7 +122,7 @@ impl Decryptor {
     ) -> Result<(), Error> {
         let Self { engine, rights, role, scratch, .. } = self;
         let mut fault = None;
-        opening.open_many(&engine.ec(), run, scratch, |i, result| {
+        opening.open_many(&engine.agreements(), run, scratch, |i, result| {
             let shown = result.map_err(Error::from).and_then(|opened| {
                 check_role(rights, role.as_ref(), &opened)?;
                 Ok(opened)

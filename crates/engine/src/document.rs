@@ -12,7 +12,7 @@ use fieldseal_envelope::{Opened, Value, ValueType};
 use crate::decrypt::{DecryptOptions, Decryptor};
 use crate::encrypt::{EncryptOptions, Encryptor};
 use crate::engine::Engine;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::policy::Caller;
 use crate::rewrap::{RewrapOptions, Rewrapper};
 
@@ -125,7 +125,7 @@ impl DocumentEncryption {
             out.push(b'"');
         }
         let (offered, replaced) = (offered.len(), values.len());
-        Ok(rewriting.advance(document, out, offered, replaced, copied))
+        rewriting.advance(document, out, offered, replaced, copied)
     }
 
     /// How many values were replaced so far.
@@ -159,7 +159,7 @@ impl DocumentDecryption {
             replaced += 1;
         });
         let done = result.map_err(|error| placed(error, offered))?;
-        Ok(rewriting.advance(document, out, done, replaced, copied))
+        rewriting.advance(document, out, done, replaced, copied)
     }
 
     /// How many values were replaced so far.
@@ -197,7 +197,7 @@ impl DocumentRewrap {
             }
         }
         let done = offered.len();
-        Ok(rewriting.advance(document, out, done, replaced, copied))
+        rewriting.advance(document, out, done, replaced, copied)
     }
 
     /// How many envelopes were replaced so far.
@@ -221,6 +221,9 @@ struct Rewriting {
     count: u64,
     batch_matches_max: usize,
     batch_bytes_max: usize,
+    /// Where the output begins in its buffer, once known.
+    output_start: Option<usize>,
+    output_size_max: usize,
 }
 
 impl Rewriting {
@@ -243,12 +246,15 @@ impl Rewriting {
             count: 0,
             batch_matches_max: settings.step_values_max,
             batch_bytes_max: settings.step_bytes_max,
+            output_start: None,
+            output_size_max: settings.document.document_size_max,
         })
     }
 
     /// Walks on when nothing is left of the last batch.
     fn find(&mut self, document: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
-        if self.copied == 0 && out.capacity() - out.len() < document.len() {
+        if self.output_start.is_none() {
+            self.output_start = Some(out.len());
             out.reserve(document.len());
         }
         if self.next == self.matches.len() && self.walked == WalkProgress::More {
@@ -265,17 +271,35 @@ impl Rewriting {
         &pending[..pending.len().min(count_max)]
     }
 
-    /// Notes what a step did; at the end copies what is left.
-    fn advance(&mut self, document: &[u8], out: &mut Vec<u8>, done: usize, replaced: usize, copied: usize) -> Progress {
+    /// Notes what a step did; at the end copies what is left. Output past the limit of documents is refused: what was encrypted
+    /// could not be decrypted again under the same settings.
+    fn advance(
+        &mut self,
+        document: &[u8],
+        out: &mut Vec<u8>,
+        done: usize,
+        replaced: usize,
+        copied: usize,
+    ) -> Result<Progress, Error> {
         self.next += done;
         self.count += replaced as u64;
         self.copied = copied;
-        if self.next < self.matches.len() || self.walked == WalkProgress::More {
-            return Progress::More;
+        let progress = match self.next < self.matches.len() || self.walked == WalkProgress::More {
+            true => Progress::More,
+            false => {
+                out.extend_from_slice(&document[self.copied..]);
+                self.copied = document.len();
+                Progress::Done
+            }
+        };
+        let output_size = out.len() - self.output_start.unwrap_or_default();
+        if output_size > self.output_size_max {
+            let limit = self.output_size_max;
+            let message =
+                format!("the result would have more than {limit} bytes, the limit of documents: split the document");
+            return Err(Error::new(ErrorKind::TooLarge, message));
         }
-        out.extend_from_slice(&document[self.copied..]);
-        self.copied = document.len();
-        Progress::Done
+        Ok(progress)
     }
 }
 

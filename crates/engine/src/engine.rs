@@ -1,5 +1,6 @@
 //! The engine itself: what all requests share, and where each of them begins.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use fieldseal_keystore::{AppName, ClientName, Keystore, Operation};
 use crate::apps::{App, Directory};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, ErrorKind};
-use crate::opening::{EphemeralId, Opening, OpeningCache};
+use crate::opening::{Agreements, EphemeralId, Opening, OpeningCache};
 use crate::policy::{Caller, Rights};
 use crate::sessions::Sessions;
 use crate::settings::Settings;
@@ -29,6 +30,7 @@ struct Shared {
     settings: Settings,
     clock: Box<dyn Clock>,
     blinding: RwLock<Blinding>,
+    opening_agreements: Arc<AtomicU64>,
 }
 
 struct Blinding {
@@ -53,6 +55,7 @@ impl Engine {
             settings,
             clock,
             blinding: RwLock::new(blinding),
+            opening_agreements: Arc::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -93,6 +96,11 @@ impl Engine {
     /// How many opening keys are kept across requests.
     pub fn opening_keys_count(&self) -> usize {
         self.shared.openings.count()
+    }
+
+    /// How many key agreements were made to open envelopes since the engine began.
+    pub fn opening_agreements_count(&self) -> u64 {
+        self.shared.opening_agreements.load(Ordering::Relaxed)
     }
 
     /// The caller with this certificate, if its grant is in force.
@@ -153,6 +161,10 @@ impl Engine {
         Arc::clone(&self.shared.blinding.read().unwrap_or_else(PoisonError::into_inner).context)
     }
 
+    pub(crate) fn agreements(&self) -> Agreements {
+        Agreements { ec: self.ec(), count: Arc::clone(&self.shared.opening_agreements) }
+    }
+
     pub(crate) fn rng(&self) -> impl CryptoRng + use<> {
         rand::rng()
     }
@@ -186,4 +198,47 @@ impl Engine {
 fn app_name(text: &str) -> Result<AppName, Error> {
     AppName::parse(text)
         .map_err(|error| Error::new(ErrorKind::UnknownApp, format!("no app can have that name: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use fieldseal_keystore::{Environment, Limits, LocalRootKey, OpenMode, SqliteKeystore, system_clock};
+
+    use super::*;
+
+    struct Hands(Arc<AtomicU64>);
+
+    impl Clock for Hands {
+        fn now_unix_s(&self) -> u32 {
+            0
+        }
+
+        fn monotonic(&self) -> Duration {
+            Duration::from_secs(self.0.load(Ordering::Relaxed))
+        }
+    }
+
+    #[test]
+    fn blinding_is_drawn_anew_when_its_time_is_over_and_not_before() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let environment = Environment {
+            root_key: Box::new(LocalRootKey::generate(&mut rand::rng())),
+            clock: Box::new(system_clock),
+            rng: Box::new(crate::system_random()),
+        };
+        let path = folder.path().join("private").join("store.sqlite");
+        let store = SqliteKeystore::open(&path, OpenMode::CreateIfMissing, environment, Limits::default());
+        let hands = Arc::new(AtomicU64::new(0));
+        let clock = Box::new(Hands(Arc::clone(&hands)));
+        let engine = Engine::with_clock(Box::new(store.expect("opens")), Settings::default(), clock);
+        let first = engine.ec();
+        hands.store(59, Ordering::Relaxed);
+        engine.maintain().expect("maintained");
+        assert!(Arc::ptr_eq(&engine.ec(), &first), "60 s are not over");
+        hands.store(60, Ordering::Relaxed);
+        engine.maintain().expect("maintained");
+        assert!(!Arc::ptr_eq(&engine.ec(), &first), "60 s are over");
+    }
 }

@@ -68,13 +68,16 @@ impl Error {
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)?;
+        // Errors about a document's form or a selector name their place themselves.
+        if matches!(self.kind, ErrorKind::InvalidDocument | ErrorKind::InvalidSelector) {
+            return Ok(());
+        }
         if let Some(index) = self.index {
             write!(f, " (value {index})")?;
         }
-        // Document errors name their byte themselves.
         match self.offset {
-            Some(offset) if self.kind != ErrorKind::InvalidDocument => write!(f, " (at byte {offset})"),
-            _ => Ok(()),
+            Some(offset) => write!(f, " (at byte {offset})"),
+            None => Ok(()),
         }
     }
 }
@@ -118,7 +121,8 @@ impl From<TextError> for Error {
 
 impl From<SelectorError> for Error {
     fn from(error: SelectorError) -> Self {
-        Self::new(ErrorKind::InvalidSelector, error.to_string()).at_index(error.selector as u64)
+        let index = error.selector as u64;
+        Self::new(ErrorKind::InvalidSelector, error.to_string()).at_index(index).at_offset(error.position)
     }
 }
 

@@ -40,7 +40,7 @@ impl Engine {
         let opening = self.opening(&app, ephemeral)?;
         let mut opened = false;
         let start = out.len();
-        let key = opening.search_by(&self.ec(), |key| {
+        let key = opening.search_by(&self.agreements(), |key| {
             file.open(key, out).map_err(|_| OpenError::DecryptFailed)?;
             opened = true;
             Ok(())

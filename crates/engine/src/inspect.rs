@@ -1,13 +1,18 @@
 //! What can be told of an envelope without showing its value, and an app's public keys.
 
+use std::sync::Arc;
+
 use fieldseal_crypto::Curve;
 use fieldseal_crypto::PublicKey;
 use fieldseal_envelope::{Envelope, Marking, OpenScratch, ValueType, Version};
+use fieldseal_keystore::Operation;
 
+use crate::apps::App;
+use crate::decrypt::check_role;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::opening::EphemeralId;
-use crate::policy::Caller;
+use crate::opening::{EphemeralId, RequestOpenings};
+use crate::policy::{Caller, Rights};
 
 /// What an envelope states; the last four only when it was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,36 +46,42 @@ pub struct PublicKeys {
     pub k1: PublicKey,
 }
 
+/// Inspects the envelopes of one request.
+pub struct Inspector {
+    engine: Engine,
+    inside: Option<Inside>,
+}
+
+/// What opening needs: an app, and the right to decrypt for it.
+struct Inside {
+    app: Arc<App>,
+    rights: Rights,
+    openings: RequestOpenings,
+    scratch: OpenScratch,
+}
+
 impl Engine {
-    /// What `text` states; with an app also what only its inside tells, for whoever may do anything with that app.
+    /// Begins to inspect. With an app, envelopes are opened for what only their inside tells: that needs the right to decrypt.
     ///
     /// # Errors
-    /// Malformed; with an app also: decrypt failed, forbidden, unknown app.
+    /// With an app: forbidden, unknown app, disabled app, store unavailable.
+    pub fn inspector(&self, caller: &Caller, app: Option<&str>) -> Result<Inspector, Error> {
+        let inside = app.map(|app| self.authorised(caller, &[Operation::Decrypt], app)).transpose()?;
+        let inside = inside.map(|(rights, app)| Inside {
+            app,
+            rights,
+            openings: RequestOpenings::new(self.settings().request_opening_keys_max),
+            scratch: OpenScratch::default(),
+        });
+        Ok(Inspector { engine: self.clone(), inside })
+    }
+
+    /// Inspects one envelope; see [`Engine::inspector`] and [`Inspector::inspect`].
+    ///
+    /// # Errors
+    /// As those two.
     pub fn inspect(&self, caller: &Caller, app: Option<&str>, text: &[u8]) -> Result<Inspected, Error> {
-        let app = app.map(|app| self.authorised_any(caller, app)).transpose()?;
-        let envelope = Envelope::parse(text)?;
-        envelope.ephemeral_key()?;
-        let mut inspected = Inspected {
-            version: envelope.version,
-            value_type: envelope.value_type,
-            marking: envelope.marking,
-            ephemeral: envelope.ephemeral,
-            role: None,
-            origin: None,
-            encrypted_at: None,
-            key_version: None,
-        };
-        if let Some(app) = app {
-            let mut scratch = OpenScratch::default();
-            let opening = self.opening(&app, EphemeralId::of(&envelope))?;
-            let key = opening.search(&self.ec(), &envelope, &mut scratch)?;
-            let metadata = key.open(&envelope, &mut scratch)?.metadata.unwrap_or_default();
-            inspected.role = metadata.role.map(str::to_owned);
-            inspected.origin = metadata.origin;
-            inspected.encrypted_at = metadata.encrypted_at;
-            inspected.key_version = opening.version();
-        }
-        Ok(inspected)
+        self.inspector(caller, app)?.inspect(text)
     }
 
     /// The public keys of `app`, for whoever may do anything with it.
@@ -82,5 +93,47 @@ impl Engine {
         let (version, r1) = app.newest(Curve::P256);
         let (_, k1) = app.newest(Curve::Secp256k1);
         Ok(PublicKeys { version, r1: *r1.public(), k1: *k1.public() })
+    }
+}
+
+impl Inspector {
+    /// What `text` states, and with an app what its inside tells; never its value.
+    ///
+    /// # Errors
+    /// Malformed; with an app also: decrypt failed, a role that the caller may not see.
+    pub fn inspect(&mut self, text: &[u8]) -> Result<Inspected, Error> {
+        let envelope = Envelope::parse(text)?;
+        let mut inspected = Inspected {
+            version: envelope.version,
+            value_type: envelope.value_type,
+            marking: envelope.marking,
+            ephemeral: envelope.ephemeral,
+            role: None,
+            origin: None,
+            encrypted_at: None,
+            key_version: None,
+        };
+        match &mut self.inside {
+            None => envelope.ephemeral_key().map(drop)?,
+            Some(inside) => inside.tell(&self.engine, &envelope, &mut inspected)?,
+        }
+        Ok(inspected)
+    }
+}
+
+impl Inside {
+    fn tell(&mut self, engine: &Engine, envelope: &Envelope<'_>, inspected: &mut Inspected) -> Result<(), Error> {
+        let Self { app, rights, openings, scratch } = self;
+        let ephemeral = EphemeralId::of(envelope);
+        let opening = openings.find(ephemeral, || engine.opening(app, ephemeral))?;
+        let key = opening.search(&engine.agreements(), envelope, scratch)?;
+        let opened = key.open(envelope, scratch)?;
+        check_role(rights, None, &opened)?;
+        let metadata = opened.metadata.unwrap_or_default();
+        inspected.role = metadata.role.map(str::to_owned);
+        inspected.origin = metadata.origin;
+        inspected.encrypted_at = metadata.encrypted_at;
+        inspected.key_version = opening.version();
+        Ok(())
     }
 }

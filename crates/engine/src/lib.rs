@@ -34,7 +34,7 @@ pub use error::{Error, ErrorKind};
 pub use fieldseal_crypto::{Curve, EcContext};
 pub use fieldseal_document::{Limits as DocumentLimits, Selection};
 pub use fieldseal_envelope::{Marking, ORIGIN_FIELDSEAL, Opened, OpenedMetadata, Role, Value, ValueType};
-pub use inspect::{Inspected, PublicKeys};
+pub use inspect::{Inspected, Inspector, PublicKeys};
 pub use policy::Caller;
 pub use rewrap::{RewrapOptions, Rewrapper};
 pub use settings::{EmptyStrings, Keying, Settings};

@@ -3,6 +3,7 @@
 //! bounded in number and age, across requests; it is wiped when it goes.
 
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -31,6 +32,12 @@ impl EphemeralId {
     }
 }
 
+/// What key agreements need, and how many were made to open envelopes.
+pub(crate) struct Agreements {
+    pub(crate) ec: Arc<EcContext>,
+    pub(crate) count: Arc<AtomicU64>,
+}
+
 /// What is known of one ephemeral key for one app: an opening key for each version that was tried, and which of them opened.
 pub(crate) struct Opening {
     app: Arc<App>,
@@ -45,11 +52,12 @@ impl Opening {
         Ok(Self { app, ephemeral: ephemeral.key()?, candidates, winner: OnceLock::new() })
     }
 
-    fn candidate(&self, ec: &EcContext, place: usize) -> &OpeningKey {
+    fn candidate(&self, agreements: &Agreements, place: usize) -> &OpeningKey {
         self.candidates[place].get_or_init(|| {
             let mut versions = self.app.versions(self.ephemeral.curve());
             let (_, pair) = versions.nth(place).expect("a candidate a version");
-            OpeningKey::agree(ec, pair.private(), pair.public(), &self.ephemeral)
+            agreements.count.fetch_add(1, Ordering::Relaxed);
+            OpeningKey::agree(&agreements.ec, pair.private(), pair.public(), &self.ephemeral)
         })
     }
 
@@ -67,45 +75,45 @@ impl Opening {
     /// Opens envelopes of this ephemeral key one by one in order. `each` gets every result with its index.
     pub(crate) fn open_many(
         &self,
-        ec: &EcContext,
+        agreements: &Agreements,
         envelopes: &[Envelope<'_>],
         scratch: &mut OpenScratch,
         mut each: impl FnMut(usize, Result<Opened<'_>, OpenError>),
     ) {
         let mut searched = 0;
         while self.winner.get().is_none() && searched < envelopes.len() {
-            let key = self.search(ec, &envelopes[searched], scratch);
+            let key = self.search(agreements, &envelopes[searched], scratch);
             each(searched, key.and_then(|key| key.open(&envelopes[searched], scratch)));
             searched += 1;
         }
         if let Some(&place) = self.winner.get() {
             let rest = &envelopes[searched..];
-            self.candidate(ec, place).open_many(rest, scratch, |i, result| each(searched + i, result));
+            self.candidate(agreements, place).open_many(rest, scratch, |i, result| each(searched + i, result));
         }
     }
 
     /// The first version whose key opens `envelope`, which is then remembered.
     pub(crate) fn search(
         &self,
-        ec: &EcContext,
+        agreements: &Agreements,
         envelope: &Envelope<'_>,
         scratch: &mut OpenScratch,
     ) -> Result<&OpeningKey, OpenError> {
-        self.search_by(ec, |key| key.open(envelope, scratch).map(drop))
+        self.search_by(agreements, |key| key.open(envelope, scratch).map(drop))
     }
 
     /// The same for anything that a key opens or not.
     pub(crate) fn search_by(
         &self,
-        ec: &EcContext,
+        agreements: &Agreements,
         mut opens: impl FnMut(&OpeningKey) -> Result<(), OpenError>,
     ) -> Result<&OpeningKey, OpenError> {
         if let Some(&place) = self.winner.get() {
-            return Ok(self.candidate(ec, place));
+            return Ok(self.candidate(agreements, place));
         }
         let mut last = OpenError::DecryptFailed;
         for place in 0..self.candidates.len() {
-            let key = self.candidate(ec, place);
+            let key = self.candidate(agreements, place);
             match opens(key) {
                 Ok(()) => {
                     let _ = self.winner.set(place);

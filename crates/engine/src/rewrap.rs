@@ -77,7 +77,7 @@ impl Rewrapper {
         let ephemeral = EphemeralId::of(&envelope);
         let Self { engine, app, openings, open_scratch, .. } = self;
         let opening = openings.find(ephemeral, || engine.opening(app, ephemeral))?;
-        let key = opening.search(&engine.ec(), &envelope, open_scratch)?;
+        let key = opening.search(&engine.agreements(), &envelope, open_scratch)?;
         let opened = key.open(&envelope, open_scratch)?;
         check_role(&self.rights, None, &opened)?;
         let curve = self.curve.unwrap_or(envelope.version.curve());

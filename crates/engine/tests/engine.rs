@@ -10,8 +10,8 @@ use fieldseal_engine::admin::{
     RoleName, Roles, SqliteKeystore, system_clock,
 };
 use fieldseal_engine::{
-    Caller, Clock, Curve, DecryptOptions, EmptyStrings, EncryptOptions, Engine, Error, ErrorKind, Keying, Progress,
-    RewrapOptions, Selection, Settings, Value, ValueType, system_random,
+    Caller, Clock, Curve, DecryptOptions, DocumentLimits, EmptyStrings, EncryptOptions, Engine, Error, ErrorKind,
+    Keying, Progress, RewrapOptions, Selection, Settings, Value, ValueType, system_random,
 };
 use fieldseal_envelope::Envelope;
 use proptest::prelude::*;
@@ -321,6 +321,58 @@ fn clients_may_do_what_they_are_granted_and_nothing_else() {
     engine.store().disable_client(&ClientName::parse("writer").expect("a name")).expect("disabled");
     engine.maintain().expect("refreshed");
     assert_eq!(kind(engine.encryptor(&encrypts, &to_acme)), ErrorKind::Forbidden, "at once, on an open connection too");
+}
+
+#[test]
+fn inspecting_the_inside_needs_the_right_to_decrypt_and_the_role() {
+    let Bench { engine, folder: _folder, .. } = bench();
+    let writer = grant(&engine, "writer", &[Operation::Encrypt], Roles::Any);
+    let cards = Roles::Only(BTreeSet::from([RoleName::parse("card").expect("a role")]));
+    let reader = grant(&engine, "reader", &[Operation::Decrypt], cards);
+    let sealed = |role| {
+        let options = EncryptOptions { role: Some(role), ..EncryptOptions::new("acme") };
+        envelopes(&encrypt_with(&engine, &options, &[], "[1]").expect("encrypts")).remove(0)
+    };
+    let inspect = |caller: &Caller, app, text: &str| engine.inspect(caller, app, text.as_bytes());
+    assert_eq!(inspect(&writer, None, &sealed("card")).expect("the outside is for everyone").role, None);
+    assert_eq!(kind(inspect(&writer, Some("acme"), &sealed("card"))), ErrorKind::Forbidden);
+    assert_eq!(inspect(&reader, Some("acme"), &sealed("card")).expect("granted").role.as_deref(), Some("card"));
+    assert_eq!(kind(inspect(&reader, Some("acme"), &sealed("health"))), ErrorKind::Forbidden);
+}
+
+#[test]
+fn an_ephemeral_key_costs_one_agreement_a_version_and_one_search() {
+    for opening_keys_max in [0, 100] {
+        let Bench { engine, folder: _folder, .. } = bench_with(Settings { opening_keys_max, ..Settings::default() });
+        let old = encrypt(&engine, &[], &format!("[{}]", vec!["1"; 1_000].join(",")));
+        for _ in 0..3 {
+            engine.store().rotate(&app("acme")).expect("rotated");
+        }
+        engine.maintain().expect("refreshed");
+        decrypt(&engine, &old).expect("decrypts");
+        assert_eq!(engine.opening_agreements_count(), 4, "one for each version, whatever the number of values");
+        decrypt(&engine, &old).expect("decrypts");
+        let expected = if opening_keys_max == 0 { 8 } else { 4 };
+        assert_eq!(engine.opening_agreements_count(), expected, "kept across requests where the setting says so");
+        let before = engine.opening_agreements_count();
+        let mut inspector = engine.inspector(&Caller::Owner, Some("acme")).expect("begins");
+        for text in envelopes(&old) {
+            inspector.inspect(text.as_bytes()).expect("opens");
+        }
+        assert!(engine.opening_agreements_count() - before <= 4, "within a request always");
+    }
+}
+
+#[test]
+fn what_could_not_be_decrypted_again_is_not_made() {
+    let document = DocumentLimits { document_size_max: 2_000, ..DocumentLimits::default() };
+    let Bench { engine, folder: _folder, .. } = bench_with(Settings { document, ..Settings::default() });
+    let list = |count: usize| format!("[{}]", vec!["1"; count].join(","));
+    let sealed = encrypt(&engine, &[], &list(10));
+    assert_eq!(decrypt(&engine, &sealed).expect("decrypts"), list(10));
+    let options = EncryptOptions::new("acme");
+    assert_eq!(kind(encrypt_with(&engine, &options, &[], &list(30))), ErrorKind::TooLarge);
+    assert_eq!(kind(encrypt_with(&engine, &options, &[], &list(2_000))), ErrorKind::TooLarge);
 }
 
 #[test]

@@ -157,12 +157,12 @@ pub struct PublicKeys {
     pub k1: PublicKey,
 }
 
-/// What a client may ask for. Inspecting envelopes and reading public keys need either.
+/// What a client may ask for. Reading public keys needs either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operation {
     /// Values to envelopes.
     Encrypt,
-    /// Envelopes to values. Rewrapping needs both operations.
+    /// Envelopes to values, and opening them to inspect. Rewrapping needs both operations.
     Decrypt,
 }
 

@@ -160,7 +160,7 @@ impl EngineRequest {
                 Work::DecryptDocument(DecryptDocument::begin(engine, caller, id, params, out)?)
             }
             Parsed::Rewrap(params) => Work::Rewrap(Rewrap::begin(engine, caller, id, params, out)?),
-            Parsed::Inspect(params) => Work::Inspect(Inspect::begin(id, params, out)),
+            Parsed::Inspect(params) => Work::Inspect(Inspect::begin(engine, caller, id, params, out)?),
             Parsed::EncryptFile(params) => {
                 documents::encrypt_file(engine, caller, id, params, out)?;
                 return Ok(Stage::Answered);
@@ -189,7 +189,7 @@ impl EngineRequest {
             (Parsed::EncryptDocument(params), Work::EncryptDocument(work)) => work.step(params, out),
             (Parsed::DecryptDocument(params), Work::DecryptDocument(work)) => work.step(params, out),
             (Parsed::Rewrap(params), Work::Rewrap(work)) => work.step(params, out),
-            (Parsed::Inspect(params), Work::Inspect(work)) => work.step(&self.engine, &self.caller, params, out),
+            (Parsed::Inspect(params), Work::Inspect(work)) => work.step(params, out),
             _ => unreachable!("work begins from its own parameters"),
         };
         Ok(if step? == Step::Done { Stage::Answered } else { Stage::Working(call, work) })

@@ -1,6 +1,6 @@
 //! `rewrap` and `inspect`, one envelope after the other, and the answers that need no work: `public_keys`, `info`.
 
-use fieldseal_engine::{Caller, Engine, RewrapOptions, Rewrapper, admin};
+use fieldseal_engine::{Caller, Engine, Inspector, RewrapOptions, Rewrapper, admin};
 use fieldseal_protocol::{
     ErrorObject, InspectParams, Inspected, Limits, PROTOCOL_VERSION, PublicKeys, PublicKeysParams, RawValues,
     RewrapParams, Scalar, Text, ValuesPosition, answer, write,
@@ -56,24 +56,26 @@ impl Rewrap {
 
 /// Envelopes that are being inspected.
 pub(super) struct Inspect {
+    inspector: Inspector,
     position: ValuesPosition,
 }
 
 impl Inspect {
-    pub(super) fn begin(id: u32, params: &InspectParams<'_>, out: &mut Vec<u8>) -> Self {
-        answer::begin_inspect(id, params.values.count(), out);
-        Self { position: ValuesPosition::default() }
-    }
-
-    pub(super) fn step(
-        &mut self,
+    pub(super) fn begin(
         engine: &Engine,
         caller: &Caller,
+        id: u32,
         params: &InspectParams<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<Step, ErrorObject> {
+    ) -> Result<Self, ErrorObject> {
+        let inspector = engine.inspector(caller, params.app).map_err(convert::error)?;
+        answer::begin_inspect(id, params.values.count(), out);
+        Ok(Self { inspector, position: ValuesPosition::default() })
+    }
+
+    pub(super) fn step(&mut self, params: &InspectParams<'_>, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         if let Some((text, after)) = next_string(params.values, self.position)? {
-            let inspected = engine.inspect(caller, params.app, text.as_bytes());
+            let inspected = self.inspector.inspect(text.as_bytes());
             let inspected =
                 inspected.map_err(|error| convert::error(error).at_index(u64::from(self.position.index())))?;
             let kind = convert::text_kind(inspected.value_type);
