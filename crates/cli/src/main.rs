@@ -1,7 +1,7 @@
 //! The program `fieldseal`: reads the command line, runs one command, and turns how it ended into an exit code.
 //!
 //! Promises: whatever goes wrong is one clear line on standard error and an exit code of its own; no value, key or root key
-//! stands in it. Even a panic, which would be our fault, tells its place and not its text.
+//! stands in it. Even a panic, which would be our fault, tells its place and not its text, and no core dump is left.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -9,6 +9,7 @@ mod arguments;
 mod commands;
 mod config;
 mod context;
+mod core_dumps;
 mod envelopes;
 mod failure;
 mod input;
@@ -27,6 +28,10 @@ use crate::failure::{Exit, Failure};
 use crate::output::note;
 
 fn main() -> ExitCode {
+    // Before any secret is read. A system that forbids it is told of and no reason to stop.
+    if let Err(error) = core_dumps::forbid() {
+        note(format_args!("fieldseal: cannot turn core dumps off: {error}"));
+    }
     // The text of a panic could hold anything; its place is enough to find it.
     std::panic::set_hook(Box::new(|info| {
         let place = info.location().map(ToString::to_string).unwrap_or_default();

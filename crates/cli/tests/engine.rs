@@ -310,6 +310,16 @@ fn a_signal_ends_the_engine_in_good_order() {
 }
 
 #[test]
+fn a_running_engine_leaves_no_core_dump() {
+    let workplace = Workplace::new();
+    let engine = workplace.engine(&[]);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", engine.child.id())).expect("readable");
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max core file size")).expect("the limit");
+    // Soft, hard, unit.
+    assert_eq!(line.split_whitespace().collect::<Vec<_>>(), ["0", "0", "bytes"]);
+}
+
+#[test]
 fn serve_runs_on_what_was_set_up_by_hand() {
     let workplace = Workplace::with_app();
     workplace.run(&["certs", "init"]).ok();

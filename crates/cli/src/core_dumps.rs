@@ -1,0 +1,34 @@
+//! Core dumps are turned off: one would hold root key, private keys and documents in clear, and stay on the disk.
+
+use std::io;
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+
+/// Forbids core dumps of this process, and on Linux that others of the same user attach to it or read its memory.
+///
+/// # Errors
+/// What the system says where it does not let a process do so.
+pub fn forbid() -> io::Result<()> {
+    // The hard limit too, so that nothing raises it again.
+    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+    // The limit does not hold back a dump that `core_pattern` pipes to a program (core(5)); this does.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neither_files_nor_pipes_get_a_dump() {
+        forbid().expect("allowed");
+        assert_eq!(rustix::process::getrlimit(Resource::Core), Rlimit { current: Some(0), maximum: Some(0) });
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::process::{DumpableBehavior, dumpable_behavior};
+            assert_eq!(dumpable_behavior().expect("known"), DumpableBehavior::NotDumpable);
+        }
+    }
+}
