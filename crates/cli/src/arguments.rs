@@ -426,7 +426,8 @@ pub enum CertsCommand {
         /// What it may do
         #[arg(long, value_enum, value_delimiter = ',', required = true)]
         allow: Vec<Allowed>,
-        /// A data role whose values it may decrypt; may be repeated [default: every role]
+        /// A data role whose values it may decrypt, beside those without a role, which it always may; may be repeated [default:
+        /// every role]
         #[arg(long, value_name = "ROLE")]
         role: Vec<String>,
         /// How long the certificate is valid
