@@ -317,9 +317,6 @@ def test_rights_of_clients(engine: Engine) -> None:
         assert refused(operator, "public_keys", app="nobody").code == "unknown_app"
 
 
-@pytest.mark.xfail(
-    strict=True, reason="docs/protocol.md wants the permission to decrypt, the engine is content with either"
-)
 def test_inspecting_the_inside_needs_the_permission_to_decrypt(engine: Engine) -> None:
     with engine.connect("writer") as writer:
         sealed = writer.call("encrypt", app=APP, role="pci", values=["v"])["values"]

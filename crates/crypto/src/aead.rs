@@ -372,6 +372,7 @@ mod tests {
         assert!(AeadKey::new(AeadAlgorithm::Aes128Gcm, &[0; 32]).is_err());
     }
 
+    /// Rule 11 of `docs/format.md`.
     #[test]
     fn nonces_never_repeat_and_the_limit_holds() {
         let sequence = NonceSequence::new(&mut StdRng::seed_from_u64(1), 10_000);

@@ -102,7 +102,8 @@ fn options(curve: Curve, keying: Keying) -> EncryptOptions<'static> {
 fn encrypt_values(engine: &Engine, options: &EncryptOptions<'_>, values: &[Value<'_>], out: &mut Vec<u8>) {
     let mut encryptor = engine.encryptor(&Caller::Owner, options).expect("begins");
     for part in values.chunks(encryptor.step_values_max()) {
-        encryptor.encrypt(part, out, |_, size, out| out.extend_from_slice(&[0xd9, size as u8]));
+        let header = |_, size: usize, out: &mut Vec<u8>| out.extend_from_slice(&[0xd9, size as u8]);
+        encryptor.encrypt(part, out, header).expect("encrypts");
     }
 }
 
@@ -185,7 +186,8 @@ fn seal(engine: &Engine, curve: Curve, values: &[Value<'_>], document: &str) -> 
     let options = options(curve, Keying::Request);
     let (mut text, mut places, mut sealed_document) = (Vec::new(), Vec::new(), Vec::new());
     let mut encryptor = engine.encryptor(&Caller::Owner, &options).expect("begins");
-    encryptor.encrypt(values, &mut text, |_, size, out| places.push((out.len(), out.len() + size)));
+    let places_of = |_, size: usize, out: &mut Vec<u8>| places.push((out.len(), out.len() + size));
+    encryptor.encrypt(values, &mut text, places_of).expect("encrypts");
     encrypt_document(engine, &options, document.as_bytes(), &mut sealed_document);
     (curve, text, places, sealed_document)
 }

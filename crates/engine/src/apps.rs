@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use fieldseal_crypto::Curve;
 use fieldseal_keystore::{AppKeys, AppName, ClientGrant, ClientName, Generation, KeyPair, Keystore};
@@ -30,6 +31,7 @@ impl App {
 #[derive(Default)]
 struct Known {
     generation: Option<Generation>,
+    answered_at: Duration,
     apps: HashMap<AppName, Arc<App>>,
     clients: HashMap<ClientName, Arc<ClientGrant>>,
 }
@@ -54,16 +56,24 @@ impl Directory {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets everything if the store has changed; whether it had.
-    pub(crate) fn refresh(&self) -> Result<bool, Error> {
+    /// Asks the store whether it has changed since the last time. What is known is forgotten by [`Directory::forget`].
+    pub(crate) fn refresh(&self, now: Duration) -> Result<bool, Error> {
         let generation = self.store.generation()?;
         let mut known = self.known();
-        if known.generation == Some(generation) {
-            return Ok(false);
-        }
-        let first = known.generation.is_none();
-        *known = Known { generation: Some(generation), ..Known::default() };
-        Ok(!first)
+        known.answered_at = now;
+        Ok(known.generation.replace(generation) != Some(generation))
+    }
+
+    /// How long the store has not answered.
+    pub(crate) fn silence(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.known().answered_at)
+    }
+
+    /// Forgets apps and grants, so that the next request reads them anew.
+    pub(crate) fn forget(&self) {
+        let mut known = self.known();
+        known.apps.clear();
+        known.clients.clear();
     }
 
     pub(crate) fn app(&self, name: &AppName) -> Result<Arc<App>, Error> {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use fieldseal_envelope::{Envelope, Malformed, OpenScratch, Opened, Role};
 use fieldseal_keystore::Operation;
 
-use crate::apps::App;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::opening::{EphemeralId, Opening, RequestOpenings};
+use crate::permit::{Permit, Renewal};
 use crate::policy::{Caller, Rights};
 
 /// What a request says about its decryption.
@@ -30,9 +30,7 @@ impl<'a> DecryptOptions<'a> {
 
 /// Decrypts the values of one request.
 pub struct Decryptor {
-    engine: Engine,
-    app: Arc<App>,
-    rights: Rights,
+    permit: Permit,
     role: Option<Role>,
     openings: RequestOpenings,
     scratch: OpenScratch,
@@ -44,11 +42,9 @@ impl Engine {
     /// # Errors
     /// Forbidden, unknown app, disabled app, invalid role, store unavailable.
     pub fn decryptor(&self, caller: &Caller, options: &DecryptOptions<'_>) -> Result<Decryptor, Error> {
-        let (rights, app) = self.authorised(caller, &[Operation::Decrypt], options.app)?;
+        let permit = Permit::new(self, caller, &[Operation::Decrypt], options.app)?;
         Ok(Decryptor {
-            engine: self.clone(),
-            app,
-            rights,
+            permit,
             role: options.role.map(Role::parse).transpose()?,
             openings: RequestOpenings::new(self.settings().request_opening_keys_max),
             scratch: OpenScratch::default(),
@@ -59,7 +55,7 @@ impl Engine {
 impl Decryptor {
     /// How many texts one step should offer.
     pub fn step_values_max(&self) -> usize {
-        self.engine.settings().step_values_max.max(1)
+        self.permit.engine.settings().step_values_max.max(1)
     }
 
     /// Opens texts from the first on and hands each to `each` with its index, in order: `None` for a text that is no envelope.
@@ -73,6 +69,9 @@ impl Decryptor {
         texts: &[&[u8]],
         mut each: impl FnMut(usize, Option<Opened<'_>>),
     ) -> Result<usize, Error> {
+        if self.permit.renew()? == Renewal::Renewed {
+            self.openings = RequestOpenings::new(self.permit.engine.settings().request_opening_keys_max);
+        }
         let mut run: Vec<Envelope<'_>> = Vec::with_capacity(texts.len());
         let mut done = 0;
         while done < texts.len() {
@@ -84,7 +83,8 @@ impl Decryptor {
                     {
                         run.push(envelope)
                     }
-                    Err(malformed) if malformed != Malformed::NotAnEnvelope => {
+                    // One behind others waits for its turn: the first fault of all is the one to tell.
+                    Err(malformed) if malformed != Malformed::NotAnEnvelope && run.is_empty() => {
                         return Err(Error::from(malformed).at_index((done + i) as u64));
                     }
                     _ => break,
@@ -108,7 +108,7 @@ impl Decryptor {
     /// The opening for an envelope, and whether a key agreement is still to be paid for it.
     fn opening(&mut self, envelope: &Envelope<'_>) -> Result<(Arc<Opening>, bool), Error> {
         let ephemeral = EphemeralId::of(envelope);
-        let opening = self.openings.find(ephemeral, || self.engine.opening(&self.app, ephemeral))?;
+        let opening = self.openings.find(ephemeral, || self.permit.engine.opening(&self.permit.app, ephemeral))?;
         let agreed = opening.version().is_none();
         Ok((opening, agreed))
     }
@@ -120,7 +120,7 @@ impl Decryptor {
         first: usize,
         each: &mut impl FnMut(usize, Option<Opened<'_>>),
     ) -> Result<(), Error> {
-        let Self { engine, rights, role, scratch, .. } = self;
+        let Self { permit: Permit { engine, rights, .. }, role, scratch, .. } = self;
         let mut fault = None;
         opening.open_many(&engine.agreements(), run, scratch, |i, result| {
             let shown = result.map_err(Error::from).and_then(|opened| {

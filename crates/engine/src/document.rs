@@ -41,6 +41,7 @@ pub struct DocumentDecryption {
 pub struct DocumentRewrap {
     rewriting: Rewriting,
     rewrapper: Rewrapper,
+    envelope: Vec<u8>,
 }
 
 impl Engine {
@@ -86,7 +87,8 @@ impl Engine {
         size: usize,
     ) -> Result<DocumentRewrap, Error> {
         let rewrapper = self.rewrapper(caller, options)?;
-        Ok(DocumentRewrap { rewriting: Rewriting::new(self, selection, Purpose::Decrypt, size)?, rewrapper })
+        let rewriting = Rewriting::new(self, selection, Purpose::Decrypt, size)?;
+        Ok(DocumentRewrap { rewriting, rewrapper, envelope: Vec::new() })
     }
 }
 
@@ -120,7 +122,7 @@ impl DocumentEncryption {
             out.extend_from_slice(&document[copied..kept[index].start]);
             out.push(b'"');
             copied = kept[index].end;
-        });
+        })?;
         if !values.is_empty() {
             out.push(b'"');
         }
@@ -135,7 +137,7 @@ impl DocumentEncryption {
 
     /// Bytes of the document that are done, for showing progress.
     pub fn position(&self) -> usize {
-        self.rewriting.copied
+        self.rewriting.walk.position()
     }
 }
 
@@ -169,7 +171,7 @@ impl DocumentDecryption {
 
     /// Bytes of the document that are done, for showing progress.
     pub fn position(&self) -> usize {
-        self.rewriting.copied
+        self.rewriting.walk.position()
     }
 }
 
@@ -179,21 +181,20 @@ impl DocumentRewrap {
     /// # Errors
     /// The document is not JSON; an envelope is malformed or does not open: with the byte.
     pub fn step(&mut self, document: &[u8], out: &mut Vec<u8>) -> Result<Progress, Error> {
-        let Self { rewriting, rewrapper } = self;
+        let Self { rewriting, rewrapper, envelope } = self;
         rewriting.find(document, out)?;
         let offered = rewriting.pending(rewrapper.step_values_max());
         let (mut copied, mut replaced) = (rewriting.copied, 0);
         for found in offered {
             let text = text_of(document, found)?;
-            let before = out.len();
-            out.extend_from_slice(&document[copied..found.start]);
-            out.push(b'"');
-            if rewrapper.rewrap(&text, out).map_err(|error| error.at_offset(found.start))? {
+            envelope.clear();
+            if rewrapper.rewrap(&text, envelope).map_err(|error| error.at_offset(found.start))? {
+                out.extend_from_slice(&document[copied..found.start]);
+                out.push(b'"');
+                out.extend_from_slice(envelope);
                 out.push(b'"');
                 copied = found.end;
                 replaced += 1;
-            } else {
-                out.truncate(before);
             }
         }
         let done = offered.len();
@@ -207,7 +208,7 @@ impl DocumentRewrap {
 
     /// Bytes of the document that are done, for showing progress.
     pub fn position(&self) -> usize {
-        self.rewriting.copied
+        self.rewriting.walk.position()
     }
 }
 

@@ -10,6 +10,7 @@ use fieldseal_keystore::Operation;
 
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::permit::{Permit, Renewal};
 use crate::policy::Caller;
 use crate::settings::{EmptyStrings, Keying};
 
@@ -35,7 +36,7 @@ impl<'a> EncryptOptions<'a> {
 
 /// Encrypts the values of one request.
 pub struct Encryptor {
-    engine: Engine,
+    permit: Permit,
     recipient: PublicKey,
     profile: Profile,
     metadata: Option<Metadata>,
@@ -50,13 +51,13 @@ impl Engine {
     /// # Errors
     /// Forbidden, unknown app, disabled app, invalid role, store unavailable.
     pub fn encryptor(&self, caller: &Caller, options: &EncryptOptions<'_>) -> Result<Encryptor, Error> {
-        let (_, app) = self.authorised(caller, &[Operation::Encrypt], options.app)?;
+        let permit = Permit::new(self, caller, &[Operation::Encrypt], options.app)?;
         let role = options.role.map(Role::parse).transpose()?;
         let curve = options.curve.unwrap_or(self.settings().curve);
         let profile = if role.is_some() { Profile::with_metadata(curve) } else { Profile::plain(curve) };
         Ok(Encryptor {
-            engine: self.clone(),
-            recipient: *app.newest(curve).1.public(),
+            recipient: *permit.app.newest(curve).1.public(),
+            permit,
             profile,
             metadata: role.map(|role| Metadata::new(Some(&role), ORIGIN_FIELDSEAL, self.now_unix_s())),
             keying: options.keying.unwrap_or(self.settings().keying),
@@ -71,29 +72,37 @@ impl Encryptor {
     pub fn step_values_max(&self) -> usize {
         match self.keying {
             Keying::Field => 1,
-            Keying::Request | Keying::Session => self.engine.settings().step_values_max.max(1),
+            Keying::Request | Keying::Session => self.permit.engine.settings().step_values_max.max(1),
         }
     }
 
     /// Whether the value stays as it is by the engine's settings.
     pub fn leaves(&self, value: &Value<'_>) -> bool {
-        self.engine.settings().empty_strings == EmptyStrings::Leave
+        self.permit.engine.settings().empty_strings == EmptyStrings::Leave
             && value.value_type == ValueType::String
             && value.text.is_empty()
     }
 
     /// Appends the envelope of every value to `out`; before each, `before(index, envelope size, out)` may append what stands
     /// between them.
+    ///
+    /// # Errors
+    /// The right to encrypt, or the app's keys, were taken away since the last call; or the store does not answer.
     pub fn encrypt(
         &mut self,
         values: &[Value<'_>],
         out: &mut Vec<u8>,
         mut before: impl FnMut(usize, usize, &mut Vec<u8>),
-    ) {
+    ) -> Result<(), Error> {
+        if self.permit.renew()? == Renewal::Renewed {
+            self.recipient = *self.permit.app.newest(self.recipient.curve()).1.public();
+            self.key = None;
+        }
         if self.keying == Keying::Field {
-            let (ec, mut rng) = (self.engine.ec(), self.engine.rng());
+            let (ec, mut rng) = (self.permit.engine.ec(), self.permit.engine.rng());
             let Self { recipient, profile, metadata, scratch, .. } = self;
-            return seal_each(&ec, recipient, *profile, metadata.as_ref(), values, &mut rng, scratch, out, before);
+            seal_each(&ec, recipient, *profile, metadata.as_ref(), values, &mut rng, scratch, out, before);
+            return Ok(());
         }
         let mut done = 0;
         while done < values.len() {
@@ -107,15 +116,16 @@ impl Encryptor {
                 Err(_) => self.key = None,
             }
         }
+        Ok(())
     }
 
     /// The key at hand, unless it is spent. A session's is asked for anew at each step, so that its time holds within a request.
     fn key(&mut self) -> Arc<SealingKey> {
         if self.keying == Keying::Session {
-            return self.engine.session_key(&self.recipient, self.profile);
+            return self.permit.engine.session_key(&self.recipient, self.profile);
         }
         let usable = self.key.take().filter(|key| key.values_left() > 0);
-        let key = usable.unwrap_or_else(|| self.engine.request_key(&self.recipient, self.profile));
+        let key = usable.unwrap_or_else(|| self.permit.engine.request_key(&self.recipient, self.profile));
         Arc::clone(self.key.insert(key))
     }
 }

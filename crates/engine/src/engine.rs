@@ -31,6 +31,7 @@ struct Shared {
     clock: Box<dyn Clock>,
     blinding: RwLock<Blinding>,
     opening_agreements: Arc<AtomicU64>,
+    epoch: AtomicU64,
 }
 
 struct Blinding {
@@ -56,6 +57,7 @@ impl Engine {
             clock,
             blinding: RwLock::new(blinding),
             opening_agreements: Arc::default(),
+            epoch: AtomicU64::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -73,17 +75,44 @@ impl Engine {
     /// To be called about once a second: notices changes of the store, drops keys that are too old, draws new blinding.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] when the store does not answer; what is known stays in use.
+    /// [`ErrorKind::Unavailable`] when the store does not answer; what is known stays in use until that has lasted for
+    /// `store_silence_max`.
     pub fn maintain(&self) -> Result<(), Error> {
         let now = self.now();
         self.shared.sessions.expire(now, self.settings().session_age_max);
         self.shared.openings.expire(now);
         self.reblind(now);
-        if self.shared.directory.refresh()? {
-            self.shared.sessions.clear();
-            self.shared.openings.clear();
+        let answered = self.shared.directory.refresh(now);
+        let forgets = match &answered {
+            Ok(changed) => *changed,
+            // Grants that cannot be looked at any more are not believed for ever.
+            Err(_) => self.shared.directory.silence(now) >= self.settings().store_silence_max,
+        };
+        if forgets {
+            self.forget();
         }
-        Ok(())
+        answered.map(drop)
+    }
+
+    /// Empties what is known and derived; running requests look at their rights anew.
+    fn forget(&self) {
+        self.shared.directory.forget();
+        self.shared.sessions.clear();
+        self.shared.openings.clear();
+        self.shared.epoch.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts how often everything known was forgotten.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.shared.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Whether the caller may ask anything at all now.
+    ///
+    /// # Errors
+    /// Forbidden, store unavailable.
+    pub fn admit(&self, caller: &Caller) -> Result<(), Error> {
+        self.rights(caller).map(drop)
     }
 
     fn reblind(&self, now: Duration) {

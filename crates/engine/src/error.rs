@@ -41,12 +41,20 @@ pub struct Error {
     pub index: Option<u64>,
     /// Which byte of a document, counted from 0.
     pub offset: Option<u64>,
+    /// What only the engine's own log may tell.
+    pub(crate) cause: Option<String>,
 }
 
 impl Error {
     /// An error without a place.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), index: None, offset: None }
+        Self { kind, message: message.into(), index: None, offset: None, cause: None }
+    }
+
+    /// What lies behind [`ErrorKind::Unavailable`], for the engine's log: it names paths and settings of this machine, so callers
+    /// are not told.
+    pub fn cause(&self) -> Option<&str> {
+        self.cause.as_deref()
     }
 
     /// The one answer to every tag, key and content fault.
@@ -134,7 +142,8 @@ impl From<InvalidRole> for Error {
 
 impl From<fieldseal_keystore::Error> for Error {
     /// The store's own messages name paths and settings of this machine: callers learn only that it does not answer.
-    fn from(_: fieldseal_keystore::Error) -> Self {
-        Self::new(ErrorKind::Unavailable, "the key store does not answer: see the engine's log, then try again")
+    fn from(error: fieldseal_keystore::Error) -> Self {
+        let message = "the key store does not answer: see the engine's log, then try again";
+        Self { cause: Some(error.to_string()), ..Self::new(ErrorKind::Unavailable, message) }
     }
 }

@@ -2,7 +2,7 @@
 
 use fieldseal_crypto::Curve;
 use fieldseal_envelope::file::{EncryptedFile, seal_file};
-use fieldseal_envelope::{Marking, OpenError};
+use fieldseal_envelope::{Marking, OpenError, metadata_in_file};
 use fieldseal_keystore::Operation;
 
 use crate::engine::Engine;
@@ -32,9 +32,10 @@ impl Engine {
     /// Appends the content of an encrypted file to `out`.
     ///
     /// # Errors
-    /// As [`Engine::encrypt_file`], and: no encrypted file, damaged, decrypt failed.
+    /// As [`Engine::encrypt_file`], and: no encrypted file, damaged, decrypt failed; forbidden where the content is a value of a role
+    /// that the caller may not see. On failure `out` is as before.
     pub fn decrypt_file(&self, caller: &Caller, app: &str, file: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
-        let (_, app) = self.authorised(caller, &[Operation::Decrypt], app)?;
+        let (rights, app) = self.authorised(caller, &[Operation::Decrypt], app)?;
         let file = EncryptedFile::parse(file)?;
         let ephemeral = EphemeralId { curve: file.curve, point: file.ephemeral };
         let opening = self.opening(&app, ephemeral)?;
@@ -49,6 +50,11 @@ impl Engine {
             out.truncate(start);
             file.open(key, out).map_err(|_| Error::decrypt_failed())?;
         }
-        Ok(())
+        let role = metadata_in_file(&out[start..]).and_then(|metadata| metadata.role);
+        let permitted = role.map_or(Ok(()), |role| rights.check_role(role));
+        if permitted.is_err() {
+            out.truncate(start);
+        }
+        permitted
     }
 }

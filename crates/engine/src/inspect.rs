@@ -1,18 +1,16 @@
 //! What can be told of an envelope without showing its value, and an app's public keys.
 
-use std::sync::Arc;
-
 use fieldseal_crypto::Curve;
 use fieldseal_crypto::PublicKey;
 use fieldseal_envelope::{Envelope, Marking, OpenScratch, ValueType, Version};
 use fieldseal_keystore::Operation;
 
-use crate::apps::App;
 use crate::decrypt::check_role;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::opening::{EphemeralId, RequestOpenings};
-use crate::policy::{Caller, Rights};
+use crate::permit::{Permit, Renewal};
+use crate::policy::Caller;
 
 /// What an envelope states; the last four only when it was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,14 +46,12 @@ pub struct PublicKeys {
 
 /// Inspects the envelopes of one request.
 pub struct Inspector {
-    engine: Engine,
     inside: Option<Inside>,
 }
 
 /// What opening needs: an app, and the right to decrypt for it.
 struct Inside {
-    app: Arc<App>,
-    rights: Rights,
+    permit: Permit,
     openings: RequestOpenings,
     scratch: OpenScratch,
 }
@@ -64,16 +60,16 @@ impl Engine {
     /// Begins to inspect. With an app, envelopes are opened for what only their inside tells: that needs the right to decrypt.
     ///
     /// # Errors
-    /// With an app: forbidden, unknown app, disabled app, store unavailable.
+    /// Forbidden; with an app also: unknown app, disabled app, store unavailable.
     pub fn inspector(&self, caller: &Caller, app: Option<&str>) -> Result<Inspector, Error> {
-        let inside = app.map(|app| self.authorised(caller, &[Operation::Decrypt], app)).transpose()?;
-        let inside = inside.map(|(rights, app)| Inside {
-            app,
-            rights,
+        self.admit(caller)?;
+        let permit = app.map(|app| Permit::new(self, caller, &[Operation::Decrypt], app)).transpose()?;
+        let inside = permit.map(|permit| Inside {
+            permit,
             openings: RequestOpenings::new(self.settings().request_opening_keys_max),
             scratch: OpenScratch::default(),
         });
-        Ok(Inspector { engine: self.clone(), inside })
+        Ok(Inspector { inside })
     }
 
     /// Inspects one envelope; see [`Engine::inspector`] and [`Inspector::inspect`].
@@ -115,15 +111,18 @@ impl Inspector {
         };
         match &mut self.inside {
             None => envelope.ephemeral_key().map(drop)?,
-            Some(inside) => inside.tell(&self.engine, &envelope, &mut inspected)?,
+            Some(inside) => inside.tell(&envelope, &mut inspected)?,
         }
         Ok(inspected)
     }
 }
 
 impl Inside {
-    fn tell(&mut self, engine: &Engine, envelope: &Envelope<'_>, inspected: &mut Inspected) -> Result<(), Error> {
-        let Self { app, rights, openings, scratch } = self;
+    fn tell(&mut self, envelope: &Envelope<'_>, inspected: &mut Inspected) -> Result<(), Error> {
+        if self.permit.renew()? == Renewal::Renewed {
+            self.openings = RequestOpenings::new(self.permit.engine.settings().request_opening_keys_max);
+        }
+        let Self { permit: Permit { engine, app, rights, .. }, openings, scratch } = self;
         let ephemeral = EphemeralId::of(envelope);
         let opening = openings.find(ephemeral, || engine.opening(app, ephemeral))?;
         let key = opening.search(&engine.agreements(), envelope, scratch)?;

@@ -20,6 +20,7 @@ mod error;
 mod file;
 mod inspect;
 mod opening;
+mod permit;
 mod policy;
 mod rewrap;
 mod sessions;

@@ -38,41 +38,37 @@ pub(crate) struct Agreements {
     pub(crate) count: Arc<AtomicU64>,
 }
 
-/// What is known of one ephemeral key for one app: an opening key for each version that was tried, and which of them opened.
+/// What is known of one ephemeral key for one app: the opening key of the version that opened, once one has.
 pub(crate) struct Opening {
     app: Arc<App>,
     ephemeral: PublicKey,
-    candidates: Vec<OnceLock<OpeningKey>>,
-    winner: OnceLock<usize>,
+    winner: OnceLock<Winner>,
+}
+
+struct Winner {
+    version: u32,
+    /// 0 for the newest.
+    place: usize,
+    key: OpeningKey,
 }
 
 impl Opening {
     pub(crate) fn new(app: Arc<App>, ephemeral: EphemeralId) -> Result<Self, Malformed> {
-        let candidates = app.versions(ephemeral.curve).map(|_| OnceLock::new()).collect();
-        Ok(Self { app, ephemeral: ephemeral.key()?, candidates, winner: OnceLock::new() })
-    }
-
-    fn candidate(&self, agreements: &Agreements, place: usize) -> &OpeningKey {
-        self.candidates[place].get_or_init(|| {
-            let mut versions = self.app.versions(self.ephemeral.curve());
-            let (_, pair) = versions.nth(place).expect("a candidate a version");
-            agreements.count.fetch_add(1, Ordering::Relaxed);
-            OpeningKey::agree(&agreements.ec, pair.private(), pair.public(), &self.ephemeral)
-        })
+        Ok(Self { app, ephemeral: ephemeral.key()?, winner: OnceLock::new() })
     }
 
     /// The version that opened, once one has.
     pub(crate) fn version(&self) -> Option<u32> {
-        let place = *self.winner.get()?;
-        self.app.versions(self.ephemeral.curve()).nth(place).map(|(version, _)| version)
+        self.winner.get().map(|winner| winner.version)
     }
 
     /// Whether the newest version opened.
     pub(crate) fn by_newest(&self) -> bool {
-        self.winner.get() == Some(&0)
+        self.winner.get().is_some_and(|winner| winner.place == 0)
     }
 
-    /// Opens envelopes of this ephemeral key one by one in order. `each` gets every result with its index.
+    /// Opens envelopes of this ephemeral key one by one in order. `each` gets every result with its index, up to the first that no
+    /// version opens while none is known: a request ends there, and each further search would cost an agreement a version.
     pub(crate) fn open_many(
         &self,
         agreements: &Agreements,
@@ -80,19 +76,15 @@ impl Opening {
         scratch: &mut OpenScratch,
         mut each: impl FnMut(usize, Result<Opened<'_>, OpenError>),
     ) {
-        let mut searched = 0;
-        while self.winner.get().is_none() && searched < envelopes.len() {
-            let key = self.search(agreements, &envelopes[searched], scratch);
-            each(searched, key.and_then(|key| key.open(&envelopes[searched], scratch)));
-            searched += 1;
-        }
-        if let Some(&place) = self.winner.get() {
-            let rest = &envelopes[searched..];
-            self.candidate(agreements, place).open_many(rest, scratch, |i, result| each(searched + i, result));
+        let Some(first) = envelopes.first() else { return };
+        match self.search(agreements, first, scratch) {
+            Ok(key) => key.open_many(envelopes, scratch, each),
+            Err(error) => each(0, Err(error)),
         }
     }
 
-    /// The first version whose key opens `envelope`, which is then remembered.
+    /// The first version whose key opens `envelope`, which is then remembered. What is known already is not tried again: whether it
+    /// opens `envelope` is for the caller to see.
     pub(crate) fn search(
         &self,
         agreements: &Agreements,
@@ -102,31 +94,29 @@ impl Opening {
         self.search_by(agreements, |key| key.open(envelope, scratch).map(drop))
     }
 
-    /// The same for anything that a key opens or not.
+    /// The same for anything that a key opens or not. A text that is malformed is so for every key and ends the search.
     pub(crate) fn search_by(
         &self,
         agreements: &Agreements,
         mut opens: impl FnMut(&OpeningKey) -> Result<(), OpenError>,
     ) -> Result<&OpeningKey, OpenError> {
-        if let Some(&place) = self.winner.get() {
-            return Ok(self.candidate(agreements, place));
+        if let Some(winner) = self.winner.get() {
+            return Ok(&winner.key);
         }
-        let mut last = OpenError::DecryptFailed;
-        for place in 0..self.candidates.len() {
-            let key = self.candidate(agreements, place);
-            match opens(key) {
-                Ok(()) => {
-                    let _ = self.winner.set(place);
-                    return Ok(key);
-                }
-                Err(error) => last = error,
+        for (place, (version, pair)) in self.app.versions(self.ephemeral.curve()).enumerate() {
+            agreements.count.fetch_add(1, Ordering::Relaxed);
+            let key = OpeningKey::agree(&agreements.ec, pair.private(), pair.public(), &self.ephemeral);
+            match opens(&key) {
+                Ok(()) => return Ok(&self.winner.get_or_init(|| Winner { version, place, key }).key),
+                Err(OpenError::DecryptFailed) => (),
+                Err(malformed) => return Err(malformed),
             }
         }
-        Err(last)
+        Err(OpenError::DecryptFailed)
     }
 }
 
-/// Which ephemeral key of which app. Apps are told apart by their keys' address: a refresh makes new ones and clears the cache.
+/// Which ephemeral key of which app, by name; whether the app's keys are still the same is looked at besides.
 type OpeningId = (String, EphemeralId);
 
 struct Kept {

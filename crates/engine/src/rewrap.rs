@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use fieldseal_crypto::Curve;
 use fieldseal_envelope::{
-    Envelope, Malformed, Marking, Metadata, ORIGIN_FIELDSEAL, OpenScratch, Profile, Role, SealScratch, SealingKey,
-    Value,
+    Envelope, Form, Malformed, Marking, Metadata, ORIGIN_FIELDSEAL, OpenScratch, Profile, Role, SealScratch,
+    SealingKey, Value,
 };
 use fieldseal_keystore::Operation;
 
@@ -15,7 +15,8 @@ use crate::decrypt::check_role;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::opening::{EphemeralId, RequestOpenings};
-use crate::policy::{Caller, Rights};
+use crate::permit::{Permit, Renewal};
+use crate::policy::Caller;
 
 /// What a request says about its rewrapping.
 #[derive(Debug, Clone, Copy)]
@@ -28,9 +29,7 @@ pub struct RewrapOptions<'a> {
 
 /// Rewraps the envelopes of one request.
 pub struct Rewrapper {
-    engine: Engine,
-    app: Arc<App>,
-    rights: Rights,
+    permit: Permit,
     curve: Option<Curve>,
     openings: RequestOpenings,
     keys: Vec<Arc<SealingKey>>,
@@ -44,11 +43,9 @@ impl Engine {
     /// # Errors
     /// Forbidden, unknown app, disabled app, store unavailable.
     pub fn rewrapper(&self, caller: &Caller, options: &RewrapOptions<'_>) -> Result<Rewrapper, Error> {
-        let (rights, app) = self.authorised(caller, &[Operation::Encrypt, Operation::Decrypt], options.app)?;
+        let permit = Permit::new(self, caller, &[Operation::Encrypt, Operation::Decrypt], options.app)?;
         Ok(Rewrapper {
-            engine: self.clone(),
-            app,
-            rights,
+            permit,
             curve: options.curve,
             openings: RequestOpenings::new(self.settings().request_opening_keys_max),
             keys: Vec::new(),
@@ -70,23 +67,29 @@ impl Rewrapper {
     /// # Errors
     /// Malformed, decrypt failed, a role that the caller may not see.
     pub fn rewrap(&mut self, text: &[u8], out: &mut Vec<u8>) -> Result<bool, Error> {
+        if self.permit.renew()? == Renewal::Renewed {
+            self.openings = RequestOpenings::new(self.permit.engine.settings().request_opening_keys_max);
+            self.keys.clear();
+        }
         let envelope = match Envelope::parse(text) {
             Err(Malformed::NotAnEnvelope) => return Ok(false),
             parsed => parsed?,
         };
         let ephemeral = EphemeralId::of(&envelope);
-        let Self { engine, app, openings, open_scratch, .. } = self;
+        let Self { permit: Permit { engine, app, rights, .. }, openings, open_scratch, .. } = self;
         let opening = openings.find(ephemeral, || engine.opening(app, ephemeral))?;
         let key = opening.search(&engine.agreements(), &envelope, open_scratch)?;
         let opened = key.open(&envelope, open_scratch)?;
-        check_role(&self.rights, None, &opened)?;
+        check_role(rights, None, &opened)?;
         let curve = self.curve.unwrap_or(envelope.version.curve());
-        if opening.by_newest() && !envelope.version.is_legacy() && curve == envelope.version.curve() {
+        let current = opened.form == Form::Standard && !envelope.version.is_legacy();
+        if opening.by_newest() && current && curve == envelope.version.curve() {
             return Ok(false);
         }
         let role = opened.metadata.and_then(|metadata| metadata.role);
         let role = role.map(|role| Role::parse(role).expect("checked when it was opened"));
-        let metadata = role.map(|role| Metadata::new(Some(&role), ORIGIN_FIELDSEAL, engine.now_unix_s()));
+        // Metadata stays even without a role: the versions that have it bind type and both keys.
+        let metadata = opened.metadata.map(|_| Metadata::new(role.as_ref(), ORIGIN_FIELDSEAL, engine.now_unix_s()));
         let profile = if metadata.is_some() { Profile::with_metadata(curve) } else { Profile::plain(curve) };
         let profile = if envelope.marking == Marking::Debug { profile.debug() } else { profile };
         let sealing = sealing_key(&mut self.keys, engine, app, profile);

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fieldseal_crypto::PublicKey;
-use fieldseal_envelope::{Profile, SealingKey, Version};
+use fieldseal_envelope::{Profile, SealingKey};
 
-/// A recipient's key and a version: a rotation changes the key, so that a session never outlives it.
-type SessionId = (PublicKey, Version);
+/// A recipient's key and a profile: a rotation changes the key, so that a session never outlives it.
+type SessionId = (PublicKey, Profile);
 
 struct Session {
     key: Arc<SealingKey>,
@@ -32,7 +32,7 @@ impl Sessions {
         age_max: Duration,
         make: impl FnOnce() -> SealingKey,
     ) -> Arc<SealingKey> {
-        let id = (*recipient, profile.version());
+        let id = (*recipient, profile);
         let usable = |session: &Session| now.saturating_sub(session.born) < age_max && session.key.values_left() > 0;
         if let Some(session) = self.lock().get(&id).filter(|session| usable(session)) {
             return Arc::clone(&session.key);

@@ -50,6 +50,8 @@ pub struct Settings {
     pub step_bytes_max: usize,
     /// How long the blinding of private-key operations stays as it is. Default 60 s.
     pub blinding_age_max: Duration,
+    /// How long grants and keys that are known stay in use while the store does not answer. Default 60 s.
+    pub store_silence_max: Duration,
     /// Bounds of documents and selectors.
     pub document: Limits,
 }
@@ -68,6 +70,7 @@ impl Default for Settings {
             step_values_max: 256,
             step_bytes_max: 64 << 10,
             blinding_age_max: Duration::from_secs(60),
+            store_silence_max: Duration::from_secs(60),
             document: Limits::default(),
         }
     }

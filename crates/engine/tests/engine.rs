@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use fieldseal_crypto::aead::SealItem;
+use fieldseal_crypto::hash::sha256;
+use fieldseal_crypto::{AeadAlgorithm, AeadKey, EcContext, Nonce};
 use fieldseal_engine::admin::{
     AppName, Apps, ClientName, Environment, Keystore, Limits, LocalRootKey, NewClient, NewKeys, OpenMode, Operation,
     RoleName, Roles, SqliteKeystore, system_clock,
@@ -341,6 +344,59 @@ fn inspecting_the_inside_needs_the_right_to_decrypt_and_the_role() {
 }
 
 #[test]
+fn a_right_that_is_taken_away_ends_the_requests_that_live_on_it() {
+    let Bench { engine, folder: _folder, .. } = bench_with(Settings { step_values_max: 1, ..Settings::default() });
+    let document = "[1, 2, 3, 4]";
+    let sealed = encrypt(&engine, &[], document);
+    let both = grant(&engine, "both", &[Operation::Encrypt, Operation::Decrypt], Roles::Any);
+    let mut encrypting =
+        engine.encrypt_document(&both, &EncryptOptions::new("acme"), None, document.len()).expect("begins");
+    let mut decrypting =
+        engine.decrypt_document(&both, &DecryptOptions::new("acme"), None, sealed.len()).expect("begins");
+    let (mut one, mut other) = (Vec::new(), Vec::new());
+    encrypting.step(document.as_bytes(), &mut one).expect("granted");
+    decrypting.step(sealed.as_bytes(), &mut other).expect("granted");
+    engine.store().rotate(&app("other")).expect("rotated");
+    engine.maintain().expect("refreshed");
+    encrypting.step(document.as_bytes(), &mut one).expect("another change takes nothing away");
+    decrypting.step(sealed.as_bytes(), &mut other).expect("another change takes nothing away");
+    engine.store().disable_client(&ClientName::parse("both").expect("a name")).expect("disabled");
+    engine.maintain().expect("refreshed");
+    assert_eq!(kind(encrypting.step(document.as_bytes(), &mut one)), ErrorKind::Forbidden);
+    assert_eq!(kind(decrypting.step(sealed.as_bytes(), &mut other)), ErrorKind::Forbidden);
+    assert_eq!(kind(engine.inspect(&both, None, envelopes(&sealed)[0].as_bytes())), ErrorKind::Forbidden);
+}
+
+#[test]
+fn the_first_fault_is_the_one_that_is_told() {
+    let Bench { engine, folder: _folder, .. } = bench();
+    let sealed = encrypt(&engine, &[], "[1, 2, 3]");
+    let texts = envelopes(&sealed);
+    let (forged, cut) = (flip_last(&texts[1]), texts[2].replace(":$", ""));
+    let list: [&[u8]; 3] = [texts[0].as_bytes(), forged.as_bytes(), cut.as_bytes()];
+    let mut decryptor = engine.decryptor(&Caller::Owner, &DecryptOptions::new("acme")).expect("begins");
+    let error = decryptor.decrypt(&list, |_, _| ()).expect_err("two are bad");
+    assert_eq!((error.kind, error.index), (ErrorKind::DecryptFailed, Some(1)));
+}
+
+#[test]
+fn rewrapping_what_is_new_already_copies_nothing_twice() {
+    let Bench { engine, folder: _folder, .. } = bench();
+    let sealed = encrypt(&engine, &[], &format!("[{}]", vec!["1"; 5_000].join(",")));
+    let options = RewrapOptions { app: "acme", curve: None };
+    let mut work = engine.rewrap_document(&Caller::Owner, &options, None, sealed.len()).expect("begins");
+    let mut out = Vec::new();
+    let mut last = 0;
+    while work.step(sealed.as_bytes(), &mut out).expect("rewraps") == Progress::More {
+        assert!(out.is_empty(), "nothing is written before it is known to stay");
+        assert!(work.position() >= last, "progress is shown all the same");
+        last = work.position();
+    }
+    assert!(last > sealed.len() / 2);
+    assert_eq!((String::from_utf8(out).expect("UTF-8"), work.count()), (sealed, 0));
+}
+
+#[test]
 fn an_ephemeral_key_costs_one_agreement_a_version_and_one_search() {
     for opening_keys_max in [0, 100] {
         let Bench { engine, folder: _folder, .. } = bench_with(Settings { opening_keys_max, ..Settings::default() });
@@ -485,6 +541,42 @@ fn files_come_back_through_any_version() {
     }
 }
 
+/// A file that is in truth a legacy value (`TENZ`) with a role: the two share key and associated data on P-256.
+fn file_of_a_value_with_a_role(engine: &Engine, role: &str, text: &str) -> Vec<u8> {
+    let recipient = engine.public_keys(&Caller::Owner, "acme").expect("keys").r1;
+    let mut rng = system_random();
+    let encapsulation = EcContext::new(&mut rng).encapsulate(&recipient, &mut rng);
+    let prefixes = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/der-prefix.txt");
+    let prefixes = std::fs::read_to_string(prefixes).expect("readable");
+    let digits = prefixes.lines().find_map(|line| line.strip_prefix("r1 270 ")).expect("a line for r1");
+    let prefix: Vec<u8> =
+        (0..digits.len()).step_by(2).map(|i| u8::from_str_radix(&digits[i..i + 2], 16).expect("hex")).collect();
+    let shared = encapsulation.shared.expose();
+    let key = sha256(&[shared, &[0, 0, 0, 1], &prefix, encapsulation.ephemeral.uncompressed()]);
+    let map = [b"\x81\xa2dr".as_slice(), &[0xa0 + role.len() as u8], role.as_bytes()].concat();
+    let plaintext = [&(map.len() as u16).to_le_bytes(), map.as_slice(), text.as_bytes()].concat();
+    let mut sealed = vec![0; plaintext.len() + 16];
+    let item = SealItem { nonce: Nonce([9; 12]), aad: &recipient.compressed(), plaintext: &plaintext };
+    AeadKey::new(AeadAlgorithm::Aes256Gcm, &key).expect("32 bytes").seal(&item, &mut sealed);
+    let header = [b"%EVENC\x03\x37\x00".as_slice(), &encapsulation.ephemeral.compressed(), &[9; 12], &[0]].concat();
+    let body = [header, sealed].concat();
+    [body.as_slice(), &crc32fast::hash(&body).to_le_bytes()].concat()
+}
+
+#[test]
+fn a_value_does_not_pass_its_role_as_a_file() {
+    let Bench { engine, folder: _folder, .. } = bench();
+    let file = file_of_a_value_with_a_role(&engine, "health", "secret");
+    let mut content = Vec::new();
+    engine.decrypt_file(&Caller::Owner, "acme", &file, &mut content).expect("the owner may see any role");
+    assert!(content.ends_with(b"secret"));
+    let cards = Roles::Only(BTreeSet::from([RoleName::parse("card").expect("a role")]));
+    let reader = grant(&engine, "reader", &[Operation::Decrypt], cards);
+    let mut content = b"kept".to_vec();
+    assert_eq!(kind(engine.decrypt_file(&reader, "acme", &file, &mut content)), ErrorKind::Forbidden);
+    assert_eq!(content, b"kept");
+}
+
 #[test]
 fn native_values_and_texts() {
     let Bench { engine, folder: _folder, .. } = bench();
@@ -495,7 +587,7 @@ fn native_values_and_texts() {
         Value { value_type: ValueType::Boolean, text: b"true" },
     ];
     let mut out = Vec::new();
-    encryptor.encrypt(&values, &mut out, |_, _, out| out.push(b' '));
+    encryptor.encrypt(&values, &mut out, |_, _, out| out.push(b' ')).expect("encrypts");
     let sealed = String::from_utf8(out).expect("ASCII");
     let mut texts: Vec<&[u8]> = sealed.split_whitespace().map(str::as_bytes).collect();
     texts.insert(1, b"not sealed");

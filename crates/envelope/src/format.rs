@@ -308,6 +308,7 @@ mod tests {
         Envelope::parse(text.as_bytes()).expect_err("malformed")
     }
 
+    /// Rules 2 and 3: the parts, and both ways to write a string.
     #[test]
     fn takes_a_text_apart() {
         let envelope = Envelope::parse(SAMPLE.as_bytes()).expect("well formed");
@@ -319,6 +320,7 @@ mod tests {
         assert_eq!(Envelope::parse(string.as_bytes()).expect("well formed").value_type, ValueType::String);
     }
 
+    /// Rule 1: padding.
     #[test]
     fn padding_may_stand_or_not() {
         let padded = SAMPLE.replace("B8DQ:$", "B8DQ==:$");
@@ -329,6 +331,7 @@ mod tests {
         assert_eq!(one, other);
     }
 
+    /// Rules 2 and 5.
     #[test]
     fn each_fault_is_named() {
         assert_eq!(error(""), Malformed::NotAnEnvelope);
@@ -347,6 +350,7 @@ mod tests {
         }
     }
 
+    /// Rule 1: what is refused.
     #[test]
     fn what_is_no_canonical_base64_does_not_decode() {
         for bad in ["B8D!:$", "B8DR:$", "B8D=:$", "B8DQ=:$", "B8DQ===:$"] {
@@ -356,6 +360,7 @@ mod tests {
         }
     }
 
+    /// Rules 1 and 2: sizes.
     #[test]
     fn sizes_of_base64_agree_with_each_other() {
         for size in 0..200 {

@@ -22,6 +22,6 @@ pub mod fuzzing;
 
 pub use fieldseal_crypto::DecryptFailed;
 pub use format::{Envelope, Malformed, Marking, ValueType, Version};
-pub use metadata::{InvalidRole, Metadata, ORIGIN_FIELDSEAL, OpenedMetadata, ROLE_SIZE_MAX, Role};
-pub use open::{OpenError, OpenScratch, Opened, OpeningKey};
+pub use metadata::{InvalidRole, Metadata, ORIGIN_FIELDSEAL, OpenedMetadata, ROLE_SIZE_MAX, Role, metadata_in_file};
+pub use open::{Form, OpenError, OpenScratch, Opened, OpeningKey};
 pub use seal::{KeySpent, Profile, SealScratch, SealingKey, Value, seal_each};

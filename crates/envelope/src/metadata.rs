@@ -91,6 +91,12 @@ pub struct OpenedMetadata<'a> {
     pub encrypted_at: Option<u32>,
 }
 
+/// The metadata that the content of a file begins with, if it does. The legacy version `TENZ` shares key and associated data with
+/// files on P-256: without this look, whoever may open files could open such a value as one, past the check of its role.
+pub fn metadata_in_file(content: &[u8]) -> Option<OpenedMetadata<'_>> {
+    split(content).map(|(metadata, _)| metadata)
+}
+
 /// Splits a plaintext into metadata and text. `None` when the metadata is not of its form.
 pub(crate) fn split(plaintext: &[u8]) -> Option<(OpenedMetadata<'_>, &[u8])> {
     let (size, rest) = plaintext.split_first_chunk::<2>()?;
@@ -151,6 +157,7 @@ fn skip_scalar(input: &mut &[u8]) -> Option<()> {
 mod tests {
     use super::*;
 
+    /// Rule 8.
     #[test]
     fn reads_what_it_writes() {
         for role in [None, Some("a"), Some("card-number-20-chars")] {
@@ -164,6 +171,7 @@ mod tests {
         }
     }
 
+    /// Rule 8: a role's alphabet and length.
     #[test]
     fn roles_are_checked() {
         for bad in ["", "Card", "card_number", "card number", "é", "card-number-21-chars-"] {
@@ -171,6 +179,7 @@ mod tests {
         }
     }
 
+    /// Rule 8: unknown keys are passed over, anything else is refused.
     #[test]
     fn hostile_maps_are_refused() {
         let whole = Metadata::new(Some(&Role::parse("card").expect("a role")), 5, 7).encoded;

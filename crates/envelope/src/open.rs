@@ -69,8 +69,17 @@ impl Label {
     }
 }
 
-/// An opened value.
+/// How an envelope was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// As its version has it.
+    Standard,
+    /// In a way that some software has, and that is tolerated.
+    Tolerated,
+}
+
+/// An opened value.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Opened<'s> {
     /// The type. Checked against the text: a number is a JSON number, a boolean `true` or `false`.
     pub value_type: ValueType,
@@ -78,6 +87,16 @@ pub struct Opened<'s> {
     pub text: &'s str,
     /// Role, origin and time where the version has metadata.
     pub metadata: Option<OpenedMetadata<'s>>,
+    /// Whether it was made as its version has it.
+    pub form: Form,
+}
+
+impl std::fmt::Debug for Opened<'_> {
+    /// Everything but the text, of which the size.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { value_type, text, metadata, form } = self;
+        write!(f, "Opened({value_type:?}, {} bytes, {metadata:?}, {form:?})", text.len())
+    }
 }
 
 /// Buffers that live longer than one call.
@@ -126,8 +145,9 @@ impl OpeningKey {
         scratch.sealed.resize(envelope.sealed_size(), 0);
         envelope.decode_sealed(&mut scratch.sealed).map_err(OpenError::Malformed)?;
         scratch.plaintext.resize(envelope.sealed_size() - TAG_SIZE, 0);
-        self.try_attempts(attempts(envelope.version), Label::of(envelope), &scratch.sealed, &mut scratch.plaintext)?;
-        interpret(envelope, &scratch.plaintext)
+        let OpenScratch { sealed, plaintext } = scratch;
+        let form = self.try_attempts(attempts(envelope.version), Label::of(envelope), sealed, plaintext)?;
+        interpret(envelope, plaintext, form)
     }
 
     /// Opens every envelope on its own and hands each result to `each` with its index, in order. One bad envelope spoils only
@@ -178,12 +198,14 @@ impl OpeningKey {
             rest = after;
             let result = match (decoded[i], results[i]) {
                 (Err(malformed), _) => Err(OpenError::Malformed(malformed)),
-                (Ok(()), Ok(())) => Ok(()),
+                (Ok(()), Ok(())) => Ok(Form::Standard),
                 (Ok(()), Err(DecryptFailed)) => {
-                    self.try_attempts(&attempts(envelope.version)[1..], Label::of(envelope), items[i].sealed, opened)
+                    let others = &attempts(envelope.version)[1..];
+                    let opens = self.try_attempts(others, Label::of(envelope), items[i].sealed, opened);
+                    opens.map(|_| Form::Tolerated)
                 }
             };
-            each(i, result.and_then(|()| interpret(envelope, opened)));
+            each(i, result.and_then(|form| interpret(envelope, opened, form)));
         }
     }
 
@@ -193,12 +215,16 @@ impl OpeningKey {
         label: Label,
         sealed: &[u8],
         plaintext: &mut [u8],
-    ) -> Result<(), OpenError> {
+    ) -> Result<Form, OpenError> {
         let opens = |&(derivation, binding): &(Derivation, Binding)| {
             let aad = self.associated_data(binding, label);
             self.key(derivation).open(&OpenItem { nonce: Nonce(label.iv), aad, sealed }, plaintext).is_ok()
         };
-        if attempts.iter().any(opens) { Ok(()) } else { Err(OpenError::DecryptFailed) }
+        match attempts.iter().position(opens) {
+            Some(0) => Ok(Form::Standard),
+            Some(_) => Ok(Form::Tolerated),
+            None => Err(OpenError::DecryptFailed),
+        }
     }
 
     /// Opens the content of a file, which is bound as the plain version of its curve is.
@@ -210,7 +236,7 @@ impl OpeningKey {
     ) -> Result<(), DecryptFailed> {
         let label = Label { iv, value_type: ValueType::String, marking: Marking::Live };
         let attempts = attempts(Version::plain(self.app.curve()));
-        self.try_attempts(attempts, label, sealed, plaintext).map_err(|_| DecryptFailed)
+        self.try_attempts(attempts, label, sealed, plaintext).map(drop).map_err(|_| DecryptFailed)
     }
 
     fn key(&self, derivation: Derivation) -> &AeadKey {
@@ -254,7 +280,7 @@ impl std::fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// Ciphertexts one after the other in `sealed`; one that is not base64 leaves zeros, which open under no key.
+/// Ciphertexts one after the other in `sealed`, and which of them are not base64: their bytes count for nothing.
 fn decode_group(group: &[Envelope<'_>], sealed: &mut Vec<u8>) -> [Result<(), Malformed>; GROUP_VALUES_MAX] {
     sealed.clear();
     sealed.resize(group.iter().map(Envelope::sealed_size).sum(), 0);
@@ -280,7 +306,7 @@ fn group_size(envelopes: &[Envelope<'_>]) -> usize {
 }
 
 /// Content that its sender got wrong fails like a wrong tag: whoever knows the public key can seal anything.
-fn interpret<'s>(envelope: &Envelope<'_>, plaintext: &'s [u8]) -> Result<Opened<'s>, OpenError> {
+fn interpret<'s>(envelope: &Envelope<'_>, plaintext: &'s [u8], form: Form) -> Result<Opened<'s>, OpenError> {
     let (metadata, text) = match envelope.version.has_metadata() {
         true => {
             metadata::split(plaintext).map(|(metadata, text)| (Some(metadata), text)).ok_or(OpenError::DecryptFailed)?
@@ -294,7 +320,11 @@ fn interpret<'s>(envelope: &Envelope<'_>, plaintext: &'s [u8]) -> Result<Opened<
         ValueType::Number => is_json_number(text.as_bytes()),
         ValueType::Boolean => matches!(text, "true" | "false"),
     };
-    if fits { Ok(Opened { value_type: envelope.value_type, text, metadata }) } else { Err(OpenError::DecryptFailed) }
+    if fits {
+        Ok(Opened { value_type: envelope.value_type, text, metadata, form })
+    } else {
+        Err(OpenError::DecryptFailed)
+    }
 }
 
 /// RFC 8259, section 6: `-? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?`.

@@ -18,7 +18,7 @@ const GROUP_VALUES_MAX: usize = 32;
 const GROUP_BYTES_MAX: usize = 8 << 10;
 
 /// A value to seal: a string's text, or the JSON text of a number or boolean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Value<'a> {
     /// The type that the envelope will state.
     pub value_type: ValueType,
@@ -26,8 +26,15 @@ pub struct Value<'a> {
     pub text: &'a [u8],
 }
 
+impl std::fmt::Debug for Value<'_> {
+    /// Type and size, never the text.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Value({:?}, {} bytes)", self.value_type, self.text.len())
+    }
+}
+
 /// What a sealing key writes: version and marking are the same for all its values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Profile {
     version: Version,
     marking: Marking,

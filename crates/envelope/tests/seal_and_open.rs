@@ -53,6 +53,7 @@ fn profiles() -> Vec<(Profile, Option<Metadata>)> {
         .collect()
 }
 
+/// Rules 1 and 2 as written, 6, 7 and 8 there and back.
 #[test]
 fn every_profile_and_type_comes_back() {
     let app = App::of_the_vectors();
@@ -81,6 +82,7 @@ fn every_profile_and_type_comes_back() {
     }
 }
 
+/// Rule 11.
 #[test]
 fn no_nonce_repeats_and_one_key_serves_all() {
     let app = App::of_the_vectors();
@@ -95,6 +97,7 @@ fn no_nonce_repeats_and_one_key_serves_all() {
     assert_eq!(envelopes.iter().map(|e| e.ephemeral).collect::<HashSet<_>>().len(), 1);
 }
 
+/// Rule 11: the limit.
 #[test]
 fn a_spent_key_seals_nothing() {
     let app = App::of_the_vectors();
@@ -191,6 +194,7 @@ fn text_of(result: Result<Owned, OpenError>) -> String {
     result.expect("opens").text
 }
 
+/// Rule 9, and the versions that are opened only.
 #[test]
 fn legacy_versions_open() {
     let app = App::of_the_vectors();
@@ -218,6 +222,34 @@ fn legacy_versions_open() {
     assert_eq!(text_of(app.open(&early)), "early");
 }
 
+/// Rule 10.
+#[test]
+fn a_legacy_value_with_a_role_does_not_pass_for_something_without() {
+    use fieldseal_envelope::file::FILE_MAGIC;
+    let app = App::of_the_vectors();
+    let forge = Forge::new(&app, Curve::P256);
+    let aad = forge.app_public().compressed();
+    let plaintext = [b"\x0b\x00\x81\xa2dr\xa6health".as_slice(), b"secret"].concat();
+    let text = forge.envelope("TENZ", &forge.kdf_over(&forge.ephemeral), &aad, &plaintext);
+    assert_eq!(app.open(&text).expect("opens").role.as_deref(), Some("health"));
+    assert_eq!(app.open(&text.replace("TENZ", "Tk9D")), Err(OpenError::DecryptFailed), "metadata is no text");
+    // As a file it opens, for key and associated data are the same: the engine looks for the role in the content.
+    let sealed = {
+        use base64::Engine;
+        let part = text.rsplit(':').nth(1).expect("a ciphertext");
+        base64::engine::general_purpose::STANDARD_NO_PAD.decode(part).expect("base64")
+    };
+    let header = [FILE_MAGIC.as_slice(), &[3, 55, 0], &forge.ephemeral.compressed(), &[9; 12], &[0]].concat();
+    let body = [header, sealed].concat();
+    let file = [body.as_slice(), &crc32fast::hash(&body).to_le_bytes()].concat();
+    let parsed = EncryptedFile::parse(&file).expect("an encrypted file");
+    let mut content = Vec::new();
+    parsed.open(&app.opening_key(&forge.ephemeral), &mut content).expect("opens");
+    let metadata = fieldseal_envelope::metadata_in_file(&content).expect("metadata");
+    assert_eq!(metadata.role, Some("health"));
+    assert!(fieldseal_envelope::metadata_in_file(b"file bytes").is_none());
+}
+
 #[test]
 fn k1_opens_with_either_derivation_and_r1_does_not() {
     let app = App::of_the_vectors();
@@ -228,6 +260,7 @@ fn k1_opens_with_either_derivation_and_r1_does_not() {
     assert_eq!(app.open(&raw), Err(OpenError::DecryptFailed));
 }
 
+/// Rule 3.
 #[test]
 fn content_that_lies_about_its_type_does_not_open() {
     let app = App::of_the_vectors();
@@ -248,6 +281,7 @@ fn content_that_lies_about_its_type_does_not_open() {
     assert_eq!(app.open(&invalid_utf8), Err(OpenError::DecryptFailed));
 }
 
+/// Rule 7: what the associated data binds.
 #[test]
 fn swapped_parts_and_types_do_not_open() {
     let app = App::of_the_vectors();
@@ -274,6 +308,7 @@ fn swapped_parts_and_types_do_not_open() {
     }
 }
 
+/// Rule 2: the point.
 #[test]
 fn wrong_points_and_wrong_apps_are_refused() {
     use base64::Engine;
@@ -341,6 +376,7 @@ fn one_bad_envelope_spoils_only_itself() {
     }
 }
 
+/// Rule 12.
 #[test]
 fn files_come_back_and_damage_is_named() {
     let app = App::of_the_vectors();

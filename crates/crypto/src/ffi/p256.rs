@@ -56,6 +56,12 @@ impl Point {
 
     fn encode(&self) -> [u8; UNCOMPRESSED_SIZE] {
         let mut bytes = [0; UNCOMPRESSED_SIZE];
+        self.encode_into(&mut bytes);
+        bytes
+    }
+
+    /// In place, for a point that is a secret.
+    fn encode_into(&self, bytes: &mut [u8; UNCOMPRESSED_SIZE]) {
         // SAFETY: the buffer has room for an uncompressed point of this group; the point is never infinity here.
         let size = unsafe {
             bssl::EC_POINT_point2oct(
@@ -68,7 +74,6 @@ impl Point {
             )
         };
         assert_eq!(size, UNCOMPRESSED_SIZE, "a finite point encodes to 65 bytes");
-        bytes
     }
 }
 
@@ -83,8 +88,7 @@ pub(crate) fn decode_point(bytes: &[u8]) -> Option<[u8; UNCOMPRESSED_SIZE]> {
     Some(Point::decode(bytes)?.encode())
 }
 
-/// Whether 1 ≤ scalar < order. The comparison may show how many leading bytes agree with the (public) order: for a uniform
-/// scalar that is none but with probability 2^-32.
+/// Whether 1 ≤ scalar < order. Both comparisons run in constant time for numbers of one width.
 pub(crate) fn scalar_is_valid(scalar: &[u8; SCALAR_SIZE]) -> bool {
     let number = Number::new(scalar);
     // SAFETY: both numbers live through the calls.
@@ -115,9 +119,9 @@ pub(crate) fn agree(scalar: &[u8; SCALAR_SIZE], peer: &[u8; UNCOMPRESSED_SIZE]) 
         bssl::EC_POINT_mul(group(), shared.0.as_ptr(), null(), peer.0.as_ptr(), number.0.as_ptr(), null_mut())
     };
     assert_eq!(multiplied, 1, "multiplication fails only without memory");
-    let mut encoded = zeroize::Zeroizing::new(shared.encode());
+    let mut encoded = Secret::zeroed();
+    shared.encode_into(encoded.expose_mut());
     let mut x = Secret::zeroed();
-    x.expose_mut().copy_from_slice(&encoded[1..=SCALAR_SIZE]);
-    zeroize::Zeroize::zeroize(&mut *encoded);
+    x.expose_mut().copy_from_slice(&encoded.expose()[1..=SCALAR_SIZE]);
     x
 }

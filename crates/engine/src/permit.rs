@@ -1,0 +1,53 @@
+//! A request's right to work with an app: checked when the request begins, and again at the next step after anything in the store
+//! has changed, so that a grant or a key version that was taken away ends the requests that live on it.
+
+use std::sync::Arc;
+
+use fieldseal_keystore::Operation;
+
+use crate::apps::App;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::policy::{Caller, Rights};
+
+/// Whether anything changed since the permit was last looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    /// Everything is as it was.
+    Unchanged,
+    /// Rights and keys were read anew: what was derived from the old keys must go.
+    Renewed,
+}
+
+pub(crate) struct Permit {
+    pub(crate) engine: Engine,
+    pub(crate) rights: Rights,
+    pub(crate) app: Arc<App>,
+    caller: Caller,
+    operations: &'static [Operation],
+    epoch: u64,
+}
+
+impl Permit {
+    pub(crate) fn new(
+        engine: &Engine,
+        caller: &Caller,
+        operations: &'static [Operation],
+        app: &str,
+    ) -> Result<Self, Error> {
+        let epoch = engine.epoch();
+        let (rights, app) = engine.authorised(caller, operations, app)?;
+        Ok(Self { engine: engine.clone(), rights, app, caller: caller.clone(), operations, epoch })
+    }
+
+    /// To be called at the beginning of each step.
+    pub(crate) fn renew(&mut self) -> Result<Renewal, Error> {
+        let epoch = self.engine.epoch();
+        if epoch == self.epoch {
+            return Ok(Renewal::Unchanged);
+        }
+        let (rights, app) = self.engine.authorised(&self.caller, self.operations, self.app.name.as_str())?;
+        (self.rights, self.app, self.epoch) = (rights, app, epoch);
+        Ok(Renewal::Renewed)
+    }
+}
