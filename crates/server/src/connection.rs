@@ -101,7 +101,7 @@ impl<S: Service> Connection<S> {
             caller,
             stream,
             frames: FrameBuffer::new(hub.settings.limits),
-            arriving: hub.share(),
+            arriving: hub.incoming_share(),
             in_flight: HashMap::new(),
             outbox: Arc::clone(&registration.outbox),
             outgoing: Buffers::default(),
@@ -167,7 +167,7 @@ impl<S: Service> Connection<S> {
         let mut message = Vec::new();
         encode(&mut message);
         self.note_outgoing(now);
-        self.outgoing.push(message);
+        self.outgoing.push(message, None);
     }
 
     /// The peer's time to take something begins when there is first something to take.
@@ -331,7 +331,7 @@ impl<S: Service> Connection<S> {
         let shared = Arc::clone(&cancellation);
         let request = self.service.request(&self.caller, frame, id, now, shared);
         let reply = Reply::new(Arc::clone(&self.outbox), Arc::clone(&self.hub.counters), id);
-        let job = Box::new(RequestJob::new(request, cancellation, reply));
+        let job = Box::new(RequestJob::new(request, cancellation, self.hub.answers_share(), reply));
         if let Err(mut rejected) = self.hub.pool.submit(job, bytes) {
             rejected.job.abandoned(Abandoned::Rejected(rejected.cause));
         }
@@ -414,7 +414,7 @@ impl<S: Service> Connection<S> {
         self.in_flight = HashMap::new();
         self.outbox.close();
         self.frames = FrameBuffer::new(self.hub.settings.limits);
-        self.arriving = self.hub.share();
+        self.arriving = self.hub.incoming_share();
     }
 
     /// Writes what is left and why the connection ends, and gives the peer time to read it.

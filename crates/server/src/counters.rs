@@ -14,6 +14,8 @@ macro_rules! counters {
             pub connections_open: usize,
             /// Bytes of frames above 64 KiB that are still arriving.
             pub incoming_bytes: usize,
+            /// Bytes of answers that are being made, wait to be written, or are being written.
+            pub answers_bytes: usize,
             /// The workers' counters.
             pub pool: fieldseal_engine::pool::Counters,
         }

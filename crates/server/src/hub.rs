@@ -28,6 +28,7 @@ pub(crate) struct Hub {
     pub(crate) counters: Arc<Counters>,
     phase: AtomicU8,
     incoming: Arc<Budget>,
+    answers: Arc<Budget>,
     connections: Mutex<Connections>,
     connection_ended: Condvar,
 }
@@ -41,12 +42,14 @@ struct Connections {
 impl Hub {
     pub(crate) fn new(settings: ServerSettings, pool: Pool) -> Self {
         let incoming = Budget::new(settings.incoming_bytes_max);
+        let answers = Budget::new(settings.answers_bytes_max);
         Hub {
             settings,
             pool,
             counters: Arc::default(),
             phase: AtomicU8::new(Phase::Serving as u8),
             incoming: Arc::new(incoming),
+            answers: Arc::new(answers),
             connections: Mutex::default(),
             connection_ended: Condvar::new(),
         }
@@ -98,14 +101,20 @@ impl Hub {
     }
 
     /// An empty share of the memory for frames that are arriving.
-    pub(crate) fn share(&self) -> Share {
+    pub(crate) fn incoming_share(&self) -> Share {
         Share { budget: Arc::clone(&self.incoming), bytes: 0 }
+    }
+
+    /// An empty share of the memory for answers.
+    pub(crate) fn answers_share(&self) -> Share {
+        Share { budget: Arc::clone(&self.answers), bytes: 0 }
     }
 
     pub(crate) fn counters(&self) -> ServerCounters {
         ServerCounters {
             connections_open: self.lock().open.len(),
             incoming_bytes: self.incoming.used.load(Ordering::Relaxed),
+            answers_bytes: self.answers.used.load(Ordering::Relaxed),
             pool: self.pool.counters(),
             ..self.counters.snapshot()
         }
@@ -134,6 +143,7 @@ impl Drop for Registration {
     }
 }
 
+/// Bytes that all connections may hold together for one purpose.
 #[derive(Debug)]
 struct Budget {
     used: AtomicUsize,
@@ -146,7 +156,7 @@ impl Budget {
     }
 }
 
-/// What one connection takes of a budget; given back when dropped.
+/// What one holder takes of a budget; given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     budget: Arc<Budget>,
@@ -170,6 +180,27 @@ impl Share {
         self.bytes = bytes;
         Ok(())
     }
+
+    /// The share as it is, leaving an empty one.
+    pub(crate) fn take(&mut self) -> Share {
+        Share { budget: Arc::clone(&self.budget), bytes: std::mem::take(&mut self.bytes) }
+    }
+
+    /// Makes `other`, of the same budget, part of this share.
+    pub(crate) fn absorb(&mut self, mut other: Share) {
+        debug_assert!(Arc::ptr_eq(&self.budget, &other.budget), "bytes stay in their budget");
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(max: usize) -> Share {
+        Share { budget: Arc::new(Budget::new(max)), bytes: 0 }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn budget_used(&self) -> usize {
+        self.budget.used.load(Ordering::Relaxed)
+    }
 }
 
 impl Drop for Share {
@@ -192,6 +223,10 @@ mod tests {
         assert_eq!((first.resize(10), second.resize(90)), (Ok(()), Ok(())));
         drop(second);
         assert_eq!(budget.used.load(Ordering::Relaxed), 10);
+        let mut third = first.take();
+        assert_eq!((first.resize(90), third.resize(11)), (Ok(()), Err(Exhausted)));
+        first.absorb(third);
+        assert_eq!(budget.used.load(Ordering::Relaxed), 100);
         assert_eq!(first.resize(101), Err(Exhausted));
         drop(first);
         assert_eq!(budget.used.load(Ordering::Relaxed), 0);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use fieldseal_engine::pool::{Abandoned, Cancellation, Job, Rejection, Slice, Stop};
 use fieldseal_protocol::{ErrorCode, Limits, Scanner};
 
+use crate::hub::Share;
 use crate::interface::{Request, Step};
 use crate::outbox::Reply;
 
@@ -16,19 +17,27 @@ pub(crate) struct RequestJob {
     /// Taken, and so freed, as soon as the request is answered.
     request: Option<Box<dyn Request>>,
     out: Vec<u8>,
+    /// What `out` takes of the memory for answers.
+    share: Share,
     cancellation: Arc<Cancellation>,
     reply: Reply,
 }
 
 impl RequestJob {
-    pub(crate) fn new(request: Box<dyn Request>, cancellation: Arc<Cancellation>, reply: Reply) -> Self {
-        RequestJob { request: Some(request), out: Vec::new(), cancellation, reply }
+    /// `share` is an empty one.
+    pub(crate) fn new(request: Box<dyn Request>, cancellation: Arc<Cancellation>, share: Share, reply: Reply) -> Self {
+        RequestJob { request: Some(request), out: Vec::new(), share, cancellation, reply }
     }
 
     /// Frees the request before anybody learns that it has ended.
-    fn stop(&mut self, stop: Stop) -> Slice {
+    fn free(&mut self) {
         self.request = None;
         self.out = Vec::new();
+        drop(self.share.take());
+    }
+
+    fn stop(&mut self, stop: Stop) -> Slice {
+        self.free();
         match stop {
             Stop::Cancelled => self.reply.fail(ErrorCode::Cancelled, "the request was cancelled"),
             Stop::DeadlineExceeded => {
@@ -38,10 +47,17 @@ impl RequestJob {
         Slice::Done
     }
 
+    fn starve(&mut self) -> Slice {
+        self.free();
+        self.reply.fail(ErrorCode::Overloaded, "the engine holds too many bytes of answers");
+        Slice::Done
+    }
+
     fn finish(&mut self) -> Slice {
         self.request = None;
         let mut answer = std::mem::take(&mut self.out);
         if answer.is_empty() {
+            self.free();
             tracing::error!("the service wrote no answer");
             self.reply.fail(ErrorCode::Internal, "the engine wrote no answer");
             return Slice::Done;
@@ -50,8 +66,9 @@ impl RequestJob {
         // The answer may wait long for a slow reader: it shall not hold much more than its own bytes.
         if answer.capacity() / 2 > answer.len() {
             answer.shrink_to_fit();
+            self.share.resize(answer.capacity()).expect("a share may always shrink");
         }
-        self.reply.send(answer);
+        self.reply.send(answer, self.share.take());
         Slice::Done
     }
 }
@@ -65,7 +82,11 @@ impl Job for RequestJob {
                 return self.stop(stop);
             }
             let request = self.request.as_mut().expect("no slice follows the answer");
-            if request.step(&mut self.out) == Step::Done {
+            let step = request.step(&mut self.out);
+            if self.share.resize(self.out.capacity()).is_err() {
+                return self.starve();
+            }
+            if step == Step::Done {
                 return self.finish();
             }
             now = Instant::now();
@@ -76,7 +97,7 @@ impl Job for RequestJob {
     }
 
     fn abandoned(&mut self, cause: Abandoned) {
-        self.request = None;
+        self.free();
         match cause {
             Abandoned::Rejected(Rejection::Overloaded) => {
                 self.reply.fail(ErrorCode::Overloaded, "the queue is full");

@@ -11,26 +11,45 @@ use std::task::Waker;
 use fieldseal_protocol::{ErrorCode, ErrorObject, answer};
 
 use crate::counters::Counters;
+use crate::hub::Share;
 
 /// Answers are put together up to this size: one TLS record.
 const MERGE_SIZE_MAX: usize = 16_384;
 
+/// One message or several that travel together.
+struct Buffer {
+    bytes: Vec<u8>,
+    /// What they take of the memory for answers; `None` for the server's own short messages, which do not count.
+    share: Option<Share>,
+}
+
+impl Buffer {
+    fn extend(&mut self, message: &[u8], share: Option<Share>) {
+        self.bytes.extend_from_slice(message);
+        match (&mut self.share, share) {
+            (Some(own), Some(share)) => own.absorb(share),
+            (own @ None, share) => *own = share,
+            (Some(_), None) => {}
+        }
+    }
+}
+
 /// Whole messages on their way out, in order.
 #[derive(Default)]
 pub(crate) struct Buffers {
-    buffers: VecDeque<Vec<u8>>,
+    buffers: VecDeque<Buffer>,
     /// How many bytes of the first buffer are written.
     written: usize,
     bytes: usize,
 }
 
 impl Buffers {
-    /// Appends whole messages.
-    pub(crate) fn push(&mut self, message: Vec<u8>) {
+    /// Appends whole messages. Their share is given back when they are written.
+    pub(crate) fn push(&mut self, message: Vec<u8>, share: Option<Share>) {
         self.bytes += message.len();
         match self.buffers.back_mut() {
-            Some(last) if last.len() + message.len() <= MERGE_SIZE_MAX => last.extend_from_slice(&message),
-            _ => self.buffers.push_back(message),
+            Some(last) if last.bytes.len() + message.len() <= MERGE_SIZE_MAX => last.extend(&message, share),
+            _ => self.buffers.push_back(Buffer { bytes: message, share }),
         }
     }
 
@@ -38,20 +57,20 @@ impl Buffers {
         if self.bytes == 0 {
             *self = other;
         } else {
-            other.buffers.into_iter().for_each(|message| self.push(message));
+            other.buffers.into_iter().for_each(|buffer| self.push(buffer.bytes, buffer.share));
         }
     }
 
     /// What is to be written next; empty when there is nothing.
     pub(crate) fn front(&self) -> &[u8] {
-        self.buffers.front().map_or(&[], |buffer| &buffer[self.written..])
+        self.buffers.front().map_or(&[], |buffer| &buffer.bytes[self.written..])
     }
 
     /// Notes that `size` bytes of [`Buffers::front`] are written. A buffer that is written out is freed at once.
     pub(crate) fn advance(&mut self, size: usize) {
         self.written += size;
         self.bytes -= size;
-        if self.buffers.front().is_some_and(|buffer| self.written == buffer.len()) {
+        if self.buffers.front().is_some_and(|buffer| self.written == buffer.bytes.len()) {
             self.buffers.pop_front();
             self.written = 0;
         }
@@ -125,17 +144,17 @@ impl Outbox {
         state.task = None;
     }
 
-    fn send(&self, id: u32, message: Vec<u8>) {
+    fn send(&self, id: u32, message: Vec<u8>, share: Option<Share>) {
         let mut state = self.lock();
         if state.is_closed {
             drop(state);
-            // A large answer is freed outside the lock.
-            drop(message);
+            // A large answer is freed outside the lock, and only then its share.
+            drop((message, share));
             return;
         }
         let task = state.answers.ids.is_empty().then(|| state.task.clone()).flatten();
         state.answers.ids.push(id);
-        state.answers.buffers.push(message);
+        state.answers.buffers.push(message, share);
         drop(state);
         if let Some(task) = task {
             task.wake();
@@ -157,10 +176,10 @@ impl Reply {
         Reply { outbox, counters, id, is_sent: false }
     }
 
-    /// Sends the service's answer.
-    pub(crate) fn send(&mut self, message: Vec<u8>) {
+    /// Sends the service's answer, with what it takes of the memory for answers.
+    pub(crate) fn send(&mut self, message: Vec<u8>, share: Share) {
         Counters::add(&self.counters.answers_by_service);
-        self.send_once(message);
+        self.send_once(message, Some(share));
     }
 
     /// Sends an error of the server's own.
@@ -168,13 +187,13 @@ impl Reply {
         self.counters.count_error(code);
         let mut out = Vec::new();
         answer::error(self.id, &ErrorObject::new(code, message), &mut out);
-        self.send_once(out);
+        self.send_once(out, None);
     }
 
-    fn send_once(&mut self, message: Vec<u8>) {
+    fn send_once(&mut self, message: Vec<u8>, share: Option<Share>) {
         assert!(!self.is_sent, "a request is answered once");
         self.is_sent = true;
-        self.outbox.send(self.id, message);
+        self.outbox.send(self.id, message, share);
     }
 }
 
@@ -205,7 +224,7 @@ mod tests {
     fn small_messages_travel_together_and_large_ones_alone() {
         let mut buffers = Buffers::default();
         let sizes = [10, 20, MERGE_SIZE_MAX - 30, 1, MERGE_SIZE_MAX + 1, 5];
-        sizes.into_iter().for_each(|size| buffers.push(vec![size as u8; size]));
+        sizes.into_iter().for_each(|size| buffers.push(vec![size as u8; size], None));
         let total: usize = sizes.iter().sum();
         assert_eq!(buffers.bytes(), total);
         let mut seen = Vec::new();
@@ -223,20 +242,45 @@ mod tests {
     }
 
     #[test]
+    fn a_share_lasts_until_its_message_is_written() {
+        let mut origin = Share::of(100_000);
+        let mut share = |bytes| {
+            origin.resize(bytes).unwrap();
+            Some(origin.take())
+        };
+        let mut buffers = Buffers::default();
+        buffers.push(vec![0; 5], None);
+        for size in [10, 20, 50_000] {
+            let share = share(size);
+            buffers.push(vec![0; size], share);
+        }
+        let watch = Share::take(&mut origin);
+        let mut other = Buffers::default();
+        std::mem::swap(&mut other, &mut buffers);
+        buffers.append(other);
+        let mut held = Vec::new();
+        for size in [34, 1, 49_999, 1] {
+            buffers.advance(size);
+            held.push(watch.budget_used());
+        }
+        assert_eq!((held, buffers.bytes()), (vec![50_030, 50_000, 50_000, 0], 0));
+    }
+
+    #[test]
     fn one_wake_for_all_answers_until_they_are_taken() {
         let outbox = Arc::new(Outbox::default());
         let wakes = Arc::new(Count::default());
         outbox.register(&Waker::from(Arc::clone(&wakes)));
         for id in [3, 1, 2] {
-            outbox.send(id, vec![id as u8]);
+            outbox.send(id, vec![id as u8], None);
         }
         assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
         let answers = outbox.take();
         assert_eq!((answers.ids, answers.buffers.front()), (vec![3, 1, 2], &[3, 1, 2][..]));
-        outbox.send(4, vec![4]);
+        outbox.send(4, vec![4], None);
         assert_eq!(wakes.0.load(Ordering::Relaxed), 2);
         outbox.close();
-        outbox.send(5, vec![5]);
+        outbox.send(5, vec![5], None);
         assert_eq!((outbox.take().ids, wakes.0.load(Ordering::Relaxed)), (vec![], 2));
     }
 
@@ -244,7 +288,7 @@ mod tests {
     fn a_reply_is_sent_once_and_never_forgotten() {
         let (outbox, counters) = (Arc::new(Outbox::default()), Arc::new(Counters::default()));
         let reply = |id| Reply::new(Arc::clone(&outbox), Arc::clone(&counters), id);
-        reply(1).send(vec![0x90]);
+        reply(1).send(vec![0x90], Share::of(1));
         drop(reply(2));
         let answers = outbox.take();
         assert_eq!(answers.ids, [1, 2]);

@@ -69,8 +69,12 @@ pub struct ServerSettings {
     pub incoming_bytes_max: usize,
     /// Most requests held by the pool, waiting or in work; one more is answered with `overloaded`. Default 16,384.
     pub queue_jobs_max: usize,
-    /// Most bytes of their frames. At least `limits.frame_size_max`. Default 1 GiB.
+    /// Most bytes of their frames. At least `limits.frame_size_max`. Default 2 GiB.
     pub queue_bytes_max: usize,
+    /// Most bytes of answers that are being made or wait to be written, over all connections; a request whose answer does
+    /// not fit any more is answered with `overloaded`. Looked at after each step of a request, so that each worker may be
+    /// a step beyond it. At least twice `limits.frame_size_max`, for a buffer that grows doubles. Default 4 GiB.
+    pub answers_bytes_max: usize,
     /// How long a handshake may take. Default 10 s.
     pub handshake_timeout: Duration,
     /// How long a connection may stay silent with nothing in work. Default 15 min.
@@ -101,6 +105,14 @@ pub enum SettingsError {
         /// `limits.frame_size_max`.
         frame_size_max: usize,
     },
+    /// An answer within its limit would never be finished.
+    #[error("setting `answers_bytes_max` ({value} bytes) is at least twice the largest frame ({frame_size_max} bytes)")]
+    BelowAnswer {
+        /// What it is.
+        value: usize,
+        /// `limits.frame_size_max`.
+        frame_size_max: usize,
+    },
     /// No time at all.
     #[error("setting `{0}` is longer than nothing")]
     NoTime(&'static str),
@@ -126,6 +138,7 @@ impl ServerSettings {
             incoming_bytes_max: 2 << 30,
             queue_jobs_max: 16_384,
             queue_bytes_max: 2 << 30,
+            answers_bytes_max: 4 << 30,
             handshake_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(15 * 60),
             frame_timeout: Duration::from_secs(120),
@@ -162,10 +175,14 @@ impl ServerSettings {
         }
         let frame_size_max = self.limits.frame_size_max;
         let sizes = [("queue_bytes_max", self.queue_bytes_max), ("incoming_bytes_max", self.incoming_bytes_max)];
-        match sizes.into_iter().find(|(_, size)| *size < frame_size_max) {
-            None => Ok(()),
-            Some((setting, value)) => Err(SettingsError::BelowFrame { setting, value, frame_size_max }),
+        if let Some((setting, value)) = sizes.into_iter().find(|(_, size)| *size < frame_size_max) {
+            return Err(SettingsError::BelowFrame { setting, value, frame_size_max });
         }
+        let value = self.answers_bytes_max;
+        if value / 2 < frame_size_max {
+            return Err(SettingsError::BelowAnswer { value, frame_size_max });
+        }
+        Ok(())
     }
 }
 
@@ -197,6 +214,10 @@ mod tests {
         let narrow = ServerSettings { queue_bytes_max: (1 << 30) - 1, ..settings() };
         assert!(narrow.validate().unwrap_err().to_string().contains("`queue_bytes_max` (1073741823 bytes)"));
         let exact = ServerSettings { queue_bytes_max: 1 << 30, ..settings() };
+        assert_eq!(exact.validate(), Ok(()));
+        let narrow = ServerSettings { answers_bytes_max: (2 << 30) - 1, ..settings() };
+        assert!(narrow.validate().unwrap_err().to_string().contains("`answers_bytes_max` (2147483647 bytes)"));
+        let exact = ServerSettings { answers_bytes_max: 2 << 30, ..settings() };
         assert_eq!(exact.validate(), Ok(()));
     }
 

@@ -191,6 +191,34 @@ async fn a_full_queue_answers_overloaded_at_once() {
 }
 
 #[test]
+fn answers_are_bounded_over_all_connections() {
+    let stage = Stage::with(|settings| {
+        settings.limits.frame_size_max = 8 << 20;
+        settings.answers_bytes_max = 16 << 20;
+    });
+    // More than the sockets between hold, less than the budget: it waits for its reader.
+    let mut slow = stage.raw();
+    slow.send(|out| (0..3).for_each(|id| toy_request(id, "large", "7000000", out)));
+    wait_until("one answer waits, two were refused", || {
+        let counters = stage.server.counters();
+        (counters.answers_by_service, counters.answers_overloaded) == (1, 2)
+    });
+    assert!((7_000_000..=16 << 20).contains(&stage.server.counters().answers_bytes));
+    let mut other = stage.raw();
+    other.send(|out| toy_request(1, "large", "7000000", out));
+    assert_eq!(other.read_response(), (1, "overloaded".to_owned()));
+    other.send(|out| toy_request(2, "echo", "small", out));
+    assert_eq!(other.read_response(), (2, String::new()));
+
+    let mut codes: Vec<_> = (0..3).map(|_| slow.read_response().1).collect();
+    codes.sort();
+    assert_eq!(codes, ["", "overloaded", "overloaded"]);
+    wait_until("the memory is free", || stage.server.counters().answers_bytes == 0);
+    other.send(|out| toy_request(3, "large", "7000000", out));
+    assert_eq!(other.read_response(), (3, String::new()));
+}
+
+#[test]
 fn a_connection_with_too_much_in_work_is_read_no_further() {
     let stage = Stage::with(|settings| {
         settings.workers = 1;

@@ -315,6 +315,12 @@ pub static KEYS: &[Key] = &[
         server.queue_bytes_max,
         "Bytes of their messages; at least `server.frame_size_max`."
     ),
+    number!(
+        "server.answers_bytes_max",
+        Kind::Size(1, 1 << 40),
+        server.answers_bytes_max,
+        "Bytes of answers that are being made or wait to be written, over all connections; at least twice `server.frame_size_max`. A request beyond it is answered with `overloaded`."
+    ),
     time!("server.handshake_timeout", 1, server.handshake_timeout, "How long a TLS handshake may take."),
     time!("server.idle_timeout", 1, server.idle_timeout, "How long a connection may stay silent with nothing in work."),
     time!(
@@ -515,6 +521,7 @@ mod tests {
             incoming_bytes_max: _,
             queue_jobs_max: _,
             queue_bytes_max: _,
+            answers_bytes_max: _,
             handshake_timeout: _,
             idle_timeout: _,
             frame_timeout: _,
@@ -524,7 +531,7 @@ mod tests {
         } = server;
         let sections: BTreeSet<_> = KEYS.iter().map(|key| key.parts().0).collect();
         let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
-        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (11, 8, 8, 21));
+        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (11, 8, 8, 22));
         // The client's settings are taken apart in `ClientBounds::default`.
         assert_eq!(count("client"), 10);
         assert!(sections.contains("input") && sections.contains("log"));
