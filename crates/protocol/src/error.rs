@@ -265,7 +265,7 @@ error_codes! {
     UnknownApp "unknown_app" Never "The engine has no such app.",
     AppDisabled "app_disabled" Never "The app is disabled.",
     Forbidden "forbidden" Never "The caller's certificate does not allow this app, operation or role.",
-    Overloaded "overloaded" Later "The queue, or the room for frames that are arriving, is full.",
+    Overloaded "overloaded" Later "No room is left: in the queue, for frames that arrive, or for answers.",
     DeadlineExceeded "deadline_exceeded" Later "The deadline passed before the work was done.",
     Cancelled "cancelled" Never "The caller cancelled the request.",
     TooLarge "too_large" Never "The frame, document, list or answer passes a size limit.",
