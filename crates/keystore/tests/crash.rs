@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use common::{app, assert_sound, context, environment, key, open_with, place, rng};
 use fieldseal_crypto::Curve;
-use fieldseal_keystore::{Error, Keystore, Limits, LocalRootKey, NewKeys, OpenMode, SqliteKeystore};
+use fieldseal_keystore::{AppName, Error, Keystore, Limits, LocalRootKey, NewKeys, OpenMode, SqliteKeystore};
 use rand::RngExt;
 
 /// Tells the child what to do; unset in an ordinary test run.
@@ -31,9 +31,58 @@ fn limits() -> Limits {
     Limits { version_count_max: 1_000_000, busy_timeout: Duration::from_secs(30), ..Limits::default() }
 }
 
-/// The keys of `version` in the store that is being changed: generated for odd ones, imported and known for even ones.
+/// A change to the store that is being changed. They come in a fixed order, so that their number alone says what the store holds.
+enum Change {
+    /// The app `a`, which is there from the start, gets this version.
+    Version(u32),
+    /// An app is made, the first one has number 0.
+    App(u32),
+}
+
+impl Change {
+    /// The change that stands at `place` in the order, counted from 0: versions and apps in turn, a version first.
+    fn at(place: u32) -> Self {
+        if place.is_multiple_of(2) { Self::Version(place / 2 + 2) } else { Self::App(place / 2) }
+    }
+
+    fn make(&self, store: &SqliteKeystore) {
+        match self {
+            &Self::Version(version) => {
+                assert_eq!(store.add_version(&app("a"), keys_of(version)).expect("made").version, version);
+            }
+            &Self::App(number) => {
+                store.create_app(&app_made(number), keys_imported(number)).expect("made");
+            }
+        }
+    }
+}
+
+/// The keys of `version` of `a`: generated for odd ones, imported and known for even ones.
 fn keys_of(version: u32) -> NewKeys {
     if version.is_multiple_of(2) { NewKeys::generated().with(key(Curve::P256, version)) } else { NewKeys::generated() }
+}
+
+/// Number of a key of an app that was made: beyond every version, as no key may be in a store twice.
+fn key_number(number: u32) -> u32 {
+    limits().version_count_max + number
+}
+
+fn app_made(number: u32) -> AppName {
+    app(&format!("made-{number}"))
+}
+
+fn keys_imported(number: u32) -> NewKeys {
+    let keys = Curve::ALL.map(|curve| key(curve, key_number(number)));
+    keys.into_iter().fold(NewKeys::generated(), NewKeys::with)
+}
+
+/// How many changes `store` has seen. Panics where they are not the first ones of the order.
+fn changes(store: &SqliteKeystore) -> u32 {
+    let apps = store.list_apps().expect("read");
+    let versions = apps.iter().find(|one| one.name == app("a")).expect("there").versions.len() - 1;
+    let made = apps.len() - 1;
+    assert!(versions == made || versions == made + 1, "{versions} versions and {made} apps were made in turn");
+    u32::try_from(versions + made).expect("few")
 }
 
 /// Not a test of its own: what the other tests run in another process.
@@ -62,11 +111,8 @@ fn child() {
 
 fn change_for_ever(path: &Path) {
     let store = open_with(path, limits());
-    let mut version = store.list_apps().expect("read")[0].versions[0].version;
-    loop {
-        version += 1;
-        let made = store.add_version(&app("a"), keys_of(version)).expect("made");
-        assert_eq!(made.version, version);
+    for place in changes(&store).. {
+        Change::at(place).make(&store);
         println!("{DONE}");
     }
 }
@@ -119,28 +165,55 @@ fn a_kill_during_rotations_and_imports_leaves_before_or_after() {
     let (folder, path) = place();
     open_with(&path, limits()).create_app(&app("a"), NewKeys::generated()).expect("made");
     let journal = folder.path().join("store.db-journal");
-    let mut count = 1;
-    let (mut cut_short, mut unreported) = (0, 0);
+    let (mut count, mut unreported) = (0, 0);
+    // Changes that were undone, by their kind.
+    let (mut versions_cut, mut apps_cut) = (0, 0);
     for round in 0..ROUND_COUNT {
         let reported = kill_at_random(start("change", folder.path()));
-        if let Ok(metadata) = journal.metadata() {
-            cut_short += 1;
+        let was_cut = journal.metadata().is_ok_and(|metadata| {
             assert_eq!(metadata.mode() & 0o7777, 0o600, "the journal is as private as the store");
-        }
+            true
+        });
         let store = SqliteKeystore::open(&path, OpenMode::Existing, environment(), limits()).expect("opened");
         assert_sound(&store);
-        let keys = store.load_app(&app("a")).expect("read").expect("there");
-        let before = count + reported;
-        count = u32::try_from(keys.versions.len()).expect("few");
-        assert!(count == before || count == before + 1, "round {round}: {count} versions, {before} reported");
-        unreported += count - before;
-        for version in keys.versions.iter().filter(|version| version.version.is_multiple_of(2)) {
-            let imported = context().public_key(&key(Curve::P256, version.version));
-            assert_eq!(version.r1.public(), &imported);
+        let before = count;
+        count = changes(&store);
+        let after = before + reported;
+        assert!(
+            count == after || count == after + 1,
+            "round {round}: {count} changes, {before} and {reported} reported"
+        );
+        unreported += count - after;
+        match Change::at(count) {
+            Change::Version(_) => versions_cut += u32::from(was_cut),
+            Change::App(_) => apps_cut += u32::from(was_cut),
+        }
+        (before..count).for_each(|place| assert_made(&store, &Change::at(place)));
+    }
+    println!("{ROUND_COUNT} kills: {count} changes, {unreported} of them came before a report");
+    println!("undone: {versions_cut} versions, {apps_cut} apps");
+    assert!(versions_cut > 0 && apps_cut > 0, "no kill met a change of each kind");
+}
+
+/// Asserts that a change is there as a whole, with the keys that were imported.
+fn assert_made(store: &SqliteKeystore, change: &Change) {
+    let load = |name| store.load_app(&name).expect("read").expect("there");
+    let public = |curve, number| context().public_key(&key(curve, number));
+    match change {
+        &Change::Version(version) => {
+            let keys = load(app("a"));
+            let made = keys.versions.iter().find(|one| one.version == version).expect("there");
+            let is_imported = made.r1.public() == &public(Curve::P256, version);
+            assert_eq!(is_imported, version.is_multiple_of(2));
+        }
+        &Change::App(number) => {
+            let keys = load(app_made(number));
+            assert_eq!(keys.versions.len(), 1);
+            for curve in Curve::ALL {
+                assert_eq!(keys.versions[0].pair(curve).public(), &public(curve, key_number(number)));
+            }
         }
     }
-    println!("{ROUND_COUNT} kills: {count} versions, {cut_short} left a journal, {unreported} came before a report");
-    assert!(cut_short > 0, "no kill met a change");
 }
 
 #[test]
