@@ -37,11 +37,9 @@ check: setup ## fmt, clippy, tidy and deny, as CI runs them
 test: check ## everything: the checks, all tests with the fuzz corpora, the other languages
 	$(call say,test: the Rust workspace with its doc tests)
 	@cargo test --workspace --profile checked $(if $(CI),--no-fail-fast)
-	@if [ -x tests/interop/run.sh ]; then \
-	  printf '== test: the other languages\n'; \
-	  cargo build --profile checked --package fieldseal-cli; \
-	  FIELDSEAL='$(TARGET)/checked/fieldseal' tests/interop/run.sh; \
-	fi
+	$(call say,test: the other languages)
+	@cargo build --profile checked --package fieldseal-cli
+	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/interop/run.sh
 
 audit: setup ## known vulnerabilities of dependencies (downloads the advisory database, so not part of test)
 	$(call say,deny: advisories)
@@ -51,6 +49,11 @@ bench: ## all benches, or BENCH=NAME
 	@scripts/setup.sh build
 	$(call say,bench: $(BENCH))
 	@cargo bench --workspace --bench '$(BENCH)'
+	@if [ '$(BENCH)' = '*' ]; then \
+	  printf '== bench: both doors of the program\n'; \
+	  cargo build --release --package fieldseal-cli; \
+	  benches/doors.py --fieldseal '$(TARGET)/release/fieldseal'; \
+	fi
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (300)
 	@scripts/setup.sh fuzz

@@ -124,9 +124,9 @@ impl From<EngineError> for Failure {
             ErrorKind::AppDisabled => ": fieldseal keys enable APP puts it into use again",
             _ => "",
         };
-        // A selector's error names the selector itself.
-        let error = if error.kind == ErrorKind::InvalidSelector { EngineError { index: None, ..error } } else { error };
-        Self { exit, message: format!("{error}{advice}") }
+        // Whoever runs the program owns the store, and may know what ails it.
+        let message = error.cause().map_or_else(|| format!("{error}{advice}"), str::to_owned);
+        Self { exit, message }
     }
 }
 

@@ -65,7 +65,11 @@ impl Service for EngineService {
 
     fn maintain(&self) {
         if let Err(error) = self.engine.maintain() {
-            tracing::warn!(%error, "the key store could not be read: keys and grants stay as they were");
+            let cause = error.cause().unwrap_or_default();
+            tracing::warn!(
+                cause,
+                "the key store does not answer: what is known of it stays in use for store_silence_max"
+            );
         }
     }
 }
@@ -150,6 +154,7 @@ impl EngineRequest {
     /// Checks what is asked for and does what takes one step.
     fn begin(&self, call: Call, out: &mut Vec<u8>) -> Result<Stage, ErrorObject> {
         let (engine, caller, id) = (&self.engine, &*self.caller, self.id);
+        engine.admit(caller).map_err(convert::error)?;
         let work = match call.parsed() {
             Parsed::Encrypt(params) => Work::EncryptValues(EncryptValues::begin(engine, caller, id, params, out)?),
             Parsed::Decrypt(params) => Work::DecryptValues(DecryptValues::begin(engine, caller, id, params, out)?),

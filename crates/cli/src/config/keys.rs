@@ -149,6 +149,12 @@ pub static KEYS: &[Key] = &[
         engine.blinding_age_max,
         "How long the blinding of private-key operations stays as it is."
     ),
+    time!(
+        "engine.store_silence_max",
+        0,
+        engine.store_silence_max,
+        "How long grants and keys that are known stay in use while the keystore does not answer."
+    ),
     number!(
         "document.document_size_max",
         Kind::Size(1, 4 * GIB - 2),
@@ -301,7 +307,7 @@ pub static KEYS: &[Key] = &[
         "server.incoming_bytes_max",
         Kind::Size(1, 1 << 40),
         server.incoming_bytes_max,
-        "Messages that are still arriving, over all connections; at least `server.frame_size_max`."
+        "Bytes of the buffers that messages are still arriving in, over all connections; at least `server.frame_size_max` and 16KiB."
     ),
     number!(
         "server.queue_jobs_max",
@@ -313,7 +319,7 @@ pub static KEYS: &[Key] = &[
         "server.queue_bytes_max",
         Kind::Size(1, 1 << 40),
         server.queue_bytes_max,
-        "Bytes of their messages; at least `server.frame_size_max`."
+        "Bytes of the buffers of their messages; at least `server.frame_size_max` and 16KiB."
     ),
     number!(
         "server.answers_bytes_max",
@@ -489,6 +495,7 @@ mod tests {
             step_values_max: _,
             step_bytes_max: _,
             blinding_age_max: _,
+            store_silence_max: _,
             document,
         } = engine;
         let DocumentLimits {
@@ -531,7 +538,7 @@ mod tests {
         } = server;
         let sections: BTreeSet<_> = KEYS.iter().map(|key| key.parts().0).collect();
         let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
-        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (11, 8, 8, 22));
+        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (12, 8, 8, 22));
         // The client's settings are taken apart in `ClientBounds::default`.
         assert_eq!(count("client"), 10);
         assert!(sections.contains("input") && sections.contains("log"));

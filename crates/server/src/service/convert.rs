@@ -69,6 +69,9 @@ pub(super) fn error_from(error: Error, first: u64) -> ErrorObject {
         ErrorKind::Unavailable => ErrorCode::Unavailable,
         ErrorKind::Internal => ErrorCode::Internal,
     };
+    if let Some(cause) = error.cause() {
+        tracing::warn!(cause, "a request failed for the key store");
+    }
     let index = error.index.map(|index| first + index);
     ErrorObject { code, message: error.message, index, offset: error.offset }
 }

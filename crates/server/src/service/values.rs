@@ -46,11 +46,12 @@ impl EncryptValues {
             }
         }
         let mut written = 0;
-        self.encryptor.encrypt(&values, out, |index, size, out| {
+        let sealed = self.encryptor.encrypt(&values, out, |index, size, out| {
             scalars[written..kept[index]].iter().for_each(|left| write::scalar(left, out));
             write::string_header(size, out);
             written = kept[index] + 1;
         });
+        sealed.map_err(convert::error)?;
         scalars[written..].iter().for_each(|left| write::scalar(left, out));
         self.position = after;
         Ok(step(after, params.values))
@@ -134,7 +135,7 @@ fn take<'a>(
     let mut iterator = values.iter_from(position);
     let mut scalars = Vec::with_capacity(count_max.min((values.count() - position.index()) as usize));
     let mut bytes = 0;
-    while scalars.len() < count_max && bytes < bytes_max {
+    while scalars.len() < count_max.max(1) && bytes < bytes_max.max(1) {
         let Some(scalar) = iterator.next().transpose()? else { break };
         bytes += sealed_text(&scalar).len();
         scalars.push(scalar);
