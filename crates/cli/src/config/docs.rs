@@ -32,14 +32,15 @@ Three more environment variables have no key: `FIELDSEAL_DIR` and `FIELDSEAL_CON
 |---|---|
 | 0 | done |
 | 1 | the work failed: decrypt failed, not JSON, unknown app, not allowed, faults found in the store |
-| 2 | wrong usage or configuration, or an input file that cannot be read; nothing was done |
+| 2 | wrong usage or configuration, or an input that cannot be read; what was asked for was not done |
 | 3 | the store or the engine cannot be reached, or cannot answer now |
 | 4 | the output could not be written, as on a full disk |
 | 5 | a fault of Fieldseal itself |
 | 141 | whoever read the output has gone, as `head` does; nothing is said |
 
-With `-o FILE` the file is there whole or as it was before. On standard output a JSON document is written whole or not at all;
-JSON Lines come out line by line, each of them whole.
+With `-o FILE` the file is there whole or as it was before. On standard output a JSON document begins only when all of it is ready,
+and JSON Lines come out in whole lines: those before the one that failed. Exit 4 or 141 means that what came out may be cut
+anywhere.
 "#;
 
 /// What a section is for.
