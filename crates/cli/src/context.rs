@@ -1,9 +1,11 @@
 //! What every command starts from: the folder, the configuration, the store and the engine over it.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use fieldseal_engine::admin::{Environment, LocalRootKey, OpenMode, SqliteKeystore, system_clock};
 use fieldseal_engine::{Engine, admin, system_random};
+use zeroize::Zeroizing;
 
 use crate::arguments::Place;
 use crate::config::{Config, Loaded, Presence, Sources, load};
@@ -37,8 +39,7 @@ impl Context {
             Some(file) => (file.clone(), Presence::Required),
             None => (place.dir.join(CONFIG_FILE), Presence::Optional),
         };
-        let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
-        let environment = std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value))).collect();
+        let environment = without_root_key(std::env::vars_os());
         let loaded = load(&Sources { file: &file, presence, environment, settings: &place.set });
         Self { folder: place.dir.clone(), loaded }
     }
@@ -131,13 +132,10 @@ impl Context {
     }
 
     fn root_key_from_environment(&self) -> Outcome<Option<LocalRootKey>> {
-        match std::env::var(ROOT_KEY_VARIABLE) {
-            Ok(text) => match LocalRootKey::from_text(&text) {
-                Ok(key) => Ok(Some(key)),
-                Err(error) => Err(Failure::usage(format!("{ROOT_KEY_VARIABLE}: {error}"))),
-            },
-            Err(std::env::VarError::NotPresent) => Ok(None),
-            Err(std::env::VarError::NotUnicode(_)) => Err(Failure::usage(format!("{ROOT_KEY_VARIABLE}: not text"))),
+        let Some(text) = root_key_text()? else { return Ok(None) };
+        match LocalRootKey::from_text(&text) {
+            Ok(key) => Ok(Some(key)),
+            Err(error) => Err(Failure::usage(format!("{ROOT_KEY_VARIABLE}: {error}"))),
         }
     }
 
@@ -160,12 +158,42 @@ impl Context {
     /// Only for where there is no store yet: a store whose root key is missing must not be given another.
     fn root_key_or_new(&self) -> Outcome<(LocalRootKey, Made)> {
         let path = self.root_key_path();
-        if path.exists() || std::env::var_os(ROOT_KEY_VARIABLE).is_some() {
+        if path.exists() || root_key_text()?.is_some() {
             return Ok((self.root_key()?, Made::Before));
         }
         make_folder(path.parent().unwrap_or(&self.folder))?;
         Ok((LocalRootKey::create_file(&path, &mut system_random())?, Made::Now))
     }
+}
+
+/// The root key as the environment has it. The environment itself cannot be wiped; this copy is.
+fn root_key_text() -> Outcome<Option<Zeroizing<String>>> {
+    let Some(value) = std::env::var_os(ROOT_KEY_VARIABLE) else { return Ok(None) };
+    match value.into_string() {
+        Ok(text) => Ok(Some(Zeroizing::new(text))),
+        Err(value) => {
+            wipe(value);
+            Err(Failure::usage(format!("{ROOT_KEY_VARIABLE}: not text")))
+        }
+    }
+}
+
+/// The variables that may set a key of the configuration. The root key is none of them: its copy is wiped.
+fn without_root_key(variables: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, String)> {
+    let lossy = |text: OsString| text.to_string_lossy().into_owned();
+    let mut kept = Vec::new();
+    for (name, value) in variables {
+        if name == ROOT_KEY_VARIABLE {
+            wipe(value);
+        } else {
+            kept.push((lossy(name), lossy(value)));
+        }
+    }
+    kept
+}
+
+fn wipe(value: OsString) {
+    drop(Zeroizing::new(value.into_encoded_bytes()));
 }
 
 fn environment(root_key: LocalRootKey) -> Environment {
@@ -177,4 +205,16 @@ pub fn make_folder(folder: &Path) -> Outcome {
     use std::os::unix::fs::DirBuilderExt;
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| Failure::writing(folder.display(), &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_key_is_not_among_the_settings() {
+        let variables = [("A", "1"), (ROOT_KEY_VARIABLE, "fieldseal-root-key-1:AA"), ("FIELDSEAL_DIR", "d")];
+        let kept = without_root_key(variables.into_iter().map(|(name, value)| (name.into(), value.into())));
+        assert_eq!(kept, [("A", "1"), ("FIELDSEAL_DIR", "d")].map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
 }
