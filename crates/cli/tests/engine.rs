@@ -2,7 +2,8 @@
 
 mod common;
 
-use std::io::Read;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::{Duration, Instant, SystemTime};
 
 use common::{Running, Workplace, finish, repository, with};
@@ -317,6 +318,77 @@ fn a_running_engine_leaves_no_core_dump() {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max core file size")).expect("the limit");
     // Soft, hard, unit.
     assert_eq!(line.split_whitespace().collect::<Vec<_>>(), ["0", "0", "bytes"]);
+}
+
+/// The first message of the program's own TLS client, as it goes over the wire: one record.
+fn client_hello(workplace: &Workplace) -> Vec<u8> {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound").to_string();
+    let mut command = workplace.command(&["info", "--connect", &address, "--client", "dev"]);
+    let client = std::thread::spawn(move || finish(&mut command, b""));
+    let (mut stream, _) = listener.accept().expect("a connection");
+    let mut hello = vec![0; 5];
+    stream.read_exact(&mut hello).expect("a record's header");
+    assert_eq!(hello[0], 22, "a handshake record (RFC 8446, section 5.1)");
+    hello.resize(5 + usize::from(u16::from_be_bytes([hello[3], hello[4]])), 0);
+    stream.read_exact(&mut hello[5..]).expect("the record");
+    drop((stream, listener));
+    client.join().expect("ended").fails(3);
+    hello
+}
+
+/// Sends `bytes` and no more; what comes back until the engine closes the connection.
+fn answer_to(address: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(address).expect("connected");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
+    // The engine may have closed it before all is sent.
+    let _ = stream.write_all(bytes);
+    let _ = stream.shutdown(Shutdown::Write);
+    let mut answer = Vec::new();
+    match stream.read_to_end(&mut answer) {
+        Err(error) if error.kind() != ErrorKind::ConnectionReset => panic!("not closed: {error}"),
+        _ => answer,
+    }
+}
+
+#[test]
+fn hostile_bytes_at_the_port_harm_nobody_else() {
+    let workplace = Workplace::new();
+    let mut engine = workplace.engine(&[]);
+    let address = engine.address().to_owned();
+    let hello = client_hello(&workplace);
+    let half = hello.len() / 2;
+    let noise: Vec<u8> = (0..200_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let plain: [&[u8]; 8] = [
+        b"",
+        b"\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\x94\x00\x01\xa6health\x80",
+        b"\xdd\xff\xff\xff\xff",
+        b"\x16\x03\x01\xff\xff\x01",
+        &[0; 70_000],
+        &noise,
+    ];
+    // A real handshake that stops or turns into noise: after half its first message, and where the certificate should come.
+    let hellos =
+        [hello[..half].to_vec(), [&hello[..half], &noise].concat(), hello.clone(), [&hello[..], &noise].concat()];
+    // Held open over all that follows.
+    let mut held: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(&address).expect("connected")).collect();
+    for (stream, sent) in held.iter_mut().zip([0, 1, 5, half, half, hello.len() - 1, hello.len(), hello.len()]) {
+        stream.write_all(&hello[..sent]).expect("sent");
+    }
+    for bytes in plain.into_iter().chain(hellos.iter().map(Vec::as_slice)) {
+        let answer = answer_to(&address, bytes);
+        // Only a whole hello gets more than an alert (RFC 8446, section 6): seven bytes.
+        assert!(answer.len() <= 7 || bytes.starts_with(&hello), "{} bytes for {}", answer.len(), bytes.len());
+        assert_eq!(round_trip(&workplace, &engine.flags(), &[], &[], b"[1.0]"), b"[1.0]");
+    }
+    drop(held);
+    assert_eq!(engine.child.try_wait().expect("waited"), None, "the engine has ended");
+    engine.child.kill().expect("killed");
+    let mut log = String::new();
+    engine.child.stderr.take().expect("piped").read_to_string(&mut log).expect("text");
+    assert!(!log.contains("panic") && !log.contains("internal error"), "{log}");
 }
 
 #[test]
