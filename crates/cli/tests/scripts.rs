@@ -1,9 +1,9 @@
 //! Runs `vectors/cli/*.txt`: each holds files, commands and what they print in one text.
 //!
 //! A script begins with its purpose. `== NAME` begins a file, up to the next `==` or command. `$ COMMAND` is run by a shell in an
-//! empty folder with `fieldseal` in its path and `$KEYS` for `vectors/keys`; what follows, up to the next command or file, is what it prints on standard
-//! output and standard error together. `[N]` as the last line of it is the exit code, where that is not 0. `[..]` stands for
-//! any text within a line, a line `...` for any lines. A line that begins with `// ` is for readers.
+//! empty folder with `fieldseal` in its path and `$KEYS` for `vectors/keys`; what follows, up to the next command or file, is what
+//! it prints on standard output and standard error together. `[N]` as the last line of it is the exit code, where that is not 0.
+//! `[..]` stands for any text within a line, a line `...` for any lines. A line that begins with `// ` is for readers.
 
 mod common;
 
