@@ -499,6 +499,7 @@ fn flip_last(document: &str) -> String {
     text
 }
 
+/// Rule 5 of `docs/format.md`.
 #[test]
 fn values_that_only_look_like_envelopes_stay() {
     let Bench { engine, folder: _folder, .. } = bench();
@@ -511,6 +512,7 @@ fn values_that_only_look_like_envelopes_stay() {
     assert_eq!(decrypt(&engine, &twice).expect("what was an envelope comes back as one"), sealed);
 }
 
+/// Rule 4 of `docs/format.md`.
 #[test]
 fn empty_strings_stay_when_the_setting_says_so() {
     let Bench { engine, folder: _folder, .. } =

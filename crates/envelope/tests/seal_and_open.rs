@@ -250,6 +250,7 @@ fn a_legacy_value_with_a_role_does_not_pass_for_something_without() {
     assert!(fieldseal_envelope::metadata_in_file(b"file bytes").is_none());
 }
 
+/// Rule 10.
 #[test]
 fn k1_opens_with_either_derivation_and_r1_does_not() {
     let app = App::of_the_vectors();
