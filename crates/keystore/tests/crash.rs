@@ -46,11 +46,11 @@ impl Change {
     }
 
     fn make(&self, store: &SqliteKeystore) {
-        match self {
-            &Self::Version(version) => {
+        match *self {
+            Self::Version(version) => {
                 assert_eq!(store.add_version(&app("a"), keys_of(version)).expect("made").version, version);
             }
-            &Self::App(number) => {
+            Self::App(number) => {
                 store.create_app(&app_made(number), keys_imported(number)).expect("made");
             }
         }
@@ -199,14 +199,14 @@ fn a_kill_during_rotations_and_imports_leaves_before_or_after() {
 fn assert_made(store: &SqliteKeystore, change: &Change) {
     let load = |name| store.load_app(&name).expect("read").expect("there");
     let public = |curve, number| context().public_key(&key(curve, number));
-    match change {
-        &Change::Version(version) => {
+    match *change {
+        Change::Version(version) => {
             let keys = load(app("a"));
             let made = keys.versions.iter().find(|one| one.version == version).expect("there");
             let is_imported = made.r1.public() == &public(Curve::P256, version);
             assert_eq!(is_imported, version.is_multiple_of(2));
         }
-        &Change::App(number) => {
+        Change::App(number) => {
             let keys = load(app_made(number));
             assert_eq!(keys.versions.len(), 1);
             for curve in Curve::ALL {
