@@ -32,7 +32,7 @@ use crate::outbox::{Buffers, Outbox, Reply};
 
 /// Bytes read and written in one go before other connections have their turn: some hundred microseconds of TLS.
 const TURN_BYTES_MAX: usize = 512 << 10;
-/// Frames above this size count to `incoming_bytes_max` while they arrive.
+/// Buffers above this size count to `incoming_bytes_max` while frames arrive in them.
 const UNCOUNTED_SIZE_MAX: usize = 64 << 10;
 /// How often a connection that reads no further looks whether its peer has gone.
 const PAUSED_LOOK: Duration = Duration::from_millis(250);
@@ -206,6 +206,7 @@ impl<S: Service> Connection<S> {
         let mut moved = Moved::Nothing;
         loop {
             self.take_frames(now)?;
+            self.charge_arriving()?;
             if self.is_paused() {
                 self.times.frame_began = None;
                 return self.look_for_peer(cx).map(|()| moved);
@@ -213,6 +214,9 @@ impl<S: Service> Connection<S> {
             if *turn == 0 {
                 return Ok(moved);
             }
+            // What the buffer grows by is charged before it is filled.
+            self.frames.spare();
+            self.charge_arriving()?;
             match pin!(self.stream.read_buf(self.frames.spare())).poll(cx) {
                 Poll::Pending => {
                     self.frames.release_if_empty();
@@ -253,18 +257,21 @@ impl<S: Service> Connection<S> {
                     self.times.frame_began = None;
                     self.handle(frame, now)?;
                 }
-                Ok(None) => return self.note_partial(now),
+                Ok(None) => {
+                    if self.frames.partial_size() > 0 {
+                        self.times.frame_began.get_or_insert(now);
+                    }
+                    return Ok(());
+                }
                 Err(error) => return Err(End::Fault(error.into())),
             }
         }
         Ok(())
     }
 
-    fn note_partial(&mut self, now: Instant) -> Result<(), End> {
-        let size = self.frames.partial_size();
-        if size > 0 {
-            self.times.frame_began.get_or_insert(now);
-        }
+    /// Takes what the frame buffer holds of the memory for frames that are arriving.
+    fn charge_arriving(&mut self) -> Result<(), End> {
+        let size = self.frames.capacity();
         let counted = if size > UNCOUNTED_SIZE_MAX { size } else { 0 };
         self.arriving.resize(counted).map_err(|_| {
             let message = "the engine holds too many large frames that are still arriving";

@@ -2,7 +2,7 @@
 //!
 //! Nothing is scanned twice. A large frame leaves with the buffer that it arrived in, so that it is not copied and its
 //! memory goes with it; small ones are copied out, and the buffer stays. The buffer grows with what has arrived, never by
-//! what a peer claims.
+//! what a peer claims; and by a share of it, so that a frame of many values is copied a few times and not at each read.
 
 use fieldseal_protocol::{FrameError, Limits, Scanner};
 
@@ -10,28 +10,46 @@ use fieldseal_protocol::{FrameError, Limits, Scanner};
 pub(crate) const READ_SIZE: usize = 16_384;
 /// Frames from this size on are handed over with their buffer.
 const COPY_SIZE_MAX: usize = READ_SIZE;
+/// A frame whose size is not known yet grows at least by this part of what has arrived: each byte is moved four times at most.
+const GROWTH_DIVISOR: usize = 4;
 
 pub(crate) struct FrameBuffer {
     bytes: Vec<u8>,
     /// Where the frame begins that is looked for.
     start: usize,
     scanner: Scanner,
+    frame_size_max: usize,
 }
 
 impl FrameBuffer {
     pub(crate) fn new(limits: Limits) -> Self {
-        FrameBuffer { bytes: Vec::new(), start: 0, scanner: Scanner::new(limits) }
+        FrameBuffer {
+            bytes: Vec::new(),
+            start: 0,
+            scanner: Scanner::new(limits),
+            frame_size_max: limits.frame_size_max,
+        }
     }
 
     /// The buffer to append what is read to; it has room for at least [`READ_SIZE`] bytes.
     pub(crate) fn spare(&mut self) -> &mut Vec<u8> {
-        let size = self.bytes.len();
-        if self.bytes.capacity() - size < READ_SIZE {
-            // At most twice what has arrived; and no more than the frame needs, so that none is kept too large.
-            let missing = self.scanner.frame_size_min().saturating_sub(size - self.start);
-            self.bytes.reserve_exact(missing.clamp(READ_SIZE, size.max(READ_SIZE)));
+        if self.bytes.capacity() - self.bytes.len() < READ_SIZE {
+            self.bytes.reserve_exact(self.growth());
         }
         &mut self.bytes
+    }
+
+    /// By how many bytes to grow: at most to twice what has arrived, and past the end of the frame by one read, so that the
+    /// last one does not move it once more.
+    fn growth(&self) -> usize {
+        let size = self.bytes.len();
+        let size_min = self.scanner.frame_size_min();
+        let missing = size_min.saturating_sub(size - self.start);
+        // Of values yet to come only a byte each is known. Without any the frame ends where this one does.
+        let is_size_known = self.scanner.position() == size_min;
+        let wanted = if is_size_known { missing } else { missing.max(size / GROWTH_DIVISOR) } + READ_SIZE;
+        let room = (self.frame_size_max.saturating_add(READ_SIZE)).saturating_sub(size).max(READ_SIZE);
+        wanted.clamp(READ_SIZE, size.max(READ_SIZE)).min(room)
     }
 
     /// The next whole frame among the bytes read so far.
@@ -50,6 +68,11 @@ impl FrameBuffer {
         self.bytes.len() - self.start
     }
 
+    /// Bytes that the buffer takes, whatever is in them.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Gives the memory back when nothing is kept in it.
     pub(crate) fn release_if_empty(&mut self) {
         if self.bytes.is_empty() {
@@ -60,7 +83,12 @@ impl FrameBuffer {
     fn cut(&mut self, size: usize) -> Vec<u8> {
         if self.start == 0 && size >= COPY_SIZE_MAX {
             let rest = self.bytes.split_off(size);
-            return std::mem::replace(&mut self.bytes, rest);
+            let mut frame = std::mem::replace(&mut self.bytes, rest);
+            // The frame may wait long: it shall not hold more than a read beyond its own bytes.
+            if frame.capacity() - size > READ_SIZE {
+                frame.shrink_to_fit();
+            }
+            return frame;
         }
         let end = self.start + size;
         let frame = self.bytes[self.start..end].to_vec();
@@ -126,6 +154,45 @@ mod tests {
         assert!(buffer.bytes.capacity() <= READ_SIZE);
         buffer.release_if_empty();
         assert_eq!(buffer.bytes.capacity(), 0);
+    }
+
+    /// How often the buffer moves while `frame` arrives in full reads, and the bytes moved; the frame comes out whole.
+    fn moves(frame: &[u8], limits: Limits) -> (usize, usize) {
+        let mut buffer = FrameBuffer::new(limits);
+        let (mut count, mut bytes_moved) = (0, 0);
+        for bytes in frame.chunks(READ_SIZE) {
+            assert_eq!(buffer.next_frame(), Ok(None));
+            let before = buffer.capacity();
+            if buffer.spare().capacity() != before {
+                count += 1;
+                bytes_moved += buffer.bytes.len();
+            }
+            assert!(buffer.capacity() <= limits.frame_size_max + READ_SIZE);
+            buffer.bytes.extend_from_slice(bytes);
+        }
+        let cut = buffer.next_frame().unwrap().expect("the whole frame");
+        assert!(cut == frame && cut.capacity() <= frame.len() + READ_SIZE);
+        (count, bytes_moved)
+    }
+
+    #[test]
+    fn a_frame_of_many_values_is_moved_a_few_times() {
+        for (count, size) in [(2_000, 10_000), (500, 40_000), (200_000, 100)] {
+            let mut frame = Vec::new();
+            write::array_header(count, &mut frame);
+            (0..count).for_each(|_| write::string(&"x".repeat(size), &mut frame));
+            let limits = Limits { frame_size_max: frame.len(), ..Limits::default() };
+            let (moves, bytes_moved) = moves(&frame, limits);
+            assert!(moves <= 40, "{moves} moves of {count} values");
+            assert!(bytes_moved <= 5 * frame.len(), "{bytes_moved} bytes moved of {}", frame.len());
+        }
+    }
+
+    #[test]
+    fn a_frame_of_known_size_is_moved_even_less() {
+        let frame = binary(20_000_000);
+        let (moves, bytes_moved) = moves(&frame, Limits { frame_size_max: frame.len(), ..Limits::default() });
+        assert!(moves <= 12 && bytes_moved <= 2 * frame.len(), "{moves} moves, {bytes_moved} bytes");
     }
 
     #[test]

@@ -9,6 +9,8 @@ use fieldseal_protocol::{Limits, PORT};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
+use crate::frames::READ_SIZE;
+
 /// What the server presents and whom it believes, in PEM (RFC 7468).
 #[derive(Clone)]
 pub struct TlsSettings {
@@ -64,12 +66,13 @@ pub struct ServerSettings {
     /// Most bytes of answers that wait to be written on one connection before the server reads no further. Default 8 MiB.
     /// What is in work then still adds its answers.
     pub outgoing_bytes_max: usize,
-    /// Most bytes of frames that are still arriving, over all connections; a connection that needs more is closed with
-    /// `overloaded`. Frames below 64 KiB do not count. Default 1 GiB.
+    /// Most bytes of buffers that frames are still arriving in, over all connections; a connection that needs more is
+    /// closed with `overloaded`. Buffers of up to 64 KiB do not count. At least `limits.frame_size_max` and 16 KiB, the
+    /// room of one read. Default 2 GiB.
     pub incoming_bytes_max: usize,
     /// Most requests held by the pool, waiting or in work; one more is answered with `overloaded`. Default 16,384.
     pub queue_jobs_max: usize,
-    /// Most bytes of their frames. At least `limits.frame_size_max`. Default 2 GiB.
+    /// Most bytes of the buffers of their frames. At least `limits.frame_size_max` and 16 KiB. Default 2 GiB.
     pub queue_bytes_max: usize,
     /// Most bytes of answers that are being made or wait to be written, over all connections; a request whose answer does
     /// not fit any more is answered with `overloaded`. Looked at after each step of a request, so that each worker may be
@@ -96,7 +99,9 @@ pub enum SettingsError {
     #[error("setting `{0}` is at least 1")]
     Zero(&'static str),
     /// A frame within its limit would never be admitted.
-    #[error("setting `{setting}` ({value} bytes) is at least the largest frame ({frame_size_max} bytes)")]
+    #[error(
+        "setting `{setting}` ({value} bytes) is at least the largest frame ({frame_size_max} bytes) and {READ_SIZE} bytes"
+    )]
     BelowFrame {
         /// The setting.
         setting: &'static str,
@@ -175,7 +180,9 @@ impl ServerSettings {
         }
         let frame_size_max = self.limits.frame_size_max;
         let sizes = [("queue_bytes_max", self.queue_bytes_max), ("incoming_bytes_max", self.incoming_bytes_max)];
-        if let Some((setting, value)) = sizes.into_iter().find(|(_, size)| *size < frame_size_max) {
+        if let Some((setting, value)) =
+            sizes.into_iter().find(|(_, size)| size.saturating_sub(READ_SIZE) < frame_size_max)
+        {
             return Err(SettingsError::BelowFrame { setting, value, frame_size_max });
         }
         let value = self.answers_bytes_max;
@@ -211,9 +218,9 @@ mod tests {
         assert_eq!(none.validate(), Err(SettingsError::Zero("workers")));
         let at_once = ServerSettings { frame_timeout: Duration::ZERO, ..settings() };
         assert_eq!(at_once.validate(), Err(SettingsError::NoTime("frame_timeout")));
-        let narrow = ServerSettings { queue_bytes_max: (1 << 30) - 1, ..settings() };
-        assert!(narrow.validate().unwrap_err().to_string().contains("`queue_bytes_max` (1073741823 bytes)"));
-        let exact = ServerSettings { queue_bytes_max: 1 << 30, ..settings() };
+        let narrow = ServerSettings { queue_bytes_max: (1 << 30) + READ_SIZE - 1, ..settings() };
+        assert!(narrow.validate().unwrap_err().to_string().contains("`queue_bytes_max` (1073758207 bytes)"));
+        let exact = ServerSettings { queue_bytes_max: (1 << 30) + READ_SIZE, ..settings() };
         assert_eq!(exact.validate(), Ok(()));
         let narrow = ServerSettings { answers_bytes_max: (2 << 30) - 1, ..settings() };
         assert!(narrow.validate().unwrap_err().to_string().contains("`answers_bytes_max` (2147483647 bytes)"));

@@ -191,6 +191,36 @@ async fn a_full_queue_answers_overloaded_at_once() {
 }
 
 #[test]
+fn a_frame_of_exactly_the_limit_is_served_under_the_narrowest_bounds() {
+    const FRAME_SIZE_MAX: usize = 1 << 20;
+    const ROOM: usize = FRAME_SIZE_MAX + 16_384;
+    let stage = Stage::with(|settings| {
+        settings.limits.frame_size_max = FRAME_SIZE_MAX;
+        settings.incoming_bytes_max = ROOM;
+        settings.queue_bytes_max = ROOM;
+    });
+    let frame = |size: usize| {
+        let mut head = Vec::new();
+        toy_request(1, "echo", &"x".repeat(100_000), &mut head);
+        let mut frame = Vec::new();
+        toy_request(1, "echo", &"x".repeat(size - (head.len() - 100_000)), &mut frame);
+        assert_eq!(frame.len(), size);
+        frame
+    };
+    let mut raw = stage.raw();
+    // The second comes with the head of what follows, so that the buffer is not filled by it alone.
+    raw.write(&frame(FRAME_SIZE_MAX));
+    assert_eq!(raw.read_response(), (1, String::new()));
+    raw.write(&frame(FRAME_SIZE_MAX));
+    raw.send(|out| fieldseal_protocol::request::health(2, out));
+    let mut answers = [raw.read_response(), raw.read_response()];
+    answers.sort();
+    assert_eq!(answers, [(1, String::new()), (2, String::new())]);
+    raw.write(&frame(FRAME_SIZE_MAX + 1));
+    assert_eq!(raw.read_connection_error().0, "too_large");
+}
+
+#[test]
 fn answers_are_bounded_over_all_connections() {
     let stage = Stage::with(|settings| {
         settings.limits.frame_size_max = 8 << 20;

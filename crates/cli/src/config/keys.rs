@@ -325,7 +325,7 @@ pub static KEYS: &[Key] = &[
         "server.answers_bytes_max",
         Kind::Size(1, 1 << 40),
         server.answers_bytes_max,
-        "Bytes of answers that are being made or wait to be written, over all connections; at least twice `server.frame_size_max`. A request beyond it is answered with `overloaded`."
+        "Bytes of answers being made or waiting to be written, over all connections; at least twice `server.frame_size_max`."
     ),
     time!("server.handshake_timeout", 1, server.handshake_timeout, "How long a TLS handshake may take."),
     time!("server.idle_timeout", 1, server.idle_timeout, "How long a connection may stay silent with nothing in work."),
