@@ -85,6 +85,8 @@ struct Times {
     frame_began: Option<Instant>,
     /// Last byte that the socket took, or when there was first something to take.
     write_moved: Instant,
+    /// How many bytes it had taken then.
+    bytes_taken: u64,
 }
 
 impl<S: Service> Connection<S> {
@@ -106,7 +108,7 @@ impl<S: Service> Connection<S> {
             outbox: Arc::clone(&registration.outbox),
             outgoing: Buffers::default(),
             is_flushed: true,
-            times: Times { active: now, frame_began: None, write_moved: now },
+            times: Times { active: now, frame_began: None, write_moved: now, bytes_taken: 0 },
             timer: Box::pin(sleep_until((now + hub.settings.idle_timeout).into())),
             hub,
         }
@@ -178,6 +180,17 @@ impl<S: Service> Connection<S> {
     }
 
     fn write(&mut self, cx: &mut Context<'_>, turn: &mut usize, now: Instant) -> Result<Moved, End> {
+        let moved = self.write_out(cx, turn);
+        // What counts is the socket, not what is gathered before it: a slow reader takes that in many small parts.
+        let bytes_taken = self.stream.get_ref().bytes_taken();
+        if bytes_taken != self.times.bytes_taken {
+            self.times.bytes_taken = bytes_taken;
+            self.times.write_moved = now;
+        }
+        moved
+    }
+
+    fn write_out(&mut self, cx: &mut Context<'_>, turn: &mut usize) -> Result<Moved, End> {
         let mut moved = Moved::Nothing;
         while self.outgoing.bytes() > 0 && *turn > 0 {
             match Pin::new(&mut self.stream).poll_write(cx, self.outgoing.front()) {
@@ -186,7 +199,6 @@ impl<S: Service> Connection<S> {
                 Poll::Ready(Ok(size)) => {
                     self.outgoing.advance(size);
                     self.is_flushed = false;
-                    self.times.write_moved = now;
                     *turn = turn.saturating_sub(size);
                     moved = Moved::Something;
                 }

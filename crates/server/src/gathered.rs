@@ -23,11 +23,12 @@ pub(crate) struct Gathered<S> {
     write: Vec<u8>,
     /// How many bytes of `write` the socket has taken.
     write_position: usize,
+    bytes_taken: u64,
 }
 
 impl<S> Gathered<S> {
     pub(crate) fn new(socket: S) -> Self {
-        Gathered { socket, read: Vec::new(), read_position: 0, write: Vec::new(), write_position: 0 }
+        Gathered { socket, read: Vec::new(), read_position: 0, write: Vec::new(), write_position: 0, bytes_taken: 0 }
     }
 
     pub(crate) fn socket_mut(&mut self) -> &mut S {
@@ -36,6 +37,11 @@ impl<S> Gathered<S> {
 
     pub(crate) fn socket(&self) -> &S {
         &self.socket
+    }
+
+    /// Bytes that the socket has taken since the start, a part of what is gathered included.
+    pub(crate) fn bytes_taken(&self) -> u64 {
+        self.bytes_taken
     }
 }
 
@@ -46,7 +52,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gathered<S> {
             let rest = &self.write[self.write_position..];
             match ready!(Pin::new(&mut self.socket).poll_write(cx, rest))? {
                 0 => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
-                written => self.write_position += written,
+                written => {
+                    self.write_position += written;
+                    self.bytes_taken += written as u64;
+                }
             }
         }
         self.write.clear();
@@ -141,6 +150,22 @@ mod tests {
         assert_eq!(near.read.capacity(), 0);
         drop(echo.await.unwrap());
         assert_eq!(near.read(&mut one).await.unwrap(), 0);
+    }
+
+    /// A reader that takes a little at a time is seen to move, long before all that is gathered has gone.
+    #[tokio::test]
+    async fn every_byte_that_the_socket_takes_counts_at_once() {
+        let (near, mut far) = duplex(1000);
+        let mut near = Gathered::new(near);
+        near.write_all(&[1; 50_000]).await.unwrap();
+        assert_eq!(near.bytes_taken(), 0);
+        let mut got = [0; 100];
+        for round in 0..20 {
+            let flushing = tokio::time::timeout(std::time::Duration::from_millis(2), near.flush());
+            assert!(flushing.await.is_err());
+            assert_eq!(near.bytes_taken(), 1000 + 100 * round);
+            far.read_exact(&mut got).await.unwrap();
+        }
     }
 
     #[tokio::test]
