@@ -31,7 +31,9 @@ pub trait Service: Send + Sync + 'static {
     /// What the service wants to know about a caller when its requests come: grants, limits.
     type Caller: Send + Sync + 'static;
 
-    /// Called once a connection, on a network thread, after the handshake: a look-up, no computing and no waiting.
+    /// Called once a connection, after the handshake, on a thread that may wait: it may read a store. A bounded number
+    /// of such calls run at a time, and a connection whose call is not done by the end of `handshake_timeout` is closed with
+    /// `overloaded`; a call that has begun is not interrupted. A panic closes the connection with `internal`.
     ///
     /// # Errors
     /// When the certificate's name means nothing to the service.

@@ -9,7 +9,8 @@ use boring::ssl::SslContext;
 use fieldseal_protocol::{ErrorCode, ErrorObject, answer};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{sleep, timeout};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_boring::SslStreamBuilder;
 
 use crate::connection::{Connection, End, Stream, discard};
@@ -57,7 +58,8 @@ async fn serve<S: Service>(
     context: SslContext,
     registration: Registration,
 ) {
-    let stream = match handshake(socket, &hub, &context).await {
+    let deadline = Instant::now() + hub.settings.handshake_timeout;
+    let stream = match handshake(socket, &hub, &context, deadline).await {
         Ok(stream) => stream,
         Err(failure) => {
             Counters::add(&hub.counters.handshakes_failed);
@@ -65,12 +67,12 @@ async fn serve<S: Service>(
             return;
         }
     };
-    let (peer, caller) = match identify(&stream, service.as_ref()) {
+    let (peer, caller) = match identify(&stream, &service, deadline).await {
         Ok(identified) => identified,
-        Err(refused) => {
+        Err(error) => {
             Counters::add(&hub.counters.connections_forbidden);
-            tracing::warn!(%address, reason = %refused, "caller refused");
-            refuse(stream, refused, hub.settings.close_timeout).await;
+            tracing::warn!(%address, reason = %error.message, "caller refused");
+            refuse(stream, &error, hub.settings.close_timeout).await;
             return;
         }
     };
@@ -79,12 +81,17 @@ async fn serve<S: Service>(
     log_end(&end, &peer, registration.number);
 }
 
-async fn handshake(socket: TcpStream, hub: &Hub, context: &SslContext) -> Result<Stream, HandshakeFailure> {
+async fn handshake(
+    socket: TcpStream,
+    hub: &Hub,
+    context: &SslContext,
+    deadline: Instant,
+) -> Result<Stream, HandshakeFailure> {
     let other = |error: io::Error| HandshakeFailure::Other(error.to_string());
     socket.set_nodelay(true).map_err(other)?;
     let session = tls::session(context).map_err(other)?;
     let shaking = SslStreamBuilder::new(session, Gathered::new(socket)).accept();
-    match timeout(hub.settings.handshake_timeout, shaking).await {
+    match timeout_at(deadline, shaking).await {
         Err(_) => Err(HandshakeFailure::TimedOut),
         Ok(Ok(stream)) => Ok(stream),
         Ok(Err(error)) => {
@@ -103,20 +110,43 @@ async fn part(mut stream: Gathered<TcpStream>) -> io::Result<()> {
     discard(stream.socket_mut()).await
 }
 
-fn identify<S: Service>(stream: &Stream, service: &S) -> Result<(PeerIdentity, Arc<S::Caller>), Refused> {
-    let refused = |message: String| Refused { message };
+async fn identify<S: Service>(
+    stream: &Stream,
+    service: &Arc<S>,
+    deadline: Instant,
+) -> Result<(PeerIdentity, Arc<S::Caller>), ErrorObject> {
+    let forbidden = |message: String| ErrorObject::new(ErrorCode::Forbidden, message);
     let certificate = stream.ssl().peer_certificate();
-    let certificate = certificate.ok_or_else(|| refused("the client sent no certificate".to_owned()))?;
-    let peer = peer_identity(&certificate).map_err(|error| refused(error.to_string()))?;
-    let caller = service.authenticate(&peer)?;
+    let certificate = certificate.ok_or_else(|| forbidden("the client sent no certificate".to_owned()))?;
+    let peer = peer_identity(&certificate).map_err(|error| forbidden(error.to_string()))?;
+    let caller = authenticate(service, &peer, deadline).await?;
     Ok((peer, caller))
 }
 
-/// Tells a caller that is not known, and closes.
-async fn refuse(mut stream: Stream, refused: Refused, limit: Duration) {
+/// Asks the service on a thread that may wait: its store may be busy, and the other connections shall not notice.
+async fn authenticate<S: Service>(
+    service: &Arc<S>,
+    peer: &PeerIdentity,
+    deadline: Instant,
+) -> Result<Arc<S::Caller>, ErrorObject> {
+    let (service, peer) = (Arc::clone(service), peer.clone());
+    let mut asking = spawn_blocking(move || service.authenticate(&peer));
+    match timeout_at(deadline, &mut asking).await {
+        Ok(Ok(Ok(caller))) => Ok(caller),
+        Ok(Ok(Err(Refused { message }))) => Err(ErrorObject::new(ErrorCode::Forbidden, message)),
+        Ok(Err(_)) => Err(ErrorObject::new(ErrorCode::Internal, "the engine failed to look the caller up")),
+        Err(_) => {
+            // Takes it out of the queue, if it has not begun.
+            asking.abort();
+            Err(ErrorObject::new(ErrorCode::Overloaded, "the engine could not look the caller up in time"))
+        }
+    }
+}
+
+/// Tells a caller that is not known why, and closes.
+async fn refuse(mut stream: Stream, error: &ErrorObject, limit: Duration) {
     let mut message = Vec::new();
-    let error = ErrorObject::new(ErrorCode::Forbidden, refused.message);
-    answer::connection_error(&error, &mut message);
+    answer::connection_error(error, &mut message);
     let refusing = async {
         stream.write_all(&message).await?;
         stream.shutdown().await?;

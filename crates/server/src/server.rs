@@ -86,6 +86,7 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(settings.network_threads)
             .thread_name("fieldseal-net")
+            .max_blocking_threads(settings.authentications_max)
             .enable_all()
             .build()
             .map_err(StartError::Threads)?;

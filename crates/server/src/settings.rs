@@ -78,7 +78,9 @@ pub struct ServerSettings {
     /// not fit any more is answered with `overloaded`. Looked at after each step of a request, so that each worker may be
     /// a step beyond it. At least twice `limits.frame_size_max`, for a buffer that grows doubles. Default 4 GiB.
     pub answers_bytes_max: usize,
-    /// How long a handshake may take. Default 10 s.
+    /// Most callers that the service looks up at a time, each on a thread of its own; further ones wait. Default 16.
+    pub authentications_max: usize,
+    /// How long a handshake may take, with the look-up of its caller. Default 10 s.
     pub handshake_timeout: Duration,
     /// How long a connection may stay silent with nothing in work. Default 15 min.
     pub idle_timeout: Duration,
@@ -144,6 +146,7 @@ impl ServerSettings {
             queue_jobs_max: 16_384,
             queue_bytes_max: 2 << 30,
             answers_bytes_max: 4 << 30,
+            authentications_max: 16,
             handshake_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(15 * 60),
             frame_timeout: Duration::from_secs(120),
@@ -165,6 +168,7 @@ impl ServerSettings {
             ("requests_in_flight_max", self.requests_in_flight_max),
             ("outgoing_bytes_max", self.outgoing_bytes_max),
             ("queue_jobs_max", self.queue_jobs_max),
+            ("authentications_max", self.authentications_max),
         ];
         if let Some((setting, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
             return Err(SettingsError::Zero(setting));

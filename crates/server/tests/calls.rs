@@ -191,6 +191,33 @@ async fn a_full_queue_answers_overloaded_at_once() {
 }
 
 #[test]
+fn a_caller_that_is_slow_to_look_up_holds_nobody_else_up() {
+    let stage = Stage::with(|settings| {
+        settings.handshake_timeout = Duration::from_millis(1500);
+        settings.authentications_max = 2;
+    });
+    let waiter =
+        || common::Raw::connect(stage.address(), common::raw_connector(&stage.pki, Some(stage.pki.client("waiter"))));
+    let mut other = stage.raw();
+    other.send(|out| toy_request(1, "echo", "before", out));
+    assert_eq!(other.read_response(), (1, String::new()));
+    let mut first = waiter();
+    first.send(|out| toy_request(1, "echo", "x", out));
+    std::thread::sleep(Duration::from_millis(20));
+    // The one network thread serves known connections and new ones while the service waits.
+    other.send(|out| toy_request(2, "echo", "meanwhile", out));
+    assert_eq!(other.read_response(), (2, String::new()));
+    stage.assert_healthy();
+    let (code, message) = first.read_connection_error();
+    assert!(code == "overloaded" && message.contains("in time"), "{code}: {message}");
+
+    let mut second = waiter();
+    second.send(|out| toy_request(1, "echo", "x", out));
+    stage.toy.open_gate();
+    assert_eq!(second.read_response(), (1, String::new()));
+}
+
+#[test]
 fn a_frame_of_exactly_the_limit_is_served_under_the_narrowest_bounds() {
     const FRAME_SIZE_MAX: usize = 1 << 20;
     const ROOM: usize = FRAME_SIZE_MAX + 16_384;

@@ -327,7 +327,13 @@ pub static KEYS: &[Key] = &[
         server.answers_bytes_max,
         "Bytes of answers being made or waiting to be written, over all connections; at least twice `server.frame_size_max`."
     ),
-    time!("server.handshake_timeout", 1, server.handshake_timeout, "How long a TLS handshake may take."),
+    number!(
+        "server.authentications_max",
+        Kind::Count(1, 4096),
+        server.authentications_max,
+        "Callers that are looked up in the keystore at a time, while they connect; further ones wait."
+    ),
+    time!("server.handshake_timeout", 1, server.handshake_timeout, "How long a TLS handshake may take, with the look-up of its caller."),
     time!("server.idle_timeout", 1, server.idle_timeout, "How long a connection may stay silent with nothing in work."),
     time!(
         "server.frame_timeout",
@@ -529,6 +535,7 @@ mod tests {
             queue_jobs_max: _,
             queue_bytes_max: _,
             answers_bytes_max: _,
+            authentications_max: _,
             handshake_timeout: _,
             idle_timeout: _,
             frame_timeout: _,
@@ -538,7 +545,7 @@ mod tests {
         } = server;
         let sections: BTreeSet<_> = KEYS.iter().map(|key| key.parts().0).collect();
         let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
-        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (12, 8, 8, 22));
+        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (12, 8, 8, 23));
         // The client's settings are taken apart in `ClientBounds::default`.
         assert_eq!(count("client"), 10);
         assert!(sections.contains("input") && sections.contains("log"));

@@ -169,6 +169,11 @@ impl Service for Toy {
     type Caller = Caller;
 
     fn authenticate(&self, peer: &PeerIdentity) -> Result<Arc<Caller>, Refused> {
+        if peer.name == "waiter" {
+            while !self.gate_is_open.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
         if peer.name == "stranger" {
             let message = "no client of this name".to_owned();
             return Err(Refused { message });
