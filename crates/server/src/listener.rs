@@ -24,6 +24,10 @@ use crate::tls::{self, HandshakeFailure};
 /// After the system refused a socket (no descriptors, no memory), which it would at once refuse again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Bytes that the system takes before it can send them. With its own megabytes a slow peer would for long show no movement.
+#[cfg(target_os = "linux")]
+const UNSENT_SIZE_MAX: u32 = 128 << 10;
+
 /// Accepts until the task is aborted.
 pub(crate) async fn listen<S: Service>(listener: TcpListener, hub: Arc<Hub>, service: Arc<S>, context: SslContext) {
     loop {
@@ -89,6 +93,8 @@ async fn handshake(
 ) -> Result<Stream, HandshakeFailure> {
     let other = |error: io::Error| HandshakeFailure::Other(error.to_string());
     socket.set_nodelay(true).map_err(other)?;
+    #[cfg(target_os = "linux")]
+    socket2::SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT_SIZE_MAX).map_err(other)?;
     let session = tls::session(context).map_err(other)?;
     let shaking = SslStreamBuilder::new(session, Gathered::new(socket)).accept();
     match timeout_at(deadline, shaking).await {

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use common::{Stage, toy_request, wait_until};
 use fieldseal_engine::pool::Reason;
 use fieldseal_protocol::{request, write};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpSocket;
 
 /// Sends `bytes` on a connection of its own; returns the code and message of its end.
 fn told(stage: &Stage, bytes: &[u8]) -> (String, String) {
@@ -168,6 +170,28 @@ fn a_peer_that_takes_no_answer_is_cut_and_holds_no_memory() {
         answers += 1;
     }
     assert!(answers < 20);
+}
+
+/// It takes 1 KiB at a time from a small window; the answer waits far longer than `write_timeout`.
+#[tokio::test]
+async fn a_slow_reader_that_moves_is_not_cut() {
+    let stage = Stage::with(|settings| settings.write_timeout = Duration::from_millis(1500));
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let socket = socket.connect(stage.address()).await.unwrap();
+    let connector = common::raw_connector(&stage.pki, Some(stage.pki.client("shop"))).build();
+    let mut stream = tokio_boring::connect(connector.configure().unwrap(), "localhost", socket).await.unwrap();
+    let mut frame = Vec::new();
+    toy_request(1, "large", "8000000", &mut frame);
+    stream.write_all(&frame).await.unwrap();
+    let (began, mut bytes, mut size) = (Instant::now(), [0; 1024], 0);
+    while began.elapsed() < Duration::from_secs(5) {
+        size += stream.read(&mut bytes).await.expect("the connection lives");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(size > 10_000);
+    let counters = stage.server.counters();
+    assert!(counters.connections_open == 1 && counters.answers_bytes >= 8_000_000, "the answer is not out yet");
 }
 
 #[test]
