@@ -333,7 +333,12 @@ pub static KEYS: &[Key] = &[
         server.authentications_max,
         "Callers that are looked up in the keystore at a time, while they connect; further ones wait."
     ),
-    time!("server.handshake_timeout", 1, server.handshake_timeout, "How long a TLS handshake may take, with the look-up of its caller."),
+    time!(
+        "server.handshake_timeout",
+        1,
+        server.handshake_timeout,
+        "How long a TLS handshake may take, with the look-up of its caller."
+    ),
     time!("server.idle_timeout", 1, server.idle_timeout, "How long a connection may stay silent with nothing in work."),
     time!(
         "server.frame_timeout",
