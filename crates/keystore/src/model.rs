@@ -66,14 +66,14 @@ impl KeyVersion {
     }
 }
 
-/// An app with all its keys, decrypted.
+/// An app with the keys that may be used, decrypted.
 #[derive(Debug, Clone)]
 pub struct AppKeys {
     /// The app.
     pub name: AppName,
     /// A disabled app's keys must not be used at all.
     pub disabled: bool,
-    /// Newest first, disabled ones included.
+    /// The active ones, newest first. Disabled versions stay encrypted in the store.
     pub versions: Vec<KeyVersion>,
 }
 

@@ -291,7 +291,7 @@ impl SqliteKeystore {
         wrapping::unwrap(self.root_key.as_ref(), &self.context, &place, &public, &pair.wrapped)
     }
 
-    /// Opens all versions of an app.
+    /// Opens the active versions of an app. A disabled one is for nothing: its keys stay wrapped, and damage to it harms no other.
     pub(super) fn open_app(&self, app: AppRow, versions: &[VersionRow]) -> Result<AppKeys, Error> {
         let open = |row: &VersionRow, curve| {
             self.open_pair(&app.name, row, curve).map_err(|error| match error {
@@ -301,6 +301,7 @@ impl SqliteKeystore {
         };
         let versions = versions
             .iter()
+            .filter(|row| row.state == KeyState::Active)
             .map(|row| {
                 Ok(KeyVersion {
                     version: row.version,

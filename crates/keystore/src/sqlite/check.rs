@@ -40,8 +40,14 @@ impl SqliteKeystore {
     }
 
     fn check_app(&self, connection: &Connection, row: &apps::AppRow, report: &mut CheckReport) -> Result<(), Error> {
-        let versions = apps::versions(connection, &row.name)?;
         report.app_count += 1;
+        let versions = match apps::versions(connection, &row.name) {
+            Ok(versions) => versions,
+            Err(error) => {
+                report.faults.push(unreadable(error)?);
+                return Ok(());
+            }
+        };
         report.version_count += versions.len();
         let counted = (1..).zip(versions.iter().rev()).all(|(number, version)| version.version == number);
         let active = versions.iter().any(|version| version.state == KeyState::Active);
