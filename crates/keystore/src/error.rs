@@ -41,6 +41,24 @@ pub enum Error {
         /// Its permission bits.
         mode: u32,
     },
+    /// A file or folder that must be private belongs to a user who is neither root nor the one this process runs as.
+    Owner {
+        /// Which kind of path.
+        what: SecretPath,
+        /// The path.
+        path: PathBuf,
+        /// User id of its owner.
+        owner: u32,
+        /// Effective user id of this process.
+        user: u32,
+    },
+    /// What lies where a private file must be is a folder, a FIFO, a device or the like.
+    NotAFile {
+        /// Which kind of path.
+        what: SecretPath,
+        /// The path.
+        path: PathBuf,
+    },
     /// No app of this name.
     UnknownApp(AppName),
     /// An app of this name is there already.
@@ -176,6 +194,13 @@ impl fmt::Display for Error {
                 what.wanted_mode(),
                 path.display()
             ),
+            Self::Owner { what, path, owner, user } => write!(
+                f,
+                "{what} {path} belongs to user {owner}, who can change it at any time, while this program runs as user {user}: \
+                 run it as user {owner}, or, if you trust what is in it, run chown {user} {path}",
+                path = path.display()
+            ),
+            Self::NotAFile { what, path } => write!(f, "{what} {} is not a regular file", path.display()),
             Self::UnknownApp(app) => write!(f, "no app {app}"),
             Self::AppExists(app) => write!(f, "app {app} exists already"),
             Self::UnknownVersion { app, version } => write!(f, "app {app} has no version {version}"),

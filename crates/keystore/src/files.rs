@@ -1,6 +1,7 @@
 //! Files that only their owner may reach: checked when they are opened, created whole or not at all.
 //!
-//! Permissions are checked on the open handle where there is one, so that the path cannot be exchanged in between.
+//! Owner and permissions are checked on the open handle where there is one, so that the path cannot be exchanged in between.
+//! The owner counts as much as the mode: whoever owns a file may change it and its mode at any time.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -9,6 +10,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use fieldseal_crypto::CryptoRng;
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
 use zeroize::Zeroizing;
 
 use crate::Error;
@@ -21,6 +24,9 @@ const FOLDER_MODE: u32 = 0o700;
 const ANY_BY_OTHERS: u32 = 0o077;
 /// Writing by group or others.
 const WRITE_BY_OTHERS: u32 = 0o022;
+
+/// The user id of root.
+const ROOT_USER: u32 = 0;
 
 /// A path that must be private, by what lies there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,13 +68,22 @@ impl fmt::Display for SecretPath {
     }
 }
 
-/// Refuses a path whose mode lets others in.
+/// Refuses a path that belongs to another user, or whose mode lets others in.
 pub(crate) fn check_private(what: SecretPath, path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
+    let (owner, user) = (metadata.uid(), geteuid().as_raw());
+    if !is_trusted_owner(owner, user) {
+        return Err(Error::Owner { what, path: path.to_owned(), owner, user });
+    }
     let mode = metadata.mode() & 0o7777;
     if mode & what.refused_bits() == 0 {
         return Ok(());
     }
     Err(Error::Permissions { what, path: path.to_owned(), mode })
+}
+
+/// Root may read and replace everything anyhow, so a file of root's is no worse than one of our own.
+fn is_trusted_owner(owner: u32, user: u32) -> bool {
+    owner == user || owner == ROOT_USER
 }
 
 /// The folder that `path` lies in.
@@ -116,15 +131,20 @@ pub(crate) fn create_secret(path: &Path, content: &[u8], rng: &mut dyn CryptoRng
     File::open(folder).and_then(|handle| handle.sync_all()).map_err(Error::io(folder))
 }
 
-/// Reads a whole file of at most `size_max` bytes into a buffer that is wiped; `None` when it is longer. `check` sees the open
-/// file's metadata first.
-pub(crate) fn read_secret(
-    path: &Path,
-    size_max: usize,
-    check: impl FnOnce(&fs::Metadata) -> Result<(), Error>,
-) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
-    let mut file = File::open(path).map_err(Error::io(path))?;
-    check(&file.metadata().map_err(Error::io(path))?)?;
+/// Opens a regular file that is private, and refuses any other. Never waits: opening a FIFO would, for somebody to write.
+pub(crate) fn open_private(what: SecretPath, path: &Path) -> Result<File, Error> {
+    let without_waiting = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(without_waiting).open(path).map_err(Error::io(path))?;
+    let metadata = file.metadata().map_err(Error::io(path))?;
+    if !metadata.is_file() {
+        return Err(Error::NotAFile { what, path: path.to_owned() });
+    }
+    check_private(what, path, &metadata)?;
+    Ok(file)
+}
+
+/// Reads all of `file`, at most `size_max` bytes, into a buffer that is wiped; `None` when it is longer. `path` is for errors.
+pub(crate) fn read_secret(mut file: File, path: &Path, size_max: usize) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
     // Read into room that never grows: a growing vector would leave copies behind.
     let mut content = Zeroizing::new(vec![0; size_max + 1]);
     let mut size = 0;
@@ -170,10 +190,11 @@ mod tests {
         let path = folder.path().join("secret");
         for (size, fits) in [(0, true), (1, true), (7, true), (8, true), (9, false), (100, false)] {
             fs::write(&path, vec![7; size]).expect("written");
-            let read = read_secret(&path, 8, |_| Ok(())).expect("read");
+            let read = read_secret(File::open(&path).expect("opened"), &path, 8).expect("read");
             assert_eq!(read.map(|content| content.len()), fits.then_some(size));
         }
-        assert!(matches!(read_secret(folder.path(), 8, |_| Ok(())), Err(Error::Io { .. })));
+        let unreadable = File::open(folder.path()).expect("opened");
+        assert!(matches!(read_secret(unreadable, folder.path(), 8), Err(Error::Io { .. })));
     }
 
     #[test]
@@ -199,7 +220,59 @@ mod tests {
     }
 
     #[test]
+    fn files_of_this_user_and_of_root_are_trusted() {
+        let cases = [(1000, 1000, true), (0, 1000, true), (0, 0, true), (1000, 0, false), (1001, 1000, false)];
+        for (owner, user, trusted) in cases {
+            assert_eq!(is_trusted_owner(owner, user), trusted, "{owner} for {user}");
+        }
+    }
+
+    #[test]
+    fn a_path_of_another_user_is_refused_whatever_its_mode() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("file");
+        fs::write(&path, b"").expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("changed");
+        let other = geteuid().as_raw() + 1;
+        // Only root may give files away; the rule itself is tested above for every user.
+        match std::os::unix::fs::chown(&path, Some(other), None) {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => return,
+            given => given.expect("given away"),
+        }
+        for what in [SecretPath::RootKeyFile, SecretPath::StoreFile, SecretPath::StoreFolder] {
+            match check_private(what, &path, &fs::metadata(&path).expect("there")) {
+                Err(Error::Owner { what: found, owner, .. }) => assert_eq!((found, owner), (what, other)),
+                unexpected => panic!("{unexpected:?}"),
+            }
+        }
+        assert!(matches!(open_private(SecretPath::RootKeyFile, &path), Err(Error::Owner { .. })));
+    }
+
+    #[test]
+    fn only_regular_files_open_and_none_is_waited_for() {
+        let folder = tempfile::tempdir().expect("folder");
+        let fifo = folder.path().join("fifo");
+        let made = std::process::Command::new("mkfifo").args(["-m", "600"]).arg(&fifo).status().expect("mkfifo runs");
+        assert!(made.success());
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let path = fifo.clone();
+        std::thread::spawn(move || sender.send(open_private(SecretPath::RootKeyFile, &path)));
+        let opened = receiver.recv_timeout(std::time::Duration::from_secs(10)).expect("nobody writes, nobody waits");
+        let refusal = opened.expect_err("no regular file");
+        assert_eq!(refusal.to_string(), format!("the root key file {} is not a regular file", fifo.display()));
+        assert!(matches!(open_private(SecretPath::RootKeyFile, folder.path()), Err(Error::NotAFile { .. })));
+        assert!(matches!(open_private(SecretPath::RootKeyFile, &folder.path().join("none")), Err(Error::Io { .. })));
+    }
+
+    #[test]
     fn the_refusal_says_how_to_mend_it() {
+        let what = SecretPath::StoreFile;
+        let refusal = Error::Owner { what, path: "store.db".into(), owner: 1001, user: 1000 };
+        assert_eq!(
+            refusal.to_string(),
+            "the keystore store.db belongs to user 1001, who can change it at any time, while this program runs as user \
+             1000: run it as user 1001, or, if you trust what is in it, run chown 1000 store.db"
+        );
         let refusal = Error::Permissions { what: SecretPath::RootKeyFile, path: "root.key".into(), mode: 0o644 };
         assert_eq!(
             refusal.to_string(),

@@ -4,6 +4,7 @@
 //! ignored (RFC 7468, 2). Whatever held a private key on the way is wiped; base64 is decoded in constant time.
 
 use std::fmt;
+use std::fs::File;
 use std::path::Path;
 
 use base64ct::{Base64, Encoding};
@@ -117,7 +118,9 @@ fn name(curve: Curve) -> &'static str {
 /// # Errors
 /// [`Error::Io`], and as [`parse_private_key_pem`].
 pub fn read_private_key_pem(path: &Path, curve: Curve, context: &EcContext) -> Result<PrivateKey, Error> {
-    let content = files::read_secret(path, PEM_SIZE_MAX, |_| Ok(()))?.ok_or(ImportError::TooLarge)?;
+    // Whoever imports a key answers for where it comes from: a pipe from another program is as good as a file.
+    let file = File::open(path).map_err(Error::io(path))?;
+    let content = files::read_secret(file, path, PEM_SIZE_MAX)?.ok_or(ImportError::TooLarge)?;
     let text = std::str::from_utf8(&content).map_err(|_| ImportError::NotText)?;
     Ok(parse_private_key_pem(text, curve, context)?)
 }

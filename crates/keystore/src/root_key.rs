@@ -142,14 +142,14 @@ impl LocalRootKey {
         text
     }
 
-    /// Reads the text form from a file that only its owner may reach.
+    /// Reads the text form from a regular file that only its owner may reach, this process's effective user or root.
     ///
     /// # Errors
-    /// [`Error::Permissions`] when group or others may reach it, [`Error::Io`], and as [`LocalRootKey::from_text`].
+    /// [`Error::NotAFile`], [`Error::Owner`] when it is another user's, [`Error::Permissions`] when group or others may reach it,
+    /// [`Error::Io`], and as [`LocalRootKey::from_text`].
     pub fn read_file(path: &Path) -> Result<Self, Error> {
-        let content = files::read_secret(path, ROOT_KEY_FILE_SIZE_MAX, |metadata| {
-            files::check_private(SecretPath::RootKeyFile, path, metadata)
-        })?;
+        let file = files::open_private(SecretPath::RootKeyFile, path)?;
+        let content = files::read_secret(file, path, ROOT_KEY_FILE_SIZE_MAX)?;
         let content = content.ok_or(RootKeyError::Text)?;
         let text = std::str::from_utf8(&content).map_err(|_| RootKeyError::Text)?;
         Ok(Self::from_text(text)?)

@@ -70,8 +70,8 @@ impl SqliteKeystore {
     /// Opens the store at `path`, or makes it when `mode` says so. A kill during that leaves none or an empty one.
     ///
     /// # Errors
-    /// [`Error::NoStore`], [`Error::NotAStore`], [`Error::NewerSchema`], [`Error::WrongRootKey`], [`Error::Permissions`],
-    /// [`Error::Io`], [`Error::Busy`], [`Error::Full`], [`Error::Storage`].
+    /// [`Error::NoStore`], [`Error::NotAStore`], [`Error::NewerSchema`], [`Error::WrongRootKey`], [`Error::Owner`],
+    /// [`Error::Permissions`], [`Error::Io`], [`Error::Busy`], [`Error::Full`], [`Error::Storage`].
     pub fn open(path: &Path, mode: OpenMode, environment: Environment, limits: Limits) -> Result<Self, Error> {
         let Environment { root_key, clock, mut rng } = environment;
         prepare_path(path, mode)?;
@@ -125,7 +125,7 @@ impl SqliteKeystore {
     }
 }
 
-/// Makes folder and file where they may be made, and refuses what others can reach.
+/// Makes folder and file where they may be made, and refuses what others own or can reach.
 fn prepare_path(path: &Path, mode: OpenMode) -> Result<(), Error> {
     let folder = files::folder_of(path);
     if mode == OpenMode::CreateIfMissing {
