@@ -113,8 +113,8 @@ pub trait Keystore: Send + Sync {
     /// As [`Keystore::list_apps`].
     fn app_summary(&self, app: &AppName) -> Result<Option<AppSummary>, Error>;
 
-    /// An app with the keys of its active versions decrypted, each proven to match its public key; or `None` where there is no such app. A disabled
-    /// app loads too: whoever uses the keys looks at [`AppKeys::disabled`].
+    /// An app with the keys of its active versions decrypted, each proven to match its public key; or `None` where there is no such
+    /// app. A disabled app loads too: whoever uses the keys looks at [`AppKeys::disabled`].
     ///
     /// # Errors
     /// [`Error::DamagedKey`], [`Error::Busy`], [`Error::Inconsistent`], [`Error::RootKey`].
