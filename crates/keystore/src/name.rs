@@ -20,20 +20,34 @@ impl fmt::Display for InvalidName {
 
 impl std::error::Error for InvalidName {}
 
+/// Which letters a kind of name has.
+#[derive(PartialEq, Eq)]
+enum Letters {
+    Lower,
+    LowerAndUpper,
+}
+
 /// Which bytes may stand where in a kind of name.
 struct Rule {
     kind: &'static str,
     pattern: &'static str,
     length_max: usize,
-    /// Allowed at the start, beside lower-case letters and digits.
+    letters: Letters,
+    /// Allowed at the start, beside letters and digits.
     first: &'static [u8],
-    /// Allowed after the start, beside lower-case letters and digits.
+    /// Allowed after the start, beside letters and digits.
     rest: &'static [u8],
 }
 
 impl Rule {
     fn check(&self, text: &str) -> Result<String, InvalidName> {
-        let fits = |byte: u8, more: &[u8]| byte.is_ascii_lowercase() || byte.is_ascii_digit() || more.contains(&byte);
+        let upper = self.letters == Letters::LowerAndUpper;
+        let fits = |byte: u8, more: &[u8]| {
+            byte.is_ascii_lowercase()
+                || byte.is_ascii_digit()
+                || (upper && byte.is_ascii_uppercase())
+                || more.contains(&byte)
+        };
         let valid = (1..=self.length_max).contains(&text.len())
             && text.bytes().enumerate().all(|(i, byte)| fits(byte, if i == 0 { self.first } else { self.rest }));
         if valid { Ok(text.to_owned()) } else { Err(InvalidName { kind: self.kind, pattern: self.pattern }) }
@@ -85,19 +99,25 @@ name!(
         kind: "an app",
         pattern: "[a-z0-9][a-z0-9_-]{0,62}",
         length_max: 63,
+        letters: Letters::Lower,
         first: b"",
         rest: b"_-",
     }
 );
 
 name!(
-    /// The name of a client, which its certificate carries: `[a-z0-9][a-z0-9._-]{0,62}`, so host names fit and the X.509 upper
-    /// bound of 64 bytes for a common name (RFC 5280, A.1) holds.
+    /// The name of a client, which its certificate carries: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`. This is the one rule for clients:
+    /// what has another name may show a certificate, but cannot be granted anything.
+    ///
+    /// As long as a common name may be (64 bytes: RFC 5280, A.1, ub-common-name), so host names fit that a certificate can
+    /// carry. Case counts: `Till` and `till` are two clients. It begins with a letter or a digit, so that it is never `..`, a
+    /// hidden file or an option; it holds no `/`, so that it stays within a folder and within one segment of a URI.
     ClientName,
     Rule {
         kind: "a client",
-        pattern: "[a-z0-9][a-z0-9._-]{0,62}",
-        length_max: 63,
+        pattern: "[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
+        length_max: 64,
+        letters: Letters::LowerAndUpper,
         first: b"",
         rest: b"._-",
     }
@@ -110,6 +130,7 @@ name!(
         kind: "a role",
         pattern: "[a-z0-9-]{1,20}",
         length_max: 20,
+        letters: Letters::Lower,
         first: b"-",
         rest: b"-",
     }
@@ -126,7 +147,11 @@ mod tests {
             assert_eq!(AppName::parse(text).expect(text).as_str(), text);
             assert_eq!(text.parse::<ClientName>().expect(text).to_string(), text);
         }
-        assert!(ClientName::parse("billing.internal").is_ok());
+        let longest = "a".repeat(64);
+        for text in ["billing.internal", "Till-7", "A", "9._-", longest.as_str()] {
+            assert_eq!(ClientName::parse(text).expect(text).as_str(), text);
+        }
+        assert_ne!(ClientName::parse("Till"), ClientName::parse("till"), "case counts");
         for text in ["a", "-", "pci-dss", "abcdefghijklmnopqrst"] {
             assert!(RoleName::parse(text).is_ok(), "{text}");
         }
@@ -138,11 +163,26 @@ mod tests {
         for text in ["", "A", "_a", "-a", ".a", "a b", "a/b", "ä", "a\0", "a\n", "a.b", "..", long.as_str()] {
             assert!(AppName::parse(text).is_err(), "{text:?}");
         }
-        for text in ["", ".a", "a/b", "a@b", long.as_str()] {
+        let longer = "a".repeat(65);
+        for text in
+            ["", ".", "..", ".a", "-a", "_a", "/", "a/b", "a/", "a@b", "a b", "a\n", "a\0", "ä", longer.as_str()]
+        {
             assert!(ClientName::parse(text).is_err(), "{text:?}");
         }
         for text in ["", "A", "a_b", "abcdefghijklmnopqrstu"] {
             assert!(RoleName::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    /// Every byte in both places, against the pattern spelt out as the letters themselves.
+    #[test]
+    fn client_names_are_what_their_pattern_says() {
+        const FIRST: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+        for character in (0..=u8::MAX).map(char::from) {
+            let (first, later) = (character.to_string(), format!("a{character}"));
+            assert_eq!(ClientName::parse(&first).is_ok(), FIRST.contains(character), "{first:?}");
+            let allowed = FIRST.contains(character) || "._-".contains(character);
+            assert_eq!(ClientName::parse(&later).is_ok(), allowed, "{later:?}");
         }
     }
 
