@@ -114,7 +114,8 @@ pub trait Keystore: Send + Sync {
     fn app_summary(&self, app: &AppName) -> Result<Option<AppSummary>, Error>;
 
     /// An app with the keys of its active versions decrypted, each proven to match its public key; or `None` where there is no such
-    /// app. A disabled app loads too: whoever uses the keys looks at [`AppKeys::disabled`].
+    /// app. Disabled versions are not looked at, so damage to one does no harm until it is enabled. A disabled app loads too:
+    /// whoever uses the keys looks at [`AppKeys::disabled`].
     ///
     /// # Errors
     /// [`Error::DamagedKey`], [`Error::Busy`], [`Error::Inconsistent`], [`Error::RootKey`].

@@ -171,6 +171,85 @@ fn rows_that_break_a_rule_are_refused() {
     assert!(matches!(refused, Err(Error::Inconsistent(_))));
 }
 
+#[test]
+fn damage_to_a_disabled_version_harms_no_other_but_is_found() {
+    let damages: [(&str, Result<KeyFault, &str>); 4] = [
+        ("UPDATE key_pair SET wrapped_private_key = x'00' WHERE {row}", Ok(KeyFault::Unopenable)),
+        ("UPDATE key_pair SET public_key = x'04' WHERE {row}", Ok(KeyFault::PublicKey)),
+        ("DELETE FROM key_pair WHERE {row}", Ok(KeyFault::Missing)),
+        ("UPDATE key_version SET created_at = -1 WHERE app = 'a' AND version = 1", Err("a date lies before 1970")),
+    ];
+    for (sql, expected) in damages {
+        let (_folder, path) = place();
+        drop(filled(&path));
+        drop_checks(&path);
+        let store = open(&path);
+        store.disable_version(&app("a"), 1).expect("disabled");
+        let row = "app = 'a' AND version = 1 AND curve = 'r1'";
+        raw(&path).execute_batch(&sql.replace("{row}", row)).expect("changed");
+        let keys = store.load_app(&app("a")).expect(sql).expect("there");
+        assert_eq!(keys.versions.iter().map(|version| version.version).collect::<Vec<_>>(), [2], "{sql}");
+        assert_only_right_keys(&keys, 1);
+        assert_eq!(store.public_keys(&app("a")).expect(sql).expect("there").version, 2);
+        match expected {
+            Ok(fault) => assert_eq!(key_faults(&store), [("a".to_owned(), 1, Curve::P256, fault)]),
+            Err(what) => assert_eq!(
+                store.check().expect("checked").faults,
+                [Fault::Unreadable(format!("the versions of app a cannot be read: {what}"))]
+            ),
+        }
+        store.enable_version(&app("a"), 1).expect("enabled");
+        assert!(store.load_app(&app("a")).is_err(), "{sql}");
+    }
+}
+
+#[test]
+fn a_check_goes_on_after_a_row_that_does_not_read() {
+    const RANGE: &str = "a value is of another type or range than its column";
+    let cases = [
+        ("UPDATE key_version SET created_at = -1 WHERE app = 'a'", "the versions of app a", "a date lies before 1970"),
+        (
+            "UPDATE key_version SET version = 4294967296 WHERE app = 'a' AND version = 2;
+          UPDATE key_pair SET version = 4294967296 WHERE app = 'a' AND version = 2",
+            "the versions of app a",
+            RANGE,
+        ),
+        ("INSERT INTO client VALUES (CAST(x'ff' AS TEXT), 0, 0, 1, 1, 1, 1, NULL)", "the clients", RANGE),
+        (
+            "INSERT INTO client VALUES ('a/b', 0, 0, 1, 1, 1, 1, NULL)",
+            "the clients",
+            "a client has a name that is none",
+        ),
+        ("INSERT INTO app VALUES (CAST(x'ff' AS TEXT), 0, 0)", "the apps", RANGE),
+    ];
+    for (sql, unreadable, what) in cases {
+        let (_folder, path) = place();
+        drop(filled(&path));
+        drop_checks(&path);
+        raw(&path).execute_batch(sql).expect("changed");
+        raw(&path)
+            .execute_batch("UPDATE key_pair SET wrapped_private_key = x'00' WHERE app = 'b' AND version = 1")
+            .expect("changed");
+        let faults = open(&path).check().expect("checked").faults;
+        let expected = Fault::Unreadable(format!("{unreadable} cannot be read: {what}"));
+        assert!(faults.contains(&expected), "{sql}: {faults:?}");
+        let of_b = faults.iter().filter(|fault| matches!(fault, Fault::Key { version: 1, .. })).count();
+        // Without the apps there are no keys to look at.
+        assert_eq!(of_b, if unreadable == "the apps" { 0 } else { 2 }, "{sql}: {faults:?}");
+    }
+}
+
+/// Takes the rules of the columns out of the schema, so that the database finds nothing wrong with what breaks them.
+fn drop_checks(path: &Path) {
+    let raw = raw(path);
+    raw.execute_batch(
+        "PRAGMA writable_schema = ON;
+         UPDATE sqlite_schema SET sql = replace(replace(sql, 'CHECK (created_at >= 0)', ''),
+             'CHECK (version BETWEEN 1 AND 4294967295)', '');",
+    )
+    .expect("changed");
+}
+
 /// Whether every key that loads is one of those that [`filled`] stored, in its place.
 fn assert_only_right_keys(keys: &AppKeys, first: u32) {
     for version in &keys.versions {

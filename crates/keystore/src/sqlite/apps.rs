@@ -25,6 +25,13 @@ pub(super) struct VersionRow {
     k1: Option<PairRow>,
 }
 
+/// Which versions of an app to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Selection {
+    All,
+    Active,
+}
+
 /// A row of `key_pair`.
 pub(super) struct PairRow {
     public: Vec<u8>,
@@ -85,16 +92,18 @@ pub(super) fn all(connection: &Connection) -> Result<Vec<AppRow>, Error> {
 }
 
 /// The versions of an app, newest first. A missing key pair shows as `None` instead of hiding its version.
-pub(super) fn versions(connection: &Connection, app: &AppName) -> Result<Vec<VersionRow>, Error> {
+///
+/// Disabled ones are left out by the query, so that one which does not even read harms no other.
+pub(super) fn versions(connection: &Connection, app: &AppName, selection: Selection) -> Result<Vec<VersionRow>, Error> {
     let mut statement = connection.prepare(
         "SELECT v.version, v.created_at, v.disabled, r1.public_key, r1.wrapped_private_key, k1.public_key,
                 k1.wrapped_private_key
          FROM key_version AS v
          LEFT JOIN key_pair AS r1 ON r1.app = v.app AND r1.version = v.version AND r1.curve = 'r1'
          LEFT JOIN key_pair AS k1 ON k1.app = v.app AND k1.version = v.version AND k1.curve = 'k1'
-         WHERE v.app = ?1 ORDER BY v.version DESC",
+         WHERE v.app = ?1 AND (?2 OR v.disabled = 0) ORDER BY v.version DESC",
     )?;
-    let mut rows = statement.query([app.as_str()])?;
+    let mut rows = statement.query((app.as_str(), selection == Selection::All))?;
     let mut versions = Vec::new();
     while let Some(row) = rows.next()? {
         let pair = |index: usize| -> rusqlite::Result<Option<PairRow>> {
@@ -114,7 +123,7 @@ pub(super) fn versions(connection: &Connection, app: &AppName) -> Result<Vec<Ver
 }
 
 pub(super) fn summary(connection: &Connection, row: AppRow) -> Result<AppSummary, Error> {
-    let versions = versions(connection, &row.name)?
+    let versions = versions(connection, &row.name, Selection::All)?
         .iter()
         .map(|version| version_summary(&row.name, version))
         .collect::<Result<_, _>>()?;
@@ -291,7 +300,7 @@ impl SqliteKeystore {
         wrapping::unwrap(self.root_key.as_ref(), &self.context, &place, &public, &pair.wrapped)
     }
 
-    /// Opens the active versions of an app. A disabled one is for nothing: its keys stay wrapped, and damage to it harms no other.
+    /// Opens `versions` of an app.
     pub(super) fn open_app(&self, app: AppRow, versions: &[VersionRow]) -> Result<AppKeys, Error> {
         let open = |row: &VersionRow, curve| {
             self.open_pair(&app.name, row, curve).map_err(|error| match error {
@@ -301,7 +310,6 @@ impl SqliteKeystore {
         };
         let versions = versions
             .iter()
-            .filter(|row| row.state == KeyState::Active)
             .map(|row| {
                 Ok(KeyVersion {
                     version: row.version,

@@ -30,21 +30,21 @@ impl SqliteKeystore {
                     self.check_app(connection, &row, &mut report)?;
                 }
             }
-            Err(error) => report.faults.push(unreadable(error)?),
+            Err(error) => report.faults.push(unreadable("the apps", error)?),
         }
         match clients::all(connection) {
             Ok(clients) => report.client_count = clients.len(),
-            Err(error) => report.faults.push(unreadable(error)?),
+            Err(error) => report.faults.push(unreadable("the clients", error)?),
         }
         Ok(report)
     }
 
     fn check_app(&self, connection: &Connection, row: &apps::AppRow, report: &mut CheckReport) -> Result<(), Error> {
         report.app_count += 1;
-        let versions = match apps::versions(connection, &row.name) {
+        let versions = match apps::versions(connection, &row.name, apps::Selection::All) {
             Ok(versions) => versions,
             Err(error) => {
-                report.faults.push(unreadable(error)?);
+                report.faults.push(unreadable(&format!("the versions of app {}", row.name), error)?);
                 return Ok(());
             }
         };
@@ -70,9 +70,9 @@ impl SqliteKeystore {
 }
 
 /// A row that breaks a rule is a fault of the store; anything else hinders the check itself.
-fn unreadable(error: Error) -> Result<Fault, Error> {
+fn unreadable(place: &str, error: Error) -> Result<Fault, Error> {
     match error {
-        Error::Inconsistent(_) => Ok(Fault::Unreadable(error.to_string())),
+        Error::Inconsistent(what) => Ok(Fault::Unreadable(format!("{place} cannot be read: {what}"))),
         other => Err(other),
     }
 }

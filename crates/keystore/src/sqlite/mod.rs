@@ -177,6 +177,13 @@ fn opening_error(error: rusqlite::Error, path: &Path) -> Error {
 
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
+        use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
+        // The database is in order, but what a row holds is nothing that we would have written.
+        if let FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..) =
+            error
+        {
+            return Self::Inconsistent("a value is of another type or range than its column");
+        }
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy) => Self::Busy,
             Some(ErrorCode::DiskFull) => Self::Full,
@@ -215,7 +222,8 @@ impl Keystore for SqliteKeystore {
             let Some(row) = apps::find(transaction, app)? else {
                 return Ok(None);
             };
-            Ok(Some((row, apps::versions(transaction, app)?)))
+            // A disabled version is for nothing: its keys stay wrapped.
+            Ok(Some((row, apps::versions(transaction, app, apps::Selection::Active)?)))
         })?;
         // The keys are opened outside the lock: it takes some 100 µs a version, and longer with a root key in hardware.
         found.map(|(row, versions)| self.open_app(row, &versions)).transpose()
