@@ -5,12 +5,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fieldseal_protocol::{FrameError, Limits};
+use fieldseal_protocol::{FrameBuffer, FrameError, Limits};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::time::timeout;
 
 use crate::error::{ClientError, Sent};
-use crate::frames::FrameBuffer;
 use crate::shared::{Next, Shared};
 use crate::tls::{Stream, explain_read};
 
@@ -75,10 +74,17 @@ async fn read(mut reader: ReadHalf<Stream>, shared: &Shared, limits: Limits) -> 
             Ok(_) => {}
             Err(error) => return explain_read(error),
         }
-        if let Err(error) = frames.take_frames(|frame| shared.deliver(frame)) {
+        if let Err(error) = deliver_frames(&mut frames, shared) {
             return error;
         }
     }
+}
+
+fn deliver_frames(frames: &mut FrameBuffer, shared: &Shared) -> Result<(), ClientError> {
+    while let Some(frame) = frames.next_frame()? {
+        shared.deliver(frame)?;
+    }
+    Ok(())
 }
 
 impl From<FrameError> for ClientError {

@@ -13,7 +13,6 @@ mod answer;
 mod client;
 mod connection;
 mod error;
-mod frames;
 mod settings;
 mod shared;
 mod tls;

@@ -4,7 +4,7 @@
 //! the workers, the client and a simulation can all share it. `docs/protocol.md` describes the same format for people
 //! who write a client without this crate; a test holds the two together.
 //!
-//! The way of a message: [`Scanner`] finds where a frame ends while its bytes arrive, [`Message::parse`] splits the
+//! The way of a message: [`Scanner`] finds where a frame ends while its bytes arrive ([`FrameBuffer`] keeps them until then), [`Message::parse`] splits the
 //! frame into its four parts, and `…Params::decode` (server) or `…Result::decode` (client) reads the typed content.
 //! Everything decoded borrows from the frame; lists are iterated where they lie ([`RawValues`]) and never collected.
 //! Encoders append to the caller's `Vec<u8>`: [`request`] for clients, [`answer`] for the engine, over [`write`](mod@write).
@@ -17,6 +17,7 @@ pub mod answer;
 mod content;
 mod error;
 mod field;
+mod frames;
 #[doc(hidden)]
 pub mod fuzzing;
 mod limits;
@@ -36,6 +37,7 @@ pub use error::{
     ContentError, ErrorCode, ErrorObject, FieldFault, FrameError, MessageError, MessageFault, RemoteError, Retry,
 };
 pub use field::{Field, Kind};
+pub use frames::{FrameBuffer, READ_SIZE};
 pub use limits::Limits;
 pub use message::{Message, RawParams, RawValue, UnscannedError};
 pub use method::{CANCEL, CONNECTION_ERROR, Method, connection_error, decode_cancel};

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::{Abandoned, Cancellation, Reason};
 use fieldseal_protocol::{
-    CANCEL, ErrorCode, ErrorObject, Health, HealthParams, Message, MessageError, Method, RawParams, answer,
-    decode_cancel,
+    CANCEL, ErrorCode, ErrorObject, FrameBuffer, Health, HealthParams, Message, MessageError, Method, READ_SIZE,
+    RawParams, answer, decode_cancel,
 };
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -23,7 +23,6 @@ use tokio::time::{Sleep, sleep_until, timeout};
 use tokio_boring::SslStream;
 
 use crate::counters::Counters;
-use crate::frames::{FrameBuffer, READ_SIZE};
 use crate::gathered::Gathered;
 use crate::hub::{Hub, Phase, Registration, Share};
 use crate::interface::Service;

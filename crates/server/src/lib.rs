@@ -11,7 +11,6 @@
 pub mod certificates;
 mod connection;
 mod counters;
-mod frames;
 mod gathered;
 mod hub;
 mod identity;

@@ -5,11 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 use std::{fmt, fs, io};
 
-use fieldseal_protocol::{Limits, PORT};
+use fieldseal_protocol::{Limits, PORT, READ_SIZE};
 use thiserror::Error;
 use zeroize::Zeroizing;
-
-use crate::frames::READ_SIZE;
 
 /// What the server presents and whom it believes, in PEM (RFC 7468).
 #[derive(Clone)]

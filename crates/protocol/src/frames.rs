@@ -1,19 +1,22 @@
-//! Cuts the byte stream of a connection into frames.
+//! Cuts the byte stream of a connection into frames; both ends of a connection use it.
 //!
 //! Nothing is scanned twice. A large frame leaves with the buffer that it arrived in, so that it is not copied and its
 //! memory goes with it; small ones are copied out, and the buffer stays. The buffer grows with what has arrived, never by
 //! what a peer claims; and by a share of it, so that a frame of many values is copied a few times and not at each read.
 
-use fieldseal_protocol::{FrameError, Limits, Scanner};
+use crate::error::FrameError;
+use crate::limits::Limits;
+use crate::scanner::Scanner;
 
 /// The room offered to one read: the largest TLS record (RFC 8446, section 5.1).
-pub(crate) const READ_SIZE: usize = 16_384;
+pub const READ_SIZE: usize = 16_384;
 /// Frames from this size on are handed over with their buffer.
 const COPY_SIZE_MAX: usize = READ_SIZE;
 /// A frame whose size is not known yet grows at least by this part of what has arrived: each byte is moved four times at most.
 const GROWTH_DIVISOR: usize = 4;
 
-pub(crate) struct FrameBuffer {
+/// What has arrived of a stream and is not cut into frames yet.
+pub struct FrameBuffer {
     bytes: Vec<u8>,
     /// Where the frame begins that is looked for.
     start: usize,
@@ -22,7 +25,8 @@ pub(crate) struct FrameBuffer {
 }
 
 impl FrameBuffer {
-    pub(crate) fn new(limits: Limits) -> Self {
+    /// An empty one, which holds no memory.
+    pub fn new(limits: Limits) -> Self {
         FrameBuffer {
             bytes: Vec::new(),
             start: 0,
@@ -32,7 +36,7 @@ impl FrameBuffer {
     }
 
     /// The buffer to append what is read to; it has room for at least [`READ_SIZE`] bytes.
-    pub(crate) fn spare(&mut self) -> &mut Vec<u8> {
+    pub fn spare(&mut self) -> &mut Vec<u8> {
         if self.bytes.capacity() - self.bytes.len() < READ_SIZE {
             self.bytes.reserve_exact(self.growth());
         }
@@ -53,7 +57,10 @@ impl FrameBuffer {
     }
 
     /// The next whole frame among the bytes read so far.
-    pub(crate) fn next_frame(&mut self) -> Result<Option<Vec<u8>>, FrameError> {
+    ///
+    /// # Errors
+    /// When the stream cannot be cut any further; it has to end.
+    pub fn next_frame(&mut self) -> Result<Option<Vec<u8>>, FrameError> {
         match self.scanner.scan(&self.bytes[self.start..])? {
             Some(size) => Ok(Some(self.cut(size))),
             None => {
@@ -64,17 +71,17 @@ impl FrameBuffer {
     }
 
     /// Bytes that have arrived of a frame that is not whole.
-    pub(crate) fn partial_size(&self) -> usize {
+    pub fn partial_size(&self) -> usize {
         self.bytes.len() - self.start
     }
 
     /// Bytes that the buffer takes, whatever is in them.
-    pub(crate) fn capacity(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 
     /// Gives the memory back when nothing is kept in it.
-    pub(crate) fn release_if_empty(&mut self) {
+    pub fn release_if_empty(&mut self) {
         if self.bytes.is_empty() {
             self.bytes = Vec::new();
         }
@@ -108,7 +115,7 @@ impl FrameBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fieldseal_protocol::write;
+    use crate::write;
 
     fn binary(size: usize) -> Vec<u8> {
         let mut frame = Vec::new();
