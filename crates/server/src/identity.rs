@@ -6,14 +6,13 @@
 use boring::hash::MessageDigest;
 use boring::nid::Nid;
 use boring::x509::X509Ref;
+use fieldseal_engine::admin::ClientName;
 use thiserror::Error;
 
 use crate::interface::PeerIdentity;
 
 /// What a client's URI name begins with.
 pub(crate) const CLIENT_URI_PREFIX: &str = "fieldseal://client/";
-/// Longest name, in bytes: that of a common name (RFC 5280, ub-common-name).
-pub(crate) const NAME_SIZE_MAX: usize = 64;
 
 /// Why a certificate gives no name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -24,20 +23,12 @@ pub enum IdentityError {
     /// More than one of a kind.
     #[error("the certificate names more than one client")]
     SeveralNames,
-    /// Characters that names do not have.
-    #[error(
-        "the client name in the certificate is not 1 to {NAME_SIZE_MAX} characters of A-Z, a-z, 0-9, '.', '_' and '-'"
-    )]
+    /// It is not what [`ClientName`] takes, so that nothing could be granted to it.
+    #[error("the client name in the certificate must match [A-Za-z0-9][A-Za-z0-9._-]{{0,63}}")]
     InvalidName,
     /// The library could not digest it.
     #[error("the certificate could not be read")]
     Unreadable,
-}
-
-/// Whether `name` can be a client's.
-pub(crate) fn is_valid_name(name: &str) -> bool {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-    (1..=NAME_SIZE_MAX).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
 /// The identity that a verified certificate gives.
@@ -46,7 +37,7 @@ pub(crate) fn peer_identity(certificate: &X509Ref) -> Result<PeerIdentity, Ident
         Some(name) => name,
         None => common_name(certificate)?,
     };
-    if !is_valid_name(&name) {
+    if ClientName::parse(&name).is_err() {
         return Err(IdentityError::InvalidName);
     }
     let digest = certificate.digest(MessageDigest::sha256()).map_err(|_| IdentityError::Unreadable)?;
@@ -124,6 +115,8 @@ mod tests {
             (&["a"], &["fieldseal://client/a", "fieldseal://client/b"], Err(IdentityError::SeveralNames)),
             (&["shop"], &["fieldseal://client/"], Err(IdentityError::InvalidName)),
             (&["shop"], &["fieldseal://client/a/b"], Err(IdentityError::InvalidName)),
+            (&[".shop"], &[], Err(IdentityError::InvalidName)),
+            (&[], &["fieldseal://client/-shop"], Err(IdentityError::InvalidName)),
             (&["sh op"], &[], Err(IdentityError::InvalidName)),
             (&["sh\u{f6}p"], &[], Err(IdentityError::InvalidName)),
         ];
@@ -135,10 +128,9 @@ mod tests {
 
     #[test]
     fn names_are_bounded_at_the_byte() {
-        assert!(is_valid_name(&"a".repeat(NAME_SIZE_MAX)));
-        assert!(!is_valid_name(&"a".repeat(NAME_SIZE_MAX + 1)));
-        assert!(!is_valid_name(""));
-        assert!(!is_valid_name("a\n"));
+        let uri = |size| format!("{CLIENT_URI_PREFIX}{}", "a".repeat(size));
+        assert!(peer_identity(&certificate(&[], &[&uri(64)])).is_ok());
+        assert_eq!(peer_identity(&certificate(&[], &[&uri(65)])), Err(IdentityError::InvalidName));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use fieldseal_engine::pool::Cancellation;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PeerIdentity {
     /// NAME of the one URI `fieldseal://client/NAME` among the subject's alternative names; without one, the common name.
-    /// 1 to 64 characters of `[A-Za-z0-9._-]`.
+    /// It matches `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`.
     pub name: String,
     /// SHA-256 of the certificate's DER form.
     pub certificate_sha256: [u8; 32],

@@ -15,11 +15,15 @@ use boring::x509::extension::{
     AuthorityKeyIdentifier, BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAlternativeName, SubjectKeyIdentifier,
 };
 use boring::x509::{X509, X509Builder, X509Extension, X509Name, X509NameBuilder};
+use fieldseal_engine::admin::ClientName;
 use zeroize::Zeroizing;
 
 use super::inspection::not_after_seconds;
 use super::{CertificateError, Issued, Validity};
-use crate::identity::{CLIENT_URI_PREFIX, NAME_SIZE_MAX, is_valid_name};
+use crate::identity::CLIENT_URI_PREFIX;
+
+/// Longest common name in bytes (RFC 5280, A.1, ub-common-name).
+const COMMON_NAME_SIZE_MAX: usize = 64;
 
 /// A certificate authority with its key, for signing.
 pub struct Authority {
@@ -68,7 +72,7 @@ impl Authority {
     /// # Errors
     /// A name or validity out of range.
     pub fn create(name: &str, validity: Validity) -> Result<Authority, CertificateError> {
-        if !(1..=NAME_SIZE_MAX).contains(&name.len()) {
+        if !(1..=COMMON_NAME_SIZE_MAX).contains(&name.len()) {
             return Err(CertificateError::Name("an authority's name has 1 to 64 bytes"));
         }
         let (begin, end) = validity.seconds()?;
@@ -134,21 +138,19 @@ impl Authority {
             };
         }
         // The common name is for people only; a long host name does not fit and is left out.
-        let shown = Some(first.to_string()).filter(|name| name.len() <= NAME_SIZE_MAX);
+        let shown = Some(first.to_string()).filter(|name| name.len() <= COMMON_NAME_SIZE_MAX);
         let subject = common_name(shown.as_deref().unwrap_or("fieldseal server"))?;
         let usage = ExtendedKeyUsage::new().server_auth().build()?;
         self.issue(&subject, &subject_names, usage, validity)
     }
 
-    /// Issues a certificate for the client `name`: 1 to 64 characters of `[A-Za-z0-9._-]`.
+    /// Issues a certificate for the client `name`, which is what [`ClientName`] takes.
     ///
     /// # Errors
     /// A name or validity out of range.
     pub fn issue_client(&self, name: &str, validity: Validity) -> Result<Issued, CertificateError> {
-        if !is_valid_name(name) {
-            return Err(CertificateError::Name(
-                "a client's name is 1 to 64 characters of A-Z, a-z, 0-9, '.', '_' and '-'",
-            ));
+        if ClientName::parse(name).is_err() {
+            return Err(CertificateError::Name("a client's name must match [A-Za-z0-9][A-Za-z0-9._-]{0,63}"));
         }
         let mut subject_names = SubjectAlternativeName::new();
         subject_names.uri(&format!("{CLIENT_URI_PREFIX}{name}"));
