@@ -9,7 +9,7 @@ use boring::ssl::{
 };
 use boring::x509::X509;
 use boring::x509::store::X509StoreBuilder;
-use fieldseal_protocol::{ALPN, Retry};
+use fieldseal_protocol::{ALPN_LIST, Retry, TLS_GROUPS};
 use tokio::io::{BufReader, BufWriter};
 use tokio::net::TcpStream;
 use tokio_boring::{HandshakeError, SslStream};
@@ -19,8 +19,6 @@ use crate::settings::ClientTls;
 
 /// BoringSSL reads a record in two pieces and writes each at once; these put them together.
 const BUFFER_SIZE: usize = 64 << 10;
-/// Groups for the key exchange, the preferred first.
-const GROUPS: &str = "X25519:P-256";
 
 /// A TCP connection with room to gather reads and writes.
 pub(crate) type Socket = BufWriter<BufReader<TcpStream>>;
@@ -36,13 +34,11 @@ pub(crate) fn connector(tls: &ClientTls) -> Result<SslConnector, ClientError> {
     let library = |error: ErrorStack| ClientError::settings(format!("the TLS library refused: {}", reasons(&error)));
     let mut connector = SslConnector::builder(SslMethod::tls()).map_err(library)?;
     connector.set_min_proto_version(Some(SslVersion::TLS1_3)).map_err(library)?;
-    connector.set_curves_list(GROUPS).map_err(library)?;
+    connector.set_curves_list(TLS_GROUPS).map_err(library)?;
     connector.set_session_cache_mode(SslSessionCacheMode::OFF);
     connector.set_mode(SslMode::RELEASE_BUFFERS);
     connector.set_verify(SslVerifyMode::PEER);
-    let mut protocols = vec![u8::try_from(ALPN.len()).expect("the name is short")];
-    protocols.extend_from_slice(ALPN);
-    connector.set_alpn_protos(&protocols).map_err(library)?;
+    connector.set_alpn_protos(ALPN_LIST).map_err(library)?;
 
     // A store of our own: the authorities of the system have no say in who our engine is.
     let mut store = X509StoreBuilder::new().map_err(library)?;

@@ -59,5 +59,21 @@ pub use values::{RawValues, Scalar, Strings, Text, ValueError, ValueFault, Value
 pub const PROTOCOL_VERSION: u32 = 1;
 /// The application protocol that both sides name in the TLS handshake (ALPN, RFC 7301).
 pub const ALPN: &[u8] = b"fieldseal/1";
+/// The list of [`ALPN`] alone as TLS libraries take it, each name behind its length (RFC 7301, section 3.1).
+pub const ALPN_LIST: &[u8] = b"\x0bfieldseal/1";
+/// Groups for the key exchange of TLS, the preferred first. Listed, so that an update of a library does not change what is
+/// negotiated.
+pub const TLS_GROUPS: &str = "X25519:P-256";
 /// TCP port the engine listens on unless it is configured otherwise.
 pub const PORT: u16 = 3443;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_application_protocol_carries_the_version_and_stands_in_the_list_alone() {
+        assert_eq!(ALPN, format!("fieldseal/{PROTOCOL_VERSION}").as_bytes());
+        assert_eq!(ALPN_LIST.split_first().map(|(size, name)| (usize::from(*size), name)), Some((ALPN.len(), ALPN)));
+    }
+}

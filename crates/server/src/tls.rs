@@ -1,8 +1,7 @@
 //! The TLS side of a connection: what the server asks for, and in words what went wrong.
 //!
 //! TLS 1.3 alone (RFC 8446), a client certificate is required. No session tickets: a resumed session would carry a
-//! certificate past its expiry, and clients of an engine keep their connections. Groups are listed, so that an update of
-//! BoringSSL does not change what is negotiated.
+//! certificate past its expiry, and clients of an engine keep their connections.
 
 use std::io;
 
@@ -14,14 +13,11 @@ use boring::ssl::{
 };
 use boring::x509::store::X509StoreBuilder;
 use boring::x509::{X509, X509VerifyError};
-use fieldseal_protocol::ALPN;
+use fieldseal_protocol::{ALPN, ALPN_LIST, TLS_GROUPS};
 use thiserror::Error;
 use tokio_boring::HandshakeError;
 
 use crate::settings::TlsSettings;
-
-/// Groups for the key exchange, the preferred first.
-const GROUPS: &str = "X25519:P-256";
 
 /// Why certificates and key do not make a server.
 #[derive(Debug, Error)]
@@ -58,16 +54,14 @@ pub(crate) fn context(settings: &TlsSettings) -> Result<SslContext, TlsError> {
 fn set_policy(context: &mut SslContextBuilder) -> Result<(), ErrorStack> {
     context.set_min_proto_version(Some(SslVersion::TLS1_3))?;
     context.set_max_proto_version(Some(SslVersion::TLS1_3))?;
-    context.set_curves_list(GROUPS)?;
+    context.set_curves_list(TLS_GROUPS)?;
     context.set_options(SslOptions::NO_TICKET);
     context.set_session_cache_mode(SslSessionCacheMode::OFF);
     context.set_mode(SslMode::ENABLE_PARTIAL_WRITE | SslMode::ACCEPT_MOVING_WRITE_BUFFER | SslMode::RELEASE_BUFFERS);
     context.set_verify(SslVerifyMode::PEER | SslVerifyMode::FAIL_IF_NO_PEER_CERT);
     // A client without ALPN is taken at its word that it speaks our protocol; one that names only others is not.
     context.set_alpn_select_callback(|_, offered| {
-        let mut ours = vec![u8::try_from(ALPN.len()).expect("the name is short")];
-        ours.extend_from_slice(ALPN);
-        match select_next_proto(&ours, offered) {
+        match select_next_proto(ALPN_LIST, offered) {
             Some(_) => Ok(ALPN),
             None => Err(AlpnError::ALERT_FATAL),
         }
