@@ -4,8 +4,9 @@
 //! the workers, the client and a simulation can all share it. `docs/protocol.md` describes the same format for people
 //! who write a client without this crate; a test holds the two together.
 //!
-//! The way of a message: [`Scanner`] finds where a frame ends while its bytes arrive ([`FrameBuffer`] keeps them until then), [`Message::parse`] splits the
-//! frame into its four parts, and `…Params::decode` (server) or `…Result::decode` (client) reads the typed content.
+//! The way of a message: [`Scanner`] finds where a frame ends while its bytes arrive and [`FrameBuffer`] keeps them until then,
+//! [`Message::parse`] splits the frame into its four parts, and `…Params::decode` (server) or `…Result::decode` (client) reads
+//! the typed content.
 //! Everything decoded borrows from the frame; lists are iterated where they lie ([`RawValues`]) and never collected.
 //! Encoders append to the caller's `Vec<u8>`: [`request`] for clients, [`answer`] for the engine, over [`write`](mod@write).
 //!

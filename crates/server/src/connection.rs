@@ -14,20 +14,19 @@ use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::{Abandoned, Cancellation, Reason};
 use fieldseal_protocol::{
-    CANCEL, ErrorCode, ErrorObject, FrameBuffer, Health, HealthParams, Message, MessageError, Method, READ_SIZE,
-    RawParams, answer, decode_cancel,
+    CANCEL, ErrorCode, ErrorObject, FrameBuffer, Health, HealthParams, Message, MessageError, Method, RawParams,
+    answer, decode_cancel,
 };
-use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Sleep, sleep_until, timeout};
-use tokio_boring::SslStream;
 
+use crate::clock;
 use crate::counters::Counters;
-use crate::gathered::Gathered;
 use crate::hub::{Hub, Phase, Registration, Share};
 use crate::interface::Service;
 use crate::job::RequestJob;
 use crate::outbox::{Buffers, Outbox, Reply};
+use crate::wire::{Socket, Wire, discard};
 
 /// Bytes read and written in one go before other connections have their turn: some hundred microseconds of TLS.
 const TURN_BYTES_MAX: usize = 512 << 10;
@@ -35,8 +34,6 @@ const TURN_BYTES_MAX: usize = 512 << 10;
 const UNCOUNTED_SIZE_MAX: usize = 64 << 10;
 /// How often a connection that reads no further looks whether its peer has gone.
 const PAUSED_LOOK: Duration = Duration::from_millis(250);
-
-pub(crate) type Stream = SslStream<Gathered<TcpStream>>;
 
 /// Why a connection ends.
 #[derive(Debug)]
@@ -62,11 +59,11 @@ enum Moved {
     Nothing,
 }
 
-pub(crate) struct Connection<S: Service> {
+pub(crate) struct Connection<S: Service, W: Wire> {
     hub: Arc<Hub>,
     service: Arc<S>,
     caller: Arc<S::Caller>,
-    stream: Stream,
+    stream: W,
     frames: FrameBuffer,
     arriving: Share,
     in_flight: HashMap<u32, Arc<Cancellation>>,
@@ -86,17 +83,21 @@ struct Times {
     write_moved: Instant,
     /// How many bytes it had taken then.
     bytes_taken: u64,
+    /// When the peer's certificate does.
+    expires: Instant,
 }
 
-impl<S: Service> Connection<S> {
+impl<S: Service, W: Wire> Connection<S, W> {
+    /// `expires` is when the peer's certificate does.
     pub(crate) fn new(
         hub: Arc<Hub>,
         service: Arc<S>,
         caller: Arc<S::Caller>,
-        stream: Stream,
+        stream: W,
         registration: &Registration,
+        expires: Instant,
     ) -> Self {
-        let now = Instant::now();
+        let now = clock::now();
         Connection {
             service,
             caller,
@@ -107,7 +108,7 @@ impl<S: Service> Connection<S> {
             outbox: Arc::clone(&registration.outbox),
             outgoing: Buffers::default(),
             is_flushed: true,
-            times: Times { active: now, frame_began: None, write_moved: now, bytes_taken: 0 },
+            times: Times { active: now, frame_began: None, write_moved: now, bytes_taken: 0, expires },
             timer: Box::pin(sleep_until((now + hub.settings.idle_timeout).into())),
             hub,
         }
@@ -133,7 +134,7 @@ impl<S: Service> Connection<S> {
     /// Moves bytes both ways until nothing moves or the turn is over.
     fn take_turn(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
         self.outbox.register(cx.waker());
-        let now = Instant::now();
+        let now = clock::now();
         let mut turn = TURN_BYTES_MAX;
         loop {
             self.take_answers(now);
@@ -181,7 +182,7 @@ impl<S: Service> Connection<S> {
     fn write(&mut self, cx: &mut Context<'_>, turn: &mut usize, now: Instant) -> Result<Moved, End> {
         let moved = self.write_out(cx, turn);
         // What counts is the socket, not what is gathered before it: a slow reader takes that in many small parts.
-        let bytes_taken = self.stream.get_ref().bytes_taken();
+        let bytes_taken = self.stream.gathered().bytes_taken();
         if bytes_taken != self.times.bytes_taken {
             self.times.bytes_taken = bytes_taken;
             self.times.write_moved = now;
@@ -252,11 +253,10 @@ impl<S: Service> Connection<S> {
 
     /// While nothing is read, the end of the stream shows only in the socket's readiness.
     fn look_for_peer(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
-        let socket = self.stream.get_ref().socket();
-        match pin!(socket.ready(tokio::io::Interest::READABLE)).poll(cx) {
-            Poll::Ready(Ok(ready)) if ready.is_read_closed() => Err(End::Closed),
+        match self.stream.gathered().socket().poll_closed(cx) {
+            Poll::Ready(Ok(())) => Err(End::Closed),
             Poll::Ready(Err(error)) => Err(End::Broken(error)),
-            _ => Ok(()),
+            Poll::Pending => Ok(()),
         }
     }
 
@@ -378,7 +378,7 @@ impl<S: Service> Connection<S> {
             if self.timer.as_mut().poll(cx).is_pending() {
                 return Ok(());
             }
-            let now = Instant::now();
+            let now = clock::now();
             self.check_times(is_done, now)?;
             let due = self.due(is_done).max(now + Duration::from_millis(1));
             self.timer.as_mut().reset(due.into());
@@ -393,16 +393,20 @@ impl<S: Service> Connection<S> {
         let settings = &self.hub.settings;
         let frame = self.times.frame_began.map(|began| began + settings.frame_timeout);
         let write = self.is_writing().then(|| self.times.write_moved + settings.write_timeout);
-        let paused = self.is_paused().then(|| Instant::now() + PAUSED_LOOK);
+        let paused = self.is_paused().then(|| clock::now() + PAUSED_LOOK);
         let idle = self.is_idle(is_done).then(|| self.times.active + settings.idle_timeout);
         // With requests in work and nothing else nothing is due, but the timer runs anyway.
-        let later = Instant::now() + settings.idle_timeout;
-        [frame, write, paused, idle].into_iter().flatten().min().unwrap_or(later)
+        let later = clock::now() + settings.idle_timeout;
+        [frame, write, paused, idle].into_iter().flatten().fold(later.min(self.times.expires), Instant::min)
     }
 
     fn check_times(&self, is_done: bool, now: Instant) -> Result<(), End> {
         let settings = &self.hub.settings;
         let is_over = |began: Instant, limit: Duration| now.saturating_duration_since(began) >= limit;
+        if now >= self.times.expires {
+            let message = "the client's certificate has expired";
+            return Err(End::Fault(ErrorObject::new(ErrorCode::Forbidden, message)));
+        }
         if self.times.frame_began.is_some_and(|began| is_over(began, settings.frame_timeout)) {
             let message = format!("the frame did not arrive within {} ms", settings.frame_timeout.as_millis());
             return Err(End::Fault(ErrorObject::new(ErrorCode::DeadlineExceeded, message)));
@@ -440,7 +444,7 @@ impl<S: Service> Connection<S> {
         let limit = self.hub.settings.close_timeout;
         if let End::Fault(error) = end {
             Counters::add(&self.hub.counters.connections_faulted);
-            self.send(Instant::now(), |out| answer::connection_error(error, out));
+            self.send(clock::now(), |out| answer::connection_error(error, out));
         }
         let parting = async {
             while self.outgoing.bytes() > 0 {
@@ -448,7 +452,7 @@ impl<S: Service> Connection<S> {
                 self.outgoing.advance(size);
             }
             self.stream.shutdown().await?;
-            discard(self.stream.get_mut().socket_mut()).await
+            discard(self.stream.gathered_mut().socket_mut()).await
         };
         if let Ok(Err(error)) = timeout(limit, parting).await {
             tracing::debug!(%error, "the peer did not wait for the end");
@@ -457,18 +461,10 @@ impl<S: Service> Connection<S> {
 }
 
 /// However the task ends, a panic or the end of the runtime included, nobody works for a connection that is gone.
-impl<S: Service> Drop for Connection<S> {
+impl<S: Service, W: Wire> Drop for Connection<S, W> {
     fn drop(&mut self) {
         self.disconnect();
     }
-}
-
-/// Reads until the peer closes too. A socket that is closed with bytes unread sends a reset, which can overtake what was
-/// written last: the peer would not learn why.
-pub(crate) async fn discard(socket: &mut TcpStream) -> io::Result<()> {
-    let mut bytes = vec![0; READ_SIZE];
-    while socket.read(&mut bytes).await? > 0 {}
-    Ok(())
 }
 
 fn invalid(message: &str) -> End {

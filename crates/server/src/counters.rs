@@ -10,8 +10,10 @@ macro_rules! counters {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct ServerCounters {
             $(#[doc = $what] pub $name: u64,)+
-            /// Connections open now, those in the handshake included.
+            /// Connections open now, their handshakes done.
             pub connections_open: usize,
+            /// Handshakes going on now.
+            pub handshakes_open: usize,
             /// Bytes of frames above 64 KiB that are still arriving.
             pub incoming_bytes: usize,
             /// Bytes of answers that are being made, wait to be written, or are being written.
@@ -39,8 +41,9 @@ macro_rules! counters {
 
 counters! {
     connections_accepted "Connections accepted.",
-    connections_refused "Connections closed at once, because there were too many.",
+    connections_refused "Connections closed because there were too many, or because their callers could not be looked up.",
     handshakes_failed "Handshakes that failed, a refused certificate included.",
+    handshakes_displaced "Handshakes among them that gave way to newer ones.",
     connections_forbidden "Connections whose certificate the service did not know.",
     connections_faulted "Connections that the server ended with `connection_error`.",
     requests "Requests read, `health` included.",

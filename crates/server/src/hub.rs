@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use fieldseal_engine::pool::Pool;
 
 use crate::counters::{Counters, ServerCounters};
+use crate::handshakes::Handshakes;
 use crate::outbox::Outbox;
+use crate::refusals::RefusalLog;
 use crate::settings::ServerSettings;
 
 /// How far a server is on its way out.
@@ -26,6 +28,8 @@ pub(crate) struct Hub {
     pub(crate) settings: ServerSettings,
     pub(crate) pool: Pool,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) handshakes: Arc<Handshakes>,
+    pub(crate) refusals: RefusalLog,
     phase: AtomicU8,
     incoming: Arc<Budget>,
     answers: Arc<Budget>,
@@ -43,10 +47,14 @@ impl Hub {
     pub(crate) fn new(settings: ServerSettings, pool: Pool) -> Self {
         let incoming = Budget::new(settings.incoming_bytes_max);
         let answers = Budget::new(settings.answers_bytes_max);
+        let handshakes = Handshakes::new(settings.handshakes_max);
+        let refusals = RefusalLog::new(settings.refusal_lines_max);
         Hub {
             settings,
             pool,
             counters: Arc::default(),
+            handshakes: Arc::new(handshakes),
+            refusals,
             phase: AtomicU8::new(Phase::Serving as u8),
             incoming: Arc::new(incoming),
             answers: Arc::new(answers),
@@ -87,6 +95,11 @@ impl Hub {
         }
     }
 
+    /// Whether a place for a connection is free.
+    pub(crate) fn has_room(&self) -> bool {
+        self.lock().open.len() < self.settings.connections_max
+    }
+
     /// Takes a place for a connection, if one is free.
     pub(crate) fn register(self: &Arc<Self>) -> Option<Registration> {
         let mut connections = self.lock();
@@ -113,6 +126,7 @@ impl Hub {
     pub(crate) fn counters(&self) -> ServerCounters {
         ServerCounters {
             connections_open: self.lock().open.len(),
+            handshakes_open: self.handshakes.count(),
             incoming_bytes: self.incoming.used.load(Ordering::Relaxed),
             answers_bytes: self.answers.used.load(Ordering::Relaxed),
             pool: self.pool.counters(),

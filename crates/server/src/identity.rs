@@ -3,12 +3,15 @@
 //! The chain has been verified before; what is decided here is only which name the certificate bears. A certificate that
 //! bears several, or one that could be misread, is refused rather than guessed at.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use boring::hash::MessageDigest;
 use boring::nid::Nid;
 use boring::x509::X509Ref;
 use fieldseal_engine::admin::ClientName;
 use thiserror::Error;
 
+use crate::certificates::not_after_seconds;
 use crate::interface::PeerIdentity;
 
 /// What a client's URI name begins with.
@@ -29,6 +32,14 @@ pub enum IdentityError {
     /// The library could not digest it.
     #[error("the certificate could not be read")]
     Unreadable,
+}
+
+/// How long after `now` the certificate's validity ends; nothing when it has ended.
+pub(crate) fn valid_for(certificate: &X509Ref, now: SystemTime) -> Result<Duration, IdentityError> {
+    let last_second = not_after_seconds(certificate).map_err(|_| IdentityError::Unreadable)?;
+    let end = u64::try_from(last_second).map_or(Duration::ZERO, |last| Duration::from_secs(last + 1));
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Ok(end.saturating_sub(now))
 }
 
 /// The identity that a verified certificate gives.
@@ -131,6 +142,13 @@ mod tests {
         let uri = |size| format!("{CLIENT_URI_PREFIX}{}", "a".repeat(size));
         assert!(peer_identity(&certificate(&[], &[&uri(64)])).is_ok());
         assert_eq!(peer_identity(&certificate(&[], &[&uri(65)])), Err(IdentityError::InvalidName));
+    }
+
+    #[test]
+    fn validity_ends_after_the_last_second() {
+        let certificate = certificate(&["shop"], &[]);
+        let left = |millis| valid_for(&certificate, UNIX_EPOCH + Duration::from_millis(millis)).unwrap();
+        assert_eq!([left(0), left(1999), left(2000), left(9000)].map(|left| left.as_millis()), [2000, 1, 0, 0]);
     }
 
     #[test]

@@ -9,19 +9,23 @@
 #![warn(missing_docs)]
 
 pub mod certificates;
+mod clock;
 mod connection;
 mod counters;
 mod gathered;
+mod handshakes;
 mod hub;
 mod identity;
 mod interface;
 mod job;
 mod listener;
 mod outbox;
+mod refusals;
 mod server;
 mod service;
 mod settings;
 mod tls;
+mod wire;
 
 pub use counters::ServerCounters;
 pub use identity::IdentityError;

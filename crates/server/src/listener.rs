@@ -3,23 +3,27 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use boring::ssl::SslContext;
 use fieldseal_protocol::{ErrorCode, ErrorObject, answer};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
-use tokio_boring::SslStreamBuilder;
+use tokio_boring::{SslStream, SslStreamBuilder};
 
-use crate::connection::{Connection, End, Stream, discard};
+use crate::clock;
+use crate::connection::{Connection, End};
 use crate::counters::Counters;
 use crate::gathered::Gathered;
+use crate::handshakes::Place;
 use crate::hub::{Hub, Registration};
-use crate::identity::peer_identity;
+use crate::identity::{peer_identity, valid_for};
 use crate::interface::{PeerIdentity, Refused, Service};
 use crate::tls::{self, HandshakeFailure};
+use crate::wire::discard;
 
 /// After the system refused a socket (no descriptors, no memory), which it would at once refuse again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -27,6 +31,20 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Bytes that the system takes before it can send them. With its own megabytes a slow peer would for long show no movement.
 #[cfg(target_os = "linux")]
 const UNSENT_SIZE_MAX: u32 = 128 << 10;
+
+/// Probes that remain unanswered before a silent peer counts as dead.
+const PROBES_MAX: u32 = 4;
+
+type Stream = SslStream<Gathered<TcpStream>>;
+
+/// What a connection needs once it is known whose it is.
+struct Admitted<C> {
+    peer: PeerIdentity,
+    caller: Arc<C>,
+    registration: Registration,
+    /// When the peer's certificate does.
+    expires: std::time::Instant,
+}
 
 /// Accepts until the task is aborted.
 pub(crate) async fn listen<S: Service>(listener: TcpListener, hub: Arc<Hub>, service: Arc<S>, context: SslContext) {
@@ -44,13 +62,15 @@ pub(crate) async fn listen<S: Service>(listener: TcpListener, hub: Arc<Hub>, ser
 
 fn accept<S: Service>(socket: TcpStream, address: SocketAddr, hub: &Arc<Hub>, service: &Arc<S>, context: &SslContext) {
     Counters::add(&hub.counters.connections_accepted);
-    let Some(registration) = hub.register() else {
+    if !hub.has_room() {
         Counters::add(&hub.counters.connections_refused);
-        tracing::warn!(%address, "too many connections: closed at once");
+        let write = || tracing::warn!(%address, "too many connections: closed at once");
+        hub.refusals.line(clock::now(), write);
         return;
-    };
+    }
+    let place = hub.handshakes.begin();
     let (hub, service, context) = (Arc::clone(hub), Arc::clone(service), context.clone());
-    tokio::spawn(serve(socket, address, hub, service, context, registration));
+    tokio::spawn(serve(socket, address, hub, service, context, place));
 }
 
 /// The life of a connection.
@@ -60,29 +80,51 @@ async fn serve<S: Service>(
     hub: Arc<Hub>,
     service: Arc<S>,
     context: SslContext,
-    registration: Registration,
+    place: Place,
 ) {
     let deadline = Instant::now() + hub.settings.handshake_timeout;
-    let stream = match handshake(socket, &hub, &context, deadline).await {
+    let stream = match shake_hands(socket, &hub, &context, deadline, place).await {
         Ok(stream) => stream,
         Err(failure) => {
             Counters::add(&hub.counters.handshakes_failed);
-            tracing::warn!(%address, reason = %failure, "handshake failed");
+            hub.refusals.line(clock::now(), || tracing::warn!(%address, reason = %failure, "handshake failed"));
             return;
         }
     };
-    let (peer, caller) = match identify(&stream, &service, deadline).await {
-        Ok(identified) => identified,
+    match admit(&stream, &hub, &service, deadline).await {
+        Ok(admitted) => {
+            let Admitted { peer, caller, registration, expires } = admitted;
+            let number = registration.number;
+            tracing::debug!(%address, client = %peer.name, connection = number, "connected");
+            let end = Connection::new(hub, service, caller, stream, &registration, expires).run().await;
+            log_end(&end, &peer, number);
+        }
         Err(error) => {
-            Counters::add(&hub.counters.connections_forbidden);
-            tracing::warn!(%address, reason = %error.message, "caller refused");
+            let counters = &hub.counters;
+            let is_forbidden = error.code == ErrorCode::Forbidden;
+            Counters::add(if is_forbidden { &counters.connections_forbidden } else { &counters.connections_refused });
+            let write = || tracing::warn!(%address, reason = %error.message, "caller refused");
+            hub.refusals.line(clock::now(), write);
             refuse(stream, &error, hub.settings.close_timeout).await;
-            return;
         }
-    };
-    tracing::debug!(%address, client = %peer.name, connection = registration.number, "connected");
-    let end = Connection::new(hub, service, caller, stream, &registration).run().await;
-    log_end(&end, &peer, registration.number);
+    }
+}
+
+/// The handshake, for as long as it has its place.
+async fn shake_hands(
+    socket: TcpStream,
+    hub: &Hub,
+    context: &SslContext,
+    deadline: Instant,
+    place: Place,
+) -> Result<Stream, HandshakeFailure> {
+    tokio::select! {
+        shaken = handshake(socket, hub, context, deadline) => shaken,
+        () = place.displaced() => {
+            Counters::add(&hub.counters.handshakes_displaced);
+            Err(HandshakeFailure::Displaced)
+        }
+    }
 }
 
 async fn handshake(
@@ -92,9 +134,7 @@ async fn handshake(
     deadline: Instant,
 ) -> Result<Stream, HandshakeFailure> {
     let other = |error: io::Error| HandshakeFailure::Other(error.to_string());
-    socket.set_nodelay(true).map_err(other)?;
-    #[cfg(target_os = "linux")]
-    socket2::SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT_SIZE_MAX).map_err(other)?;
+    prepare(&socket, hub.settings.half_open_timeout).map_err(other)?;
     let session = tls::session(context).map_err(other)?;
     let shaking = SslStreamBuilder::new(session, Gathered::new(socket)).accept();
     match timeout_at(deadline, shaking).await {
@@ -111,22 +151,45 @@ async fn handshake(
     }
 }
 
+/// Tells the system how to treat the socket.
+fn prepare(socket: &TcpStream, half_open_timeout: Duration) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    let socket = SockRef::from(socket);
+    let silence = half_open_timeout / 2;
+    let between = (silence / PROBES_MAX).max(Duration::from_secs(1));
+    let probes = TcpKeepalive::new().with_time(silence).with_interval(between).with_retries(PROBES_MAX);
+    socket.set_tcp_keepalive(&probes)?;
+    #[cfg(target_os = "linux")]
+    {
+        socket.set_tcp_user_timeout(Some(half_open_timeout))?;
+        socket.set_tcp_notsent_lowat(UNSENT_SIZE_MAX)?;
+    }
+    Ok(())
+}
+
 async fn part(mut stream: Gathered<TcpStream>) -> io::Result<()> {
     stream.shutdown().await?;
     discard(stream.socket_mut()).await
 }
 
-async fn identify<S: Service>(
+/// Finds out who the peer is and gives it a place.
+async fn admit<S: Service>(
     stream: &Stream,
+    hub: &Arc<Hub>,
     service: &Arc<S>,
     deadline: Instant,
-) -> Result<(PeerIdentity, Arc<S::Caller>), ErrorObject> {
+) -> Result<Admitted<S::Caller>, ErrorObject> {
     let forbidden = |message: String| ErrorObject::new(ErrorCode::Forbidden, message);
     let certificate = stream.ssl().peer_certificate();
     let certificate = certificate.ok_or_else(|| forbidden("the client sent no certificate".to_owned()))?;
     let peer = peer_identity(&certificate).map_err(|error| forbidden(error.to_string()))?;
+    let valid_for = valid_for(&certificate, SystemTime::now()).map_err(|error| forbidden(error.to_string()))?;
+    let expires = clock::now() + valid_for;
+    let Some(registration) = hub.register() else {
+        return Err(ErrorObject::new(ErrorCode::Overloaded, "the engine has too many connections"));
+    };
     let caller = authenticate(service, &peer, deadline).await?;
-    Ok((peer, caller))
+    Ok(Admitted { peer, caller, registration, expires })
 }
 
 /// Asks the service on a thread that may wait: its store may be busy, and the other connections shall not notice.

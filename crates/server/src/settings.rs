@@ -56,8 +56,10 @@ pub struct ServerSettings {
     pub workers: usize,
     /// Bounds of one incoming frame.
     pub limits: Limits,
-    /// Most connections at a time, those in the handshake included; one more is closed at once. Default 4,096.
+    /// Most connections at a time, their handshakes done; one more is closed at once. Default 4,096.
     pub connections_max: usize,
+    /// Most TLS handshakes at a time; one more takes the place of the oldest, whose connection is closed. Default 512.
+    pub handshakes_max: usize,
     /// Most requests in work on one connection; the server reads no further until one is answered. Default 256. A client
     /// that stays below it can always cancel: what it sends is read at once.
     pub requests_in_flight_max: usize,
@@ -80,6 +82,10 @@ pub struct ServerSettings {
     pub authentications_max: usize,
     /// How long a handshake may take, with the look-up of its caller. Default 10 s.
     pub handshake_timeout: Duration,
+    /// How long a peer may acknowledge nothing, by the system's account, before its connection counts as dead: bytes that were
+    /// sent to it, or the probes that go out when nothing else does, from half of this time on. In whole seconds, at least 2;
+    /// only Linux counts bytes that were sent. Default 2 min.
+    pub half_open_timeout: Duration,
     /// How long a connection may stay silent with nothing in work. Default 15 min.
     pub idle_timeout: Duration,
     /// How long a frame may take from its first byte to its last, not counting pauses that the server makes. Default 2 min.
@@ -90,6 +96,8 @@ pub struct ServerSettings {
     pub close_timeout: Duration,
     /// How long a shutdown waits for requests in work. Default 30 s.
     pub drain_timeout: Duration,
+    /// Most lines of the log in 10 s about connections that were not let in; what is left out is counted in the next. Default 100.
+    pub refusal_lines_max: usize,
 }
 
 /// A bound that makes no sense.
@@ -118,11 +126,16 @@ pub enum SettingsError {
         /// `limits.frame_size_max`.
         frame_size_max: usize,
     },
+    /// The system counts in seconds.
+    #[error("setting `half_open_timeout` is at least 2 s")]
+    HalfOpen,
     /// No time at all.
     #[error("setting `{0}` is longer than nothing")]
     NoTime(&'static str),
 }
 
+/// Half of it is the least time, in whole seconds, that the system waits before it probes a connection.
+const HALF_OPEN_TIMEOUT_MIN: Duration = Duration::from_secs(2);
 /// One network thread serves this many cores.
 const CORES_PER_NETWORK_THREAD: usize = 8;
 
@@ -138,6 +151,7 @@ impl ServerSettings {
             workers: cores.saturating_sub(network_threads).max(1),
             limits: Limits::default(),
             connections_max: 4096,
+            handshakes_max: 512,
             requests_in_flight_max: 256,
             outgoing_bytes_max: 8 << 20,
             incoming_bytes_max: 2 << 30,
@@ -146,11 +160,13 @@ impl ServerSettings {
             answers_bytes_max: 4 << 30,
             authentications_max: 16,
             handshake_timeout: Duration::from_secs(10),
+            half_open_timeout: Duration::from_secs(120),
             idle_timeout: Duration::from_secs(15 * 60),
             frame_timeout: Duration::from_secs(120),
             write_timeout: Duration::from_secs(30),
             close_timeout: Duration::from_secs(2),
             drain_timeout: Duration::from_secs(30),
+            refusal_lines_max: 100,
         }
     }
 
@@ -163,6 +179,7 @@ impl ServerSettings {
             ("network_threads", self.network_threads),
             ("workers", self.workers),
             ("connections_max", self.connections_max),
+            ("handshakes_max", self.handshakes_max),
             ("requests_in_flight_max", self.requests_in_flight_max),
             ("outgoing_bytes_max", self.outgoing_bytes_max),
             ("queue_jobs_max", self.queue_jobs_max),
@@ -179,6 +196,9 @@ impl ServerSettings {
         ];
         if let Some((setting, _)) = times.into_iter().find(|(_, time)| time.is_zero()) {
             return Err(SettingsError::NoTime(setting));
+        }
+        if self.half_open_timeout < HALF_OPEN_TIMEOUT_MIN {
+            return Err(SettingsError::HalfOpen);
         }
         let frame_size_max = self.limits.frame_size_max;
         let sizes = [("queue_bytes_max", self.queue_bytes_max), ("incoming_bytes_max", self.incoming_bytes_max)];
@@ -220,6 +240,8 @@ mod tests {
         assert_eq!(none.validate(), Err(SettingsError::Zero("workers")));
         let at_once = ServerSettings { frame_timeout: Duration::ZERO, ..settings() };
         assert_eq!(at_once.validate(), Err(SettingsError::NoTime("frame_timeout")));
+        let hasty = ServerSettings { half_open_timeout: Duration::from_millis(1999), ..settings() };
+        assert_eq!(hasty.validate(), Err(SettingsError::HalfOpen));
         let narrow = ServerSettings { queue_bytes_max: (1 << 30) + READ_SIZE - 1, ..settings() };
         assert!(narrow.validate().unwrap_err().to_string().contains("`queue_bytes_max` (1073758207 bytes)"));
         let exact = ServerSettings { queue_bytes_max: (1 << 30) + READ_SIZE, ..settings() };

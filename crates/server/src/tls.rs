@@ -60,11 +60,9 @@ fn set_policy(context: &mut SslContextBuilder) -> Result<(), ErrorStack> {
     context.set_mode(SslMode::ENABLE_PARTIAL_WRITE | SslMode::ACCEPT_MOVING_WRITE_BUFFER | SslMode::RELEASE_BUFFERS);
     context.set_verify(SslVerifyMode::PEER | SslVerifyMode::FAIL_IF_NO_PEER_CERT);
     // A client without ALPN is taken at its word that it speaks our protocol; one that names only others is not.
-    context.set_alpn_select_callback(|_, offered| {
-        match select_next_proto(ALPN_LIST, offered) {
-            Some(_) => Ok(ALPN),
-            None => Err(AlpnError::ALERT_FATAL),
-        }
+    context.set_alpn_select_callback(|_, offered| match select_next_proto(ALPN_LIST, offered) {
+        Some(_) => Ok(ALPN),
+        None => Err(AlpnError::ALERT_FATAL),
     });
     Ok(())
 }
@@ -144,6 +142,9 @@ pub enum HandshakeFailure {
     /// Not TLS.
     #[error("the client does not speak TLS")]
     NotTls,
+    /// Too many handshakes at a time, and this one was the oldest.
+    #[error("the handshake gave way to a newer one, as too many were going on")]
+    Displaced,
     /// The handshake took too long.
     #[error("the handshake took too long")]
     TimedOut,

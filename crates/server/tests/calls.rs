@@ -311,6 +311,7 @@ fn a_peer_that_leaves_while_it_is_not_read_is_noticed() {
 fn more_connections_than_allowed_are_closed_at_once() {
     let stage = Stage::with(|settings| settings.connections_max = 2);
     let (mut first, second) = (stage.raw(), stage.raw());
+    wait_until("both have their places", || stage.server.counters().connections_open == 2);
     let third =
         common::Raw::try_connect(stage.address(), common::raw_connector(&stage.pki, Some(stage.pki.client("shop"))));
     assert!(third.is_err());

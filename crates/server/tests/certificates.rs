@@ -125,6 +125,55 @@ fn no_session_ticket_outlives_a_certificate() {
 }
 
 #[test]
+fn a_connection_ends_when_its_certificate_expires() {
+    let stage = Stage::new();
+    // It ends four to five seconds from now.
+    let validity = Validity { now: SystemTime::now() - DAY + Duration::from_secs(5), days: 1 };
+    let identity = stage.pki.authority.issue_client("shop", validity).unwrap();
+    let mut raw = Raw::connect(stage.address(), raw_connector(&stage.pki, Some(identity)));
+    raw.send(|out| toy_request(1, "echo", "in time", out));
+    assert_eq!(raw.read_response(), (1, String::new()));
+    raw.send(|out| toy_request(2, "gate", "", out));
+    let (code, message) = raw.read_connection_error();
+    assert!(code == "forbidden" && message.contains("has expired"), "{code}: {message}");
+    wait_until("nobody works for it any more", || stage.toy.alive() == 0);
+}
+
+#[test]
+fn strangers_that_only_hold_a_place_give_way() {
+    let stage = Stage::with(|settings| settings.handshakes_max = 3);
+    let mut strangers: Vec<_> = (0..9).map(|_| TcpStream::connect(stage.address()).unwrap()).collect();
+    wait_until("the oldest have gone", || stage.server.counters().handshakes_displaced == 6);
+    for stranger in &mut strangers[..6] {
+        stranger.set_read_timeout(Some(common::PATIENCE)).unwrap();
+        assert_eq!(stranger.read(&mut [0; 9]).unwrap(), 0);
+    }
+    assert_eq!(stage.server.counters().handshakes_open, 3);
+    stage.assert_healthy();
+    wait_until("one more has gone", || stage.server.counters().handshakes_failed == 7);
+    assert_eq!(stage.server.counters().handshakes_displaced, 7);
+}
+
+/// What the system has been told, by its own account: a timer that probes the silent peer (`tr` 02 of `/proc/net/tcp`).
+#[cfg(target_os = "linux")]
+#[test]
+fn the_system_probes_peers_that_are_silent() {
+    let stage = Stage::with(|settings| settings.half_open_timeout = Duration::from_secs(90));
+    let _idle = stage.raw();
+    wait_until("it is open", || stage.server.counters().connections_open == 1);
+    let local = format!(":{:04X}", stage.address().port());
+    wait_until("the timer runs", || {
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        // An open connection (`st` 01) of the listening port, its timer with hundredths of a second left.
+        let timer =
+            rows.into_iter().find(|row| row[1].ends_with(&local) && row[3] == "01").map(|row| row[5].to_owned());
+        let Some(left) = timer.as_deref().and_then(|timer| timer.strip_prefix("02:")) else { return false };
+        (3_000..=4_500).contains(&u32::from_str_radix(left, 16).unwrap())
+    });
+}
+
+#[test]
 fn what_is_not_tls_is_sent_away() {
     let stage = Stage::with(|settings| settings.handshake_timeout = Duration::from_millis(600));
     for bytes in [&b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"[..], b"\x16\x03\x01\xff\xff", b"", &[0xc1; 1000]] {
@@ -135,8 +184,8 @@ fn what_is_not_tls_is_sent_away() {
         let _ = socket.read_to_end(&mut rest);
         assert!(rest.len() < 16, "at most an alert");
     }
-    wait_until("all have gone", || stage.server.counters().connections_open == 0);
-    assert_eq!(stage.server.counters().handshakes_failed, 4);
+    wait_until("all are counted", || stage.server.counters().handshakes_failed == 4);
+    assert_eq!(stage.server.counters().connections_open, 0);
     stage.assert_healthy();
 }
 

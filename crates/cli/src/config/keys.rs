@@ -289,7 +289,13 @@ pub static KEYS: &[Key] = &[
         "server.connections_max",
         Kind::Count(1, 1 << 20),
         server.connections_max,
-        "Connections at a time; one more is closed at once."
+        "Connections at a time, their handshakes done; one more is closed at once."
+    ),
+    number!(
+        "server.handshakes_max",
+        Kind::Count(1, 1 << 20),
+        server.handshakes_max,
+        "TLS handshakes at a time; one more takes the place of the oldest, whose connection is closed."
     ),
     number!(
         "server.requests_in_flight_max",
@@ -339,6 +345,12 @@ pub static KEYS: &[Key] = &[
         server.handshake_timeout,
         "How long a TLS handshake may take, with the look-up of its caller."
     ),
+    time!(
+        "server.half_open_timeout",
+        2000,
+        server.half_open_timeout,
+        "How long a client's machine may acknowledge nothing, neither answers nor the system's probes, until it counts as dead."
+    ),
     time!("server.idle_timeout", 1, server.idle_timeout, "How long a connection may stay silent with nothing in work."),
     time!(
         "server.frame_timeout",
@@ -354,6 +366,12 @@ pub static KEYS: &[Key] = &[
         "How long a connection that the server ends is kept for the client to read why."
     ),
     time!("server.drain_timeout", 0, server.drain_timeout, "How long a shutdown waits for requests in work."),
+    number!(
+        "server.refusal_lines_max",
+        Kind::Count(0, 1 << 20),
+        server.refusal_lines_max,
+        "Lines of the log in 10 s about connections that were not let in; what is left out is counted in the next."
+    ),
     number!(
         "client.connections_max",
         Kind::Count(1, 1024),
@@ -534,6 +552,7 @@ mod tests {
             workers: _,
             limits: _,
             connections_max: _,
+            handshakes_max: _,
             requests_in_flight_max: _,
             outgoing_bytes_max: _,
             incoming_bytes_max: _,
@@ -542,15 +561,17 @@ mod tests {
             answers_bytes_max: _,
             authentications_max: _,
             handshake_timeout: _,
+            half_open_timeout: _,
             idle_timeout: _,
             frame_timeout: _,
             write_timeout: _,
             close_timeout: _,
             drain_timeout: _,
+            refusal_lines_max: _,
         } = server;
         let sections: BTreeSet<_> = KEYS.iter().map(|key| key.parts().0).collect();
         let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
-        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (12, 8, 8, 23));
+        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (12, 8, 8, 26));
         // The client's settings are taken apart in `ClientBounds::default`.
         assert_eq!(count("client"), 10);
         assert!(sections.contains("input") && sections.contains("log"));

@@ -65,7 +65,7 @@ fn inspect_one(certificate: &X509Ref) -> Result<Inspection, CertificateError> {
 }
 
 /// The last second of a certificate, since 1970.
-pub(super) fn not_after_seconds(certificate: &X509Ref) -> Result<i64, CertificateError> {
+pub(crate) fn not_after_seconds(certificate: &X509Ref) -> Result<i64, CertificateError> {
     unix_seconds(certificate.not_after())
 }
 

@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 
 pub use authority::{Authority, ServerName};
 pub use files::{write_certificate, write_private_key};
+pub(crate) use inspection::not_after_seconds;
 pub use inspection::{Inspection, inspect};
 
 /// From when and how long a certificate is valid.

@@ -1,0 +1,59 @@
+//! What a connection needs of the stream under it besides reading and writing, so that it runs over TLS on a socket as over
+//! the memory of a simulation.
+
+use std::io;
+use std::pin::pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, Interest};
+use tokio::net::TcpStream;
+use tokio_boring::SslStream;
+
+use crate::gathered::Gathered;
+
+/// The room for what is read to be thrown away.
+const DISCARD_SIZE: usize = 4 << 10;
+
+/// The lowest layer: bytes without TLS.
+pub trait Socket: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    /// Ready once it can be told, without reading, that the peer has closed its side; an error when the connection broke.
+    fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+}
+
+impl Socket for TcpStream {
+    fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match pin!(self.ready(Interest::READABLE)).poll(cx) {
+            Poll::Ready(Ok(ready)) if ready.is_read_closed() => Poll::Ready(Ok(())),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            _ => Poll::Pending,
+        }
+    }
+}
+
+/// The layer that a connection reads and writes, over gathered bytes.
+pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin {
+    type Socket: Socket;
+
+    fn gathered(&self) -> &Gathered<Self::Socket>;
+    fn gathered_mut(&mut self) -> &mut Gathered<Self::Socket>;
+}
+
+impl<S: Socket> Wire for SslStream<Gathered<S>> {
+    type Socket = S;
+
+    fn gathered(&self) -> &Gathered<S> {
+        self.get_ref()
+    }
+
+    fn gathered_mut(&mut self) -> &mut Gathered<S> {
+        self.get_mut()
+    }
+}
+
+/// Reads until the peer closes too. A socket that is closed with bytes unread sends a reset, which can overtake what was
+/// written last: the peer would not learn why.
+pub(crate) async fn discard(socket: &mut impl Socket) -> io::Result<()> {
+    let mut bytes = vec![0; DISCARD_SIZE];
+    while socket.read(&mut bytes).await? > 0 {}
+    Ok(())
+}
