@@ -1,18 +1,27 @@
 //! A bounded, fair work queue for computing threads.
 //!
-//! Work is a [`Job`] that runs in slices of tens of microseconds. A worker takes the first job, runs one slice and, if more
-//! is left, puts the job at the end: a small job waits for one slice of each job before it, never for a whole big one.
-//! The queue is bounded by jobs and by bytes and refuses what is beyond; it never waits for room.
+//! Work is a [`Job`] that runs in slices of tens of microseconds. Tenants share the workers fairly by the time that their slices
+//! take, and so do the connections of a tenant: a job on a quiet connection of a quiet tenant waits for the slices in hand and for
+//! nothing else, whatever waits elsewhere. Several workers may be inside one job: it is worked on in exclusive turns, and a job
+//! that has planned its next part gives the turn back early ([`Turn::share`]), so that an idle worker goes on with the part after it.
+//! The queue is bounded by jobs and by bytes, in all, by tenant and by connection, and refuses what is beyond; it never waits for room.
 //!
 //! The pool knows neither sockets nor crypto. Who submits a job keeps a [`Cancellation`] to stop it and looks at it between
-//! slices. A panic ends its job alone. No lock is held while a slice runs.
+//! slices; a job that waits beyond its deadline, or that is hurried, goes before all others to learn of it. A panic ends its job
+//! alone. No lock is held while a slice runs.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod cancellation;
+mod fair;
+mod ledger;
+mod list;
 mod pool;
-mod queue;
+mod scheduler;
+mod settings;
 
 pub use cancellation::{Cancellation, Reason, Stop};
-pub use pool::{Abandoned, Counters, Drained, Job, Pool, PoolSettings, Rejected, Slice};
-pub use queue::Rejection;
+pub use ledger::{Bound, Measure, Scope};
+pub use pool::{Abandoned, Counters, Drained, Job, Pool, Rejected, Slice, Turn};
+pub use scheduler::{Admission, Rejection, Scheduling, Ticket};
+pub use settings::{Clock, Observer, PoolSettings};

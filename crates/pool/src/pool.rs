@@ -1,28 +1,44 @@
-//! The threads around the queue.
+//! The threads around the scheduler.
 
+use std::cell::Cell;
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicIsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-use crate::queue::{Held, Phase, Queue, Rejection};
+use crate::ledger::Receipt;
+use crate::scheduler::{Admission, End, Ending, Hand, Outcome, Phase, Rejection, Scheduler, Taken, Ticket};
+use crate::settings::{Clock, Observer, PoolSettings, SystemClock};
 
-/// Work that is done in slices.
-pub trait Job: Send {
-    /// Does some tens of microseconds of work. Not called again after [`Slice::Done`].
-    fn run_slice(&mut self) -> Slice;
+/// Work that is done in slices, by one worker or by several at a time.
+///
+/// The job has one exclusive turn. [`Job::run_slice`] begins with it: no other worker is in its exclusive part. A job that has
+/// planned a part which needs nothing else of the job may give the turn back with [`Turn::share`] and go on with that part, while
+/// another worker takes the turn and plans the next.
+pub trait Job: Send + Sync {
+    /// Does some tens of microseconds of work.
+    ///
+    /// A job that never shares is in the hands of one worker at a time, and is not called again after [`Slice::Done`]. One that
+    /// shares may be called once more by each worker that took the turn while another was about to return `Done`; it then
+    /// returns at once, and what it returns does not matter.
+    fn run_slice(&self, turn: &Turn<'_>) -> Slice;
 
     /// Told why the job is dropped before it was done; never called while a slice runs, nor after `Done`.
-    fn abandoned(&mut self, _cause: Abandoned) {}
+    fn abandoned(&self, _cause: Abandoned) {}
 }
 
 /// What a slice left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slice {
-    /// There is more to do.
+    /// There is more that a worker can take.
     More,
-    /// The job is finished and is dropped.
+    /// There is nothing to hand out, but other workers inside have parts of the job: one of them will say `More` or `Done`. The
+    /// last one inside must not say this.
+    Left,
+    /// The job is finished and is dropped. Said once. The memory that it was admitted with counts until it has been dropped.
     Done,
 }
 
@@ -31,37 +47,18 @@ pub enum Slice {
 pub enum Abandoned {
     /// It was not admitted. Who submitted it says so; the pool itself gives the job back untouched.
     Rejected(Rejection),
-    /// A slice of it panicked.
+    /// A slice of it panicked, or all its workers left it without saying that it is done.
     Panicked,
     /// The pool shut down and its time to finish was over.
     ShutDown,
 }
 
-/// What a pool is made of and what it may hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PoolSettings {
-    /// Threads, at least 1. Default: one per core.
-    pub workers: usize,
-    /// Most jobs held, waiting or running. Default 16,384.
-    pub queue_jobs_max: usize,
-    /// Most bytes held by these jobs, as told when they are submitted. Default 1 GiB.
-    pub queue_bytes_max: usize,
-}
-
-impl Default for PoolSettings {
-    fn default() -> Self {
-        PoolSettings {
-            workers: std::thread::available_parallelism().map_or(1, usize::from),
-            queue_jobs_max: 16_384,
-            queue_bytes_max: 1 << 30,
-        }
-    }
-}
-
 /// A job that was not admitted, handed back to who submitted it. `Job::abandoned` has not been called.
 pub struct Rejected {
     /// The job, untouched.
-    pub job: Box<dyn Job>,
+    pub job: Arc<dyn Job>,
+    /// What was told of it.
+    pub admission: Admission,
     /// Why.
     pub cause: Rejection,
 }
@@ -85,6 +82,10 @@ pub struct Counters {
     pub workers_busy: usize,
     /// Slices handed out since the start.
     pub slices: u64,
+    /// Turns that a job gave back early, since the start.
+    pub turns_shared: u64,
+    /// Sleeping workers that were woken since the start.
+    pub wakes: u64,
     /// Jobs finished since the start.
     pub jobs_done: u64,
     /// Jobs that panicked since the start.
@@ -105,28 +106,76 @@ pub struct Drained {
 pub struct Pool {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    workers: usize,
 }
 
-#[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
     work: Condvar,
     empty: Condvar,
+    /// Workers that neither run a slice nor have one waiting for them; below zero, jobs that wait for a worker. A copy of what
+    /// the state says, for looks without the lock.
+    spare: AtomicIsize,
+    workers: usize,
+    clock: Arc<dyn Clock>,
+    observer: Arc<dyn Observer>,
 }
 
-#[derive(Debug)]
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("workers", &self.workers).finish_non_exhaustive()
+    }
+}
+
 struct State {
-    queue: Queue<BoxedJob>,
-    workers_idle: usize,
+    scheduler: Scheduler<Arc<dyn Job>>,
+    /// Workers that sleep, those included that have been woken and have not come to themselves yet.
+    asleep: usize,
+    waking: usize,
+    abandoned: usize,
     counters: Counters,
 }
 
-struct BoxedJob(Box<dyn Job>);
+/// A slice that has been run.
+struct Ran {
+    hand: Hand,
+    outcome: Outcome,
+    cost: Duration,
+    /// When it ended.
+    now: Instant,
+}
 
-impl fmt::Debug for BoxedJob {
+/// A job's way to the other workers while one of its slices runs.
+pub struct Turn<'a> {
+    shared: &'a Shared,
+    hand: Cell<Hand>,
+    is_spread: bool,
+}
+
+impl fmt::Debug for Turn<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Job")
+        f.debug_struct("Turn").field("is_spread", &self.is_spread).finish_non_exhaustive()
+    }
+}
+
+impl Turn<'_> {
+    /// Gives the exclusive turn back, so that another worker can go on with the job's next part at the same time. True if it is
+    /// given back; then this call of `run_slice` has no right to the exclusive part any more.
+    ///
+    /// It is given back when a worker is idle, or when the job was already spread over several when this slice began: then the
+    /// one that comes back first goes on without waiting for this one. Otherwise a call costs one load of an atomic.
+    pub fn share(&self) -> bool {
+        if !self.is_spread && self.shared.spare.load(Ordering::Relaxed) <= 0 {
+            return false;
+        }
+        let mut hand = self.hand.get();
+        let is_shared = self.shared.share(&mut hand);
+        self.hand.set(hand);
+        is_shared
+    }
+
+    /// Whether somebody waits for whom no worker is free.
+    pub fn others_wait(&self) -> bool {
+        self.shared.spare.load(Ordering::Relaxed) < 0
     }
 }
 
@@ -139,15 +188,8 @@ impl Pool {
     /// # Panics
     /// When `settings.workers` is 0.
     pub fn new(settings: PoolSettings) -> io::Result<Pool> {
-        assert!(settings.workers > 0, "a pool has at least one worker");
-        let state = State {
-            queue: Queue::new(settings.queue_jobs_max, settings.queue_bytes_max),
-            workers_idle: 0,
-            counters: Counters::default(),
-        };
-        let shared = Arc::new(Shared { state: Mutex::new(state), work: Condvar::new(), empty: Condvar::new() });
-        let pool = Pool { shared, threads: Mutex::new(Vec::new()), workers: settings.workers };
-        for index in 0..settings.workers {
+        let pool = Pool::manual(settings, Arc::new(SystemClock));
+        for index in 0..pool.workers() {
             let shared = Arc::clone(&pool.shared);
             let thread = Builder::new().name(format!("fieldseal-work-{index}")).spawn(move || shared.work())?;
             pool.threads().push(thread);
@@ -155,54 +197,96 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Puts a job at the end of the queue; `bytes` is the memory it holds.
+    /// A pool without threads, for simulations: [`Pool::run_one`] does a worker's work. It behaves as if `settings.workers` of them
+    /// were there, none of which ever works while another does.
+    ///
+    /// # Panics
+    /// When `settings.workers` is 0.
+    pub fn manual(settings: PoolSettings, clock: Arc<dyn Clock>) -> Pool {
+        assert!(settings.workers > 0, "a pool has at least one worker");
+        let state = State {
+            scheduler: Scheduler::new(settings.limits(), settings.scheduling),
+            asleep: 0,
+            waking: 0,
+            abandoned: 0,
+            counters: Counters::default(),
+        };
+        let shared = Shared {
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            empty: Condvar::new(),
+            spare: AtomicIsize::new(settings.workers.cast_signed()),
+            workers: settings.workers,
+            clock,
+            observer: settings.observer,
+        };
+        Pool { shared: Arc::new(shared), threads: Mutex::new(Vec::new()) }
+    }
+
+    /// Runs one slice on the calling thread, as a worker would. False when nothing waits.
+    pub fn run_one(&self) -> bool {
+        let mut state = self.shared.lock();
+        let taken = state.take(self.shared.clock.now());
+        self.shared.unlock(state);
+        let Some(taken) = taken else { return false };
+        let ran = self.shared.run(taken);
+        let state = self.shared.lock();
+        let state = self.shared.give_back(state, ran);
+        self.shared.unlock(state);
+        true
+    }
+
+    /// Lets a job wait for its turn.
     ///
     /// # Errors
     /// When the queue is full or the pool shuts down; the job comes back.
-    pub fn submit(&self, job: Box<dyn Job>, bytes: usize) -> Result<(), Rejected> {
+    pub fn submit(&self, job: Arc<dyn Job>, admission: Admission) -> Result<Ticket, Rejected> {
+        let now = self.shared.clock.now();
         let mut state = self.shared.lock();
-        match state.queue.admit(BoxedJob(job), bytes) {
-            Ok(()) => {
-                let somebody_sleeps = state.workers_idle > 0;
-                drop(state);
-                if somebody_sleeps {
-                    self.shared.work.notify_one();
-                }
-                Ok(())
+        match state.scheduler.admit(job, admission, now) {
+            Ok(ticket) => {
+                self.shared.unlock(state);
+                Ok(ticket)
             }
-            Err((BoxedJob(job), cause)) => {
+            Err((job, admission, cause)) => {
                 state.counters.jobs_rejected += 1;
-                Err(Rejected { job, cause })
+                Err(Rejected { job, admission, cause })
             }
         }
+    }
+
+    /// Lets a job that still waits go before all others, once: after it was cancelled, so that its memory is free at once.
+    pub fn hurry(&self, ticket: &Ticket) {
+        self.shared.lock().scheduler.hurry(*ticket);
     }
 
     /// The counters as they are now.
     pub fn counters(&self) -> Counters {
         let state = self.shared.lock();
         Counters {
-            jobs_held: state.queue.items(),
-            bytes_held: state.queue.bytes(),
-            jobs_waiting: state.queue.waiting(),
-            workers_busy: state.queue.items() - state.queue.waiting(),
+            jobs_held: state.scheduler.jobs(),
+            bytes_held: state.scheduler.bytes(),
+            jobs_waiting: state.scheduler.waiting(),
+            workers_busy: state.scheduler.in_hand(),
             ..state.counters
         }
     }
 
     /// How many workers the pool was started with.
     pub fn workers(&self) -> usize {
-        self.workers
+        self.shared.workers
     }
 
     /// Takes nothing new, lets the workers finish for up to `limit`, then stops them after the slices in hand and
     /// abandons the rest. Waits for all of it, so it must not be called from a job. A second call finds nothing left.
+    ///
+    /// Without threads it abandons at once what has not been run.
     pub fn shutdown(&self, limit: Duration) -> Drained {
         let deadline = Instant::now() + limit;
+        let has_threads = !self.threads().is_empty();
         let mut state = self.shared.lock();
-        if state.queue.phase() == Phase::Open {
-            state.queue.set_phase(Phase::Draining);
-        }
-        while state.queue.items() > 0 && state.queue.phase() == Phase::Draining {
+        state.scheduler.set_draining();
+        while has_threads && state.scheduler.jobs() > 0 && state.scheduler.phase() == Phase::Draining {
             let now = Instant::now();
             if now >= deadline {
                 break;
@@ -210,11 +294,12 @@ impl Pool {
             let (guard, _) = self.shared.empty.wait_timeout(state, deadline - now).expect(UNPOISONED);
             state = guard;
         }
-        state.queue.set_phase(Phase::Stopped);
+        let endings = state.scheduler.stop();
         drop(state);
         self.shared.work.notify_all();
+        self.shared.end_all(endings);
         self.join();
-        self.shared.abandon_waiting()
+        Drained { jobs_abandoned: std::mem::take(&mut self.shared.lock().abandoned) }
     }
 
     fn join(&self) {
@@ -239,74 +324,155 @@ impl Drop for Pool {
 
 const UNPOISONED: &str = "nothing panics while this is locked";
 
+impl State {
+    fn take(&mut self, now: Instant) -> Option<Taken<Arc<dyn Job>>> {
+        let taken = self.scheduler.take(now);
+        self.counters.slices += u64::from(taken.is_some());
+        taken
+    }
+
+    /// Whether a sleeper is to be woken: one for each job that waits, as long as there are any.
+    fn must_wake(&mut self) -> bool {
+        let must = self.asleep > self.waking && self.scheduler.waiting() > self.waking;
+        if must {
+            self.waking += 1;
+            self.counters.wakes += 1;
+        }
+        must
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect(UNPOISONED)
     }
 
-    /// The life of a worker.
-    fn work(&self) {
-        let mut unfinished = None;
-        while let Some(mut held) = self.next(unfinished.take()) {
-            // A job that panicked is never touched again but to be dropped, so its broken state is seen by nobody.
-            match catch_unwind(AssertUnwindSafe(|| held.item.0.run_slice())) {
-                Ok(Slice::More) => unfinished = Some(held),
-                Ok(Slice::Done) => self.finish(held, None),
-                Err(_) => self.finish(held, Some(Abandoned::Panicked)),
-            }
+    /// Ends a change of the state: what can be seen without the lock is brought up to date, and a sleeper woken if there is work.
+    fn unlock(&self, mut state: MutexGuard<'_, State>) {
+        self.publish(&state);
+        let must_wake = state.must_wake();
+        drop(state);
+        if must_wake {
+            self.work.notify_one();
         }
     }
 
-    /// Puts back what is unfinished and takes the first job, waiting for one. `None` ends the worker.
-    fn next(&self, unfinished: Option<Held<BoxedJob>>) -> Option<Held<BoxedJob>> {
+    fn publish(&self, state: &State) {
+        let taken = state.scheduler.in_hand() + state.scheduler.waiting();
+        self.spare.store(self.workers.cast_signed() - taken.cast_signed(), Ordering::Relaxed);
+    }
+
+    /// The life of a worker.
+    fn work(&self) {
+        let mut ran = None;
+        while let Some(taken) = self.next(ran.take()) {
+            ran = Some(self.run(taken));
+        }
+    }
+
+    /// Gives back what was run and takes the next slice, waiting for one. `None` ends the worker.
+    fn next(&self, ran: Option<Ran>) -> Option<Taken<Arc<dyn Job>>> {
         let mut state = self.lock();
-        if let Some(held) = unfinished {
-            state.queue.put_back(held);
+        let mut now = ran.as_ref().map(|ran| ran.now);
+        if let Some(ran) = ran {
+            state = self.give_back(state, ran);
         }
         loop {
-            if let Some(held) = state.queue.take() {
-                state.counters.slices += 1;
-                return Some(held);
+            let taken = state.take(now.take().unwrap_or_else(|| self.clock.now()));
+            if taken.is_some() || state.scheduler.phase() == Phase::Stopped {
+                self.unlock(state);
+                return taken;
             }
-            if state.queue.phase() == Phase::Stopped {
-                return None;
+            state = self.sleep(state);
+        }
+    }
+
+    fn sleep<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.publish(&state);
+        state.asleep += 1;
+        let mut state = self.work.wait(state).expect(UNPOISONED);
+        state.asleep -= 1;
+        state.waking = state.waking.saturating_sub(1);
+        state
+    }
+
+    /// Runs a slice, without any lock.
+    fn run(&self, taken: Taken<Arc<dyn Job>>) -> Ran {
+        let Taken { item: job, hand, submitted, is_spread } = taken;
+        let began = self.clock.now();
+        if let Some(submitted) = submitted {
+            self.observer.waited(began.saturating_duration_since(submitted));
+        }
+        let turn = Turn { shared: self, hand: Cell::new(hand), is_spread };
+        // A job that panicked is never touched again but to be dropped, so its broken state is seen by nobody.
+        let outcome = match catch_unwind(AssertUnwindSafe(|| job.run_slice(&turn))) {
+            Ok(Slice::More) => Outcome::More,
+            Ok(Slice::Left) => Outcome::Left,
+            Ok(Slice::Done) => Outcome::Done,
+            Err(_) => Outcome::Panicked,
+        };
+        let now = self.clock.now();
+        let cost = now.saturating_duration_since(began);
+        self.observer.slice(cost);
+        Ran { hand: turn.hand.get(), outcome, cost, now }
+    }
+
+    fn share(&self, hand: &mut Hand) -> bool {
+        let now = self.clock.now();
+        let mut state = self.lock();
+        let is_shared = state.scheduler.share(hand, now);
+        state.counters.turns_shared += u64::from(is_shared);
+        self.unlock(state);
+        is_shared
+    }
+
+    fn give_back<'a>(&'a self, mut state: MutexGuard<'a, State>, ran: Ran) -> MutexGuard<'a, State> {
+        match state.scheduler.give_back(ran.hand, ran.outcome, ran.cost, ran.now) {
+            None => state,
+            Some(ending) => {
+                self.unlock(state);
+                self.end(ending)
             }
-            state.workers_idle += 1;
-            state = self.work.wait(state).expect(UNPOISONED);
-            state.workers_idle -= 1;
         }
     }
 
     /// Drops a job, then stops counting it, so that the bytes counted are never less than those held.
-    fn finish(&self, held: Held<BoxedJob>, abandoned: Option<Abandoned>) {
-        let bytes = held.bytes();
-        drop_job(held.item, abandoned);
+    fn end(&self, ending: Ending<Arc<dyn Job>>) -> MutexGuard<'_, State> {
+        let Ending { item, end, receipt } = ending;
+        drop_job(item, end);
         let mut state = self.lock();
-        state.queue.release(bytes);
-        match abandoned {
-            None => state.counters.jobs_done += 1,
-            Some(Abandoned::Panicked) => state.counters.jobs_panicked += 1,
-            Some(Abandoned::ShutDown | Abandoned::Rejected(_)) => {}
+        self.release(&mut state, receipt, end);
+        state
+    }
+
+    fn release(&self, state: &mut State, receipt: Receipt, end: End) {
+        state.scheduler.release(receipt);
+        match end {
+            End::Done => state.counters.jobs_done += 1,
+            End::Panicked => state.counters.jobs_panicked += 1,
+            End::ShutDown => state.abandoned += 1,
         }
-        if state.queue.items() == 0 {
+        if state.scheduler.jobs() == 0 {
             self.empty.notify_all();
         }
     }
 
-    fn abandon_waiting(&self) -> Drained {
-        let waiting = self.lock().queue.abandon();
-        let jobs_abandoned = waiting.len();
-        for held in waiting {
-            self.finish(held, Some(Abandoned::ShutDown));
+    fn end_all(&self, endings: VecDeque<Ending<Arc<dyn Job>>>) {
+        for ending in endings {
+            drop(self.end(ending));
         }
-        Drained { jobs_abandoned }
     }
 }
 
 /// Drops a job. A panic in its destructor ends here: the worker lives on.
-fn drop_job(BoxedJob(mut job): BoxedJob, abandoned: Option<Abandoned>) {
+fn drop_job(job: Arc<dyn Job>, end: End) {
+    let cause = match end {
+        End::Done => None,
+        End::Panicked => Some(Abandoned::Panicked),
+        End::ShutDown => Some(Abandoned::ShutDown),
+    };
     let _ = catch_unwind(AssertUnwindSafe(|| {
-        if let Some(cause) = abandoned {
+        if let Some(cause) = cause {
             job.abandoned(cause);
         }
         drop(job);

@@ -2,46 +2,63 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use fieldseal_pool::{Abandoned, Cancellation, Drained, Job, Pool, PoolSettings, Reason, Rejection, Slice};
+use fieldseal_pool::{
+    Abandoned, Admission, Bound, Cancellation, Drained, Job, Measure, Pool, PoolSettings, Reason, Rejection, Scope,
+    Slice, Turn,
+};
 
 fn pool(workers: usize) -> Pool {
     Pool::new(PoolSettings { workers, ..PoolSettings::default() }).unwrap()
 }
 
+fn admission(tenant: u64, connection: u64, bytes: usize) -> Admission {
+    Admission { tenant, connection, bytes, cancellation: Arc::default() }
+}
+
+fn bytes(bytes: usize) -> Admission {
+    admission(0, 0, bytes)
+}
+
 /// A job that runs a closure for each slice and tells how it ended.
 struct Script<F> {
-    slice: F,
+    slice: Mutex<F>,
     ended: Sender<Option<Abandoned>>,
-    abandoned: Option<Abandoned>,
+    abandoned: OnceLock<Abandoned>,
+}
+
+impl<F> Script<F> {
+    fn new(slice: F, ended: Sender<Option<Abandoned>>) -> Self {
+        Script { slice: Mutex::new(slice), ended, abandoned: OnceLock::new() }
+    }
 }
 
 impl<F: FnMut() -> Slice + Send> Job for Script<F> {
-    fn run_slice(&mut self) -> Slice {
-        (self.slice)()
+    fn run_slice(&self, _turn: &Turn<'_>) -> Slice {
+        let mut slice = self.slice.try_lock().expect("one worker has the turn");
+        slice()
     }
 
-    fn abandoned(&mut self, cause: Abandoned) {
-        self.abandoned = Some(cause);
+    fn abandoned(&self, cause: Abandoned) {
+        self.abandoned.set(cause).expect("abandoned once");
     }
 }
 
 impl<F> Drop for Script<F> {
     fn drop(&mut self) {
-        let _ = self.ended.send(self.abandoned);
+        let _ = self.ended.send(self.abandoned.get().copied());
     }
 }
 
-fn script<F: FnMut() -> Slice + Send + 'static>(slice: F) -> (Box<dyn Job>, Receiver<Option<Abandoned>>) {
+fn script<F: FnMut() -> Slice + Send + 'static>(slice: F) -> (Arc<dyn Job>, Receiver<Option<Abandoned>>) {
     let (ended, end) = channel();
-    let job = Script { slice, ended, abandoned: None };
-    (Box::new(job), end)
+    (Arc::new(Script::new(slice, ended)), end)
 }
 
 /// `slices` slices, each noted under `name`.
-fn noting(name: char, slices: usize, log: &Arc<Mutex<String>>) -> (Box<dyn Job>, Receiver<Option<Abandoned>>) {
+fn noting(name: char, slices: usize, log: &Arc<Mutex<String>>) -> (Arc<dyn Job>, Receiver<Option<Abandoned>>) {
     let (log, mut left) = (Arc::clone(log), slices);
     script(move || {
         log.lock().unwrap().push(name);
@@ -51,7 +68,7 @@ fn noting(name: char, slices: usize, log: &Arc<Mutex<String>>) -> (Box<dyn Job>,
 }
 
 /// Occupies a worker until the sender is dropped or sends.
-fn gate() -> (Box<dyn Job>, Sender<()>, Receiver<()>) {
+fn gate() -> (Arc<dyn Job>, Sender<()>, Receiver<()>) {
     let (open, wait) = channel::<()>();
     let (entered, inside) = channel();
     let (job, _) = script(move || {
@@ -69,12 +86,12 @@ fn a_small_job_waits_for_one_slice_of_each_big_one() {
     let pool = pool(1);
     let log = Arc::new(Mutex::new(String::new()));
     let (gate, open, inside) = gate();
-    pool.submit(gate, 0).unwrap();
+    pool.submit(gate, bytes(0)).unwrap();
     inside.recv_timeout(WAIT).unwrap();
     let mut ends = Vec::new();
     for (name, slices) in [('A', 6), ('B', 6), ('s', 1), ('C', 3), ('t', 2)] {
         let (job, end) = noting(name, slices, &log);
-        pool.submit(job, 0).unwrap();
+        pool.submit(job, bytes(0)).unwrap();
         ends.push(end);
     }
     drop(open);
@@ -84,19 +101,25 @@ fn a_small_job_waits_for_one_slice_of_each_big_one() {
     assert_eq!(*log.lock().unwrap(), "ABsCtABCtABCABABAB");
 }
 
+fn overloaded(measure: Measure) -> Rejection {
+    Rejection::Overloaded(Bound { scope: Scope::Total, measure })
+}
+
 #[test]
 fn bounds_refuse_at_once_and_give_the_job_back() {
-    let pool = Pool::new(PoolSettings { workers: 1, queue_jobs_max: 2, queue_bytes_max: 100 }).unwrap();
+    let pool =
+        Pool::new(PoolSettings { workers: 1, queue_jobs_max: 2, queue_bytes_max: 100, ..PoolSettings::default() })
+            .unwrap();
     let (held, open, inside) = gate();
-    pool.submit(held, 60).unwrap();
+    pool.submit(held, bytes(60)).unwrap();
     inside.recv_timeout(WAIT).unwrap();
 
     let (job, end) = script(|| Slice::Done);
-    let rejected = pool.submit(job, 41).unwrap_err();
-    assert_eq!(rejected.cause, Rejection::Overloaded);
-    pool.submit(rejected.job, 40).unwrap();
+    let rejected = pool.submit(job, bytes(41)).unwrap_err();
+    assert_eq!(rejected.cause, overloaded(Measure::Bytes));
+    pool.submit(rejected.job, bytes(40)).unwrap();
     let (third, _end) = script(|| Slice::Done);
-    assert_eq!(pool.submit(third, 0).unwrap_err().cause, Rejection::Overloaded);
+    assert_eq!(pool.submit(third, bytes(0)).unwrap_err().cause, overloaded(Measure::Jobs));
     let counters = pool.counters();
     assert_eq!((counters.jobs_held, counters.bytes_held, counters.jobs_waiting, counters.workers_busy), (2, 100, 1, 1));
     assert_eq!(counters.jobs_rejected, 2);
@@ -112,10 +135,10 @@ fn bounds_refuse_at_once_and_give_the_job_back() {
 fn a_panic_ends_its_job_and_nothing_else() {
     let pool = pool(1);
     let (bad, end) = script(|| panic!("a job's own mistake"));
-    pool.submit(bad, 7).unwrap();
+    pool.submit(bad, bytes(7)).unwrap();
     assert_eq!(end.recv_timeout(WAIT), Ok(Some(Abandoned::Panicked)));
     let (good, end) = script(|| Slice::Done);
-    pool.submit(good, 7).unwrap();
+    pool.submit(good, bytes(7)).unwrap();
     assert_eq!(end.recv_timeout(WAIT), Ok(None));
     pool.shutdown(WAIT);
     let counters = pool.counters();
@@ -125,7 +148,7 @@ fn a_panic_ends_its_job_and_nothing_else() {
 struct PanicsInDrop;
 
 impl Job for PanicsInDrop {
-    fn run_slice(&mut self) -> Slice {
+    fn run_slice(&self, _turn: &Turn<'_>) -> Slice {
         Slice::Done
     }
 }
@@ -139,9 +162,9 @@ impl Drop for PanicsInDrop {
 #[test]
 fn a_panic_in_a_destructor_spares_the_worker() {
     let pool = pool(1);
-    pool.submit(Box::new(PanicsInDrop), 1).unwrap();
+    pool.submit(Arc::new(PanicsInDrop), bytes(1)).unwrap();
     let (good, end) = script(|| Slice::Done);
-    pool.submit(good, 1).unwrap();
+    pool.submit(good, bytes(1)).unwrap();
     assert_eq!(end.recv_timeout(WAIT), Ok(None));
 }
 
@@ -149,10 +172,10 @@ fn a_panic_in_a_destructor_spares_the_worker() {
 fn shutdown_finishes_what_it_can_and_abandons_the_rest() {
     let pool = pool(1);
     let (held, open, inside) = gate();
-    pool.submit(held, 0).unwrap();
+    pool.submit(held, bytes(0)).unwrap();
     inside.recv_timeout(WAIT).unwrap();
     let (waiting, end) = script(|| Slice::Done);
-    pool.submit(waiting, 5).unwrap();
+    pool.submit(waiting, bytes(5)).unwrap();
     let opener = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(80));
         drop(open);
@@ -163,7 +186,7 @@ fn shutdown_finishes_what_it_can_and_abandons_the_rest() {
     opener.join().unwrap();
     assert_eq!(end.recv_timeout(WAIT), Ok(Some(Abandoned::ShutDown)));
     let (late, _end) = script(|| Slice::Done);
-    assert_eq!(pool.submit(late, 0).unwrap_err().cause, Rejection::ShuttingDown);
+    assert_eq!(pool.submit(late, bytes(0)).unwrap_err().cause, Rejection::ShuttingDown);
     assert_eq!(pool.counters().bytes_held, 0);
 }
 
@@ -175,7 +198,7 @@ fn draining_lets_long_jobs_finish() {
         .into_iter()
         .map(|name| {
             let (job, end) = noting(name, 500, &log);
-            pool.submit(job, 1).unwrap();
+            pool.submit(job, bytes(1)).unwrap();
             end
         })
         .collect();
@@ -194,7 +217,7 @@ fn a_pool_dropped_by_its_own_job_ends() {
         let _ = released.recv();
         Slice::Done
     });
-    pool.submit(job, 0).unwrap();
+    pool.submit(job, bytes(0)).unwrap();
     drop(pool);
     drop(release);
     assert_eq!(end.recv_timeout(WAIT), Ok(None));
@@ -215,17 +238,16 @@ fn a_storm_of_jobs_ends_every_one_exactly_once() {
                 for number in 0..JOBS {
                     let cancellation = Arc::new(Cancellation::new());
                     let (flag, slices, mut left) = (Arc::clone(&cancellation), Arc::clone(&slices), number % 7 + 1);
-                    let job = Script {
-                        slice: move || {
+                    let job = Script::new(
+                        move || {
                             slices.fetch_add(1, Ordering::Relaxed);
                             left -= 1;
                             assert!(number % 50 != 49, "every fiftieth panics");
                             if left == 0 || flag.check(Instant::now()).is_err() { Slice::Done } else { Slice::More }
                         },
-                        ended: ended.clone(),
-                        abandoned: None,
-                    };
-                    pool.submit(Box::new(job), number).unwrap();
+                        ended.clone(),
+                    );
+                    pool.submit(Arc::new(job), admission(number as u64 % 3, number as u64 % 5, number)).unwrap();
                     if number % 11 == 0 {
                         cancellation.cancel(Reason::Disconnected);
                     }

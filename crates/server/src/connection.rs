@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use fieldseal_engine::pool::{Abandoned, Cancellation, Reason};
+use fieldseal_engine::pool::{Abandoned, Admission, Cancellation, Reason};
 use fieldseal_protocol::{
     CANCEL, ErrorCode, ErrorObject, FrameBuffer, Health, HealthParams, Message, MessageError, Method, RawParams,
     answer, decode_cancel,
@@ -72,6 +72,7 @@ pub(crate) struct Connection<S: Service, W: Wire> {
     is_flushed: bool,
     times: Times,
     timer: Pin<Box<Sleep>>,
+    number: u64,
 }
 
 /// When what happened last, for the timeouts.
@@ -110,6 +111,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
             is_flushed: true,
             times: Times { active: now, frame_began: None, write_moved: now, bytes_taken: 0, expires },
             timer: Box::pin(sleep_until((now + hub.settings.idle_timeout).into())),
+            number: registration.number,
             hub,
         }
     }
@@ -349,8 +351,10 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let shared = Arc::clone(&cancellation);
         let request = self.service.request(&self.caller, frame, id, now, shared);
         let reply = Reply::new(Arc::clone(&self.outbox), Arc::clone(&self.hub.counters), id);
-        let job = Box::new(RequestJob::new(request, cancellation, self.hub.answers_share(), reply));
-        if let Err(mut rejected) = self.hub.pool.submit(job, bytes) {
+        let admission =
+            Admission { tenant: 0, connection: self.number, bytes, cancellation: Arc::clone(&cancellation) };
+        let job = Arc::new(RequestJob::new(request, cancellation, self.hub.answers_share(), reply));
+        if let Err(rejected) = self.hub.pool.submit(job, admission) {
             rejected.job.abandoned(Abandoned::Rejected(rejected.cause));
         }
     }

@@ -1,9 +1,9 @@
 //! A request as the pool sees it: steps of the service, with the cancellation looked at before each.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fieldseal_engine::pool::{Abandoned, Cancellation, Job, Rejection, Slice, Stop};
+use fieldseal_engine::pool::{Abandoned, Cancellation, Job, Rejection, Slice, Stop, Turn};
 use fieldseal_protocol::{ErrorCode, Limits, Scanner};
 
 use crate::hub::Share;
@@ -14,6 +14,10 @@ use crate::outbox::Reply;
 const SLICE_TIME: Duration = Duration::from_micros(25);
 
 pub(crate) struct RequestJob {
+    work: Mutex<Work>,
+}
+
+struct Work {
     /// Taken, and so freed, as soon as the request is answered.
     request: Option<Box<dyn Request>>,
     out: Vec<u8>,
@@ -26,9 +30,17 @@ pub(crate) struct RequestJob {
 impl RequestJob {
     /// `share` is an empty one.
     pub(crate) fn new(request: Box<dyn Request>, cancellation: Arc<Cancellation>, share: Share, reply: Reply) -> Self {
-        RequestJob { request: Some(request), out: Vec::new(), share, cancellation, reply }
+        let work = Work { request: Some(request), out: Vec::new(), share, cancellation, reply };
+        RequestJob { work: Mutex::new(work) }
     }
 
+    /// One worker at a time has the turn, so nobody ever waits here.
+    fn lock(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Work {
     /// Frees the request before anybody learns that it has ended.
     fn free(&mut self) {
         self.request = None;
@@ -71,9 +83,7 @@ impl RequestJob {
         self.reply.send(answer, self.share.take());
         Slice::Done
     }
-}
 
-impl Job for RequestJob {
     fn run_slice(&mut self) -> Slice {
         let began = Instant::now();
         let mut now = began;
@@ -99,7 +109,7 @@ impl Job for RequestJob {
     fn abandoned(&mut self, cause: Abandoned) {
         self.free();
         match cause {
-            Abandoned::Rejected(Rejection::Overloaded) => {
+            Abandoned::Rejected(Rejection::Overloaded(_)) => {
                 self.reply.fail(ErrorCode::Overloaded, "the queue is full");
             }
             Abandoned::Rejected(Rejection::ShuttingDown) | Abandoned::ShutDown => {
@@ -108,6 +118,16 @@ impl Job for RequestJob {
             // The reply answers by itself when it is dropped.
             Abandoned::Panicked => tracing::error!("a request panicked"),
         }
+    }
+}
+
+impl Job for RequestJob {
+    fn run_slice(&self, _turn: &Turn<'_>) -> Slice {
+        self.lock().run_slice()
+    }
+
+    fn abandoned(&self, cause: Abandoned) {
+        self.lock().abandoned(cause);
     }
 }
 

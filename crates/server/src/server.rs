@@ -81,6 +81,7 @@ impl Server {
             workers: settings.workers,
             queue_jobs_max: settings.queue_jobs_max,
             queue_bytes_max: settings.queue_bytes_max,
+            ..PoolSettings::default()
         });
         let pool = pool.map_err(StartError::Threads)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -1,0 +1,215 @@
+//! One level of start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) for several workers and costs known afterwards.
+//!
+//! Each flow has a tag, the nanoseconds of service it has had; the flow with the least is served next. The virtual time is the
+//! service that no waiting flow is behind of: who comes back from idleness starts there, so that idleness earns nothing, or at
+//! its own tag where that is later, so that going idle wins nothing either.
+//!
+//! What a slice costs is known only when it ends. Until then the flow is charged what the slice is expected to cost, or else all
+//! workers at once would turn to the flow that is behind. The virtual time leaves out everything in hand: so a flow whose
+//! slices were cheaper than expected never falls behind it, and nobody who waits stands before a newcomer.
+
+use std::collections::BTreeSet;
+
+/// How a flow came to wait. The order decides where tags are equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Arrival {
+    /// Something new to do.
+    New,
+    /// Something that has been worked on.
+    Returned,
+}
+
+/// A flow's account in its [`FairQueue`].
+#[derive(Debug, Default)]
+pub(crate) struct Flow {
+    /// Nanoseconds of service so far, or the virtual time from which it began.
+    served: u64,
+    /// What its slices in hand are expected to cost.
+    in_hand: u64,
+    /// Set while it waits.
+    place: Option<Place>,
+}
+
+/// Where a flow stands in the waiting line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    tag: u64,
+    arrival: Arrival,
+    /// First come, first served where the rest is equal.
+    number: u64,
+}
+
+/// Flows, by their index, that wait or are remembered.
+#[derive(Debug, Default)]
+pub(crate) struct FairQueue {
+    virtual_time: u64,
+    waiting: BTreeSet<(Place, usize)>,
+    /// Flows of which nothing is held, with tags that the virtual time has not reached yet.
+    idle: BTreeSet<(u64, usize)>,
+    /// Expected cost of all slices in hand.
+    in_hand: u64,
+    number: u64,
+}
+
+impl FairQueue {
+    /// The flow to be served next.
+    pub(crate) fn first(&self) -> Option<usize> {
+        self.waiting.first().map(|&(_, index)| index)
+    }
+
+    /// A flow that did not wait has something to be done.
+    pub(crate) fn wait(&mut self, index: usize, flow: &mut Flow, arrival: Arrival) {
+        debug_assert!(flow.place.is_none(), "a flow waits once");
+        flow.served = flow.served.max(self.virtual_time);
+        self.place(index, flow, arrival);
+    }
+
+    /// Nothing of the flow waits any more.
+    pub(crate) fn leave(&mut self, index: usize, flow: &mut Flow) {
+        let place = flow.place.take().expect("only who waits leaves");
+        self.waiting.remove(&(place, index));
+    }
+
+    /// The virtual time moves on to the flow that is about to be served.
+    pub(crate) fn advance(&mut self, flow: &Flow) {
+        let place = flow.place.expect("only who waits is served");
+        self.virtual_time = self.virtual_time.max(place.tag.saturating_sub(self.in_hand));
+    }
+
+    /// Charges a slice that begins with what it is expected to cost.
+    pub(crate) fn charge(&mut self, index: usize, flow: &mut Flow, expected: u64) {
+        flow.in_hand += expected;
+        self.in_hand += expected;
+        self.place_again(index, flow);
+    }
+
+    /// Puts in what the slice did cost.
+    pub(crate) fn settle(&mut self, index: usize, flow: &mut Flow, expected: u64, cost: u64) {
+        flow.in_hand -= expected;
+        self.in_hand -= expected;
+        flow.served += cost;
+        self.place_again(index, flow);
+    }
+
+    fn place_again(&mut self, index: usize, flow: &mut Flow) {
+        if flow.place.is_some() {
+            self.leave(index, flow);
+            self.place(index, flow, Arrival::Returned);
+        }
+    }
+
+    fn place(&mut self, index: usize, flow: &mut Flow, arrival: Arrival) {
+        let place = Place { tag: flow.served + flow.in_hand, arrival, number: self.number };
+        self.number += 1;
+        flow.place = Some(place);
+        self.waiting.insert((place, index));
+    }
+
+    /// Nothing of the flow is held any more: it is remembered until [`FairQueue::forget`] names it.
+    pub(crate) fn rest(&mut self, index: usize, flow: &Flow) {
+        debug_assert!(flow.place.is_none() && flow.in_hand == 0, "a flow rests when nothing of it is held");
+        self.idle.insert((flow.served, index));
+    }
+
+    /// Something of a resting flow is held again.
+    pub(crate) fn rise(&mut self, index: usize, flow: &Flow) {
+        self.idle.remove(&(flow.served, index));
+    }
+
+    /// A resting flow whose tag says nothing any more; it is gone from here. At most `idle_max` are kept: beyond that the
+    /// virtual time moves on, so that those forgotten gain nothing; then, and only then, it may pass some who wait.
+    pub(crate) fn forget(&mut self, idle_max: usize) -> Option<usize> {
+        let &(tag, index) = self.idle.first()?;
+        if tag > self.virtual_time && self.idle.len() <= idle_max {
+            return None;
+        }
+        self.virtual_time = self.virtual_time.max(tag);
+        self.idle.pop_first();
+        Some(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Flows that always have something to do, served by one worker.
+    fn serve(queue: &mut FairQueue, flows: &mut [Flow], costs: &[u64], slices: usize) -> Vec<usize> {
+        let mut order = Vec::new();
+        for _ in 0..slices {
+            let index = queue.first().unwrap();
+            queue.advance(&flows[index]);
+            queue.leave(index, &mut flows[index]);
+            queue.charge(index, &mut flows[index], 50);
+            queue.settle(index, &mut flows[index], 50, costs[index]);
+            queue.wait(index, &mut flows[index], Arrival::Returned);
+            order.push(index);
+        }
+        order
+    }
+
+    #[test]
+    fn service_is_shared_by_its_cost() {
+        let (mut queue, mut flows) = (FairQueue::default(), [Flow::default(), Flow::default()]);
+        flows.iter_mut().enumerate().for_each(|(index, flow)| queue.wait(index, flow, Arrival::New));
+        assert_eq!(serve(&mut queue, &mut flows, &[30, 10], 8), [0, 1, 1, 1, 0, 1, 1, 1]);
+        assert_eq!((flows[0].served, flows[1].served), (60, 60));
+    }
+
+    #[test]
+    fn a_newcomer_goes_first_and_has_no_credit_from_before() {
+        let (mut queue, mut flows) = (FairQueue::default(), [Flow::default(), Flow::default()]);
+        queue.wait(0, &mut flows[0], Arrival::New);
+        serve(&mut queue, &mut flows, &[10, 10], 100);
+        queue.wait(1, &mut flows[1], Arrival::New);
+        assert_eq!(serve(&mut queue, &mut flows, &[10, 10], 6), [1, 0, 1, 0, 1, 0]);
+    }
+
+    #[test]
+    fn who_goes_idle_keeps_its_tag_until_the_others_have_reached_it() {
+        let (mut queue, mut flows) = (FairQueue::default(), [Flow::default(), Flow::default()]);
+        flows.iter_mut().enumerate().for_each(|(index, flow)| queue.wait(index, flow, Arrival::New));
+        // One expensive slice of flow 0, which then goes idle and comes back at once.
+        assert_eq!(serve(&mut queue, &mut flows, &[95, 10], 1), [0]);
+        queue.leave(0, &mut flows[0]);
+        queue.rest(0, &flows[0]);
+        assert_eq!(queue.forget(9), None);
+        queue.rise(0, &flows[0]);
+        queue.wait(0, &mut flows[0], Arrival::New);
+        assert_eq!(serve(&mut queue, &mut flows, &[95, 10], 11), [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0]);
+        queue.leave(0, &mut flows[0]);
+        queue.rest(0, &flows[0]);
+        serve(&mut queue, &mut flows, &[95, 10], 10);
+        assert_eq!((queue.forget(9), queue.forget(9)), (Some(0), None));
+    }
+
+    #[test]
+    fn what_is_in_hand_is_charged_as_expected() {
+        let (mut queue, mut flows) = (FairQueue::default(), [Flow::default(), Flow::default()]);
+        flows.iter_mut().enumerate().for_each(|(index, flow)| queue.wait(index, flow, Arrival::New));
+        let mut order = Vec::new();
+        // Four workers take at the same moment; both flows have more waiting.
+        for _ in 0..4 {
+            let index = queue.first().unwrap();
+            queue.advance(&flows[index]);
+            queue.charge(index, &mut flows[index], 50);
+            order.push(index);
+        }
+        assert_eq!(order, [0, 1, 0, 1]);
+        assert_eq!(queue.virtual_time, 0, "nobody has been served yet");
+        queue.settle(0, &mut flows[0], 50, 1);
+        assert_eq!(queue.first(), Some(0), "cheaper than expected");
+    }
+
+    #[test]
+    fn the_memory_for_idle_flows_is_bounded() {
+        let (mut queue, mut flows) = (FairQueue::default(), (0..10).map(|_| Flow::default()).collect::<Vec<_>>());
+        for (index, flow) in flows.iter_mut().enumerate() {
+            flow.served = 100 + index as u64;
+            queue.rest(index, flow);
+        }
+        let forgotten: Vec<usize> = std::iter::from_fn(|| queue.forget(4)).collect();
+        assert_eq!(forgotten, [0, 1, 2, 3, 4, 5]);
+        assert_eq!(queue.virtual_time, 105, "what is forgotten is no credit");
+    }
+}

@@ -1,0 +1,193 @@
+//! What is held, in all, by tenant and by connection, against its bounds.
+
+use std::collections::HashMap;
+use std::fmt;
+
+/// A bound that is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Bound {
+    /// Whose.
+    pub scope: Scope,
+    /// Of what.
+    pub measure: Measure,
+}
+
+/// Over whom a bound counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// One connection, whatever tenants its jobs belong to.
+    Connection,
+    /// One tenant.
+    Tenant,
+    /// Everybody.
+    Total,
+}
+
+/// What a bound counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Measure {
+    /// Jobs.
+    Jobs,
+    /// Bytes.
+    Bytes,
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let measure = match self.measure {
+            Measure::Jobs => "jobs",
+            Measure::Bytes => "bytes",
+        };
+        let scope = match self.scope {
+            Scope::Connection => "on this connection",
+            Scope::Tenant => "for this tenant",
+            Scope::Total => "in all",
+        };
+        write!(f, "as many {measure} are held {scope} as may be")
+    }
+}
+
+/// Jobs and bytes: held, or the most that may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Amount {
+    pub(crate) jobs: usize,
+    pub(crate) bytes: usize,
+}
+
+impl Amount {
+    /// Which measure would be above `max` with one more job of `bytes`.
+    fn exceeds(self, bytes: usize, max: Amount) -> Option<Measure> {
+        if self.jobs >= max.jobs {
+            Some(Measure::Jobs)
+        } else if self.bytes.checked_add(bytes).is_none_or(|bytes| bytes > max.bytes) {
+            Some(Measure::Bytes)
+        } else {
+            None
+        }
+    }
+
+    fn add(&mut self, bytes: usize) {
+        self.jobs += 1;
+        self.bytes += bytes;
+    }
+
+    fn subtract(&mut self, bytes: usize) {
+        self.jobs -= 1;
+        self.bytes -= bytes;
+    }
+}
+
+/// The most that may be held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) total: Amount,
+    pub(crate) tenant: Amount,
+    pub(crate) connection: Amount,
+}
+
+/// What one job is entered as, from its admission until its memory is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "what is entered is released, or the bounds leak"]
+pub(crate) struct Receipt {
+    pub(crate) tenant: u64,
+    pub(crate) connection: u64,
+    pub(crate) bytes: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    limits: Limits,
+    total: Amount,
+    tenants: HashMap<u64, Amount>,
+    connections: HashMap<u64, Amount>,
+}
+
+impl Ledger {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Ledger { limits, total: Amount::default(), tenants: HashMap::new(), connections: HashMap::new() }
+    }
+
+    /// Enters a job, or names the narrowest bound that forbids it.
+    pub(crate) fn enter(&mut self, receipt: Receipt) -> Result<(), Bound> {
+        let Receipt { tenant, connection, bytes } = receipt;
+        let held = |accounts: &HashMap<u64, Amount>, key| accounts.get(&key).copied().unwrap_or_default();
+        let accounts = [
+            (Scope::Connection, held(&self.connections, connection), self.limits.connection),
+            (Scope::Tenant, held(&self.tenants, tenant), self.limits.tenant),
+            (Scope::Total, self.total, self.limits.total),
+        ];
+        for (scope, held, max) in accounts {
+            if let Some(measure) = held.exceeds(bytes, max) {
+                return Err(Bound { scope, measure });
+            }
+        }
+        self.connections.entry(connection).or_default().add(bytes);
+        self.tenants.entry(tenant).or_default().add(bytes);
+        self.total.add(bytes);
+        Ok(())
+    }
+
+    /// Stops counting a job.
+    pub(crate) fn release(&mut self, receipt: Receipt) {
+        let Receipt { tenant, connection, bytes } = receipt;
+        for (accounts, key) in [(&mut self.connections, connection), (&mut self.tenants, tenant)] {
+            let held = accounts.get_mut(&key).expect("only what is entered is released");
+            held.subtract(bytes);
+            if held.jobs == 0 {
+                accounts.remove(&key);
+            }
+        }
+        self.total.subtract(bytes);
+    }
+
+    pub(crate) fn total(&self) -> Amount {
+        self.total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger() -> Ledger {
+        Ledger::new(Limits {
+            total: Amount { jobs: 5, bytes: 100 },
+            tenant: Amount { jobs: 3, bytes: 60 },
+            connection: Amount { jobs: 2, bytes: 50 },
+        })
+    }
+
+    fn receipt(tenant: u64, connection: u64, bytes: usize) -> Receipt {
+        Receipt { tenant, connection, bytes }
+    }
+
+    #[test]
+    fn the_narrowest_bound_is_named_at_the_job_and_at_the_byte() {
+        let mut ledger = ledger();
+        let refused = |scope, measure| Err(Bound { scope, measure });
+        assert_eq!(ledger.enter(receipt(1, 1, 51)), refused(Scope::Connection, Measure::Bytes));
+        ledger.enter(receipt(1, 1, 50)).unwrap();
+        assert_eq!(ledger.enter(receipt(1, 1, 1)), refused(Scope::Connection, Measure::Bytes));
+        assert_eq!(ledger.enter(receipt(1, 2, 11)), refused(Scope::Tenant, Measure::Bytes));
+        ledger.enter(receipt(2, 1, 0)).unwrap();
+        assert_eq!(ledger.enter(receipt(3, 1, 0)), refused(Scope::Connection, Measure::Jobs), "whatever the tenants");
+        ledger.enter(receipt(1, 2, 10)).unwrap();
+        ledger.enter(receipt(1, 3, 0)).unwrap();
+        assert_eq!(ledger.enter(receipt(1, 4, 0)), refused(Scope::Tenant, Measure::Jobs));
+        assert_eq!(ledger.enter(receipt(2, 4, 41)), refused(Scope::Total, Measure::Bytes));
+        ledger.enter(receipt(2, 4, 40)).unwrap();
+        assert_eq!(ledger.enter(receipt(4, 5, 0)), refused(Scope::Total, Measure::Jobs));
+        assert_eq!(ledger.enter(receipt(4, 5, usize::MAX)), refused(Scope::Connection, Measure::Bytes));
+        assert_eq!(ledger.total(), Amount { jobs: 5, bytes: 100 });
+    }
+
+    #[test]
+    fn what_is_released_leaves_nothing() {
+        let mut ledger = ledger();
+        let receipts = [receipt(1, 1, 20), receipt(1, 2, 30), receipt(2, 1, 5)];
+        receipts.iter().for_each(|&receipt| ledger.enter(receipt).unwrap());
+        receipts.iter().for_each(|&receipt| ledger.release(receipt));
+        assert_eq!(ledger.total(), Amount::default());
+        assert!(ledger.tenants.is_empty() && ledger.connections.is_empty());
+    }
+}

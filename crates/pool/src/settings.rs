@@ -1,0 +1,95 @@
+//! What a pool is made of, who watches it, and whose time it goes by.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::ledger::{Amount, Limits};
+use crate::scheduler::Scheduling;
+
+/// What a pool is made of and what it may hold.
+#[derive(Clone)]
+pub struct PoolSettings {
+    /// Threads, at least 1. Default: one per core.
+    pub workers: usize,
+    /// Most jobs held, waiting or running. Default 16,384.
+    pub queue_jobs_max: usize,
+    /// Most bytes held by these jobs, as told when they are submitted. Default 1 GiB.
+    pub queue_bytes_max: usize,
+    /// Most jobs held for one tenant. Default: no less than in all.
+    pub tenant_jobs_max: usize,
+    /// Most bytes held for one tenant. Default: no less than in all.
+    pub tenant_bytes_max: usize,
+    /// Most jobs held for one connection, whatever their tenants. Default: no less than in all.
+    pub connection_jobs_max: usize,
+    /// Most bytes held for one connection. Default: no less than in all.
+    pub connection_bytes_max: usize,
+    /// In which order jobs are worked on. Default: fairly.
+    pub scheduling: Scheduling,
+    /// Who is told how long things took. Default: nobody.
+    pub observer: Arc<dyn Observer>,
+}
+
+impl Default for PoolSettings {
+    fn default() -> Self {
+        PoolSettings {
+            workers: std::thread::available_parallelism().map_or(1, usize::from),
+            queue_jobs_max: 16_384,
+            queue_bytes_max: 1 << 30,
+            tenant_jobs_max: usize::MAX,
+            tenant_bytes_max: usize::MAX,
+            connection_jobs_max: usize::MAX,
+            connection_bytes_max: usize::MAX,
+            scheduling: Scheduling::default(),
+            observer: Arc::new(Nobody),
+        }
+    }
+}
+
+impl fmt::Debug for PoolSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PoolSettings")
+            .field("workers", &self.workers)
+            .field("limits", &self.limits())
+            .field("scheduling", &self.scheduling)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PoolSettings {
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            total: Amount { jobs: self.queue_jobs_max, bytes: self.queue_bytes_max },
+            tenant: Amount { jobs: self.tenant_jobs_max, bytes: self.tenant_bytes_max },
+            connection: Amount { jobs: self.connection_jobs_max, bytes: self.connection_bytes_max },
+        }
+    }
+}
+
+/// Is told how long things took: once a slice, by the worker, outside every lock. Must be quick.
+pub trait Observer: Send + Sync {
+    /// A job waited this long from its admission to its first slice.
+    fn waited(&self, _time: Duration) {}
+
+    /// A slice took this long, of one worker's time.
+    fn slice(&self, _time: Duration) {}
+}
+
+struct Nobody;
+
+impl Observer for Nobody {}
+
+/// Tells the time. Simulations bring their own.
+pub trait Clock: Send + Sync {
+    /// Never earlier than before.
+    fn now(&self) -> Instant;
+}
+
+/// The monotonic clock of the system.
+pub(crate) struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+}
