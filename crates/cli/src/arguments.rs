@@ -5,6 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fieldseal_engine::{Curve, Keying};
 
+pub use bench::{BenchArguments, OperationName, TableArguments};
+
+mod bench;
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0 done               3 store or engine out of reach
@@ -76,6 +80,8 @@ pub enum Command {
     /// The configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Measure an engine end to end on this machine: throughput, latency, and CPU time from the system's accounting
+    Bench(Box<BenchArguments>),
     /// Version, CPU features, and which implementation serves each primitive
     #[command(after_help = "Example:\n  fieldseal info --json")]
     Info(InfoArguments),

@@ -116,8 +116,7 @@ impl Context {
         if path.exists() {
             return self.open(OpenMode::CreateIfMissing, self.root_key()?);
         }
-        let (key, key_made) = self.root_key_or_new()?;
-        let store = self.open(OpenMode::CreateIfMissing, key)?;
+        let (store, key_made) = self.new_store()?;
         note(format_args!("created the keystore {}", path.display()));
         if key_made == Made::Now {
             let key_path = self.root_key_path();
@@ -125,6 +124,12 @@ impl Context {
             note(format_args!("created the root key {}: {advice}", key_path.display()));
         }
         Ok(store)
+    }
+
+    /// A store where there is none, and whether its root key was made too.
+    pub fn new_store(&self) -> Outcome<(SqliteKeystore, Made)> {
+        let (key, key_made) = self.root_key_or_new()?;
+        Ok((self.open(OpenMode::CreateIfMissing, key)?, key_made))
     }
 
     fn open(&self, mode: OpenMode, root_key: LocalRootKey) -> Outcome<SqliteKeystore> {

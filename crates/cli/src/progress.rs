@@ -7,31 +7,43 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// Redraws a second: enough to look alive.
 const DRAWS_PER_SECOND: u8 = 8;
 
-/// A bar that counts bytes; gone when it is dropped.
+/// A bar of bytes.
+const BYTES: &str = "{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+/// Bytes whose number is not known.
+const BYTES_WITHOUT_END: &str = "{msg} {spinner} {bytes} {bytes_per_sec}";
+/// A bar of steps.
+const STEPS: &str = "{msg} {bar:30} {pos}/{len} {eta}";
+
+/// A bar that counts bytes or steps; gone when it is dropped.
 pub struct Progress(ProgressBar);
 
 impl Progress {
     /// A bar up to `size` bytes, or a spinner where that is not known.
     pub fn bytes(what: &'static str, size: Option<u64>) -> Self {
+        Self::new(what, if size.is_some() { BYTES } else { BYTES_WITHOUT_END }, size)
+    }
+
+    /// A bar up to `count` steps.
+    pub fn steps(what: &'static str, count: usize) -> Self {
+        Self::new(what, STEPS, Some(count as u64))
+    }
+
+    fn new(what: &'static str, form: &str, length: Option<u64>) -> Self {
         if !std::io::stderr().is_terminal() {
             return Self(ProgressBar::hidden());
         }
-        let bar = ProgressBar::with_draw_target(size, ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND));
-        let form = match size {
-            Some(_) => "{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}",
-            None => "{msg} {spinner} {bytes} {bytes_per_sec}",
-        };
+        let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND));
         bar.set_style(ProgressStyle::with_template(form).expect("a template that the test has parsed"));
         bar.set_message(what);
         Self(bar)
     }
 
-    /// So many bytes are done.
+    /// So many are done.
     pub fn set(&self, bytes: u64) {
         self.0.set_position(bytes);
     }
 
-    /// So many bytes more are done.
+    /// So many more are done.
     pub fn add(&self, bytes: u64) {
         self.0.inc(bytes);
     }
@@ -47,9 +59,7 @@ impl Drop for Progress {
 mod tests {
     #[test]
     fn the_templates_parse() {
-        for form in
-            ["{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}", "{msg} {spinner} {bytes} {bytes_per_sec}"]
-        {
+        for form in [super::BYTES, super::BYTES_WITHOUT_END, super::STEPS] {
             assert!(indicatif::ProgressStyle::with_template(form).is_ok());
         }
     }

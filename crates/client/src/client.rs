@@ -266,37 +266,49 @@ impl Inner {
     }
 
     async fn dial(&self, address: &str) -> Result<Arc<Connection>, ClientError> {
-        let limit = self.settings.connect_timeout;
-        let stream = match timeout(limit, self.dial_stream(address)).await {
-            Ok(stream) => stream?,
-            Err(_) => {
-                let message = format!("{address}: no connection within {} ms", limit.as_millis());
-                return Err(ClientError::new(ErrorKind::Connect, Retry::Elsewhere, message));
-            }
-        };
+        let stream = dial(&self.settings, &self.connector, address).await?;
         let shared = Shared::new(self.settings.requests_in_flight_max, self.settings.abandoned_timeout);
         Ok(Arc::new(Connection::spawn(stream, shared, self.settings.limits)))
     }
+}
 
-    async fn dial_stream(&self, address: &str) -> Result<tls::Stream, ClientError> {
-        let unreachable = |error: std::io::Error| {
-            ClientError::new(ErrorKind::Connect, Retry::Elsewhere, format!("{address}: {error}"))
-        };
-        let name = match &self.settings.server_name {
-            Some(name) => name.as_str(),
-            None => host(address)?,
-        };
-        let socket = TcpStream::connect(address).await.map_err(unreachable)?;
-        socket.set_nodelay(true).map_err(unreachable)?;
-        let configuration = self.connector.configure();
-        let configuration = configuration.map_err(|error| ClientError::settings(error.to_string()))?;
-        match tokio_boring::connect(configuration, name, tls::socket(socket)).await {
-            Ok(stream) => Ok(stream),
-            Err(error) => {
-                let error = tls::explain_handshake(&error);
-                let message = format!("{address}: {}", error.message);
-                Err(ClientError { message, ..error })
-            }
+/// Makes a connection to `address`, within the settings' time for it.
+pub(crate) async fn dial(
+    settings: &ClientSettings,
+    connector: &SslConnector,
+    address: &str,
+) -> Result<tls::Stream, ClientError> {
+    let limit = settings.connect_timeout;
+    match timeout(limit, dial_stream(settings, connector, address)).await {
+        Ok(stream) => stream,
+        Err(_) => {
+            let message = format!("{address}: no connection within {} ms", limit.as_millis());
+            Err(ClientError::new(ErrorKind::Connect, Retry::Elsewhere, message))
+        }
+    }
+}
+
+async fn dial_stream(
+    settings: &ClientSettings,
+    connector: &SslConnector,
+    address: &str,
+) -> Result<tls::Stream, ClientError> {
+    let unreachable =
+        |error: std::io::Error| ClientError::new(ErrorKind::Connect, Retry::Elsewhere, format!("{address}: {error}"));
+    let name = match &settings.server_name {
+        Some(name) => name.as_str(),
+        None => host(address)?,
+    };
+    let socket = TcpStream::connect(address).await.map_err(unreachable)?;
+    socket.set_nodelay(true).map_err(unreachable)?;
+    let configuration = connector.configure();
+    let configuration = configuration.map_err(|error| ClientError::settings(error.to_string()))?;
+    match tokio_boring::connect(configuration, name, tls::socket(socket)).await {
+        Ok(stream) => Ok(stream),
+        Err(error) => {
+            let error = tls::explain_handshake(&error);
+            let message = format!("{address}: {}", error.message);
+            Err(ClientError { message, ..error })
         }
     }
 }

@@ -13,6 +13,7 @@ mod answer;
 mod client;
 mod connection;
 mod error;
+pub mod raw;
 mod settings;
 mod shared;
 mod tls;

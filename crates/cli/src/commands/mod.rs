@@ -1,5 +1,6 @@
 //! One module a command. A command takes its arguments and what it needs from the context, and returns how it ended.
 
+mod bench;
 mod certs;
 mod config;
 mod dev;
@@ -22,9 +23,13 @@ use crate::failure::Outcome;
 /// How it ended, if not well.
 pub fn run(arguments: Arguments) -> Outcome {
     let Arguments { place, command } = arguments;
-    // These two must work, and work most, where the configuration is wrong.
+    // This must work, and work most, where the configuration is wrong.
     if let Command::Config(command) = command {
         return config::run(&Context::read(&place), &command);
+    }
+    // This has a folder of its own, and touches no other.
+    if let Command::Bench(arguments) = command {
+        return bench::run(&place, &arguments);
     }
     let context = Context::checked(&place)?;
     match command {
@@ -38,6 +43,6 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Certs(command) => certs::run(&context, command),
         Command::Store(command) => store::run(&context, &command),
         Command::Info(arguments) => info::run(&context, &arguments),
-        Command::Config(_) => unreachable!("handled above"),
+        Command::Config(_) | Command::Bench(_) => unreachable!("handled above"),
     }
 }

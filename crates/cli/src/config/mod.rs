@@ -19,6 +19,7 @@ use fieldseal_server::{ServerSettings, TlsSettings};
 
 pub use keys::KEYS;
 pub use load::{Loaded, Origin, Presence, Sources, load};
+pub use value::read_time;
 
 /// Everything that can be configured.
 #[derive(Debug, Clone)]

@@ -71,9 +71,7 @@ impl Kind {
                 let plain = text.parse().ok().filter(|_| matches!(raw, Raw::Untyped(_)));
                 plain.or_else(|| with_unit(text, &SIZES)).map(Value::Number)
             }
-            (Self::Time(..), Raw::Text(text) | Raw::Untyped(text)) => {
-                with_unit(text, &TIMES).map(|ms| Value::Time(Duration::from_millis(ms)))
-            }
+            (Self::Time(..), Raw::Text(text) | Raw::Untyped(text)) => read_time(text).map(Value::Time),
             (Self::Choice(words), Raw::Text(text) | Raw::Untyped(text)) => {
                 words.contains(&text).then(|| Value::Text(text.to_owned()))
             }
@@ -159,6 +157,11 @@ impl Value {
         let Self::Address(address) = self else { panic!("a key of another kind") };
         *address
     }
+}
+
+/// A length of time as settings and flags write it: `500ms`, `15s`, `2m`, `1h`.
+pub fn read_time(text: &str) -> Option<Duration> {
+    with_unit(text, &TIMES).map(Duration::from_millis)
 }
 
 /// `15s` by `[("s", 1000)]` is 15,000.

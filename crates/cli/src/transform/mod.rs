@@ -6,7 +6,7 @@ mod remote;
 
 pub use lines::transform_lines;
 pub use local::Local;
-pub use remote::{Connection, Remote, connect};
+pub use remote::{Connection, Remote, client_settings, connect, curve_on_the_wire, keying_on_the_wire};
 
 use fieldseal_engine::{Curve, Keying};
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fieldseal_client::{
-    Client, ClientError, ClientTls, DecryptFileOptions, DecryptOptions, Document, EncryptFileOptions, EncryptOptions,
-    ErrorCode, ErrorKind, RewrapOptions,
+    Client, ClientError, ClientSettings, ClientTls, DecryptFileOptions, DecryptOptions, Document, EncryptFileOptions,
+    EncryptOptions, ErrorCode, ErrorKind, RewrapOptions,
 };
 use fieldseal_engine::{Curve, Keying};
 use tokio::runtime::Runtime;
@@ -32,10 +32,7 @@ pub struct Connection {
 
 /// Connects to the engine at `address` with the certificates that the arguments name.
 pub fn connect(context: &Context, address: &str, arguments: &ConnectArguments) -> Outcome<Connection> {
-    let (certificate, key) = client_files(context, arguments)?;
-    let authority = arguments.ca.clone().unwrap_or_else(|| context.certificates().join("ca.pem"));
-    let tls = ClientTls::from_files(&authority, &certificate, &key).map_err(Failure::from)?;
-    let settings = context.config().client.settings(address, arguments.server_name.as_deref(), tls);
+    let settings = client_settings(context, address, arguments)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|error| Failure { exit: Exit::Internal, message: format!("no threads: {error}") })?;
     let client = runtime.block_on(Client::connect(settings)).map_err(|error| {
@@ -43,6 +40,14 @@ pub fn connect(context: &Context, address: &str, arguments: &ConnectArguments) -
         if failure.message.contains(address) { failure } else { failure.at(address) }
     })?;
     Ok(Connection { client, runtime })
+}
+
+/// How the engine at `address` is reached.
+pub fn client_settings(context: &Context, address: &str, arguments: &ConnectArguments) -> Outcome<ClientSettings> {
+    let (certificate, key) = client_files(context, arguments)?;
+    let authority = arguments.ca.clone().unwrap_or_else(|| context.certificates().join("ca.pem"));
+    let tls = ClientTls::from_files(&authority, &certificate, &key).map_err(Failure::from)?;
+    Ok(context.config().client.settings(address, arguments.server_name.as_deref(), tls))
 }
 
 /// The certificate and key to show: those named, else those of the client named, else of the only client there.
@@ -246,14 +251,16 @@ fn ended() -> ClientError {
     }
 }
 
-fn curve_on_the_wire(curve: Curve) -> fieldseal_client::Curve {
+/// A curve as requests name it.
+pub fn curve_on_the_wire(curve: Curve) -> fieldseal_client::Curve {
     match curve {
         Curve::P256 => fieldseal_client::Curve::R1,
         Curve::Secp256k1 => fieldseal_client::Curve::K1,
     }
 }
 
-fn keying_on_the_wire(keying: Keying) -> fieldseal_client::Keying {
+/// A keying as requests name it.
+pub fn keying_on_the_wire(keying: Keying) -> fieldseal_client::Keying {
     match keying {
         Keying::Field => fieldseal_client::Keying::Field,
         Keying::Request => fieldseal_client::Keying::Request,

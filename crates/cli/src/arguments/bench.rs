@@ -1,0 +1,128 @@
+//! `fieldseal bench` on the command line.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use fieldseal_load::arrivals::Process;
+use fieldseal_load::table::Operation;
+
+use super::{ConnectArguments, CurveName, Form, KeyingName};
+use crate::config::read_time;
+
+/// `fieldseal bench`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fieldseal bench
+  fieldseal bench --quick
+  fieldseal bench --fields 30,2000 --curve r1 --keying request --json > bench.json
+  fieldseal bench --fields 30 --operation encrypt --rate 1000 --set server.workers=2")]
+pub struct BenchArguments {
+    /// The table.
+    #[command(flatten)]
+    pub table: TableArguments,
+}
+
+/// The table of throughput, latency and CPU time.
+#[derive(Debug, Args)]
+pub struct TableArguments {
+    /// Values in a request; several separated by commas [default: 1,30,150,2000,10000,60000]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub fields: Vec<u32>,
+    /// What is asked [default: both]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub operation: Vec<OperationName>,
+    /// The curves [default: both]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub curve: Vec<CurveName>,
+    /// How often a fresh ephemeral key is made [default: all three ways]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub keying: Vec<KeyingName>,
+    /// Bytes of a value
+    #[arg(long, value_name = "BYTES", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub field_size: u32,
+    /// Few rows and little time: 1, 2,000 and 60,000 values, r1, request and session keying, unless flags say otherwise
+    #[arg(long)]
+    pub quick: bool,
+    /// How long each row is measured, all rounds together [default: 1800ms, or 600ms with --quick]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub duration: Option<Duration>,
+    /// Rounds in which the rows take turns
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Connections
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub connections: u32,
+    /// Requests in flight on each connection; fewer where requests are long [default: 4, with --rate at most 128]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=128))]
+    pub in_flight: Option<u32>,
+    /// An open loop: so many requests a second over all connections, due whatever was answered
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub rate: Option<f64>,
+    /// How the times between requests of an open loop vary
+    #[arg(long, value_enum, default_value_t = ProcessName::Poisson, requires = "rate")]
+    pub arrivals: ProcessName,
+    /// What values and arrivals are made from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// The form.
+    #[command(flatten)]
+    pub form: Form,
+    /// The app whose keys the engine that --connect names shall use
+    #[arg(long, value_name = "APP", default_value = "bench", requires = "connect", help_heading = "Engine")]
+    pub app: String,
+    /// The process of that engine, for its CPU time
+    #[arg(long, value_name = "PID", requires = "connect", help_heading = "Engine")]
+    pub pid: Option<u32>,
+    /// The engine.
+    #[command(flatten)]
+    pub engine: ConnectArguments,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OperationName {
+    /// Values to envelopes
+    Encrypt,
+    /// Envelopes to values
+    Decrypt,
+}
+
+impl OperationName {
+    /// The operation.
+    pub fn operation(self) -> Operation {
+        match self {
+            Self::Encrypt => Operation::Encrypt,
+            Self::Decrypt => Operation::Decrypt,
+        }
+    }
+}
+
+/// How the times between arrivals vary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProcessName {
+    /// Not at all
+    Even,
+    /// As for independent callers
+    Poisson,
+}
+
+impl ProcessName {
+    /// The process.
+    pub fn process(self) -> Process {
+        match self {
+            Self::Even => Process::Even,
+            Self::Poisson => Process::Poisson,
+        }
+    }
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let time = read_time(text).filter(|time| !time.is_zero());
+    time.ok_or_else(|| "it takes a time longer than nothing, such as 500ms, 15s or 2m".to_owned())
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate > 0.0 && *rate <= 1e7);
+    rate.ok_or_else(|| "it takes a number above 0, up to 10000000".to_owned())
+}

@@ -1,0 +1,167 @@
+//! The engine that is measured: one of our own in a process and a folder of its own, or one that runs elsewhere.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fieldseal_client::{ClientSettings, ClientTls};
+use fieldseal_engine::admin::{AppName, Apps, ClientName, Keystore, NewKeys, Operation, Roles};
+use fieldseal_load::accounting::Process;
+use fieldseal_server::certificates::LEAF_DAYS;
+use tempfile::TempDir;
+
+use crate::arguments::{ConnectArguments, Place};
+use crate::commands::certs::{Grant, Pinning, init, issue, local_names};
+use crate::context::Context;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::transform::client_settings;
+
+/// The app and the client of our own engine.
+const NAME: &str = "bench";
+/// How long an engine may take to end in good order before it is killed.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often it is looked whether it has.
+const STOP_POLL: Duration = Duration::from_millis(5);
+/// Places that must lie in the engine's own folder, whatever the environment says.
+const PLACES: [&str; 5] = [
+    "keystore.path=keystore.db",
+    "keystore.root_key_file=root.key",
+    "server.certificate=certs/server.pem",
+    "server.private_key=certs/server.key",
+    "server.client_authorities=certs/ca.pem",
+];
+
+/// An engine to measure.
+pub struct Target {
+    /// How it is reached.
+    pub client: ClientSettings,
+    /// The app whose keys are used.
+    pub app: String,
+    /// Its process, where it is known.
+    pub process: Option<Process>,
+    /// Opening keys that it keeps across requests.
+    pub opening_keys_kept: usize,
+    /// Settings that it was given, as `key=value`.
+    pub settings: Vec<String>,
+    /// Ends with this.
+    _own: Option<Own>,
+}
+
+impl Target {
+    /// Starts an engine. `defaults` hold unless the command line says otherwise.
+    pub fn start(place: &Place, defaults: &[&str]) -> Outcome<Self> {
+        let folder = tempfile::Builder::new().prefix("fieldseal-bench-").tempdir();
+        let folder = folder.map_err(|error| Failure::writing("the folder for temporary files", &error))?;
+        let settings: Vec<String> =
+            defaults.iter().map(|&setting| setting.to_owned()).chain(place.set.iter().cloned()).collect();
+        let set = settings.iter().cloned().chain(PLACES.map(str::to_owned)).collect();
+        let own_place = Place { dir: folder.path().to_owned(), config: place.config.clone(), set };
+        let context = Context::checked(&own_place)?;
+        let (certificate, key) = set_up(&context)?;
+        let own = Own::start(&own_place, folder)?;
+        let authority = context.certificates().join("ca.pem");
+        let tls = ClientTls::from_files(&authority, &certificate, &key).map_err(Failure::from)?;
+        Ok(Self {
+            client: context.config().client.settings(&own.address, None, tls),
+            app: NAME.to_owned(),
+            process: Some(Process::new(own.child.id())),
+            opening_keys_kept: context.config().engine.opening_keys_max,
+            settings,
+            _own: Some(own),
+        })
+    }
+
+    /// An engine that runs elsewhere, of whose settings the defaults are assumed.
+    pub fn elsewhere(
+        place: &Place,
+        address: &str,
+        arguments: &ConnectArguments,
+        app: &str,
+        process: Option<u32>,
+    ) -> Outcome<Self> {
+        let context = Context::checked(place)?;
+        Ok(Self {
+            client: client_settings(&context, address, arguments)?,
+            app: app.to_owned(),
+            process: process.map(Process::new),
+            opening_keys_kept: context.config().engine.opening_keys_max,
+            settings: Vec::new(),
+            _own: None,
+        })
+    }
+}
+
+/// Makes a store with one app, certificates, and a client that may do all with it; the client's certificate and key.
+fn set_up(context: &Context) -> Outcome<(PathBuf, PathBuf)> {
+    let app = AppName::parse(NAME).expect("a name by its rule");
+    let (store, _) = context.new_store()?;
+    store.create_app(&app, NewKeys::generated())?;
+    init(&context.certificates(), &local_names(), LEAF_DAYS)?;
+    let grant = Grant {
+        apps: Apps::Only(BTreeSet::from([app])),
+        operations: BTreeSet::from([Operation::Encrypt, Operation::Decrypt]),
+        roles: Roles::Any,
+        pinning: Pinning::ThisOne,
+    };
+    issue(context, &store, &ClientName::parse(NAME).expect("a name by its rule"), grant, LEAF_DAYS)
+}
+
+/// A process of ours, and the folder that it works in: both are gone when this is dropped.
+struct Own {
+    child: Child,
+    address: String,
+    _folder: TempDir,
+}
+
+impl Own {
+    /// Starts `serve` and waits until it answers.
+    fn start(place: &Place, folder: TempDir) -> Outcome<Self> {
+        let internal = |what: &str, error: std::io::Error| Failure {
+            exit: Exit::Internal,
+            message: format!("cannot {what} the engine: {error}"),
+        };
+        let program = std::env::current_exe().map_err(|error| internal("find", error))?;
+        let mut command = Command::new(program);
+        command.arg("--dir").arg(&place.dir);
+        if let Some(config) = &place.config {
+            command.arg("--config").arg(config);
+        }
+        // Each connection would be a line of the log.
+        command.args(["--set", "log.level=warn"]);
+        command.args(place.set.iter().flat_map(|setting| ["--set", setting]));
+        command.args(["serve", "--json", "--address", "127.0.0.1:0"]);
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|error| internal("start", error))?;
+        let mut line = String::new();
+        let output = child.stdout.take().expect("piped");
+        // No more than a line is expected; a stream without an end must not be kept.
+        let read = BufReader::new(output.take(1 << 16)).read_line(&mut line);
+        let own = |address| Self { child, address, _folder: folder };
+        let ready: Option<serde_json::Value> = serde_json::from_str(&line).ok();
+        match ready.as_ref().and_then(|ready| ready["address"].as_str()) {
+            Some(address) => Ok(own(address.to_owned())),
+            None => {
+                drop(own(String::new()));
+                let cause = read.err().map_or_else(String::new, |error| format!(": {error}"));
+                Err(Failure::unreachable(format!("the engine did not start{cause}: it said why above")))
+            }
+        }
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        // Both fail only where the process has ended already.
+        let _ =
+            rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), rustix::process::Signal::TERM);
+        let began = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if began.elapsed() > STOP_TIMEOUT {
+                let _ = self.child.kill();
+            }
+            std::thread::sleep(STOP_POLL);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! `bench`: an engine under load, measured from outside.
+
+mod engine;
+mod table;
+
+use crate::arguments::{BenchArguments, Place};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::note;
+
+use fieldseal_load::LoadError;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// `fieldseal bench`.
+pub fn run(place: &Place, arguments: &BenchArguments) -> Outcome {
+    if cfg!(debug_assertions) {
+        note("fieldseal: this is no release build: the figures mean little");
+    }
+    table::run(place, &arguments.table)
+}
+
+/// Runs `work` on this thread alone, and ends it early when the program is told to stop.
+fn block_on<T>(work: impl Future<Output = Result<T, LoadError>>) -> Outcome<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let no_runtime = |error| Failure { exit: Exit::Internal, message: format!("no runtime: {error}") };
+    runtime.map_err(no_runtime)?.block_on(async {
+        let (mut interrupt, mut terminate) = (
+            signal(SignalKind::interrupt()).map_err(no_runtime)?,
+            signal(SignalKind::terminate()).map_err(no_runtime)?,
+        );
+        tokio::select! {
+            result = work => result.map_err(Failure::from),
+            _ = interrupt.recv() => Err(Failure::failed("interrupted")),
+            _ = terminate.recv() => Err(Failure::failed("told to stop")),
+        }
+    })
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Client(error) => error.into(),
+            LoadError::NoAnswer(_) => Self::unreachable(error.to_string()),
+            LoadError::Refused(_) | LoadError::WrongAnswer(_) => Self::failed(error.to_string()),
+            LoadError::System { .. } => Self { exit: Exit::Internal, message: error.to_string() },
+        }
+    }
+}

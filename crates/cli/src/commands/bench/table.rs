@@ -1,0 +1,83 @@
+//! The table of throughput, latency and CPU time.
+
+use std::time::Duration;
+
+use fieldseal_client::raw::RawConnector;
+use fieldseal_client::{Curve, Keying};
+use fieldseal_load::report::{Provenance, table_json, table_text};
+use fieldseal_load::table::{Loop, Operation, Plan, measure, steps};
+
+use super::block_on;
+use super::engine::Target;
+use crate::arguments::{CurveName, KeyingName, OperationName, Place, TableArguments};
+use crate::failure::{Failure, Outcome};
+use crate::output::{print, print_json};
+use crate::progress::Progress;
+use crate::transform::{curve_on_the_wire, keying_on_the_wire};
+
+/// Values in a request, unless flags say otherwise.
+const FIELDS: [usize; 6] = [1, 30, 150, 2000, 10_000, 60_000];
+/// The same with `--quick`.
+const QUICK_FIELDS: [usize; 3] = [1, 2000, 60_000];
+/// How long a row is measured.
+const DURATION: Duration = Duration::from_millis(1800);
+/// The same with `--quick`.
+const QUICK_DURATION: Duration = Duration::from_millis(600);
+/// Requests in flight on each connection in a closed loop: enough to keep the engine busy, few enough for latencies to mean something.
+const IN_FLIGHT: usize = 4;
+/// The most of them in an open loop: fewer than the engine reads of one connection before it waits.
+const OPEN_IN_FLIGHT_MAX: usize = 128;
+/// The engine remembers few opening keys, so that few prepared requests suffice for each to come with a key that it does not know.
+const OPENING_KEYS: &str = "engine.opening_keys_max=4";
+
+/// Measures and prints the table.
+pub fn run(place: &Place, arguments: &TableArguments) -> Outcome {
+    let target = match &arguments.engine.connect {
+        Some(address) => Target::elsewhere(place, address, &arguments.engine, &arguments.app, arguments.pid)?,
+        None => Target::start(place, &[OPENING_KEYS])?,
+    };
+    let plan = plan(arguments, &target);
+    let connector = RawConnector::new(target.client.clone()).map_err(Failure::from)?;
+    let progress = Progress::steps("measuring", steps(&plan));
+    let rows = block_on(measure(&plan, &connector, target.process.as_ref(), || progress.add(1)))?;
+    drop(progress);
+    let provenance = Provenance::new(target.settings.clone());
+    if arguments.form.json {
+        print_json(&table_json(&plan, &rows, &provenance))
+    } else {
+        print(&table_text(&plan, &rows, &provenance))
+    }
+}
+
+fn plan(arguments: &TableArguments, target: &Target) -> Plan {
+    let quick = arguments.quick;
+    let pace = arguments.rate.map_or(Loop::Closed, |rate| Loop::Open { rate, process: arguments.arrivals.process() });
+    let in_flight = if pace == Loop::Closed { IN_FLIGHT } else { OPEN_IN_FLIGHT_MAX };
+    let fields: &[usize] = if quick { &QUICK_FIELDS } else { &FIELDS };
+    let curves: &[Curve] = if quick { &[Curve::R1] } else { Curve::ALL };
+    let keyings: &[Keying] = if quick { &[Keying::Request, Keying::Session] } else { Keying::ALL };
+    Plan {
+        fields: or_default(&arguments.fields, |&fields| fields as usize, fields),
+        operations: or_default(
+            &arguments.operation,
+            |name: &OperationName| name.operation(),
+            &[Operation::Encrypt, Operation::Decrypt],
+        ),
+        curves: or_default(&arguments.curve, |name: &CurveName| curve_on_the_wire(name.curve()), curves),
+        keyings: or_default(&arguments.keying, |name: &KeyingName| keying_on_the_wire(name.keying()), keyings),
+        field_size: arguments.field_size as usize,
+        connections: arguments.connections as usize,
+        in_flight: arguments.in_flight.map_or(in_flight, |count| count as usize),
+        pace,
+        duration: arguments.duration.unwrap_or(if quick { QUICK_DURATION } else { DURATION }),
+        rounds: arguments.rounds,
+        seed: arguments.seed,
+        app: target.app.clone(),
+        opening_keys_kept: target.opening_keys_kept,
+    }
+}
+
+/// What was chosen, or what holds when nothing was.
+fn or_default<A, T: Clone>(chosen: &[A], read: impl Fn(&A) -> T, default: &[T]) -> Vec<T> {
+    if chosen.is_empty() { default.to_vec() } else { chosen.iter().map(read).collect() }
+}

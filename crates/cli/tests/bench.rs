@@ -1,0 +1,89 @@
+//! `bench` with the real program: its reports have their form, its values come back, and it leaves nothing behind.
+
+mod common;
+
+use common::{Ran, Workplace, with};
+use serde_json::Value;
+
+fn json(ran: Ran) -> Value {
+    serde_json::from_str(&ran.text()).expect("JSON")
+}
+
+/// Runs in a folder whose temporary files are its own; there are none afterwards.
+fn bench(workplace: &Workplace, arguments: &[&str]) -> Ran {
+    let folder = workplace.path("tmp");
+    std::fs::create_dir_all(&folder).expect("made");
+    let mut command = workplace.command(&with(&["bench"], arguments));
+    let ran = common::finish(command.env("TMPDIR", &folder), b"");
+    let left: Vec<_> = std::fs::read_dir(&folder).expect("read").collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert!(!workplace.path(".fieldseal").exists());
+    ran
+}
+
+/// Short rows of every kind.
+const TINY: [&str; 6] = ["--fields", "1,30", "--duration", "40ms", "--rounds", "2"];
+
+#[test]
+fn the_table_has_a_row_for_each_kind_of_request() {
+    let workplace = Workplace::new();
+    let report = json(bench(&workplace, &with(&TINY, &["--json"])));
+    assert_eq!((&report["schema"], &report["kind"]), (&1.into(), &"table".into()));
+    assert_eq!(report["program"]["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(report["settings"]["loop"], "closed");
+    let rows = report["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 2 * 2 * 2 * 3);
+    for row in rows {
+        assert_eq!(row["verified"], true);
+        let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("no number: {row}"));
+        let (latency, cpu) = (&row["latency_us"], &row["server_cpu"]);
+        assert!(number(&row["requests"]) >= 1.0 && number(&row["requests_per_s"]) > 0.0, "{row}");
+        assert!(number(&latency["p50"]) > 0.0 && number(&latency["p50"]) <= number(&latency["max"]), "{row}");
+        assert!(number(&cpu["per_request_us"]) > 0.0 && number(&cpu["per_field_ns"]) > 0.0, "{row}");
+        let shares = number(&cpu["network_share"]) + number(&cpu["workers_share"]);
+        assert!((0.0..=1.001).contains(&shares), "{row}");
+        let distinct = number(&row["distinct_requests"]);
+        let is_fresh = row["operation"] == "decrypt" && row["keying"] == "request";
+        // More than the four keys that the engine remembers.
+        assert!(if is_fresh { distinct > 4.0 } else { distinct >= 1.0 }, "{row}");
+    }
+}
+
+#[test]
+fn an_open_loop_measures_an_engine_that_runs_elsewhere() {
+    let workplace = Workplace::new();
+    let engine = workplace.engine(&[]);
+    let pid = engine.child.id().to_string();
+    let narrow =
+        ["--fields", "3", "--operation", "encrypt", "--curve", "k1", "--keying", "session", "--duration", "200ms"];
+    let open = ["--rounds", "1", "--rate", "200", "--arrivals", "even", "--app", "acme", "--pid", &pid, "--json"];
+    let arguments = [&["bench"], &engine.flags()[..], &narrow, &open].concat();
+    let report = json(workplace.run(&arguments));
+    let row = &report["rows"][0];
+    // Every one that was due, and none twice.
+    assert_eq!((&row["requests"], &row["unsent"]), (&40.into(), &0.into()), "{row}");
+    assert!(row["server_cpu"]["per_request_us"].as_f64().is_some_and(|cpu| cpu > 0.0), "{row}");
+    assert_eq!(report["settings"]["loop"], "open, even");
+
+    let without_pid = [&["bench"], &engine.flags()[..], &narrow, &["--rounds", "1", "--app", "acme"]].concat();
+    let text = workplace.run(&without_pid).text();
+    assert!(text.lines().any(|line| line.contains("encrypt k1 session")), "{text}");
+    let unknown = [&["bench"], &engine.flags()[..], &narrow, &["--app", "nobody"]].concat();
+    let message = workplace.run(&unknown).fails(1);
+    assert!(message.contains("unknown_app") || message.contains("forbidden"), "{message}");
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused() {
+    let workplace = Workplace::new();
+    for (arguments, part) in [
+        (&["--fields", "0"][..], "0 is not in"),
+        (&["--duration", "fast"], "such as 500ms"),
+        (&["--rate", "0"], "a number above 0"),
+        (&["--arrivals", "even"], "--rate"),
+        (&["--set", "server.workers=0"], "server.workers"),
+    ] {
+        let message = bench(&workplace, arguments).fails(2);
+        assert!(message.contains(part), "{message}");
+    }
+}

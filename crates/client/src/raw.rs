@@ -1,0 +1,287 @@
+//! One connection without the comforts of [`Client`](crate::Client): requests that are encoded once and sent often, answers as
+//! bytes where they lie. For load generators, whose own cost must stay small beside the engine's.
+//!
+//! Nothing here waits on its own: no task, no timeout, no reconnection. The caller chooses ids, matches answers by them, and keeps
+//! calling [`RawConnection::next`], which moves bytes in both directions.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use boring::ssl::SslConnector;
+pub use fieldseal_protocol::{Message, RawValue, RemoteError, ValuesResult, request};
+use fieldseal_protocol::{Scanner, write};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::client::dial;
+use crate::error::{ClientError, Sent};
+use crate::settings::ClientSettings;
+use crate::tls::{self, Stream, explain_read};
+
+/// What is gathered before it is encrypted: the largest TLS record (RFC 8446, section 5.1).
+const RECORD_SIZE: usize = 16_384;
+/// The size that the buffer for answers begins with.
+const READ_SIZE: usize = 65_536;
+
+/// A request but for its id, encoded once. Clones share the bytes.
+#[derive(Clone)]
+pub struct EncodedRequest {
+    tail: Arc<[u8]>,
+}
+
+/// Without the content, which may be plaintext.
+impl std::fmt::Debug for EncodedRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a request of {} bytes", self.tail.len())
+    }
+}
+
+impl EncodedRequest {
+    /// Takes the one request that `encode`, a function of [`request`], appends.
+    ///
+    /// # Panics
+    /// When what is appended is no request with the id that was given.
+    pub fn new(encode: impl FnOnce(u32, &mut Vec<u8>)) -> Self {
+        let mut bytes = Vec::new();
+        encode(0, &mut bytes);
+        let tail = bytes.strip_prefix(Head::of_request(0).bytes()).expect("a request begins with its type and id");
+        EncodedRequest { tail: tail.into() }
+    }
+
+    /// Bytes but for the id.
+    pub fn size(&self) -> usize {
+        self.tail.len()
+    }
+}
+
+/// A message up to and with its id, or nothing where the rest is the whole message.
+#[derive(Default)]
+struct Head {
+    bytes: [u8; 7],
+    size: usize,
+}
+
+impl Head {
+    fn of_request(id: u32) -> Self {
+        let mut head = Vec::with_capacity(8);
+        write::array_header(4, &mut head);
+        write::unsigned(0, &mut head);
+        write::unsigned(u64::from(id), &mut head);
+        let mut bytes = [0; 7];
+        bytes[..head.len()].copy_from_slice(&head);
+        Head { bytes, size: head.len() }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.size]
+    }
+}
+
+/// Makes connections to one address with one set of certificates.
+pub struct RawConnector {
+    settings: ClientSettings,
+    connector: SslConnector,
+}
+
+impl std::fmt::Debug for RawConnector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RawConnector").field("addresses", &self.settings.addresses).finish_non_exhaustive()
+    }
+}
+
+impl RawConnector {
+    /// Of the settings, the first address, certificates, `connect_timeout` and `limits` count here.
+    ///
+    /// # Errors
+    /// Unusable settings.
+    pub fn new(settings: ClientSettings) -> Result<Self, ClientError> {
+        settings.validate()?;
+        let connector = tls::connector(&settings.tls)?;
+        Ok(RawConnector { settings, connector })
+    }
+
+    /// Makes a connection.
+    ///
+    /// # Errors
+    /// The engine cannot be reached; certificates refused by this side. What the engine refuses shows at the first answer.
+    pub async fn connect(&self) -> Result<RawConnection, ClientError> {
+        let stream = dial(&self.settings, &self.connector, &self.settings.addresses[0]).await?;
+        Ok(RawConnection {
+            stream,
+            waiting: VecDeque::new(),
+            outgoing: Vec::with_capacity(RECORD_SIZE),
+            written: 0,
+            flush: Flush::Done,
+            incoming: Vec::new(),
+            filled: 0,
+            taken: 0,
+            scanner: Scanner::new(self.settings.limits),
+        })
+    }
+}
+
+/// A message on its way out.
+struct Waiting {
+    head: Head,
+    tail: Arc<[u8]>,
+    /// How much of both is handed on.
+    sent: usize,
+}
+
+impl Waiting {
+    fn size(&self) -> usize {
+        self.head.size + self.tail.len()
+    }
+
+    /// What comes next; empty at the end.
+    fn rest(&self) -> &[u8] {
+        match self.head.bytes().get(self.sent..) {
+            Some(head) if !head.is_empty() => head,
+            _ => &self.tail[self.sent - self.head.size..],
+        }
+    }
+}
+
+/// Whether the system has all that was written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flush {
+    Needed,
+    Done,
+}
+
+/// A connection that its caller drives.
+pub struct RawConnection {
+    stream: Stream,
+    waiting: VecDeque<Waiting>,
+    /// What is handed to TLS next. It stays as it is until all of it is taken.
+    outgoing: Vec<u8>,
+    written: usize,
+    flush: Flush,
+    /// Kept at its size: a generator receives answers of the same sizes again and again.
+    incoming: Vec<u8>,
+    /// Bytes of it that were read.
+    filled: usize,
+    /// Bytes of those that the caller has seen.
+    taken: usize,
+    scanner: Scanner,
+}
+
+impl std::fmt::Debug for RawConnection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RawConnection").field("waiting", &self.waiting.len()).finish_non_exhaustive()
+    }
+}
+
+impl RawConnection {
+    /// Queues a request; [`RawConnection::next`] sends it. `id` must differ from those in flight.
+    pub fn send(&mut self, id: u32, request: &EncodedRequest) {
+        self.waiting.push_back(Waiting { head: Head::of_request(id), tail: Arc::clone(&request.tail), sent: 0 });
+    }
+
+    /// Queues the notification `cancel` for the request `id`, which is still answered.
+    pub fn cancel(&mut self, id: u32) {
+        let mut message = Vec::new();
+        request::cancel(id, &mut message);
+        self.waiting.push_back(Waiting { head: Head::default(), tail: message.into(), sent: 0 });
+    }
+
+    /// Bytes that were queued and that TLS has not taken yet.
+    pub fn unsent(&self) -> usize {
+        let waiting: usize = self.waiting.iter().map(|message| message.size() - message.sent).sum();
+        waiting + self.outgoing.len() - self.written
+    }
+
+    /// The next message of the engine, whole. Writes what is queued while it waits; with nothing in flight it waits for the
+    /// connection's end. A call that is dropped loses nothing.
+    ///
+    /// # Errors
+    /// The connection has ended or the bytes are not the protocol; there is no next message then.
+    pub async fn next(&mut self) -> Result<&[u8], ClientError> {
+        let frame = poll_fn(|cx| self.poll_next(cx)).await?;
+        Ok(&self.incoming[frame])
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Range<usize>, ClientError>> {
+        if let Some(frame) = self.frame()? {
+            return Poll::Ready(Ok(frame));
+        }
+        if let Poll::Ready(Err(error)) = self.poll_write(cx) {
+            return Poll::Ready(Err(ClientError::lost(Sent::Maybe, format!("the connection broke: {error}"))));
+        }
+        loop {
+            ready!(self.poll_read(cx))?;
+            if let Some(frame) = self.frame()? {
+                return Poll::Ready(Ok(frame));
+            }
+        }
+    }
+
+    /// A whole frame among the bytes read.
+    fn frame(&mut self) -> Result<Option<Range<usize>>, ClientError> {
+        let start = self.taken;
+        let size = self.scanner.scan(&self.incoming[start..self.filled])?;
+        Ok(size.map(|size| {
+            self.taken = start + size;
+            start..start + size
+        }))
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ClientError>> {
+        self.incoming.copy_within(self.taken..self.filled, 0);
+        self.filled -= self.taken;
+        self.taken = 0;
+        if self.incoming.len() - self.filled < RECORD_SIZE {
+            let size = (self.incoming.len() * 2).max(READ_SIZE);
+            self.incoming.resize(size, 0);
+        }
+        let mut buffer = ReadBuf::new(&mut self.incoming[self.filled..]);
+        let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer));
+        let count = buffer.filled().len();
+        self.filled += count;
+        Poll::Ready(match read {
+            Ok(()) if count == 0 => Err(ClientError::lost(Sent::Maybe, "the engine closed the connection")),
+            Ok(()) => Ok(()),
+            Err(error) => Err(explain_read(error)),
+        })
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            while self.written < self.outgoing.len() {
+                let rest = &self.outgoing[self.written..];
+                self.flush = Flush::Needed;
+                self.written += ready!(Pin::new(&mut self.stream).poll_write(cx, rest))?;
+            }
+            self.gather();
+            if self.outgoing.is_empty() {
+                break;
+            }
+        }
+        if self.flush == Flush::Needed {
+            ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+            self.flush = Flush::Done;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Fills the record that goes out next: short messages travel together.
+    fn gather(&mut self) {
+        self.outgoing.clear();
+        self.written = 0;
+        while let Some(message) = self.waiting.front_mut()
+            && self.outgoing.len() < RECORD_SIZE
+        {
+            let rest = message.rest();
+            let piece = &rest[..rest.len().min(RECORD_SIZE - self.outgoing.len())];
+            self.outgoing.extend_from_slice(piece);
+            message.sent += piece.len();
+            if message.sent == message.size() {
+                self.waiting.pop_front();
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What the operating system says a process has used, and what machine this is. Linux: from `/proc`.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A process by its id.
+#[derive(Clone, Debug)]
+pub struct Process {
+    folder: PathBuf,
+}
+
+/// CPU time by kind of thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cpu {
+    /// Of the threads for sockets, TLS and frames (`fieldseal-net`).
+    pub network: Duration,
+    /// Of the threads that compute (`fieldseal-work-N`).
+    pub workers: Duration,
+    /// Of all others.
+    pub other: Duration,
+}
+
+impl Cpu {
+    /// Of all threads.
+    pub fn total(&self) -> Duration {
+        self.network + self.workers + self.other
+    }
+
+    /// What was used since `earlier`, an earlier state of the same process. A thread that has ended since is gone with what it had
+    /// used; those that matter live as long as the engine.
+    pub fn since(&self, earlier: &Cpu) -> Cpu {
+        Cpu {
+            network: self.network.saturating_sub(earlier.network),
+            workers: self.workers.saturating_sub(earlier.workers),
+            other: self.other.saturating_sub(earlier.other),
+        }
+    }
+}
+
+/// What a process holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resources {
+    /// Resident memory, bytes.
+    pub memory: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Open descriptors.
+    pub descriptors: u64,
+}
+
+impl Process {
+    /// The process with this id, whether it exists or not.
+    pub fn new(id: u32) -> Self {
+        Process { folder: format!("/proc/{id}").into() }
+    }
+
+    /// CPU time of its threads, to the nanosecond. Of a thread that runs at this moment the last few milliseconds may be missing:
+    /// for exact figures look while the process is idle.
+    ///
+    /// # Errors
+    /// The process is gone, or the system has no such accounting.
+    pub fn cpu(&self) -> io::Result<Cpu> {
+        let mut cpu = Cpu::default();
+        for thread in std::fs::read_dir(self.folder.join("task"))? {
+            let thread = thread?.path();
+            // A thread may end between the list and this.
+            let (Ok(name), Ok(times)) = (read(&thread, "comm"), read(&thread, "schedstat")) else { continue };
+            let used = times.split_ascii_whitespace().next().and_then(|first| first.parse().ok());
+            let used = Duration::from_nanos(used.ok_or(io::ErrorKind::InvalidData)?);
+            match name.trim_end() {
+                "fieldseal-net" => cpu.network += used,
+                name if name.starts_with("fieldseal-work") => cpu.workers += used,
+                _ => cpu.other += used,
+            }
+        }
+        Ok(cpu)
+    }
+
+    /// Memory, threads and descriptors.
+    ///
+    /// # Errors
+    /// The process is gone, or is not ours to look at.
+    pub fn resources(&self) -> io::Result<Resources> {
+        let status = read(&self.folder, "status")?;
+        let number = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|line| line.split_ascii_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0)
+        };
+        let descriptors = std::fs::read_dir(self.folder.join("fd"))?.count() as u64;
+        Ok(Resources { memory: number("VmRSS:") << 10, threads: number("Threads:"), descriptors })
+    }
+}
+
+fn read(folder: &Path, name: &str) -> io::Result<String> {
+    std::fs::read_to_string(folder.join(name))
+}
+
+/// What a machine is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// The processor's name, empty where it is not told.
+    pub cpu: String,
+    /// Cores that this process may use.
+    pub cores: usize,
+    /// The kernel's version, empty where it is not told.
+    pub kernel: String,
+}
+
+impl Machine {
+    /// This one.
+    pub fn this() -> Self {
+        let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+        Machine {
+            cpu: model.map(|(_, name)| name.trim().to_owned()).unwrap_or_default(),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn a_thread_s_time_shows_under_its_kind() {
+        let this = Process::new(std::process::id());
+        let before = this.cpu().unwrap();
+        let (done, wait) = std::sync::mpsc::channel::<()>();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let worker = std::thread::Builder::new().name("fieldseal-work-0".into()).spawn(move || {
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_millis(50) {
+                std::hint::black_box(begun);
+            }
+            ready.send(()).unwrap();
+            let _ = wait.recv();
+        });
+        is_ready.recv().unwrap();
+        // Until it waits, and so is accounted for.
+        std::thread::sleep(Duration::from_millis(20));
+        let used = this.cpu().unwrap().since(&before);
+        drop(done);
+        worker.unwrap().join().unwrap();
+        // Less than it took where others have the core, but never nothing.
+        assert!(used.workers > Duration::from_millis(1) && used.network.is_zero(), "{used:?}");
+        assert!(used.total() >= used.workers);
+    }
+
+    #[test]
+    fn resources_of_this_process() {
+        let resources = Process::new(std::process::id()).resources().unwrap();
+        assert!(resources.memory > 1 << 20 && resources.threads >= 1 && resources.descriptors >= 3, "{resources:?}");
+        assert!(Process::new(u32::MAX).resources().is_err());
+        assert!(Machine::this().cores >= 1);
+    }
+}

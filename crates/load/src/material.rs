@@ -1,0 +1,155 @@
+//! What is sent: values by seed, requests to encrypt them, and requests to decrypt what the engine made of them.
+
+use std::time::Duration;
+
+use fieldseal_client::raw::{EncodedRequest, Message, RawConnection, ValuesResult, request};
+use fieldseal_client::{Curve, DecryptOptions, EncryptOptions, Keying, Scalar};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+
+use crate::driver::{answer_size, ask};
+use crate::error::LoadError;
+
+/// What the values are made of: printable, and nothing that any format would escape.
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// What one kind of request holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// Values in a request.
+    pub fields: usize,
+    /// Bytes of a value.
+    pub field_size: usize,
+    /// The curve.
+    pub curve: Curve,
+    /// How often a fresh ephemeral key is made.
+    pub keying: Keying,
+}
+
+/// Values, as long as each other, the same for the same seed.
+pub fn values(content: Content, seed: u64) -> Vec<String> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut character = || char::from(ALPHABET[random.random_range(0..ALPHABET.len())]);
+    (0..content.fields).map(|_| (0..content.field_size).map(|_| character()).collect()).collect()
+}
+
+/// Requests, with the size of their answers.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The requests.
+    pub requests: Vec<EncodedRequest>,
+    /// Bytes of each answer but for its id.
+    pub answer_size: usize,
+    /// How long the first one took.
+    pub first_took: Duration,
+}
+
+/// The request to encrypt `values`, asked once for the size of its answer.
+///
+/// # Errors
+/// As every question to the engine.
+pub async fn encrypting(
+    connection: &mut RawConnection,
+    app: &str,
+    content: Content,
+    values: &[String],
+) -> Result<(Prepared, Vec<u8>), LoadError> {
+    let options =
+        EncryptOptions { curve: Some(content.curve), keying: Some(content.keying), ..EncryptOptions::new(app) };
+    let scalars = || values.iter().map(|value| Scalar::from(value.as_str()));
+    let request = EncodedRequest::new(|id, out| request::encrypt(id, &options, scalars(), out));
+    let (answer, first_took) = ask(connection, &request).await?;
+    Ok((Prepared { requests: vec![request], answer_size: answer_size(&answer, 0), first_took }, answer))
+}
+
+/// Requests to decrypt: what the engine answers to `count` times `encrypt`, of which `answer` is the first. The first one is asked and
+/// its answer compared with `values`, one by one, which proves both directions.
+///
+/// # Errors
+/// As every question to the engine; values that are not those that were encrypted.
+pub async fn decrypting(
+    connection: &mut RawConnection,
+    app: &str,
+    encrypt: &Prepared,
+    answer: Vec<u8>,
+    count: usize,
+    values: &[String],
+) -> Result<Prepared, LoadError> {
+    let mut requests = vec![opposite(app, &answer)?];
+    drop(answer);
+    while requests.len() < count {
+        let (answer, _) = ask(connection, &encrypt.requests[0]).await?;
+        requests.push(opposite(app, &answer)?);
+    }
+    let (answer, first_took) = ask(connection, &requests[0]).await?;
+    check(&answer, values)?;
+    Ok(Prepared { requests, answer_size: answer_size(&answer, 0), first_took })
+}
+
+/// The request to decrypt what an answer holds, every value of which must be an envelope.
+fn opposite(app: &str, answer: &[u8]) -> Result<EncodedRequest, LoadError> {
+    let envelopes = scalars(answer)?;
+    if !envelopes.iter().all(|value| matches!(value, Scalar::Str(text) if text.as_bytes().starts_with(b"ev:"))) {
+        return Err(LoadError::wrong("a value that is no envelope"));
+    }
+    let options = DecryptOptions::new(app);
+    Ok(EncodedRequest::new(|id, out| request::decrypt(id, &options, envelopes.iter().copied(), out)))
+}
+
+fn check(answer: &[u8], values: &[String]) -> Result<(), LoadError> {
+    let opened = scalars(answer)?;
+    let is_same = |(opened, value): (&Scalar<'_>, &String)| *opened == Scalar::from(value.as_str());
+    if opened.len() == values.len() && opened.iter().zip(values).all(is_same) {
+        return Ok(());
+    }
+    Err(LoadError::wrong("other values than those that were encrypted"))
+}
+
+fn scalars(answer: &[u8]) -> Result<Vec<Scalar<'_>>, LoadError> {
+    let unreadable = |error: &dyn std::fmt::Display| LoadError::wrong(format!("it cannot be read: {error}"));
+    let Ok(Message::Response { result: Ok(result), .. }) = Message::parse(answer) else {
+        return Err(LoadError::wrong("no result"));
+    };
+    let values = ValuesResult::decode(result).map_err(|error| unreadable(&error))?.values;
+    values.iter().collect::<Result<_, _>>().map_err(|error| unreadable(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONTENT: Content = Content { fields: 3, field_size: 32, curve: Curve::R1, keying: Keying::Request };
+
+    #[test]
+    fn values_are_those_of_their_seed() {
+        let made = values(CONTENT, 1);
+        assert_eq!((made.len(), made[0].len()), (3, 32));
+        assert_eq!(made, values(CONTENT, 1));
+        assert_ne!(made, values(CONTENT, 2));
+        assert_ne!(made[0], made[1]);
+    }
+
+    /// An answer that holds these values; a request has the same form, but for its head and tail.
+    fn answer(values: &[&str]) -> Vec<u8> {
+        let mut out = vec![0x94, 1, 0, 0xc0, 0x81, 0xa6];
+        out.extend_from_slice(b"values");
+        out.push(0x90 | values.len() as u8);
+        for value in values {
+            out.push(0xa0 | value.len() as u8);
+            out.extend_from_slice(value.as_bytes());
+        }
+        out
+    }
+
+    #[test]
+    fn wrong_answers_are_found() {
+        let values = ["one".to_owned(), "two".to_owned()];
+        assert!(check(&answer(&["one", "two"]), &values).is_ok());
+        for wrong in [&["one"][..], &["one", "twx"], &["two", "one"], &["one", "two", "two"]] {
+            assert!(check(&answer(wrong), &values).is_err(), "{wrong:?}");
+        }
+        assert!(opposite("app", &answer(&["ev:x:$", "ev:y:$"])).is_ok());
+        assert!(opposite("app", &answer(&["ev:x:$", "plain"])).is_err());
+        assert!(check(&answer(&["one", "two"])[..9], &values).is_err());
+    }
+}

@@ -1,0 +1,119 @@
+//! What came of requests: latencies in a histogram, answers by their kind.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+/// Latencies below this are not told apart, in nanoseconds.
+const LATENCY_MIN: u64 = 100;
+/// Latencies above this count as this, in nanoseconds: an hour.
+const LATENCY_MAX: u64 = 3_600_000_000_000;
+/// Digits to which latencies are kept.
+const DIGITS: u8 = 3;
+
+/// Latencies, each kept to three digits, in a space that does not grow with their number.
+#[derive(Clone, Debug)]
+pub struct Latencies(Histogram<u64>);
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Latencies(Histogram::new_with_bounds(LATENCY_MIN, LATENCY_MAX, DIGITS).expect("the bounds fit"))
+    }
+}
+
+impl Latencies {
+    /// Notes one.
+    pub fn record(&mut self, latency: Duration) {
+        let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        self.0.saturating_record(nanoseconds.clamp(LATENCY_MIN, LATENCY_MAX));
+    }
+
+    /// Takes those of `other` besides.
+    pub fn add(&mut self, other: &Latencies) {
+        self.0.add(&other.0).expect("the same bounds");
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The latency that a `share` of all does not pass, from 0 to 1. Nothing of none.
+    pub fn quantile(&self, share: f64) -> Duration {
+        if self.0.is_empty() { Duration::ZERO } else { Duration::from_nanos(self.0.value_at_quantile(share)) }
+    }
+
+    /// The longest.
+    pub fn max(&self) -> Duration {
+        Duration::from_nanos(self.0.max())
+    }
+}
+
+/// What came of requests.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Latencies of good answers.
+    pub latencies: Latencies,
+    /// Answers that are errors, by code.
+    pub errors: BTreeMap<String, u64>,
+    /// Requests that were due and never sent, since too many were in flight until the end.
+    pub unsent: u64,
+}
+
+impl Tally {
+    /// Good answers.
+    pub fn ok(&self) -> u64 {
+        self.latencies.count()
+    }
+
+    /// Answers of either kind.
+    pub fn answered(&self) -> u64 {
+        self.ok() + self.errors.values().sum::<u64>()
+    }
+
+    /// Takes what `other` counted besides.
+    pub fn add(&mut self, other: &Tally) {
+        self.latencies.add(&other.latencies);
+        self.unsent += other.unsent;
+        for (code, count) in &other.errors {
+            *self.errors.entry(code.clone()).or_default() += count;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_keep_three_digits() {
+        let mut latencies = Latencies::default();
+        assert_eq!((latencies.quantile(0.5), latencies.max()), (Duration::ZERO, Duration::ZERO));
+        (1..=100_000).for_each(|micros| latencies.record(Duration::from_micros(micros)));
+        for (share, micros) in [(0.5, 50_000.0), (0.9, 90_000.0), (0.99, 99_000.0), (1.0, 100_000.0)] {
+            let found = latencies.quantile(share).as_secs_f64() * 1e6;
+            assert!((found / micros - 1.0).abs() < 0.001, "{share}: {found}");
+        }
+    }
+
+    #[test]
+    fn latencies_out_of_bounds_are_kept_at_them() {
+        let mut latencies = Latencies::default();
+        latencies.record(Duration::ZERO);
+        latencies.record(Duration::MAX);
+        assert_eq!(latencies.count(), 2);
+        assert!(latencies.max() >= Duration::from_nanos(LATENCY_MAX));
+        assert!(latencies.quantile(0.1) <= Duration::from_nanos(2 * LATENCY_MIN));
+    }
+
+    #[test]
+    fn tallies_add_up() {
+        let mut one = Tally::default();
+        one.latencies.record(Duration::from_millis(1));
+        one.errors.insert("overloaded".into(), 2);
+        let mut sum = one.clone();
+        sum.add(&Tally { unsent: 4, ..one });
+        assert_eq!((sum.ok(), sum.answered(), sum.unsent), (2, 6, 4));
+    }
+}

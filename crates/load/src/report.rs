@@ -1,0 +1,210 @@
+//! Results as JSON, whose fields `docs/benchmarks.md` explains, and as text for a terminal.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::accounting::Machine;
+use crate::arrivals::Process;
+use crate::table::{Figures, Loop, Plan, Row};
+
+/// Version of the JSON: it changes when a field changes its meaning or goes.
+pub const SCHEMA: u32 = 1;
+
+/// What was measured where.
+#[derive(Clone, Debug)]
+pub struct Provenance {
+    /// Version of the program.
+    pub version: String,
+    /// The commit that it was built from, where the build was told.
+    pub commit: Option<&'static str>,
+    /// Whether it is an optimised build without assertions: others measure something else.
+    pub is_release: bool,
+    /// The machine that the load came from.
+    pub machine: Machine,
+    /// Settings of the engine that differ from its defaults, as `key=value`.
+    pub engine_settings: Vec<String>,
+}
+
+impl Provenance {
+    /// What this crate knows by itself.
+    pub fn new(engine_settings: Vec<String>) -> Self {
+        Provenance {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: option_env!("FIELDSEAL_COMMIT"),
+            is_release: !cfg!(debug_assertions),
+            machine: Machine::this(),
+            engine_settings,
+        }
+    }
+
+    /// The head of every report.
+    pub fn json(&self, kind: &str) -> Value {
+        json!({
+            "schema": SCHEMA,
+            "kind": kind,
+            "program": { "version": self.version, "commit": self.commit, "release": self.is_release },
+            "machine": { "cpu": self.machine.cpu, "cores": self.machine.cores, "kernel": self.machine.kernel },
+            "engine_settings": self.engine_settings,
+        })
+    }
+
+    /// The same in a line.
+    pub fn text(&self) -> String {
+        let Machine { cpu, cores, kernel } = &self.machine;
+        let commit = self.commit.map(|commit| format!(" ({commit})")).unwrap_or_default();
+        let build = if self.is_release { "" } else { ", NOT A RELEASE BUILD" };
+        let settings = if self.engine_settings.is_empty() {
+            String::new()
+        } else {
+            format!("; {}", self.engine_settings.join(" "))
+        };
+        format!("fieldseal {}{commit}{build} on {cpu}, {cores} cores, Linux {kernel}{settings}\n", self.version)
+    }
+}
+
+/// The table.
+pub fn table_json(plan: &Plan, rows: &[Row], provenance: &Provenance) -> Value {
+    let mut report = provenance.json("table");
+    let (pace, rate) = match plan.pace {
+        Loop::Closed => ("closed", None),
+        Loop::Open { rate, process: Process::Even } => ("open, even", Some(rate)),
+        Loop::Open { rate, process: Process::Poisson } => ("open, poisson", Some(rate)),
+    };
+    report["settings"] = json!({
+        "field_size": plan.field_size,
+        "connections": plan.connections,
+        "in_flight": plan.in_flight,
+        "loop": pace,
+        "rate": rate,
+        "duration_ms": u64::try_from(plan.duration.as_millis()).unwrap_or(u64::MAX),
+        "rounds": plan.rounds,
+        "seed": plan.seed,
+    });
+    report["rows"] = rows.iter().map(row_json).collect();
+    report
+}
+
+fn row_json(row: &Row) -> Value {
+    let figures = row.figures();
+    let [p50, p90, p99] = figures.percentiles.map(micros);
+    json!({
+        "fields": row.content.fields,
+        "operation": row.operation.as_str(),
+        "curve": row.content.curve.as_str(),
+        "keying": row.content.keying.as_str(),
+        "requests": row.rounds.iter().map(|round| round.requests).sum::<u64>(),
+        "unsent": row.rounds.iter().map(|round| round.unsent).sum::<u64>(),
+        "rounds": row.rounds.len(),
+        "in_flight": row.in_flight,
+        "distinct_requests": row.distinct_requests,
+        "verified": true,
+        "fields_per_s": tenths(figures.fields_per_s),
+        "requests_per_s": tenths(figures.requests_per_s),
+        "spread": thousandths(figures.spread),
+        "latency_us": { "p50": p50, "p90": p90, "p99": p99, "max": micros(figures.max) },
+        "server_cpu": figures.cpu.map(|cpu| json!({
+            "per_request_us": thousandths(cpu.per_request * 1e6),
+            "per_field_ns": tenths(cpu.per_field * 1e9),
+            "network_share": thousandths(cpu.network),
+            "workers_share": thousandths(cpu.workers),
+            "cores_busy": thousandths(cpu.cores),
+        })),
+    })
+}
+
+fn micros(seconds: f64) -> f64 {
+    tenths(seconds * 1e6)
+}
+
+fn tenths(number: f64) -> f64 {
+    (number * 10.0).round() / 10.0
+}
+
+fn thousandths(number: f64) -> f64 {
+    (number * 1000.0).round() / 1000.0
+}
+
+/// The table for a terminal.
+pub fn table_text(plan: &Plan, rows: &[Row], provenance: &Provenance) -> String {
+    let mut out = provenance.text();
+    let pace = match plan.pace {
+        Loop::Closed => format!("{} connections with {} requests in flight each", plan.connections, plan.in_flight),
+        Loop::Open { rate, process } => {
+            format!(
+                "{} connections, {rate} requests a second together, {} arrivals",
+                plan.connections,
+                process.as_str()
+            )
+        }
+    };
+    out.push_str(&format!("values of {} bytes; {pace}; medians of up to {} rounds\n\n", plan.field_size, plan.rounds));
+    HEADS.iter().for_each(|head| out.push_str(&format!("{head}\n")));
+    let mut before = None;
+    for row in rows {
+        if before.is_some_and(|fields| fields != row.content.fields) {
+            out.push('\n');
+        }
+        before = Some(row.content.fields);
+        out.push_str(&row_text(row));
+    }
+    out
+}
+
+const HEADS: [&str; 2] = [
+    "                                                              latency                          engine's CPU",
+    "fields operation    keying   fields/s requests/s       p50       p90       p99       max   a request    a field  net work   ±",
+];
+
+fn row_text(row: &Row) -> String {
+    let Figures { fields_per_s, requests_per_s, percentiles, max, cpu, spread } = row.figures();
+    let [p50, p90, p99] = percentiles.map(duration);
+    let (operation, curve, keying) = (row.operation.as_str(), row.content.curve.as_str(), row.content.keying.as_str());
+    let cpu = cpu.map_or_else(
+        || format!("{:>11} {:>10} {:>4} {:>4}", "-", "-", "-", "-"),
+        |cpu| {
+            let percent = |share: f64| format!("{:.0}%", share * 100.0);
+            let (request, field) = (duration(cpu.per_request), format!("{:.0} ns", cpu.per_field * 1e9));
+            format!("{request:>11} {field:>10} {:>4} {:>4}", percent(cpu.network), percent(cpu.workers))
+        },
+    );
+    let what = format!("{:>6} {operation} {curve} {keying:>7}", row.content.fields);
+    let latency = format!("{p50:>9} {p90:>9} {p99:>9} {:>9}", duration(max));
+    format!("{what} {fields_per_s:>10.0} {requests_per_s:>10.1} {latency} {cpu} {:>2.0}%\n", spread * 100.0)
+}
+
+/// A time as people read it: three digits and a unit.
+pub fn duration(seconds: f64) -> String {
+    let (number, unit) = match seconds {
+        s if s >= 1.0 => (s, "s"),
+        s if s >= 1e-3 => (s * 1e3, "ms"),
+        s => (s * 1e6, "µs"),
+    };
+    let digits = if number >= 100.0 {
+        0
+    } else if number >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{number:.digits$} {unit}")
+}
+
+/// The same for whole durations.
+pub fn duration_of(time: Duration) -> String {
+    duration(time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_digits() {
+        for (seconds, text) in
+            [(0.0, "0.00 µs"), (4.2e-7, "0.42 µs"), (117e-6, "117 µs"), (0.012_34, "12.3 ms"), (3.3, "3.30 s")]
+        {
+            assert_eq!(duration(seconds), text);
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! The benchmark's table: rows of one kind of request each, measured in rounds that take turns, so that what disturbs the machine
+//! for a while disturbs all rows alike.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fieldseal_client::raw::{RawConnection, RawConnector};
+use fieldseal_client::{Curve, Keying};
+
+use crate::accounting::{Cpu, Process};
+use crate::arrivals;
+use crate::driver::{self, Pace, Rotation};
+use crate::error::LoadError;
+use crate::material::{self, Content, Prepared};
+use crate::statistics::{median, spread};
+
+/// The part of a round that is spent before anything is counted.
+const WARM_UP_SHARE: u32 = 10;
+/// A pause after the last answer, in which the engine's threads fall asleep and the system brings its accounts up to date.
+const SETTLING: Duration = Duration::from_millis(2);
+
+/// What is asked of the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Values to envelopes.
+    Encrypt,
+    /// Envelopes to values.
+    Decrypt,
+}
+
+impl Operation {
+    /// The word for reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Operation::Encrypt => "encrypt",
+            Operation::Decrypt => "decrypt",
+        }
+    }
+}
+
+/// When requests are sent in every row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Loop {
+    /// A request follows an answer.
+    Closed,
+    /// Requests come at a rate.
+    Open {
+        /// How many a second.
+        rate: f64,
+        /// How the times between them vary.
+        process: arrivals::Process,
+    },
+}
+
+/// What is measured, and how.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Values in a request, each a group of rows.
+    pub fields: Vec<usize>,
+    /// Operations.
+    pub operations: Vec<Operation>,
+    /// Curves.
+    pub curves: Vec<Curve>,
+    /// Keyings.
+    pub keyings: Vec<Keying>,
+    /// Bytes of a value.
+    pub field_size: usize,
+    /// Connections, at least 1.
+    pub connections: usize,
+    /// Requests in flight on each, at least 1. Where requests are so long that not so many fit into a round, fewer.
+    pub in_flight: usize,
+    /// When they are sent.
+    pub pace: Loop,
+    /// How long a row is measured in all its rounds together.
+    pub duration: Duration,
+    /// Rounds, at least 1. A row whose time is used up sits out the rest.
+    pub rounds: u32,
+    /// What values and arrivals come from.
+    pub seed: u64,
+    /// The app whose keys are used.
+    pub app: String,
+    /// Opening keys that the engine keeps across requests: one more prepared request than these makes each decryption one with a
+    /// fresh key.
+    pub opening_keys_kept: usize,
+}
+
+/// One row.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// What its requests hold.
+    pub content: Content,
+    /// What is asked.
+    pub operation: Operation,
+    /// Requests in flight over all connections (closed loop).
+    pub in_flight: usize,
+    /// Different requests that were sent in turn.
+    pub distinct_requests: usize,
+    /// Rounds that it took part in, in order.
+    pub rounds: Vec<Round>,
+}
+
+/// One round of a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Round {
+    /// From the first request to the last answer.
+    pub elapsed: Duration,
+    /// Good answers.
+    pub requests: u64,
+    /// Requests that were due and not sent before the end (open loop).
+    pub unsent: u64,
+    /// The engine's CPU time; nothing where its process is not known.
+    pub cpu: Option<Cpu>,
+    /// Latencies that 50, 90 and 99 of a hundred requests did not pass.
+    pub percentiles: [Duration; 3],
+    /// The longest latency.
+    pub max: Duration,
+}
+
+/// A row in figures: medians of its rounds.
+#[derive(Clone, Copy, Debug)]
+pub struct Figures {
+    /// Values a second.
+    pub fields_per_s: f64,
+    /// Requests a second.
+    pub requests_per_s: f64,
+    /// Seconds that 50, 90 and 99 of a hundred requests did not pass.
+    pub percentiles: [f64; 3],
+    /// The longest latency of all rounds, in seconds.
+    pub max: f64,
+    /// The engine's CPU time.
+    pub cpu: Option<CpuFigures>,
+    /// Half of the distance between the rounds' extremes in requests a second, as a share of the median.
+    pub spread: f64,
+}
+
+/// The engine's CPU time in figures.
+#[derive(Clone, Copy, Debug)]
+pub struct CpuFigures {
+    /// Seconds for a request.
+    pub per_request: f64,
+    /// Seconds for a value.
+    pub per_field: f64,
+    /// The share of network threads.
+    pub network: f64,
+    /// The share of workers.
+    pub workers: f64,
+    /// Cores that it kept busy.
+    pub cores: f64,
+}
+
+impl Row {
+    /// Medians of the rounds.
+    pub fn figures(&self) -> Figures {
+        let of_rounds = |figure: &dyn Fn(&Round) -> f64| median(self.rounds.iter().map(figure).collect());
+        let rates: Vec<f64> = self.rounds.iter().map(Round::rate).collect();
+        let requests_per_s = median(rates.clone());
+        let fields = self.content.fields as f64;
+        let is_accounted = self.rounds.iter().all(|round| round.cpu.is_some() && round.requests > 0);
+        let cpu = (is_accounted && !self.rounds.is_empty()).then(|| {
+            let share = |part: fn(&Cpu) -> Duration| {
+                of_rounds(&|round| round.cpu.map_or(0.0, |cpu| part(&cpu).as_secs_f64() / cpu.total().as_secs_f64()))
+            };
+            let per_request = of_rounds(&|round| round.cpu_seconds() / round.requests as f64);
+            CpuFigures {
+                per_request,
+                per_field: per_request / fields,
+                network: share(|cpu| cpu.network),
+                workers: share(|cpu| cpu.workers),
+                cores: of_rounds(&|round| round.cpu_seconds() / round.elapsed.as_secs_f64()),
+            }
+        });
+        Figures {
+            fields_per_s: requests_per_s * fields,
+            requests_per_s,
+            percentiles: [0, 1, 2].map(|place| of_rounds(&|round| round.percentiles[place].as_secs_f64())),
+            max: self.rounds.iter().map(|round| round.max).max().unwrap_or_default().as_secs_f64(),
+            cpu,
+            spread: spread(&rates),
+        }
+    }
+}
+
+impl Round {
+    fn rate(&self) -> f64 {
+        self.requests as f64 / self.elapsed.as_secs_f64()
+    }
+
+    fn cpu_seconds(&self) -> f64 {
+        self.cpu.map_or(0.0, |cpu| cpu.total().as_secs_f64())
+    }
+}
+
+/// A row and what it sends.
+struct Prepares {
+    row: Row,
+    rotation: Arc<Rotation>,
+    /// How long one request took alone.
+    alone: Duration,
+    used: Duration,
+}
+
+/// Measures all rows. `engine` is the process to ask for CPU time. `progress` is told of each step that is done, of
+/// [`steps`] in all.
+///
+/// # Errors
+/// The engine cannot be reached, refuses, or answers wrong: then no figure would mean anything.
+pub async fn measure(
+    plan: &Plan,
+    connector: &RawConnector,
+    engine: Option<&Process>,
+    mut progress: impl FnMut(),
+) -> Result<Vec<Row>, LoadError> {
+    let mut connections = Vec::new();
+    for _ in 0..plan.connections {
+        connections.push(connector.connect().await?);
+    }
+    let mut rows = Vec::new();
+    for content in contents(plan) {
+        rows.extend(prepare(plan, content, &mut connections[0]).await?);
+        progress();
+    }
+    for _ in 0..plan.rounds {
+        for prepared in &mut rows {
+            if prepared.used < plan.duration {
+                connections = round(plan, prepared, connections, engine).await?;
+            }
+            progress();
+        }
+    }
+    Ok(rows.into_iter().map(|prepared| prepared.row).collect())
+}
+
+/// How often [`measure`] tells of progress.
+pub fn steps(plan: &Plan) -> usize {
+    let contents = contents(plan).count();
+    contents + contents * plan.operations.len() * plan.rounds as usize
+}
+
+fn contents(plan: &Plan) -> impl Iterator<Item = Content> + '_ {
+    let Plan { fields, curves, keyings, field_size, .. } = plan;
+    let sized = fields.iter().flat_map(move |&fields| curves.iter().map(move |&curve| (fields, curve)));
+    sized.flat_map(move |(fields, curve)| {
+        keyings.iter().map(move |&keying| Content { fields, field_size: *field_size, curve, keying })
+    })
+}
+
+/// The rows of one content, after a question and a checked answer each.
+async fn prepare(plan: &Plan, content: Content, connection: &mut RawConnection) -> Result<Vec<Prepares>, LoadError> {
+    let values = material::values(content, plan.seed);
+    let (encrypt, answer) = material::encrypting(connection, &plan.app, content, &values).await?;
+    let in_flight = in_flight(plan, encrypt.first_took);
+    let count = if plan.operations.contains(&Operation::Decrypt) { distinct(plan, content, in_flight) } else { 1 };
+    let decrypt = material::decrypting(connection, &plan.app, &encrypt, answer, count, &values).await?;
+    let rows = plan.operations.iter().map(|operation| match operation {
+        Operation::Encrypt => (*operation, &encrypt),
+        Operation::Decrypt => (*operation, &decrypt),
+    });
+    Ok(rows.map(|(operation, prepared)| Prepares::new(plan, content, operation, prepared)).collect())
+}
+
+/// So many that a round has time for them all.
+fn in_flight(plan: &Plan, alone: Duration) -> usize {
+    let fit = (plan.duration / plan.rounds).as_secs_f64() / alone.as_secs_f64();
+    (plan.connections * plan.in_flight).min(fit as usize).max(1)
+}
+
+/// How many requests to decrypt take turns, so that no ephemeral key is still known to the engine when it comes again. With a
+/// session's key it is always known, as it is for callers who read what sessions wrote.
+fn distinct(plan: &Plan, content: Content, in_flight: usize) -> usize {
+    let kept = plan.opening_keys_kept;
+    match content.keying {
+        Keying::Session => 1,
+        Keying::Request => kept + in_flight + 1,
+        // Two requests that run side by side must not share keys.
+        Keying::Field => kept / content.fields + in_flight + usize::from(in_flight > 1),
+    }
+}
+
+impl Prepares {
+    fn new(plan: &Plan, content: Content, operation: Operation, prepared: &Prepared) -> Self {
+        let rotation = Rotation::new(prepared.requests.clone(), prepared.answer_size);
+        let in_flight = in_flight(plan, prepared.first_took);
+        let row = Row { content, operation, in_flight, distinct_requests: rotation.count(), rounds: Vec::new() };
+        Prepares { row, rotation: Arc::new(rotation), alone: prepared.first_took, used: Duration::ZERO }
+    }
+}
+
+async fn round(
+    plan: &Plan,
+    prepared: &mut Prepares,
+    connections: Vec<RawConnection>,
+    engine: Option<&Process>,
+) -> Result<Vec<RawConnection>, LoadError> {
+    let slice = plan.duration / plan.rounds;
+    let pace = match plan.pace {
+        Loop::Closed => Pace::Closed { in_flight: prepared.row.in_flight },
+        Loop::Open { rate, process } => {
+            let seed = plan.seed ^ (prepared.row.rounds.len() as u64);
+            Pace::Open { process, rate, in_flight_max: plan.in_flight, seed }
+        }
+    };
+    let mut connections = connections;
+    let warm_up = slice / WARM_UP_SHARE;
+    if prepared.alone < warm_up {
+        let warm = Pace::Closed { in_flight: prepared.row.in_flight };
+        connections = good(driver::run(connections, &prepared.rotation, warm, warm_up).await?)?.connections;
+    }
+    let before = settled(engine).await?;
+    let phase = good(driver::run(connections, &prepared.rotation, pace, slice).await?)?;
+    let after = settled(engine).await?;
+    let latencies = &phase.tally.latencies;
+    prepared.used += phase.elapsed;
+    prepared.row.rounds.push(Round {
+        elapsed: phase.elapsed,
+        requests: phase.tally.ok(),
+        unsent: phase.tally.unsent,
+        cpu: after.zip(before).map(|(after, before)| after.since(&before)),
+        percentiles: [0.5, 0.9, 0.99].map(|share| latencies.quantile(share)),
+        max: latencies.max(),
+    });
+    Ok(phase.connections)
+}
+
+/// The engine's CPU time once it rests.
+async fn settled(engine: Option<&Process>) -> Result<Option<Cpu>, LoadError> {
+    let Some(engine) = engine else { return Ok(None) };
+    tokio::time::sleep(SETTLING).await;
+    let cpu = engine.cpu().map_err(|error| LoadError::system("the engine's CPU time", error))?;
+    Ok(Some(cpu))
+}
+
+/// Refuses a phase with answers that are errors.
+fn good(phase: driver::Phase) -> Result<driver::Phase, LoadError> {
+    match phase.tally.errors.first_key_value() {
+        None => Ok(phase),
+        Some((code, count)) => Err(LoadError::Refused(format!("the engine answered {count} requests with {code}"))),
+    }
+}
