@@ -54,6 +54,7 @@ async fn drive(stream: Stream, shared: Arc<Shared>, limits: Limits) {
     let writing = pin!(write(writer, &shared.0));
     let error = tokio::select! {
         error = &mut reading => error,
+        error = shared.0.watch() => error,
         written = writing => match written {
             Ok(()) => ClientError::lost(Sent::No, "the connection was closed"),
             Err(broken) => {

@@ -5,10 +5,11 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fieldseal_protocol::{CONNECTION_ERROR, Message, connection_error, request};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{Instant, sleep_until};
 
 use crate::answer::Answer;
 use crate::error::{ClientError, Sent};
@@ -22,6 +23,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// Told when there is something to write, or the connection is to close.
     to_write: Notify,
+    /// Told when a call is abandoned.
+    to_watch: Notify,
     /// Places for calls; closed with the connection.
     places: Arc<Semaphore>,
     abandoned_timeout: Duration,
@@ -69,6 +72,7 @@ impl Shared {
         Shared {
             state: Mutex::default(),
             to_write: Notify::new(),
+            to_watch: Notify::new(),
             places: Arc::new(Semaphore::new(requests_in_flight_max)),
             abandoned_timeout,
         }
@@ -193,15 +197,25 @@ impl Shared {
 
     /// Nobody waits for `id` any more.
     fn abandon(&self, id: u32) {
-        let now = Instant::now();
-        let mut state = self.lock();
-        state.abandon(id, now);
-        let is_dead = state.oldest_abandoned().is_some_and(|since| now - since > self.abandoned_timeout);
-        drop(state);
-        if is_dead {
-            self.fail(ClientError::lost(Sent::Maybe, "the engine does not answer on this connection"));
-        }
+        self.lock().abandon(id, Instant::now());
+        self.to_watch.notify_one();
         self.to_write.notify_one();
+    }
+
+    /// Waits until an abandoned call misses its answer for too long; returns why the connection ends. It must not take a
+    /// further call to notice: with every place abandoned none could begin.
+    pub(crate) async fn watch(&self) -> ClientError {
+        loop {
+            let Some(since) = self.lock().oldest_abandoned() else {
+                self.to_watch.notified().await;
+                continue;
+            };
+            let until = since + self.abandoned_timeout;
+            if until <= Instant::now() {
+                return ClientError::lost(Sent::Maybe, "the engine does not answer on this connection");
+            }
+            sleep_until(until).await;
+        }
     }
 }
 

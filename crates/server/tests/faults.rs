@@ -8,7 +8,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use boring::pkey::PKey;
 use boring::ssl::{SslAcceptor, SslMethod, SslStream};
@@ -173,11 +173,16 @@ impl Fake {
     }
 
     fn client(&self) -> Client {
+        self.client_with(|_| {})
+    }
+
+    fn client_with(&self, change: impl FnOnce(&mut ClientSettings)) -> Client {
         let tls = self.pki.client_tls(self.pki.client("shop"));
-        let settings = ClientSettings {
+        let mut settings = ClientSettings {
             connections_max: 1,
             ..ClientSettings::new(format!("localhost:{}", self.address.port()), tls)
         };
+        change(&mut settings);
         Client::new(settings).unwrap()
     }
 }
@@ -195,6 +200,15 @@ impl Peer {
         match Message::parse(&frame) {
             Ok(Message::Request { id, .. }) => Some(id),
             other => panic!("no request: {other:?}"),
+        }
+    }
+
+    /// As [`Peer::read_id`], passing over notifications.
+    fn next_request(&mut self) -> Option<u32> {
+        loop {
+            if let Ok(Message::Request { id, .. }) = Message::parse(&self.read_frame()?) {
+                return Some(id);
+            }
         }
     }
 
@@ -359,6 +373,30 @@ async fn a_timeout_sends_cancel_and_a_late_answer_is_passed_over() {
     let health = tokio::time::timeout(Duration::from_millis(50), client.health());
     assert!(health.await.is_err());
     assert_eq!(client.health().await.unwrap(), "ok");
+    drop(client);
+    fake.join().await;
+}
+
+#[tokio::test]
+async fn a_connection_that_answers_nothing_is_given_up_even_when_its_places_are_all_abandoned() {
+    let fake = Fake::new(2, |peer, number| {
+        while let Some(id) = peer.next_request() {
+            if number > 0 {
+                peer.answer_health(id);
+            }
+        }
+    });
+    let client = fake.client_with(|settings| {
+        settings.requests_in_flight_max = 2;
+        settings.request_timeout = Duration::from_millis(100);
+        settings.abandoned_timeout = Duration::from_millis(150);
+    });
+    let (first, second) = tokio::join!(client.health(), client.health());
+    assert_eq!([first.unwrap_err().kind, second.unwrap_err().kind], [ErrorKind::Timeout; 2]);
+    let began = Instant::now();
+    while client.health().await.is_err() {
+        assert!(began.elapsed() < common::PATIENCE, "the dead connection stays in use");
+    }
     drop(client);
     fake.join().await;
 }
