@@ -1,15 +1,14 @@
 //! Every method through [`EngineService`] without a socket: the frames that a client writes in, the frames that it reads out.
 
-use std::collections::BTreeSet;
+mod common;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fieldseal_engine::admin::{
-    AppName, Apps, ClientName, Environment, Keystore, Limits, LocalRootKey, NewClient, NewKeys, OpenMode, Operation,
-    Roles, SqliteKeystore, system_clock,
-};
+use common::engine::{EngineFixture, engine};
+use fieldseal_engine::Settings;
+use fieldseal_engine::admin::{AppName, ClientName};
 use fieldseal_engine::pool::{Cancellation, Stop};
-use fieldseal_engine::{Engine, Settings, system_random};
 use fieldseal_protocol::{
     DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, FileResult, InfoResult,
     InspectResult, Keying, Limits as WireLimits, Message, PublicKeys, RewrapOptions, RewrapResult, Scalar,
@@ -19,9 +18,8 @@ use fieldseal_server::{EngineService, PeerIdentity, Service, Step};
 
 struct Fixture {
     service: EngineService,
-    engine: Engine,
+    engine: EngineFixture,
     caller: Arc<fieldseal_engine::Caller>,
-    _folder: tempfile::TempDir,
 }
 
 const PEER: [u8; 32] = [7; 32];
@@ -31,31 +29,12 @@ fn fixture() -> Fixture {
 }
 
 fn fixture_with(settings: Settings, answer_size_max: usize) -> Fixture {
-    let folder = tempfile::tempdir().expect("a folder");
-    let environment = Environment {
-        root_key: Box::new(LocalRootKey::generate(&mut system_random())),
-        clock: Box::new(system_clock),
-        rng: Box::new(system_random()),
-    };
-    let path = folder.path().join("private").join("store.sqlite");
-    let store = SqliteKeystore::open(&path, OpenMode::CreateIfMissing, environment, Limits::default()).expect("opens");
-    for name in ["acme", "other"] {
-        store.create_app(&AppName::parse(name).expect("a name"), NewKeys::generated()).expect("created");
-    }
-    let client = NewClient {
-        name: ClientName::parse("tester").expect("a name"),
-        apps: Apps::Only(BTreeSet::from([AppName::parse("acme").expect("a name")])),
-        operations: BTreeSet::from([Operation::Encrypt, Operation::Decrypt]),
-        roles: Roles::Any,
-        certificate_sha256: Some(PEER),
-    };
-    store.put_client(&client).expect("stored");
-    let engine = Engine::new(Box::new(store), settings);
-    let service = EngineService::new(engine.clone(), WireLimits::default(), answer_size_max);
+    let engine = engine(settings, "tester", Some(PEER));
+    let service = EngineService::new(engine.engine.clone(), WireLimits::default(), answer_size_max);
     service.maintain();
     let peer = PeerIdentity { name: "tester".to_owned(), certificate_sha256: PEER };
     let caller = service.authenticate(&peer).expect("granted");
-    Fixture { service, engine, caller, _folder: folder }
+    Fixture { service, engine, caller }
 }
 
 /// Runs a request to its end; gives the answer and how many steps it took.
@@ -205,7 +184,7 @@ fn documents_files_and_lists() {
         InspectResult::decode(result(&told)).expect("a list").iter().map(|e| e.expect("facts")).collect();
     assert_eq!((told[1].role, told[1].key_version), (None, None), "without an app nothing is opened");
 
-    fixture.engine.store().rotate(&AppName::parse("acme").expect("a name")).expect("rotated");
+    fixture.engine.engine.store().rotate(&AppName::parse("acme").expect("a name")).expect("rotated");
     fixture.service.maintain();
     let (new, _) =
         run(&fixture, frame(|out| request::rewrap(9, &RewrapOptions::new("acme"), texts.iter().copied(), out)));
@@ -299,7 +278,7 @@ fn strangers_are_refused_before_they_ask() {
     };
     assert!(refused("stranger", PEER).contains("not known"));
     assert!(refused("tester", [8; 32]).contains("another certificate"));
-    fixture.engine.store().disable_client(&ClientName::parse("tester").expect("a name")).expect("disabled");
+    fixture.engine.engine.store().disable_client(&ClientName::parse("tester").expect("a name")).expect("disabled");
     fixture.service.maintain();
     assert!(refused("tester", PEER).contains("disabled"));
 }

@@ -1,6 +1,8 @@
 //! What the network tests share: certificates made for the occasion, a service whose requests do as they are told, raw TLS.
 #![allow(dead_code)]
 
+pub mod engine;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
