@@ -1,0 +1,194 @@
+//! Between client and server stands a proxy that delays, splits, throttles, cuts, half-closes, loses, stalls, forges and
+//! repeats, by a seeded script. The engine and its store are real, and every call's content names the call.
+//!
+//! Each call ends in time with its own answer or a clear error; afterwards the same client works again, and the server holds
+//! nothing. The seed decides the script and the calls, not how the system's threads take turns: to replay one, run it more
+//! than once. `FIELDSEAL_SEED=17` runs one seed, `FIELDSEAL_SEEDS=1000` more of them.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod proxy;
+mod script;
+mod work;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::engine::{EngineFixture, engine};
+use common::seeds::{seeds, side_by_side};
+use common::{PATIENCE, Pki, until};
+use fieldseal_client::{Client, ClientSettings, ErrorKind};
+use fieldseal_engine::Settings;
+use fieldseal_protocol::Limits;
+use fieldseal_server::{EngineService, Server, ServerSettings, ShutdownReport};
+use proxy::{Proxy, Seen};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use script::Weather;
+use tokio::task::JoinSet;
+use work::{Call, Outcome, round_trip};
+
+/// Most of a seed's time is spent waiting.
+const SEEDS_AT_A_TIME: usize = 8;
+const ROUNDS: usize = 3;
+const CALLS_A_ROUND: usize = 8;
+/// What a call may take in foul weather, and the server may keep of a connection that is silent.
+const SHORT: Duration = Duration::from_millis(800);
+
+/// What all seeds share.
+struct World {
+    pki: Pki,
+    engine: EngineFixture,
+}
+
+impl World {
+    fn new() -> Arc<World> {
+        Arc::new(World { pki: Pki::new(), engine: engine(Settings::default(), "shop", None) })
+    }
+
+    fn server(&self, weather: Weather) -> Server {
+        let mut settings = ServerSettings {
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            network_threads: 1,
+            workers: 2,
+            close_timeout: Duration::from_millis(300),
+            ..ServerSettings::new(self.pki.server_tls())
+        };
+        if weather == Weather::Foul {
+            let times = [
+                &mut settings.handshake_timeout,
+                &mut settings.idle_timeout,
+                &mut settings.frame_timeout,
+                &mut settings.write_timeout,
+            ];
+            times.into_iter().for_each(|time| *time = 2 * SHORT);
+        }
+        let service = EngineService::new(self.engine.engine.clone(), Limits::default(), 1 << 30);
+        Server::start(settings, Arc::new(service)).unwrap()
+    }
+
+    fn client(&self, address: SocketAddr) -> ClientSettings {
+        let tls = self.pki.client_tls(self.pki.client("shop"));
+        ClientSettings { backoff_min: Duration::from_millis(1), ..ClientSettings::new(address.to_string(), tls) }
+    }
+
+    fn hasty_client(&self, address: SocketAddr, random: &mut StdRng) -> ClientSettings {
+        ClientSettings {
+            connections_max: random.random_range(1..4),
+            requests_in_flight_max: random.random_range(1..20),
+            connect_timeout: SHORT,
+            request_timeout: SHORT,
+            abandoned_timeout: SHORT / 4,
+            backoff_max: Duration::from_millis(20),
+            ..self.client(address)
+        }
+    }
+}
+
+/// What came of one seed.
+struct Told {
+    outcomes: Vec<Outcome>,
+    seen: Seen,
+    connections: u64,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_connections_break_no_answer_goes_astray_and_none_is_lost_silently() {
+    let world = World::new();
+    let told = side_by_side(seeds(48), SEEDS_AT_A_TIME, |seed| run(Arc::clone(&world), seed, Weather::Foul)).await;
+    sum_up(&told);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_the_network_is_only_slow_every_call_is_answered() {
+    let world = World::new();
+    let told = side_by_side(seeds(16), SEEDS_AT_A_TIME, |seed| run(Arc::clone(&world), seed, Weather::Dull)).await;
+    assert!(told.iter().all(|told| told.seen.harm == 0 && told.outcomes.iter().all(|o| *o == Outcome::Answered)));
+    sum_up(&told);
+}
+
+async fn run(world: Arc<World>, seed: u64, weather: Weather) -> Told {
+    let mut random = StdRng::seed_from_u64(seed);
+    let server = world.server(weather);
+    let control = Client::new(world.client(server.local_addr())).unwrap();
+    let mut proxy = Proxy::start(server.local_addr(), seed, weather).await;
+    let settings = match weather {
+        Weather::Dull => world.client(proxy.address),
+        Weather::Foul => world.hasty_client(proxy.address, &mut random),
+    };
+    let client = Client::new(settings).unwrap();
+    let mut outcomes = Vec::new();
+    for round in 0..ROUNDS {
+        let mut calls = JoinSet::new();
+        for number in round * CALLS_A_ROUND..(round + 1) * CALLS_A_ROUND {
+            let name = format!("seed {seed} call {number}");
+            let call = Call::new(number, &mut random, &name, weather == Weather::Foul, &control).await;
+            let (client, control) = (client.clone(), control.clone());
+            calls.spawn(async move {
+                let made = tokio::time::timeout(3 * PATIENCE, call.make(&client, &control)).await;
+                made.unwrap_or_else(|_| panic!("call {number} does not end"))
+            });
+        }
+        outcomes.extend(calls.join_all().await);
+    }
+    let seen = proxy.seen();
+    let is_refused = outcomes.contains(&Outcome::Failed(ErrorKind::Tls));
+    assert!(!is_refused || seen.forgeries > 0, "TLS refuses only what was forged: {outcomes:?}");
+
+    proxy.heal();
+    works_again(&client).await;
+    drop((client, control));
+    let told = Told { outcomes, seen: proxy.seen(), connections: proxy.connections() };
+    holds_nothing(server, &proxy).await;
+    proxy.assert_sound();
+    told
+}
+
+/// The same client works when new connections do.
+async fn works_again(client: &Client) {
+    let (began, mut successes) = (Instant::now(), 0);
+    while successes < 5 {
+        assert!(began.elapsed() < PATIENCE, "the client does not recover");
+        match round_trip(client, &format!("after all {successes}")).await {
+            Ok(()) => successes += 1,
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}
+
+/// Connections end although the proxy still holds those that lead nowhere; every request was answered once; no memory is kept.
+async fn holds_nothing(server: Server, proxy: &Proxy) {
+    until("all repeated connections are refused", || proxy.seen().replays == proxy.seen().replays_ended).await;
+    until("all connections are gone", || {
+        let counters = server.counters();
+        counters.connections_open + counters.handshakes_open == 0
+    })
+    .await;
+    until("nothing is in work", || server.counters().pool.jobs_held == 0).await;
+    let counters = server.counters();
+    assert_eq!((counters.incoming_bytes, counters.answers_bytes, counters.pool.bytes_held), (0, 0, 0));
+    let answered = counters.answers_by_service + counters.answers_cancelled + counters.answers_late;
+    assert_eq!(counters.requests, counters.health_checks + answered, "{counters:?}");
+    assert!(counters.handshakes_failed >= proxy.seen().replays, "{counters:?}");
+    let report = tokio::task::spawn_blocking(|| server.shutdown()).await.unwrap();
+    assert_eq!(report, ShutdownReport { requests_abandoned: 0, connections_cut: 0 });
+}
+
+fn sum_up(told: &[Told]) {
+    let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
+    for outcome in told.iter().flat_map(|told| &told.outcomes) {
+        *outcomes.entry(format!("{outcome:?}")).or_default() += 1;
+    }
+    let sum = |of: fn(&Told) -> u64| told.iter().map(of).sum::<u64>();
+    println!(
+        "{} seeds, {} connections, {} faults ({} harmful, {} forgeries), {} connections repeated; calls: {outcomes:?}",
+        told.len(),
+        sum(|told| told.connections),
+        sum(|told| told.seen.faults),
+        sum(|told| told.seen.harm),
+        sum(|told| told.seen.forgeries),
+        sum(|told| told.seen.replays),
+    );
+}
