@@ -79,43 +79,47 @@ pub(crate) fn explain_handshake(error: &HandshakeError<Socket>) -> ClientError {
         let message = "the engine closed the connection in the handshake";
         return ClientError::new(ErrorKind::Connect, Retry::Elsewhere, message);
     }
-    let verdict = error.ssl().map_or(Ok(()), |ssl| ssl.verify_result());
-    let message = match verdict {
-        Err(verdict) => format!("the engine's certificate was refused: {}", verdict.error_string()),
-        Ok(()) => alert(&reasons).unwrap_or_else(|| format!("the handshake failed: {reasons}")),
+    let own_verdict = error.ssl().map_or(Ok(()), |ssl| ssl.verify_result());
+    let message = match own_verdict {
+        Err(error) => format!("the engine's certificate was refused: {}", error.error_string()),
+        Ok(()) => match verdict(&reasons) {
+            Some(words) => refused(words, &reasons),
+            None => format!("the handshake failed: {reasons}"),
+        },
     };
     ClientError::new(ErrorKind::Tls, Retry::Never, message)
 }
 
 /// Why reading failed. In TLS 1.3 the engine judges our certificate after our side of the handshake is over, so that its
-/// alert arrives here.
+/// alert arrives here. Alerts of other kinds are about a connection that went wrong on the way: a new one may go well.
 pub(crate) fn explain_read(error: io::Error) -> ClientError {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<SslError>());
     let reasons = inner.and_then(SslError::ssl_error).map(reasons).unwrap_or_default();
-    match alert(&reasons) {
-        Some(message) => ClientError::new(ErrorKind::Tls, Retry::Never, message),
+    match verdict(&reasons) {
+        Some(words) => ClientError::new(ErrorKind::Tls, Retry::Never, refused(words, &reasons)),
         None => ClientError::lost(Sent::Maybe, format!("the connection broke: {error}")),
     }
 }
 
-/// An alert of the peer in words (RFC 8446, section 6.2).
-fn alert(reasons: &str) -> Option<String> {
-    const ALERTS: [(&str, &str); 8] = [
+/// What an alert of the peer says about us, in words (RFC 8446, section 6.2).
+fn verdict(reasons: &str) -> Option<&'static str> {
+    const ALERTS: [(&str, &str); 10] = [
         ("ALERT_CERTIFICATE_REQUIRED", "it asks for a client certificate"),
         ("ALERT_CERTIFICATE_EXPIRED", "our certificate has expired, or is not yet valid"),
+        ("ALERT_CERTIFICATE_REVOKED", "our certificate is revoked"),
         ("ALERT_UNKNOWN_CA", "our certificate is of an authority that it does not know"),
         ("ALERT_BAD_CERTIFICATE", "our certificate is not acceptable"),
         ("ALERT_UNSUPPORTED_CERTIFICATE", "our certificate is not meant for clients"),
         ("ALERT_CERTIFICATE_UNKNOWN", "our certificate is not acceptable"),
+        ("ALERT_ACCESS_DENIED", "our certificate gives no access"),
         ("ALERT_NO_APPLICATION_PROTOCOL", "it speaks another protocol (ALPN)"),
         ("ALERT_PROTOCOL_VERSION", "it does not speak TLS 1.3"),
     ];
-    if !reasons.contains("_ALERT_") {
-        return None;
-    }
-    let words = ALERTS.iter().find(|(name, _)| reasons.contains(name));
-    let words = words.map_or("no reason that we know", |(_, words)| words);
-    Some(format!("the engine refused the connection: {words} ({reasons})"))
+    ALERTS.iter().find(|(name, _)| reasons.contains(name)).map(|(_, words)| *words)
+}
+
+fn refused(words: &str, reasons: &str) -> String {
+    format!("the engine refused the connection: {words} ({reasons})")
 }
 
 /// The library's reasons; never the data that it worked on.

@@ -101,6 +101,34 @@ async fn a_connection_cut_in_a_frame_fails_its_calls_and_the_next_one_works() {
     }
 }
 
+/// Whether TLS refuses the byte here or at the engine, which says so: the certificates are as good as before.
+#[tokio::test]
+async fn a_byte_that_is_forged_on_the_way_breaks_the_connection_and_the_next_one_works() {
+    for is_forged_to_server in [true, false] {
+        let stage = Stage::new();
+        let server = stage.address();
+        let address = proxy(server, move |mut from, mut to, number| {
+            let is_to_server = to.peer_addr().is_ok_and(|peer| peer == server);
+            let (mut position, mut bytes) = (0, [0; 4096]);
+            while let Ok(size @ 1..) = from.read(&mut bytes) {
+                let is_here = (position..position + size).contains(&50_000);
+                if number == 0 && is_here && is_to_server == is_forged_to_server {
+                    bytes[50_000 - position] ^= 1;
+                }
+                if to.write_all(&bytes[..size]).is_err() {
+                    break;
+                }
+                position += size;
+            }
+            let _ = to.shutdown(Shutdown::Write);
+        });
+        let client = Client::connect(through(&stage, address)).await.unwrap();
+        let error = echo(&client, &"x".repeat(100_000)).await.unwrap_err();
+        assert_eq!((error.kind, error.retry), (ErrorKind::ConnectionLost { sent: Sent::Maybe }, Retry::Elsewhere));
+        echo(&client, &"x".repeat(100_000)).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn an_engine_that_is_away_is_passed_over() {
     let stage = Stage::new();
