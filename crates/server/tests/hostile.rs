@@ -110,7 +110,10 @@ fn a_frame_cut_short_costs_nothing() {
         raw.write(&whole[..size]);
         drop(raw);
     }
-    wait_until("all have gone", || stage.server.counters().connections_open == 0);
+    wait_until("all have come and gone", || {
+        let counters = stage.server.counters();
+        counters.connections_accepted == 5 && counters.connections_open + counters.handshakes_open == 0
+    });
     let counters = stage.server.counters();
     assert_eq!((counters.requests, counters.incoming_bytes), (0, 0));
     stage.assert_healthy();
@@ -162,7 +165,10 @@ fn a_peer_that_takes_no_answer_is_cut_and_holds_no_memory() {
     for id in 0..20 {
         raw.send(|out| toy_request(id, "large", "4000000", out));
     }
-    wait_until("it is cut", || stage.server.counters().connections_open == 0);
+    wait_until("it was answered and is cut", || {
+        let counters = stage.server.counters();
+        counters.answers_by_service > 0 && counters.connections_open == 0
+    });
     assert!(stage.server.counters().answers_by_service < 20, "it was not read on while it did not read");
     stage.assert_healthy();
     let mut answers = 0;
