@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fieldseal_engine::{Curve, Keying};
 
-pub use bench::{BenchArguments, OperationName, TableArguments};
+pub use bench::{
+    BenchArguments, BenchCommand, EchoArguments, InterferenceArguments, OperationName, OverloadArguments,
+    SoakArguments, TableArguments,
+};
 
 mod bench;
 

@@ -13,14 +13,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use boring::ssl::SslConnector;
-pub use fieldseal_protocol::{Message, RawValue, RemoteError, ValuesResult, request};
-use fieldseal_protocol::{Scanner, write};
+pub use fieldseal_protocol::{DocumentResult, Message, RawValue, RemoteError, ValuesResult, request};
+use fieldseal_protocol::{Limits, Scanner, write};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::client::dial;
 use crate::error::{ClientError, Sent};
 use crate::settings::ClientSettings;
-use crate::tls::{self, Stream, explain_read};
+use crate::tls::{self, explain_read};
 
 /// What is gathered before it is encrypted: the largest TLS record (RFC 8446, section 5.1).
 const RECORD_SIZE: usize = 16_384;
@@ -110,17 +110,7 @@ impl RawConnector {
     /// The engine cannot be reached; certificates refused by this side. What the engine refuses shows at the first answer.
     pub async fn connect(&self) -> Result<RawConnection, ClientError> {
         let stream = dial(&self.settings, &self.connector, &self.settings.addresses[0]).await?;
-        Ok(RawConnection {
-            stream,
-            waiting: VecDeque::new(),
-            outgoing: Vec::with_capacity(RECORD_SIZE),
-            written: 0,
-            flush: Flush::Done,
-            incoming: Vec::new(),
-            filled: 0,
-            taken: 0,
-            scanner: Scanner::new(self.settings.limits),
-        })
+        Ok(RawConnection::over(stream, self.settings.limits))
     }
 }
 
@@ -153,9 +143,12 @@ enum Flush {
     Done,
 }
 
+/// What [`RawConnector`] connects by.
+pub type TlsStream = tls::Stream;
+
 /// A connection that its caller drives.
-pub struct RawConnection {
-    stream: Stream,
+pub struct RawConnection<S = TlsStream> {
+    stream: S,
     waiting: VecDeque<Waiting>,
     /// What is handed to TLS next. It stays as it is until all of it is taken.
     outgoing: Vec<u8>,
@@ -170,13 +163,28 @@ pub struct RawConnection {
     scanner: Scanner,
 }
 
-impl std::fmt::Debug for RawConnection {
+impl<S> std::fmt::Debug for RawConnection<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RawConnection").field("waiting", &self.waiting.len()).finish_non_exhaustive()
     }
 }
 
-impl RawConnection {
+impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
+    /// Speaks the protocol over any stream, such as one without TLS to compare with. `limits` bound what is received.
+    pub fn over(stream: S, limits: Limits) -> Self {
+        RawConnection {
+            stream,
+            waiting: VecDeque::new(),
+            outgoing: Vec::with_capacity(RECORD_SIZE),
+            written: 0,
+            flush: Flush::Done,
+            incoming: Vec::new(),
+            filled: 0,
+            taken: 0,
+            scanner: Scanner::new(limits),
+        }
+    }
+
     /// Queues a request; [`RawConnection::next`] sends it. `id` must differ from those in flight.
     pub fn send(&mut self, id: u32, request: &EncodedRequest) {
         self.waiting.push_back(Waiting { head: Head::of_request(id), tail: Arc::clone(&request.tail), sent: 0 });

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use fieldseal_client::raw::{EncodedRequest, Message, RawConnection, RemoteError};
+use fieldseal_client::raw::{EncodedRequest, Message, RawConnection, RemoteError, TlsStream};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -15,6 +16,11 @@ use crate::timer::Timer;
 
 /// How long answers may be missing after the last request was sent.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What a connection goes over: TLS, or anything to compare it with.
+pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
 /// Requests that are sent in turn, by all connections together.
 #[derive(Debug)]
@@ -79,9 +85,9 @@ pub enum Pace {
 
 /// A stretch of time under one load.
 #[derive(Debug)]
-pub struct Phase {
+pub struct Phase<S = TlsStream> {
     /// The connections, for the next phase.
-    pub connections: Vec<RawConnection>,
+    pub connections: Vec<RawConnection<S>>,
     /// What came of its requests.
     pub tally: Tally,
     /// From its beginning to the last answer.
@@ -92,12 +98,12 @@ pub struct Phase {
 ///
 /// # Errors
 /// A connection ends, an answer is missing or is not what it must be.
-pub async fn run(
-    connections: Vec<RawConnection>,
+pub async fn run<S: Stream>(
+    connections: Vec<RawConnection<S>>,
     rotation: &Arc<Rotation>,
     pace: Pace,
     duration: Duration,
-) -> Result<Phase, LoadError> {
+) -> Result<Phase<S>, LoadError> {
     let began = Instant::now();
     let mut tasks = JoinSet::new();
     let count = connections.len();
@@ -126,7 +132,10 @@ pub async fn run(
 ///
 /// # Errors
 /// The connection ends, the answer is missing or an error.
-pub async fn ask(connection: &mut RawConnection, request: &EncodedRequest) -> Result<(Vec<u8>, Duration), LoadError> {
+pub async fn ask<S: Stream>(
+    connection: &mut RawConnection<S>,
+    request: &EncodedRequest,
+) -> Result<(Vec<u8>, Duration), LoadError> {
     const ID: u32 = 0;
     let began = Instant::now();
     connection.send(ID, request);
@@ -140,7 +149,7 @@ pub async fn ask(connection: &mut RawConnection, request: &EncodedRequest) -> Re
 }
 
 /// The id of a response, and its error.
-fn parse(frame: &[u8]) -> Result<(u32, Result<(), RemoteError<'_>>), LoadError> {
+pub(crate) fn parse(frame: &[u8]) -> Result<(u32, Result<(), RemoteError<'_>>), LoadError> {
     match Message::parse(frame) {
         Ok(Message::Response { id, result: Ok(_) }) => Ok((id, Ok(()))),
         Ok(Message::Response { id, result: Err(error) }) => {
@@ -189,14 +198,14 @@ impl Slots {
 }
 
 /// One connection under load.
-struct Driver {
-    connection: RawConnection,
+struct Driver<S> {
+    connection: RawConnection<S>,
     rotation: Arc<Rotation>,
     slots: Slots,
     tally: Tally,
 }
 
-impl Driver {
+impl<S: Stream> Driver<S> {
     async fn drive(
         self,
         pace: Pace,
@@ -204,7 +213,7 @@ impl Driver {
         places: usize,
         began: Instant,
         duration: Duration,
-    ) -> Result<Driver, LoadError> {
+    ) -> Result<Self, LoadError> {
         match pace {
             Pace::Closed { in_flight } => {
                 // The first connections get what does not divide.
@@ -218,7 +227,7 @@ impl Driver {
         }
     }
 
-    async fn closed(mut self, in_flight: usize, until: Instant) -> Result<Driver, LoadError> {
+    async fn closed(mut self, in_flight: usize, until: Instant) -> Result<Self, LoadError> {
         (0..in_flight).for_each(|_| self.send(Instant::now()));
         while self.slots.in_flight() > 0 {
             let now = self.receive().await?;
@@ -235,7 +244,7 @@ impl Driver {
         in_flight_max: usize,
         began: Instant,
         duration: Duration,
-    ) -> Result<Driver, LoadError> {
+    ) -> Result<Self, LoadError> {
         let mut timer = Timer::new().map_err(|error| LoadError::system("a timer", error))?;
         let mut due = arrivals.take_while(|&time| time < duration).map(|time| began + time).peekable();
         let end = began + duration;
@@ -266,6 +275,7 @@ impl Driver {
 
     fn send(&mut self, due: Instant) {
         let id = self.slots.take(due);
+        self.tally.sent += 1;
         self.connection.send(id, self.rotation.next());
     }
 

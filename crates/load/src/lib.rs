@@ -2,7 +2,7 @@
 //!
 //! [`arrivals`] says when requests are due, [`material`] what they hold and what their answers must be, [`driver`] sends them on raw
 //! connections and matches answers, [`measure`] keeps latencies and counts, [`accounting`] asks the operating system what a process used.
-//! [`table`] puts these together to the benchmark of `fieldseal bench`.
+//! [`table`] puts these together to the benchmark of `fieldseal bench`, [`interference`], [`overload`] and [`soak`] to its experiments.
 //!
 //! Promises: latency in an open loop counts from when a request was due, not from when it could be sent; every answer is
 //! matched to its request and checked by its size, and at least one for each kind of request by its content; the same seed gives the
@@ -13,12 +13,17 @@
 pub mod accounting;
 pub mod arrivals;
 pub mod driver;
+pub mod echo;
 mod error;
+pub mod interference;
 pub mod material;
 pub mod measure;
+pub mod overload;
 pub mod report;
+pub mod soak;
 pub mod statistics;
 pub mod table;
+mod threads;
 mod timer;
 
 pub use error::LoadError;

@@ -44,6 +44,19 @@ pub struct Prepared {
     pub first_took: Duration,
 }
 
+impl Content {
+    /// The options of a request to encrypt it.
+    pub fn options(self, app: &str) -> EncryptOptions<'_> {
+        EncryptOptions { curve: Some(self.curve), keying: Some(self.keying), ..EncryptOptions::new(app) }
+    }
+}
+
+/// A request to encrypt `values`.
+pub fn to_encrypt(options: &EncryptOptions<'_>, values: &[String]) -> EncodedRequest {
+    let scalars = values.iter().map(|value| Scalar::from(value.as_str()));
+    EncodedRequest::new(|id, out| request::encrypt(id, options, scalars, out))
+}
+
 /// The request to encrypt `values`, asked once for the size of its answer.
 ///
 /// # Errors
@@ -54,10 +67,7 @@ pub async fn encrypting(
     content: Content,
     values: &[String],
 ) -> Result<(Prepared, Vec<u8>), LoadError> {
-    let options =
-        EncryptOptions { curve: Some(content.curve), keying: Some(content.keying), ..EncryptOptions::new(app) };
-    let scalars = || values.iter().map(|value| Scalar::from(value.as_str()));
-    let request = EncodedRequest::new(|id, out| request::encrypt(id, &options, scalars(), out));
+    let request = to_encrypt(&content.options(app), values);
     let (answer, first_took) = ask(connection, &request).await?;
     Ok((Prepared { requests: vec![request], answer_size: answer_size(&answer, 0), first_took }, answer))
 }
@@ -75,11 +85,11 @@ pub async fn decrypting(
     count: usize,
     values: &[String],
 ) -> Result<Prepared, LoadError> {
-    let mut requests = vec![opposite(app, &answer)?];
+    let mut requests = vec![to_decrypt(app, &answer)?];
     drop(answer);
     while requests.len() < count {
         let (answer, _) = ask(connection, &encrypt.requests[0]).await?;
-        requests.push(opposite(app, &answer)?);
+        requests.push(to_decrypt(app, &answer)?);
     }
     let (answer, first_took) = ask(connection, &requests[0]).await?;
     check(&answer, values)?;
@@ -87,7 +97,10 @@ pub async fn decrypting(
 }
 
 /// The request to decrypt what an answer holds, every value of which must be an envelope.
-fn opposite(app: &str, answer: &[u8]) -> Result<EncodedRequest, LoadError> {
+///
+/// # Errors
+/// An answer that is none, or holds something else.
+pub fn to_decrypt(app: &str, answer: &[u8]) -> Result<EncodedRequest, LoadError> {
     let envelopes = scalars(answer)?;
     if !envelopes.iter().all(|value| matches!(value, Scalar::Str(text) if text.as_bytes().starts_with(b"ev:"))) {
         return Err(LoadError::wrong("a value that is no envelope"));
@@ -96,7 +109,11 @@ fn opposite(app: &str, answer: &[u8]) -> Result<EncodedRequest, LoadError> {
     Ok(EncodedRequest::new(|id, out| request::decrypt(id, &options, envelopes.iter().copied(), out)))
 }
 
-fn check(answer: &[u8], values: &[String]) -> Result<(), LoadError> {
+/// Compares the values in an answer with those that were encrypted.
+///
+/// # Errors
+/// Others, or no answer.
+pub fn check(answer: &[u8], values: &[String]) -> Result<(), LoadError> {
     let opened = scalars(answer)?;
     let is_same = |(opened, value): (&Scalar<'_>, &String)| *opened == Scalar::from(value.as_str());
     if opened.len() == values.len() && opened.iter().zip(values).all(is_same) {
@@ -148,8 +165,8 @@ mod tests {
         for wrong in [&["one"][..], &["one", "twx"], &["two", "one"], &["one", "two", "two"]] {
             assert!(check(&answer(wrong), &values).is_err(), "{wrong:?}");
         }
-        assert!(opposite("app", &answer(&["ev:x:$", "ev:y:$"])).is_ok());
-        assert!(opposite("app", &answer(&["ev:x:$", "plain"])).is_err());
+        assert!(to_decrypt("app", &answer(&["ev:x:$", "ev:y:$"])).is_ok());
+        assert!(to_decrypt("app", &answer(&["ev:x:$", "plain"])).is_err());
         assert!(check(&answer(&["one", "two"])[..9], &values).is_err());
     }
 }

@@ -57,6 +57,8 @@ pub struct Tally {
     pub latencies: Latencies,
     /// Answers that are errors, by code.
     pub errors: BTreeMap<String, u64>,
+    /// Requests that were sent. Each was answered exactly once, or measuring has failed.
+    pub sent: u64,
     /// Requests that were due and never sent, since too many were in flight until the end.
     pub unsent: u64,
 }
@@ -75,6 +77,7 @@ impl Tally {
     /// Takes what `other` counted besides.
     pub fn add(&mut self, other: &Tally) {
         self.latencies.add(&other.latencies);
+        self.sent += other.sent;
         self.unsent += other.unsent;
         for (code, count) in &other.errors {
             *self.errors.entry(code.clone()).or_default() += count;
@@ -113,7 +116,7 @@ mod tests {
         one.latencies.record(Duration::from_millis(1));
         one.errors.insert("overloaded".into(), 2);
         let mut sum = one.clone();
-        sum.add(&Tally { unsent: 4, ..one });
-        assert_eq!((sum.ok(), sum.answered(), sum.unsent), (2, 6, 4));
+        sum.add(&Tally { sent: 3, unsent: 4, ..one });
+        assert_eq!((sum.ok(), sum.answered(), sum.sent, sum.unsent), (2, 6, 3, 4));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use fieldseal_load::arrivals::Process;
 use fieldseal_load::table::Operation;
 
@@ -11,16 +11,137 @@ use crate::config::read_time;
 
 /// `fieldseal bench`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 Examples:
   fieldseal bench
   fieldseal bench --quick
   fieldseal bench --fields 30,2000 --curve r1 --keying request --json > bench.json
-  fieldseal bench --fields 30 --operation encrypt --rate 1000 --set server.workers=2")]
+  fieldseal bench --fields 30 --operation encrypt --rate 1000 --set server.workers=2"
+)]
 pub struct BenchArguments {
     /// The table.
     #[command(flatten)]
     pub table: TableArguments,
+    /// Something else than the table.
+    #[command(subcommand)]
+    pub command: Option<BenchCommand>,
+}
+
+/// Experiments.
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Whether small requests wait for large ones: their latency alone and beside them, and what the system itself takes
+    #[command(after_help = "Example:\n  fieldseal bench interference --duration 40s --json")]
+    Interference(InterferenceArguments),
+    /// Ten times more load than the engine can do: health, memory, answers, and how soon it is itself again
+    #[command(after_help = "Example:\n  fieldseal bench overload --duration 60s")]
+    Overload(OverloadArguments),
+    /// Mixed work for long, with cancelled requests and dropped connections, every result checked: whether anything grows
+    #[command(after_help = "Example:\n  fieldseal bench soak --duration 10m --seed 7")]
+    Soak(SoakArguments),
+    /// A server that does nothing, for `interference`: ends with its standard input
+    #[command(
+        hide = true,
+        after_help = "Example:\n  fieldseal bench echo --request-size 1100 --answer-size 4100 --busy 1"
+    )]
+    Echo(EchoArguments),
+}
+
+/// `fieldseal bench interference`.
+#[derive(Debug, Args)]
+pub struct InterferenceArguments {
+    /// Small requests a second, in Poisson arrivals
+    #[arg(long, value_name = "RATE", default_value = "100", value_parser = rate)]
+    pub rate: f64,
+    /// Values in a small request
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub fields: u32,
+    /// Values in a large request
+    #[arg(long, value_name = "N", default_value_t = 60_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub large_fields: u32,
+    /// Connections that loop large requests
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub large_connections: u32,
+    /// How long each case is measured, all rounds together
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = time)]
+    pub duration: Duration,
+    /// Rounds in which the cases take turns
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// What values and arrivals are made from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// The form.
+    #[command(flatten)]
+    pub form: Form,
+}
+
+/// `fieldseal bench overload`.
+#[derive(Debug, Args)]
+pub struct OverloadArguments {
+    /// How much more than the engine can do
+    #[arg(long, value_name = "FACTOR", default_value = "10", value_parser = rate)]
+    pub factor: f64,
+    /// How long the load lasts
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
+    pub duration: Duration,
+    /// How long the engine's capacity is measured before
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time)]
+    pub capacity: Duration,
+    /// Values in a request; each gets a key of its own, so that the work is much and the bytes are few
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub fields: u32,
+    /// Connections
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub connections: u32,
+    /// Most requests in flight on each connection; what is due beyond that is not sent
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    pub in_flight: u32,
+    /// The deadline that each request carries
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time)]
+    pub deadline: Duration,
+    /// How often the engine is asked for its health
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = time)]
+    pub health_period: Duration,
+    /// What values and arrivals are made from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// The form.
+    #[command(flatten)]
+    pub form: Form,
+}
+
+/// `fieldseal bench soak`.
+#[derive(Debug, Args)]
+pub struct SoakArguments {
+    /// For how long
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time)]
+    pub duration: Duration,
+    /// Connections, each with one request at a time
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub connections: u32,
+    /// What is done and with which values comes from this
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// The form.
+    #[command(flatten)]
+    pub form: Form,
+}
+
+/// `fieldseal bench echo`.
+#[derive(Debug, Args)]
+pub struct EchoArguments {
+    /// Bytes of a request
+    #[arg(long)]
+    pub request_size: usize,
+    /// Bytes of an answer
+    #[arg(long)]
+    pub answer_size: usize,
+    /// Threads that compute beside it
+    #[arg(long)]
+    pub busy: usize,
 }
 
 /// The table of throughput, latency and CPU time.

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 
 use crate::arguments::{ConnectArguments, Place};
 use crate::commands::certs::{Grant, Pinning, init, issue, local_names};
+use crate::config::{Config, KEYS};
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::transform::client_settings;
@@ -43,6 +44,8 @@ pub struct Target {
     pub process: Option<Process>,
     /// Opening keys that it keeps across requests.
     pub opening_keys_kept: usize,
+    /// The most memory that its bounds let it hold, in bytes.
+    pub memory_bound: u64,
     /// Settings that it was given, as `key=value`.
     pub settings: Vec<String>,
     /// Ends with this.
@@ -68,6 +71,7 @@ impl Target {
             app: NAME.to_owned(),
             process: Some(Process::new(own.child.id())),
             opening_keys_kept: context.config().engine.opening_keys_max,
+            memory_bound: memory_bound(context.config()),
             settings,
             _own: Some(own),
         })
@@ -87,10 +91,27 @@ impl Target {
             app: app.to_owned(),
             process: process.map(Process::new),
             opening_keys_kept: context.config().engine.opening_keys_max,
+            memory_bound: memory_bound(context.config()),
             settings: Vec::new(),
             _own: None,
         })
     }
+}
+
+/// What the program holds before any request: code, caches, threads.
+const MEMORY_AT_REST: u64 = 64 << 20;
+
+/// The bounds of requests and answers together, and what is there without any.
+fn memory_bound(config: &Config) -> u64 {
+    let server = &config.server;
+    let bounds = [server.incoming_bytes_max, server.queue_bytes_max, server.answers_bytes_max];
+    MEMORY_AT_REST + bounds.into_iter().map(|bytes| bytes as u64).sum::<u64>()
+}
+
+/// The same place with one setting more; none where this program has no such setting.
+pub fn with_setting(place: &Place, (key, value): (&str, &str)) -> Option<Place> {
+    let known = KEYS.iter().any(|known| known.name == key);
+    known.then(|| Place { set: [&place.set[..], &[format!("{key}={value}")]].concat(), ..place.clone() })
 }
 
 /// Makes a store with one app, certificates, and a client that may do all with it; the client's certificate and key.

@@ -1,9 +1,12 @@
 //! `bench`: an engine under load, measured from outside.
 
 mod engine;
+mod interference;
+mod overload;
+mod soak;
 mod table;
 
-use crate::arguments::{BenchArguments, Place};
+use crate::arguments::{BenchArguments, BenchCommand, Place};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::note;
 
@@ -12,10 +15,17 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// `fieldseal bench`.
 pub fn run(place: &Place, arguments: &BenchArguments) -> Outcome {
-    if cfg!(debug_assertions) {
+    let is_echo = matches!(arguments.command, Some(BenchCommand::Echo(_)));
+    if cfg!(debug_assertions) && !is_echo {
         note("fieldseal: this is no release build: the figures mean little");
     }
-    table::run(place, &arguments.table)
+    match &arguments.command {
+        None => table::run(place, &arguments.table),
+        Some(BenchCommand::Interference(arguments)) => interference::run(place, arguments),
+        Some(BenchCommand::Overload(arguments)) => overload::run(place, arguments),
+        Some(BenchCommand::Soak(arguments)) => soak::run(place, arguments),
+        Some(BenchCommand::Echo(arguments)) => interference::echo(arguments),
+    }
 }
 
 /// Runs `work` on this thread alone, and ends it early when the program is told to stop.

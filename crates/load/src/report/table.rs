@@ -1,69 +1,12 @@
-//! Results as JSON, whose fields `docs/benchmarks.md` explains, and as text for a terminal.
-
-use std::time::Duration;
+//! The benchmark's table: a row for each kind of request.
 
 use serde_json::{Value, json};
 
-use crate::accounting::Machine;
+use super::{Provenance, duration, micros, tenths, thousandths};
 use crate::arrivals::Process;
 use crate::table::{Figures, Loop, Plan, Row};
 
-/// Version of the JSON: it changes when a field changes its meaning or goes.
-pub const SCHEMA: u32 = 1;
-
-/// What was measured where.
-#[derive(Clone, Debug)]
-pub struct Provenance {
-    /// Version of the program.
-    pub version: String,
-    /// The commit that it was built from, where the build was told.
-    pub commit: Option<&'static str>,
-    /// Whether it is an optimised build without assertions: others measure something else.
-    pub is_release: bool,
-    /// The machine that the load came from.
-    pub machine: Machine,
-    /// Settings of the engine that differ from its defaults, as `key=value`.
-    pub engine_settings: Vec<String>,
-}
-
-impl Provenance {
-    /// What this crate knows by itself.
-    pub fn new(engine_settings: Vec<String>) -> Self {
-        Provenance {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            commit: option_env!("FIELDSEAL_COMMIT"),
-            is_release: !cfg!(debug_assertions),
-            machine: Machine::this(),
-            engine_settings,
-        }
-    }
-
-    /// The head of every report.
-    pub fn json(&self, kind: &str) -> Value {
-        json!({
-            "schema": SCHEMA,
-            "kind": kind,
-            "program": { "version": self.version, "commit": self.commit, "release": self.is_release },
-            "machine": { "cpu": self.machine.cpu, "cores": self.machine.cores, "kernel": self.machine.kernel },
-            "engine_settings": self.engine_settings,
-        })
-    }
-
-    /// The same in a line.
-    pub fn text(&self) -> String {
-        let Machine { cpu, cores, kernel } = &self.machine;
-        let commit = self.commit.map(|commit| format!(" ({commit})")).unwrap_or_default();
-        let build = if self.is_release { "" } else { ", NOT A RELEASE BUILD" };
-        let settings = if self.engine_settings.is_empty() {
-            String::new()
-        } else {
-            format!("; {}", self.engine_settings.join(" "))
-        };
-        format!("fieldseal {}{commit}{build} on {cpu}, {cores} cores, Linux {kernel}{settings}\n", self.version)
-    }
-}
-
-/// The table.
+/// The table as JSON.
 pub fn table_json(plan: &Plan, rows: &[Row], provenance: &Provenance) -> Value {
     let mut report = provenance.json("table");
     let (pace, rate) = match plan.pace {
@@ -113,18 +56,6 @@ fn row_json(row: &Row) -> Value {
     })
 }
 
-fn micros(seconds: f64) -> f64 {
-    tenths(seconds * 1e6)
-}
-
-fn tenths(number: f64) -> f64 {
-    (number * 10.0).round() / 10.0
-}
-
-fn thousandths(number: f64) -> f64 {
-    (number * 1000.0).round() / 1000.0
-}
-
 /// The table for a terminal.
 pub fn table_text(plan: &Plan, rows: &[Row], provenance: &Provenance) -> String {
     let mut out = provenance.text();
@@ -171,40 +102,4 @@ fn row_text(row: &Row) -> String {
     let what = format!("{:>6} {operation} {curve} {keying:>7}", row.content.fields);
     let latency = format!("{p50:>9} {p90:>9} {p99:>9} {:>9}", duration(max));
     format!("{what} {fields_per_s:>10.0} {requests_per_s:>10.1} {latency} {cpu} {:>2.0}%\n", spread * 100.0)
-}
-
-/// A time as people read it: three digits and a unit.
-pub fn duration(seconds: f64) -> String {
-    let (number, unit) = match seconds {
-        s if s >= 1.0 => (s, "s"),
-        s if s >= 1e-3 => (s * 1e3, "ms"),
-        s => (s * 1e6, "µs"),
-    };
-    let digits = if number >= 100.0 {
-        0
-    } else if number >= 10.0 {
-        1
-    } else {
-        2
-    };
-    format!("{number:.digits$} {unit}")
-}
-
-/// The same for whole durations.
-pub fn duration_of(time: Duration) -> String {
-    duration(time.as_secs_f64())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_three_digits() {
-        for (seconds, text) in
-            [(0.0, "0.00 µs"), (4.2e-7, "0.42 µs"), (117e-6, "117 µs"), (0.012_34, "12.3 ms"), (3.3, "3.30 s")]
-        {
-            assert_eq!(duration(seconds), text);
-        }
-    }
 }

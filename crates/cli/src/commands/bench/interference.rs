@@ -1,0 +1,138 @@
+//! `bench interference`: small requests beside large ones, and the floor that the system sets.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+
+use fieldseal_client::{Curve, Keying};
+use fieldseal_load::LoadError;
+use fieldseal_load::echo::Echo;
+use fieldseal_load::interference::{Case, Company, Interference, Outcome, Plan, Round};
+use fieldseal_load::material::Content;
+use fieldseal_load::report::{Provenance, interference_json, interference_text};
+use serde_json::json;
+
+use super::block_on;
+use super::engine::{Target, with_setting};
+use crate::arguments::{EchoArguments, InterferenceArguments, Place};
+use crate::failure::{Failure, Outcome as CliOutcome};
+use crate::output::{print, print_json};
+use crate::progress::Progress;
+
+/// The setting that makes an engine serve requests whole, and the key that says whether there is one.
+const UNFAIR: (&str, &str) = ("server.scheduling", "first-come-first-served");
+/// Bytes of a value.
+const FIELD_SIZE: usize = 32;
+
+/// Measures and prints.
+pub fn run(place: &Place, arguments: &InterferenceArguments) -> CliOutcome {
+    let target = Target::start(place, &[])?;
+    let unfair = match with_setting(place, UNFAIR) {
+        Some(place) => Some(Target::start(&place, &[])?),
+        None => None,
+    };
+    let plan = plan(arguments, &target);
+    let cases = if unfair.is_some() { 5 } else { 4 };
+    let progress = Progress::steps("measuring", cases * arguments.rounds as usize);
+    let outcome = block_on(measure(&plan, arguments.rounds, &target, unfair.as_ref(), &progress))?;
+    drop(progress);
+    let provenance = Provenance::new(target.settings.clone());
+    if arguments.form.json {
+        print_json(&interference_json(&plan, &outcome, &provenance))
+    } else {
+        print(&interference_text(&plan, &outcome, &provenance))
+    }
+}
+
+fn plan(arguments: &InterferenceArguments, target: &Target) -> Plan {
+    let content = |fields: u32| Content {
+        fields: fields as usize,
+        field_size: FIELD_SIZE,
+        curve: Curve::R1,
+        keying: Keying::Request,
+    };
+    Plan {
+        small: content(arguments.fields),
+        rate: arguments.rate,
+        large: content(arguments.large_fields),
+        large_connections: arguments.large_connections as usize,
+        round: arguments.duration / arguments.rounds,
+        seed: arguments.seed,
+        app: target.app.clone(),
+    }
+}
+
+async fn measure(
+    plan: &Plan,
+    rounds: u32,
+    target: &Target,
+    unfair: Option<&Target>,
+    progress: &Progress,
+) -> Result<Outcome, LoadError> {
+    let engine = Interference::prepare(plan.clone(), target.client.clone()).await?;
+    let unfair = match unfair {
+        Some(unfair) => Some(Interference::prepare(plan.clone(), unfair.client.clone()).await?),
+        None => None,
+    };
+    let mut outcome = Outcome::default();
+    for number in 0..rounds {
+        let mut take = |case, round: Round| {
+            outcome.add(case, &round);
+            progress.add(1);
+        };
+        take(Case::Alone, engine.at_engine(Company::Alone, number).await?);
+        take(Case::Beside, engine.at_engine(Company::Large, number).await?);
+        if let Some(unfair) = &unfair {
+            take(Case::BesideUnfair, unfair.at_engine(Company::Large, number).await?);
+        }
+        for (case, company) in [(Case::FloorIdle, Company::Alone), (Case::FloorBusy, Company::Large)] {
+            let echo = EchoProcess::start(engine.sizes(), company)?;
+            take(case, engine.at_floor(echo.address, company, number).await?);
+        }
+    }
+    Ok(outcome)
+}
+
+/// The echo server in a process of its own; ends with this.
+struct EchoProcess {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl EchoProcess {
+    fn start((request_size, answer_size): (usize, usize), company: Company) -> Result<Self, LoadError> {
+        let system = |error| LoadError::System { what: "the echo server".to_owned(), error };
+        let busy = if company == Company::Large { "1" } else { "0" };
+        let mut child = Command::new(std::env::current_exe().map_err(system)?)
+            .args(["bench", "echo", "--request-size", &request_size.to_string()])
+            .args(["--answer-size", &answer_size.to_string(), "--busy", busy])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(system)?;
+        let mut line = String::new();
+        let read = BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line);
+        let ready: Option<serde_json::Value> = serde_json::from_str(&line).ok();
+        let address = ready.and_then(|ready| ready["address"].as_str()?.parse().ok());
+        let echo = Self { child, address: address.unwrap_or_else(|| ([127, 0, 0, 1], 0).into()) };
+        read.map_err(system)?;
+        address.map(|_| echo).ok_or_else(|| system(std::io::ErrorKind::UnexpectedEof.into()))
+    }
+}
+
+impl Drop for EchoProcess {
+    fn drop(&mut self) {
+        // Both fail only where the process has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The echo server itself, until its standard input ends.
+pub fn echo(arguments: &EchoArguments) -> CliOutcome {
+    let echo = Echo::start(arguments.request_size, arguments.answer_size, arguments.busy).map_err(Failure::from)?;
+    print_json(&json!({ "address": echo.address.to_string() }))?;
+    // Whatever comes is of no interest, nor why it ends.
+    let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! `bench overload`: more load than the engine can do.
+
+use fieldseal_client::{Curve, Keying};
+use fieldseal_load::material::Content;
+use fieldseal_load::overload::{Plan, run as overload};
+use fieldseal_load::report::{Provenance, overload_json, overload_text};
+
+use super::block_on;
+use super::engine::Target;
+use crate::arguments::{OverloadArguments, Place};
+use crate::failure::Outcome;
+use crate::output::{print, print_json};
+
+/// Bounds of the engine that a short run can reach, unless the command line says otherwise. Frames are small, so that the bounds of
+/// what holds several of them can be.
+const BOUNDS: [&str; 5] = [
+    "document.document_size_max=1MiB",
+    "server.frame_size_max=1MiB",
+    "server.incoming_bytes_max=16MiB",
+    "server.queue_bytes_max=32MiB",
+    "server.answers_bytes_max=32MiB",
+];
+/// Bytes of a value.
+const FIELD_SIZE: usize = 32;
+
+/// Measures and prints.
+pub fn run(place: &Place, arguments: &OverloadArguments) -> Outcome {
+    let target = Target::start(place, &BOUNDS)?;
+    let plan = Plan {
+        content: Content {
+            fields: arguments.fields as usize,
+            field_size: FIELD_SIZE,
+            curve: Curve::R1,
+            keying: Keying::Field,
+        },
+        deadline_ms: Some(u32::try_from(arguments.deadline.as_millis()).unwrap_or(u32::MAX)),
+        connections: arguments.connections as usize,
+        in_flight_max: arguments.in_flight as usize,
+        factor: arguments.factor,
+        duration: arguments.duration,
+        capacity_duration: arguments.capacity,
+        health_period: arguments.health_period,
+        seed: arguments.seed,
+        app: target.app.clone(),
+    };
+    let outcome = block_on(overload(plan.clone(), target.client.clone(), target.process.clone()))?;
+    let bound = target.memory_bound;
+    let provenance = Provenance::new(target.settings.clone());
+    if arguments.form.json {
+        print_json(&overload_json(&plan, &outcome, bound, &provenance))
+    } else {
+        print(&overload_text(&plan, &outcome, bound, &provenance))
+    }
+}

@@ -1,0 +1,316 @@
+//! Whether small requests wait for large ones: an open loop of small requests alone, and beside connections that loop large ones.
+//! The same loop against a server that does nothing, on idle and on busy cores, shows what the operating system takes.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fieldseal_client::raw::{EncodedRequest, RawConnection, RawConnector};
+use fieldseal_client::{ClientSettings, Limits};
+use tokio::net::TcpStream;
+
+use crate::arrivals::Process;
+use crate::driver::{self, Pace, Rotation};
+use crate::error::LoadError;
+use crate::material::{self, Content};
+use crate::measure::Tally;
+use crate::threads::{BusyThread, on_own_thread};
+
+/// How long large requests run before the small ones are measured, and small ones before they are counted.
+const LEAD: Duration = Duration::from_millis(300);
+/// Most small requests in flight: ids stay below 128, as the echo server has them.
+const IN_FLIGHT_MAX: usize = 100;
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The small requests.
+    pub small: Content,
+    /// How many a second, in Poisson arrivals.
+    pub rate: f64,
+    /// The large ones.
+    pub large: Content,
+    /// Connections that loop large ones, each with one in flight.
+    pub large_connections: usize,
+    /// How long a round is.
+    pub round: Duration,
+    /// What values and arrivals come from.
+    pub seed: u64,
+    /// The app whose keys are used.
+    pub app: String,
+}
+
+/// Who else is there while small requests are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Company {
+    /// Nobody.
+    Alone,
+    /// Large requests at the engine; at the echo server threads that keep the cores busy.
+    Large,
+}
+
+/// What came of a round.
+#[derive(Debug, Default)]
+pub struct Round {
+    /// The small requests.
+    pub small: Tally,
+    /// The large ones, where there were any.
+    pub large: Tally,
+    /// How long the large ones took together.
+    pub large_elapsed: Duration,
+}
+
+impl Round {
+    /// Takes what another round has measured besides.
+    pub fn add(&mut self, other: &Round) {
+        self.small.add(&other.small);
+        self.large.add(&other.large);
+        self.large_elapsed += other.large_elapsed;
+    }
+}
+
+/// What a round measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Case {
+    /// The engine, small requests alone.
+    Alone,
+    /// The engine, beside large requests.
+    Beside,
+    /// An engine that serves requests whole, first come first served, beside large requests.
+    BesideUnfair,
+    /// The echo server on idle cores.
+    FloorIdle,
+    /// The echo server on busy cores.
+    FloorBusy,
+}
+
+impl Case {
+    /// The word for reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Case::Alone => "alone",
+            Case::Beside => "beside",
+            Case::BesideUnfair => "beside_first_come_first_served",
+            Case::FloorIdle => "floor_idle",
+            Case::FloorBusy => "floor_busy",
+        }
+    }
+
+    /// For people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Case::Alone => "alone",
+            Case::Beside => "beside large requests",
+            Case::BesideUnfair => "the same, first come first served",
+            Case::FloorIdle => "bare echo, idle cores",
+            Case::FloorBusy => "bare echo, busy cores",
+        }
+    }
+}
+
+/// What came of all rounds.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Each case with its rounds put together.
+    pub cases: Vec<(Case, Round)>,
+}
+
+/// The p99 of small requests beside large ones, against what it is alone and against what the system takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Verdict {
+    /// Times the p99 alone.
+    pub to_alone: f64,
+    /// Times the p99 of the echo server on busy cores.
+    pub to_floor: f64,
+}
+
+/// The p99 may be this many times that alone,
+pub const TO_ALONE_MAX: f64 = 2.0;
+/// or, where the system's own scheduling is what takes time, this many times the echo server's on busy cores.
+pub const TO_FLOOR_MAX: f64 = 1.5;
+
+impl Verdict {
+    /// Whether either holds.
+    pub fn is_kept(&self) -> bool {
+        self.to_alone <= TO_ALONE_MAX || self.to_floor <= TO_FLOOR_MAX
+    }
+}
+
+impl Outcome {
+    /// Takes a round.
+    pub fn add(&mut self, case: Case, round: &Round) {
+        match self.cases.iter_mut().find(|(known, _)| *known == case) {
+            Some((_, sum)) => sum.add(round),
+            None => {
+                let mut sum = Round::default();
+                sum.add(round);
+                self.cases.push((case, sum));
+            }
+        }
+    }
+
+    /// Judges it.
+    pub fn verdict(&self) -> Verdict {
+        let p99 = |case| {
+            let round = self.cases.iter().find(|(known, _)| *known == case).map(|(_, round)| round);
+            round.map_or(f64::NAN, |round| round.small.latencies.quantile(0.99).as_secs_f64())
+        };
+        let beside = p99(Case::Beside);
+        Verdict { to_alone: beside / p99(Case::Alone), to_floor: beside / p99(Case::FloorBusy) }
+    }
+}
+
+/// A request and the size of its answer.
+#[derive(Clone, Debug)]
+struct Kind {
+    request: EncodedRequest,
+    answer_size: usize,
+}
+
+impl Kind {
+    fn rotation(&self) -> Arc<Rotation> {
+        Arc::new(Rotation::new(vec![self.request.clone()], self.answer_size))
+    }
+}
+
+/// The experiment at one engine.
+#[derive(Debug)]
+pub struct Interference {
+    plan: Plan,
+    connector: Arc<RawConnector>,
+    small: Kind,
+    large: Kind,
+}
+
+impl Interference {
+    /// Makes the requests, and asks for each once in both directions.
+    ///
+    /// # Errors
+    /// As every question to the engine.
+    pub async fn prepare(plan: Plan, client: ClientSettings) -> Result<Self, LoadError> {
+        let connector = RawConnector::new(client)?;
+        let mut connection = connector.connect().await?;
+        let small = kind(&mut connection, &plan, plan.small).await?;
+        let large = kind(&mut connection, &plan, plan.large).await?;
+        Ok(Interference { plan, connector: Arc::new(connector), small, large })
+    }
+
+    /// Bytes of a small request and of its answer, ids of one byte included: for the echo server.
+    pub fn sizes(&self) -> (usize, usize) {
+        // The head of a request with such an id is three bytes.
+        (self.small.request.size() + 3, self.small.answer_size + 1)
+    }
+
+    /// Measures small requests at the engine; `number` makes the arrivals of each round its own.
+    ///
+    /// # Errors
+    /// A connection ends, an answer is missing or wrong.
+    pub async fn at_engine(&self, company: Company, number: u32) -> Result<Round, LoadError> {
+        let large = (company == Company::Large).then(|| self.start_large());
+        let connector = Arc::clone(&self.connector);
+        let probe = self.probe(number);
+        let small =
+            on_own_thread("load-small", move || async move { probe.run(connector.connect().await?).await }).await?;
+        let (large, large_elapsed) = match large {
+            Some(large) => large.await?,
+            None => Default::default(),
+        };
+        Ok(Round { small, large, large_elapsed })
+    }
+
+    /// The same at an echo server, which has a busy thread of its own where there shall be company: the other is here.
+    ///
+    /// # Errors
+    /// As at the engine.
+    pub async fn at_floor(&self, address: SocketAddr, company: Company, number: u32) -> Result<Round, LoadError> {
+        let _busy = (company == Company::Large).then(BusyThread::start).transpose()?;
+        let probe = self.probe(number);
+        let small = on_own_thread("load-small", move || async move {
+            let unreachable = |error| LoadError::system("the echo server", error);
+            let stream = TcpStream::connect(address).await.map_err(unreachable)?;
+            stream.set_nodelay(true).map_err(unreachable)?;
+            probe.run(RawConnection::over(stream, Limits::default())).await
+        });
+        Ok(Round { small: small.await?, ..Round::default() })
+    }
+
+    fn start_large(&self) -> impl Future<Output = Result<(Tally, Duration), LoadError>> + use<> {
+        let (connector, rotation, count) =
+            (Arc::clone(&self.connector), self.large.rotation(), self.plan.large_connections);
+        // Longer than the small ones need to connect, to begin and to be counted.
+        let duration = self.plan.round + LEAD * 2;
+        on_own_thread("load-large", move || async move {
+            let mut connections = Vec::new();
+            for _ in 0..count {
+                connections.push(connector.connect().await?);
+            }
+            let phase = driver::run(connections, &rotation, Pace::Closed { in_flight: count }, duration).await?;
+            Ok((phase.tally, phase.elapsed))
+        })
+    }
+
+    fn probe(&self, number: u32) -> Probe {
+        let pace = Pace::Open {
+            process: Process::Poisson,
+            rate: self.plan.rate,
+            in_flight_max: IN_FLIGHT_MAX,
+            seed: self.plan.seed.wrapping_add(u64::from(number)),
+        };
+        Probe { rotation: self.small.rotation(), pace, duration: self.plan.round }
+    }
+}
+
+/// Small requests on one connection.
+struct Probe {
+    rotation: Arc<Rotation>,
+    pace: Pace,
+    duration: Duration,
+}
+
+impl Probe {
+    async fn run<S: driver::Stream>(self, connection: RawConnection<S>) -> Result<Tally, LoadError> {
+        let warm = driver::run(vec![connection], &self.rotation, self.pace, LEAD).await?;
+        Ok(driver::run(warm.connections, &self.rotation, self.pace, self.duration).await?.tally)
+    }
+}
+
+async fn kind(connection: &mut RawConnection, plan: &Plan, content: Content) -> Result<Kind, LoadError> {
+    let values = material::values(content, plan.seed);
+    let (prepared, answer) = material::encrypting(connection, &plan.app, content, &values).await?;
+    material::decrypting(connection, &plan.app, &prepared, answer, 1, &values).await?;
+    Ok(Kind { request: prepared.requests[0].clone(), answer_size: prepared.answer_size })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_is_kept_by_either_measure() {
+        let round = |millis| {
+            let mut round = Round::default();
+            (0..100).for_each(|_| round.small.latencies.record(Duration::from_millis(millis)));
+            round
+        };
+        let verdict = |alone, beside, floor| {
+            let mut outcome = Outcome::default();
+            outcome.add(Case::Alone, &round(alone));
+            outcome.add(Case::Beside, &round(beside));
+            outcome.add(Case::FloorBusy, &round(floor));
+            outcome.verdict()
+        };
+        assert!(verdict(10, 19, 1).is_kept());
+        assert!(verdict(1, 19, 15).is_kept());
+        assert!(!verdict(5, 19, 10).is_kept());
+        assert!(!Outcome::default().verdict().is_kept());
+    }
+
+    #[test]
+    fn rounds_of_a_case_add_up() {
+        let mut outcome = Outcome::default();
+        let mut round = Round::default();
+        round.small.latencies.record(Duration::from_millis(1));
+        (0..3).for_each(|_| outcome.add(Case::Alone, &round));
+        assert_eq!((outcome.cases.len(), outcome.cases[0].1.small.ok()), (1, 3));
+    }
+}

@@ -1,0 +1,262 @@
+//! Ten times more than an engine can do: whether it stays alive, within its memory, answers all exactly once, and is itself again
+//! right afterwards.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use fieldseal_client::ClientSettings;
+use fieldseal_client::raw::{EncodedRequest, RawConnection, RawConnector, request};
+
+use crate::accounting::Process;
+use crate::arrivals;
+use crate::driver::{self, Pace, Rotation, answer_size, ask};
+use crate::error::LoadError;
+use crate::material::{self, Content};
+use crate::measure::{Latencies, Tally};
+use crate::threads::on_own_thread;
+
+/// Requests in flight on each connection while the engine's capacity is measured.
+const CAPACITY_IN_FLIGHT: usize = 8;
+/// How long throughput is measured at a time after the load.
+const WINDOW: Duration = Duration::from_millis(100);
+/// The share of the capacity that counts as full speed.
+const FULL_SPEED: f64 = 0.9;
+/// How long full speed is waited for.
+const RECOVERY_MAX: Duration = Duration::from_secs(30);
+/// Questions for health that may be unanswered at a time.
+const HEALTH_IN_FLIGHT_MAX: usize = 100;
+/// How long such questions are asked before it is looked whether that is enough.
+const HEALTH_STRETCH: Duration = Duration::from_secs(1);
+/// How often memory is looked at.
+const MEMORY_PERIOD: Duration = Duration::from_millis(50);
+
+/// What is done to the engine.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What each request encrypts.
+    pub content: Content,
+    /// How long the engine may take for a request, in milliseconds; none: as long as it likes.
+    pub deadline_ms: Option<u32>,
+    /// Connections.
+    pub connections: usize,
+    /// Most requests in flight on each: what is due beyond that is not sent.
+    pub in_flight_max: usize,
+    /// How much more than it can do.
+    pub factor: f64,
+    /// For how long.
+    pub duration: Duration,
+    /// How long its capacity is measured before.
+    pub capacity_duration: Duration,
+    /// How often it is asked for its health, on a connection of its own.
+    pub health_period: Duration,
+    /// What values and arrivals come from.
+    pub seed: u64,
+    /// The app whose keys are used.
+    pub app: String,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Requests a second that it can do.
+    pub capacity: f64,
+    /// Requests a second that were due.
+    pub offered: f64,
+    /// The requests.
+    pub tally: Tally,
+    /// The questions for its health, latency counted from when they were due.
+    pub health: Tally,
+    /// Resident memory.
+    pub memory: Memory,
+    /// From the end of the load until every request was answered.
+    pub drained_in: Duration,
+    /// From the end of the load to the first stretch of time at full speed; none within 30 s.
+    pub recovered_in: Option<Duration>,
+    /// Requests a second in that stretch, or in the last one.
+    pub recovered_rate: f64,
+}
+
+/// Resident memory of the engine in bytes, where its process is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Memory {
+    /// After its capacity was measured.
+    pub before: u64,
+    /// The most during the load.
+    pub max: u64,
+    /// After all was answered.
+    pub after: u64,
+}
+
+/// Measures the capacity, then loads the engine beyond it.
+///
+/// # Errors
+/// A connection ends, a request is not answered or twice, an answer is wrong.
+pub async fn run(plan: Plan, client: ClientSettings, engine: Option<Process>) -> Result<Outcome, LoadError> {
+    let connector = Arc::new(RawConnector::new(client)?);
+    let health = watch_health(&plan, Arc::clone(&connector));
+    let memory = watch_memory(engine.clone());
+    let load = on_own_thread("load-requests", move || Load { plan, connector, engine }.run());
+    let mut outcome = load.await?;
+    outcome.health = health.finish().await?;
+    outcome.memory.max = memory.finish().await?;
+    Ok(outcome)
+}
+
+struct Load {
+    plan: Plan,
+    connector: Arc<RawConnector>,
+    engine: Option<Process>,
+}
+
+impl Load {
+    async fn run(self) -> Result<Outcome, LoadError> {
+        let plan = &self.plan;
+        let mut connections = Vec::new();
+        for _ in 0..plan.connections {
+            connections.push(self.connector.connect().await?);
+        }
+        let rotation = rotation(plan, &mut connections[0]).await?;
+        let busy = Pace::Closed { in_flight: plan.connections * CAPACITY_IN_FLIGHT };
+        let phase = driver::run(connections, &rotation, busy, plan.capacity_duration).await?;
+        let capacity = phase.tally.ok() as f64 / phase.elapsed.as_secs_f64();
+        let before = self.memory();
+
+        let rate = capacity * plan.factor;
+        let process = arrivals::Process::Poisson;
+        let pace = Pace::Open { process, rate, in_flight_max: plan.in_flight_max, seed: plan.seed };
+        let began = Instant::now();
+        let phase = driver::run(phase.connections, &rotation, pace, plan.duration).await?;
+        let (end, tally) = (began + plan.duration, phase.tally);
+        let drained_in = end.elapsed();
+        let (recovered_in, recovered_rate) = recover(phase.connections, &rotation, busy, capacity, end).await?;
+        let memory = Memory { before, max: 0, after: self.memory() };
+        let health = Tally::default();
+        Ok(Outcome { capacity, offered: rate, tally, health, memory, drained_in, recovered_in, recovered_rate })
+    }
+
+    fn memory(&self) -> u64 {
+        memory(self.engine.as_ref())
+    }
+}
+
+fn memory(engine: Option<&Process>) -> u64 {
+    engine.and_then(|engine| engine.resources().ok()).map_or(0, |resources| resources.memory)
+}
+
+/// The requests, asked once in both directions.
+async fn rotation(plan: &Plan, connection: &mut RawConnection) -> Result<Arc<Rotation>, LoadError> {
+    let values = material::values(plan.content, plan.seed);
+    let (prepared, answer) = material::encrypting(connection, &plan.app, plan.content, &values).await?;
+    material::decrypting(connection, &plan.app, &prepared, answer, 1, &values).await?;
+    let mut options = plan.content.options(&plan.app);
+    options.deadline_ms = plan.deadline_ms;
+    Ok(Arc::new(Rotation::new(vec![material::to_encrypt(&options, &values)], prepared.answer_size)))
+}
+
+/// Asks until the engine is at full speed: when that was after `end`, and how fast it was.
+async fn recover(
+    mut connections: Vec<RawConnection>,
+    rotation: &Arc<Rotation>,
+    busy: Pace,
+    capacity: f64,
+    end: Instant,
+) -> Result<(Option<Duration>, f64), LoadError> {
+    loop {
+        let after = end.elapsed();
+        let phase = driver::run(connections, rotation, busy, WINDOW).await?;
+        let rate = phase.tally.ok() as f64 / phase.elapsed.as_secs_f64();
+        if rate >= capacity * FULL_SPEED {
+            return Ok((Some(after), rate));
+        }
+        if after > RECOVERY_MAX {
+            return Ok((None, rate));
+        }
+        connections = phase.connections;
+    }
+}
+
+/// Something that goes on beside the load until it is told to stop.
+struct Beside<F> {
+    stop: Arc<AtomicBool>,
+    result: F,
+}
+
+impl<T, F: Future<Output = Result<T, LoadError>>> Beside<F> {
+    async fn finish(self) -> Result<T, LoadError> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.result.await
+    }
+}
+
+/// Asks the engine for its health.
+fn watch_health(
+    plan: &Plan,
+    connector: Arc<RawConnector>,
+) -> Beside<impl Future<Output = Result<Tally, LoadError>> + use<>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (stopped, period, seed) = (Arc::clone(&stop), plan.health_period, plan.seed);
+    let result = on_own_thread("load-health", move || async move {
+        let mut connection = connector.connect().await?;
+        let question = EncodedRequest::new(request::health);
+        let (answer, _) = ask(&mut connection, &question).await?;
+        let rotation = Arc::new(Rotation::new(vec![question], answer_size(&answer, 0)));
+        let rate = 1.0 / period.as_secs_f64();
+        let pace = Pace::Open { process: arrivals::Process::Even, rate, in_flight_max: HEALTH_IN_FLIGHT_MAX, seed };
+        let mut connections = vec![connection];
+        let mut tally = Tally::default();
+        while !stopped.load(Ordering::Relaxed) {
+            let phase = driver::run(connections, &rotation, pace, HEALTH_STRETCH).await?;
+            tally.add(&phase.tally);
+            connections = phase.connections;
+        }
+        Ok(tally)
+    });
+    Beside { stop, result }
+}
+
+/// Looks at the engine's memory; the most that it was.
+fn watch_memory(engine: Option<Process>) -> Beside<impl Future<Output = Result<u64, LoadError>> + use<>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let result = on_own_thread("load-memory", move || async move {
+        let mut max = 0;
+        while !stopped.load(Ordering::Relaxed) {
+            max = max.max(memory(engine.as_ref()));
+            tokio::time::sleep(MEMORY_PERIOD).await;
+        }
+        Ok(max)
+    });
+    Beside { stop, result }
+}
+
+/// What a run showed, against what is promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdicts {
+    /// Every question for its health was answered well within this run's limit.
+    pub health: bool,
+    /// Every request that was sent was answered, once.
+    pub answered_once: bool,
+    /// Full speed again within a second after the load.
+    pub recovered: bool,
+    /// Memory stayed below the bound; true where the process is not known.
+    pub memory: bool,
+}
+
+/// How long an answer about its health may take.
+pub const HEALTH_MAX: Duration = Duration::from_millis(100);
+/// How long it may take to full speed.
+pub const RECOVERY_TARGET: Duration = Duration::from_secs(1);
+
+impl Outcome {
+    /// Judges the run; `memory_bound` is how many bytes the engine may hold.
+    pub fn verdicts(&self, memory_bound: u64) -> Verdicts {
+        let latencies: &Latencies = &self.health.latencies;
+        Verdicts {
+            health: self.health.errors.is_empty() && latencies.count() > 0 && latencies.max() < HEALTH_MAX,
+            answered_once: self.tally.sent == self.tally.answered(),
+            recovered: self.recovered_in.is_some_and(|after| after <= RECOVERY_TARGET),
+            memory: self.memory.max <= memory_bound,
+        }
+    }
+}

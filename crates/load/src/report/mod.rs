@@ -1,0 +1,138 @@
+//! Results as JSON, whose fields `docs/benchmarks.md` explains, and as text for a terminal.
+
+mod interference;
+mod overload;
+mod soak;
+mod table;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::accounting::Machine;
+use crate::measure::Latencies;
+
+pub use interference::{interference_json, interference_text};
+pub use overload::{overload_json, overload_text};
+pub use soak::{soak_json, soak_text};
+pub use table::{table_json, table_text};
+
+/// Version of the JSON: it changes when a field changes its meaning or goes.
+pub const SCHEMA: u32 = 1;
+
+/// What was measured where.
+#[derive(Clone, Debug)]
+pub struct Provenance {
+    /// Version of the program.
+    pub version: String,
+    /// The commit that it was built from, where the build was told.
+    pub commit: Option<&'static str>,
+    /// Whether it is an optimised build without assertions: others measure something else.
+    pub is_release: bool,
+    /// The machine that the load came from.
+    pub machine: Machine,
+    /// Settings of the engine that differ from its defaults, as `key=value`.
+    pub engine_settings: Vec<String>,
+}
+
+impl Provenance {
+    /// What this crate knows by itself.
+    pub fn new(engine_settings: Vec<String>) -> Self {
+        Provenance {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: option_env!("FIELDSEAL_COMMIT"),
+            is_release: !cfg!(debug_assertions),
+            machine: Machine::this(),
+            engine_settings,
+        }
+    }
+
+    /// The head of every report.
+    pub fn json(&self, kind: &str) -> Value {
+        json!({
+            "schema": SCHEMA,
+            "kind": kind,
+            "program": { "version": self.version, "commit": self.commit, "release": self.is_release },
+            "machine": { "cpu": self.machine.cpu, "cores": self.machine.cores, "kernel": self.machine.kernel },
+            "engine_settings": self.engine_settings,
+        })
+    }
+
+    /// The same in a line.
+    pub fn text(&self) -> String {
+        let Machine { cpu, cores, kernel } = &self.machine;
+        let commit = self.commit.map(|commit| format!(" ({commit})")).unwrap_or_default();
+        let build = if self.is_release { "" } else { ", NOT A RELEASE BUILD" };
+        let settings = if self.engine_settings.is_empty() {
+            String::new()
+        } else {
+            format!("; {}", self.engine_settings.join(" "))
+        };
+        format!("fieldseal {}{commit}{build} on {cpu}, {cores} cores, Linux {kernel}{settings}\n", self.version)
+    }
+}
+
+/// Percentiles of latencies in microseconds.
+fn latencies_json(latencies: &Latencies) -> Value {
+    let at = |share| micros(latencies.quantile(share).as_secs_f64());
+    let max = micros(latencies.max().as_secs_f64());
+    json!({ "p50": at(0.5), "p90": at(0.9), "p99": at(0.99), "p99_9": at(0.999), "max": max })
+}
+
+fn micros(seconds: f64) -> f64 {
+    tenths(seconds * 1e6)
+}
+
+fn tenths(number: f64) -> f64 {
+    (number * 10.0).round() / 10.0
+}
+
+fn thousandths(number: f64) -> f64 {
+    (number * 1000.0).round() / 1000.0
+}
+
+/// Bytes as people read them.
+fn mebibytes(bytes: f64) -> String {
+    format!("{:.1} MiB", bytes / f64::from(1 << 20))
+}
+
+/// Whether a promise was kept, for a terminal.
+fn verdict(is_kept: bool) -> &'static str {
+    if is_kept { "kept" } else { "BROKEN" }
+}
+
+/// A time as people read it: three digits and a unit.
+fn duration(seconds: f64) -> String {
+    let (number, unit) = match seconds {
+        s if s >= 1.0 => (s, "s"),
+        s if s >= 1e-3 => (s * 1e3, "ms"),
+        s => (s * 1e6, "µs"),
+    };
+    let digits = if number >= 100.0 {
+        0
+    } else if number >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{number:.digits$} {unit}")
+}
+
+/// The same for whole durations.
+fn duration_of(time: Duration) -> String {
+    duration(time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_digits() {
+        for (seconds, text) in
+            [(0.0, "0.00 µs"), (4.2e-7, "0.42 µs"), (117e-6, "117 µs"), (0.012_34, "12.3 ms"), (3.3, "3.30 s")]
+        {
+            assert_eq!(duration(seconds), text);
+        }
+    }
+}

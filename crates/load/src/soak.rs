@@ -1,0 +1,410 @@
+//! Mixed work for long: sizes, curves, keyings, documents, cancelled requests, deadlines that pass, connections that are dropped in the
+//! middle. Every result is checked, and what the engine holds is looked at all the while.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fieldseal_client::raw::{DocumentResult, EncodedRequest, Message, RawConnection, RawConnector, request};
+use fieldseal_client::{ClientSettings, Curve, DecryptOptions, Keying};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::accounting::{Process, Resources};
+use crate::driver::{ANSWER_TIMEOUT, ask, parse};
+use crate::error::LoadError;
+use crate::material::{self, Content};
+use crate::statistics::median;
+use crate::threads::on_own_thread;
+
+/// Sizes of requests, the small ones more often, as they are in service.
+const FIELDS: [usize; 12] = [1, 1, 1, 30, 30, 30, 150, 150, 2000, 2000, 10_000, 60_000];
+/// Values in a request with a fresh key each: these are slow, and large ones would be all that the engine does.
+const FIELD_KEYING_FIELDS_MAX: usize = 150;
+/// Of so many requests one is cancelled, one has a deadline that passes, one loses its connection.
+const DISTURBED_ONE_OF: u32 = 8;
+/// Values in a request that is to be disturbed: enough that it is still in work then.
+const DISTURBED_FIELDS: usize = 20_000;
+/// A request is cancelled, or its connection dropped, within this time.
+const DISTURBED_AFTER_MAX_US: u64 = 8000;
+/// How often the engine's resources are looked at.
+const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
+
+/// What is done.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// For how long.
+    pub duration: Duration,
+    /// Connections, each with one request at a time.
+    pub connections: usize,
+    /// What is chosen comes from this.
+    pub seed: u64,
+    /// The app whose keys are used.
+    pub app: String,
+}
+
+/// What was done, all of it with the right result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Lists and documents that went there and back.
+    pub round_trips: u64,
+    /// Values in them.
+    pub fields: u64,
+    /// Requests that were cancelled.
+    pub cancelled: u64,
+    /// How many of them were answered with their result all the same.
+    pub cancelled_too_late: u64,
+    /// Requests whose deadline passed.
+    pub late: u64,
+    /// How many of them were done in time all the same.
+    pub late_but_done: u64,
+    /// Connections that were dropped with a request in work, and made anew.
+    pub reconnected: u64,
+}
+
+impl Counts {
+    fn add(&mut self, other: &Counts) {
+        self.round_trips += other.round_trips;
+        self.fields += other.fields;
+        self.cancelled += other.cancelled;
+        self.cancelled_too_late += other.cancelled_too_late;
+        self.late += other.late;
+        self.late_but_done += other.late_but_done;
+        self.reconnected += other.reconnected;
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What was done.
+    pub counts: Counts,
+    /// From the first request to the last answer.
+    pub elapsed: Duration,
+    /// What the engine held, once a second; none where its process is not known.
+    pub samples: Vec<Resources>,
+}
+
+/// A quarter of the time: medians, and the least memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quarter {
+    /// Resident memory, bytes.
+    pub memory: f64,
+    /// The least that it was: what stays when no large request is in work.
+    pub memory_min: f64,
+    /// Threads.
+    pub threads: f64,
+    /// Open descriptors.
+    pub descriptors: f64,
+}
+
+impl Outcome {
+    /// The four quarters, in order; none without samples.
+    pub fn quarters(&self) -> Vec<Quarter> {
+        let size = self.samples.len().div_ceil(4).max(1);
+        let of = |samples: &[Resources], what: fn(&Resources) -> u64| {
+            median(samples.iter().map(|sample| what(sample) as f64).collect())
+        };
+        let quarter = |samples: &[Resources]| Quarter {
+            memory: of(samples, |sample| sample.memory),
+            memory_min: samples.iter().map(|sample| sample.memory).min().unwrap_or(0) as f64,
+            threads: of(samples, |sample| sample.threads),
+            descriptors: of(samples, |sample| sample.descriptors),
+        };
+        self.samples.chunks(size).map(quarter).collect()
+    }
+}
+
+/// How the last quarter differs from the second. The first one is left out: caches fill, and memory that is kept for later use comes to
+/// its size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Growth {
+    /// Bytes that the least memory is more.
+    pub memory: f64,
+    /// The same as a share of what it was.
+    pub memory_share: f64,
+    /// Threads more.
+    pub threads: f64,
+    /// Descriptors more.
+    pub descriptors: f64,
+}
+
+/// Memory has grown when the least of it is more by this share
+const MEMORY_SHARE_MAX: f64 = 0.1;
+/// and by so many bytes: less comes and goes with the mix of sizes.
+const MEMORY_MAX: f64 = 16.0 * 1048576.0;
+
+impl Growth {
+    /// Whether anything has grown. The median of threads and descriptors may differ by one, for a connection that is being made anew.
+    pub fn is_growth(&self) -> bool {
+        let memory_grows = self.memory > MEMORY_MAX && self.memory_share > MEMORY_SHARE_MAX;
+        memory_grows || self.threads > 1.0 || self.descriptors > 1.0
+    }
+}
+
+impl Outcome {
+    /// The last quarter against the second; none where there are not four.
+    pub fn growth(&self) -> Option<Growth> {
+        let [_, second, _, last] = self.quarters()[..] else { return None };
+        let memory = last.memory_min - second.memory_min;
+        Some(Growth {
+            memory,
+            memory_share: memory / second.memory_min,
+            threads: last.threads - second.threads,
+            descriptors: last.descriptors - second.descriptors,
+        })
+    }
+}
+
+/// Does it, and stops at the first wrong result.
+///
+/// # Errors
+/// A connection ends by itself, an answer is missing, an error or wrong.
+pub async fn run(
+    plan: Plan,
+    client: ClientSettings,
+    engine: Option<Process>,
+    progress: impl FnMut() + Send + 'static,
+) -> Result<Outcome, LoadError> {
+    let began = Instant::now();
+    let until = began + plan.duration;
+    let connector = Arc::new(RawConnector::new(client)?);
+    let sampling = on_own_thread("load-samples", move || sample(engine, until, progress));
+    let counts = on_own_thread("load-soak", move || async move {
+        let mut callers = JoinSet::new();
+        for place in 0..plan.connections {
+            let random = Xoshiro256PlusPlus::seed_from_u64(plan.seed.wrapping_add(place as u64));
+            let caller = Caller::new(Arc::clone(&connector), plan.app.clone(), random);
+            callers.spawn(async move { caller.await?.run(until).await });
+        }
+        let mut counts = Counts::default();
+        while let Some(ended) = callers.join_next().await {
+            counts.add(&ended.expect("a caller does not panic and is not cancelled")?);
+        }
+        Ok(counts)
+    });
+    let counts = counts.await?;
+    let elapsed = began.elapsed();
+    Ok(Outcome { counts, elapsed, samples: sampling.await? })
+}
+
+async fn sample(
+    engine: Option<Process>,
+    until: Instant,
+    mut progress: impl FnMut(),
+) -> Result<Vec<Resources>, LoadError> {
+    let mut samples = Vec::new();
+    while Instant::now() + SAMPLE_PERIOD < until {
+        sleep(SAMPLE_PERIOD).await;
+        if let Some(engine) = &engine {
+            let resources = engine.resources();
+            samples.push(resources.map_err(|error| LoadError::system("the engine's resources", error))?);
+        }
+        progress();
+    }
+    Ok(samples)
+}
+
+/// One of those who call, one request after another.
+struct Caller {
+    connector: Arc<RawConnector>,
+    connection: RawConnection,
+    app: String,
+    random: Xoshiro256PlusPlus,
+    counts: Counts,
+}
+
+impl Caller {
+    async fn new(connector: Arc<RawConnector>, app: String, random: Xoshiro256PlusPlus) -> Result<Self, LoadError> {
+        let connection = connector.connect().await?;
+        Ok(Caller { connector, connection, app, random, counts: Counts::default() })
+    }
+
+    async fn run(mut self, until: Instant) -> Result<Counts, LoadError> {
+        while Instant::now() < until {
+            match self.random.random_range(0..DISTURBED_ONE_OF * 3) {
+                0 => self.cancel().await?,
+                1 => self.miss_deadline().await?,
+                2 => self.reconnect().await?,
+                choice if choice.is_multiple_of(4) => self.document().await?,
+                _ => self.values().await?,
+            }
+        }
+        Ok(self.counts)
+    }
+
+    fn content(&mut self) -> Content {
+        let keying = Keying::ALL[self.random.random_range(0..Keying::ALL.len())];
+        let fields = FIELDS[self.random.random_range(0..FIELDS.len())];
+        let fields = if keying == Keying::Field { fields.min(FIELD_KEYING_FIELDS_MAX) } else { fields };
+        let curve = Curve::ALL[self.random.random_range(0..Curve::ALL.len())];
+        Content { fields, field_size: self.random.random_range(1..=64), curve, keying }
+    }
+
+    /// A list there and back.
+    async fn values(&mut self) -> Result<(), LoadError> {
+        let content = self.content();
+        let values = material::values(content, self.random.random());
+        let (prepared, answer) = material::encrypting(&mut self.connection, &self.app, content, &values).await?;
+        material::decrypting(&mut self.connection, &self.app, &prepared, answer, 1, &values).await?;
+        self.count_round_trip(content);
+        Ok(())
+    }
+
+    /// A document there and back.
+    async fn document(&mut self) -> Result<(), LoadError> {
+        let content = self.content();
+        let values = material::values(content, self.random.random());
+        let json = format!("[\"{}\"]", values.join("\", \""));
+        let encrypt = |id, out: &mut Vec<u8>| {
+            request::encrypt_document(id, &content.options(&self.app), None, json.as_bytes(), out);
+        };
+        let (answer, _) = ask(&mut self.connection, &EncodedRequest::new(encrypt)).await?;
+        let sealed = document(&answer, content.fields)?;
+        if envelopes(sealed) != content.fields {
+            return Err(LoadError::wrong("a document with values that are not encrypted"));
+        }
+        let options = DecryptOptions::new(&self.app);
+        let decrypt = EncodedRequest::new(|id, out| request::decrypt_document(id, &options, None, sealed, out));
+        let (answer, _) = ask(&mut self.connection, &decrypt).await?;
+        if document(&answer, content.fields)? != json.as_bytes() {
+            return Err(LoadError::wrong("another document than the one that was encrypted"));
+        }
+        self.count_round_trip(content);
+        Ok(())
+    }
+
+    fn count_round_trip(&mut self, content: Content) {
+        self.counts.round_trips += 1;
+        self.counts.fields += content.fields as u64;
+    }
+
+    /// A request that takes long enough to be disturbed.
+    fn long_request(&mut self, deadline_ms: Option<u32>) -> EncodedRequest {
+        let content = Content { fields: DISTURBED_FIELDS, field_size: 32, curve: Curve::R1, keying: Keying::Request };
+        let values = material::values(content, self.random.random());
+        let mut options = content.options(&self.app);
+        options.deadline_ms = deadline_ms;
+        material::to_encrypt(&options, &values)
+    }
+
+    fn moment(&mut self) -> Duration {
+        Duration::from_micros(self.random.random_range(0..DISTURBED_AFTER_MAX_US))
+    }
+
+    /// A request that is no longer wanted: it is still answered, once.
+    async fn cancel(&mut self) -> Result<(), LoadError> {
+        let (request, moment) = (self.long_request(None), self.moment());
+        self.connection.send(0, &request);
+        let answered = match timeout(moment, self.connection.next()).await {
+            Ok(answer) => Some(outcome(answer?)?),
+            Err(_) => None,
+        };
+        let outcome = match answered {
+            Some(outcome) => outcome,
+            None => {
+                self.connection.cancel(0);
+                self.answer().await?
+            }
+        };
+        self.counts.cancelled += 1;
+        match outcome.as_deref() {
+            None => self.counts.cancelled_too_late += 1,
+            Some("cancelled") => {}
+            Some(code) => return Err(LoadError::Refused(format!("{code} for a request that was cancelled"))),
+        }
+        // What was cancelled too late is answered before this.
+        self.values().await
+    }
+
+    async fn miss_deadline(&mut self) -> Result<(), LoadError> {
+        let request = self.long_request(Some(1));
+        self.connection.send(0, &request);
+        let outcome = self.answer().await?;
+        self.counts.late += 1;
+        match outcome.as_deref() {
+            None => self.counts.late_but_done += 1,
+            Some("deadline_exceeded") => {}
+            Some(code) => return Err(LoadError::Refused(format!("{code} for a request with a deadline"))),
+        }
+        Ok(())
+    }
+
+    /// A connection that goes while its request is in work, and a new one.
+    async fn reconnect(&mut self) -> Result<(), LoadError> {
+        let (request, moment) = (self.long_request(None), self.moment());
+        self.connection.send(0, &request);
+        if let Ok(answer) = timeout(moment, self.connection.next()).await {
+            answer?;
+        }
+        self.connection = self.connector.connect().await?;
+        self.counts.reconnected += 1;
+        Ok(())
+    }
+
+    /// The answer to the request in flight: its error code, if it is one.
+    async fn answer(&mut self) -> Result<Option<String>, LoadError> {
+        let answer = timeout(ANSWER_TIMEOUT, self.connection.next()).await;
+        outcome(answer.map_err(|_| LoadError::NoAnswer(ANSWER_TIMEOUT))??)
+    }
+}
+
+/// The error code of the answer to request 0, if it is one.
+fn outcome(answer: &[u8]) -> Result<Option<String>, LoadError> {
+    match parse(answer)? {
+        (0, result) => Ok(result.err().map(|error| error.code.to_owned())),
+        (id, _) => Err(LoadError::wrong(format!("the engine answered id {id}, which is not in flight"))),
+    }
+}
+
+/// The document in an answer, of which `count` values were changed.
+fn document(answer: &[u8], count: usize) -> Result<&[u8], LoadError> {
+    let Ok(Message::Response { result: Ok(result), .. }) = Message::parse(answer) else {
+        return Err(LoadError::wrong("no result"));
+    };
+    let result = DocumentResult::decode(result).map_err(|error| LoadError::wrong(error.to_string()))?;
+    if result.count != count as u64 {
+        return Err(LoadError::wrong(format!("{} values of a document in place of {count}", result.count)));
+    }
+    Ok(result.document)
+}
+
+/// How many strings of a JSON text begin as envelopes do.
+fn envelopes(json: &[u8]) -> usize {
+    json.windows(4).filter(|window| window == b"\"ev:").count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quarters_are_medians_in_order() {
+        let sample = |memory: u64| Resources { memory: memory << 20, threads: 5, descriptors: memory };
+        let samples = [10, 20, 90, 30, 40, 50, 60, 60, 60, 70, 70, 80].map(sample).to_vec();
+        let outcome = Outcome { counts: Counts::default(), elapsed: Duration::ZERO, samples };
+        let mebibytes = |bytes: f64| bytes / f64::from(1 << 20);
+        let quarters = outcome.quarters();
+        let memory = |quarter: &Quarter| (mebibytes(quarter.memory), mebibytes(quarter.memory_min));
+        let memory: Vec<_> = quarters.iter().map(memory).collect();
+        assert_eq!(memory, [(20.0, 10.0), (40.0, 30.0), (60.0, 60.0), (70.0, 70.0)]);
+        assert!(quarters.iter().all(|quarter| quarter.threads == 5.0));
+        let none = Outcome { samples: Vec::new(), ..outcome };
+        assert!(none.quarters().is_empty() && none.growth().is_none());
+    }
+
+    #[test]
+    fn growth_is_more_than_what_comes_and_goes() {
+        let outcome = |memory: [u64; 4], threads: [u64; 4]| {
+            let sample =
+                |place: usize| Resources { memory: memory[place] << 20, threads: threads[place], descriptors: 9 };
+            Outcome { counts: Counts::default(), elapsed: Duration::ZERO, samples: (0..4).map(sample).collect() }
+        };
+        let grows = |memory, threads| outcome(memory, threads).growth().unwrap().is_growth();
+        assert!(!grows([10, 100, 100, 115], [5, 5, 5, 6]));
+        assert!(!grows([10, 400, 400, 430], [5; 4]));
+        assert!(grows([10, 100, 100, 120], [5; 4]));
+        assert!(grows([10, 100, 100, 50], [5, 5, 6, 7]));
+    }
+}
