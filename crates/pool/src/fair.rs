@@ -116,6 +116,12 @@ impl FairQueue {
         self.idle.remove(&(flow.served, index));
     }
 
+    /// Whether a flow that comes now begins as one that was never served.
+    #[cfg(test)]
+    pub(crate) fn counts_nothing(&self, flow: &Flow) -> bool {
+        flow.served <= self.virtual_time
+    }
+
     /// A resting flow whose tag says nothing any more; it is gone from here. At most `idle_max` are kept: beyond that the
     /// virtual time moves on, so that those forgotten gain nothing; then, and only then, it may pass some who wait.
     pub(crate) fn forget(&mut self, idle_max: usize) -> Option<usize> {

@@ -86,7 +86,7 @@ pub(crate) enum Phase {
 }
 
 /// What a worker comes back with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
     More,
     Left,
@@ -623,5 +623,7 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;

@@ -271,3 +271,27 @@ fn a_stop_ends_what_waits_at_once_and_what_runs_when_it_comes_back() {
     assert_eq!(stage.give_back(done, Outcome::Done), Some(End::Done), "it has answered");
     stage.assert_empty();
 }
+
+/// Newcomers go first, each of them, and are remembered for what they had; but neither without end.
+#[test]
+fn a_stream_of_newcomers_neither_fills_memory_nor_starves_others() {
+    let mut stage = fair();
+    stage.submit('A', 0, 0);
+    let mut turns = 0;
+    for newcomer in 1..2_000 {
+        let (tenant, connection) = if newcomer % 2 == 0 { (newcomer, 0) } else { (0, newcomer) };
+        stage.submit('n', tenant, connection);
+        let taken = stage.take().unwrap();
+        turns += u64::from(taken.item == 'A');
+        let outcome = if taken.item == 'A' { Outcome::More } else { Outcome::Done };
+        stage.give_back(taken.hand, outcome);
+        let (held, scheduler) = (stage.scheduler.jobs(), &stage.scheduler);
+        assert!(scheduler.tenants.len() <= 2 * held + IDLE_FLOWS_SPARE, "{} tenants", scheduler.tenants.len());
+        assert!(scheduler.connections.len() <= 3 * (held + IDLE_FLOWS_SPARE), "{}", scheduler.connections.len());
+    }
+    assert!(turns > 10, "{turns}");
+    while let Some(taken) = stage.take() {
+        stage.give_back(taken.hand, Outcome::Done);
+    }
+    stage.assert_empty();
+}

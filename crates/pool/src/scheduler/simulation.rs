@@ -1,0 +1,65 @@
+//! Thousands of schedules of virtual workers in virtual time: random jobs come, spread over workers, are cancelled, run late, panic or
+//! are refused, and after every event the promises of the scheduler are looked at. A failing seed prints itself; `FIELDSEAL_SEED=N`
+//! plays that one alone.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::*;
+use crate::cancellation::Reason;
+use crate::ledger::Amount;
+
+mod fairness;
+mod world;
+
+use world::{Plan, Seen, World};
+
+const SCHEDULES: u64 = 2_000;
+
+/// Prints the seed when a schedule panics.
+struct Naming(u64);
+
+impl Drop for Naming {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("replay with FIELDSEAL_SEED={}", self.0);
+        }
+    }
+}
+
+/// Plays `schedule` for each of `count` seeds, or for the one that the environment names. True if all were played.
+fn play(count: u64, mut schedule: impl FnMut(StdRng)) -> bool {
+    let named: Option<u64> =
+        std::env::var("FIELDSEAL_SEED").ok().map(|seed| seed.parse().expect("FIELDSEAL_SEED is a number"));
+    for seed in named.map_or(0..count, |seed| seed..seed + 1) {
+        let _naming = Naming(seed);
+        schedule(StdRng::seed_from_u64(seed));
+    }
+    named.is_none()
+}
+
+#[test]
+fn every_schedule_keeps_the_promises() {
+    let mut seen = Seen::default();
+    let is_whole = play(SCHEDULES, |mut rng| {
+        let plan = Plan::random(&mut rng);
+        seen.add(World::new(rng, plan).run());
+    });
+    // What never happened was not tested.
+    assert!(!is_whole || seen.least() > 50, "{seen:?}");
+}
+
+#[test]
+fn a_parallel_job_alone_uses_all_workers() {
+    for workers in 1..=8 {
+        let plan = Plan::parallel(workers, 400);
+        let (part, parts) = (plan.part_ns.start, 400);
+        let mut world = World::new(StdRng::seed_from_u64(0), plan);
+        world.run();
+        let ideal = part * parts / workers as u64;
+        assert!(world.now() < ideal + ideal / 20 + 3 * part, "{workers} workers: {} ns, ideal {ideal}", world.now());
+    }
+}

@@ -1,0 +1,582 @@
+//! Virtual workers, jobs and time around a scheduler, and what must hold after each event.
+
+use std::ops::Range;
+
+use super::*;
+
+/// How jobs come and what they are like.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) workers: usize,
+    jobs: u64,
+    tenants: u64,
+    connections: u64,
+    limits: Limits,
+    /// Time between two arrivals.
+    pause_ns: Range<u64>,
+    parts: Range<u32>,
+    pub(super) part_ns: Range<u64>,
+    /// From being handed a slice to beginning with it.
+    latency_ns: Range<u64>,
+    /// Chances of each, in percent.
+    shares: u32,
+    cancelled: u32,
+    deadline: u32,
+    panics: u32,
+    /// Jobs of a tenant or a connection that nobody has seen before.
+    newcomers: u32,
+    /// Parts that are put aside half-way.
+    put_aside: u32,
+    stops: u32,
+}
+
+impl Plan {
+    pub(super) fn random(rng: &mut StdRng) -> Plan {
+        let amount = |rng: &mut StdRng| Amount { jobs: rng.random_range(1..40), bytes: rng.random_range(50..2000) };
+        let most = Amount { jobs: usize::MAX, bytes: usize::MAX };
+        let limit = |rng: &mut StdRng| if rng.random_range(0..3) == 0 { amount(rng) } else { most };
+        let limits = Limits { total: limit(rng), tenant: limit(rng), connection: limit(rng) };
+        let part = [5_000, 50_000, 150_000][rng.random_range(0..3)];
+        let workers = rng.random_range(1..=8);
+        let parts = rng.random_range(2..30);
+        // From far too much to little.
+        let load_ns = part * u64::from(parts) / 4 / workers as u64;
+        Plan {
+            workers,
+            jobs: rng.random_range(1..100),
+            tenants: rng.random_range(1..5),
+            connections: rng.random_range(1..5),
+            limits,
+            pause_ns: 0..load_ns * rng.random_range(1..20) / 4 + 2,
+            parts: 1..parts,
+            part_ns: 500..part,
+            latency_ns: 0..[1, 3_000, 30_000][rng.random_range(0..3)],
+            shares: rng.random_range(0..=100),
+            cancelled: rng.random_range(0..40),
+            deadline: rng.random_range(0..40),
+            panics: rng.random_range(0..3),
+            newcomers: rng.random_range(0..30),
+            put_aside: rng.random_range(0..30),
+            stops: 10,
+        }
+    }
+
+    /// One job of equal parts that can be shared, and nothing else.
+    pub(super) fn parallel(workers: usize, parts: u32) -> Plan {
+        let most = Amount { jobs: 1, bytes: 1000 };
+        Plan {
+            workers,
+            jobs: 1,
+            tenants: 1,
+            connections: 1,
+            limits: Limits { total: most, tenant: most, connection: most },
+            pause_ns: 0..1,
+            parts: parts..parts + 1,
+            part_ns: 50_000..50_001,
+            latency_ns: 0..1,
+            shares: 100,
+            cancelled: 0,
+            deadline: 0,
+            panics: 0,
+            newcomers: 0,
+            put_aside: 0,
+            stops: 0,
+        }
+    }
+}
+
+/// How often what happened.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    done: u64,
+    panicked: u64,
+    shut_down: u64,
+    refused: u64,
+    urgent: u64,
+    shared: u64,
+    entered_after_done: u64,
+    newcomers_waited: u64,
+}
+
+impl Seen {
+    pub(super) fn add(&mut self, other: Seen) {
+        self.done += other.done;
+        self.panicked += other.panicked;
+        self.shut_down += other.shut_down;
+        self.refused += other.refused;
+        self.urgent += other.urgent;
+        self.shared += other.shared;
+        self.entered_after_done += other.entered_after_done;
+        self.newcomers_waited += other.newcomers_waited;
+    }
+
+    /// The count of what happened least.
+    pub(super) fn least(&self) -> u64 {
+        let Seen { done, panicked, shut_down, refused, urgent, shared, entered_after_done, newcomers_waited } = *self;
+        [done, panicked, shut_down, refused, urgent, shared, entered_after_done, newcomers_waited]
+            .into_iter()
+            .min()
+            .expect("counts")
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Arrive,
+    Cancel(usize),
+    /// A worker begins with the slice that it was handed.
+    Enter(usize),
+    Share(usize),
+    /// It has done its part; the job says what is left.
+    Leave(usize),
+    GiveBack(usize, Outcome),
+    Stop,
+}
+
+/// How quiet it was where a job that waits came from, and still is; so much the less may go before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Quiet {
+    /// Others of its connection are worked on.
+    None,
+    /// No other job of its tenant may go before it.
+    Connection,
+    /// No other job may.
+    Tenant,
+}
+
+struct Job {
+    ticket: Option<Ticket>,
+    tenant: u64,
+    bytes: usize,
+    cancellation: Arc<Cancellation>,
+    /// Set when its first slice begins.
+    late_deadline: Option<Instant>,
+    connection: u64,
+    quiet: Quiet,
+    shares: bool,
+    /// A panic leaves the job's own count of workers inside as it was: then no other worker can tell that it is the last.
+    leaks_on_panic: bool,
+    /// Parts that nobody has.
+    parts: u32,
+    /// Workers inside, as the job counts them.
+    inside: u32,
+    said_done: bool,
+    has_panicked: bool,
+    /// Slices begun after it had to stop.
+    takes_after_stop: u32,
+    /// How many may be: one, and one for each worker that said `More` before and gives back after.
+    takes_after_stop_max: u32,
+    end: Option<End>,
+}
+
+/// A worker's slice.
+struct Work {
+    job: usize,
+    hand: Hand,
+    is_spread: bool,
+    taken_ns: u64,
+    has_entered: bool,
+    has_part: bool,
+}
+
+pub(super) struct World {
+    rng: StdRng,
+    plan: Plan,
+    scheduler: Scheduler<usize>,
+    start: Instant,
+    now_ns: u64,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    events_made: u64,
+    workers: Vec<Option<Work>>,
+    jobs: Vec<Job>,
+    arrived: u64,
+    seen: Seen,
+}
+
+impl World {
+    pub(super) fn new(rng: StdRng, plan: Plan) -> World {
+        let mut world = World {
+            rng,
+            scheduler: Scheduler::new(plan.limits, Scheduling::Fair),
+            start: Instant::now(),
+            now_ns: 0,
+            events: BinaryHeap::new(),
+            events_made: 0,
+            workers: (0..plan.workers).map(|_| None).collect(),
+            jobs: Vec::new(),
+            arrived: 0,
+            seen: Seen::default(),
+            plan,
+        };
+        world.schedule(0, Event::Arrive);
+        if world.chance(world.plan.stops) {
+            let at = world.rng.random_range(0..=world.plan.jobs * world.plan.pause_ns.end);
+            world.schedule(at, Event::Stop);
+        }
+        world
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// Plays until nothing is left.
+    pub(super) fn run(&mut self) -> Seen {
+        while let Some(Reverse((time, _, event))) = self.events.pop() {
+            self.now_ns = time;
+            self.happen(event);
+            self.hand_out();
+            self.check();
+        }
+        self.check_end();
+        self.seen
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Arrive => self.arrive(),
+            Event::Cancel(job) => self.cancel(job),
+            Event::Enter(worker) => self.enter(worker),
+            Event::Share(worker) => self.share(worker),
+            Event::Leave(worker) => self.leave(worker),
+            Event::GiveBack(worker, outcome) => self.give_back(worker, outcome),
+            Event::Stop => self.stop(),
+        }
+    }
+
+    fn instant(&self) -> Instant {
+        self.start + Duration::from_nanos(self.now_ns)
+    }
+
+    fn schedule(&mut self, after_ns: u64, event: Event) {
+        self.events.push(Reverse((self.now_ns + after_ns, self.events_made, event)));
+        self.events_made += 1;
+    }
+
+    fn chance(&mut self, percent: u32) -> bool {
+        self.rng.random_range(0..100) < percent
+    }
+
+    fn arrive(&mut self) {
+        self.arrived += 1;
+        if self.arrived < self.plan.jobs {
+            let pause = self.rng.random_range(self.plan.pause_ns.clone());
+            self.schedule(pause, Event::Arrive);
+        }
+        let (job, admission) = self.new_job();
+        let index = self.jobs.len();
+        let expected = self.expected_answer(&admission);
+        let quiet = self.quiet(&job);
+        match self.scheduler.admit(index, admission, self.instant()) {
+            Ok(ticket) => {
+                assert_eq!(expected, Ok(()));
+                self.jobs.push(Job { ticket: Some(ticket), quiet, ..job });
+                if self.chance(self.plan.cancelled) {
+                    let after = self.rng.random_range(0..self.plan.pause_ns.end * 4);
+                    self.schedule(after, Event::Cancel(index));
+                }
+            }
+            Err((item, _, cause)) => {
+                assert_eq!((item, Err(cause)), (index, expected));
+                self.seen.refused += 1;
+            }
+        }
+    }
+
+    fn new_job(&mut self) -> (Job, Admission) {
+        let (new, is_new) = (1000 + self.arrived, self.chance(self.plan.newcomers));
+        let is_new_tenant = is_new && self.chance(50);
+        let tenant = if is_new_tenant { new } else { self.rng.random_range(0..self.plan.tenants) };
+        let connection = if is_new { new } else { self.rng.random_range(0..self.plan.connections) };
+        let cancellation = Arc::new(Cancellation::new());
+        let mut late_deadline = None;
+        if self.chance(self.plan.deadline) {
+            let deadline = self.instant() + Duration::from_nanos(self.rng.random_range(0..self.plan.pause_ns.end * 8));
+            if self.chance(70) {
+                cancellation.set_deadline(deadline);
+            } else {
+                late_deadline = Some(deadline);
+            }
+        }
+        let bytes = self.rng.random_range(0..100);
+        let job = Job {
+            ticket: None,
+            tenant,
+            bytes,
+            cancellation: Arc::clone(&cancellation),
+            late_deadline,
+            connection,
+            quiet: Quiet::None,
+            shares: self.chance(self.plan.shares),
+            leaks_on_panic: self.chance(50),
+            parts: self.rng.random_range(self.plan.parts.clone()),
+            inside: 0,
+            said_done: false,
+            has_panicked: false,
+            takes_after_stop: 0,
+            takes_after_stop_max: 1,
+            end: None,
+        };
+        (job, Admission { tenant, connection, bytes, cancellation })
+    }
+
+    /// How quiet it is where `job` comes from: nothing is held, and what was served no longer counts.
+    fn quiet(&self, job: &Job) -> Quiet {
+        let scheduler = &self.scheduler;
+        let Some(&index) = scheduler.tenants_by_id.get(&job.tenant) else { return Quiet::Tenant };
+        let tenant = &scheduler.tenants[index];
+        if tenant.entries == 0 && scheduler.fair.counts_nothing(&tenant.flow) {
+            return Quiet::Tenant;
+        }
+        let is_quiet = scheduler.connections_by_id.get(&(index, job.connection)).is_none_or(|&index| {
+            let connection = &scheduler.connections[index];
+            connection.entries == 0 && tenant.connections.counts_nothing(&connection.flow)
+        });
+        if is_quiet { Quiet::Connection } else { Quiet::None }
+    }
+
+    /// What the bounds ask for, reckoned from the jobs that live.
+    fn expected_answer(&self, admission: &Admission) -> Result<(), Rejection> {
+        use crate::ledger::{Measure, Scope};
+        if self.scheduler.phase() != Phase::Open {
+            return Err(Rejection::ShuttingDown);
+        }
+        let entries = || self.scheduler.entries.iter().map(|(_, entry)| entry.receipt);
+        let held = |is_counted: &dyn Fn(&Receipt) -> bool| {
+            let counted: Vec<usize> = entries().filter(is_counted).map(|receipt| receipt.bytes).collect();
+            Amount { jobs: counted.len(), bytes: counted.iter().sum() }
+        };
+        let limits = &self.plan.limits;
+        let accounts = [
+            (Scope::Connection, held(&|receipt| receipt.connection == admission.connection), limits.connection),
+            (Scope::Tenant, held(&|receipt| receipt.tenant == admission.tenant), limits.tenant),
+            (Scope::Total, held(&|_| true), limits.total),
+        ];
+        for (scope, held, max) in accounts {
+            if held.jobs == max.jobs {
+                return Err(Rejection::Overloaded(Bound { scope, measure: Measure::Jobs }));
+            }
+            if held.bytes + admission.bytes > max.bytes {
+                return Err(Rejection::Overloaded(Bound { scope, measure: Measure::Bytes }));
+            }
+        }
+        Ok(())
+    }
+
+    fn cancel(&mut self, index: usize) {
+        let job = &self.jobs[index];
+        job.cancellation.cancel(Reason::Cancelled);
+        self.scheduler.hurry(job.ticket.expect("admitted"));
+    }
+
+    fn stop(&mut self) {
+        self.scheduler.set_draining();
+        for ending in self.scheduler.stop() {
+            self.end(ending);
+        }
+    }
+
+    /// Gives idle workers what waits, as the shell does.
+    fn hand_out(&mut self) {
+        for worker in 0..self.workers.len() {
+            if self.workers[worker].is_some() {
+                continue;
+            }
+            let now = self.instant();
+            let Some(taken) = self.scheduler.take(now) else { return };
+            self.check_taken(taken.item, taken.submitted.is_some());
+            let hand = taken.hand;
+            self.workers[worker] = Some(Work {
+                job: taken.item,
+                hand,
+                is_spread: taken.is_spread,
+                taken_ns: self.now_ns,
+                has_entered: false,
+                has_part: false,
+            });
+            let latency = self.rng.random_range(self.plan.latency_ns.clone());
+            self.schedule(latency, Event::Enter(worker));
+        }
+    }
+
+    fn must_stop(&self, job: &Job) -> bool {
+        job.cancellation.check(self.instant()).is_err()
+    }
+
+    /// Whom a worker may take: nobody is passed who has a right to go first.
+    fn check_taken(&mut self, index: usize, is_first: bool) {
+        let taken = &self.jobs[index];
+        assert_eq!(taken.end, None, "nobody comes back");
+        if self.must_stop(taken) {
+            self.seen.urgent += 1;
+            let taken = &mut self.jobs[index];
+            taken.takes_after_stop += 1;
+            assert!(taken.takes_after_stop <= taken.takes_after_stop_max, "the take that ends it is the last");
+        } else {
+            self.check_passed(index, is_first);
+        }
+        let (tenant, connection) = (self.jobs[index].tenant, self.jobs[index].connection);
+        for job in self.jobs.iter_mut().filter(|job| job.tenant == tenant) {
+            job.quiet = job.quiet.min(if job.connection == connection { Quiet::None } else { Quiet::Connection });
+        }
+    }
+
+    fn check_passed(&mut self, index: usize, is_first: bool) {
+        let taken = &self.jobs[index];
+        for (_, entry) in self.scheduler.entries.iter().filter(|(_, entry)| entry.turn == Turn::Queued(Line::Fair)) {
+            let passed = &self.jobs[entry.item];
+            let knows = !self.must_stop(passed) || passed.takes_after_stop > 0;
+            assert!(knows, "who has to stop learns it before others are served");
+            let may_pass = match passed.quiet {
+                Quiet::None => true,
+                Quiet::Connection => passed.tenant != taken.tenant,
+                Quiet::Tenant => false,
+            };
+            let was_earlier = is_first && index < entry.item && taken.quiet >= passed.quiet;
+            assert!(may_pass || was_earlier, "{} waits for more than the slices in hand: {index}", entry.item);
+        }
+        if taken.quiet == Quiet::Tenant && self.scheduler.in_hand() == self.plan.workers {
+            self.seen.newcomers_waited += 1;
+        }
+    }
+
+    fn enter(&mut self, worker: usize) {
+        let now = self.instant();
+        let (plan_ns, part_ns) = (self.rng.random_range(200..3_000), self.rng.random_range(self.plan.part_ns.clone()));
+        let work = self.workers[worker].as_mut().expect("works");
+        let job = &mut self.jobs[work.job];
+        if job.said_done {
+            self.seen.entered_after_done += 1;
+            return self.schedule(100, Event::Leave(worker));
+        }
+        work.has_entered = true;
+        job.inside += 1;
+        if let Some(deadline) = job.late_deadline.take() {
+            job.cancellation.set_deadline(deadline);
+        }
+        if job.parts == 0 || job.cancellation.check(now).is_err() {
+            return self.schedule(100, Event::Leave(worker));
+        }
+        job.parts -= 1;
+        work.has_part = true;
+        if job.shares && job.parts > 0 {
+            self.schedule(plan_ns, Event::Share(worker));
+        }
+        self.schedule(plan_ns + part_ns, Event::Leave(worker));
+    }
+
+    fn share(&mut self, worker: usize) {
+        let now = self.instant();
+        let work = self.workers[worker].as_mut().expect("works");
+        let is_idle = self.plan.workers > self.scheduler.in_hand() + self.scheduler.waiting();
+        if (is_idle || work.is_spread) && self.scheduler.share(&mut work.hand, now) {
+            self.seen.shared += 1;
+        }
+    }
+
+    fn leave(&mut self, worker: usize) {
+        let work = self.workers[worker].as_ref().expect("works");
+        let outcome = if work.has_entered {
+            self.outcome(work.job, work.has_part)
+        } else {
+            // After the job has said that it is done, nothing matters any more.
+            [Outcome::Left, Outcome::More, Outcome::Panicked][self.rng.random_range(0..3)]
+        };
+        let latency = self.rng.random_range(self.plan.latency_ns.clone());
+        self.schedule(latency, Event::GiveBack(worker, outcome));
+    }
+
+    fn give_back(&mut self, worker: usize, outcome: Outcome) {
+        let work = self.workers[worker].take().expect("works");
+        if outcome == Outcome::More && self.must_stop(&self.jobs[work.job]) {
+            self.jobs[work.job].takes_after_stop_max += 1;
+        }
+        let cost = Duration::from_nanos(self.now_ns - work.taken_ns);
+        if let Some(ending) = self.scheduler.give_back(work.hand, outcome, cost, self.instant()) {
+            self.end(ending);
+        }
+    }
+
+    /// What the job's own logic says at the end of a slice.
+    fn outcome(&mut self, job: usize, has_part: bool) -> Outcome {
+        let panics = self.chance(self.plan.panics);
+        let is_put_aside = has_part && self.chance(self.plan.put_aside);
+        let must_stop = self.must_stop(&self.jobs[job]);
+        let job = &mut self.jobs[job];
+        job.has_panicked |= panics;
+        if panics && job.leaks_on_panic {
+            return Outcome::Panicked;
+        }
+        job.inside -= 1;
+        if panics {
+            return Outcome::Panicked;
+        }
+        job.parts = if must_stop { 0 } else { job.parts + u32::from(is_put_aside) };
+        if job.parts > 0 {
+            Outcome::More
+        } else if job.inside > 0 {
+            Outcome::Left
+        } else {
+            job.said_done = true;
+            Outcome::Done
+        }
+    }
+
+    fn end(&mut self, ending: Ending<usize>) {
+        let Ending { item, end, receipt } = ending;
+        self.scheduler.release(receipt);
+        assert!(self.workers.iter().flatten().all(|work| work.job != item), "no worker is inside");
+        let job = &mut self.jobs[item];
+        assert_eq!(job.end.replace(end), None, "a job ends once");
+        let is_stopped = self.scheduler.phase() == Phase::Stopped;
+        let expected = match (job.said_done, job.has_panicked) {
+            (true, _) => End::Done,
+            (false, true) => End::Panicked,
+            (false, false) => End::ShutDown,
+        };
+        assert!(end == expected || is_stopped && end == End::ShutDown, "{end:?}, not {expected:?}");
+        match end {
+            End::Done => self.seen.done += 1,
+            End::Panicked => self.seen.panicked += 1,
+            End::ShutDown => self.seen.shut_down += 1,
+        }
+    }
+
+    /// What holds after every event.
+    fn check(&self) {
+        let scheduler = &self.scheduler;
+        let living = self.jobs.iter().filter(|job| job.end.is_none());
+        let (jobs, bytes) = living.fold((0, 0), |(jobs, bytes), job| (jobs + 1, bytes + job.bytes));
+        assert_eq!((scheduler.jobs(), scheduler.bytes()), (jobs, bytes));
+        let working = self.workers.iter().flatten().count();
+        assert_eq!(scheduler.in_hand(), working);
+        let queued = scheduler.entries.iter().filter(|(_, entry)| matches!(entry.turn, Turn::Queued(_))).count();
+        assert_eq!(scheduler.waiting(), queued);
+        let is_open = scheduler.phase() != Phase::Stopped;
+        assert!(!is_open || working == self.workers.len() || queued == 0, "no worker is idle while something waits");
+        self.check_memory();
+    }
+
+    /// What is remembered is bounded by what is held.
+    fn check_memory(&self) {
+        let scheduler = &self.scheduler;
+        let entries = scheduler.entries.len();
+        assert!(scheduler.deadlines.len() <= entries);
+        assert!(scheduler.tenants.len() <= 2 * entries + IDLE_FLOWS_SPARE);
+        assert_eq!(scheduler.tenants.len(), scheduler.tenants_by_id.len());
+        assert_eq!(scheduler.connections.len(), scheduler.connections_by_id.len());
+        for (index, tenant) in &scheduler.tenants {
+            let connections = scheduler.connections_by_id.keys().filter(|(tenant, _)| *tenant == index).count();
+            let most = if tenant.entries == 0 { 0 } else { 2 * tenant.entries + IDLE_FLOWS_SPARE };
+            assert!(connections <= most, "{connections} connections for {} jobs", tenant.entries);
+        }
+    }
+
+    fn check_end(&self) {
+        assert!(self.jobs.iter().all(|job| job.end.is_some()), "every job ends");
+        let scheduler = &self.scheduler;
+        assert_eq!((scheduler.jobs(), scheduler.bytes(), scheduler.waiting(), scheduler.in_hand()), (0, 0, 0, 0));
+        assert!(scheduler.entries.is_empty() && scheduler.deadlines.is_empty());
+        assert!(scheduler.tenants.is_empty() && scheduler.connections.is_empty());
+    }
+}
