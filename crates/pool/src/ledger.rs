@@ -1,7 +1,8 @@
 //! What is held, in all, by tenant and by connection, against its bounds.
 
-use std::collections::HashMap;
 use std::fmt;
+
+use foldhash::HashMap;
 
 /// A bound that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -104,7 +105,7 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn new(limits: Limits) -> Self {
-        Ledger { limits, total: Amount::default(), tenants: HashMap::new(), connections: HashMap::new() }
+        Ledger { limits, total: Amount::default(), tenants: HashMap::default(), connections: HashMap::default() }
     }
 
     /// Enters a job, or names the narrowest bound that forbids it.

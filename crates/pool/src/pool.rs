@@ -1,7 +1,6 @@
 //! The threads around the scheduler.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicIsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -225,14 +224,16 @@ impl Pool {
 
     /// Runs one slice on the calling thread, as a worker would. False when nothing waits.
     pub fn run_one(&self) -> bool {
+        let began = self.shared.clock.now();
         let mut state = self.shared.lock();
-        let taken = state.take(self.shared.clock.now());
+        let taken = state.take(began);
         self.shared.unlock(state);
         let Some(taken) = taken else { return false };
-        let ran = self.shared.run(taken);
-        let state = self.shared.lock();
-        let state = self.shared.give_back(state, ran);
+        let ran = self.shared.run(taken, began);
+        let mut state = self.shared.lock();
+        let ending = state.give_back(ran);
         self.shared.unlock(state);
+        self.shared.end_all(ending);
         true
     }
 
@@ -331,6 +332,10 @@ impl State {
         taken
     }
 
+    fn give_back(&mut self, ran: Ran) -> Option<Ending<Arc<dyn Job>>> {
+        self.scheduler.give_back(ran.hand, ran.outcome, ran.cost, ran.now)
+    }
+
     /// Whether a sleeper is to be woken: one for each job that waits, as long as there are any.
     fn must_wake(&mut self) -> bool {
         let must = self.asleep > self.waking && self.scheduler.waiting() > self.waking;
@@ -365,23 +370,32 @@ impl Shared {
     /// The life of a worker.
     fn work(&self) {
         let mut ran = None;
-        while let Some(taken) = self.next(ran.take()) {
-            ran = Some(self.run(taken));
+        while let Some((taken, now)) = self.next(ran.take()) {
+            ran = Some(self.run(taken, now));
         }
     }
 
-    /// Gives back what was run and takes the next slice, waiting for one. `None` ends the worker.
-    fn next(&self, ran: Option<Ran>) -> Option<Taken<Arc<dyn Job>>> {
+    /// Gives back what was run and takes the next slice, waiting for one; tells when it begins. `None` ends the worker.
+    fn next(&self, ran: Option<Ran>) -> Option<(Taken<Arc<dyn Job>>, Instant)> {
         let mut state = self.lock();
-        let mut now = ran.as_ref().map(|ran| ran.now);
+        // The end of one slice is the beginning of the next, unless much lay between them.
+        let mut now = None;
         if let Some(ran) = ran {
-            state = self.give_back(state, ran);
+            now = Some(ran.now);
+            if let Some(ending) = state.give_back(ran) {
+                now = None;
+                self.unlock(state);
+                state = self.end(ending);
+            }
         }
         loop {
-            let taken = state.take(now.take().unwrap_or_else(|| self.clock.now()));
-            if taken.is_some() || state.scheduler.phase() == Phase::Stopped {
+            let began = now.take().unwrap_or_else(|| self.clock.now());
+            if let Some(taken) = state.take(began) {
                 self.unlock(state);
-                return taken;
+                return Some((taken, began));
+            }
+            if state.scheduler.phase() == Phase::Stopped {
+                return None;
             }
             state = self.sleep(state);
         }
@@ -397,9 +411,8 @@ impl Shared {
     }
 
     /// Runs a slice, without any lock.
-    fn run(&self, taken: Taken<Arc<dyn Job>>) -> Ran {
+    fn run(&self, taken: Taken<Arc<dyn Job>>, began: Instant) -> Ran {
         let Taken { item: job, hand, submitted, is_spread } = taken;
-        let began = self.clock.now();
         if let Some(submitted) = submitted {
             self.observer.waited(began.saturating_duration_since(submitted));
         }
@@ -426,16 +439,6 @@ impl Shared {
         is_shared
     }
 
-    fn give_back<'a>(&'a self, mut state: MutexGuard<'a, State>, ran: Ran) -> MutexGuard<'a, State> {
-        match state.scheduler.give_back(ran.hand, ran.outcome, ran.cost, ran.now) {
-            None => state,
-            Some(ending) => {
-                self.unlock(state);
-                self.end(ending)
-            }
-        }
-    }
-
     /// Drops a job, then stops counting it, so that the bytes counted are never less than those held.
     fn end(&self, ending: Ending<Arc<dyn Job>>) -> MutexGuard<'_, State> {
         let Ending { item, end, receipt } = ending;
@@ -452,14 +455,16 @@ impl Shared {
             End::Panicked => state.counters.jobs_panicked += 1,
             End::ShutDown => state.abandoned += 1,
         }
-        if state.scheduler.jobs() == 0 {
+        // A call to the system even where nobody waits.
+        if state.scheduler.jobs() == 0 && state.scheduler.phase() != Phase::Open {
             self.empty.notify_all();
         }
     }
 
-    fn end_all(&self, endings: VecDeque<Ending<Arc<dyn Job>>>) {
+    fn end_all(&self, endings: impl IntoIterator<Item = Ending<Arc<dyn Job>>>) {
         for ending in endings {
-            drop(self.end(ending));
+            let state = self.end(ending);
+            self.unlock(state);
         }
     }
 }

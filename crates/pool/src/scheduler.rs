@@ -11,10 +11,11 @@
 //!      └──────────────────────── a worker inside returns More ───────── Away
 //! ```
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use foldhash::HashMap;
 use slab::Slab;
 use thiserror::Error;
 
@@ -232,9 +233,9 @@ impl<T: Clone> Scheduler<T> {
             entries: Slab::new(),
             next_number: 0,
             tenants: Slab::new(),
-            tenants_by_id: HashMap::new(),
+            tenants_by_id: HashMap::default(),
             connections: Slab::new(),
-            connections_by_id: HashMap::new(),
+            connections_by_id: HashMap::default(),
             fair: FairQueue::default(),
             urgent: List::default(),
             arrivals: List::default(),
@@ -400,10 +401,10 @@ impl<T: Clone> Scheduler<T> {
     }
 
     /// Hands out nothing any more. What no worker is inside of ends now, the rest when its last worker comes back.
-    pub(crate) fn stop(&mut self) -> VecDeque<Ending<T>> {
+    pub(crate) fn stop(&mut self) -> Vec<Ending<T>> {
         self.phase = Phase::Stopped;
         let indices: Vec<usize> = self.entries.iter().map(|(index, _)| index).collect();
-        let mut endings = VecDeque::new();
+        let mut endings = Vec::new();
         for index in indices {
             let entry = &mut self.entries[index];
             entry.end = entry.end.or(Some(End::ShutDown));
