@@ -4,12 +4,13 @@
 //! - Fed in pieces, it gives the same answer as fed at once.
 //! - No bytes make a decoder panic, scanned or not.
 //! - What decodes encodes again, and decodes to the same.
+//! - A first look at a request agrees with what decodes.
 
 use crate::{
     ContentError, DecryptDocumentParams, DecryptFileParams, DecryptParams, DocumentResult, EncryptDocumentParams,
     EncryptFileParams, EncryptParams, FileResult, FrameError, Health, InfoResult, InspectParams, InspectResult, Limits,
-    Message, Method, PublicKeys, PublicKeysParams, RawParams, RawValue, RawValues, RewrapParams, RewrapResult, Scalar,
-    Scanner, Text, ValuesResult, answer, connection_error, decode_cancel, request, write,
+    Message, Method, Peek, PublicKeys, PublicKeysParams, RawParams, RawValue, RawValues, RewrapParams, RewrapResult,
+    Scalar, Scanner, Text, ValuesResult, answer, connection_error, decode_cancel, request, write,
 };
 
 /// Small, so that short inputs reach every limit.
@@ -65,6 +66,7 @@ fn check_unscanned(bytes: &[u8]) {
 fn visit(message: Message<'_>) {
     match message {
         Message::Request { params, .. } => {
+            check_peek(params);
             for method in Method::ALL {
                 let _ = reencode_request(*method, params);
             }
@@ -83,12 +85,25 @@ fn visit(message: Message<'_>) {
     }
 }
 
+/// A first look agrees with the parameters as they are read.
+fn check_peek(params: RawParams<'_>) {
+    let peek = Peek::at(params);
+    if let Ok(EncryptParams { options, .. }) = EncryptParams::decode(params) {
+        assert!(peek.app.is_none_or(|app| app == options.app), "the app is the same");
+        assert!(
+            peek.deadline_ms.is_none_or(|deadline| Some(deadline) == options.deadline_ms),
+            "the deadline is the same"
+        );
+    }
+}
+
 /// Whatever reads a message's content and, where it reads, writes the same content again.
 type Reencoded = Result<Vec<u8>, ContentError>;
 
 fn check_message(frame: &[u8]) {
     match Message::parse(frame) {
         Ok(Message::Request { params, .. }) => {
+            check_peek(params);
             Method::ALL
                 .iter()
                 .for_each(|method| check_stable(reencode_request(*method, params), &params_again(*method)));

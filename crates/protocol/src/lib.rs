@@ -27,6 +27,7 @@ mod method;
 mod number;
 mod options;
 mod params;
+mod peek;
 pub mod request;
 mod results;
 mod scanner;
@@ -50,6 +51,7 @@ pub use params::{
     DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams, EncryptFileParams, EncryptParams,
     HealthParams, InfoParams, InspectParams, PublicKeysParams, RewrapParams,
 };
+pub use peek::Peek;
 pub use results::{
     DocumentResult, FileResult, Health, InfoResult, InspectResult, Inspected, PublicKeys, RewrapResult, ValuesResult,
 };

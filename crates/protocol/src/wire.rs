@@ -189,12 +189,31 @@ impl<'a> Reader<'a> {
     pub(crate) fn skip(&mut self, count: u64) -> Result<(), HeadError> {
         let mut pending = count;
         while pending > 0 {
-            let head = self.head()?;
-            let payload = usize::try_from(head.payload_size()).map_err(|_| HeadError::Truncated)?;
-            self.bytes = self.bytes.get(payload..).ok_or(HeadError::Truncated)?;
-            pending = pending - 1 + head.values_inside();
+            pending = pending - 1 + self.skip_head()?;
         }
         Ok(())
+    }
+
+    /// As [`Reader::skip`], but passes over no more than `values_left` values in all, which it lessens.
+    ///
+    /// # Errors
+    /// Where they end before the values do, the same as for bytes that end.
+    pub(crate) fn skip_within(&mut self, count: u64, values_left: &mut u32) -> Result<(), HeadError> {
+        let mut pending = count;
+        while pending > 0 {
+            *values_left = values_left.checked_sub(1).ok_or(HeadError::Truncated)?;
+            pending = pending - 1 + self.skip_head()?;
+        }
+        Ok(())
+    }
+
+    /// Passes over a head and its payload; gives the number of values inside.
+    #[inline]
+    fn skip_head(&mut self) -> Result<u64, HeadError> {
+        let head = self.head()?;
+        let payload = usize::try_from(head.payload_size()).map_err(|_| HeadError::Truncated)?;
+        self.bytes = self.bytes.get(payload..).ok_or(HeadError::Truncated)?;
+        Ok(head.values_inside())
     }
 
     /// Takes everything that is left.
