@@ -1,5 +1,7 @@
 //! What can go wrong with a call, in a form that a program can act on.
 
+use std::time::Duration;
+
 use fieldseal_protocol::{ContentError, ErrorCode, RemoteError, Retry};
 use thiserror::Error;
 
@@ -17,6 +19,8 @@ pub struct ClientError {
     pub index: Option<u64>,
     /// Byte position in the document or selector, where the engine tells one.
     pub offset: Option<u64>,
+    /// The pause after which to try again, where the engine tells one.
+    pub retry_after: Option<Duration>,
 }
 
 /// What happened to a call.
@@ -58,7 +62,7 @@ pub enum Sent {
 
 impl ClientError {
     pub(crate) fn new(kind: ErrorKind, retry: Retry, message: impl Into<String>) -> Self {
-        ClientError { kind, retry, message: message.into(), index: None, offset: None }
+        ClientError { kind, retry, message: message.into(), index: None, offset: None, retry_after: None }
     }
 
     pub(crate) fn settings(message: impl Into<String>) -> Self {
@@ -86,6 +90,7 @@ impl ClientError {
             message: format!("{}: {}", error.code, error.message),
             index: error.index,
             offset: error.offset,
+            retry_after: error.retry_after_ms.map(Duration::from_millis),
         }
     }
 
@@ -93,7 +98,8 @@ impl ClientError {
     pub(crate) fn of_connection(error: &RemoteError<'_>) -> Self {
         let kind = error.known_code().map_or(ErrorKind::UnknownEngineError, ErrorKind::ConnectionRefused);
         let message = format!("the engine ended the connection: {}: {}", error.code, error.message);
-        ClientError::new(kind, error.retry, message)
+        let retry_after = error.retry_after_ms.map(Duration::from_millis);
+        ClientError { retry_after, ..ClientError::new(kind, error.retry, message) }
     }
 
     /// The same error for a call of which `sent` is known: only the loss of a connection depends on it.

@@ -164,15 +164,16 @@ pub fn info(id: u32, facts: &[(&str, &str)], out: &mut Vec<u8>) {
 }
 
 fn error_object(error: &ErrorObject, out: &mut Vec<u8>) {
-    let places = [(Field::Index, error.index), (Field::Offset, error.offset)];
-    write::map_header(3 + places.iter().filter(|(_, place)| place.is_some()).count(), out);
+    let numbers =
+        [(Field::Index, error.index), (Field::Offset, error.offset), (Field::RetryAfterMs, error.retry_after_ms)];
+    write::map_header(3 + numbers.iter().filter(|(_, number)| number.is_some()).count(), out);
     string_field(Field::Code, error.code.as_str(), out);
     string_field(Field::Message, &error.message, out);
     string_field(Field::Retry, error.code.retry().as_str(), out);
-    for (name, place) in places {
-        if let Some(place) = place {
+    for (name, number) in numbers {
+        if let Some(number) = number {
             field(name, out);
-            write::unsigned(place, out);
+            write::unsigned(number, out);
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::wire::{Head, Reader};
 
 /// The fields of an error object.
 pub(crate) const ERROR_FIELDS: FieldSet =
-    FieldSet::of(&[Field::Code, Field::Message, Field::Retry, Field::Index, Field::Offset]);
+    FieldSet::of(&[Field::Code, Field::Message, Field::Retry, Field::Index, Field::Offset, Field::RetryAfterMs]);
 
 /// What to do with a field that is not among those expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +165,8 @@ impl<'a> Entries<'a> {
 
 /// Reads an error object. Fields that this version does not know are passed over.
 pub(crate) fn remote_error(mut entries: Entries<'_>) -> Result<RemoteError<'_>, ContentError> {
-    let (mut code, mut message, mut retry, mut index, mut offset) = (None, "", Retry::Never, None, None);
+    let (mut code, mut message, mut retry) = (None, "", Retry::Never);
+    let (mut index, mut offset, mut retry_after_ms) = (None, None, None);
     while let Some(field) = entries.next_field()? {
         match field {
             Field::Code => code = Some(entries.string(field)?),
@@ -173,11 +174,12 @@ pub(crate) fn remote_error(mut entries: Entries<'_>) -> Result<RemoteError<'_>, 
             Field::Retry => retry = Retry::parse(entries.string(field)?).unwrap_or(Retry::Never),
             Field::Index => index = entries.optional_unsigned(field)?,
             Field::Offset => offset = entries.optional_unsigned(field)?,
+            Field::RetryAfterMs => retry_after_ms = entries.optional_unsigned(field)?,
             _ => unreachable!("not among the fields of an error object"),
         }
     }
     let code = code.ok_or(ContentError::MissingField(Field::Code))?;
-    Ok(RemoteError { code, message, retry, index, offset })
+    Ok(RemoteError { code, message, retry, index, offset, retry_after_ms })
 }
 
 fn utf8(field: Field, bytes: &[u8]) -> Result<&str, ContentError> {

@@ -4,6 +4,7 @@
 //! peer made up (a field, a method) are shown only where they look like names, since a confused client may send data there.
 
 use std::fmt;
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -291,12 +292,14 @@ pub struct ErrorObject {
     pub index: Option<u64>,
     /// Byte position in the document or selector.
     pub offset: Option<u64>,
+    /// After how many milliseconds the same request may be served, where that can be said.
+    pub retry_after_ms: Option<u64>,
 }
 
 impl ErrorObject {
     /// An error about the request as a whole.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        ErrorObject { code, message: message.into(), index: None, offset: None }
+        ErrorObject { code, message: message.into(), index: None, offset: None, retry_after_ms: None }
     }
 
     /// The same error, about one element of a list.
@@ -308,6 +311,12 @@ impl ErrorObject {
     pub fn at_offset(self, offset: u64) -> Self {
         ErrorObject { offset: Some(offset), ..self }
     }
+
+    /// The same error, with a pause after which to try again; in whole milliseconds, upwards.
+    pub fn retry_after(self, pause: Duration) -> Self {
+        let milliseconds = pause.as_nanos().div_ceil(1_000_000);
+        ErrorObject { retry_after_ms: Some(u64::try_from(milliseconds).unwrap_or(u64::MAX)), ..self }
+    }
 }
 
 impl From<ContentError> for ErrorObject {
@@ -317,7 +326,7 @@ impl From<ContentError> for ErrorObject {
             ContentError::Value(value) => Some(value.index),
             _ => None,
         };
-        ErrorObject { code: ErrorCode::InvalidParams, message: error.to_string(), index, offset: None }
+        ErrorObject { index, ..ErrorObject::new(ErrorCode::InvalidParams, error.to_string()) }
     }
 }
 
@@ -352,6 +361,8 @@ pub struct RemoteError<'a> {
     pub index: Option<u64>,
     /// Byte position in the document or selector.
     pub offset: Option<u64>,
+    /// After how many milliseconds the same request may be served, where the engine says so.
+    pub retry_after_ms: Option<u64>,
 }
 
 impl RemoteError<'_> {

@@ -47,6 +47,7 @@ fields! {
     Code "code" "The code of an error.",
     Message "message" "The text of an error.",
     Retry "retry" "Retry advice of an error.",
+    RetryAfterMs "retry_after_ms" "After how long to try again, in milliseconds.",
     Index "index" "The position in a list that an error is about.",
     Offset "offset" "The byte position in a document or selector that an error is about.",
     Type "type" "The type of a sealed value.",

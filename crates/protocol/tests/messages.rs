@@ -1,5 +1,7 @@
 //! Messages and their content: what is accepted, and what is refused with which words. Frames are written by `rmpv`.
 
+use std::time::Duration;
+
 use fieldseal_protocol::{
     ContentError, DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams, EncryptFileParams,
     EncryptParams, ErrorCode, ErrorObject, FrameError, Health, HealthParams, InfoParams, InspectParams, Limits,
@@ -344,12 +346,14 @@ fn errors_travel_whole() {
     for code in ErrorCode::ALL.iter().copied() {
         assert_eq!(ErrorCode::parse(code.as_str()), Some(code));
         let sent = ErrorObject::new(code, "some words").at_index(1999).at_offset(70_000);
+        let sent = sent.retry_after(Duration::from_micros(1_500_001));
         let mut out = Vec::new();
         answer::error(77, &sent, &mut out);
         let (77, Err(received)) = response(&out) else { panic!("an error for 77") };
         let received = received.error().expect("an error object");
         assert_eq!((received.known_code(), received.message), (Some(code), "some words"));
         assert_eq!((received.retry, received.index, received.offset), (code.retry(), Some(1999), Some(70_000)));
+        assert_eq!(received.retry_after_ms, Some(1501));
     }
     for retry in Retry::ALL {
         assert_eq!(Retry::parse(retry.as_str()), Some(retry));

@@ -248,6 +248,7 @@ fn ended() -> ClientError {
         message: "a call ended before it was answered".to_owned(),
         index: None,
         offset: None,
+        retry_after: None,
     }
 }
 

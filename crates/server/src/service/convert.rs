@@ -73,7 +73,7 @@ pub(super) fn error_from(error: Error, first: u64) -> ErrorObject {
         tracing::warn!(cause, "a request failed for the key store");
     }
     let index = error.index.map(|index| first + index);
-    ErrorObject { code, message: error.message, index, offset: error.offset }
+    ErrorObject { index, offset: error.offset, ..ErrorObject::new(code, error.message) }
 }
 
 /// The engine's error about the request as a whole.
