@@ -405,6 +405,16 @@ fn serve_runs_on_what_was_set_up_by_hand() {
     assert_eq!(serde_json::from_str::<Value>(&info).expect("JSON")["protocol"], "1");
     let keys = |door: &[&str]| workplace.run(&with(&["keys", "public", "acme", "--json"], door)).text();
     assert_eq!(keys(&door), keys(&[]));
+    // Probes are answered beside it.
+    let operator = running.ready["operator"].as_str().expect("an operator port");
+    let mut probe = TcpStream::connect(operator).expect("connected");
+    probe.write_all(b"GET /readyz HTTP/1.1\r\nHost: operator\r\n\r\n").expect("written");
+    let mut answer = String::new();
+    probe.read_to_string(&mut answer).expect("text");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    let taken = format!("operator.address={operator}");
+    let message = workplace.run(&["serve", "--address", "127.0.0.1:0", "--set", &taken]).fails(3);
+    assert!(message.contains("choose another with operator.address"), "{message}");
     // The port is taken.
     let message = workplace.run(&["serve", "--address", running.address()]).fails(3);
     assert!(message.contains("another program has that port"), "{message}");

@@ -1,6 +1,6 @@
 //! The engine itself: what all requests share, and where each of them begins.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -32,7 +32,19 @@ struct Shared {
     blinding: RwLock<Blinding>,
     opening_agreements: Arc<AtomicU64>,
     epoch: AtomicU64,
+    store: StoreWatch,
 }
+
+/// What is known of the store's health, for looks that must not wait.
+struct StoreWatch {
+    /// Whether it has been silent for too long.
+    is_silent: AtomicBool,
+    /// When it last answered, in milliseconds of the clock.
+    answered_ms: AtomicU64,
+}
+
+/// How much longer than `store_silence_max` a call of [`Engine::maintain`] may hang, in a store that does not even fail.
+const STORE_HANG_MAX: Duration = Duration::from_secs(10);
 
 struct Blinding {
     context: Arc<EcContext>,
@@ -48,6 +60,10 @@ impl Engine {
     /// The same with another clock.
     pub fn with_clock(store: Box<dyn Keystore>, settings: Settings, clock: Box<dyn Clock>) -> Self {
         let blinding = Blinding { context: Arc::new(EcContext::new(&mut rand::rng())), born: clock.monotonic() };
+        let store_watch = StoreWatch {
+            is_silent: AtomicBool::new(false),
+            answered_ms: AtomicU64::new(milliseconds(clock.monotonic())),
+        };
         let openings = OpeningCache::new(settings.opening_keys_max, settings.opening_key_age_max);
         let shared = Shared {
             directory: Directory::new(store),
@@ -58,6 +74,7 @@ impl Engine {
             blinding: RwLock::new(blinding),
             opening_agreements: Arc::default(),
             epoch: AtomicU64::default(),
+            store: store_watch,
         };
         Self { shared: Arc::new(shared) }
     }
@@ -88,10 +105,33 @@ impl Engine {
             // Grants that cannot be looked at any more are not believed for ever.
             Err(_) => self.shared.directory.silence(now) >= self.settings().store_silence_max,
         };
+        self.note_answer(now, answered.is_ok(), forgets);
         if forgets {
             self.forget();
         }
         answered.map(drop)
+    }
+
+    fn note_answer(&self, now: Duration, is_answer: bool, forgets: bool) {
+        let store = &self.shared.store;
+        store.is_silent.store(!is_answer && forgets, Ordering::Relaxed);
+        if is_answer {
+            store.answered_ms.store(milliseconds(now), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the store answers, or has not been silent for longer than `store_silence_max`. Never waits.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`].
+    pub fn readiness(&self) -> Result<(), Error> {
+        let store = &self.shared.store;
+        let silence_ms = milliseconds(self.now()).saturating_sub(store.answered_ms.load(Ordering::Relaxed));
+        let hangs = silence_ms >= milliseconds(self.settings().store_silence_max.saturating_add(STORE_HANG_MAX));
+        if hangs || store.is_silent.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Unavailable, "the key store does not answer"));
+        }
+        Ok(())
     }
 
     /// Empties what is known and derived; running requests look at their rights anew.
@@ -224,6 +264,10 @@ impl Engine {
     }
 }
 
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 fn app_name(text: &str) -> Result<AppName, Error> {
     AppName::parse(text)
         .map_err(|error| Error::new(ErrorKind::UnknownApp, format!("no app can have that name: {error}")))
@@ -249,9 +293,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn blinding_is_drawn_anew_when_its_time_is_over_and_not_before() {
-        let folder = tempfile::tempdir().expect("a folder");
+    /// An engine whose clock shows the seconds that are stored, and the file of its store.
+    fn engine(folder: &tempfile::TempDir, hands: &Arc<AtomicU64>) -> (Engine, std::path::PathBuf) {
         let environment = Environment {
             root_key: Box::new(LocalRootKey::generate(&mut rand::rng())),
             clock: Box::new(system_clock),
@@ -259,9 +302,37 @@ mod tests {
         };
         let path = folder.path().join("private").join("store.sqlite");
         let store = SqliteKeystore::open(&path, OpenMode::CreateIfMissing, environment, Limits::default());
-        let hands = Arc::new(AtomicU64::new(0));
-        let clock = Box::new(Hands(Arc::clone(&hands)));
-        let engine = Engine::with_clock(Box::new(store.expect("opens")), Settings::default(), clock);
+        let clock = Box::new(Hands(Arc::clone(hands)));
+        (Engine::with_clock(Box::new(store.expect("opens")), Settings::default(), clock), path)
+    }
+
+    #[test]
+    fn it_is_ready_as_long_as_the_store_was_not_silent_for_too_long() {
+        let (folder, hands) = (tempfile::tempdir().expect("a folder"), Arc::new(AtomicU64::new(0)));
+        let (engine, path) = engine(&folder, &hands);
+        let at = |seconds| hands.store(seconds, Ordering::Relaxed);
+        let is_ready = || engine.readiness().is_ok();
+        engine.maintain().expect("maintained");
+        let content = std::fs::read(&path).expect("a store");
+        std::fs::write(&path, b"no store any more").expect("written");
+        at(59);
+        assert!(engine.maintain().is_err() && is_ready(), "60 s are not over");
+        at(60);
+        assert!(engine.maintain().is_err() && !is_ready());
+        std::fs::write(&path, content).expect("written");
+        at(61);
+        assert!(engine.maintain().is_ok() && is_ready());
+        // A store that hangs lets nobody come back to say so.
+        at(61 + 69);
+        assert!(is_ready());
+        at(61 + 70);
+        assert!(!is_ready());
+    }
+
+    #[test]
+    fn blinding_is_drawn_anew_when_its_time_is_over_and_not_before() {
+        let (folder, hands) = (tempfile::tempdir().expect("a folder"), Arc::new(AtomicU64::new(0)));
+        let (engine, _) = engine(&folder, &hands);
         let first = engine.ec();
         hands.store(59, Ordering::Relaxed);
         engine.maintain().expect("maintained");

@@ -70,6 +70,7 @@ pub(crate) struct Connection<S: Service, W: Wire> {
     outbox: Arc<Outbox>,
     outgoing: Buffers,
     is_flushed: bool,
+    counted: Counted,
     times: Times,
     timer: Pin<Box<Sleep>>,
     number: u64,
@@ -86,6 +87,13 @@ struct Times {
     bytes_taken: u64,
     /// When the peer's certificate does.
     expires: Instant,
+}
+
+/// Bytes of the socket that have been counted.
+#[derive(Default)]
+struct Counted {
+    taken: u64,
+    given: u64,
 }
 
 impl<S: Service, W: Wire> Connection<S, W> {
@@ -109,6 +117,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
             outbox: Arc::clone(&registration.outbox),
             outgoing: Buffers::default(),
             is_flushed: true,
+            counted: Counted::default(),
             times: Times { active: now, frame_began: None, write_moved: now, bytes_taken: 0, expires },
             timer: Box::pin(sleep_until((now + hub.settings.idle_timeout).into())),
             number: registration.number,
@@ -127,7 +136,9 @@ impl<S: Service, W: Wire> Connection<S, W> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
-        match self.take_turn(cx).and_then(|()| self.check_end(cx)) {
+        let turn = self.take_turn(cx);
+        self.count_bytes();
+        match turn.and_then(|()| self.check_end(cx)) {
             Ok(()) => Poll::Pending,
             Err(end) => Poll::Ready(end),
         }
@@ -150,6 +161,15 @@ impl<S: Service, W: Wire> Connection<S, W> {
                 return Ok(());
             }
         }
+    }
+
+    fn count_bytes(&mut self) {
+        let gathered = self.stream.gathered();
+        let now = Counted { taken: gathered.bytes_taken(), given: gathered.bytes_given() };
+        let before = std::mem::replace(&mut self.counted, now);
+        let counters = &self.hub.counters;
+        Counters::add_many(&counters.network_bytes_sent, self.counted.taken - before.taken);
+        Counters::add_many(&counters.network_bytes_received, self.counted.given - before.given);
     }
 
     fn take_answers(&mut self, now: Instant) {

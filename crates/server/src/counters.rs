@@ -46,6 +46,8 @@ counters! {
     handshakes_displaced "Handshakes among them that gave way to newer ones.",
     connections_forbidden "Connections whose certificate the service did not know.",
     connections_faulted "Connections that the server ended with `connection_error`.",
+    network_bytes_received "Bytes read from sockets, TLS included.",
+    network_bytes_sent "Bytes that sockets took, TLS included.",
     requests "Requests read, `health` included.",
     health_checks "Requests for `health`.",
     answers_by_service "Answers that the service wrote, its errors included.",
@@ -59,7 +61,11 @@ counters! {
 
 impl Counters {
     pub(crate) fn add(counter: &AtomicU64) {
-        counter.fetch_add(1, Ordering::Relaxed);
+        Counters::add_many(counter, 1);
+    }
+
+    pub(crate) fn add_many(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Ordering::Relaxed);
     }
 
     /// Counts an error that the server itself answers with.

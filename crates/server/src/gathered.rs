@@ -24,11 +24,20 @@ pub(crate) struct Gathered<S> {
     /// How many bytes of `write` the socket has taken.
     write_position: usize,
     bytes_taken: u64,
+    bytes_given: u64,
 }
 
 impl<S> Gathered<S> {
     pub(crate) fn new(socket: S) -> Self {
-        Gathered { socket, read: Vec::new(), read_position: 0, write: Vec::new(), write_position: 0, bytes_taken: 0 }
+        Gathered {
+            socket,
+            read: Vec::new(),
+            read_position: 0,
+            write: Vec::new(),
+            write_position: 0,
+            bytes_taken: 0,
+            bytes_given: 0,
+        }
     }
 
     pub(crate) fn socket_mut(&mut self) -> &mut S {
@@ -42,6 +51,11 @@ impl<S> Gathered<S> {
     /// Bytes that the socket has taken since the start, a part of what is gathered included.
     pub(crate) fn bytes_taken(&self) -> u64 {
         self.bytes_taken
+    }
+
+    /// Bytes that the socket has given since the start, a part of what is gathered included.
+    pub(crate) fn bytes_given(&self) -> u64 {
+        self.bytes_given
     }
 }
 
@@ -72,6 +86,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gathered<S> {
         if read.is_pending() {
             self.read = Vec::new();
         }
+        self.bytes_given += self.read.len() as u64;
         read.map_ok(|_| ())
     }
 }
@@ -143,6 +158,7 @@ mod tests {
         let mut back = vec![0; 300_000];
         near.read_exact(&mut back).await.unwrap();
         assert!(back == sent);
+        assert_eq!((near.bytes_taken(), near.bytes_given()), (300_000, 300_000));
 
         let mut one = [0];
         let waiting = tokio::time::timeout(std::time::Duration::from_millis(10), near.read(&mut one));

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use fieldseal_engine::pool::Pool;
 
 use crate::counters::{Counters, ServerCounters};
-use crate::handshakes::Handshakes;
+use crate::metrics::Times;
 use crate::outbox::Outbox;
+use crate::places::Places;
 use crate::refusals::RefusalLog;
 use crate::settings::ServerSettings;
 
@@ -28,7 +29,8 @@ pub(crate) struct Hub {
     pub(crate) settings: ServerSettings,
     pub(crate) pool: Pool,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) handshakes: Arc<Handshakes>,
+    pub(crate) times: Times,
+    pub(crate) handshakes: Arc<Places>,
     pub(crate) refusals: RefusalLog,
     phase: AtomicU8,
     incoming: Arc<Budget>,
@@ -47,12 +49,13 @@ impl Hub {
     pub(crate) fn new(settings: ServerSettings, pool: Pool) -> Self {
         let incoming = Budget::new(settings.incoming_bytes_max);
         let answers = Budget::new(settings.answers_bytes_max);
-        let handshakes = Handshakes::new(settings.handshakes_max);
+        let handshakes = Places::new(settings.handshakes_max);
         let refusals = RefusalLog::new(settings.refusal_lines_max);
         Hub {
             settings,
             pool,
             counters: Arc::default(),
+            times: Times::default(),
             handshakes: Arc::new(handshakes),
             refusals,
             phase: AtomicU8::new(Phase::Serving as u8),

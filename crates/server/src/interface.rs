@@ -55,6 +55,14 @@ pub trait Service: Send + Sync + 'static {
         cancellation: Arc<Cancellation>,
     ) -> Box<dyn Request>;
 
+    /// Whether requests can be served now; asked by the operator port, on its own thread, so that it must not wait.
+    ///
+    /// # Errors
+    /// Why not, in a few words. Holds no secret.
+    fn readiness(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Called once a second on a thread of its own: refresh of keys, expiry of caches.
     fn maintain(&self) {}
 }

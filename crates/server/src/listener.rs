@@ -18,15 +18,15 @@ use crate::clock;
 use crate::connection::{Connection, End};
 use crate::counters::Counters;
 use crate::gathered::Gathered;
-use crate::handshakes::Place;
 use crate::hub::{Hub, Registration};
 use crate::identity::{peer_identity, valid_for};
 use crate::interface::{PeerIdentity, Refused, Service};
+use crate::places::Place;
 use crate::tls::{self, HandshakeFailure};
 use crate::wire::discard;
 
 /// After the system refused a socket (no descriptors, no memory), which it would at once refuse again.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Bytes that the system takes before it can send them. With its own megabytes a slow peer would for long show no movement.
 #[cfg(target_os = "linux")]
@@ -68,7 +68,7 @@ fn accept<S: Service>(socket: TcpStream, address: SocketAddr, hub: &Arc<Hub>, se
         hub.refusals.line(clock::now(), write);
         return;
     }
-    let place = hub.handshakes.begin();
+    let place = hub.handshakes.take();
     let (hub, service, context) = (Arc::clone(hub), Arc::clone(service), context.clone());
     tokio::spawn(serve(socket, address, hub, service, context, place));
 }
@@ -83,8 +83,12 @@ async fn serve<S: Service>(
     place: Place,
 ) {
     let deadline = Instant::now() + hub.settings.handshake_timeout;
+    let began = clock::now();
     let stream = match shake_hands(socket, &hub, &context, deadline, place).await {
-        Ok(stream) => stream,
+        Ok(stream) => {
+            hub.times.handshake.observe(clock::now() - began);
+            stream
+        }
         Err(failure) => {
             Counters::add(&hub.counters.handshakes_failed);
             hub.refusals.line(clock::now(), || tracing::warn!(%address, reason = %failure, "handshake failed"));

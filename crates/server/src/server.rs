@@ -18,7 +18,9 @@ use crate::counters::ServerCounters;
 use crate::hub::Hub;
 use crate::interface::Service;
 use crate::listener::listen;
+use crate::operator::OperatorPort;
 use crate::settings::{ServerSettings, SettingsError};
+use crate::status::Status;
 use crate::tls::{self, TlsError};
 
 /// How often [`Service::maintain`] is called.
@@ -35,6 +37,7 @@ pub struct Server {
     listener: AbortHandle,
     /// `None` once shut down.
     runtime: Option<Runtime>,
+    operator: Option<OperatorPort>,
     _maintenance: Maintenance,
 }
 
@@ -47,9 +50,11 @@ pub enum StartError {
     /// Certificates or key.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The address.
+    /// The address, or that of the operator port.
     #[error("cannot listen on {address}: {error}")]
     Listen {
+        /// Whose address it is: `server.address` or `operator.address`.
+        setting: &'static str,
         /// Where.
         address: SocketAddr,
         /// Why not.
@@ -93,17 +98,25 @@ impl Server {
             .map_err(StartError::Threads)?;
         let address = settings.address;
         let listening = bind(&runtime, address).and_then(|listener| Ok((listener.local_addr()?, listener)));
-        let (local_address, listener) = listening.map_err(|error| StartError::Listen { address, error })?;
+        let setting = "server.address";
+        let (local_address, listener) = listening.map_err(|error| StartError::Listen { setting, address, error })?;
         let hub = Arc::new(Hub::new(settings, pool));
+        let operator = start_operator(&hub, &service)?;
         let maintenance = Maintenance::start(Arc::clone(&service)).map_err(StartError::Threads)?;
         let listener = runtime.spawn(listen(listener, Arc::clone(&hub), service, context)).abort_handle();
-        tracing::info!(address = %local_address, "listening");
-        Ok(Server { hub, local_address, listener, runtime: Some(runtime), _maintenance: maintenance })
+        let operator_address = operator.as_ref().map(OperatorPort::address);
+        tracing::info!(address = %local_address, operator = ?operator_address, "listening");
+        Ok(Server { hub, local_address, listener, runtime: Some(runtime), operator, _maintenance: maintenance })
     }
 
     /// Where it listens.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_address
+    }
+
+    /// Where the operator port is, if there is one.
+    pub fn operator_addr(&self) -> Option<SocketAddr> {
+        self.operator.as_ref().map(OperatorPort::address)
     }
 
     /// The counters as they are now.
@@ -146,6 +159,15 @@ impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").field("local_address", &self.local_address).finish_non_exhaustive()
     }
+}
+
+fn start_operator<S: Service>(hub: &Arc<Hub>, service: &Arc<S>) -> Result<Option<OperatorPort>, StartError> {
+    let settings = &hub.settings.operator;
+    let Some(address) = settings.address else { return Ok(None) };
+    let status = Status { hub: Arc::clone(hub), service: Arc::clone(service) };
+    let started = OperatorPort::start(address, settings, Arc::new(status));
+    let setting = "operator.address";
+    started.map(Some).map_err(|error| StartError::Listen { setting, address, error })
 }
 
 fn bind(runtime: &Runtime, address: SocketAddr) -> io::Result<TcpListener> {

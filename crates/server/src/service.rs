@@ -63,6 +63,10 @@ impl Service for EngineService {
         })
     }
 
+    fn readiness(&self) -> Result<(), String> {
+        self.engine.readiness().map_err(|error| error.message)
+    }
+
     fn maintain(&self) {
         if let Err(error) = self.engine.maintain() {
             let cause = error.cause().unwrap_or_default();

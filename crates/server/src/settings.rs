@@ -43,11 +43,41 @@ impl fmt::Debug for TlsSettings {
     }
 }
 
+/// The operator port: plain HTTP for probes (`/livez`, `/readyz`) and for metrics (`/metrics`).
+#[derive(Clone, Debug)]
+pub struct OperatorSettings {
+    /// Where it listens; `None`, the default, for no such port. Whoever reaches it can read what it says. Port 0 lets the system
+    /// choose one.
+    pub address: Option<SocketAddr>,
+    /// Most calls at a time; one more takes the place of the oldest, which is closed. Default 64.
+    pub connections_max: usize,
+    /// Most bytes of the head of a call, at least 8 KiB. Default 16 KiB.
+    pub header_size_max: usize,
+    /// How long a call may take in all. Default 5 s.
+    pub call_timeout: Duration,
+}
+
+impl Default for OperatorSettings {
+    fn default() -> Self {
+        OperatorSettings {
+            address: None,
+            connections_max: 64,
+            header_size_max: 16 << 10,
+            call_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+/// What the HTTP library reads in one go.
+const HEADER_SIZE_MIN: usize = 8 << 10;
+
 /// How a server listens, with how many threads it works, and how much it holds.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
     /// Where it listens. Default: port 3443 of every IPv4 address. Port 0 lets the system choose one.
     pub address: SocketAddr,
+    /// Where and how it tells an operator how it is.
+    pub operator: OperatorSettings,
     /// Certificates and key.
     pub tls: TlsSettings,
     /// Threads for sockets, TLS and frames; at least 1. Default: one for eight cores.
@@ -129,6 +159,9 @@ pub enum SettingsError {
     /// The system counts in seconds.
     #[error("setting `half_open_timeout` is at least 2 s")]
     HalfOpen,
+    /// Less than the HTTP library reads in one go.
+    #[error("setting `operator.header_size_max` is at least {HEADER_SIZE_MIN} bytes")]
+    HeaderSize,
     /// No time at all.
     #[error("setting `{0}` is longer than nothing")]
     NoTime(&'static str),
@@ -146,6 +179,7 @@ impl ServerSettings {
         let network_threads = cores.div_ceil(CORES_PER_NETWORK_THREAD);
         ServerSettings {
             address: SocketAddr::from(([0, 0, 0, 0], PORT)),
+            operator: OperatorSettings::default(),
             tls,
             network_threads,
             workers: cores.saturating_sub(network_threads).max(1),
@@ -184,6 +218,7 @@ impl ServerSettings {
             ("outgoing_bytes_max", self.outgoing_bytes_max),
             ("queue_jobs_max", self.queue_jobs_max),
             ("authentications_max", self.authentications_max),
+            ("operator.connections_max", self.operator.connections_max),
         ];
         if let Some((setting, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
             return Err(SettingsError::Zero(setting));
@@ -193,12 +228,16 @@ impl ServerSettings {
             ("idle_timeout", self.idle_timeout),
             ("frame_timeout", self.frame_timeout),
             ("write_timeout", self.write_timeout),
+            ("operator.call_timeout", self.operator.call_timeout),
         ];
         if let Some((setting, _)) = times.into_iter().find(|(_, time)| time.is_zero()) {
             return Err(SettingsError::NoTime(setting));
         }
         if self.half_open_timeout < HALF_OPEN_TIMEOUT_MIN {
             return Err(SettingsError::HalfOpen);
+        }
+        if self.operator.header_size_max < HEADER_SIZE_MIN {
+            return Err(SettingsError::HeaderSize);
         }
         let frame_size_max = self.limits.frame_size_max;
         let sizes = [("queue_bytes_max", self.queue_bytes_max), ("incoming_bytes_max", self.incoming_bytes_max)];

@@ -41,7 +41,7 @@ struct Library {
 }
 
 /// The first entry that names a library decides.
-const LIBRARIES: [Library; 6] = [
+const LIBRARIES: [Library; 8] = [
     Library {
         names: &["tokio-boring"],
         allowed_in: &["server", "client"],
@@ -102,6 +102,16 @@ const LIBRARIES: [Library; 6] = [
         names: &["tokio", "tokio-*"],
         allowed_in: &["server", "client", "relay", "load", "cli"],
         instead: "keep this crate free of a runtime; network code stands in server, client, relay, load and cli",
+    },
+    Library {
+        names: &["hyper", "hyper-*", "http-body*"],
+        allowed_in: &["server", "relay"],
+        instead: "only server and relay speak HTTP",
+    },
+    Library {
+        names: &["prometheus*"],
+        allowed_in: &["server"],
+        instead: "count with atomics where it happens; server gives the counts their names",
     },
     Library {
         names: &["rusqlite", "libsqlite3-sys"],

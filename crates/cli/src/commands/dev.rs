@@ -8,10 +8,9 @@ use fieldseal_engine::Engine;
 use fieldseal_engine::admin::{AppName, Apps, ClientName, Keystore, NewKeys, Operation, Roles};
 use fieldseal_server::Server;
 use fieldseal_server::certificates::LEAF_DAYS;
-use serde_json::json;
 
 use super::certs::{Grant, Pinning, init, issue, local_names, read_certificate};
-use super::serve::{start_log, tls, until_stopped};
+use super::serve::{addresses, operator_address, start_log, tls, until_stopped};
 use crate::arguments::DevArguments;
 use crate::config::Log;
 use crate::context::Context;
@@ -37,6 +36,7 @@ pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     let mut settings = context.config().server.clone();
     settings.tls = tls(&folder.join("server.pem"), &folder.join("server.key"), &authority)?;
     settings.address = ([127, 0, 0, 1], arguments.port).into();
+    settings.operator.address = operator_address(context, settings.address);
     start_log(quiet_unless_asked(context));
     let engine = Engine::new(Box::new(store), context.config().engine.clone());
     until_stopped(engine, settings, |server| {
@@ -102,22 +102,22 @@ struct Ready<'a> {
 impl Ready<'_> {
     fn json(&self) -> serde_json::Value {
         let path = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string();
-        json!({
-            "address": self.server.local_addr().to_string(),
-            "app": self.app.as_str(),
-            "ca": path(&self.authority),
-            "certificate": path(&self.certificate),
-            "key": path(&self.key),
-        })
+        let mut told = addresses(self.server);
+        told["app"] = self.app.as_str().into();
+        let files = [("ca", &self.authority), ("certificate", &self.certificate), ("key", &self.key)];
+        files.into_iter().for_each(|(name, file)| told[name] = path(file).into());
+        told
     }
 
     fn text(&self, context: &Context) -> String {
         let (address, app, folder) = (self.server.local_addr(), self.app, context.folder().display());
+        let operator = self.server.operator_addr();
+        let metrics = operator.map_or_else(String::new, |operator| format!("metrics      http://{operator}/metrics\n"));
         format!(
             "The engine answers at {address}. End it with Ctrl-C. In another terminal:\n\n  \
              fieldseal --dir {folder} encrypt --app {app} --connect {address} --select '$.card.number' FILE.json\n  \
              fieldseal --dir {folder} info --connect {address}\n\n\
-             app          {app}\nauthority    {}\ncertificate  {}\nkey          {}\n",
+             app          {app}\nauthority    {}\ncertificate  {}\nkey          {}\n{metrics}",
             self.authority.display(),
             self.certificate.display(),
             self.key.display()

@@ -1,6 +1,7 @@
 //! `serve`: the engine behind its listener until it is told to stop.
 
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,13 +26,31 @@ pub fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
     let mut settings = context.config().server.clone();
     settings.tls = tls(&chain, &key, &authorities)?;
     settings.address = arguments.address.unwrap_or(settings.address);
+    settings.operator.address = operator_address(context, settings.address);
     start_log(context.config().log);
     until_stopped(engine, settings, |server| {
         if arguments.form.json {
-            return print_json(&json!({ "address": server.local_addr().to_string() }));
+            return print_json(&addresses(server));
         }
         Ok(())
     })
+}
+
+/// Where the operator port of a listener at `listener` shall be: whoever lets the system choose one port has no use for a fixed
+/// other one, unless the configuration names it.
+pub fn operator_address(context: &Context, listener: SocketAddr) -> Option<SocketAddr> {
+    let configured = context.config().server.operator.address;
+    let is_free = listener.port() == 0 && !context.loaded().is_set("operator.address");
+    configured.map(|address| if is_free { SocketAddr::new(address.ip(), 0) } else { address })
+}
+
+/// Where a running engine is reached: `address`, and `operator` where it has that port.
+pub fn addresses(server: &Server) -> serde_json::Value {
+    let mut addresses = json!({ "address": server.local_addr().to_string() });
+    if let Some(operator) = server.operator_addr() {
+        addresses["operator"] = operator.to_string().into();
+    }
+    addresses
 }
 
 /// Reads what the listener presents and whom it believes.
@@ -96,14 +115,14 @@ fn no_signals(error: std::io::Error) -> Failure {
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         match &error {
-            StartError::Listen { address, error } => {
+            StartError::Listen { setting, address, error } => {
                 let advice = match error.kind() {
                     ErrorKind::AddrInUse => {
-                        "another program has that port; choose another with server.address or a flag"
+                        format!("another program has that port; choose another with {setting} or a flag")
                     }
-                    ErrorKind::PermissionDenied => "ports below 1024 need a privilege; choose another",
-                    ErrorKind::AddrNotAvailable => "this machine has no such address",
-                    _ => "choose another with server.address",
+                    ErrorKind::PermissionDenied => "ports below 1024 need a privilege; choose another".to_owned(),
+                    ErrorKind::AddrNotAvailable => "this machine has no such address".to_owned(),
+                    _ => format!("choose another with {setting}"),
                 };
                 let message = format!("cannot listen on {address}: {}", crate::failure::plain(error));
                 Self::unreachable(message).advise(advice)

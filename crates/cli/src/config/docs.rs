@@ -44,11 +44,12 @@ anywhere.
 "#;
 
 /// What a section is for.
-const SECTIONS: [(&str, &str); 7] = [
+const SECTIONS: [(&str, &str); 8] = [
     ("engine", "Encryption, keys in memory, and how work is cut."),
     ("document", "Bounds of JSON documents and selectors."),
     ("keystore", "Where keys lie, and the bounds of the store."),
     ("server", "The listener of `serve` and `dev`."),
+    ("operator", "The [operator port](metrics.md) of `serve` and `dev`: probes and metrics over plain HTTP."),
     ("client", "Commands with `--connect`."),
     ("input", "What commands read from files and standard input."),
     ("log", "The log of `serve` and `dev`, on standard error."),

@@ -372,6 +372,27 @@ pub static KEYS: &[Key] = &[
         server.refusal_lines_max,
         "Lines of the log in 10 s about connections that were not let in; what is left out is counted in the next."
     ),
+    Key {
+        name: "operator.address",
+        kind: Kind::OptionalAddress,
+        about: "Where probes and metrics are. Port 0 lets the system choose one; without this key, port 0 of the listener does too.",
+        default_text: None,
+        get: |config| Value::OptionalAddress(config.server.operator.address),
+        set: |config, value| config.server.operator.address = value.optional_address(),
+    },
+    number!(
+        "operator.connections_max",
+        Kind::Count(1, 1 << 16),
+        server.operator.connections_max,
+        "Calls at a time; one more takes the place of the oldest, which is closed."
+    ),
+    number!(
+        "operator.header_size_max",
+        Kind::Size(8 << 10, 1 << 20),
+        server.operator.header_size_max,
+        "Bytes of the head of a call."
+    ),
+    time!("operator.call_timeout", 1, server.operator.call_timeout, "How long a call may take in all."),
     number!(
         "client.connections_max",
         Kind::Count(1, 1024),
@@ -452,7 +473,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use fieldseal_engine::{DocumentLimits, Settings, admin};
-    use fieldseal_server::ServerSettings;
+    use fieldseal_server::{OperatorSettings, ServerSettings};
 
     use super::*;
 
@@ -498,6 +519,7 @@ mod tests {
                 }
                 Kind::Path => Value::Text("elsewhere".into()),
                 Kind::Address => Value::Address("[::1]:1".parse().unwrap()),
+                Kind::OptionalAddress => Value::OptionalAddress(None),
             };
             (key.set)(&mut config, other.clone());
             assert_eq!((key.get)(&config), other, "{}", key.name);
@@ -547,6 +569,7 @@ mod tests {
         } = keystore;
         let ServerSettings {
             address: _,
+            operator: OperatorSettings { address: _, connections_max: _, header_size_max: _, call_timeout: _ },
             tls: _,
             network_threads: _,
             workers: _,
@@ -573,7 +596,7 @@ mod tests {
         let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
         assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (12, 8, 8, 26));
         // The client's settings are taken apart in `ClientBounds::default`.
-        assert_eq!(count("client"), 10);
+        assert_eq!((count("client"), count("operator")), (10, 4));
         assert!(sections.contains("input") && sections.contains("log"));
     }
 }

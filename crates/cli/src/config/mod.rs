@@ -10,16 +10,20 @@ mod keys;
 mod load;
 mod value;
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use fieldseal_client::{ClientSettings, ClientTls, Limits};
 use fieldseal_engine::{Settings, admin};
-use fieldseal_server::{ServerSettings, TlsSettings};
+use fieldseal_server::{OperatorSettings, ServerSettings, TlsSettings};
 
 pub use keys::KEYS;
 pub use load::{Loaded, Origin, Presence, Sources, load};
 pub use value::read_time;
+
+/// Where the operator port is: only on the machine itself, since whoever reaches it can read what it says.
+const OPERATOR_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3444);
 
 /// Everything that can be configured.
 #[derive(Debug, Clone)]
@@ -179,7 +183,10 @@ impl Default for Config {
             engine: Settings::default(),
             keystore: admin::Limits::default(),
             store: StorePaths { path: "keystore.db".into(), root_key_file: "root.key".into() },
-            server: ServerSettings::new(no_certificates),
+            server: ServerSettings {
+                operator: OperatorSettings { address: Some(OPERATOR_ADDRESS), ..OperatorSettings::default() },
+                ..ServerSettings::new(no_certificates)
+            },
             certificates: CertificatePaths {
                 certificate: "certs/server.pem".into(),
                 private_key: "certs/server.key".into(),

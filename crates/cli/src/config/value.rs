@@ -18,6 +18,8 @@ pub enum Value {
     Text(String),
     /// Where to listen or connect.
     Address(SocketAddr),
+    /// Where to listen, if anywhere.
+    OptionalAddress(Option<SocketAddr>),
 }
 
 /// A value as it was found, before its key has said what it must be.
@@ -46,8 +48,12 @@ pub enum Kind {
     Path,
     /// An IP address and a port.
     Address,
+    /// An IP address and a port, or the word that stands for none.
+    OptionalAddress,
 }
 
+/// The word that stands for no address; an empty text does too.
+const OFF: &str = "off";
 /// Units of sizes, largest first.
 const SIZES: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 /// Units of time in milliseconds, largest first.
@@ -79,6 +85,10 @@ impl Kind {
                 Some(Value::Text(text.to_owned()))
             }
             (Self::Address, Raw::Text(text) | Raw::Untyped(text)) => text.parse().ok().map(Value::Address),
+            (Self::OptionalAddress, Raw::Text("" | OFF) | Raw::Untyped("" | OFF)) => Some(Value::OptionalAddress(None)),
+            (Self::OptionalAddress, Raw::Text(text) | Raw::Untyped(text)) => {
+                text.parse().ok().map(|address| Value::OptionalAddress(Some(address)))
+            }
             _ => None,
         };
         value.filter(|value| self.admits(value)).ok_or_else(|| format!("it takes {self}"))
@@ -104,7 +114,8 @@ impl Kind {
             (_, Value::Number(number)) => number.to_string(),
             (_, Value::Time(time)) => format!("\"{}\"", write_ms(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))),
             (_, Value::Text(text)) => quoted(text),
-            (_, Value::Address(address)) => format!("\"{address}\""),
+            (_, Value::Address(address) | Value::OptionalAddress(Some(address))) => format!("\"{address}\""),
+            (_, Value::OptionalAddress(None)) => quoted(OFF),
         }
     }
 }
@@ -129,6 +140,9 @@ impl fmt::Display for Kind {
             }
             Self::Path => f.write_str("a path"),
             Self::Address => f.write_str("an IP address and a port, such as \"0.0.0.0:3443\" or \"[::1]:3443\""),
+            Self::OptionalAddress => {
+                write!(f, "an IP address and a port, such as \"127.0.0.1:3444\", or \"{OFF}\"")
+            }
         }
     }
 }
@@ -155,6 +169,12 @@ impl Value {
     /// The address.
     pub fn address(&self) -> SocketAddr {
         let Self::Address(address) = self else { panic!("a key of another kind") };
+        *address
+    }
+
+    /// The address, if there is one.
+    pub fn optional_address(&self) -> Option<SocketAddr> {
+        let Self::OptionalAddress(address) = self else { panic!("a key of another kind") };
         *address
     }
 }
@@ -226,6 +246,8 @@ mod tests {
             (Kind::Choice(&["a", "b"]), "\"b\"", Value::Text("b".into())),
             (Kind::Path, "\"a\\\"b\"", Value::Text("a\"b".into())),
             (Kind::Address, "\"[::1]:3443\"", Value::Address("[::1]:3443".parse().unwrap())),
+            (Kind::OptionalAddress, "\"[::1]:9\"", Value::OptionalAddress(Some("[::1]:9".parse().unwrap()))),
+            (Kind::OptionalAddress, "\"off\"", Value::OptionalAddress(None)),
         ];
         for (kind, written, value) in cases {
             assert_eq!(kind.write(&value), written);
@@ -251,7 +273,9 @@ mod tests {
             (Kind::Choice(&["a", "b"]), Raw::Text("c"), "one of \"a\", \"b\""),
             (Kind::Path, Raw::Text(""), "a path"),
             (Kind::Address, Raw::Text("localhost:1"), "an IP address"),
+            (Kind::OptionalAddress, Raw::Text("on"), "or \"off\""),
         ];
+        assert_eq!(Kind::OptionalAddress.read(Raw::Text("")), Ok(Value::OptionalAddress(None)));
         for (kind, raw, part) in cases {
             let message = kind.read(raw).expect_err(part);
             assert!(message.contains(part), "{raw:?}: {message}");

@@ -148,6 +148,7 @@ pub struct Toy {
     pub steps: Arc<AtomicUsize>,
     pub maintained: AtomicUsize,
     pub maintenance_panics: AtomicBool,
+    pub is_unready: AtomicBool,
     pub cancellations: Mutex<Vec<Arc<Cancellation>>>,
 }
 
@@ -205,6 +206,11 @@ impl Service for Toy {
             alive: Arc::clone(&self.alive),
             steps: Arc::clone(&self.steps),
         })
+    }
+
+    fn readiness(&self) -> Result<(), String> {
+        let is_unready = self.is_unready.load(Ordering::SeqCst);
+        if is_unready { Err("as the test wishes".to_owned()) } else { Ok(()) }
     }
 
     fn maintain(&self) {

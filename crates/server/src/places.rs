@@ -1,15 +1,14 @@
-//! Places for handshakes, apart from those of connections: who has not shown a certificate yet takes no place from those who
-//! have. When all are taken the oldest handshake gives way: an honest one is over in milliseconds, so that the oldest is the
-//! likeliest to be somebody who only holds a place.
+//! Places for what anybody may begin and what an honest peer ends in milliseconds: handshakes, and calls at the operator port.
+//! When all are taken the oldest gives way: it is the likeliest to be somebody who only holds a place.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 
-/// All handshakes that are going on.
+/// A bounded number of places.
 #[derive(Debug)]
-pub(crate) struct Handshakes {
+pub(crate) struct Places {
     max: usize,
     state: Mutex<State>,
 }
@@ -18,41 +17,41 @@ pub(crate) struct Handshakes {
 struct State {
     next: u64,
     /// By age, the oldest first.
-    running: BTreeMap<u64, Arc<Notify>>,
+    taken: BTreeMap<u64, Arc<Notify>>,
 }
 
-/// The place of one handshake; free again when dropped.
+/// A place that is taken; free again when dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
-    handshakes: Arc<Handshakes>,
+    places: Arc<Places>,
     number: u64,
     displaced: Arc<Notify>,
 }
 
-impl Handshakes {
+impl Places {
     pub(crate) fn new(max: usize) -> Self {
-        Handshakes { max, state: Mutex::default() }
+        Places { max, state: Mutex::default() }
     }
 
     /// Takes a place, if need be that of the oldest.
-    pub(crate) fn begin(self: &Arc<Self>) -> Place {
+    pub(crate) fn take(self: &Arc<Self>) -> Place {
         let mut state = self.lock();
-        while state.running.len() >= self.max
-            && let Some((_, oldest)) = state.running.pop_first()
+        while state.taken.len() >= self.max
+            && let Some((_, oldest)) = state.taken.pop_first()
         {
             oldest.notify_one();
         }
         let number = state.next;
         state.next += 1;
         let displaced = Arc::new(Notify::new());
-        state.running.insert(number, Arc::clone(&displaced));
+        state.taken.insert(number, Arc::clone(&displaced));
         drop(state);
-        Place { handshakes: Arc::clone(self), number, displaced }
+        Place { places: Arc::clone(self), number, displaced }
     }
 
-    /// How many are going on.
+    /// How many are taken.
     pub(crate) fn count(&self) -> usize {
-        self.lock().running.len()
+        self.lock().taken.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -61,7 +60,7 @@ impl Handshakes {
 }
 
 impl Place {
-    /// Ready when the place has gone to another handshake.
+    /// Ready when the place has gone to somebody else.
     pub(crate) async fn displaced(&self) {
         self.displaced.notified().await;
     }
@@ -69,7 +68,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.handshakes.lock().running.remove(&self.number);
+        self.places.lock().taken.remove(&self.number);
     }
 }
 
@@ -85,19 +84,19 @@ mod tests {
 
     #[test]
     fn the_oldest_gives_way_and_nobody_else() {
-        let handshakes = Arc::new(Handshakes::new(2));
-        let first = handshakes.begin();
-        let second = handshakes.begin();
+        let places = Arc::new(Places::new(2));
+        let first = places.take();
+        let second = places.take();
         assert!(!is_displaced(&first) && !is_displaced(&second));
-        let third = handshakes.begin();
+        let third = places.take();
         assert!(is_displaced(&first) && !is_displaced(&second) && !is_displaced(&third));
-        assert_eq!(handshakes.count(), 2);
+        assert_eq!(places.count(), 2);
         drop(first);
-        assert_eq!(handshakes.count(), 2, "its place is another's");
+        assert_eq!(places.count(), 2, "its place is another's");
         drop(second);
-        let fourth = handshakes.begin();
+        let fourth = places.take();
         assert!(!is_displaced(&third) && !is_displaced(&fourth), "there was room");
         drop((third, fourth));
-        assert_eq!(handshakes.count(), 0);
+        assert_eq!(places.count(), 0);
     }
 }

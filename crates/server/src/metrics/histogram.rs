@@ -1,0 +1,103 @@
+//! How long things took, counted in buckets: two additions without a lock for each, from any thread.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Upper ends of the buckets in nanoseconds, inclusive; one more bucket takes what is longer. From a microsecond, a small slice,
+/// to ten seconds, in steps of 1, 2 and 5.
+const BOUNDS_NS: [u64; 22] = [
+    1_000,
+    2_000,
+    5_000,
+    10_000,
+    20_000,
+    50_000,
+    100_000,
+    200_000,
+    500_000,
+    1_000_000,
+    2_000_000,
+    5_000_000,
+    10_000_000,
+    20_000_000,
+    50_000_000,
+    100_000_000,
+    200_000_000,
+    500_000_000,
+    1_000_000_000,
+    2_000_000_000,
+    5_000_000_000,
+    10_000_000_000,
+];
+
+const BUCKETS: usize = BOUNDS_NS.len() + 1;
+
+/// Lengths of time since the start.
+#[derive(Debug)]
+pub(crate) struct Histogram {
+    buckets: [AtomicU64; BUCKETS],
+    sum_ns: AtomicU64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Histogram { buckets: std::array::from_fn(|_| AtomicU64::new(0)), sum_ns: AtomicU64::new(0) }
+    }
+}
+
+/// The same at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct HistogramSnapshot {
+    /// Upper end in seconds, and how many fell into the bucket.
+    pub(crate) buckets: Vec<(f64, u64)>,
+    /// In seconds.
+    pub(crate) sum: f64,
+    pub(crate) count: u64,
+}
+
+impl Histogram {
+    pub(crate) fn observe(&self, time: Duration) {
+        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let bucket = BOUNDS_NS.partition_point(|bound| *bound < nanoseconds);
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        self.sum_ns.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+
+    pub(crate) fn snapshot(&self) -> HistogramSnapshot {
+        let counts = self.buckets.each_ref().map(|bucket| bucket.load(Ordering::Relaxed));
+        let ends = BOUNDS_NS.iter().map(|bound| seconds(*bound)).chain([f64::INFINITY]);
+        HistogramSnapshot {
+            buckets: ends.zip(counts).collect(),
+            sum: seconds(self.sum_ns.load(Ordering::Relaxed)),
+            count: counts.iter().sum(),
+        }
+    }
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_inclusive_and_nothing_is_too_long() {
+        let histogram = Histogram::default();
+        for nanoseconds in [0, 1_000, 1_001, 10_000_000_000, 10_000_000_001] {
+            histogram.observe(Duration::from_nanos(nanoseconds));
+        }
+        let snapshot = histogram.snapshot();
+        let filled: Vec<_> = snapshot.buckets.iter().filter(|(_, count)| *count > 0).copied().collect();
+        assert_eq!(filled, [(1e-6, 2), (2e-6, 1), (10.0, 1), (f64::INFINITY, 1)]);
+        assert_eq!((snapshot.count, snapshot.sum), (5, 20.000_002_002));
+        histogram.observe(Duration::MAX);
+        assert_eq!(histogram.snapshot().count, 6);
+    }
+
+    #[test]
+    fn ends_rise() {
+        assert!(BOUNDS_NS.windows(2).all(|pair| pair[0] < pair[1]));
+    }
+}

@@ -1,0 +1,113 @@
+//! What an operator reads at `/metrics`: everything that is counted, at one moment, as OpenMetrics text.
+//!
+//! What is counted lives where it happens, as plain atomics; here it is given its name, its unit and its words, which
+//! `docs/metrics.md` repeats. Labels are closed sets of our own words: nothing that a caller sends becomes one.
+
+mod histogram;
+mod writer;
+
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, text};
+use prometheus_client::registry::Registry;
+
+use crate::counters::ServerCounters;
+pub(crate) use histogram::{Histogram, HistogramSnapshot};
+use writer::{Named, Writer};
+
+/// How long things took.
+#[derive(Debug, Default)]
+pub(crate) struct Times {
+    /// Handshakes that ended well.
+    pub(crate) handshake: Histogram,
+}
+
+/// Everything at one moment.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) counters: ServerCounters,
+    pub(crate) is_ready: bool,
+    pub(crate) workers: usize,
+    pub(crate) handshake: HistogramSnapshot,
+}
+
+impl Snapshot {
+    /// As text.
+    pub(crate) fn into_text(self) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(self));
+        let mut out = String::new();
+        text::encode(&mut out, &registry).expect("a string takes everything");
+        out
+    }
+
+    fn write_state(&self, out: &mut Writer<'_>) -> fmt::Result {
+        let build = Named::plain("build", "The version of the engine");
+        out.info(build, "version", env!("CARGO_PKG_VERSION"))?;
+        let ready = Named::plain("ready", "1 while /readyz answers 200, else 0");
+        out.gauge(ready, u64::from(self.is_ready))
+    }
+
+    fn write_connections(&self, out: &mut Writer<'_>) -> fmt::Result {
+        const OPEN: Named = Named::plain("connections_open", "Connections open now, their handshakes done");
+        const EVENTS: Named = Named::plain(
+            "connections",
+            "Connections by event: accepted by the system; refused for want of room; forbidden to a caller that is not known; \
+             faulted, which the server ended with connection_error",
+        );
+        const HANDSHAKES_OPEN: Named = Named::plain("handshakes_open", "TLS handshakes going on now");
+        const HANDSHAKES: Named = Named::plain(
+            "handshakes",
+            "TLS handshakes that ended, by result: displaced ones gave way to newer ones, as too many were going on",
+        );
+        const HANDSHAKE: Named = Named::seconds("handshake", "How long TLS handshakes took that ended well");
+        const RECEIVED: Named = Named::bytes("network_received", "Bytes read from sockets, TLS included");
+        const SENT: Named = Named::bytes("network_sent", "Bytes that sockets took, TLS included");
+        let counters = &self.counters;
+        out.gauge(OPEN, counters.connections_open as u64)?;
+        let events = [
+            (["accepted"], counters.connections_accepted),
+            (["refused"], counters.connections_refused),
+            (["forbidden"], counters.connections_forbidden),
+            (["faulted"], counters.connections_faulted),
+        ];
+        out.counters(EVENTS, ["event"], events)?;
+        out.gauge(HANDSHAKES_OPEN, counters.handshakes_open as u64)?;
+        let failed = counters.handshakes_failed.saturating_sub(counters.handshakes_displaced);
+        let results =
+            [(["ok"], self.handshake.count), (["failed"], failed), (["displaced"], counters.handshakes_displaced)];
+        out.counters(HANDSHAKES, ["result"], results)?;
+        out.histogram(HANDSHAKE, &self.handshake)?;
+        out.counter(RECEIVED, counters.network_bytes_received)?;
+        out.counter(SENT, counters.network_bytes_sent)
+    }
+
+    fn write_queue(&self, out: &mut Writer<'_>) -> fmt::Result {
+        const WORKERS: Named = Named::plain("workers", "Threads that compute");
+        const BUSY: Named = Named::plain("workers_busy", "Threads that run a slice now");
+        const JOBS: Named = Named::plain("queue_jobs", "Requests held, waiting or in work");
+        const WAITING: Named = Named::plain("queue_jobs_waiting", "Requests among them that wait for a worker");
+        const BYTES: Named = Named::bytes("queue", "Bytes of the messages of requests held");
+        const INCOMING: Named =
+            Named::bytes("incoming", "Bytes of buffers above 64 KiB that messages are still arriving in");
+        const ANSWERS: Named = Named::bytes("answers", "Bytes of answers that are being made or wait to be written");
+        let pool = &self.counters.pool;
+        out.gauge(WORKERS, self.workers as u64)?;
+        out.gauge(BUSY, pool.workers_busy as u64)?;
+        out.gauge(JOBS, pool.jobs_held as u64)?;
+        out.gauge(WAITING, pool.jobs_waiting as u64)?;
+        out.gauge(BYTES, pool.bytes_held as u64)?;
+        out.gauge(INCOMING, self.counters.incoming_bytes as u64)?;
+        out.gauge(ANSWERS, self.counters.answers_bytes as u64)
+    }
+}
+
+impl Collector for Snapshot {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut out = Writer::new(encoder);
+        self.write_state(&mut out)?;
+        self.write_connections(&mut out)?;
+        self.write_queue(&mut out)
+    }
+}

@@ -1,0 +1,89 @@
+//! Writes metrics of each kind, under the common prefix.
+
+use std::fmt;
+
+use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Unit;
+
+use super::histogram::HistogramSnapshot;
+
+const PREFIX: &str = "fieldseal_";
+
+/// Name and words of a metric.
+#[derive(Clone, Copy)]
+pub(super) struct Named {
+    /// Behind the common prefix, without the unit and without `_total`.
+    pub(super) name: &'static str,
+    /// Ends the name, where there is one.
+    pub(super) unit: Option<&'static Unit>,
+    pub(super) help: &'static str,
+}
+
+impl Named {
+    pub(super) const fn plain(name: &'static str, help: &'static str) -> Self {
+        Named { name, unit: None, help }
+    }
+
+    pub(super) const fn bytes(name: &'static str, help: &'static str) -> Self {
+        Named { name, unit: Some(&Unit::Bytes), help }
+    }
+
+    pub(super) const fn seconds(name: &'static str, help: &'static str) -> Self {
+        Named { name, unit: Some(&Unit::Seconds), help }
+    }
+}
+
+pub(super) struct Writer<'a> {
+    encoder: DescriptorEncoder<'a>,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(encoder: DescriptorEncoder<'a>) -> Self {
+        Writer { encoder }
+    }
+
+    pub(super) fn gauge(&mut self, named: Named, value: u64) -> fmt::Result {
+        let name = full(named);
+        self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Gauge)?.encode_gauge(&value)
+    }
+
+    pub(super) fn counter(&mut self, named: Named, value: impl EncodeCounterValue) -> fmt::Result {
+        let name = full(named);
+        let mut metric = self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Counter)?;
+        metric.encode_counter::<NoLabelSet, _, f64>(&value, None)
+    }
+
+    /// One counter for each value of the labels.
+    pub(super) fn counters<const N: usize>(
+        &mut self,
+        named: Named,
+        labels: [&'static str; N],
+        values: impl IntoIterator<Item = ([&'static str; N], u64)>,
+    ) -> fmt::Result {
+        let name = full(named);
+        let mut metric = self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Counter)?;
+        for (words, value) in values {
+            let mut words = words.into_iter();
+            let pairs = labels.map(|label| (label, words.next().expect("as many words as labels")));
+            metric.encode_family(&pairs)?.encode_counter::<NoLabelSet, _, f64>(&value, None)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn histogram(&mut self, named: Named, times: &HistogramSnapshot) -> fmt::Result {
+        let name = full(named);
+        let mut metric = self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Histogram)?;
+        metric.encode_histogram::<NoLabelSet>(times.sum, times.count, &times.buckets, None)
+    }
+
+    pub(super) fn info(&mut self, named: Named, label: &'static str, word: &'static str) -> fmt::Result {
+        let name = full(named);
+        let mut metric = self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Info)?;
+        metric.encode_info(&[(label, word)])
+    }
+}
+
+fn full(named: Named) -> String {
+    format!("{PREFIX}{}", named.name)
+}

@@ -1,0 +1,34 @@
+//! What the operator port tells of a running server.
+
+use std::sync::Arc;
+
+use crate::hub::{Hub, Phase};
+use crate::interface::Service;
+use crate::metrics::Snapshot;
+use crate::operator::Report;
+
+pub(crate) struct Status<S> {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) service: Arc<S>,
+}
+
+impl<S: Service> Report for Status<S> {
+    /// An engine that is overloaded stays ready: it says so to each caller, with advice. Taken out of its balancer it would hand
+    /// its load to the others, and they would follow.
+    fn readiness(&self) -> Result<(), String> {
+        match self.hub.phase() {
+            Phase::Serving => self.service.readiness(),
+            Phase::Draining | Phase::Closing => Err("the engine is shutting down".to_owned()),
+        }
+    }
+
+    fn metrics(&self) -> String {
+        let snapshot = Snapshot {
+            counters: self.hub.counters(),
+            is_ready: self.readiness().is_ok(),
+            workers: self.hub.pool.workers(),
+            handshake: self.hub.times.handshake.snapshot(),
+        };
+        snapshot.into_text()
+    }
+}
