@@ -1,8 +1,8 @@
 //! The calls, and the pool of connections under them.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use std::{fmt, io};
 
 use boring::rand::rand_bytes;
 use boring::ssl::SslConnector;
@@ -10,13 +10,15 @@ use fieldseal_protocol::{
     DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Retry, RewrapOptions, Scalar, request,
 };
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::answer::{Answer, Document, Inspection, PublicKeySet, Rewrapped, Value};
 use crate::connection::Connection;
 use crate::error::{ClientError, ErrorKind};
 use crate::settings::ClientSettings;
 use crate::shared::Shared;
+#[cfg(feature = "simulation")]
+use crate::simulation::Network;
 use crate::tls;
 
 /// A client of one engine, or of several that serve the same apps. Clones share the connections.
@@ -27,10 +29,17 @@ pub struct Client {
 
 struct Inner {
     settings: ClientSettings,
-    connector: SslConnector,
+    dialler: Dialler,
     open: Mutex<Vec<Arc<Connection>>>,
     /// Held while a connection is made: one at a time.
     dialling: tokio::sync::Mutex<Dialling>,
+}
+
+/// How connections are made.
+enum Dialler {
+    Tls(SslConnector),
+    #[cfg(feature = "simulation")]
+    Simulated(Box<dyn Network>),
 }
 
 /// Which address is next, and how the last attempts went.
@@ -65,9 +74,20 @@ impl Client {
     /// Unusable settings.
     pub fn new(settings: ClientSettings) -> Result<Client, ClientError> {
         settings.validate()?;
-        let connector = tls::connector(&settings.tls)?;
-        let inner = Inner { settings, connector, open: Mutex::default(), dialling: tokio::sync::Mutex::default() };
-        Ok(Client { inner: Arc::new(inner) })
+        let dialler = Dialler::Tls(tls::connector(&settings.tls)?);
+        Ok(Client::with(settings, dialler))
+    }
+
+    /// A client in the network of a simulation, without TLS.
+    #[cfg(feature = "simulation")]
+    #[doc(hidden)]
+    pub fn simulated(settings: ClientSettings, network: impl Network) -> Client {
+        Client::with(settings, Dialler::Simulated(Box::new(network)))
+    }
+
+    fn with(settings: ClientSettings, dialler: Dialler) -> Client {
+        let inner = Inner { settings, dialler, open: Mutex::default(), dialling: tokio::sync::Mutex::default() };
+        Client { inner: Arc::new(inner) }
     }
 
     /// Native values to envelopes; nil stays nil.
@@ -259,16 +279,42 @@ impl Inner {
             }
         }
         let error = failure.expect("there is at least one address");
-        let pause = backoff(&self.settings, dialling.failures);
+        let pause = backoff(&self.settings, dialling.failures, self.dialler.chance());
         dialling.failures = dialling.failures.saturating_add(1);
         dialling.failed = Some((Instant::now() + pause, error.clone()));
         Err(error)
     }
 
     async fn dial(&self, address: &str) -> Result<Arc<Connection>, ClientError> {
-        let stream = dial(&self.settings, &self.connector, address).await?;
-        let shared = Shared::new(self.settings.requests_in_flight_max, self.settings.abandoned_timeout);
-        Ok(Arc::new(Connection::spawn(stream, shared, self.settings.limits)))
+        let settings = &self.settings;
+        let shared = Shared::new(settings.requests_in_flight_max, settings.abandoned_timeout);
+        Ok(Arc::new(match &self.dialler {
+            Dialler::Tls(connector) => {
+                let stream = dial(settings, connector, address).await?;
+                Connection::spawn(stream, shared, settings.limits)
+            }
+            #[cfg(feature = "simulation")]
+            Dialler::Simulated(network) => {
+                let connecting = async { network.connect(address).await.map_err(|error| unreachable(address, &error)) };
+                let stream = within_connect_timeout(settings, address, connecting).await?;
+                Connection::spawn(tls::socket(stream), shared, settings.limits)
+            }
+        }))
+    }
+}
+
+impl Dialler {
+    /// A number from 0 to 1 that nobody can foresee.
+    fn chance(&self) -> f64 {
+        match self {
+            Dialler::Tls(_) => {
+                let mut random = [0; 4];
+                // Without chance pauses are merely the full ones.
+                rand_bytes(&mut random).map_or(1.0, |()| f64::from(u32::from_be_bytes(random)) / f64::from(u32::MAX))
+            }
+            #[cfg(feature = "simulation")]
+            Dialler::Simulated(network) => network.chance(),
+        }
     }
 }
 
@@ -278,8 +324,16 @@ pub(crate) async fn dial(
     connector: &SslConnector,
     address: &str,
 ) -> Result<tls::Stream, ClientError> {
+    within_connect_timeout(settings, address, dial_stream(settings, connector, address)).await
+}
+
+async fn within_connect_timeout<S>(
+    settings: &ClientSettings,
+    address: &str,
+    connecting: impl Future<Output = Result<S, ClientError>>,
+) -> Result<S, ClientError> {
     let limit = settings.connect_timeout;
-    match timeout(limit, dial_stream(settings, connector, address)).await {
+    match timeout(limit, connecting).await {
         Ok(stream) => stream,
         Err(_) => {
             let message = format!("{address}: no connection within {} ms", limit.as_millis());
@@ -293,14 +347,12 @@ async fn dial_stream(
     connector: &SslConnector,
     address: &str,
 ) -> Result<tls::Stream, ClientError> {
-    let unreachable =
-        |error: std::io::Error| ClientError::new(ErrorKind::Connect, Retry::Elsewhere, format!("{address}: {error}"));
     let name = match &settings.server_name {
         Some(name) => name.as_str(),
         None => host(address)?,
     };
-    let socket = TcpStream::connect(address).await.map_err(unreachable)?;
-    socket.set_nodelay(true).map_err(unreachable)?;
+    let socket = TcpStream::connect(address).await.map_err(|error| unreachable(address, &error))?;
+    socket.set_nodelay(true).map_err(|error| unreachable(address, &error))?;
     let configuration = connector.configure();
     let configuration = configuration.map_err(|error| ClientError::settings(error.to_string()))?;
     match tokio_boring::connect(configuration, name, tls::socket(socket)).await {
@@ -311,6 +363,10 @@ async fn dial_stream(
             Err(ClientError { message, ..error })
         }
     }
+}
+
+fn unreachable(address: &str, error: &io::Error) -> ClientError {
+    ClientError::new(ErrorKind::Connect, Retry::Elsewhere, format!("{address}: {error}"))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -338,15 +394,12 @@ fn check_request_size(size: usize, size_max: usize) -> Result<(), ClientError> {
     Err(ClientError::new(ErrorKind::RequestTooLarge, Retry::Never, message))
 }
 
-/// Doubles with each failure up to the longest pause; then somewhere in the upper half of it, so that clients of an engine
-/// that comes back do not come all at once.
-fn backoff(settings: &ClientSettings, failures: u32) -> Duration {
+/// Doubles with each failure up to the longest pause; then, as `chance` from 0 to 1 says, somewhere in the upper half of it, so that
+/// clients of an engine that comes back do not come all at once.
+fn backoff(settings: &ClientSettings, failures: u32, chance: f64) -> Duration {
     let doubled = settings.backoff_min.saturating_mul(2_u32.saturating_pow(failures));
     let pause = doubled.min(settings.backoff_max);
-    let mut random = [0; 4];
-    // Without chance the pause is merely the full one.
-    let share = rand_bytes(&mut random).map_or(1.0, |()| f64::from(u32::from_be_bytes(random)) / f64::from(u32::MAX));
-    pause.mul_f64(0.5 + share / 2.0)
+    pause.mul_f64(0.5 + chance / 2.0)
 }
 
 #[cfg(test)]
@@ -378,8 +431,8 @@ mod tests {
     fn pauses_double_up_to_their_bound() {
         let settings = settings();
         for (failures, millis) in [(0, 50), (1, 100), (6, 3200), (7, 5000), (u32::MAX, 5000)] {
-            let (longest, pause) = (Duration::from_millis(millis), backoff(&settings, failures));
-            assert!(pause >= longest / 2 && pause <= longest, "{failures}: {pause:?}");
+            let longest = Duration::from_millis(millis);
+            assert_eq!([0.0, 1.0].map(|chance| backoff(&settings, failures, chance)), [longest / 2, longest]);
         }
     }
 

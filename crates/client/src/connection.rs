@@ -6,17 +6,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fieldseal_protocol::{FrameBuffer, FrameError, Limits};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::time::timeout;
 
 use crate::error::{ClientError, Sent};
 use crate::shared::{Next, Shared};
-use crate::tls::{Stream, explain_read};
+use crate::tls::explain_read;
 
 /// How long the reason of a broken connection is waited for: the engine says it before it closes, while our writing fails at once.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long a connection that is given up may take to say so.
 const PARTING: Duration = Duration::from_secs(1);
+
+/// What a connection reads and writes: TLS on a socket, or the memory of a simulation.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
 /// A connection in use. The task ends when this is dropped, after it has written what is queued.
 pub(crate) struct Connection {
@@ -25,7 +30,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Must be called within a tokio runtime, which drives the connection.
-    pub(crate) fn spawn(stream: Stream, shared: Shared, limits: Limits) -> Self {
+    pub(crate) fn spawn<S: Stream>(stream: S, shared: Shared, limits: Limits) -> Self {
         let shared = Arc::new(shared);
         tokio::spawn(drive(stream, Arc::clone(&shared), limits));
         Connection { shared }
@@ -47,12 +52,14 @@ impl Drop for FailOnDrop {
     }
 }
 
-async fn drive(stream: Stream, shared: Arc<Shared>, limits: Limits) {
+async fn drive<S: Stream>(stream: S, shared: Arc<Shared>, limits: Limits) {
     let shared = FailOnDrop(shared);
     let (reader, writer) = tokio::io::split(stream);
     let mut reading = pin!(read(reader, &shared.0, limits));
     let writing = pin!(write(writer, &shared.0));
+    // In a fixed order, so that a simulation can be replayed.
     let error = tokio::select! {
+        biased;
         error = &mut reading => error,
         error = shared.0.watch() => error,
         written = writing => match written {
@@ -67,7 +74,7 @@ async fn drive(stream: Stream, shared: Arc<Shared>, limits: Limits) {
 }
 
 /// Reads until the connection ends; returns why.
-async fn read(mut reader: ReadHalf<Stream>, shared: &Shared, limits: Limits) -> ClientError {
+async fn read<S: Stream>(mut reader: ReadHalf<S>, shared: &Shared, limits: Limits) -> ClientError {
     let mut frames = FrameBuffer::new(limits);
     loop {
         match reader.read_buf(frames.spare()).await {
@@ -95,7 +102,7 @@ impl From<FrameError> for ClientError {
 }
 
 /// Writes what is queued and flushes whenever there is no more, until the connection is closed.
-async fn write(mut writer: WriteHalf<Stream>, shared: &Shared) -> io::Result<()> {
+async fn write<S: Stream>(mut writer: WriteHalf<S>, shared: &Shared) -> io::Result<()> {
     loop {
         match shared.next_write() {
             Next::Write(bytes) => writer.write_all(&bytes).await?,

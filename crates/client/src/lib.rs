@@ -16,6 +16,9 @@ mod error;
 pub mod raw;
 mod settings;
 mod shared;
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub mod simulation;
 mod tls;
 
 pub use answer::{Answer, Document, Inspection, PublicKeySet, Rewrapped, Value};

@@ -173,9 +173,11 @@ impl Shared {
         let mut state = self.lock();
         let error = state.ended.get_or_insert(error).clone();
         state.queue.clear();
-        let calls = std::mem::take(&mut state.calls);
+        let mut calls: Vec<_> = std::mem::take(&mut state.calls).into_iter().collect();
         drop(state);
-        for call in calls.into_values() {
+        // In an order that is the same each time, so that a simulation can be replayed.
+        calls.sort_unstable_by_key(|(id, _)| *id);
+        for (_, call) in calls {
             let (waiting, sent) = match call.stage {
                 Stage::Queued(waiting) => (waiting, Sent::No),
                 Stage::Written(waiting) => (waiting, Sent::Maybe),

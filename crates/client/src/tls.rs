@@ -10,7 +10,7 @@ use boring::ssl::{
 use boring::x509::X509;
 use boring::x509::store::X509StoreBuilder;
 use fieldseal_protocol::{ALPN_LIST, Retry, TLS_GROUPS};
-use tokio::io::{BufReader, BufWriter};
+use tokio::io::{AsyncRead, AsyncWrite, BufReader, BufWriter};
 use tokio::net::TcpStream;
 use tokio_boring::{HandshakeError, SslStream};
 
@@ -20,12 +20,14 @@ use crate::settings::ClientTls;
 /// BoringSSL reads a record in two pieces and writes each at once; these put them together.
 const BUFFER_SIZE: usize = 64 << 10;
 
-/// A TCP connection with room to gather reads and writes.
-pub(crate) type Socket = BufWriter<BufReader<TcpStream>>;
+/// A connection with room to gather reads and writes.
+pub(crate) type Gathered<S> = BufWriter<BufReader<S>>;
+/// One of TCP.
+pub(crate) type Socket = Gathered<TcpStream>;
 /// The same after the handshake.
 pub(crate) type Stream = SslStream<Socket>;
 
-pub(crate) fn socket(stream: TcpStream) -> Socket {
+pub(crate) fn socket<S: AsyncRead + AsyncWrite>(stream: S) -> Gathered<S> {
     BufWriter::with_capacity(BUFFER_SIZE, BufReader::with_capacity(BUFFER_SIZE, stream))
 }
 

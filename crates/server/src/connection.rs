@@ -4,7 +4,7 @@
 //! while a large answer is on its way to it would otherwise lock up. A connection stops reading when it has too many
 //! requests in work or too many bytes to write. After a bounded amount of bytes it yields to the other connections.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
@@ -66,7 +66,8 @@ pub(crate) struct Connection<S: Service, W: Wire> {
     stream: W,
     frames: FrameBuffer,
     arriving: Share,
-    in_flight: HashMap<u32, Arc<Cancellation>>,
+    /// In the order of their ids, so that a simulation can be replayed.
+    in_flight: BTreeMap<u32, Arc<Cancellation>>,
     outbox: Arc<Outbox>,
     outgoing: Buffers,
     is_flushed: bool,
@@ -113,7 +114,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
             stream,
             frames: FrameBuffer::new(hub.settings.limits),
             arriving: hub.incoming_share(),
-            in_flight: HashMap::new(),
+            in_flight: BTreeMap::new(),
             outbox: Arc::clone(&registration.outbox),
             outgoing: Buffers::default(),
             is_flushed: true,
@@ -457,7 +458,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         for cancellation in self.in_flight.values() {
             cancellation.cancel(Reason::Disconnected);
         }
-        self.in_flight = HashMap::new();
+        self.in_flight = BTreeMap::new();
         self.outbox.close();
         self.frames = FrameBuffer::new(self.hub.settings.limits);
         self.arriving = self.hub.incoming_share();

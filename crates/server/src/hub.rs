@@ -1,6 +1,6 @@
 //! What all connections of a server share.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ pub(crate) struct Hub {
 #[derive(Debug, Default)]
 struct Connections {
     next: u64,
-    open: HashMap<u64, Arc<Outbox>>,
+    open: BTreeMap<u64, Arc<Outbox>>,
 }
 
 impl Hub {

@@ -26,6 +26,9 @@ mod refusals;
 mod server;
 mod service;
 mod settings;
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub mod simulation;
 mod status;
 mod tls;
 mod wire;

@@ -8,7 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fieldseal_engine::pool::{Pool, PoolSettings};
+use fieldseal_engine::pool::Pool;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Runtime;
@@ -82,13 +82,7 @@ impl Server {
     pub fn start<S: Service>(settings: ServerSettings, service: Arc<S>) -> Result<Server, StartError> {
         settings.validate()?;
         let context = tls::context(&settings.tls)?;
-        let pool = Pool::new(PoolSettings {
-            workers: settings.workers,
-            queue_jobs_max: settings.queue_jobs_max,
-            queue_bytes_max: settings.queue_bytes_max,
-            ..PoolSettings::default()
-        });
-        let pool = pool.map_err(StartError::Threads)?;
+        let pool = Pool::new(settings.pool()).map_err(StartError::Threads)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(settings.network_threads)
             .thread_name("fieldseal-net")

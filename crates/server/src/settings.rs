@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 use std::{fmt, fs, io};
 
+use fieldseal_engine::pool::PoolSettings;
 use fieldseal_protocol::{Limits, PORT, READ_SIZE};
 use thiserror::Error;
 use zeroize::Zeroizing;
@@ -201,6 +202,16 @@ impl ServerSettings {
             close_timeout: Duration::from_secs(2),
             drain_timeout: Duration::from_secs(30),
             refusal_lines_max: 100,
+        }
+    }
+
+    /// What of it concerns the workers.
+    pub(crate) fn pool(&self) -> PoolSettings {
+        PoolSettings {
+            workers: self.workers,
+            queue_jobs_max: self.queue_jobs_max,
+            queue_bytes_max: self.queue_bytes_max,
+            ..PoolSettings::default()
         }
     }
 

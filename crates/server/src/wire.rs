@@ -50,6 +50,20 @@ impl<S: Socket> Wire for SslStream<Gathered<S>> {
     }
 }
 
+/// Without TLS.
+#[cfg(feature = "simulation")]
+impl<S: Socket> Wire for Gathered<S> {
+    type Socket = S;
+
+    fn gathered(&self) -> &Gathered<S> {
+        self
+    }
+
+    fn gathered_mut(&mut self) -> &mut Gathered<S> {
+        self
+    }
+}
+
 /// Reads until the peer closes too. A socket that is closed with bytes unread sends a reset, which can overtake what was
 /// written last: the peer would not learn why.
 pub(crate) async fn discard(socket: &mut impl Socket) -> io::Result<()> {

@@ -1,0 +1,23 @@
+//! Doors for a simulation of clients and servers in one thread, where seeds decide what happens when. Nothing else needs them.
+
+use std::io;
+use std::pin::Pin;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// A stream of bytes in the simulation's memory.
+pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+/// A connection that is being made.
+pub type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Send + 'a>>;
+
+/// What stands for the network and for chance.
+pub trait Network: Send + Sync + 'static {
+    /// Connects to an address of the settings.
+    fn connect<'a>(&'a self, address: &'a str) -> Connecting<'a>;
+
+    /// A number from 0 to 1, as the seed says.
+    fn chance(&self) -> f64;
+}

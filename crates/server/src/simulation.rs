@@ -1,0 +1,74 @@
+//! Doors for a simulation of clients and servers in one thread, where seeds decide what happens when. Nothing else needs them.
+//!
+//! What listens, shakes hands and starts threads is left out; the connections, what they share, the jobs and the pool are the
+//! same as in a server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fieldseal_engine::pool::{Clock, Pool};
+
+use crate::clock;
+use crate::connection::Connection;
+use crate::counters::ServerCounters;
+use crate::gathered::Gathered;
+use crate::hub::Hub;
+use crate::interface::Service;
+use crate::settings::ServerSettings;
+pub use crate::wire::Socket;
+
+/// How long the callers' certificates are good.
+const VALIDITY: Duration = Duration::from_secs(365 * 86_400);
+
+/// A server without threads and sockets.
+#[derive(Debug)]
+pub struct Simulated<S> {
+    hub: Arc<Hub>,
+    service: Arc<S>,
+}
+
+impl<S: Service> Simulated<S> {
+    /// The jobs go by `clock`; the connections by that of the runtime they are in.
+    pub fn new(settings: ServerSettings, service: Arc<S>, clock: Arc<dyn Clock>) -> Self {
+        let pool = Pool::manual(settings.pool(), clock);
+        Simulated { hub: Arc::new(Hub::new(settings, pool)), service }
+    }
+
+    /// Serves a connection whose handshake is over; `None` when there are too many.
+    pub fn accept(
+        &self,
+        caller: Arc<S::Caller>,
+        socket: impl Socket,
+    ) -> Option<impl Future<Output = ()> + Send + 'static> {
+        let registration = self.hub.register()?;
+        let (hub, service) = (Arc::clone(&self.hub), Arc::clone(&self.service));
+        let expires = clock::now() + VALIDITY;
+        Some(async move {
+            let stream = Gathered::new(socket);
+            Connection::new(hub, service, caller, stream, &registration, expires).run().await;
+        })
+    }
+
+    /// Works for one slice, as a worker would. False when nothing waits.
+    pub fn run_one(&self) -> bool {
+        self.hub.pool.run_one()
+    }
+
+    /// The counters as they are now.
+    pub fn counters(&self) -> ServerCounters {
+        self.hub.counters()
+    }
+
+    /// The first part of a shutdown: new requests are refused.
+    pub fn begin_draining(&self) {
+        self.hub.begin_draining();
+    }
+
+    /// The second, when the time for it is over: what is still held is abandoned, and connections end once all is written. Tells how
+    /// many requests were abandoned.
+    pub fn begin_closing(&self) -> usize {
+        let drained = self.hub.pool.shutdown(Duration::ZERO);
+        self.hub.begin_closing();
+        drained.jobs_abandoned
+    }
+}
