@@ -293,3 +293,115 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::runtime::Builder;
+    use tokio::time::timeout;
+
+    /// A request with `size` bytes of content.
+    fn request_of(size: usize) -> EncodedRequest {
+        let options = fieldseal_protocol::EncryptFileOptions { app: "app", curve: None, deadline_ms: None };
+        EncodedRequest::new(|id, out| request::encrypt_file(id, &options, &vec![7; size], out))
+    }
+
+    /// Answers each request with as many bytes and its id, and each cancel with nothing; ends when its peer does.
+    async fn answer(mut stream: DuplexStream) {
+        let (mut bytes, mut scanner) = (Vec::new(), Scanner::new(Limits::default()));
+        while stream.read_buf(&mut bytes).await.is_ok_and(|count| count > 0) {
+            while let Some(size) = scanner.scan(&bytes).expect("a frame") {
+                let frame: Vec<u8> = bytes.drain(..size).collect();
+                if let Ok(Message::Request { id, .. }) = Message::parse(&frame) {
+                    let mut out = Vec::new();
+                    fieldseal_protocol::answer::begin(id, &mut out);
+                    write::binary(&frame, &mut out);
+                    stream.write_all(&out).await.expect("taken");
+                }
+            }
+        }
+    }
+
+    fn run(test: impl Future<Output = ()>) {
+        Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(test);
+    }
+
+    /// Both ends, with so much room between them that large messages pass in pieces.
+    fn pair(room: usize) -> RawConnection<DuplexStream> {
+        let (ours, theirs) = duplex(room);
+        tokio::spawn(answer(theirs));
+        RawConnection::over(ours, Limits::default())
+    }
+
+    async fn next_id<S: AsyncRead + AsyncWrite + Unpin>(connection: &mut RawConnection<S>) -> (u32, usize) {
+        let frame = connection.next().await.expect("an answer");
+        match Message::parse(frame) {
+            Ok(Message::Response { id, result: Ok(_) }) => (id, frame.len()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn requests_of_any_size_pass_in_both_directions_at_once() {
+        run(async {
+            for room in [64, 1000, 100_000] {
+                let mut connection = pair(room);
+                let sizes = [0, 5, 20_000, 300_000, 1, RECORD_SIZE, 70_000, 2];
+                for (id, size) in (0..).zip(sizes) {
+                    connection.send(id * 1000, &request_of(size));
+                }
+                connection.cancel(5);
+                for (id, size) in (0..).zip(sizes) {
+                    let (found, answer) = next_id(&mut connection).await;
+                    assert_eq!(found, id * 1000);
+                    assert!(answer > size, "{answer} bytes for {size}");
+                }
+                assert_eq!(connection.unsent(), 0);
+            }
+        });
+    }
+
+    #[test]
+    fn a_wait_that_is_dropped_loses_nothing() {
+        run(async {
+            let mut connection = pair(64);
+            let request = request_of(5000);
+            for id in 0..50 {
+                connection.send(id, &request);
+            }
+            let mut answered = Vec::new();
+            while answered.len() < 50 {
+                // Each wait ends after one look at both directions, mostly in the middle of a message.
+                let wait = timeout(std::time::Duration::ZERO, next_id(&mut connection)).await;
+                answered.extend(wait.ok());
+                tokio::task::yield_now().await;
+            }
+            assert!(answered.iter().map(|&(id, _)| id).eq(0..50));
+        });
+    }
+
+    #[test]
+    fn the_end_of_the_connection_is_told() {
+        run(async {
+            let (ours, theirs) = duplex(64);
+            let mut connection = RawConnection::over(ours, Limits::default());
+            drop(theirs);
+            let error = connection.next().await.unwrap_err();
+            assert!(matches!(error.kind, ErrorKind::ConnectionLost { .. }), "{error}");
+        });
+    }
+
+    #[test]
+    fn requests_differ_in_their_id_alone() {
+        let encoded = EncodedRequest::new(request::health);
+        for id in [0, 1, 0x7f, 0x80, 0xffff, u32::MAX] {
+            let mut expected = Vec::new();
+            request::health(id, &mut expected);
+            let message = Waiting { head: Head::of_request(id), tail: Arc::clone(&encoded.tail), sent: 0 };
+            assert_eq!([message.head.bytes(), &message.tail].concat(), expected);
+            assert_eq!(message.size(), expected.len());
+        }
+    }
+}
