@@ -53,6 +53,9 @@ bench: ## all benches, or BENCH=NAME
 	  printf '== bench: both doors of the program\n'; \
 	  cargo build --release --package fieldseal-cli; \
 	  benches/doors.py --fieldseal '$(TARGET)/release/fieldseal'; \
+	  printf '== bench: an engine end to end\n'; \
+	  FIELDSEAL_COMMIT="$$(git rev-parse --short HEAD)" cargo build --release --package fieldseal-cli; \
+	  '$(TARGET)/release/fieldseal' bench; \
 	fi
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (300)

@@ -14,6 +14,7 @@ use crate::driver::{self, Pace, Rotation};
 use crate::error::LoadError;
 use crate::material::{self, Content};
 use crate::measure::Tally;
+use crate::metrics::{self, Buckets};
 use crate::threads::{BusyThread, on_own_thread};
 
 /// How long large requests run before the small ones are measured, and small ones before they are counted.
@@ -58,6 +59,8 @@ pub struct Round {
     pub large: Tally,
     /// How long the large ones took together.
     pub large_elapsed: Duration,
+    /// How long all of them waited in the engine for a worker, where it tells.
+    pub queue_waits: Option<Buckets>,
 }
 
 impl Round {
@@ -66,6 +69,9 @@ impl Round {
         self.small.add(&other.small);
         self.large.add(&other.large);
         self.large_elapsed += other.large_elapsed;
+        if let Some(waits) = &other.queue_waits {
+            self.queue_waits.get_or_insert_default().add(waits);
+        }
     }
 }
 
@@ -178,21 +184,22 @@ impl Kind {
 pub struct Interference {
     plan: Plan,
     connector: Arc<RawConnector>,
+    operator: Option<SocketAddr>,
     small: Kind,
     large: Kind,
 }
 
 impl Interference {
-    /// Makes the requests, and asks for each once in both directions.
+    /// Makes the requests, and asks for each once in both directions. `operator` is where the engine tells its metrics.
     ///
     /// # Errors
     /// As every question to the engine.
-    pub async fn prepare(plan: Plan, client: ClientSettings) -> Result<Self, LoadError> {
+    pub async fn prepare(plan: Plan, client: ClientSettings, operator: Option<SocketAddr>) -> Result<Self, LoadError> {
         let connector = RawConnector::new(client)?;
         let mut connection = connector.connect().await?;
         let small = kind(&mut connection, &plan, plan.small).await?;
         let large = kind(&mut connection, &plan, plan.large).await?;
-        Ok(Interference { plan, connector: Arc::new(connector), small, large })
+        Ok(Interference { plan, connector: Arc::new(connector), operator, small, large })
     }
 
     /// Bytes of a small request and of its answer, ids of one byte included: for the echo server.
@@ -206,6 +213,7 @@ impl Interference {
     /// # Errors
     /// A connection ends, an answer is missing or wrong.
     pub async fn at_engine(&self, company: Company, number: u32) -> Result<Round, LoadError> {
+        let waits_before = self.queue_waits().await?;
         let large = (company == Company::Large).then(|| self.start_large());
         let connector = Arc::clone(&self.connector);
         let probe = self.probe(number);
@@ -215,7 +223,14 @@ impl Interference {
             Some(large) => large.await?,
             None => Default::default(),
         };
-        Ok(Round { small, large, large_elapsed })
+        let waits = self.queue_waits().await?;
+        let queue_waits = waits.zip(waits_before).map(|(after, before)| after.since(&before));
+        Ok(Round { small, large, large_elapsed, queue_waits })
+    }
+
+    async fn queue_waits(&self) -> Result<Option<Buckets>, LoadError> {
+        let Some(operator) = self.operator else { return Ok(None) };
+        Ok(Buckets::read(&metrics::fetch(operator).await?, metrics::QUEUE_WAIT))
     }
 
     /// The same at an echo server, which has a busy thread of its own where there shall be company: the other is here.

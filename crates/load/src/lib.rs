@@ -18,6 +18,7 @@ mod error;
 pub mod interference;
 pub mod material;
 pub mod measure;
+pub mod metrics;
 pub mod overload;
 pub mod report;
 pub mod soak;

@@ -110,6 +110,8 @@ pub struct Round {
     pub unsent: u64,
     /// The engine's CPU time; nothing where its process is not known.
     pub cpu: Option<Cpu>,
+    /// The load's own CPU time.
+    pub load_cpu: Duration,
     /// Latencies that 50, 90 and 99 of a hundred requests did not pass.
     pub percentiles: [Duration; 3],
     /// The longest latency.
@@ -129,6 +131,8 @@ pub struct Figures {
     pub max: f64,
     /// The engine's CPU time.
     pub cpu: Option<CpuFigures>,
+    /// Seconds of the load's own CPU time for a request.
+    pub load_per_request: f64,
     /// Half of the distance between the rounds' extremes in requests a second, as a share of the median.
     pub spread: f64,
 }
@@ -175,6 +179,7 @@ impl Row {
             percentiles: [0, 1, 2].map(|place| of_rounds(&|round| round.percentiles[place].as_secs_f64())),
             max: self.rounds.iter().map(|round| round.max).max().unwrap_or_default().as_secs_f64(),
             cpu,
+            load_per_request: of_rounds(&|round| round.load_cpu.as_secs_f64() / (round.requests as f64).max(1.0)),
             spread: spread(&rates),
         }
     }
@@ -305,28 +310,41 @@ async fn round(
         let warm = Pace::Closed { in_flight: prepared.row.in_flight };
         connections = good(driver::run(connections, &prepared.rotation, warm, warm_up).await?)?.connections;
     }
-    let before = settled(engine).await?;
+    let before = Accounts::settled(engine).await?;
     let phase = good(driver::run(connections, &prepared.rotation, pace, slice).await?)?;
-    let after = settled(engine).await?;
+    let after = Accounts::settled(engine).await?;
     let latencies = &phase.tally.latencies;
     prepared.used += phase.elapsed;
     prepared.row.rounds.push(Round {
         elapsed: phase.elapsed,
         requests: phase.tally.ok(),
         unsent: phase.tally.unsent,
-        cpu: after.zip(before).map(|(after, before)| after.since(&before)),
+        cpu: after.engine.zip(before.engine).map(|(after, before)| after.since(&before)),
+        load_cpu: after.load.since(&before.load).total(),
         percentiles: [0.5, 0.9, 0.99].map(|share| latencies.quantile(share)),
         max: latencies.max(),
     });
     Ok(phase.connections)
 }
 
-/// The engine's CPU time once it rests.
-async fn settled(engine: Option<&Process>) -> Result<Option<Cpu>, LoadError> {
-    let Some(engine) = engine else { return Ok(None) };
-    tokio::time::sleep(SETTLING).await;
-    let cpu = engine.cpu().map_err(|error| LoadError::system("the engine's CPU time", error))?;
-    Ok(Some(cpu))
+/// CPU time that was used up to a moment.
+struct Accounts {
+    engine: Option<Cpu>,
+    load: Cpu,
+}
+
+impl Accounts {
+    /// Once the engine rests. The load itself runs, so that some of its last milliseconds may be missing.
+    async fn settled(engine: Option<&Process>) -> Result<Self, LoadError> {
+        tokio::time::sleep(SETTLING).await;
+        let cpu = |process: &Process| process.cpu().map_err(|error| LoadError::system("CPU time", error));
+        let load = match engine {
+            Some(_) => cpu(&Process::new(std::process::id()))?,
+            // A system without such accounting can still measure an engine elsewhere.
+            None => Cpu::default(),
+        };
+        Ok(Accounts { engine: engine.map(cpu).transpose()?, load })
+    }
 }
 
 /// Refuses a phase with answers that are errors.

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Provenance, duration_of, latencies_json, thousandths, verdict};
+use super::{Provenance, duration, duration_of, latencies_json, micros, thousandths, verdict};
 use crate::interference::{Case, Outcome, Plan};
+use crate::metrics::Buckets;
 
 /// The experiment as JSON.
 pub fn interference_json(plan: &Plan, outcome: &Outcome, provenance: &Provenance) -> Value {
@@ -27,6 +28,7 @@ pub fn interference_json(plan: &Plan, outcome: &Outcome, provenance: &Provenance
             "latency_us": latencies_json(&round.small.latencies),
             "large_requests": round.large.ok(),
             "large_fields_per_s": large_fields_per_s.map(f64::round),
+            "queue_wait_us": round.queue_waits.as_ref().map(waits_json),
         })
     };
     report["cases"] = outcome.cases.iter().map(case).collect();
@@ -37,6 +39,12 @@ pub fn interference_json(plan: &Plan, outcome: &Outcome, provenance: &Provenance
         "kept": verdict.is_kept(),
     });
     report
+}
+
+/// Upper ends of buckets; null stands for the last one, which has none.
+fn waits_json(waits: &Buckets) -> Value {
+    let at = |share| Some(waits.quantile(share)).filter(|end| end.is_finite()).map(micros);
+    json!({ "count": waits.count(), "p50": at(0.5), "p99": at(0.99), "max": at(1.0) })
 }
 
 /// The experiment for a terminal.
@@ -56,6 +64,11 @@ pub fn interference_text(plan: &Plan, outcome: &Outcome, provenance: &Provenance
         let large = if round.large_elapsed.is_zero() { String::from("-") } else { format!("{large:.0}") };
         let what = format!("{:34} {:>8}", case.title(), latencies.count());
         out.push_str(&format!("{what} {p50:>9} {p99:>9} {p999:>9} {max:>9} {large:>15}\n"));
+    }
+    for (case, waits) in outcome.cases.iter().filter_map(|(case, round)| Some((case, round.queue_waits.as_ref()?))) {
+        let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| duration(waits.quantile(share)));
+        let waits = format!("p50 {p50}, p99 {p99}, at most {max} (upper ends of buckets)");
+        out.push_str(&format!("\nwaits for a worker, {}: {waits}", case.title()));
     }
     let judged = outcome.verdict();
     out.push_str(&format!(

@@ -52,6 +52,7 @@ fn row_json(row: &Row) -> Value {
             "network_share": thousandths(cpu.network),
             "workers_share": thousandths(cpu.workers),
             "cores_busy": thousandths(cpu.cores),
+            "load_per_request_us": thousandths(figures.load_per_request * 1e6),
         })),
     })
 }
@@ -88,7 +89,7 @@ const HEADS: [&str; 2] = [
 ];
 
 fn row_text(row: &Row) -> String {
-    let Figures { fields_per_s, requests_per_s, percentiles, max, cpu, spread } = row.figures();
+    let Figures { fields_per_s, requests_per_s, percentiles, max, cpu, spread, load_per_request: _ } = row.figures();
     let [p50, p90, p99] = percentiles.map(duration);
     let (operation, curve, keying) = (row.operation.as_str(), row.content.curve.as_str(), row.content.keying.as_str());
     let cpu = cpu.map_or_else(

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -38,6 +39,8 @@ const PLACES: [&str; 5] = [
 pub struct Target {
     /// How it is reached.
     pub client: ClientSettings,
+    /// Where it tells its metrics, if it does.
+    pub operator: Option<SocketAddr>,
     /// The app whose keys are used.
     pub app: String,
     /// Its process, where it is known.
@@ -68,6 +71,7 @@ impl Target {
         let tls = ClientTls::from_files(&authority, &certificate, &key).map_err(Failure::from)?;
         Ok(Self {
             client: context.config().client.settings(&own.address, None, tls),
+            operator: own.operator,
             app: NAME.to_owned(),
             process: Some(Process::new(own.child.id())),
             opening_keys_kept: context.config().engine.opening_keys_max,
@@ -88,6 +92,7 @@ impl Target {
         let context = Context::checked(place)?;
         Ok(Self {
             client: client_settings(&context, address, arguments)?,
+            operator: None,
             app: app.to_owned(),
             process: process.map(Process::new),
             opening_keys_kept: context.config().engine.opening_keys_max,
@@ -133,6 +138,7 @@ fn set_up(context: &Context) -> Outcome<(PathBuf, PathBuf)> {
 struct Own {
     child: Child,
     address: String,
+    operator: Option<SocketAddr>,
     _folder: TempDir,
 }
 
@@ -159,16 +165,15 @@ impl Own {
         let output = child.stdout.take().expect("piped");
         // No more than a line is expected; a stream without an end must not be kept.
         let read = BufReader::new(output.take(1 << 16)).read_line(&mut line);
-        let own = |address| Self { child, address, _folder: folder };
         let ready: Option<serde_json::Value> = serde_json::from_str(&line).ok();
-        match ready.as_ref().and_then(|ready| ready["address"].as_str()) {
-            Some(address) => Ok(own(address.to_owned())),
-            None => {
-                drop(own(String::new()));
-                let cause = read.err().map_or_else(String::new, |error| format!(": {error}"));
-                Err(Failure::unreachable(format!("the engine did not start{cause}: it said why above")))
-            }
+        let told = |name: &str| ready.as_ref().and_then(|ready| ready[name].as_str().map(str::to_owned));
+        let operator = told("operator").and_then(|address| address.parse().ok());
+        let own = Self { child, address: told("address").unwrap_or_default(), operator, _folder: folder };
+        if own.address.is_empty() {
+            let cause = read.err().map_or_else(String::new, |error| format!(": {error}"));
+            return Err(Failure::unreachable(format!("the engine did not start{cause}: it said why above")));
         }
+        Ok(own)
     }
 }
 

@@ -69,9 +69,9 @@ async fn measure(
     unfair: Option<&Target>,
     progress: &Progress,
 ) -> Result<Outcome, LoadError> {
-    let engine = Interference::prepare(plan.clone(), target.client.clone()).await?;
+    let engine = Interference::prepare(plan.clone(), target.client.clone(), target.operator).await?;
     let unfair = match unfair {
-        Some(unfair) => Some(Interference::prepare(plan.clone(), unfair.client.clone()).await?),
+        Some(unfair) => Some(Interference::prepare(plan.clone(), unfair.client.clone(), unfair.operator).await?),
         None => None,
     };
     let mut outcome = Outcome::default();

@@ -1,0 +1,135 @@
+//! The engine's own metrics, as its operator port tells them: OpenMetrics text over HTTP. Only what reports need is read.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::error::LoadError;
+
+/// The most that an answer may be.
+const SIZE_MAX: u64 = 4 << 20;
+/// How long an answer may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long requests waited for a worker.
+pub const QUEUE_WAIT: &str = "fieldseal_queue_wait_seconds";
+
+/// The text of `/metrics`.
+///
+/// # Errors
+/// No answer, or none with status 200.
+pub async fn fetch(operator: SocketAddr) -> Result<String, LoadError> {
+    let unreachable = |error| LoadError::system(format!("metrics at {operator}"), error);
+    let text = match timeout(TIMEOUT, get(operator)).await {
+        Ok(text) => text.map_err(unreachable)?,
+        Err(_) => return Err(LoadError::NoAnswer(TIMEOUT)),
+    };
+    match text.split_once("\r\n\r\n") {
+        Some((head, body)) if head.split(' ').nth(1) == Some("200") => Ok(body.to_owned()),
+        _ => Err(LoadError::wrong(format!("no metrics at {operator}"))),
+    }
+}
+
+async fn get(operator: SocketAddr) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(operator).await?;
+    // HTTP 1.0: the answer is not in chunks and ends with the connection.
+    stream.write_all(format!("GET /metrics HTTP/1.0\r\nHost: {operator}\r\n\r\n").as_bytes()).await?;
+    let mut answer = String::new();
+    stream.take(SIZE_MAX).read_to_string(&mut answer).await?;
+    Ok(answer)
+}
+
+/// A histogram without labels: upper ends of buckets in seconds, and how many fell into each.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Buckets(Vec<(f64, u64)>);
+
+impl Buckets {
+    /// The histogram `name` in a text of metrics, where it is there.
+    pub fn read(text: &str, name: &str) -> Option<Self> {
+        let mut buckets = Vec::new();
+        let mut before = 0;
+        for line in text.lines() {
+            let Some(rest) = line.strip_prefix(name).and_then(|rest| rest.strip_prefix("_bucket{le=\"")) else {
+                continue;
+            };
+            let (end, count) = rest.split_once("\"} ")?;
+            let end = if end == "+Inf" { f64::INFINITY } else { end.parse().ok()? };
+            // An exemplar may follow.
+            let count: u64 = count.split(' ').next()?.parse().ok()?;
+            buckets.push((end, count.saturating_sub(before)));
+            before = count;
+        }
+        (!buckets.is_empty()).then_some(Buckets(buckets))
+    }
+
+    /// What fell into them since `earlier`, an earlier state of the same histogram.
+    pub fn since(&self, earlier: &Buckets) -> Buckets {
+        let pairs = self.0.iter().zip(&earlier.0);
+        Buckets(pairs.map(|(now, before)| (now.0, now.1.saturating_sub(before.1))).collect())
+    }
+
+    /// Takes what fell into `other`, another stretch of the same histogram.
+    pub fn add(&mut self, other: &Buckets) {
+        if self.0.is_empty() {
+            self.0.clone_from(&other.0);
+        } else {
+            self.0.iter_mut().zip(&other.0).for_each(|(own, other)| own.1 += other.1);
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(|(_, count)| count).sum()
+    }
+
+    /// The upper end of the bucket that holds the one which a `share` of all does not pass; seconds, 0 of none.
+    pub fn quantile(&self, share: f64) -> f64 {
+        let rank = (self.count() as f64 * share).ceil().max(1.0) as u64;
+        let mut below = 0;
+        for &(end, count) in &self.0 {
+            below += count;
+            if below >= rank {
+                return end;
+            }
+        }
+        0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+# TYPE fieldseal_queue_wait_seconds histogram
+fieldseal_queue_wait_seconds_sum 0.5
+fieldseal_queue_wait_seconds_count 10
+fieldseal_queue_wait_seconds_bucket{le=\"1e-06\"} 2
+fieldseal_queue_wait_seconds_bucket{le=\"0.001\"} 9 # {} 0.0007
+fieldseal_queue_wait_seconds_bucket{le=\"+Inf\"} 10
+fieldseal_queue_wait_seconds_other_bucket{le=\"1.0\"} 99
+";
+
+    #[test]
+    fn histograms_are_read() {
+        let buckets = Buckets::read(TEXT, QUEUE_WAIT).unwrap();
+        assert_eq!(buckets, Buckets(vec![(1e-6, 2), (0.001, 7), (f64::INFINITY, 1)]));
+        assert_eq!((buckets.count(), buckets.quantile(0.2), buckets.quantile(0.5)), (10, 1e-6, 0.001));
+        assert_eq!(buckets.quantile(1.0), f64::INFINITY);
+        assert_eq!(Buckets::read(TEXT, "fieldseal_other"), None);
+    }
+
+    #[test]
+    fn stretches_are_told_apart_and_put_together() {
+        let later = Buckets(vec![(1.0, 5), (2.0, 3)]);
+        let stretch = later.since(&Buckets(vec![(1.0, 4), (2.0, 0)]));
+        assert_eq!(stretch, Buckets(vec![(1.0, 1), (2.0, 3)]));
+        let mut sum = Buckets::default();
+        assert_eq!((sum.count(), sum.quantile(0.5)), (0, 0.0));
+        sum.add(&stretch);
+        sum.add(&stretch);
+        assert_eq!(sum, Buckets(vec![(1.0, 2), (2.0, 6)]));
+    }
+}
