@@ -2,6 +2,10 @@
 
 mod common;
 
+use std::io::Read;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
 use common::{Ran, Workplace, with};
 use serde_json::Value;
 
@@ -137,6 +141,33 @@ fn a_soak_checks_every_result_and_samples_the_engine() {
         assert!(number("threads") >= 4.0 && number("descriptors") > 3.0, "{quarter}");
     }
     assert!(report["grows"].is_boolean());
+}
+
+#[test]
+fn told_to_stop_it_takes_its_engine_and_its_folder_with_it() {
+    let workplace = Workplace::new();
+    let folder = workplace.path("tmp");
+    std::fs::create_dir(&folder).expect("made");
+    let mut command = workplace.command(&["bench", "soak", "--duration", "10m"]);
+    let mut bench = command.env("TMPDIR", &folder).stderr(std::process::Stdio::piped()).spawn().expect("started");
+    // The last thing that is made before the engine starts.
+    let certificate = || {
+        let made = std::fs::read_dir(&folder).expect("read").next()?.expect("an entry").path();
+        made.join("certs/bench.pem").exists().then_some(())
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while certificate().is_none() {
+        assert!(Instant::now() < deadline, "nothing was set up");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let pid = bench.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("run").success());
+    let mut message = String::new();
+    // Its engine shares the pipe: the end comes when both have gone.
+    bench.stderr.take().expect("piped").read_to_string(&mut message).expect("text");
+    assert_eq!(bench.wait().expect("ended").code(), Some(1), "{message}");
+    assert!(message.contains("told to stop"), "{message}");
+    assert_eq!(std::fs::read_dir(&folder).expect("read").count(), 0);
 }
 
 #[test]

@@ -26,6 +26,17 @@ const FIELD_SIZE: usize = 32;
 
 /// Measures and prints.
 pub fn run(place: &Place, arguments: &InterferenceArguments) -> CliOutcome {
+    let (plan, outcome, settings) = block_on(measured(place, arguments))?;
+    let provenance = Provenance::new(settings);
+    if arguments.form.json {
+        print_json(&interference_json(&plan, &outcome, &provenance))
+    } else {
+        print(&interference_text(&plan, &outcome, &provenance))
+    }
+}
+
+/// The plan, what came of it, and the engine's settings.
+async fn measured(place: &Place, arguments: &InterferenceArguments) -> CliOutcome<(Plan, Outcome, Vec<String>)> {
     let target = Target::start(place, &[])?;
     let unfair = match with_setting(place, UNFAIR) {
         Some(place) => Some(Target::start(&place, &[])?),
@@ -34,14 +45,8 @@ pub fn run(place: &Place, arguments: &InterferenceArguments) -> CliOutcome {
     let plan = plan(arguments, &target);
     let cases = if unfair.is_some() { 5 } else { 4 };
     let progress = Progress::steps("measuring", cases * arguments.rounds as usize);
-    let outcome = block_on(measure(&plan, arguments.rounds, &target, unfair.as_ref(), &progress))?;
-    drop(progress);
-    let provenance = Provenance::new(target.settings.clone());
-    if arguments.form.json {
-        print_json(&interference_json(&plan, &outcome, &provenance))
-    } else {
-        print(&interference_text(&plan, &outcome, &provenance))
-    }
+    let outcome = measure(&plan, arguments.rounds, &target, unfair.as_ref(), &progress).await?;
+    Ok((plan, outcome, target.settings.clone()))
 }
 
 fn plan(arguments: &InterferenceArguments, target: &Target) -> Plan {

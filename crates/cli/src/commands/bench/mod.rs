@@ -28,8 +28,9 @@ pub fn run(place: &Place, arguments: &BenchArguments) -> Outcome {
     }
 }
 
-/// Runs `work` on this thread alone, and ends it early when the program is told to stop.
-fn block_on<T>(work: impl Future<Output = Result<T, LoadError>>) -> Outcome<T> {
+/// Runs `work` on this thread alone, and ends it early when the program is told to stop: what it has started and made by then ends
+/// and goes with it.
+fn block_on<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let no_runtime = |error| Failure { exit: Exit::Internal, message: format!("no runtime: {error}") };
     runtime.map_err(no_runtime)?.block_on(async {
@@ -38,7 +39,7 @@ fn block_on<T>(work: impl Future<Output = Result<T, LoadError>>) -> Outcome<T> {
             signal(SignalKind::terminate()).map_err(no_runtime)?,
         );
         tokio::select! {
-            result = work => result.map_err(Failure::from),
+            result = work => result,
             _ = interrupt.recv() => Err(Failure::failed("interrupted")),
             _ = terminate.recv() => Err(Failure::failed("told to stop")),
         }

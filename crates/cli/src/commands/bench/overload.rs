@@ -2,7 +2,7 @@
 
 use fieldseal_client::{Curve, Keying};
 use fieldseal_load::material::Content;
-use fieldseal_load::overload::{Plan, run as overload};
+use fieldseal_load::overload::{Outcome as Overloaded, Plan, run as overload};
 use fieldseal_load::report::{Provenance, overload_json, overload_text};
 
 use super::block_on;
@@ -25,6 +25,17 @@ const FIELD_SIZE: usize = 32;
 
 /// Measures and prints.
 pub fn run(place: &Place, arguments: &OverloadArguments) -> Outcome {
+    let (plan, outcome, target) = block_on(overloaded(place, arguments))?;
+    let (bound, provenance) = (target.memory_bound, Provenance::new(target.settings.clone()));
+    drop(target);
+    if arguments.form.json {
+        print_json(&overload_json(&plan, &outcome, bound, &provenance))
+    } else {
+        print(&overload_text(&plan, &outcome, bound, &provenance))
+    }
+}
+
+async fn overloaded(place: &Place, arguments: &OverloadArguments) -> Outcome<(Plan, Overloaded, Target)> {
     let target = Target::start(place, &BOUNDS)?;
     let plan = Plan {
         content: Content {
@@ -43,12 +54,6 @@ pub fn run(place: &Place, arguments: &OverloadArguments) -> Outcome {
         seed: arguments.seed,
         app: target.app.clone(),
     };
-    let outcome = block_on(overload(plan.clone(), target.client.clone(), target.process.clone()))?;
-    let bound = target.memory_bound;
-    let provenance = Provenance::new(target.settings.clone());
-    if arguments.form.json {
-        print_json(&overload_json(&plan, &outcome, bound, &provenance))
-    } else {
-        print(&overload_text(&plan, &outcome, bound, &provenance))
-    }
+    let outcome = overload(plan.clone(), target.client.clone(), target.process.clone()).await?;
+    Ok((plan, outcome, target))
 }

@@ -1,7 +1,7 @@
 //! `bench soak`: mixed work for long.
 
 use fieldseal_load::report::{Provenance, soak_json, soak_text};
-use fieldseal_load::soak::{Plan, run as soak};
+use fieldseal_load::soak::{Outcome as Soaked, Plan, run as soak};
 
 use super::block_on;
 use super::engine::Target;
@@ -12,6 +12,17 @@ use crate::progress::Progress;
 
 /// Works and prints.
 pub fn run(place: &Place, arguments: &SoakArguments) -> Outcome {
+    let (plan, outcome, settings) = block_on(soaked(place, arguments))?;
+    let provenance = Provenance::new(settings);
+    if arguments.form.json {
+        print_json(&soak_json(&plan, &outcome, &provenance))
+    } else {
+        print(&soak_text(&plan, &outcome, &provenance))
+    }
+}
+
+/// The plan, what came of it, and the engine's settings.
+async fn soaked(place: &Place, arguments: &SoakArguments) -> Outcome<(Plan, Soaked, Vec<String>)> {
     let target = Target::start(place, &[])?;
     let plan = Plan {
         duration: arguments.duration,
@@ -22,11 +33,5 @@ pub fn run(place: &Place, arguments: &SoakArguments) -> Outcome {
     // One step a second.
     let progress = Progress::steps("working", arguments.duration.as_secs() as usize);
     let working = soak(plan.clone(), target.client.clone(), target.process.clone(), move || progress.add(1));
-    let outcome = block_on(working)?;
-    let provenance = Provenance::new(target.settings.clone());
-    if arguments.form.json {
-        print_json(&soak_json(&plan, &outcome, &provenance))
-    } else {
-        print(&soak_text(&plan, &outcome, &provenance))
-    }
+    Ok((plan, working.await?, target.settings.clone()))
 }

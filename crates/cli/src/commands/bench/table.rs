@@ -5,7 +5,7 @@ use std::time::Duration;
 use fieldseal_client::raw::RawConnector;
 use fieldseal_client::{Curve, Keying};
 use fieldseal_load::report::{Provenance, table_json, table_text};
-use fieldseal_load::table::{Loop, Operation, Plan, measure, steps};
+use fieldseal_load::table::{Loop, Operation, Plan, Row, measure, steps};
 
 use super::block_on;
 use super::engine::Target;
@@ -32,6 +32,17 @@ const OPENING_KEYS: &str = "engine.opening_keys_max=4";
 
 /// Measures and prints the table.
 pub fn run(place: &Place, arguments: &TableArguments) -> Outcome {
+    let (plan, rows, settings) = block_on(measured(place, arguments))?;
+    let provenance = Provenance::new(settings);
+    if arguments.form.json {
+        print_json(&table_json(&plan, &rows, &provenance))
+    } else {
+        print(&table_text(&plan, &rows, &provenance))
+    }
+}
+
+/// The plan, its rows, and the engine's settings.
+async fn measured(place: &Place, arguments: &TableArguments) -> Outcome<(Plan, Vec<Row>, Vec<String>)> {
     let target = match &arguments.engine.connect {
         Some(address) => Target::elsewhere(place, address, &arguments.engine, &arguments.app, arguments.pid)?,
         None => Target::start(place, &[OPENING_KEYS])?,
@@ -39,14 +50,8 @@ pub fn run(place: &Place, arguments: &TableArguments) -> Outcome {
     let plan = plan(arguments, &target);
     let connector = RawConnector::new(target.client.clone()).map_err(Failure::from)?;
     let progress = Progress::steps("measuring", steps(&plan));
-    let rows = block_on(measure(&plan, &connector, target.process.as_ref(), || progress.add(1)))?;
-    drop(progress);
-    let provenance = Provenance::new(target.settings.clone());
-    if arguments.form.json {
-        print_json(&table_json(&plan, &rows, &provenance))
-    } else {
-        print(&table_text(&plan, &rows, &provenance))
-    }
+    let rows = measure(&plan, &connector, target.process.as_ref(), || progress.add(1)).await?;
+    Ok((plan, rows, target.settings.clone()))
 }
 
 fn plan(arguments: &TableArguments, target: &Target) -> Plan {
