@@ -1,0 +1,374 @@
+//! Several workers inside one job, with real threads; and one worker's steps by hand, in virtual time.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::{Duration, Instant};
+
+use fieldseal_pool::{
+    Abandoned, Admission, Cancellation, Clock, Drained, Job, Observer, Pool, PoolSettings, Reason, Scheduling, Slice,
+    Turn,
+};
+
+const WAIT: Duration = Duration::from_secs(20);
+
+fn admission(tenant: u64, connection: u64) -> Admission {
+    Admission { tenant, connection, bytes: 10, cancellation: Arc::default() }
+}
+
+fn pool(workers: usize) -> Pool {
+    Pool::new(PoolSettings { workers, ..PoolSettings::default() }).unwrap()
+}
+
+/// Parts that any worker can do, planned one after the other.
+struct Parts<F> {
+    state: Mutex<State>,
+    /// Works on the part of this number.
+    part: F,
+    cancellation: Arc<Cancellation>,
+    ended: Sender<(usize, Option<Abandoned>)>,
+}
+
+struct State {
+    planned: usize,
+    parts: usize,
+    inside: usize,
+    done: usize,
+    said_done: bool,
+    abandoned: Option<Abandoned>,
+}
+
+enum Entered {
+    /// Another worker has said that the job is done.
+    Late,
+    /// All parts are in other workers' hands, or it was cancelled.
+    NothingLeft,
+    Part {
+        number: usize,
+        is_last: bool,
+    },
+}
+
+impl<F: Fn(usize) + Send + Sync> Parts<F> {
+    fn new(
+        parts: usize,
+        part: F,
+        cancellation: &Arc<Cancellation>,
+        ended: &Sender<(usize, Option<Abandoned>)>,
+    ) -> Self {
+        let state = State { planned: 0, parts, inside: 0, done: 0, said_done: false, abandoned: None };
+        Parts { state: Mutex::new(state), part, cancellation: Arc::clone(cancellation), ended: ended.clone() }
+    }
+
+    /// Plans the next part.
+    fn enter(&self) -> Entered {
+        let mut state = self.state.lock().unwrap();
+        if state.said_done {
+            return Entered::Late;
+        }
+        state.inside += 1;
+        if self.cancellation.check(Instant::now()).is_err() {
+            state.parts = state.planned;
+        }
+        if state.planned == state.parts {
+            return Entered::NothingLeft;
+        }
+        state.planned += 1;
+        Entered::Part { number: state.planned - 1, is_last: state.planned == state.parts }
+    }
+
+    fn leave(&self, worked: bool) -> Slice {
+        let mut state = self.state.lock().unwrap();
+        state.inside -= 1;
+        state.done += usize::from(worked);
+        if state.planned < state.parts {
+            Slice::More
+        } else if state.inside > 0 {
+            Slice::Left
+        } else {
+            assert!(!state.said_done);
+            state.said_done = true;
+            Slice::Done
+        }
+    }
+}
+
+impl<F: Fn(usize) + Send + Sync> Job for Parts<F> {
+    fn run_slice(&self, turn: &Turn<'_>) -> Slice {
+        match self.enter() {
+            Entered::Late => Slice::Left,
+            Entered::NothingLeft => self.leave(false),
+            Entered::Part { number, is_last } => {
+                if !is_last {
+                    turn.share();
+                }
+                (self.part)(number);
+                self.leave(true)
+            }
+        }
+    }
+
+    fn abandoned(&self, cause: Abandoned) {
+        let mut state = self.state.lock().unwrap();
+        assert!(!state.said_done && state.abandoned.is_none());
+        state.abandoned = Some(cause);
+    }
+}
+
+impl<F> Drop for Parts<F> {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap();
+        let _ = self.ended.send((state.done, state.abandoned));
+    }
+}
+
+#[test]
+fn a_job_alone_is_worked_on_by_all_workers_at_once() {
+    const WORKERS: usize = 4;
+    let pool = pool(WORKERS);
+    let (ended, end) = channel();
+    // Nobody goes on before all workers are inside.
+    let meeting = Barrier::new(WORKERS);
+    let part = move |_| {
+        meeting.wait();
+    };
+    let job = Parts::new(5 * WORKERS, part, &Arc::default(), &ended);
+    pool.submit(Arc::new(job), admission(1, 1)).unwrap();
+    assert_eq!(end.recv_timeout(WAIT), Ok((5 * WORKERS, None)));
+    assert!(pool.counters().turns_shared >= WORKERS as u64 - 1);
+}
+
+#[test]
+fn no_turn_is_shared_while_others_wait() {
+    let pool = Arc::new(pool(1));
+    let (seen, looks) = channel();
+    struct Looks {
+        pool: Arc<Pool>,
+        seen: Sender<(bool, bool, bool)>,
+    }
+    impl Job for Looks {
+        fn run_slice(&self, turn: &Turn<'_>) -> Slice {
+            let before = turn.others_wait();
+            let (ended, _) = channel();
+            let other = Parts::new(1, |_| {}, &Arc::default(), &ended);
+            self.pool.submit(Arc::new(other), admission(2, 2)).unwrap();
+            self.seen.send((before, turn.others_wait(), turn.share())).unwrap();
+            Slice::Done
+        }
+    }
+    pool.submit(Arc::new(Looks { pool: Arc::clone(&pool), seen }), admission(1, 1)).unwrap();
+    assert_eq!(looks.recv_timeout(WAIT), Ok((false, true, false)));
+}
+
+/// Jobs of many parts from many threads, some cancelled, some with parts that panic: all parts of the others are done once.
+#[test]
+fn a_storm_of_parallel_jobs_ends_every_one_exactly_once() {
+    const SUBMITTERS: u64 = 3;
+    const JOBS: u64 = 150;
+    let pool = Arc::new(pool(4));
+    let (ended, ends) = channel();
+    let worked = Arc::new(AtomicUsize::new(0));
+    let threads: Vec<_> = (0..SUBMITTERS)
+        .map(|submitter| {
+            let (pool, ended, worked) = (Arc::clone(&pool), ended.clone(), Arc::clone(&worked));
+            std::thread::spawn(move || {
+                for number in 0..JOBS {
+                    let cancellation = Arc::new(Cancellation::new());
+                    let worked = Arc::clone(&worked);
+                    let part = move |part: usize| {
+                        assert!(number % 50 != 49 || part != 3, "one part of every fiftieth panics");
+                        worked.fetch_add(1, Ordering::Relaxed);
+                        std::hint::black_box((0..1000 * number % 7).sum::<u64>());
+                    };
+                    let job = Parts::new(1 + number as usize % 40, part, &cancellation, &ended);
+                    let admission =
+                        Admission { cancellation: Arc::clone(&cancellation), ..admission(submitter, number % 5) };
+                    let ticket = pool.submit(Arc::new(job), admission).unwrap();
+                    if number % 11 == 1 {
+                        cancellation.cancel(Reason::Disconnected);
+                        pool.hurry(&ticket);
+                    }
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert_eq!(pool.shutdown(WAIT), Drained { jobs_abandoned: 0 });
+    drop(ended);
+    let all: Vec<_> = ends.iter().collect();
+    assert_eq!(all.len() as u64, SUBMITTERS * JOBS);
+    let panicked = all.iter().filter(|(_, abandoned)| *abandoned == Some(Abandoned::Panicked)).count() as u64;
+    assert_eq!(panicked, SUBMITTERS * JOBS / 50);
+    let counters = pool.counters();
+    assert_eq!((counters.jobs_panicked, counters.jobs_done), (panicked, SUBMITTERS * JOBS - panicked));
+    assert_eq!((counters.jobs_held, counters.bytes_held, counters.workers_busy), (0, 0, 0));
+    assert_eq!(all.iter().map(|(done, _)| done).sum::<usize>(), worked.load(Ordering::Relaxed));
+}
+
+/// Time that jobs move on.
+#[derive(Clone)]
+struct Virtual {
+    start: Instant,
+    microseconds: Arc<AtomicU64>,
+}
+
+impl Virtual {
+    fn new() -> Self {
+        Virtual { start: Instant::now(), microseconds: Arc::default() }
+    }
+
+    fn advance(&self, microseconds: u64) {
+        self.microseconds.fetch_add(microseconds, Ordering::Relaxed);
+    }
+}
+
+impl Clock for Virtual {
+    fn now(&self) -> Instant {
+        self.start + Duration::from_micros(self.microseconds.load(Ordering::Relaxed))
+    }
+}
+
+/// Writes its name down for each slice, each of which takes this long.
+struct Noting {
+    name: char,
+    slices: AtomicU64,
+    microseconds: u64,
+    clock: Virtual,
+    log: Arc<Mutex<String>>,
+    cancellation: Arc<Cancellation>,
+}
+
+impl Job for Noting {
+    fn run_slice(&self, _turn: &Turn<'_>) -> Slice {
+        self.log.lock().unwrap().push(self.name);
+        if self.cancellation.check(self.clock.now()).is_err() {
+            return Slice::Done;
+        }
+        self.clock.advance(self.microseconds);
+        if self.slices.fetch_sub(1, Ordering::Relaxed) > 1 { Slice::More } else { Slice::Done }
+    }
+}
+
+/// A pool without threads, and what its jobs have written down.
+struct Stage {
+    pool: Pool,
+    clock: Virtual,
+    log: Arc<Mutex<String>>,
+}
+
+impl Stage {
+    fn new(settings: PoolSettings) -> Self {
+        let clock = Virtual::new();
+        Stage { pool: Pool::manual(settings, Arc::new(clock.clone())), clock, log: Arc::default() }
+    }
+
+    fn submit(
+        &self,
+        name: char,
+        tenant: u64,
+        slices: u64,
+        microseconds: u64,
+    ) -> (fieldseal_pool::Ticket, Arc<Cancellation>) {
+        let cancellation = Arc::new(Cancellation::new());
+        self.submit_with(name, tenant, (slices, microseconds), &cancellation)
+    }
+
+    fn submit_with(
+        &self,
+        name: char,
+        tenant: u64,
+        (slices, microseconds): (u64, u64),
+        cancellation: &Arc<Cancellation>,
+    ) -> (fieldseal_pool::Ticket, Arc<Cancellation>) {
+        let job = Noting {
+            name,
+            slices: AtomicU64::new(slices),
+            microseconds,
+            clock: self.clock.clone(),
+            log: Arc::clone(&self.log),
+            cancellation: Arc::clone(cancellation),
+        };
+        let admission = Admission { cancellation: Arc::clone(cancellation), ..admission(tenant, tenant) };
+        (self.pool.submit(Arc::new(job), admission).unwrap(), Arc::clone(cancellation))
+    }
+
+    fn run(&self) -> String {
+        while self.pool.run_one() {}
+        std::mem::take(&mut self.log.lock().unwrap())
+    }
+}
+
+fn one_worker() -> PoolSettings {
+    PoolSettings { workers: 1, ..PoolSettings::default() }
+}
+
+#[test]
+fn by_hand_tenants_share_by_the_time_that_slices_take() {
+    let stage = Stage::new(one_worker());
+    stage.submit('A', 1, 3, 30);
+    stage.submit('b', 2, 9, 10);
+    assert_eq!(stage.run(), "AbbbAbbbAbbb");
+    let counters = stage.pool.counters();
+    assert_eq!((counters.slices, counters.jobs_done, counters.jobs_held, counters.wakes), (12, 2, 0, 0));
+}
+
+#[test]
+fn by_hand_the_cancelled_and_the_late_go_first() {
+    let stage = Stage::new(one_worker());
+    let late = Arc::new(Cancellation::new());
+    late.set_deadline(stage.clock.now() + Duration::from_micros(60));
+    stage.submit('A', 1, 4, 50);
+    stage.submit('B', 1, 1, 50);
+    stage.submit_with('L', 1, (1, 50), &late);
+    let (ticket, cancellation) = stage.submit('C', 1, 1, 50);
+    assert!(stage.pool.run_one());
+    cancellation.cancel(Reason::Cancelled);
+    stage.pool.hurry(&ticket);
+    // C hears of it at once, L when its time is over; neither takes any.
+    assert_eq!(stage.run(), "ACBLAAA");
+}
+
+#[test]
+fn by_hand_first_come_first_served_serves_whole_jobs() {
+    let stage = Stage::new(PoolSettings { scheduling: Scheduling::FirstComeFirstServed, ..one_worker() });
+    stage.submit('A', 1, 3, 50);
+    stage.submit('B', 2, 2, 50);
+    assert_eq!(stage.run(), "AAABB");
+}
+
+#[test]
+fn by_hand_a_shutdown_abandons_what_was_not_run() {
+    let stage = Stage::new(one_worker());
+    stage.submit('A', 1, 2, 50);
+    stage.submit('B', 2, 1, 50);
+    assert!(stage.pool.run_one());
+    assert_eq!(stage.pool.shutdown(WAIT), Drained { jobs_abandoned: 2 });
+    assert_eq!((stage.run(), stage.pool.counters().bytes_held), ("A".to_owned(), 0));
+}
+
+#[derive(Default)]
+struct Heard(Mutex<Vec<(&'static str, u128)>>);
+
+impl Observer for Heard {
+    fn waited(&self, time: Duration) {
+        self.0.lock().unwrap().push(("waited", time.as_micros()));
+    }
+
+    fn slice(&self, time: Duration) {
+        self.0.lock().unwrap().push(("slice", time.as_micros()));
+    }
+}
+
+#[test]
+fn the_observer_hears_of_each_wait_and_each_slice() {
+    let heard = Arc::new(Heard::default());
+    let stage = Stage::new(PoolSettings { observer: Arc::clone(&heard) as Arc<dyn Observer>, ..one_worker() });
+    stage.submit('A', 1, 2, 30);
+    stage.clock.advance(7);
+    stage.submit('B', 2, 1, 40);
+    stage.run();
+    let heard = heard.0.lock().unwrap();
+    assert_eq!(*heard, [("waited", 7), ("slice", 30), ("waited", 30), ("slice", 40), ("slice", 30)]);
+}
