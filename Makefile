@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check audit bench fuzz
+.PHONY: help run setup test check loom audit bench fuzz
 
 # Tools that setup installs stand in front of the machine's own.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -37,9 +37,14 @@ check: setup ## fmt, clippy, tidy and deny, as CI runs them
 test: check ## everything: the checks, all tests with the fuzz corpora, the other languages
 	$(call say,test: the Rust workspace with its doc tests)
 	@cargo test --workspace --profile checked $(if $(CI),--no-fail-fast)
+	@$(MAKE) --no-print-directory loom
 	$(call say,test: the other languages)
 	@cargo build --profile checked --package fieldseal-cli
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/interop/run.sh
+
+loom: setup ## every interleaving of the pool's threads
+	$(call say,loom: fieldseal-pool)
+	@RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR='$(TARGET)/loom' cargo test --profile checked --package fieldseal-pool --lib interleavings
 
 audit: setup ## known vulnerabilities of dependencies (downloads the advisory database, so not part of test)
 	$(call say,deny: advisories)

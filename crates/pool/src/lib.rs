@@ -19,6 +19,7 @@ mod list;
 mod pool;
 mod scheduler;
 mod settings;
+mod sync;
 
 pub use cancellation::{Cancellation, Reason, Stop};
 pub use ledger::{Bound, Measure, Scope};

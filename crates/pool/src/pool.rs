@@ -2,15 +2,14 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicIsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::thread::{Builder, JoinHandle};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use crate::ledger::Receipt;
 use crate::scheduler::{Admission, End, Ending, Hand, Outcome, Phase, Rejection, Scheduler, Taken, Ticket};
 use crate::settings::{Clock, Observer, PoolSettings, SystemClock};
+use crate::sync::{AtomicIsize, Builder, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, current};
 
 /// Work that is done in slices, by one worker or by several at a time.
 ///
@@ -187,7 +186,11 @@ impl Pool {
     /// # Panics
     /// When `settings.workers` is 0.
     pub fn new(settings: PoolSettings) -> io::Result<Pool> {
-        let pool = Pool::manual(settings, Arc::new(SystemClock));
+        Pool::start(settings, Arc::new(SystemClock))
+    }
+
+    fn start(settings: PoolSettings, clock: Arc<dyn Clock>) -> io::Result<Pool> {
+        let pool = Pool::manual(settings, clock);
         for index in 0..pool.workers() {
             let shared = Arc::clone(&pool.shared);
             let thread = Builder::new().name(format!("fieldseal-work-{index}")).spawn(move || shared.work())?;
@@ -305,7 +308,7 @@ impl Pool {
 
     fn join(&self) {
         let threads = std::mem::take(&mut *self.threads());
-        let current = std::thread::current().id();
+        let current = current().id();
         // The last owner of a pool may be a job's owner, dropped on a worker: it must not wait for itself.
         for thread in threads.into_iter().filter(|thread| thread.thread().id() != current) {
             thread.join().expect("workers catch the panics of their jobs");
@@ -483,3 +486,6 @@ fn drop_job(job: Arc<dyn Job>, end: End) {
         drop(job);
     }));
 }
+
+#[cfg(all(test, loom))]
+mod interleavings;
