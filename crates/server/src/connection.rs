@@ -4,7 +4,6 @@
 //! while a large answer is on its way to it would otherwise lock up. A connection stops reading when it has too many
 //! requests in work or too many bytes to write. After a bounded amount of bytes it yields to the other connections.
 
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
@@ -12,9 +11,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use fieldseal_engine::pool::{Abandoned, Admission, Cancellation, Reason};
+use fieldseal_engine::pool::{Admission, Cancellation};
 use fieldseal_protocol::{
-    CANCEL, ErrorCode, ErrorObject, FrameBuffer, Health, HealthParams, Message, MessageError, Method, RawParams,
+    CANCEL, ErrorCode, ErrorObject, FrameBuffer, Health, HealthParams, Message, MessageError, Method, Peek, RawParams,
     answer, decode_cancel,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -23,6 +22,7 @@ use tokio::time::{Sleep, sleep_until, timeout};
 use crate::clock;
 use crate::counters::Counters;
 use crate::hub::{Hub, Phase, Registration, Share};
+use crate::in_work::InWork;
 use crate::interface::Service;
 use crate::job::RequestJob;
 use crate::outbox::{Buffers, Outbox, Reply};
@@ -66,8 +66,7 @@ pub(crate) struct Connection<S: Service, W: Wire> {
     stream: W,
     frames: FrameBuffer,
     arriving: Share,
-    /// In the order of their ids, so that a simulation can be replayed.
-    in_flight: BTreeMap<u32, Arc<Cancellation>>,
+    in_work: InWork,
     outbox: Arc<Outbox>,
     outgoing: Buffers,
     is_flushed: bool,
@@ -82,12 +81,18 @@ struct Times {
     active: Instant,
     /// First byte of the frame that is arriving, or the end of the last pause.
     frame_began: Option<Instant>,
-    /// Last byte that the socket took, or when there was first something to take.
-    write_moved: Instant,
-    /// How many bytes it had taken then.
-    bytes_taken: u64,
+    /// From when on the socket has not taken `write_progress_min` bytes, and how many it had taken then.
+    write_began: Instant,
+    write_base: u64,
     /// When the peer's certificate does.
     expires: Instant,
+}
+
+/// What is known of a request before it is read.
+struct Known {
+    /// Stands for its app.
+    tenant: u64,
+    deadline: Option<Instant>,
 }
 
 /// Bytes of the socket that have been counted.
@@ -114,12 +119,12 @@ impl<S: Service, W: Wire> Connection<S, W> {
             stream,
             frames: FrameBuffer::new(hub.settings.limits),
             arriving: hub.incoming_share(),
-            in_flight: BTreeMap::new(),
+            in_work: InWork::default(),
             outbox: Arc::clone(&registration.outbox),
             outgoing: Buffers::default(),
             is_flushed: true,
             counted: Counted::default(),
-            times: Times { active: now, frame_began: None, write_moved: now, bytes_taken: 0, expires },
+            times: Times { active: now, frame_began: None, write_began: now, write_base: 0, expires },
             timer: Box::pin(sleep_until((now + hub.settings.idle_timeout).into())),
             number: registration.number,
             hub,
@@ -150,6 +155,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         self.outbox.register(cx.waker());
         let now = clock::now();
         let mut turn = TURN_BYTES_MAX;
+        self.in_work.retry(&self.hub.pool, now);
         loop {
             self.take_answers(now);
             let written = self.write(cx, &mut turn, now)?;
@@ -179,8 +185,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
             return;
         }
         for id in answers.ids {
-            let cancellation = self.in_flight.remove(&id);
-            debug_assert!(cancellation.is_some(), "only requests in flight are answered");
+            self.in_work.end(id);
         }
         self.times.active = now;
         self.note_outgoing(now);
@@ -198,19 +203,23 @@ impl<S: Service, W: Wire> Connection<S, W> {
     /// The peer's time to take something begins when there is first something to take.
     fn note_outgoing(&mut self, now: Instant) {
         if self.outgoing.bytes() == 0 && self.is_flushed {
-            self.times.write_moved = now;
+            self.begin_write_progress(now);
         }
     }
 
     fn write(&mut self, cx: &mut Context<'_>, turn: &mut usize, now: Instant) -> Result<Moved, End> {
         let moved = self.write_out(cx, turn);
         // What counts is the socket, not what is gathered before it: a slow reader takes that in many small parts.
-        let bytes_taken = self.stream.gathered().bytes_taken();
-        if bytes_taken != self.times.bytes_taken {
-            self.times.bytes_taken = bytes_taken;
-            self.times.write_moved = now;
+        let progress = self.stream.gathered().bytes_taken() - self.times.write_base;
+        if progress >= self.hub.settings.write_progress_min {
+            self.begin_write_progress(now);
         }
         moved
+    }
+
+    fn begin_write_progress(&mut self, now: Instant) {
+        self.times.write_began = now;
+        self.times.write_base = self.stream.gathered().bytes_taken();
     }
 
     fn write_out(&mut self, cx: &mut Context<'_>, turn: &mut usize) -> Result<Moved, End> {
@@ -271,7 +280,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     /// Whether the connection reads no further until something is answered or written.
     fn is_paused(&self) -> bool {
         let settings = &self.hub.settings;
-        self.in_flight.len() >= settings.requests_in_flight_max || self.outgoing.bytes() >= settings.outgoing_bytes_max
+        !self.in_work.has_room(settings) || self.outgoing.bytes() >= settings.outgoing_bytes_max
     }
 
     /// While nothing is read, the end of the stream shows only in the socket's readiness.
@@ -321,7 +330,8 @@ impl<S: Service, W: Wire> Connection<S, W> {
                 if method == Method::Health.as_str() {
                     self.answer_health(id, params, now);
                 } else if self.hub.phase() == Phase::Serving {
-                    self.admit(frame, id, now);
+                    let known = self.know(params, now);
+                    self.admit(frame, id, known, now);
                 } else {
                     self.answer_error(id, ErrorCode::Unavailable, "the engine is shutting down", now);
                 }
@@ -342,7 +352,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
 
     /// An id in flight must not come again: nobody could tell whose answer is whose.
     fn check_id(&self, id: u32) -> Result<(), End> {
-        if self.in_flight.contains_key(&id) {
+        if self.in_work.contains(id) {
             return Err(invalid("the id of this request is that of one in flight"));
         }
         Ok(())
@@ -365,32 +375,39 @@ impl<S: Service, W: Wire> Connection<S, W> {
         self.send(now, |out| answer::error(id, &ErrorObject::new(code, message), out));
     }
 
-    fn admit(&mut self, frame: Vec<u8>, id: u32, now: Instant) {
+    /// What a first look at a request tells.
+    fn know(&self, params: RawParams<'_>, now: Instant) -> Known {
+        let Peek { app, deadline_ms } = Peek::at(params);
+        let deadline = deadline_ms.map(|milliseconds| now + Duration::from_millis(milliseconds.into()));
+        Known { tenant: self.hub.tenant(app), deadline }
+    }
+
+    fn admit(&mut self, frame: Vec<u8>, id: u32, known: Known, now: Instant) {
         let bytes = frame.capacity();
         let cancellation = Arc::new(Cancellation::new());
-        self.in_flight.insert(id, Arc::clone(&cancellation));
-        let shared = Arc::clone(&cancellation);
-        let request = self.service.request(&self.caller, frame, id, now, shared);
-        let reply = Reply::new(Arc::clone(&self.outbox), Arc::clone(&self.hub.counters), id);
-        let admission =
-            Admission { tenant: 0, connection: self.number, bytes, cancellation: Arc::clone(&cancellation) };
-        let job = Arc::new(RequestJob::new(request, cancellation, self.hub.answers_share(), reply));
-        if let Err(rejected) = self.hub.pool.submit(job, admission) {
-            rejected.job.abandoned(Abandoned::Rejected(rejected.cause));
+        if let Some(deadline) = known.deadline {
+            cancellation.set_deadline(deadline);
         }
+        let request = self.service.request(&self.caller, frame, id, now, Arc::clone(&cancellation));
+        let settings = &self.hub.settings;
+        let reply = Reply::new(Arc::clone(&self.outbox), Arc::clone(&self.hub.counters), id);
+        let reply = reply.with_retry_after(settings.retry_after);
+        let share = self.hub.answers_share();
+        let job = Arc::new(RequestJob::new(request, Arc::clone(&cancellation), share, reply));
+        let admission = Admission { tenant: known.tenant, connection: self.number, bytes, cancellation };
+        let until = now + settings.admission_wait;
+        self.in_work.begin(&self.hub.pool, id, job, admission, now, until);
     }
 
     fn cancel(&mut self, params: RawParams<'_>) -> Result<(), End> {
         let id = decode_cancel(params).map_err(|error| End::Fault(error.into()))?;
-        if let Some(cancellation) = self.in_flight.get(&id) {
-            cancellation.cancel(Reason::Cancelled);
-        }
+        self.in_work.cancel(&self.hub.pool, id);
         Ok(())
     }
 
     /// Ends the connection where its time is over, or the server's.
     fn check_end(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
-        let is_done = self.in_flight.is_empty() && self.outgoing.bytes() == 0 && self.is_flushed;
+        let is_done = self.in_work.is_empty() && self.outgoing.bytes() == 0 && self.is_flushed;
         if is_done && self.hub.phase() == Phase::Closing {
             return Err(End::ShutDown);
         }
@@ -417,12 +434,15 @@ impl<S: Service, W: Wire> Connection<S, W> {
     fn due(&self, is_done: bool) -> Instant {
         let settings = &self.hub.settings;
         let frame = self.times.frame_began.map(|began| began + settings.frame_timeout);
-        let write = self.is_writing().then(|| self.times.write_moved + settings.write_timeout);
+        let write = self.is_writing().then(|| self.times.write_began + settings.write_timeout);
         let paused = self.is_paused().then(|| clock::now() + PAUSED_LOOK);
         let idle = self.is_idle(is_done).then(|| self.times.active + settings.idle_timeout);
         // With requests in work and nothing else nothing is due, but the timer runs anyway.
         let later = clock::now() + settings.idle_timeout;
-        [frame, write, paused, idle].into_iter().flatten().fold(later.min(self.times.expires), Instant::min)
+        [frame, write, paused, idle, self.in_work.due()]
+            .into_iter()
+            .flatten()
+            .fold(later.min(self.times.expires), Instant::min)
     }
 
     fn check_times(&self, is_done: bool, now: Instant) -> Result<(), End> {
@@ -436,7 +456,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
             let message = format!("the frame did not arrive within {} ms", settings.frame_timeout.as_millis());
             return Err(End::Fault(ErrorObject::new(ErrorCode::DeadlineExceeded, message)));
         }
-        if self.is_writing() && is_over(self.times.write_moved, settings.write_timeout) {
+        if self.is_writing() && is_over(self.times.write_began, settings.write_timeout) {
             return Err(End::SlowReader);
         }
         if self.is_idle(is_done) && is_over(self.times.active, settings.idle_timeout) {
@@ -455,10 +475,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
 
     /// Stops what the connection asked for, and frees what it holds.
     fn disconnect(&mut self) {
-        for cancellation in self.in_flight.values() {
-            cancellation.cancel(Reason::Disconnected);
-        }
-        self.in_flight = BTreeMap::new();
+        self.in_work.disconnect(&self.hub.pool);
         self.outbox.close();
         self.frames = FrameBuffer::new(self.hub.settings.limits);
         self.arriving = self.hub.incoming_share();

@@ -1,6 +1,7 @@
 //! What all connections of a server share.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -33,6 +34,8 @@ pub(crate) struct Hub {
     pub(crate) handshakes: Arc<Places>,
     pub(crate) refusals: RefusalLog,
     phase: AtomicU8,
+    /// Makes numbers of app names, by a key of this process: who chooses names cannot choose their numbers.
+    tenants: RandomState,
     incoming: Arc<Budget>,
     answers: Arc<Budget>,
     connections: Mutex<Connections>,
@@ -58,6 +61,7 @@ impl Hub {
             times: Times::default(),
             handshakes: Arc::new(handshakes),
             refusals,
+            tenants: RandomState::new(),
             phase: AtomicU8::new(Phase::Serving as u8),
             incoming: Arc::new(incoming),
             answers: Arc::new(answers),
@@ -72,6 +76,11 @@ impl Hub {
             phase if phase == Phase::Draining as u8 => Phase::Draining,
             _ => Phase::Closing,
         }
+    }
+
+    /// The number that the pool knows an app by; one for all requests whose app is not known.
+    pub(crate) fn tenant(&self, app: Option<&str>) -> u64 {
+        self.tenants.hash_one(app)
     }
 
     pub(crate) fn begin_draining(&self) {

@@ -34,6 +34,11 @@ impl RequestJob {
         RequestJob { work: Mutex::new(work) }
     }
 
+    /// Answers a request that has not been admitted and is not wanted any more.
+    pub(crate) fn stop(&self, stop: Stop) {
+        self.lock().stop(stop);
+    }
+
     /// One worker at a time has the turn, so nobody ever waits here.
     fn lock(&self) -> MutexGuard<'_, Work> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)

@@ -15,6 +15,7 @@ mod counters;
 mod gathered;
 mod hub;
 mod identity;
+mod in_work;
 mod interface;
 mod job;
 mod listener;
@@ -34,6 +35,7 @@ mod tls;
 mod wire;
 
 pub use counters::ServerCounters;
+pub use fieldseal_engine::pool::Scheduling;
 pub use identity::IdentityError;
 pub use interface::{PeerIdentity, Refused, Request, Service, Step};
 pub use server::{Server, ShutdownReport, StartError};

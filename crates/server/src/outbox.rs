@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
+use std::time::Duration;
 
 use fieldseal_protocol::{ErrorCode, ErrorObject, answer};
 
@@ -168,12 +169,20 @@ pub(crate) struct Reply {
     outbox: Arc<Outbox>,
     counters: Arc<Counters>,
     id: u32,
+    /// What `overloaded` tells.
+    retry_after: Option<Duration>,
     is_sent: bool,
 }
 
 impl Reply {
     pub(crate) fn new(outbox: Arc<Outbox>, counters: Arc<Counters>, id: u32) -> Self {
-        Reply { outbox, counters, id, is_sent: false }
+        Reply { outbox, counters, id, retry_after: None, is_sent: false }
+    }
+
+    /// The same, whose `overloaded` tells to make this pause.
+    pub(crate) fn with_retry_after(mut self, pause: Duration) -> Self {
+        self.retry_after = Some(pause);
+        self
     }
 
     /// Sends the service's answer, with what it takes of the memory for answers.
@@ -185,8 +194,12 @@ impl Reply {
     /// Sends an error of the server's own.
     pub(crate) fn fail(&mut self, code: ErrorCode, message: &str) {
         self.counters.count_error(code);
+        let mut error = ErrorObject::new(code, message);
+        if let (ErrorCode::Overloaded, Some(pause)) = (code, self.retry_after) {
+            error = error.retry_after(pause);
+        }
         let mut out = Vec::new();
-        answer::error(self.id, &ErrorObject::new(code, message), &mut out);
+        answer::error(self.id, &error, &mut out);
         self.send_once(out, None);
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 use std::{fmt, fs, io};
 
-use fieldseal_engine::pool::PoolSettings;
+use fieldseal_engine::pool::{PoolSettings, Scheduling};
 use fieldseal_protocol::{Limits, PORT, READ_SIZE};
 use thiserror::Error;
 use zeroize::Zeroizing;
@@ -101,10 +101,24 @@ pub struct ServerSettings {
     /// closed with `overloaded`. Buffers of up to 64 KiB do not count. At least `limits.frame_size_max` and 16 KiB, the
     /// room of one read. Default 2 GiB.
     pub incoming_bytes_max: usize,
-    /// Most requests held by the pool, waiting or in work; one more is answered with `overloaded`. Default 16,384.
+    /// Bytes of the buffers of frames in work on one connection from which on the server reads no further until one is
+    /// answered. Default 256 MiB.
+    pub connection_bytes_max: usize,
+    /// Most requests held by the pool, waiting or in work. Of one more the connection reads no further; when there is no room after
+    /// `admission_wait` it is answered with `overloaded`. Default 16,384.
     pub queue_jobs_max: usize,
     /// Most bytes of the buffers of their frames. At least `limits.frame_size_max` and 16 KiB. Default 2 GiB.
     pub queue_bytes_max: usize,
+    /// Most requests held for one app. Default 8,192.
+    pub app_jobs_max: usize,
+    /// Most bytes of the buffers of their frames. At least `limits.frame_size_max` and 16 KiB. Default 1.5 GiB.
+    pub app_bytes_max: usize,
+    /// How long a request waits for room among those held before it is refused. Default 50 ms.
+    pub admission_wait: Duration,
+    /// The pause that a request refused with `overloaded` is told to make. Default 100 ms.
+    pub retry_after: Duration,
+    /// In which order requests are worked on. Default: fairly.
+    pub scheduling: Scheduling,
     /// Most bytes of answers that are being made or wait to be written, over all connections; a request whose answer does
     /// not fit any more is answered with `overloaded`. Looked at after each step of a request, so that each worker may be
     /// a step beyond it. At least twice `limits.frame_size_max`, for a buffer that grows doubles. Default 4 GiB.
@@ -121,8 +135,11 @@ pub struct ServerSettings {
     pub idle_timeout: Duration,
     /// How long a frame may take from its first byte to its last, not counting pauses that the server makes. Default 2 min.
     pub frame_timeout: Duration,
-    /// How long the peer may take no byte of an answer. Default 30 s.
+    /// How long the peer may take fewer than `write_progress_min` bytes of the answers that wait for it. Default 30 s.
     pub write_timeout: Duration,
+    /// Bytes that the peer takes at least in `write_timeout`, TLS included, as far as there are that many. Counted when the
+    /// system takes them, which it does in lumps of up to some 128 KiB. Default 16 KiB.
+    pub write_progress_min: u64,
     /// How long a connection that the server ends is kept for the peer to read why. Default 2 s.
     pub close_timeout: Duration,
     /// How long a shutdown waits for requests in work. Default 30 s.
@@ -190,8 +207,14 @@ impl ServerSettings {
             requests_in_flight_max: 256,
             outgoing_bytes_max: 8 << 20,
             incoming_bytes_max: 2 << 30,
+            connection_bytes_max: 256 << 20,
             queue_jobs_max: 16_384,
             queue_bytes_max: 2 << 30,
+            app_jobs_max: 8192,
+            app_bytes_max: 3 << 29,
+            admission_wait: Duration::from_millis(50),
+            retry_after: Duration::from_millis(100),
+            scheduling: Scheduling::Fair,
             answers_bytes_max: 4 << 30,
             authentications_max: 16,
             handshake_timeout: Duration::from_secs(10),
@@ -199,6 +222,7 @@ impl ServerSettings {
             idle_timeout: Duration::from_secs(15 * 60),
             frame_timeout: Duration::from_secs(120),
             write_timeout: Duration::from_secs(30),
+            write_progress_min: 16 << 10,
             close_timeout: Duration::from_secs(2),
             drain_timeout: Duration::from_secs(30),
             refusal_lines_max: 100,
@@ -211,6 +235,9 @@ impl ServerSettings {
             workers: self.workers,
             queue_jobs_max: self.queue_jobs_max,
             queue_bytes_max: self.queue_bytes_max,
+            tenant_jobs_max: self.app_jobs_max,
+            tenant_bytes_max: self.app_bytes_max,
+            scheduling: self.scheduling,
             ..PoolSettings::default()
         }
     }
@@ -227,7 +254,9 @@ impl ServerSettings {
             ("handshakes_max", self.handshakes_max),
             ("requests_in_flight_max", self.requests_in_flight_max),
             ("outgoing_bytes_max", self.outgoing_bytes_max),
+            ("connection_bytes_max", self.connection_bytes_max),
             ("queue_jobs_max", self.queue_jobs_max),
+            ("app_jobs_max", self.app_jobs_max),
             ("authentications_max", self.authentications_max),
             ("operator.connections_max", self.operator.connections_max),
         ];
@@ -251,7 +280,11 @@ impl ServerSettings {
             return Err(SettingsError::HeaderSize);
         }
         let frame_size_max = self.limits.frame_size_max;
-        let sizes = [("queue_bytes_max", self.queue_bytes_max), ("incoming_bytes_max", self.incoming_bytes_max)];
+        let sizes = [
+            ("queue_bytes_max", self.queue_bytes_max),
+            ("app_bytes_max", self.app_bytes_max),
+            ("incoming_bytes_max", self.incoming_bytes_max),
+        ];
         if let Some((setting, value)) =
             sizes.into_iter().find(|(_, size)| size.saturating_sub(READ_SIZE) < frame_size_max)
         {

@@ -167,7 +167,7 @@ async fn a_closed_connection_stops_all_its_requests() {
 }
 
 #[tokio::test]
-async fn a_full_queue_answers_overloaded_at_once() {
+async fn a_full_queue_answers_overloaded() {
     let stage = Stage::with(|settings| {
         settings.workers = 1;
         settings.queue_jobs_max = 2;
@@ -182,6 +182,7 @@ async fn a_full_queue_answers_overloaded_at_once() {
     until("the queue is full", || stage.server.counters().pool.jobs_held == 2).await;
     let error = call(&client, "echo", "one too many").await.unwrap_err();
     assert_eq!((error.kind, error.retry), (ErrorKind::Engine(ErrorCode::Overloaded), Retry::Later));
+    assert_eq!(error.retry_after, Some(Duration::from_millis(100)));
     stage.toy.open_gate();
     for call in held {
         call.await.unwrap().unwrap();

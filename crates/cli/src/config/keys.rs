@@ -1,6 +1,7 @@
 //! The table of keys. The order is that of the documentation.
 
 use fieldseal_engine::{Curve, EmptyStrings, Keying};
+use fieldseal_server::Scheduling;
 
 use super::value::{Kind, TIME_MAX_MS, Value};
 use super::{Config, LogFormat};
@@ -304,6 +305,12 @@ pub static KEYS: &[Key] = &[
         "Requests in work on one connection; the server reads no further until one is answered."
     ),
     number!(
+        "server.connection_bytes_max",
+        Kind::Size(1, 1 << 40),
+        server.connection_bytes_max,
+        "Bytes of messages in work on one connection from which on the server reads no further until one is answered."
+    ),
+    number!(
         "server.outgoing_bytes_max",
         Kind::Size(1, 64 * GIB),
         server.outgoing_bytes_max,
@@ -319,7 +326,7 @@ pub static KEYS: &[Key] = &[
         "server.queue_jobs_max",
         Kind::Count(1, 1 << 24),
         server.queue_jobs_max,
-        "Requests held, waiting or in work; one more is answered with `overloaded`."
+        "Requests held, waiting or in work; one more waits for `server.admission_wait`, then it is answered with `overloaded`."
     ),
     number!(
         "server.queue_bytes_max",
@@ -327,6 +334,34 @@ pub static KEYS: &[Key] = &[
         server.queue_bytes_max,
         "Bytes of the buffers of their messages; at least `server.frame_size_max` and 16KiB."
     ),
+    number!(
+        "server.app_jobs_max",
+        Kind::Count(1, 1 << 24),
+        server.app_jobs_max,
+        "Requests held for one app; one more waits and is refused in the same way."
+    ),
+    number!(
+        "server.app_bytes_max",
+        Kind::Size(1, 1 << 40),
+        server.app_bytes_max,
+        "Bytes of the buffers of their messages; at least `server.frame_size_max` and 16KiB."
+    ),
+    time!(
+        "server.admission_wait",
+        0,
+        server.admission_wait,
+        "How long a request waits for room among those held, its connection unread, before it is refused."
+    ),
+    time!(
+        "server.retry_after",
+        0,
+        server.retry_after,
+        "The pause that whoever is answered with `overloaded` is told to make."
+    ),
+    choice!("server.scheduling", server.scheduling,
+        "In which order requests are worked on: slice by slice, fairly to apps and connections; or each whole, in the order of arrival, by \
+         one worker, which is for demonstrations of what that does to small requests, and for nothing else.",
+        "fair" => Scheduling::Fair, "first-come-first-served" => Scheduling::FirstComeFirstServed),
     number!(
         "server.answers_bytes_max",
         Kind::Size(1, 1 << 40),
@@ -358,7 +393,18 @@ pub static KEYS: &[Key] = &[
         server.frame_timeout,
         "How long a message may take from its first byte to its last."
     ),
-    time!("server.write_timeout", 1, server.write_timeout, "How long a client may take no byte of an answer."),
+    time!(
+        "server.write_timeout",
+        1,
+        server.write_timeout,
+        "How long a client may take fewer than `server.write_progress_min` bytes of the answers that wait for it."
+    ),
+    number!(
+        "server.write_progress_min",
+        Kind::Size(1, 1 << 40),
+        server.write_progress_min,
+        "Bytes that a client takes at least in that time, if there are that many; the system counts in lumps of up to 128KiB."
+    ),
     time!(
         "server.close_timeout",
         0,
@@ -579,8 +625,14 @@ mod tests {
             requests_in_flight_max: _,
             outgoing_bytes_max: _,
             incoming_bytes_max: _,
+            connection_bytes_max: _,
             queue_jobs_max: _,
             queue_bytes_max: _,
+            app_jobs_max: _,
+            app_bytes_max: _,
+            admission_wait: _,
+            retry_after: _,
+            scheduling: _,
             answers_bytes_max: _,
             authentications_max: _,
             handshake_timeout: _,
@@ -588,13 +640,14 @@ mod tests {
             idle_timeout: _,
             frame_timeout: _,
             write_timeout: _,
+            write_progress_min: _,
             close_timeout: _,
             drain_timeout: _,
             refusal_lines_max: _,
         } = server;
         let sections: BTreeSet<_> = KEYS.iter().map(|key| key.parts().0).collect();
         let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
-        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (12, 8, 8, 26));
+        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (12, 8, 8, 33));
         // The client's settings are taken apart in `ClientBounds::default`.
         assert_eq!((count("client"), count("operator")), (10, 4));
         assert!(sections.contains("input") && sections.contains("log"));

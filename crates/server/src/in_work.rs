@@ -1,0 +1,144 @@
+//! What a connection has in work, and the one request that waits for room in the queue.
+//!
+//! While one waits the connection reads no further: its peer is slowed down by TCP before anything is refused.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fieldseal_engine::pool::{Abandoned, Admission, Cancellation, Job, Pool, Reason, Rejection, Stop, Ticket};
+
+use crate::job::RequestJob;
+use crate::settings::ServerSettings;
+
+/// The pause before the first further attempt to find room; doubled for each.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+
+/// The requests of one connection that are not answered.
+#[derive(Default)]
+pub(crate) struct InWork {
+    /// In the order of their ids, so that a simulation can be replayed.
+    requests: BTreeMap<u32, Entry>,
+    /// Bytes of their frames.
+    bytes: usize,
+    waiting: Option<Waiting>,
+}
+
+struct Entry {
+    cancellation: Arc<Cancellation>,
+    /// Not there while it waits for room.
+    ticket: Option<Ticket>,
+    bytes: usize,
+}
+
+/// A request for which there was no room.
+struct Waiting {
+    id: u32,
+    job: Arc<RequestJob>,
+    admission: Admission,
+    /// When it is refused.
+    until: Instant,
+    /// When the next attempt is due, and the pause after that.
+    next: Instant,
+    pause: Duration,
+}
+
+impl InWork {
+    /// Whether another request may be read.
+    pub(crate) fn has_room(&self, settings: &ServerSettings) -> bool {
+        self.waiting.is_none()
+            && self.requests.len() < settings.requests_in_flight_max
+            && self.bytes < settings.connection_bytes_max
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    pub(crate) fn contains(&self, id: u32) -> bool {
+        self.requests.contains_key(&id)
+    }
+
+    /// Takes a new request in: into the queue, or to wait for room there until `until`.
+    pub(crate) fn begin(
+        &mut self,
+        pool: &Pool,
+        id: u32,
+        job: Arc<RequestJob>,
+        admission: Admission,
+        now: Instant,
+        until: Instant,
+    ) {
+        let entry = Entry { cancellation: Arc::clone(&admission.cancellation), ticket: None, bytes: admission.bytes };
+        self.bytes += entry.bytes;
+        self.requests.insert(id, entry);
+        self.submit(pool, Waiting { id, job, admission, until, next: now, pause: PAUSE_MIN }, now);
+    }
+
+    /// Looks for room again, if a request waits for it.
+    pub(crate) fn retry(&mut self, pool: &Pool, now: Instant) {
+        if let Some(waiting) = self.waiting.take() {
+            self.submit(pool, waiting, now);
+        }
+    }
+
+    fn submit(&mut self, pool: &Pool, mut waiting: Waiting, now: Instant) {
+        if let Err(stop) = waiting.admission.cancellation.check(now) {
+            return waiting.job.stop(stop);
+        }
+        let job: Arc<dyn Job> = Arc::<RequestJob>::clone(&waiting.job);
+        match pool.submit(job, waiting.admission) {
+            Ok(ticket) => {
+                let entry = self.requests.get_mut(&waiting.id).expect("it is not answered");
+                entry.ticket = Some(ticket);
+            }
+            Err(rejected) if matches!(rejected.cause, Rejection::Overloaded(_)) && now < waiting.until => {
+                waiting.admission = rejected.admission;
+                if now >= waiting.next {
+                    waiting.next = now + waiting.pause;
+                    waiting.pause *= 2;
+                }
+                self.waiting = Some(waiting);
+            }
+            Err(rejected) => waiting.job.abandoned(Abandoned::Rejected(rejected.cause)),
+        }
+    }
+
+    /// When [`InWork::retry`] is due, if a request waits.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        let waiting = self.waiting.as_ref()?;
+        let deadline = waiting.admission.cancellation.deadline().unwrap_or(waiting.until);
+        Some(waiting.next.min(waiting.until).min(deadline))
+    }
+
+    /// A request is answered: its id is free.
+    pub(crate) fn end(&mut self, id: u32) {
+        let entry = self.requests.remove(&id).expect("only requests in work are answered");
+        self.bytes -= entry.bytes;
+    }
+
+    /// Stops a request, if it is in work; one that only waits in the queue is taken out of it at once.
+    pub(crate) fn cancel(&self, pool: &Pool, id: u32) {
+        if let Some(entry) = self.requests.get(&id) {
+            entry.cancel(pool, Reason::Cancelled);
+        }
+    }
+
+    /// Stops everything, for the connection is gone.
+    pub(crate) fn disconnect(&mut self, pool: &Pool) {
+        let InWork { requests, waiting, .. } = std::mem::take(self);
+        requests.values().for_each(|entry| entry.cancel(pool, Reason::Disconnected));
+        if let Some(Waiting { job, .. }) = waiting {
+            job.stop(Stop::Cancelled);
+        }
+    }
+}
+
+impl Entry {
+    fn cancel(&self, pool: &Pool, reason: Reason) {
+        self.cancellation.cancel(reason);
+        if let Some(ticket) = &self.ticket {
+            pool.hurry(ticket);
+        }
+    }
+}
