@@ -303,6 +303,121 @@ impl<S: Stream> Driver<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fieldseal_client::Limits;
+    use fieldseal_client::raw::request;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+    /// A question for health with an id below 128, and the answer that the peer below gives: `[1, id, nil, nil]`.
+    const REQUEST_SIZE: usize = 12;
+    const ANSWER: [u8; 5] = [0x94, 1, 0, 0xc0, 0xc0];
+
+    /// Answers each request as it comes, the first one only after `pause`; with `mistake` in place of every third answer.
+    async fn peer(mut stream: DuplexStream, pause: Duration, mistake: Option<Vec<u8>>) {
+        let mut request = [0; REQUEST_SIZE];
+        for number in 1.. {
+            if stream.read_exact(&mut request).await.is_err() {
+                return;
+            }
+            if number == 1 {
+                tokio::time::sleep(pause).await;
+            }
+            let mut answer = ANSWER.to_vec();
+            if let Some(mistake) = mistake.as_ref().filter(|_| number % 3 == 0) {
+                answer.clone_from(mistake);
+            }
+            answer[2] = answer[2].wrapping_add(request[2]);
+            if stream.write_all(&answer).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Runs a load on so many connections to such peers.
+    fn load(
+        connections: usize,
+        pause: Duration,
+        mistake: Option<Vec<u8>>,
+        pace: Pace,
+        duration: Duration,
+    ) -> Result<Phase<DuplexStream>, LoadError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let question = EncodedRequest::new(request::health);
+            assert_eq!(question.size() + 3, REQUEST_SIZE);
+            let connection = |_| {
+                let (ours, theirs) = duplex(64);
+                tokio::spawn(peer(theirs, pause, mistake.clone()));
+                RawConnection::over(ours, Limits::default())
+            };
+            let rotation = Arc::new(Rotation::new(vec![question], ANSWER.len() - 1));
+            run((0..connections).map(connection).collect(), &rotation, pace, duration).await
+        })
+    }
+
+    const fn open(rate: f64, in_flight_max: usize) -> Pace {
+        Pace::Open { process: Process::Even, rate, in_flight_max, seed: 1 }
+    }
+
+    const NO_TIME: Duration = Duration::ZERO;
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_closed_loop_answers_all_that_it_sends() {
+        for (connections, in_flight) in [(1, 1), (3, 7), (4, 2)] {
+            let phase = load(connections, NO_TIME, None, Pace::Closed { in_flight }, MS * 30).unwrap();
+            let tally = &phase.tally;
+            assert!(tally.ok() >= in_flight as u64 && tally.sent == tally.ok(), "{tally:?}");
+            assert_eq!((phase.connections.len(), tally.unsent), (connections, 0));
+            assert!(phase.elapsed >= MS * 30);
+        }
+    }
+
+    #[test]
+    fn an_open_loop_sends_what_is_due_and_no_more() {
+        let tally = load(3, NO_TIME, None, open(1000.0, 100), MS * 60).unwrap().tally;
+        assert_eq!((tally.sent, tally.ok(), tally.unsent), (60, 60, 0));
+    }
+
+    /// The second request is due after 50 ms and can be sent only when the first is answered: it has waited all the same.
+    #[test]
+    fn latency_counts_from_when_a_request_was_due() {
+        let tally = load(1, MS * 200, None, open(20.0, 1), MS * 100).unwrap().tally;
+        assert_eq!((tally.ok(), tally.unsent), (2, 0));
+        assert!(tally.latencies.quantile(0.0) >= MS * 149, "{:?}", tally.latencies.quantile(0.0));
+    }
+
+    #[test]
+    fn what_cannot_be_sent_until_the_end_is_counted() {
+        let tally = load(1, MS * 100, None, open(1000.0, 2), MS * 50).unwrap().tally;
+        // Two at first, and at most two at the last look.
+        assert!((2..=4).contains(&tally.sent) && tally.sent + tally.unsent == 50, "{tally:?}");
+        assert_eq!(tally.ok(), tally.sent);
+    }
+
+    #[test]
+    fn errors_are_counted_and_wrong_answers_end_the_load() {
+        let mut error = vec![0x94, 1, 0, 0x83];
+        for (name, text) in [("code", "overloaded"), ("message", "no room"), ("retry", "later")] {
+            for word in [name, text] {
+                error.push(0xa0 | word.len() as u8);
+                error.extend_from_slice(word.as_bytes());
+            }
+        }
+        error.push(0xc0);
+        let tally = load(1, NO_TIME, Some(error), open(1000.0, 9), MS * 30).unwrap().tally;
+        assert_eq!((tally.ok(), tally.errors.get("overloaded"), tally.answered()), (20, Some(&10), 30));
+
+        for (mistake, part) in [
+            (vec![0x94, 1, 50, 0xc0, 0xc0], "not in flight"),
+            (vec![0x94, 1, 0, 0xc0, 0xa1, b'x'], "5 bytes in place of 4"),
+            (vec![0x94, 0, 0, 0xa1, b'x', 0x90], "a request"),
+            (vec![0x93, 2, 0xa1, b'x', 0x90], "the notification x"),
+            (vec![0x93, 7, 0, 0xc0], "no message"),
+        ] {
+            let error = load(2, NO_TIME, Some(mistake), open(1000.0, 9), MS * 30).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
 
     #[test]
     fn ids_are_used_again_and_answered_once() {
@@ -316,7 +431,6 @@ mod tests {
 
     #[test]
     fn the_size_of_an_answer_is_that_of_its_content() {
-        use fieldseal_client::raw::request;
         let sizes = [0, 0x7f, 0x80, 0xff, 0x100, 0xffff, 0x10000, u32::MAX].map(|id| {
             let mut message = Vec::new();
             // A request has the same head as a response.

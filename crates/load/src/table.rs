@@ -354,3 +354,86 @@ fn good(phase: driver::Phase) -> Result<driver::Phase, LoadError> {
         Some((code, count)) => Err(LoadError::Refused(format!("the engine answered {count} requests with {code}"))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> Plan {
+        Plan {
+            fields: vec![1, 2000],
+            operations: vec![Operation::Encrypt, Operation::Decrypt],
+            curves: vec![Curve::R1],
+            keyings: Keying::ALL.to_vec(),
+            field_size: 32,
+            connections: 2,
+            in_flight: 4,
+            pace: Loop::Closed,
+            duration: Duration::from_secs(3),
+            rounds: 3,
+            seed: 1,
+            app: "app".into(),
+            opening_keys_kept: 4,
+        }
+    }
+
+    fn content(fields: usize, keying: Keying) -> Content {
+        Content { fields, field_size: 32, curve: Curve::R1, keying }
+    }
+
+    #[test]
+    fn figures_are_medians_of_rounds() {
+        let ms = Duration::from_millis;
+        let round = |requests, cpu_ms: u64, latency_ms| Round {
+            elapsed: ms(1000),
+            requests,
+            unsent: 0,
+            cpu: Some(Cpu { network: ms(cpu_ms), workers: ms(cpu_ms * 3), other: Duration::ZERO }),
+            load_cpu: ms(100),
+            percentiles: [ms(latency_ms), ms(latency_ms * 2), ms(latency_ms * 3)],
+            max: ms(latency_ms * 10),
+        };
+        let rounds = vec![round(100, 10, 1), round(200, 10, 5), round(110, 11, 2)];
+        let content = content(50, Keying::Request);
+        let row = Row { content, operation: Operation::Encrypt, in_flight: 8, distinct_requests: 1, rounds };
+        let figures = row.figures();
+        assert_eq!((figures.requests_per_s, figures.fields_per_s), (110.0, 5500.0));
+        assert_eq!((figures.percentiles, figures.max), ([0.002, 0.004, 0.006], 0.05));
+        let cpu = figures.cpu.unwrap();
+        // 44 ms for 110 requests; the other rounds have the same and half.
+        assert!((cpu.per_request - 0.0004).abs() < 1e-12 && (cpu.per_field - 0.000_008).abs() < 1e-12, "{cpu:?}");
+        assert_eq!((cpu.network, cpu.workers, cpu.cores), (0.25, 0.75, 0.04));
+        assert!((figures.spread - 50.0 / 110.0).abs() < 1e-12);
+
+        let unknown = Row { rounds: vec![Round { cpu: None, ..round(1, 1, 1) }], ..row.clone() };
+        assert!(unknown.figures().cpu.is_none());
+        assert!(Row { rounds: Vec::new(), ..row }.figures().cpu.is_none());
+    }
+
+    #[test]
+    fn long_requests_are_fewer_at_a_time() {
+        let in_flight = |ms| in_flight(&plan(), Duration::from_millis(ms));
+        // A round has a second.
+        assert_eq!([1, 125, 200, 600, 5000].map(in_flight), [8, 8, 5, 1, 1]);
+    }
+
+    /// More keys than the engine keeps have passed before one comes again.
+    #[test]
+    fn no_key_comes_again_while_it_is_known() {
+        let distinct = |fields, keying, in_flight| distinct(&plan(), content(fields, keying), in_flight);
+        assert_eq!(distinct(1, Keying::Request, 8), 13);
+        assert_eq!(distinct(2000, Keying::Session, 8), 1);
+        for in_flight in [1, 3, 8] {
+            for fields in [1, 2, 4, 5, 30] {
+                let requests = distinct(fields, Keying::Field, in_flight);
+                assert!((requests + 1 - in_flight) * fields > 4, "{requests} of {fields}, {in_flight} at a time");
+            }
+        }
+    }
+
+    #[test]
+    fn each_kind_of_request_is_prepared_once_and_measured_in_each_round() {
+        assert_eq!(contents(&plan()).count(), 2 * 3);
+        assert_eq!(steps(&plan()), 6 + 6 * 2 * 3);
+    }
+}
