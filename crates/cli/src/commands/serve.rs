@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fieldseal_engine::Engine;
-use fieldseal_server::{EngineService, Server, ServerSettings, StartError, TlsSettings};
+use fieldseal_server::{EngineService, Server, ServerSettings, ShutdownReport, StartError, TlsSettings};
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::arguments::ServeArguments;
 use crate::config::{Log, LogFormat};
@@ -81,31 +81,54 @@ pub fn start_log(log: Log) {
     }
 }
 
-/// Serves, says so by `ready`, and ends in good order on SIGINT or SIGTERM.
+/// Waits for SIGINT or SIGTERM.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    /// From here on a signal is kept, so that none is lost between readiness and waiting.
+    fn listen() -> Result<Self, std::io::Error> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// Serves, says so by `ready`, and ends in good order on SIGINT or SIGTERM; on a second one, at once.
 pub fn until_stopped(engine: Engine, settings: ServerSettings, ready: impl FnOnce(&Server) -> Outcome) -> Outcome {
-    let signals = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_signals)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_signals)?;
     let service = EngineService::new(engine, settings.limits, settings.limits.frame_size_max);
-    // From here on a signal is kept, so that none is lost between readiness and waiting.
-    let (mut interrupt, mut terminate) = {
-        let _context = signals.enter();
-        (signal(SignalKind::interrupt()).map_err(no_signals)?, signal(SignalKind::terminate()).map_err(no_signals)?)
+    let mut signals = {
+        let _context = runtime.enter();
+        Signals::listen().map_err(no_signals)?
     };
     let server = Server::start(settings, Arc::new(service)).map_err(Failure::from)?;
     ready(&server)?;
-    signals.block_on(async {
+    runtime.block_on(signals.next());
+    let mut stopping = runtime.spawn_blocking(move || server.shutdown());
+    let report = runtime.block_on(async {
         tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+            report = &mut stopping => Some(report),
+            () = signals.next() => None,
         }
     });
-    let report = server.shutdown();
-    if report.requests_abandoned > 0 {
-        return Err(Failure::failed(format!(
-            "{} requests were not finished within server.drain_timeout and were told so",
-            report.requests_abandoned
-        )));
+    // The thread of a shutdown that is not waited for ends with the process.
+    runtime.shutdown_background();
+    match report {
+        Some(Ok(ShutdownReport { requests_abandoned: 0, .. })) => Ok(()),
+        Some(Ok(ShutdownReport { requests_abandoned, .. })) => Err(Failure::failed(format!(
+            "{requests_abandoned} requests were not finished within server.drain_timeout and were told so"
+        ))),
+        Some(Err(error)) => Err(Failure { exit: Exit::Internal, message: format!("the shutdown failed: {error}") }),
+        None => Err(Failure::failed("a second signal came during the shutdown: requests in work were not waited for")),
     }
-    Ok(())
 }
 
 fn no_signals(error: std::io::Error) -> Failure {

@@ -1,0 +1,123 @@
+//! The running program when it is told to stop, with a request in work.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use common::{Running, Workplace};
+use fieldseal_client::{
+    Client, ClientError, ClientSettings, ClientTls, EncryptOptions, ErrorCode, ErrorKind, Keying, Scalar, Value,
+};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::task::JoinHandle;
+
+/// Long enough for a slow machine; no test waits for it when all is well.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Stage {
+    engine: Running,
+    client: Client,
+    _workplace: Workplace,
+}
+
+impl Stage {
+    fn new(settings: &[&str]) -> Self {
+        let workplace = Workplace::new();
+        // With many workers the request would be over before anything is seen.
+        let engine = workplace.engine(&[&["--set", "server.workers=1"], settings].concat());
+        let path = |name: &str| engine.ready[name].as_str().expect("a path").to_owned();
+        let tls = ClientTls::from_files(path("ca").as_ref(), path("certificate").as_ref(), path("key").as_ref());
+        let settings = ClientSettings::new(engine.address(), tls.expect("files"));
+        let settings = ClientSettings { request_timeout: 4 * PATIENCE, connections_max: 1, ..settings };
+        let client = Client::new(settings).expect("a client");
+        Self { engine, client, _workplace: workplace }
+    }
+
+    /// Begins a request of so many key agreements, and waits until it is in work.
+    async fn begin(&self, values: usize) -> JoinHandle<Result<Vec<Value>, ClientError>> {
+        let client = self.client.clone();
+        let running = tokio::spawn(async move {
+            let options = EncryptOptions { keying: Some(Keying::Field), ..EncryptOptions::new("acme") };
+            client.encrypt(&options, &vec![Scalar::from("x"); values]).await
+        });
+        self.wait_until(|stage| stage.probe("/metrics").contains("\nfieldseal_queue_jobs 1\n")).await;
+        running
+    }
+
+    async fn wait_until(&self, condition: impl Fn(&Self) -> bool) {
+        let began = Instant::now();
+        while !condition(self) {
+            assert!(began.elapsed() < PATIENCE, "waited too long");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// The answer of the operator port.
+    fn probe(&self, path: &str) -> String {
+        let operator = self.engine.ready["operator"].as_str().expect("an operator port");
+        let mut socket = TcpStream::connect(operator).expect("connected");
+        socket.write_all(format!("GET {path} HTTP/1.1\r\nHost: operator\r\n\r\n").as_bytes()).expect("written");
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).expect("text");
+        answer
+    }
+
+    fn is_ready(&self) -> bool {
+        self.probe("/readyz").starts_with("HTTP/1.1 200 ")
+    }
+
+    fn terminate(&self) {
+        kill_process(Pid::from_child(&self.engine.child), Signal::TERM).expect("it runs");
+    }
+
+    async fn exit_code(&mut self) -> Option<i32> {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.engine.child.try_wait().expect("waited") {
+                return status.code();
+            }
+            assert!(began.elapsed() < PATIENCE, "it does not end");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_in_work_is_finished_and_what_is_new_is_refused() {
+    let mut stage = Stage::new(&[]);
+    assert!(stage.is_ready());
+    let in_work = stage.begin(60_000).await;
+    stage.terminate();
+    stage.wait_until(|stage| !stage.is_ready()).await;
+    let error = stage.client.info().await.expect_err("it shuts down");
+    assert_eq!(error.kind, ErrorKind::Engine(ErrorCode::Unavailable), "{error}");
+    assert_eq!(stage.client.health().await.expect("health is told"), "draining");
+    assert!(TcpStream::connect(stage.engine.address()).is_err(), "nobody listens any more");
+    assert!(stage.probe("/livez").starts_with("HTTP/1.1 200 ") && !in_work.is_finished());
+    assert_eq!(in_work.await.expect("no panic").expect("an answer").len(), 60_000);
+    assert_eq!(stage.exit_code().await, Some(0));
+}
+
+#[tokio::test]
+async fn what_is_not_finished_in_time_is_told_so() {
+    let mut stage = Stage::new(&["--set", "server.drain_timeout=50ms"]);
+    let in_work = stage.begin(1_000_000).await;
+    stage.terminate();
+    let error = in_work.await.expect("no panic").expect_err("it takes far too long");
+    assert_eq!(error.kind, ErrorKind::Engine(ErrorCode::Unavailable), "{error}");
+    assert_eq!(stage.exit_code().await, Some(1));
+}
+
+#[tokio::test]
+async fn a_second_signal_leaves_at_once() {
+    let mut stage = Stage::new(&["--set", "server.drain_timeout=1h"]);
+    let in_work = stage.begin(1_000_000).await;
+    stage.terminate();
+    stage.wait_until(|stage| !stage.is_ready()).await;
+    stage.terminate();
+    assert_eq!(stage.exit_code().await, Some(1));
+    let error = in_work.await.expect("no panic").expect_err("nobody answers any more");
+    assert!(matches!(error.kind, ErrorKind::ConnectionLost { .. }), "{error}");
+}
