@@ -30,7 +30,7 @@ pub(crate) struct Hub {
     pub(crate) settings: ServerSettings,
     pub(crate) pool: Pool,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) times: Times,
+    pub(crate) times: Arc<Times>,
     pub(crate) handshakes: Arc<Places>,
     pub(crate) refusals: RefusalLog,
     phase: AtomicU8,
@@ -49,7 +49,8 @@ struct Connections {
 }
 
 impl Hub {
-    pub(crate) fn new(settings: ServerSettings, pool: Pool) -> Self {
+    /// `pool` is made by the same settings and watched by `times`.
+    pub(crate) fn new(settings: ServerSettings, pool: Pool, times: Arc<Times>) -> Self {
         let incoming = Budget::new(settings.incoming_bytes_max);
         let answers = Budget::new(settings.answers_bytes_max);
         let handshakes = Places::new(settings.handshakes_max);
@@ -58,7 +59,7 @@ impl Hub {
             settings,
             pool,
             counters: Arc::default(),
-            times: Times::default(),
+            times,
             handshakes: Arc::new(handshakes),
             refusals,
             tenants: RandomState::new(),

@@ -18,6 +18,7 @@ use crate::counters::ServerCounters;
 use crate::hub::Hub;
 use crate::interface::Service;
 use crate::listener::listen;
+use crate::metrics::Times;
 use crate::operator::OperatorPort;
 use crate::settings::{ServerSettings, SettingsError};
 use crate::status::Status;
@@ -82,7 +83,9 @@ impl Server {
     pub fn start<S: Service>(settings: ServerSettings, service: Arc<S>) -> Result<Server, StartError> {
         settings.validate()?;
         let context = tls::context(&settings.tls)?;
-        let pool = Pool::new(settings.pool()).map_err(StartError::Threads)?;
+        let times = Arc::<Times>::default();
+        let observer = Arc::<Times>::clone(&times);
+        let pool = Pool::new(settings.pool(observer)).map_err(StartError::Threads)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(settings.network_threads)
             .thread_name("fieldseal-net")
@@ -94,7 +97,7 @@ impl Server {
         let listening = bind(&runtime, address).and_then(|listener| Ok((listener.local_addr()?, listener)));
         let setting = "server.address";
         let (local_address, listener) = listening.map_err(|error| StartError::Listen { setting, address, error })?;
-        let hub = Arc::new(Hub::new(settings, pool));
+        let hub = Arc::new(Hub::new(settings, pool, times));
         let operator = start_operator(&hub, &service)?;
         let maintenance = Maintenance::start(Arc::clone(&service)).map_err(StartError::Threads)?;
         let listener = runtime.spawn(listen(listener, Arc::clone(&hub), service, context)).abort_handle();

@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, fs, io};
 
-use fieldseal_engine::pool::{PoolSettings, Scheduling};
+use fieldseal_engine::pool::{Observer, PoolSettings, Scheduling};
 use fieldseal_protocol::{Limits, PORT, READ_SIZE};
 use thiserror::Error;
 use zeroize::Zeroizing;
@@ -229,8 +230,8 @@ impl ServerSettings {
         }
     }
 
-    /// What of it concerns the workers.
-    pub(crate) fn pool(&self) -> PoolSettings {
+    /// What of it concerns the workers; `observer` is told how long they take.
+    pub(crate) fn pool(&self, observer: Arc<dyn Observer>) -> PoolSettings {
         PoolSettings {
             workers: self.workers,
             queue_jobs_max: self.queue_jobs_max,
@@ -238,6 +239,7 @@ impl ServerSettings {
             tenant_jobs_max: self.app_jobs_max,
             tenant_bytes_max: self.app_bytes_max,
             scheduling: self.scheduling,
+            observer,
             ..PoolSettings::default()
         }
     }

@@ -14,6 +14,7 @@ use crate::counters::ServerCounters;
 use crate::gathered::Gathered;
 use crate::hub::Hub;
 use crate::interface::Service;
+use crate::metrics::Times;
 use crate::settings::ServerSettings;
 pub use crate::wire::Socket;
 
@@ -30,8 +31,10 @@ pub struct Simulated<S> {
 impl<S: Service> Simulated<S> {
     /// The jobs go by `clock`; the connections by that of the runtime they are in.
     pub fn new(settings: ServerSettings, service: Arc<S>, clock: Arc<dyn Clock>) -> Self {
-        let pool = Pool::manual(settings.pool(), clock);
-        Simulated { hub: Arc::new(Hub::new(settings, pool)), service }
+        let times = Arc::<Times>::default();
+        let observer = Arc::<Times>::clone(&times);
+        let pool = Pool::manual(settings.pool(observer), clock);
+        Simulated { hub: Arc::new(Hub::new(settings, pool, times)), service }
     }
 
     /// Serves a connection whose handshake is over; `None` when there are too many.

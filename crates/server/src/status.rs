@@ -27,7 +27,7 @@ impl<S: Service> Report for Status<S> {
             counters: self.hub.counters(),
             is_ready: self.readiness().is_ok(),
             workers: self.hub.pool.workers(),
-            handshake: self.hub.times.handshake.snapshot(),
+            times: self.hub.times.snapshot(),
         };
         snapshot.into_text()
     }

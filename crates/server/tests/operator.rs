@@ -80,9 +80,11 @@ fn it_answers_while_every_worker_is_busy() {
     let mut raw = stage.raw();
     raw.send(|out| (0..9).for_each(|id| toy_request(id, "gate", "", out)));
     wait_until("both workers are busy", || stage.server.counters().pool.workers_busy == 2);
+    let read = |name: &str| sample(&get(address, "/metrics").1, name);
+    wait_until("each has had a slice", || read("fieldseal_queue_wait_seconds_bucket{le=\"+Inf\"}") >= 9.0);
     assert_eq!((get(address, "/livez").0, get(address, "/readyz").0), (200, 200));
-    let (_, metrics) = get(address, "/metrics");
-    assert_eq!((sample(&metrics, "fieldseal_workers"), sample(&metrics, "fieldseal_queue_jobs")), (2.0, 9.0));
+    assert_eq!((read("fieldseal_workers"), read("fieldseal_queue_jobs")), (2.0, 9.0));
+    assert!(read("fieldseal_worker_busy_seconds_total") > 0.0);
     stage.toy.open_gate();
 }
 

@@ -7,13 +7,15 @@ mod histogram;
 mod writer;
 
 use std::fmt;
+use std::time::Duration;
 
+use fieldseal_engine::pool::Observer;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 
 use crate::counters::ServerCounters;
-pub(crate) use histogram::{Histogram, HistogramSnapshot};
+use histogram::{Histogram, HistogramSnapshot};
 use writer::{Named, Writer};
 
 /// How long things took.
@@ -21,6 +23,38 @@ use writer::{Named, Writer};
 pub(crate) struct Times {
     /// Handshakes that ended well.
     pub(crate) handshake: Histogram,
+    /// From a request's admission to its first slice.
+    pub(crate) queue_wait: Histogram,
+    /// Slices, by the time of one worker.
+    pub(crate) slice: Histogram,
+}
+
+impl Observer for Times {
+    fn waited(&self, time: Duration) {
+        self.queue_wait.observe(time);
+    }
+
+    fn slice(&self, time: Duration) {
+        self.slice.observe(time);
+    }
+}
+
+/// [`Times`] at one moment.
+#[derive(Debug)]
+pub(crate) struct TimesSnapshot {
+    handshake: HistogramSnapshot,
+    queue_wait: HistogramSnapshot,
+    slice: HistogramSnapshot,
+}
+
+impl Times {
+    pub(crate) fn snapshot(&self) -> TimesSnapshot {
+        TimesSnapshot {
+            handshake: self.handshake.snapshot(),
+            queue_wait: self.queue_wait.snapshot(),
+            slice: self.slice.snapshot(),
+        }
+    }
 }
 
 /// Everything at one moment.
@@ -29,7 +63,7 @@ pub(crate) struct Snapshot {
     pub(crate) counters: ServerCounters,
     pub(crate) is_ready: bool,
     pub(crate) workers: usize,
-    pub(crate) handshake: HistogramSnapshot,
+    pub(crate) times: TimesSnapshot,
 }
 
 impl Snapshot {
@@ -75,17 +109,37 @@ impl Snapshot {
         out.counters(EVENTS, ["event"], events)?;
         out.gauge(HANDSHAKES_OPEN, counters.handshakes_open as u64)?;
         let failed = counters.handshakes_failed.saturating_sub(counters.handshakes_displaced);
-        let results =
-            [(["ok"], self.handshake.count), (["failed"], failed), (["displaced"], counters.handshakes_displaced)];
+        let results = [
+            (["ok"], self.times.handshake.count),
+            (["failed"], failed),
+            (["displaced"], counters.handshakes_displaced),
+        ];
         out.counters(HANDSHAKES, ["result"], results)?;
-        out.histogram(HANDSHAKE, &self.handshake)?;
+        out.histogram(HANDSHAKE, &self.times.handshake)?;
         out.counter(RECEIVED, counters.network_bytes_received)?;
         out.counter(SENT, counters.network_bytes_sent)
     }
 
-    fn write_queue(&self, out: &mut Writer<'_>) -> fmt::Result {
+    fn write_work(&self, out: &mut Writer<'_>) -> fmt::Result {
         const WORKERS: Named = Named::plain("workers", "Threads that compute");
         const BUSY: Named = Named::plain("workers_busy", "Threads that run a slice now");
+        const BUSY_TIME: Named = Named::seconds(
+            "worker_busy",
+            "Time that all workers together spent in slices; divided by time and workers, how busy they were",
+        );
+        const SLICE: Named =
+            Named::seconds("slice", "How long slices took: what a worker does before it looks who else waits");
+        const WAIT: Named =
+            Named::seconds("queue_wait", "How long requests waited from their admission to their first slice");
+        let Snapshot { counters, times, workers, .. } = self;
+        out.gauge(WORKERS, *workers as u64)?;
+        out.gauge(BUSY, counters.pool.workers_busy as u64)?;
+        out.counter(BUSY_TIME, times.slice.sum)?;
+        out.histogram(SLICE, &times.slice)?;
+        out.histogram(WAIT, &times.queue_wait)
+    }
+
+    fn write_queue(&self, out: &mut Writer<'_>) -> fmt::Result {
         const JOBS: Named = Named::plain("queue_jobs", "Requests held, waiting or in work");
         const WAITING: Named = Named::plain("queue_jobs_waiting", "Requests among them that wait for a worker");
         const BYTES: Named = Named::bytes("queue", "Bytes of the messages of requests held");
@@ -93,8 +147,6 @@ impl Snapshot {
             Named::bytes("incoming", "Bytes of buffers above 64 KiB that messages are still arriving in");
         const ANSWERS: Named = Named::bytes("answers", "Bytes of answers that are being made or wait to be written");
         let pool = &self.counters.pool;
-        out.gauge(WORKERS, self.workers as u64)?;
-        out.gauge(BUSY, pool.workers_busy as u64)?;
         out.gauge(JOBS, pool.jobs_held as u64)?;
         out.gauge(WAITING, pool.jobs_waiting as u64)?;
         out.gauge(BYTES, pool.bytes_held as u64)?;
@@ -108,6 +160,7 @@ impl Collector for Snapshot {
         let mut out = Writer::new(encoder);
         self.write_state(&mut out)?;
         self.write_connections(&mut out)?;
+        self.write_work(&mut out)?;
         self.write_queue(&mut out)
     }
 }
