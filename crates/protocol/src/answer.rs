@@ -53,8 +53,12 @@ pub fn begin_rewrap(id: u32, count: u32, out: &mut Vec<u8>) {
 
 /// Ends the answer to `rewrap`; `rewrapped` of the envelopes are new.
 pub fn end_rewrap(rewrapped: u64, out: &mut Vec<u8>) {
+    end_counted(rewrapped, out);
+}
+
+fn end_counted(count: u64, out: &mut Vec<u8>) {
     field(Field::Count, out);
-    write::unsigned(rewrapped, out);
+    write::unsigned(count, out);
 }
 
 /// An answer to `encrypt_document` or `decrypt_document` that is being written.
@@ -76,8 +80,14 @@ impl OpenDocument {
     /// Ends the document and the answer; `count` fields were encrypted or decrypted.
     pub fn finish(self, count: u64, out: &mut Vec<u8>) {
         self.document.finish(out);
-        field(Field::Count, out);
-        write::unsigned(count, out);
+        end_counted(count, out);
+    }
+
+    /// Ends the answer where the document goes on in other buffers: `end` is the size of `head`, in which it was begun, and of all
+    /// that follows; what stands behind the document goes to `tail`.
+    pub fn finish_at(self, end: usize, count: u64, head: &mut [u8], tail: &mut Vec<u8>) {
+        self.document.finish_at(end, head);
+        end_counted(count, tail);
     }
 }
 

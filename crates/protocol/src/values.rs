@@ -280,6 +280,26 @@ impl<'a> Values<'a> {
         Ok(())
     }
 
+    /// As [`Values::skip_values`], but stops behind the value with which `size_max` encoded bytes are passed: to cut a list into
+    /// parts that are bounded in both. Passes over at least one value, where there is one.
+    ///
+    /// # Errors
+    /// [`ValueFault::Malformed`] only.
+    pub fn skip_bounded(&mut self, count_max: u32, size_max: usize) -> Result<(), ValueError> {
+        let begin = self.reader.rest().len();
+        let end = self.index.saturating_add(count_max.max(1)).min(self.count);
+        while self.index < end {
+            if self.reader.take_short_string().is_none() && self.reader.skip(1).is_err() {
+                return Err(self.fail(ValueFault::Malformed));
+            }
+            self.index += 1;
+            if begin - self.reader.rest().len() >= size_max {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     #[inline]
     fn read(&mut self) -> Result<Scalar<'a>, ValueFault> {
         let bytes = match self.reader.take_short_string() {

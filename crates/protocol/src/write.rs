@@ -165,8 +165,13 @@ impl OpenBinary {
 
     /// Ends the binary: everything in `out` since its begin.
     pub fn finish(self, out: &mut [u8]) {
-        let size = length(out.len() - self.content_start);
-        out[self.content_start - 4..self.content_start].copy_from_slice(&size.to_be_bytes());
+        self.finish_at(out.len(), out);
+    }
+
+    /// Ends a binary that goes on in other buffers: `end` is the size of `head`, in which it was begun, and of all that follows.
+    pub fn finish_at(self, end: usize, head: &mut [u8]) {
+        let size = length(end - self.content_start);
+        head[self.content_start - 4..self.content_start].copy_from_slice(&size.to_be_bytes());
     }
 }
 

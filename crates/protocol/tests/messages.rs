@@ -424,3 +424,18 @@ fn results_of_a_newer_engine_are_understood() {
     assert_eq!(values.iter().collect::<Vec<_>>(), [Ok(fieldseal_protocol::Scalar::Bool(true))]);
     assert_eq!(Health::decode(result).expect_err("no status").to_string(), "field `status` is missing");
 }
+
+#[test]
+fn a_document_in_several_buffers_is_the_same_message() {
+    let pieces: [&[u8]; 3] = [b"{\"a\":", &[b'1'; 300], b"}"];
+    let mut whole = Vec::new();
+    let open = answer::OpenDocument::begin(7, &mut whole);
+    pieces.iter().for_each(|piece| whole.extend_from_slice(piece));
+    open.finish(70_000, &mut whole);
+    let (mut head, mut tail) = (Vec::new(), Vec::new());
+    let open = answer::OpenDocument::begin(7, &mut head);
+    head.extend_from_slice(pieces[0]);
+    let end = head.len() + pieces[1].len() + pieces[2].len();
+    open.finish_at(end, 70_000, &mut head, &mut tail);
+    assert_eq!([&head, pieces[1], pieces[2], &tail].concat(), whole);
+}

@@ -122,6 +122,34 @@ proptest! {
     }
 
     #[test]
+    fn pieces_bounded_in_count_and_bytes_make_up_the_list(
+        values in prop::collection::vec(any_scalar(), 0..40),
+        count_max in 0u32..10,
+        size_max in 0usize..300,
+    ) {
+        with_values(&encrypt_frame(values.clone(), false), |list| {
+            let (mut iterator, mut pieces) = (list.iter(), 0);
+            let mut read = Vec::new();
+            while iterator.position().index() < list.count() {
+                let begin = iterator.position();
+                iterator.skip_bounded(count_max, size_max).expect("well-formed");
+                let count = iterator.position().index() - begin.index();
+                let piece: Vec<Value> =
+                    list.iter_from(begin).take(count as usize).map(|s| as_rmpv(s.expect("a scalar"))).collect();
+                let size = |piece: &[Value]| piece.iter().map(|value| encode(value).len()).sum::<usize>();
+                assert!(count >= 1 && count <= count_max.max(1));
+                assert!(count == 1 || size(&piece[..piece.len() - 1]) < size_max, "it ends with the value that passes");
+                read.extend(piece);
+                pieces += 1;
+            }
+            assert_eq!(read, values);
+            assert!(pieces <= list.count());
+            iterator.skip_bounded(1, 1).expect("nothing behind the end");
+            assert_eq!(iterator.position().index(), list.count());
+        });
+    }
+
+    #[test]
     fn integers_are_written_in_the_shortest_format(value: i64, large: u64) {
         for (scalar, expected) in [
             (Scalar::Int(value.min(-1)), Value::from(value.min(-1))),
