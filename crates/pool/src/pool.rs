@@ -171,6 +171,11 @@ impl Turn<'_> {
         is_shared
     }
 
+    /// The time by the pool's clock.
+    pub fn now(&self) -> Instant {
+        self.shared.clock.now()
+    }
+
     /// Whether somebody waits for whom no worker is free.
     pub fn others_wait(&self) -> bool {
         self.shared.spare.load(Ordering::Relaxed) < 0
