@@ -12,6 +12,9 @@ use crate::opening::{EphemeralId, Opening, RequestOpenings};
 use crate::permit::{Permit, Renewal};
 use crate::policy::{Caller, Rights};
 
+/// Neighbours that are taken apart before they are opened: what is known of them then stays in a first-level cache.
+const RUN_VALUES_MAX: usize = 32;
+
 /// What a request says about its decryption.
 #[derive(Debug, Clone, Copy)]
 pub struct DecryptOptions<'a> {
@@ -58,9 +61,23 @@ impl Decryptor {
         self.permit.engine.settings().step_values_max.max(1)
     }
 
+    /// How many texts one worker should take at a time: fewer than a step offers where the texts so far have cost key agreements.
+    pub fn part_values_max(&self) -> usize {
+        self.openings.values_in_step().min(self.step_values_max())
+    }
+
+    /// A decryptor of the same request for another worker: what one has opened helps the other.
+    pub fn fork(&mut self) -> Self {
+        Self {
+            permit: self.permit.clone(),
+            role: self.role.clone(),
+            openings: self.openings.fork(),
+            scratch: OpenScratch::default(),
+        }
+    }
+
     /// Opens texts from the first on and hands each to `each` with its index, in order: `None` for a text that is no envelope.
-    /// Leaves off after the run of neighbours that cost a key agreement, so that a step stays short; gives how many are done,
-    /// at least one of any.
+    /// Leaves off before a second key agreement, so that a step stays short; gives how many are done, at least one of any.
     ///
     /// # Errors
     /// The first text that is malformed, does not open or may not be shown, with its index. What `each` got before is void.
@@ -72,45 +89,33 @@ impl Decryptor {
         if self.permit.renew()? == Renewal::Renewed {
             self.openings = RequestOpenings::new(self.permit.engine.settings().request_opening_keys_max);
         }
-        let mut run: Vec<Envelope<'_>> = Vec::with_capacity(texts.len());
-        let mut done = 0;
+        let mut run: Vec<Envelope<'_>> = Vec::with_capacity(texts.len().min(RUN_VALUES_MAX));
+        let (mut done, mut agreements) = (0, 0);
         while done < texts.len() {
             run.clear();
-            for (i, text) in texts[done..].iter().enumerate() {
-                match Envelope::parse(text) {
-                    Ok(envelope)
-                        if run.first().is_none_or(|first| EphemeralId::of(first) == EphemeralId::of(&envelope)) =>
-                    {
-                        run.push(envelope)
-                    }
-                    // One behind others waits for its turn: the first fault of all is the one to tell.
-                    Err(malformed) if malformed != Malformed::NotAnEnvelope && run.is_empty() => {
-                        return Err(Error::from(malformed).at_index((done + i) as u64));
-                    }
-                    _ => break,
-                }
-            }
-            if run.is_empty() {
+            take_run(&texts[done..], &mut run).map_err(|malformed| Error::from(malformed).at_index(done as u64))?;
+            let Some(first) = run.first() else {
                 each(done, None);
                 done += 1;
                 continue;
+            };
+            let opening = self.opening(first).map_err(|error| error.at_index(done as u64))?;
+            if opening.version().is_none() {
+                if agreements > 0 {
+                    break;
+                }
+                agreements += 1;
             }
-            let (opening, agreed) = self.opening(&run[0]).map_err(|error| error.at_index(done as u64))?;
             self.open_run(&opening, &run, done, &mut each)?;
             done += run.len();
-            if agreed {
-                break;
-            }
         }
+        self.openings.note(done, agreements);
         Ok(done)
     }
 
-    /// The opening for an envelope, and whether a key agreement is still to be paid for it.
-    fn opening(&mut self, envelope: &Envelope<'_>) -> Result<(Arc<Opening>, bool), Error> {
+    fn opening(&mut self, envelope: &Envelope<'_>) -> Result<Arc<Opening>, Error> {
         let ephemeral = EphemeralId::of(envelope);
-        let opening = self.openings.find(ephemeral, || self.permit.engine.opening(&self.permit.app, ephemeral))?;
-        let agreed = opening.version().is_none();
-        Ok((opening, agreed))
+        Ok(self.openings.find(ephemeral, || self.permit.engine.opening(&self.permit.app, ephemeral))?)
     }
 
     fn open_run(
@@ -136,6 +141,21 @@ impl Decryptor {
         });
         fault.map_or(Ok(()), Err)
     }
+}
+
+/// Takes neighbours with one ephemeral key from the front; none when the first text is no envelope.
+fn take_run<'a>(texts: &[&'a [u8]], run: &mut Vec<Envelope<'a>>) -> Result<(), Malformed> {
+    for text in texts.iter().take(RUN_VALUES_MAX) {
+        match Envelope::parse(text) {
+            Ok(envelope) if run.first().is_none_or(|first| EphemeralId::of(first) == EphemeralId::of(&envelope)) => {
+                run.push(envelope);
+            }
+            // One behind others waits for its turn: the first fault of all is the one to tell.
+            Err(malformed) if malformed != Malformed::NotAnEnvelope && run.is_empty() => return Err(malformed),
+            _ => break,
+        }
+    }
+    Ok(())
 }
 
 /// The role that an envelope carries must be one that the caller may see, and the one that the request asked for.

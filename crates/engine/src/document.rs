@@ -1,6 +1,7 @@
 //! Documents: the walk finds the values, an [`Encryptor`], [`Decryptor`] or [`Rewrapper`] replaces them, and what lies between is
-//! copied as it is. Each step is bounded; the document is passed in anew each time, so that a request can rest beside it in a
-//! queue.
+//! copied as it is. The walk hands out stretches of the document, one behind the other; a stretch is rewritten in bounded steps,
+//! by whoever drives the whole or by another worker. The document is passed in anew each time, so that a request can rest beside
+//! it in a queue.
 
 use std::borrow::Cow;
 
@@ -9,6 +10,7 @@ use fieldseal_document::{
 };
 use fieldseal_envelope::{Opened, Value, ValueType};
 
+use crate::cost;
 use crate::decrypt::{DecryptOptions, Decryptor};
 use crate::encrypt::{EncryptOptions, Encryptor};
 use crate::engine::Engine;
@@ -16,7 +18,10 @@ use crate::error::{Error, ErrorKind};
 use crate::policy::Caller;
 use crate::rewrap::{RewrapOptions, Rewrapper};
 
-/// Whether a document is done.
+/// What an envelope has beside its text: fixed parts, and IV, ephemeral key and tag in base64.
+const ENVELOPE_SIZE: usize = 97;
+
+/// Whether a document, or a part of one, is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// There is more to do.
@@ -26,22 +31,39 @@ pub enum Progress {
 }
 
 /// Encrypts the selected values of a document.
-pub struct DocumentEncryption {
-    rewriting: Rewriting,
-    encryptor: Encryptor,
-}
-
+pub type DocumentEncryption = DocumentWork<Encryptor>;
 /// Decrypts the selected envelopes of a document.
-pub struct DocumentDecryption {
-    rewriting: Rewriting,
-    decryptor: Decryptor,
+pub type DocumentDecryption = DocumentWork<Decryptor>;
+/// Brings the envelopes of a document to the newest key version.
+pub type DocumentRewrap = DocumentWork<Rewrapper>;
+
+/// A document in work: `R` says what becomes of its values.
+pub struct DocumentWork<R> {
+    plan: Plan,
+    rewriter: R,
+    /// What [`DocumentWork::step`] is at.
+    stretch: Stretch,
+    count: u64,
+    /// Where the output begins in its buffer, once known.
+    output_start: Option<usize>,
+    output_size_max: usize,
 }
 
-/// Brings the envelopes of a document to the newest key version.
-pub struct DocumentRewrap {
-    rewriting: Rewriting,
-    rewrapper: Rewrapper,
-    envelope: Vec<u8>,
+/// A part of a document for one worker: whoever puts the outputs of all parts together in their order has the whole.
+pub struct DocumentPart<R> {
+    rewriter: R,
+    stretch: Stretch,
+    count: u64,
+}
+
+/// What planning a part came to.
+pub enum Planned<P> {
+    /// A part; more may follow.
+    Part(P),
+    /// None yet: the document was walked on.
+    Walked,
+    /// All parts have been handed out.
+    All,
 }
 
 impl Engine {
@@ -57,7 +79,7 @@ impl Engine {
         size: usize,
     ) -> Result<DocumentEncryption, Error> {
         let encryptor = self.encryptor(caller, options)?;
-        Ok(DocumentEncryption { rewriting: Rewriting::new(self, selection, Purpose::Encrypt, size)?, encryptor })
+        DocumentWork::new(self, encryptor, selection, Purpose::Encrypt, size)
     }
 
     /// Begins to decrypt a document of `size` bytes: the envelopes that `selection` selects, else every envelope.
@@ -72,7 +94,7 @@ impl Engine {
         size: usize,
     ) -> Result<DocumentDecryption, Error> {
         let decryptor = self.decryptor(caller, options)?;
-        Ok(DocumentDecryption { rewriting: Rewriting::new(self, selection, Purpose::Decrypt, size)?, decryptor })
+        DocumentWork::new(self, decryptor, selection, Purpose::Decrypt, size)
     }
 
     /// Begins to rewrap a document of `size` bytes.
@@ -87,147 +109,120 @@ impl Engine {
         size: usize,
     ) -> Result<DocumentRewrap, Error> {
         let rewrapper = self.rewrapper(caller, options)?;
-        let rewriting = Rewriting::new(self, selection, Purpose::Decrypt, size)?;
-        Ok(DocumentRewrap { rewriting, rewrapper, envelope: Vec::new() })
+        DocumentWork::new(self, rewrapper, selection, Purpose::Decrypt, size)
     }
 }
 
-impl DocumentEncryption {
+impl<R: Rewriter> DocumentWork<R> {
+    fn new(
+        engine: &Engine,
+        rewriter: R,
+        selection: Option<&Selection>,
+        purpose: Purpose,
+        size: usize,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            plan: Plan::new(engine, selection, purpose, size)?,
+            rewriter,
+            stretch: Stretch::default(),
+            count: 0,
+            output_start: None,
+            output_size_max: engine.settings().document.document_size_max,
+        })
+    }
+
     /// Goes on through `document`, always the same, and appends to `out`, always the same.
     ///
     /// # Errors
-    /// The document is not JSON (with the byte), or a selected string is no Unicode text.
+    /// The document is not JSON (with the byte), or a selected string is no Unicode text. An envelope is malformed, does not open or
+    /// may not be shown: with the byte.
     pub fn step(&mut self, document: &[u8], out: &mut Vec<u8>) -> Result<Progress, Error> {
-        let Self { rewriting, encryptor } = self;
-        rewriting.find(document, out)?;
-        let offered = rewriting.pending(encryptor.step_values_max());
-        let mut kept = Vec::with_capacity(offered.len());
-        let mut texts = Vec::with_capacity(offered.len());
-        for found in offered {
-            texts.push(text_of(document, found)?);
+        let output_start = *self.output_start.get_or_insert(out.len());
+        if self.stretch.is_done() && !self.plan.is_over() {
+            self.plan.next(document, &mut self.stretch)?;
         }
-        let mut values = Vec::with_capacity(offered.len());
-        for (found, text) in offered.iter().zip(&texts) {
-            let value = Value { value_type: value_type(found.kind), text };
-            if !encryptor.leaves(&value) {
-                kept.push(*found);
-                values.push(value);
+        self.count += self.stretch.step(&mut self.rewriter, document, out)?;
+        if out.len() - output_start > self.output_size_max {
+            return Err(self.too_large());
+        }
+        Ok(if self.is_planned() { Progress::Done } else { Progress::More })
+    }
+
+    /// Plans the next part of `document`, always the same, behind what [`DocumentWork::step`] has done and the parts before. A call
+    /// costs a bounded walk, and in rare cases a key agreement.
+    ///
+    /// # Errors
+    /// The document is not JSON (with the byte); a right was taken away. What the parts before this one come to goes before.
+    pub fn next_part(&mut self, document: &[u8]) -> Result<Planned<DocumentPart<R>>, Error> {
+        if self.stretch.is_done() {
+            if self.plan.is_over() {
+                return Ok(Planned::All);
             }
+            self.plan.next(document, &mut self.stretch)?;
         }
-        let mut copied = rewriting.copied;
-        encryptor.encrypt(&values, out, |index, _, out| {
-            if index > 0 {
-                out.push(b'"');
-            }
-            out.extend_from_slice(&document[copied..kept[index].start]);
-            out.push(b'"');
-            copied = kept[index].end;
-        })?;
-        if !values.is_empty() {
-            out.push(b'"');
+        if self.stretch.is_done() {
+            return Ok(Planned::Walked);
         }
-        let (offered, replaced) = (offered.len(), values.len());
-        rewriting.advance(document, out, offered, replaced, copied)
+        let stretch = self.stretch.take(self.rewriter.part_values_max());
+        Ok(Planned::Part(DocumentPart { rewriter: self.rewriter.fork()?, stretch, count: 0 }))
+    }
+
+    /// Whether [`DocumentWork::next_part`] has handed out everything.
+    pub fn is_planned(&self) -> bool {
+        self.stretch.is_done() && self.plan.is_over()
+    }
+
+    /// Most bytes that the output may have: what was encrypted could not be decrypted again under the same settings. Steps hold
+    /// themselves to it; who puts parts together looks at it, and says [`DocumentWork::too_large`].
+    pub fn output_size_max(&self) -> usize {
+        self.output_size_max
+    }
+
+    /// The error of output beyond its limit.
+    pub fn too_large(&self) -> Error {
+        let limit = self.output_size_max;
+        let message =
+            format!("the result would have more than {limit} bytes, the limit of documents: split the document");
+        Error::new(ErrorKind::TooLarge, message)
+    }
+
+    /// How many values the steps replaced so far, without those of parts.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Bytes of the document that are done, for showing progress.
+    pub fn position(&self) -> usize {
+        self.plan.walk.position()
+    }
+}
+
+impl<R: Rewriter> DocumentPart<R> {
+    /// Goes on through its part of `document`, always the same, and appends to `out`, which is this part's own.
+    ///
+    /// # Errors
+    /// As [`DocumentWork::step`], but for the document's form, which was found when the part was planned.
+    pub fn step(&mut self, document: &[u8], out: &mut Vec<u8>) -> Result<Progress, Error> {
+        self.count += self.stretch.step(&mut self.rewriter, document, out)?;
+        Ok(if self.stretch.is_done() { Progress::Done } else { Progress::More })
     }
 
     /// How many values were replaced so far.
     pub fn count(&self) -> u64 {
-        self.rewriting.count
-    }
-
-    /// Bytes of the document that are done, for showing progress.
-    pub fn position(&self) -> usize {
-        self.rewriting.walk.position()
+        self.count
     }
 }
 
-impl DocumentDecryption {
-    /// Goes on through `document`, always the same, and appends to `out`, always the same.
-    ///
-    /// # Errors
-    /// The document is not JSON; an envelope is malformed, does not open, or may not be shown: with the byte.
-    pub fn step(&mut self, document: &[u8], out: &mut Vec<u8>) -> Result<Progress, Error> {
-        let Self { rewriting, decryptor } = self;
-        rewriting.find(document, out)?;
-        let offered = rewriting.pending(decryptor.step_values_max());
-        let texts = offered.iter().map(|found| text_of(document, found)).collect::<Result<Vec<_>, _>>()?;
-        let bytes: Vec<&[u8]> = texts.iter().map(AsRef::as_ref).collect();
-        let (mut copied, mut replaced) = (rewriting.copied, 0);
-        let result = decryptor.decrypt(&bytes, |index, opened| {
-            let Some(opened) = opened else { return };
-            out.extend_from_slice(&document[copied..offered[index].start]);
-            write_opened(&opened, out);
-            copied = offered[index].end;
-            replaced += 1;
-        });
-        let done = result.map_err(|error| placed(error, offered))?;
-        rewriting.advance(document, out, done, replaced, copied)
-    }
-
-    /// How many values were replaced so far.
-    pub fn count(&self) -> u64 {
-        self.rewriting.count
-    }
-
-    /// Bytes of the document that are done, for showing progress.
-    pub fn position(&self) -> usize {
-        self.rewriting.walk.position()
-    }
-}
-
-impl DocumentRewrap {
-    /// Goes on through `document`, always the same, and appends to `out`, always the same.
-    ///
-    /// # Errors
-    /// The document is not JSON; an envelope is malformed or does not open: with the byte.
-    pub fn step(&mut self, document: &[u8], out: &mut Vec<u8>) -> Result<Progress, Error> {
-        let Self { rewriting, rewrapper, envelope } = self;
-        rewriting.find(document, out)?;
-        let offered = rewriting.pending(rewrapper.step_values_max());
-        let (mut copied, mut replaced) = (rewriting.copied, 0);
-        for found in offered {
-            let text = text_of(document, found)?;
-            envelope.clear();
-            if rewrapper.rewrap(&text, envelope).map_err(|error| error.at_offset(found.start))? {
-                out.extend_from_slice(&document[copied..found.start]);
-                out.push(b'"');
-                out.extend_from_slice(envelope);
-                out.push(b'"');
-                copied = found.end;
-                replaced += 1;
-            }
-        }
-        let done = offered.len();
-        rewriting.advance(document, out, done, replaced, copied)
-    }
-
-    /// How many envelopes were replaced so far.
-    pub fn count(&self) -> u64 {
-        self.rewriting.count
-    }
-
-    /// Bytes of the document that are done, for showing progress.
-    pub fn position(&self) -> usize {
-        self.rewriting.walk.position()
-    }
-}
-
-/// Where a rewriting stands: how far the walk has found, the replacements have been written, and the bytes between been copied.
-struct Rewriting {
+/// What finds the values: the walk, and how much of the document it has handed out.
+struct Plan {
     walk: Walk,
     walked: WalkProgress,
-    matches: Vec<Match>,
-    next: usize,
-    copied: usize,
-    count: u64,
-    batch_matches_max: usize,
-    batch_bytes_max: usize,
-    /// Where the output begins in its buffer, once known.
-    output_start: Option<usize>,
-    output_size_max: usize,
+    planned: usize,
+    values_max: usize,
+    walked_bytes_max: usize,
 }
 
-impl Rewriting {
+impl Plan {
     fn new(engine: &Engine, selection: Option<&Selection>, purpose: Purpose, size: usize) -> Result<Self, Error> {
         let settings = engine.settings();
         let everything;
@@ -241,66 +236,209 @@ impl Rewriting {
         Ok(Self {
             walk: Walk::new(size, selection, purpose, &settings.document)?,
             walked: WalkProgress::More,
-            matches: Vec::new(),
-            next: 0,
-            copied: 0,
-            count: 0,
-            batch_matches_max: settings.step_values_max,
-            batch_bytes_max: settings.step_bytes_max,
-            output_start: None,
-            output_size_max: settings.document.document_size_max,
+            planned: 0,
+            values_max: settings.step_values_max,
+            walked_bytes_max: cost::walked_bytes_max(settings.step_bytes_max),
         })
     }
 
-    /// Walks on when nothing is left of the last batch.
-    fn find(&mut self, document: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
-        if self.output_start.is_none() {
-            self.output_start = Some(out.len());
-            out.reserve(document.len());
-        }
-        if self.next == self.matches.len() && self.walked == WalkProgress::More {
-            self.matches.clear();
-            self.next = 0;
-            self.walked =
-                self.walk.next_batch(document, &mut self.matches, self.batch_matches_max, self.batch_bytes_max)?;
-        }
+    fn is_over(&self) -> bool {
+        self.walked == WalkProgress::Done
+    }
+
+    /// Walks on to the next stretch. It stays empty where the walk goes through the document before the first match.
+    fn next(&mut self, document: &[u8], stretch: &mut Stretch) -> Result<(), Error> {
+        stretch.matches.clear();
+        stretch.done = 0;
+        stretch.copied = self.planned;
+        let walked = self.walk.next_batch(document, &mut stretch.matches, self.values_max, self.walked_bytes_max);
+        self.planned = match (walked, stretch.matches.last()) {
+            (Ok(WalkProgress::Done), _) => document.len(),
+            // No match begins before this position, and none ends behind it.
+            (Ok(WalkProgress::More), _) => self.walk.position().max(self.planned),
+            // The fault comes again when what stands before it is done: the first fault of all is the one to tell.
+            (Err(_), Some(last)) => last.end,
+            (Err(error), None) => return Err(error.into()),
+        };
+        self.walked = walked.unwrap_or(WalkProgress::More);
+        stretch.end = self.planned;
         Ok(())
     }
+}
 
-    fn pending(&self, count_max: usize) -> &[Match] {
-        let pending = &self.matches[self.next..];
-        &pending[..pending.len().min(count_max)]
+/// A piece of a document with the values in it, and how far it is rewritten.
+#[derive(Default)]
+struct Stretch {
+    matches: Vec<Match>,
+    /// How many of the matches are done.
+    done: usize,
+    /// Bytes of the document before this place are written.
+    copied: usize,
+    end: usize,
+}
+
+impl Stretch {
+    fn is_done(&self) -> bool {
+        self.done == self.matches.len() && self.copied == self.end
     }
 
-    /// Notes what a step did; at the end copies what is left. Output past the limit of documents is refused: what was encrypted
-    /// could not be decrypted again under the same settings.
-    fn advance(
-        &mut self,
-        document: &[u8],
-        out: &mut Vec<u8>,
-        done: usize,
-        replaced: usize,
-        copied: usize,
-    ) -> Result<Progress, Error> {
-        self.next += done;
-        self.count += replaced as u64;
-        self.copied = copied;
-        let progress = match self.next < self.matches.len() || self.walked == WalkProgress::More {
-            true => Progress::More,
-            false => {
-                out.extend_from_slice(&document[self.copied..]);
-                self.copied = document.len();
-                Progress::Done
-            }
-        };
-        let output_size = out.len() - self.output_start.unwrap_or_default();
-        if output_size > self.output_size_max {
-            let limit = self.output_size_max;
-            let message =
-                format!("the result would have more than {limit} bytes, the limit of documents: split the document");
-            return Err(Error::new(ErrorKind::TooLarge, message));
+    /// Takes up to `values_max` of the values from the front, with what stands before them; the last ones with what stands behind.
+    fn take(&mut self, values_max: usize) -> Self {
+        let left = &self.matches[self.done..];
+        if left.len() <= values_max {
+            return std::mem::take(self);
         }
-        Ok(progress)
+        let matches = left[..values_max].to_vec();
+        let (copied, end) = (self.copied, matches[values_max - 1].end);
+        (self.done, self.copied) = (self.done + values_max, end);
+        Self { matches, done: 0, copied, end }
+    }
+
+    /// Does some of the values, and what stands behind them when they are the last; gives how many were replaced.
+    fn step(&mut self, rewriter: &mut impl Rewriter, document: &[u8], out: &mut Vec<u8>) -> Result<u64, Error> {
+        if self.done == 0 {
+            out.reserve(rewriter.output_size(self.end - self.copied, self.matches.len()));
+        }
+        let offered = &self.matches[self.done..];
+        let mut copy = Copy { document, copied: self.copied, count: 0, out };
+        self.done += if offered.is_empty() { 0 } else { rewriter.rewrite(offered, &mut copy)? };
+        self.copied = copy.copied;
+        let count = copy.count;
+        if self.done == self.matches.len() {
+            out.extend_from_slice(&document[self.copied..self.end]);
+            self.copied = self.end;
+        }
+        Ok(count)
+    }
+}
+
+/// A document on its way into the output.
+pub struct Copy<'a> {
+    document: &'a [u8],
+    copied: usize,
+    count: u64,
+    out: &'a mut Vec<u8>,
+}
+
+impl Copy<'_> {
+    /// Copies up to `found`, in whose place the caller then writes.
+    fn replace(&mut self, found: &Match) -> &mut Vec<u8> {
+        self.out.extend_from_slice(&self.document[self.copied..found.start]);
+        self.copied = found.end;
+        self.count += 1;
+        self.out
+    }
+}
+
+/// What becomes of a document's values: [`Encryptor`], [`Decryptor`] and [`Rewrapper`] say it. Nobody else can, as the copy has no
+/// name outside.
+pub trait Rewriter: Sized {
+    /// Rewrites matches from the first on; gives how many are done, at least one.
+    fn rewrite(&mut self, offered: &[Match], copy: &mut Copy<'_>) -> Result<usize, Error>;
+
+    /// How many bytes `size` bytes with `count` values may well become.
+    fn output_size(&self, size: usize, count: usize) -> usize;
+
+    /// How many values a part should have.
+    fn part_values_max(&self) -> usize;
+
+    /// The same for another worker.
+    fn fork(&mut self) -> Result<Self, Error>;
+}
+
+impl Rewriter for Encryptor {
+    fn rewrite(&mut self, offered: &[Match], copy: &mut Copy<'_>) -> Result<usize, Error> {
+        let document = copy.document;
+        let texts = texts_of(document, &offered[..offered.len().min(self.step_values_max())])?;
+        let mut kept = Vec::with_capacity(offered.len());
+        let mut values = Vec::with_capacity(offered.len());
+        for (found, text) in offered.iter().zip(&texts) {
+            let value = Value { value_type: value_type(found.kind), text };
+            if !self.leaves(&value) {
+                kept.push(*found);
+                values.push(value);
+            }
+        }
+        let mut copied = copy.copied;
+        self.encrypt(&values, copy.out, |index, _, out| {
+            if index > 0 {
+                out.push(b'"');
+            }
+            out.extend_from_slice(&document[copied..kept[index].start]);
+            out.push(b'"');
+            copied = kept[index].end;
+        })?;
+        if !values.is_empty() {
+            copy.out.push(b'"');
+        }
+        copy.copied = copied;
+        copy.count += values.len() as u64;
+        Ok(texts.len())
+    }
+
+    fn output_size(&self, size: usize, count: usize) -> usize {
+        size + count * ENVELOPE_SIZE + size / 3
+    }
+
+    fn part_values_max(&self) -> usize {
+        self.step_values_max()
+    }
+
+    fn fork(&mut self) -> Result<Self, Error> {
+        Encryptor::fork(self)
+    }
+}
+
+impl Rewriter for Decryptor {
+    fn rewrite(&mut self, offered: &[Match], copy: &mut Copy<'_>) -> Result<usize, Error> {
+        let texts = texts_of(copy.document, &offered[..offered.len().min(self.step_values_max())])?;
+        let bytes: Vec<&[u8]> = texts.iter().map(AsRef::as_ref).collect();
+        let result = self.decrypt(&bytes, |index, opened| {
+            if let Some(opened) = opened {
+                write_opened(&opened, copy.replace(&offered[index]));
+            }
+        });
+        result.map_err(|error| placed(error, offered))
+    }
+
+    fn output_size(&self, size: usize, count: usize) -> usize {
+        size.saturating_sub(count * ENVELOPE_SIZE)
+    }
+
+    fn part_values_max(&self) -> usize {
+        Decryptor::part_values_max(self)
+    }
+
+    fn fork(&mut self) -> Result<Self, Error> {
+        Ok(Decryptor::fork(self))
+    }
+}
+
+impl Rewriter for Rewrapper {
+    fn rewrite(&mut self, offered: &[Match], copy: &mut Copy<'_>) -> Result<usize, Error> {
+        let texts = texts_of(copy.document, &offered[..offered.len().min(self.part_values_max())])?;
+        let bytes: Vec<&[u8]> = texts.iter().map(AsRef::as_ref).collect();
+        let result = self.rewrap(&bytes, |index, envelope| {
+            if let Some(envelope) = envelope {
+                let out = copy.replace(&offered[index]);
+                out.push(b'"');
+                out.extend_from_slice(envelope);
+                out.push(b'"');
+            }
+        });
+        result.map_err(|error| placed(error, offered))
+    }
+
+    fn output_size(&self, size: usize, _count: usize) -> usize {
+        size
+    }
+
+    fn part_values_max(&self) -> usize {
+        Rewrapper::part_values_max(self)
+    }
+
+    fn fork(&mut self) -> Result<Self, Error> {
+        Ok(Rewrapper::fork(self))
     }
 }
 
@@ -310,6 +448,19 @@ fn value_type(kind: ScalarKind) -> ValueType {
         ScalarKind::Number => ValueType::Number,
         ScalarKind::Boolean => ValueType::Boolean,
     }
+}
+
+/// The texts of matches from the first on, up to one that has none: its fault is told when it is the first, and so the first of all.
+fn texts_of<'d>(document: &'d [u8], offered: &[Match]) -> Result<Vec<Cow<'d, [u8]>>, Error> {
+    let mut texts = Vec::with_capacity(offered.len());
+    for found in offered {
+        match text_of(document, found) {
+            Ok(text) => texts.push(text),
+            Err(error) if texts.is_empty() => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(texts)
 }
 
 /// UTF-8, as the walk has checked: a string's text without quotation marks and escapes; a number's or boolean's token as it is.

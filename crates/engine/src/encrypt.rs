@@ -8,6 +8,7 @@ use fieldseal_envelope::{
 };
 use fieldseal_keystore::Operation;
 
+use crate::cost;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::permit::{Permit, Renewal};
@@ -70,10 +71,30 @@ impl Engine {
 impl Encryptor {
     /// How many values one step should take: as many as keep it short.
     pub fn step_values_max(&self) -> usize {
+        let values_max = self.permit.engine.settings().step_values_max.max(1);
         match self.keying {
-            Keying::Field => 1,
-            Keying::Request | Keying::Session => self.permit.engine.settings().step_values_max.max(1),
+            Keying::Field => cost::STEP_AGREEMENTS_MAX.min(values_max),
+            Keying::Request | Keying::Session => values_max,
         }
+    }
+
+    /// An encryptor of the same request for another worker: what both seal has the keys that one alone would have used. Makes the
+    /// request's key if there is none yet, which costs a key agreement.
+    ///
+    /// # Errors
+    /// As [`Encryptor::encrypt`].
+    pub fn fork(&mut self) -> Result<Self, Error> {
+        self.renew()?;
+        if self.keying == Keying::Request {
+            self.key();
+        }
+        Ok(Self {
+            permit: self.permit.clone(),
+            metadata: self.metadata.clone(),
+            key: self.key.clone(),
+            scratch: SealScratch::default(),
+            ..*self
+        })
     }
 
     /// Whether the value stays as it is by the engine's settings.
@@ -94,10 +115,7 @@ impl Encryptor {
         out: &mut Vec<u8>,
         mut before: impl FnMut(usize, usize, &mut Vec<u8>),
     ) -> Result<(), Error> {
-        if self.permit.renew()? == Renewal::Renewed {
-            self.recipient = *self.permit.app.newest(self.recipient.curve()).1.public();
-            self.key = None;
-        }
+        self.renew()?;
         if self.keying == Keying::Field {
             let (ec, mut rng) = (self.permit.engine.ec(), self.permit.engine.rng());
             let Self { recipient, profile, metadata, scratch, .. } = self;
@@ -115,6 +133,14 @@ impl Encryptor {
                 // Another request of the session took the rest: the next round has a fresh key.
                 Err(_) => self.key = None,
             }
+        }
+        Ok(())
+    }
+
+    fn renew(&mut self) -> Result<(), Error> {
+        if self.permit.renew()? == Renewal::Renewed {
+            self.recipient = *self.permit.app.newest(self.recipient.curve()).1.public();
+            self.key = None;
         }
         Ok(())
     }

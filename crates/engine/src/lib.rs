@@ -3,7 +3,8 @@
 //!
 //! Work is done in steps that the caller drives ([`Encryptor`], [`Decryptor`], [`DocumentEncryption`], …): each step is bounded,
 //! borrows its input only for the call, and leaves off between two values, so that a server can put other work between them
-//! and stop when nobody waits any more.
+//! and stop when nobody waits any more. What is large falls into parts for several workers: `fork` gives another worker what it
+//! needs for a list of the same request, [`DocumentWork::next_part`] a part of the same document.
 //!
 //! Promises: private keys stay inside; every tag, key or content fault is the same `decrypt failed`; no error holds a value.
 //! Not here: sockets, wire formats, threads, the queue.
@@ -12,6 +13,7 @@
 
 mod apps;
 mod clock;
+mod cost;
 mod decrypt;
 mod document;
 mod encrypt;
@@ -28,7 +30,9 @@ mod settings;
 
 pub use clock::{Clock, SystemClock};
 pub use decrypt::{DecryptOptions, Decryptor};
-pub use document::{DocumentDecryption, DocumentEncryption, DocumentRewrap, Progress};
+pub use document::{
+    DocumentDecryption, DocumentEncryption, DocumentPart, DocumentRewrap, DocumentWork, Planned, Progress, Rewriter,
+};
 pub use encrypt::{EncryptOptions, Encryptor};
 pub use engine::Engine;
 pub use error::{Error, ErrorKind};

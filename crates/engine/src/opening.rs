@@ -4,7 +4,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use fieldseal_crypto::ec::COMPRESSED_SIZE;
@@ -13,6 +13,7 @@ use fieldseal_envelope::{Envelope, Malformed, OpenError, OpenScratch, Opened, Op
 use lru::LruCache;
 
 use crate::apps::App;
+use crate::cost;
 
 /// An ephemeral key as envelopes state it: compressed, so that a key that is known need not be taken apart and validated again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -138,7 +139,7 @@ impl OpeningCache {
         Self { kept: Mutex::new(LruCache::new(capacity)), age_max }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<OpeningId, Kept>> {
+    fn lock(&self) -> MutexGuard<'_, LruCache<OpeningId, Kept>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -189,19 +190,54 @@ impl OpeningCache {
     }
 }
 
-/// Opening keys of one request: the last one at hand, the others by ephemeral key.
+/// Opening keys of one request: the last one at hand, the others by ephemeral key and shared by all workers of the request.
 pub(crate) struct RequestOpenings {
     last: Option<(EphemeralId, Arc<Opening>)>,
-    others: LruCache<EphemeralId, Arc<Opening>>,
+    /// Made for the second ephemeral key or the second worker: most requests have one of each.
+    others: Option<Arc<Others>>,
+    count_max: usize,
+    tally: Tally,
+}
+
+struct Others {
+    openings: Mutex<LruCache<EphemeralId, Arc<Opening>>>,
+    tally: Mutex<Tally>,
+}
+
+/// What a request has opened, and what that cost.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    values: u64,
+    agreements: u64,
+}
+
+impl Tally {
+    fn add(&mut self, values: u64, agreements: u64) {
+        self.values += values;
+        self.agreements += agreements;
+    }
+}
+
+impl Others {
+    fn openings(&self) -> MutexGuard<'_, LruCache<EphemeralId, Arc<Opening>>> {
+        self.openings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl RequestOpenings {
     pub(crate) fn new(count_max: usize) -> Self {
-        let capacity = NonZeroUsize::new(count_max).unwrap_or(NonZeroUsize::MIN);
-        // Made unbounded, then bounded: so the table grows with what is in it.
-        let mut others = LruCache::unbounded();
-        others.resize(capacity);
-        Self { last: None, others }
+        Self { last: None, others: None, count_max, tally: Tally::default() }
+    }
+
+    /// The same openings for another worker. Both may make an agreement for one ephemeral key at the same time; whoever looks
+    /// later finds it.
+    pub(crate) fn fork(&mut self) -> Self {
+        let others = Arc::clone(self.others());
+        Self { last: self.last.clone(), others: Some(others), count_max: self.count_max, tally: Tally::default() }
     }
 
     pub(crate) fn find(
@@ -212,8 +248,49 @@ impl RequestOpenings {
         if let Some((_, opening)) = self.last.as_ref().filter(|(id, _)| *id == ephemeral) {
             return Ok(Arc::clone(opening));
         }
-        let opening = Arc::clone(self.others.try_get_or_insert(ephemeral, make)?);
+        let is_first = self.last.is_none() && self.others.is_none();
+        let opening = if is_first { make()? } else { self.find_other(ephemeral, make)? };
         self.last = Some((ephemeral, Arc::clone(&opening)));
         Ok(opening)
+    }
+
+    fn find_other(
+        &mut self,
+        ephemeral: EphemeralId,
+        make: impl FnOnce() -> Result<Arc<Opening>, Malformed>,
+    ) -> Result<Arc<Opening>, Malformed> {
+        let others = self.others();
+        if let Some(found) = others.openings().get(&ephemeral) {
+            return Ok(Arc::clone(found));
+        }
+        // Made outside the lock, for which other workers may wait.
+        let made = make()?;
+        Ok(Arc::clone(others.openings().get_or_insert(ephemeral, || made)))
+    }
+
+    fn others(&mut self) -> &Arc<Others> {
+        self.others.get_or_insert_with(|| {
+            // Made unbounded, then bounded: so the table grows with what is in it.
+            let mut openings = LruCache::unbounded();
+            openings.resize(NonZeroUsize::new(self.count_max).unwrap_or(NonZeroUsize::MIN));
+            if let Some((id, opening)) = &self.last {
+                openings.put(*id, Arc::clone(opening));
+            }
+            Arc::new(Others { openings: Mutex::new(openings), tally: Mutex::new(self.tally) })
+        })
+    }
+
+    /// Notes that `values` were opened for `agreements` key agreements.
+    pub(crate) fn note(&mut self, values: usize, agreements: u64) {
+        match &self.others {
+            None => self.tally.add(values as u64, agreements),
+            Some(others) => others.tally().add(values as u64, agreements),
+        }
+    }
+
+    /// How many more values may be expected to fit a step.
+    pub(crate) fn values_in_step(&self) -> usize {
+        let Tally { values, agreements } = self.others.as_ref().map_or(self.tally, |others| *others.tally());
+        cost::values_in_step(values, agreements)
     }
 }

@@ -19,6 +19,8 @@ pub(crate) enum Renewal {
     Renewed,
 }
 
+/// Each worker of a request has its own copy, and notices changes by itself.
+#[derive(Clone)]
 pub(crate) struct Permit {
     pub(crate) engine: Engine,
     pub(crate) rights: Rights,

@@ -1,7 +1,7 @@
 //! Rewrapping: what was sealed to an older key version, or in a legacy form, is opened and sealed to the newest version; type, role
 //! and marking stay. What is at the newest version already stays as it is, once it has been seen to open.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fieldseal_crypto::Curve;
 use fieldseal_envelope::{
@@ -10,7 +10,6 @@ use fieldseal_envelope::{
 };
 use fieldseal_keystore::Operation;
 
-use crate::apps::App;
 use crate::decrypt::check_role;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -32,7 +31,7 @@ pub struct Rewrapper {
     permit: Permit,
     curve: Option<Curve>,
     openings: RequestOpenings,
-    keys: Vec<Arc<SealingKey>>,
+    keys: Arc<RequestKeys>,
     open_scratch: OpenScratch,
     seal_scratch: SealScratch,
 }
@@ -48,7 +47,7 @@ impl Engine {
             permit,
             curve: options.curve,
             openings: RequestOpenings::new(self.settings().request_opening_keys_max),
-            keys: Vec::new(),
+            keys: Arc::default(),
             open_scratch: OpenScratch::default(),
             seal_scratch: SealScratch::default(),
         })
@@ -56,35 +55,66 @@ impl Engine {
 }
 
 impl Rewrapper {
-    /// How many envelopes one step should take: each may cost a key agreement.
-    pub fn step_values_max(&self) -> usize {
-        1
+    /// How many envelopes one worker should take at a time: fewer where the envelopes so far have cost key agreements.
+    pub fn part_values_max(&self) -> usize {
+        // Opened and sealed, so half as many as are only opened.
+        (self.openings.values_in_step() / 2).clamp(1, self.permit.engine.settings().step_values_max.max(1))
     }
 
-    /// Appends the new envelope of `text` to `out` and gives true; or leaves `out` and gives false, when the text is no envelope
-    /// or is at the newest version already.
+    /// A rewrapper of the same request for another worker, with the same keys.
+    pub fn fork(&mut self) -> Self {
+        Self {
+            permit: self.permit.clone(),
+            curve: self.curve,
+            openings: self.openings.fork(),
+            keys: Arc::clone(&self.keys),
+            open_scratch: OpenScratch::default(),
+            seal_scratch: SealScratch::default(),
+        }
+    }
+
+    /// Takes texts from the first on and hands each to `each` with its index, in order: its new envelope, or `None` where it stays
+    /// as it is, being no envelope or one of the newest version already. Leaves off behind a text that cost key agreements, so that
+    /// a step stays short; gives how many are done, at least one of any.
     ///
     /// # Errors
-    /// Malformed, decrypt failed, a role that the caller may not see.
-    pub fn rewrap(&mut self, text: &[u8], out: &mut Vec<u8>) -> Result<bool, Error> {
+    /// The first text that is malformed, does not open, or has a role that the caller may not see, with its index. What `each` got
+    /// before is void.
+    pub fn rewrap(&mut self, texts: &[&[u8]], mut each: impl FnMut(usize, Option<&[u8]>)) -> Result<usize, Error> {
         if self.permit.renew()? == Renewal::Renewed {
             self.openings = RequestOpenings::new(self.permit.engine.settings().request_opening_keys_max);
-            self.keys.clear();
+            self.keys = Arc::default();
         }
+        let mut envelope = Vec::new();
+        let (mut done, mut agreements) = (0, 0);
+        while done < texts.len() && agreements == 0 {
+            envelope.clear();
+            let cost = self.rewrap_one(texts[done], &mut envelope).map_err(|error| error.at_index(done as u64))?;
+            each(done, (!envelope.is_empty()).then_some(&envelope));
+            agreements += cost;
+            done += 1;
+        }
+        self.openings.note(done, agreements);
+        Ok(done)
+    }
+
+    /// Writes the new envelope of `text`, if it gets one; gives how many key agreements that took.
+    fn rewrap_one(&mut self, text: &[u8], out: &mut Vec<u8>) -> Result<u64, Error> {
         let envelope = match Envelope::parse(text) {
-            Err(Malformed::NotAnEnvelope) => return Ok(false),
+            Err(Malformed::NotAnEnvelope) => return Ok(0),
             parsed => parsed?,
         };
         let ephemeral = EphemeralId::of(&envelope);
         let Self { permit: Permit { engine, app, rights, .. }, openings, open_scratch, .. } = self;
         let opening = openings.find(ephemeral, || engine.opening(app, ephemeral))?;
+        let mut agreements = u64::from(opening.version().is_none());
         let key = opening.search(&engine.agreements(), &envelope, open_scratch)?;
         let opened = key.open(&envelope, open_scratch)?;
         check_role(rights, None, &opened)?;
         let curve = self.curve.unwrap_or(envelope.version.curve());
         let current = opened.form == Form::Standard && !envelope.version.is_legacy();
         if opening.by_newest() && current && curve == envelope.version.curve() {
-            return Ok(false);
+            return Ok(agreements);
         }
         let role = opened.metadata.and_then(|metadata| metadata.role);
         let role = role.map(|role| Role::parse(role).expect("checked when it was opened"));
@@ -92,22 +122,41 @@ impl Rewrapper {
         let metadata = opened.metadata.map(|_| Metadata::new(role.as_ref(), ORIGIN_FIELDSEAL, engine.now_unix_s()));
         let profile = if metadata.is_some() { Profile::with_metadata(curve) } else { Profile::plain(curve) };
         let profile = if envelope.marking == Marking::Debug { profile.debug() } else { profile };
-        let sealing = sealing_key(&mut self.keys, engine, app, profile);
+        let sealing = self.keys.find(profile, || {
+            agreements += 1;
+            engine.request_key(app.newest(curve).1.public(), profile)
+        });
         let value = Value { value_type: opened.value_type, text: opened.text.as_bytes() };
         sealing
             .seal_many(metadata.as_ref(), &[value], &mut self.seal_scratch, out, |_, _, _| ())
             .expect("a request's key seals 2^32 values");
-        Ok(true)
+        Ok(agreements)
     }
 }
 
-/// One key a request and profile: there are eight profiles at most.
-fn sealing_key(keys: &mut Vec<Arc<SealingKey>>, engine: &Engine, app: &App, profile: Profile) -> Arc<SealingKey> {
-    if let Some(key) = keys.iter().find(|key| key.profile() == profile && key.values_left() > 0) {
-        return Arc::clone(key);
+/// Sealing keys of one request, shared by its workers: one for each profile, of which there are eight.
+#[derive(Default)]
+struct RequestKeys {
+    keys: Mutex<Vec<Arc<SealingKey>>>,
+}
+
+impl RequestKeys {
+    fn find(&self, profile: Profile, make: impl FnOnce() -> Arc<SealingKey>) -> Arc<SealingKey> {
+        let usable = |key: &&Arc<SealingKey>| key.profile() == profile && key.values_left() > 0;
+        if let Some(key) = self.lock().iter().find(usable) {
+            return Arc::clone(key);
+        }
+        // Made outside the lock, for which other workers may wait. Where two make one, both use the first.
+        let made = make();
+        let mut keys = self.lock();
+        if let Some(key) = keys.iter().find(usable) {
+            return Arc::clone(key);
+        }
+        keys.push(Arc::clone(&made));
+        made
     }
-    let recipient = app.newest(profile.version().curve()).1.public();
-    let key = engine.request_key(recipient, profile);
-    keys.push(Arc::clone(&key));
-    key
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<SealingKey>>> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

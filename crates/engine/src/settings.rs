@@ -5,6 +5,8 @@ use std::time::Duration;
 use fieldseal_crypto::Curve;
 use fieldseal_document::Limits;
 
+use crate::cost;
+
 /// How often a fresh ephemeral key is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Keying {
@@ -44,9 +46,10 @@ pub struct Settings {
     pub opening_key_age_max: Duration,
     /// Opening keys that one request keeps for itself. Default 16,384.
     pub request_opening_keys_max: usize,
-    /// Values that one step encrypts or decrypts, fewer where a value costs a key agreement. Default 256.
+    /// Values that one step encrypts or decrypts, fewer where a value costs a key agreement. Default 256, which with
+    /// `step_bytes_max` takes some 50 µs (`cost.rs` has the model).
     pub step_values_max: usize,
-    /// Bytes that one step walks or encrypts; a longer value is done in one. Default 64 KiB.
+    /// Bytes that one step encrypts or decrypts, and twice as many as it walks; a longer value is done in one. Default 64 KiB.
     pub step_bytes_max: usize,
     /// How long the blinding of private-key operations stays as it is. Default 60 s.
     pub blinding_age_max: Duration,
@@ -67,8 +70,8 @@ impl Default for Settings {
             opening_keys_max: 10_000,
             opening_key_age_max: Duration::from_secs(60),
             request_opening_keys_max: 1 << 14,
-            step_values_max: 256,
-            step_bytes_max: 64 << 10,
+            step_values_max: cost::STEP_VALUES_MAX,
+            step_bytes_max: cost::STEP_BYTES_MAX,
             blinding_age_max: Duration::from_secs(60),
             store_silence_max: Duration::from_secs(60),
             document: Limits::default(),

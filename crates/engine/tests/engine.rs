@@ -13,8 +13,9 @@ use fieldseal_engine::admin::{
     RoleName, Roles, SqliteKeystore, system_clock,
 };
 use fieldseal_engine::{
-    Caller, Clock, Curve, DecryptOptions, DocumentLimits, EmptyStrings, EncryptOptions, Engine, Error, ErrorKind,
-    Keying, Progress, RewrapOptions, Selection, Settings, Value, ValueType, system_random,
+    Caller, Clock, Curve, DecryptOptions, DocumentLimits, DocumentWork, EmptyStrings, EncryptOptions, Engine, Error,
+    ErrorKind, Keying, Planned, Progress, RewrapOptions, Rewriter, Selection, Settings, Value, ValueType,
+    system_random,
 };
 use fieldseal_envelope::Envelope;
 use proptest::prelude::*;
@@ -106,6 +107,39 @@ fn decrypt_as(engine: &Engine, caller: &Caller, options: &DecryptOptions<'_>, do
 
 fn decrypt(engine: &Engine, document: &str) -> Result<String, Error> {
     decrypt_as(engine, &Caller::Owner, &DecryptOptions::new("acme"), document)
+}
+
+/// All parts of a document after its first step, done last to first, as they do not depend on one another.
+fn in_parts<R: Rewriter>(mut work: DocumentWork<R>, document: &str) -> Result<(String, u64), Error> {
+    let (mut head, mut parts, mut outputs, mut fault) = (Vec::new(), Vec::new(), Vec::new(), None);
+    work.step(document.as_bytes(), &mut head)?;
+    loop {
+        match work.next_part(document.as_bytes()) {
+            Ok(Planned::Part(part)) => parts.push(part),
+            Ok(Planned::Walked) => {}
+            Ok(Planned::All) => break,
+            Err(error) => {
+                fault = Some(error);
+                break;
+            }
+        }
+    }
+    let mut count = work.count();
+    for mut part in parts.into_iter().rev() {
+        let mut out = Vec::new();
+        let step = loop {
+            match part.step(document.as_bytes(), &mut out) {
+                Ok(Progress::More) => {}
+                step => break step,
+            }
+        };
+        // The part before comes after this one: the first fault is the last to be seen.
+        fault = step.err().or(fault);
+        count += part.count();
+        outputs.push(out);
+    }
+    let output = std::iter::once(head).chain(outputs.into_iter().rev()).flatten().collect();
+    fault.map_or_else(|| Ok((String::from_utf8(output).expect("UTF-8"), count)), Err)
 }
 
 fn rewrap(engine: &Engine, document: &str) -> (String, u64) {
@@ -368,6 +402,80 @@ fn a_right_that_is_taken_away_ends_the_requests_that_live_on_it() {
 }
 
 #[test]
+fn a_right_that_is_taken_away_ends_the_parts_that_live_on_it() {
+    let Bench { engine, folder: _folder, .. } = bench_with(Settings { step_values_max: 2, ..Settings::default() });
+    let document = "[1, 2, 3, 4, 5, 6, 7, 8]";
+    let both = grant(&engine, "both", &[Operation::Encrypt, Operation::Decrypt], Roles::Any);
+    let mut work = engine.encrypt_document(&both, &EncryptOptions::new("acme"), None, document.len()).expect("begins");
+    work.step(document.as_bytes(), &mut Vec::new()).expect("granted");
+    let mut part = || match work.next_part(document.as_bytes()) {
+        Ok(Planned::Part(part)) => Ok(part),
+        Err(error) => Err(error),
+        Ok(Planned::Walked | Planned::All) => panic!("there is more"),
+    };
+    let (mut first, mut second) = (part().expect("granted"), part().expect("granted"));
+    first.step(document.as_bytes(), &mut Vec::new()).expect("granted");
+    engine.store().rotate(&app("acme")).expect("rotated");
+    engine.maintain().expect("refreshed");
+    let mut out = Vec::new();
+    second.step(document.as_bytes(), &mut out).expect("the right is still there");
+    let text = envelopes(&String::from_utf8(out).expect("UTF-8")).remove(0);
+    let inspected = engine.inspect(&Caller::Owner, Some("acme"), text.as_bytes()).expect("opens");
+    assert_eq!(inspected.key_version, Some(2), "a part sees the new key");
+    let mut third = part().expect("granted");
+    engine.store().disable_client(&ClientName::parse("both").expect("a name")).expect("disabled");
+    engine.maintain().expect("refreshed");
+    assert_eq!(kind(third.step(document.as_bytes(), &mut Vec::new())), ErrorKind::Forbidden);
+    assert_eq!(kind(part()), ErrorKind::Forbidden);
+}
+
+#[test]
+fn forks_of_one_request_share_its_keys() {
+    let Bench { engine, folder: _folder, .. } = bench();
+    let options = EncryptOptions { keying: Some(Keying::Request), ..EncryptOptions::new("acme") };
+    let mut encryptor = engine.encryptor(&Caller::Owner, &options).expect("begins");
+    let mut forks = [encryptor.fork().expect("granted"), encryptor.fork().expect("granted")];
+    let mut out = Vec::new();
+    for (text, fork) in [b"1", b"2"].iter().zip(&mut forks) {
+        let value = Value { value_type: ValueType::Number, text: *text };
+        fork.encrypt(&[value], &mut out, |_, _, out| out.push(b' ')).expect("encrypts");
+    }
+    let sealed = String::from_utf8(out).expect("ASCII");
+    let texts: Vec<&[u8]> = sealed.split_whitespace().map(str::as_bytes).collect();
+    let ephemeral = |text: &[u8]| Envelope::parse(text).expect("well formed").ephemeral;
+    assert_eq!(ephemeral(texts[0]), ephemeral(texts[1]));
+
+    let mut decryptor = engine.decryptor(&Caller::Owner, &DecryptOptions::new("acme")).expect("begins");
+    let mut forks = [decryptor.fork(), decryptor.fork()];
+    let before = engine.opening_agreements_count();
+    for (text, fork) in texts.iter().zip(&mut forks) {
+        assert_eq!(fork.decrypt(&[text], |_, opened| assert!(opened.is_some())).expect("opens"), 1);
+    }
+    assert_eq!(engine.opening_agreements_count() - before, 1);
+}
+
+/// Lists whose values cost agreements fall into small parts, so that several workers have something to do.
+#[test]
+fn parts_are_sized_by_what_the_values_have_cost() {
+    let Bench { engine, folder: _folder, .. } = bench();
+    let sealed = |keying| {
+        let options = EncryptOptions { keying: Some(keying), ..EncryptOptions::new("acme") };
+        envelopes(&encrypt_with(&engine, &options, &[], &format!("[{}]", vec!["1"; 300].join(","))).expect("encrypts"))
+    };
+    for (keying, expected) in [(Keying::Field, 1..=1), (Keying::Request, 100..=256)] {
+        let texts = sealed(keying);
+        let texts: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
+        let mut decryptor = engine.decryptor(&Caller::Owner, &DecryptOptions::new("acme")).expect("begins");
+        let mut done = 0;
+        while done < 200 {
+            done += decryptor.decrypt(&texts[done..200], |_, _| ()).expect("opens");
+        }
+        assert!(expected.contains(&decryptor.part_values_max()), "{keying:?}: {}", decryptor.part_values_max());
+        assert!(expected.contains(&decryptor.fork().part_values_max()), "the same for whoever joins");
+    }
+}
+
+#[test]
 fn the_first_fault_is_the_one_that_is_told() {
     let Bench { engine, folder: _folder, .. } = bench();
     let sealed = encrypt(&engine, &[], "[1, 2, 3]");
@@ -388,7 +496,7 @@ fn rewrapping_what_is_new_already_copies_nothing_twice() {
     let mut out = Vec::new();
     let mut last = 0;
     while work.step(sealed.as_bytes(), &mut out).expect("rewraps") == Progress::More {
-        assert!(out.is_empty(), "nothing is written before it is known to stay");
+        assert!(out.len() <= work.position() && sealed.as_bytes().starts_with(&out), "each byte is written once");
         assert!(work.position() >= last, "progress is shown all the same");
         last = work.position();
     }
@@ -638,6 +746,12 @@ proptest! {
         // serde_json writes the escapes that are needed and no others, as we do, so that texts compare.
         let document = serde_json::to_string_pretty(&value).expect("JSON");
         let sealed = encrypt(&engine, &[], &document);
-        prop_assert_eq!(decrypt(&engine, &sealed).expect("decrypts"), document);
+        prop_assert_eq!(decrypt(&engine, &sealed).expect("decrypts"), &*document);
+
+        let work = engine.encrypt_document(&Caller::Owner, &EncryptOptions::new("acme"), None, document.len());
+        let (sealed, count) = in_parts(work.expect("begins"), &document).expect("encrypts");
+        prop_assert_eq!(envelopes(&sealed).len() as u64, count);
+        let work = engine.decrypt_document(&Caller::Owner, &DecryptOptions::new("acme"), None, sealed.len());
+        prop_assert_eq!(in_parts(work.expect("begins"), &sealed).expect("decrypts"), (document, count));
     }
 }

@@ -197,7 +197,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let mut message = Vec::new();
         encode(&mut message);
         self.note_outgoing(now);
-        self.outgoing.push(message, None);
+        self.outgoing.push(message.into(), None);
     }
 
     /// The peer's time to take something begins when there is first something to take.

@@ -51,6 +51,7 @@ counters! {
     requests "Requests read, `health` included.",
     health_checks "Requests for `health`.",
     answers_by_service "Answers that the service wrote, its errors included.",
+    fields "Values encrypted, decrypted or rewrapped for answers of the service.",
     answers_cancelled "Requests answered with `cancelled`, or stopped because their connection was gone.",
     answers_late "Requests answered with `deadline_exceeded` by the server.",
     answers_overloaded "Requests answered with `overloaded`.",

@@ -213,18 +213,25 @@ impl Share {
         Share { budget: Arc::clone(&self.budget), bytes: std::mem::take(&mut self.bytes) }
     }
 
+    /// Up to `bytes` of the share as a share of their own.
+    pub(crate) fn split(&mut self, bytes: usize) -> Share {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Share { budget: Arc::clone(&self.budget), bytes }
+    }
+
     /// Makes `other`, of the same budget, part of this share.
     pub(crate) fn absorb(&mut self, mut other: Share) {
         debug_assert!(Arc::ptr_eq(&self.budget, &other.budget), "bytes stay in their budget");
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
-    #[cfg(test)]
+    /// An empty share of a budget of its own.
     pub(crate) fn of(max: usize) -> Share {
         Share { budget: Arc::new(Budget::new(max)), bytes: 0 }
     }
 
-    #[cfg(test)]
+    /// What all holders of the budget have.
     pub(crate) fn budget_used(&self) -> usize {
         self.budget.used.load(Ordering::Relaxed)
     }
@@ -255,7 +262,11 @@ mod tests {
         first.absorb(third);
         assert_eq!(budget.used.load(Ordering::Relaxed), 100);
         assert_eq!(first.resize(101), Err(Exhausted));
-        drop(first);
+        let (one, other) = (first.split(60), first.split(60));
+        assert_eq!((one.bytes, other.bytes, first.bytes), (60, 40, 0));
+        drop((one, first));
+        assert_eq!(budget.used.load(Ordering::Relaxed), 40);
+        drop(other);
         assert_eq!(budget.used.load(Ordering::Relaxed), 0);
     }
 }

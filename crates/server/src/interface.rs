@@ -1,12 +1,13 @@
 //! What the network side asks of the service behind it, and what it promises in return.
 //!
 //! The service never sees a socket, and a network thread never computes: [`Service::request`] only wraps the frame, the work
-//! is done by [`Request::step`] on the workers of the pool, in slices.
+//! is done by [`Request::step`] and [`Part::step`] on the workers of the pool, in slices.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use fieldseal_engine::pool::Cancellation;
+use fieldseal_protocol::{ErrorCode, ErrorObject, Method};
 
 /// Who a client is, by the certificate that the TLS handshake has verified.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -45,7 +46,7 @@ pub trait Service: Send + Sync + 'static {
     /// `frame` is one whole request message (`fieldseal_protocol::Message::parse` succeeds and gives a request with this
     /// `id`); `health` never comes here. `arrived` is when its last byte was read: deadlines count from there, and the
     /// first step that knows one sets it in `cancellation`. The server looks at the cancellation before each step and
-    /// answers for it; a step that takes longer than a slice looks too, and then returns [`Step::Done`] with an error.
+    /// answers for it.
     fn request(
         &self,
         caller: &Arc<Self::Caller>,
@@ -68,12 +69,50 @@ pub trait Service: Send + Sync + 'static {
 }
 
 /// A request in work. Dropped as soon as it is done, cancelled or late.
+///
+/// It begins alone: [`Request::step`] is called until it is done or spreads. One that spreads has parts, which several workers do at
+/// the same time while one of them plans the next; the answer is what the steps wrote, then what each part wrote, in their order,
+/// then what [`Request::finish`] adds. A panic anywhere is answered with `internal`.
 pub trait Request: Send {
-    /// Works for one slice. On [`Step::Done`] `out` holds exactly one whole response message with the request's id;
-    /// until then what `out` holds is the request's own affair, and the same buffer comes back at the next step.
+    /// Works for one step of some 50 µs, 200 at most. On [`Step::Done`] `out` holds exactly one whole response message with the
+    /// request's id, on [`Step::Spread`] the beginning of one; until then what `out` holds is the request's own affair, and the same
+    /// buffer comes back at the next step.
     ///
-    /// A panic is answered with `internal`.
-    fn step(&mut self, out: &mut Vec<u8>) -> Step;
+    /// # Errors
+    /// The request's answer. What `out` holds is dropped.
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject>;
+
+    /// Plans the next part, which is behind all planned before. Called only after [`Step::Spread`], and no more after it gave the last
+    /// part or an error. Takes much less time than a part, since others may wait for the next one.
+    ///
+    /// # Errors
+    /// The request's answer, unless a part before this one has a fault of its own.
+    fn next_part(&mut self) -> Result<Planned, ErrorObject> {
+        Ok(Planned::None)
+    }
+
+    /// Ends an answer whose parts are all done: `head` is what the steps wrote, `size` the bytes of all that was written until now;
+    /// what is appended to `tail` ends the message.
+    fn finish(&mut self, _head: &mut Vec<u8>, _size: usize, _tail: &mut Vec<u8>) {}
+
+    /// The answer of a request that spread when its parts are more than it then allowed.
+    fn too_large(&self) -> ErrorObject {
+        ErrorObject::new(ErrorCode::TooLarge, "the answer is too large")
+    }
+
+    /// What there is to say about it, for metrics; asked when it has ended, well or not.
+    fn summary(&self) -> Summary {
+        Summary::default()
+    }
+}
+
+/// A part of a request, which one worker does. What it needs it shares with the others or owns.
+pub trait Part: Send {
+    /// Works for one step, as [`Request::step`], and appends to `out`, which is this part's own.
+    ///
+    /// # Errors
+    /// The request's answer, unless a part before this one has a fault of its own.
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject>;
 }
 
 /// What a step left.
@@ -81,6 +120,41 @@ pub trait Request: Send {
 pub enum Step {
     /// There is more to do.
     More,
+    /// The rest is done in parts.
+    Spread {
+        /// Most bytes that the answer may have.
+        answer_size_max: usize,
+    },
     /// The response is written.
     Done,
+}
+
+/// What a step of a part left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartStep {
+    /// There is more to do.
+    More,
+    /// The part is written.
+    Done,
+}
+
+/// What planning came to.
+pub enum Planned {
+    /// A part, and there is more to plan behind it.
+    Part(Box<dyn Part>),
+    /// The last part.
+    Last(Box<dyn Part>),
+    /// No part yet: planning itself took a step.
+    Nothing,
+    /// No part any more.
+    None,
+}
+
+/// What there is to say about a request, for metrics. Nothing of it is the caller's data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// The method, where the service knows it.
+    pub method: Option<Method>,
+    /// Values encrypted, decrypted or rewrapped.
+    pub fields: u64,
 }

@@ -1,124 +1,172 @@
-//! A request as the pool sees it: steps of the service, with the cancellation looked at before each.
+//! A request as the pool sees it: the request's own steps at first, then its parts, on as many workers as come. The cancellation is
+//! looked at before each step, and nothing is locked while one runs.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::{Abandoned, Cancellation, Job, Rejection, Slice, Stop, Turn};
-use fieldseal_protocol::{ErrorCode, Limits, Scanner};
+use fieldseal_protocol::{ErrorCode, ErrorObject, Limits, Scanner};
 
-use crate::hub::Share;
-use crate::interface::{Request, Step};
+use crate::hub::{Exhausted, Share};
+use crate::interface::{Part, PartStep, Planned, Request, Step, Summary};
 use crate::outbox::Reply;
+use crate::rope::Rope;
 
 /// Steps follow one another without a look at the queue until this much time is used: short steps are not worth one.
-const SLICE_TIME: Duration = Duration::from_micros(25);
+const SLICE_TIME: Duration = Duration::from_micros(50);
+/// The number of what concerns a request as a whole, and so goes before all its parts.
+const WHOLE: u64 = 0;
+const FIRST_PART: u64 = 1;
 
 pub(crate) struct RequestJob {
-    work: Mutex<Work>,
+    cancellation: Arc<Cancellation>,
+    state: Mutex<State>,
 }
 
-struct Work {
-    /// Taken, and so freed, as soon as the request is answered.
+struct State {
+    /// Not here while a worker has it, and after the end.
     request: Option<Box<dyn Request>>,
-    out: Vec<u8>,
-    /// What `out` takes of the memory for answers.
+    phase: Phase,
+    held: Held,
+    /// The number of the first of the parts in `held`.
+    first: u64,
+    /// Workers that have the request or a part of it in hand.
+    busy: usize,
+    /// How the request ends when it does not end well, and the part that decides it: nothing behind that part is wanted.
+    ending: Option<(u64, Ending)>,
+    answer_size_max: usize,
+    /// Memory of all buffers, those in workers' hands included, and the share of the memory for answers that stands for it.
+    bytes: usize,
     share: Share,
-    cancellation: Arc<Cancellation>,
-    reply: Reply,
+    /// Taken with the answer.
+    reply: Option<Reply>,
+}
+
+/// What a request holds beside itself.
+#[derive(Default)]
+struct Held {
+    /// What the request's own steps write; not here while one runs.
+    head: Vec<u8>,
+    /// What is written without a gap from the beginning, once the request has spread or is done.
+    written: Rope,
+    /// What comes behind it: what a part wrote, once it is done.
+    parts: VecDeque<Option<Vec<u8>>>,
+    /// Parts that were put aside, by number.
+    paused: BTreeMap<u64, Running>,
+}
+
+/// How far a request has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// It works by itself.
+    Alone,
+    /// Its parts are being planned.
+    Spreading,
+    /// All its parts are planned.
+    Planned,
+    /// It has written the answer by itself.
+    Written,
+    /// It has ended.
+    Ended,
+}
+
+/// How a request ends when it does not end well.
+enum Ending {
+    /// The service says why.
+    Fault(ErrorObject),
+    /// The parts together pass the answer's limit.
+    TooLarge,
+    /// Nobody waits for it.
+    Stop(Stop),
+    /// There is no memory for its answer.
+    Starved,
+}
+
+/// A part that has begun.
+struct Running {
+    number: u64,
+    part: Box<dyn Part>,
+    out: Vec<u8>,
+}
+
+/// What a worker does next, outside the lock.
+enum Task {
+    Step(Box<dyn Request>, Vec<u8>),
+    Plan(Box<dyn Request>),
+    Work(Running, Others),
+    End(Remains),
+    Leave(Slice),
+}
+
+/// Whether there is something for other workers to do besides.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Others {
+    Needed,
+    NotNeeded,
+}
+
+/// All that is left of a request that has ended, once its last worker is out.
+struct Remains {
+    request: Box<dyn Request>,
+    phase: Phase,
+    ending: Option<Ending>,
+    held: Held,
 }
 
 impl RequestJob {
     /// `share` is an empty one.
     pub(crate) fn new(request: Box<dyn Request>, cancellation: Arc<Cancellation>, share: Share, reply: Reply) -> Self {
-        let work = Work { request: Some(request), out: Vec::new(), share, cancellation, reply };
-        RequestJob { work: Mutex::new(work) }
+        let state = State {
+            request: Some(request),
+            phase: Phase::Alone,
+            held: Held::default(),
+            first: FIRST_PART,
+            busy: 0,
+            ending: None,
+            answer_size_max: usize::MAX,
+            bytes: 0,
+            share,
+            reply: Some(reply),
+        };
+        RequestJob { cancellation, state: Mutex::new(state) }
     }
 
     /// Answers a request that has not been admitted and is not wanted any more.
     pub(crate) fn stop(&self, stop: Stop) {
-        self.lock().stop(stop);
+        if let Some(reply) = self.free() {
+            refuse(Ending::Stop(stop), Summary::default(), reply);
+        }
     }
 
-    /// One worker at a time has the turn, so nobody ever waits here.
-    fn lock(&self) -> MutexGuard<'_, Work> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Drops everything but the duty to answer, if that is still to be done.
+    fn free(&self) -> Option<Reply> {
+        let mut state = self.lock();
+        let remains = (state.request.take(), std::mem::take(&mut state.held), state.share.take());
+        let reply = state.reply.take();
+        drop(state);
+        drop(remains);
+        reply
+    }
+
+    /// Held for moments: steps run without it.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Work {
-    /// Frees the request before anybody learns that it has ended.
-    fn free(&mut self) {
-        self.request = None;
-        self.out = Vec::new();
-        drop(self.share.take());
+impl Job for RequestJob {
+    fn run_slice(&self, turn: &Turn<'_>) -> Slice {
+        let began = turn.now();
+        Visit { job: self, turn, has_turn: true, began, now: began }.run()
     }
 
-    fn stop(&mut self, stop: Stop) -> Slice {
-        self.free();
-        match stop {
-            Stop::Cancelled => self.reply.fail(ErrorCode::Cancelled, "the request was cancelled"),
-            Stop::DeadlineExceeded => {
-                self.reply.fail(ErrorCode::DeadlineExceeded, "the deadline passed before the work was done");
-            }
-        }
-        Slice::Done
-    }
-
-    fn starve(&mut self) -> Slice {
-        self.free();
-        self.reply.fail(ErrorCode::Overloaded, "the engine holds too many bytes of answers");
-        Slice::Done
-    }
-
-    fn finish(&mut self) -> Slice {
-        self.request = None;
-        let mut answer = std::mem::take(&mut self.out);
-        if answer.is_empty() {
-            self.free();
-            tracing::error!("the service wrote no answer");
-            self.reply.fail(ErrorCode::Internal, "the engine wrote no answer");
-            return Slice::Done;
-        }
-        debug_assert!(is_one_message(&answer), "the service writes exactly one message");
-        // The answer may wait long for a slow reader: it shall not hold much more than its own bytes.
-        if answer.capacity() / 2 > answer.len() {
-            answer.shrink_to_fit();
-            self.share.resize(answer.capacity()).expect("a share may always shrink");
-        }
-        self.reply.send(answer, self.share.take());
-        Slice::Done
-    }
-
-    fn run_slice(&mut self) -> Slice {
-        let began = Instant::now();
-        let mut now = began;
-        loop {
-            if let Err(stop) = self.cancellation.check(now) {
-                return self.stop(stop);
-            }
-            let request = self.request.as_mut().expect("no slice follows the answer");
-            let step = request.step(&mut self.out);
-            if self.share.resize(self.out.capacity()).is_err() {
-                return self.starve();
-            }
-            if step == Step::Done {
-                return self.finish();
-            }
-            now = Instant::now();
-            if now - began >= SLICE_TIME {
-                return Slice::More;
-            }
-        }
-    }
-
-    fn abandoned(&mut self, cause: Abandoned) {
-        self.free();
+    fn abandoned(&self, cause: Abandoned) {
+        let Some(mut reply) = self.free() else { return };
         match cause {
-            Abandoned::Rejected(Rejection::Overloaded(_)) => {
-                self.reply.fail(ErrorCode::Overloaded, "the queue is full");
-            }
+            Abandoned::Rejected(Rejection::Overloaded(_)) => reply.fail(ErrorCode::Overloaded, "the queue is full"),
             Abandoned::Rejected(Rejection::ShuttingDown) | Abandoned::ShutDown => {
-                self.reply.fail(ErrorCode::Unavailable, "the engine is shutting down");
+                reply.fail(ErrorCode::Unavailable, "the engine is shutting down");
             }
             // The reply answers by itself when it is dropped.
             Abandoned::Panicked => tracing::error!("a request panicked"),
@@ -126,17 +174,316 @@ impl Work {
     }
 }
 
-impl Job for RequestJob {
-    fn run_slice(&self, _turn: &Turn<'_>) -> Slice {
-        self.lock().run_slice()
+impl State {
+    /// What `visit` does next.
+    fn next_task(&mut self, visit: &Visit<'_>) -> Task {
+        if self.phase == Phase::Ended {
+            return Task::Leave(Slice::Left);
+        }
+        if !self.is_complete() {
+            self.look_for_stop(visit);
+        }
+        if self.is_complete() {
+            return self.end();
+        }
+        if visit.is_over() {
+            return self.leave();
+        }
+        if self.has_paused()
+            && let Some((_, running)) = self.held.paused.pop_first()
+        {
+            self.busy += 1;
+            return Task::Work(running, self.others());
+        }
+        if !visit.has_turn || !self.has_more() {
+            return self.leave();
+        }
+        let request = self.request.take().expect("there is more for who has the turn");
+        self.busy += 1;
+        match self.phase {
+            Phase::Alone => Task::Step(request, std::mem::take(&mut self.held.head)),
+            _ => Task::Plan(request),
+        }
     }
 
-    fn abandoned(&self, cause: Abandoned) {
-        self.lock().abandoned(cause);
+    fn look_for_stop(&mut self, visit: &Visit<'_>) {
+        if let Err(stop) = visit.job.cancellation.check(visit.now) {
+            self.end_at(WHOLE, Ending::Stop(stop));
+        }
+    }
+
+    /// Whether everything that is wanted is done, and no worker has anything in hand.
+    fn is_complete(&self) -> bool {
+        let is_known = self.ending.is_some() || matches!(self.phase, Phase::Planned | Phase::Written);
+        is_known && self.busy == 0 && !self.has_paused()
+    }
+
+    /// Whether somebody could do something more at once.
+    fn has_more(&self) -> bool {
+        let is_planning = matches!(self.phase, Phase::Alone | Phase::Spreading) && self.request.is_some();
+        self.has_paused() || (is_planning && self.ending.is_none())
+    }
+
+    fn has_paused(&self) -> bool {
+        self.held.paused.first_key_value().is_some_and(|(&number, _)| self.wants(number))
+    }
+
+    /// Whether nothing before this part ends the request.
+    fn wants(&self, number: u64) -> bool {
+        self.ending.as_ref().is_none_or(|(last, _)| number < *last)
+    }
+
+    fn others(&self) -> Others {
+        if self.has_more() { Others::Needed } else { Others::NotNeeded }
+    }
+
+    fn leave(&self) -> Task {
+        Task::Leave(if self.has_more() { Slice::More } else { Slice::Left })
+    }
+
+    /// Takes a new part in.
+    fn begin_part(&mut self, part: Box<dyn Part>) -> Running {
+        let number = self.next_number();
+        self.held.parts.push_back(None);
+        Running { number, part, out: Vec::new() }
+    }
+
+    fn next_number(&self) -> u64 {
+        self.first + self.held.parts.len() as u64
+    }
+
+    /// Notes what a part has written, and puts behind one another what has no gap any more.
+    fn settle(&mut self, number: u64, out: Vec<u8>) {
+        let place = usize::try_from(number - self.first).expect("fewer parts than memory has bytes");
+        self.held.parts[place] = Some(out);
+        while let Some(Some(_)) = self.held.parts.front() {
+            let out = self.held.parts.pop_front().flatten().expect("looked at");
+            let before = out.capacity() + self.held.written.capacity();
+            self.held.written.push(out);
+            self.charge(before, self.held.written.capacity());
+            if self.held.written.size() > self.answer_size_max {
+                self.end_at(self.first, Ending::TooLarge);
+            }
+            self.first += 1;
+        }
+    }
+
+    /// Notes how the request ends, unless something before that has decided it.
+    fn end_at(&mut self, number: u64, ending: Ending) {
+        if self.wants(number) {
+            self.ending = Some((number, ending));
+        }
+    }
+
+    /// Counts a buffer that had `before` bytes of memory and has `after`.
+    fn charge(&mut self, before: usize, after: usize) {
+        self.bytes = self.bytes + after - before;
+        if self.share.resize(self.bytes).is_err() {
+            self.end_at(WHOLE, Ending::Starved);
+        }
+    }
+
+    fn end(&mut self) -> Task {
+        let request = self.request.take().expect("no worker has it in hand");
+        let phase = std::mem::replace(&mut self.phase, Phase::Ended);
+        let ending = self.ending.take().map(|(_, ending)| ending);
+        Task::End(Remains { request, phase, ending, held: std::mem::take(&mut self.held) })
     }
 }
 
-fn is_one_message(bytes: &[u8]) -> bool {
+/// One worker's time with a job.
+struct Visit<'a> {
+    job: &'a RequestJob,
+    turn: &'a Turn<'a>,
+    /// Whether this worker may use the request itself.
+    has_turn: bool,
+    began: Instant,
+    now: Instant,
+}
+
+impl<'a> Visit<'a> {
+    fn run(mut self) -> Slice {
+        let mut state = self.job.lock();
+        loop {
+            let task = state.next_task(&self);
+            drop(state);
+            state = match task {
+                Task::Step(request, head) => self.step(request, head),
+                Task::Plan(request) => self.plan(request),
+                Task::Work(running, others) => self.work(running, others),
+                Task::End(remains) => return self.end(remains),
+                Task::Leave(slice) => return slice,
+            };
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.now - self.began >= SLICE_TIME
+    }
+
+    /// A step of the request by itself.
+    fn step(&mut self, mut request: Box<dyn Request>, mut head: Vec<u8>) -> MutexGuard<'a, State> {
+        let before = head.capacity();
+        let result = request.step(&mut head);
+        if result == Ok(Step::Done) {
+            shrink(&mut head);
+        }
+        self.now = self.turn.now();
+        let mut state = self.job.lock();
+        state.busy -= 1;
+        state.request = Some(request);
+        state.charge(before, head.capacity());
+        match result {
+            Ok(Step::More) => state.held.head = head,
+            Ok(Step::Spread { answer_size_max }) => {
+                (state.phase, state.held.written) = (Phase::Spreading, Rope::from(head));
+                state.answer_size_max = answer_size_max;
+            }
+            Ok(Step::Done) => (state.phase, state.held.written) = (Phase::Written, Rope::from(head)),
+            Err(error) => {
+                state.held.head = head;
+                state.end_at(WHOLE, Ending::Fault(error));
+            }
+        }
+        state
+    }
+
+    /// Plans the next part and does it, while others may plan on.
+    fn plan(&mut self, mut request: Box<dyn Request>) -> MutexGuard<'a, State> {
+        let planned = request.next_part();
+        let mut state = self.job.lock();
+        state.request = Some(request);
+        if matches!(planned, Ok(Planned::Last(_) | Planned::None)) {
+            state.phase = Phase::Planned;
+        }
+        match planned {
+            Ok(Planned::Part(part) | Planned::Last(part)) => {
+                let (running, others) = (state.begin_part(part), state.others());
+                drop(state);
+                return self.work(running, others);
+            }
+            Ok(Planned::Nothing | Planned::None) => {}
+            Err(error) => {
+                let number = state.next_number();
+                state.end_at(number, Ending::Fault(error));
+            }
+        }
+        state.busy -= 1;
+        self.now = self.turn.now();
+        state
+    }
+
+    /// Does a part; before that it gives the turn back where others can do something.
+    fn work(&mut self, running: Running, others: Others) -> MutexGuard<'a, State> {
+        if self.has_turn && others == Others::Needed && self.turn.share() {
+            self.has_turn = false;
+        }
+        let Running { number, mut part, mut out } = running;
+        loop {
+            let before = out.capacity();
+            let result = part.step(&mut out);
+            self.now = self.turn.now();
+            if result != Ok(PartStep::More) {
+                // Freed before the lock is taken, for which others may wait.
+                drop(part);
+                return self.end_part(number, out, before, result);
+            }
+            let mut state = self.job.lock();
+            state.charge(before, out.capacity());
+            state.look_for_stop(self);
+            if self.is_over() || !state.wants(number) {
+                state.busy -= 1;
+                state.held.paused.insert(number, Running { number, part, out });
+                return state;
+            }
+        }
+    }
+
+    fn end_part(
+        &mut self,
+        number: u64,
+        mut out: Vec<u8>,
+        before: usize,
+        result: Result<PartStep, ErrorObject>,
+    ) -> MutexGuard<'a, State> {
+        shrink(&mut out);
+        let mut state = self.job.lock();
+        state.busy -= 1;
+        state.charge(before, out.capacity());
+        match result {
+            Ok(_) => state.settle(number, out),
+            Err(error) => state.end_at(number, Ending::Fault(error)),
+        }
+        state
+    }
+
+    /// Answers. What the request held is freed before anybody learns that it has ended.
+    fn end(&self, remains: Remains) -> Slice {
+        let Remains { mut request, phase, ending, held: Held { mut written, head, parts, paused } } = remains;
+        if phase == Phase::Planned && ending.is_none() {
+            let (size, mut tail) = (written.size(), Vec::new());
+            request.finish(written.first_mut(), size, &mut tail);
+            written.push(tail);
+        }
+        let ending = match ending {
+            Some(Ending::TooLarge) => Some(Ending::Fault(request.too_large())),
+            ending => ending,
+        };
+        let summary = request.summary();
+        drop((request, head, parts, paused));
+        let mut state = self.job.lock();
+        let (share, reply) = (state.share.take(), state.reply.take().expect("a request ends once"));
+        drop(state);
+        match ending {
+            None => answer(written, share, summary, reply),
+            Some(ending) => {
+                drop((written, share));
+                refuse(ending, summary, reply);
+            }
+        }
+        Slice::Done
+    }
+}
+
+fn answer(written: Rope, mut share: Share, summary: Summary, mut reply: Reply) {
+    if written.size() == 0 {
+        tracing::error!("the service wrote no answer");
+        return reply.fail(ErrorCode::Internal, "the engine wrote no answer");
+    }
+    debug_assert!(is_one_message(&written), "the service writes exactly one message");
+    match share.resize(written.capacity()) {
+        Ok(()) => reply.send(written, share, summary),
+        Err(Exhausted) => {
+            drop((written, share));
+            refuse(Ending::Starved, summary, reply);
+        }
+    }
+}
+
+fn refuse(ending: Ending, summary: Summary, mut reply: Reply) {
+    match ending {
+        Ending::Fault(error) => reply.refuse(&error, summary),
+        Ending::Stop(Stop::Cancelled) => reply.fail(ErrorCode::Cancelled, "the request was cancelled"),
+        Ending::Stop(Stop::DeadlineExceeded) => {
+            reply.fail(ErrorCode::DeadlineExceeded, "the deadline passed before the work was done");
+        }
+        Ending::Starved => reply.fail(ErrorCode::Overloaded, "the engine holds too many bytes of answers"),
+        Ending::TooLarge => unreachable!("the request has said it in its own words"),
+    }
+}
+
+/// An answer may wait long for a slow reader: it shall not hold much more than its own bytes.
+fn shrink(buffer: &mut Vec<u8>) {
+    if buffer.capacity() / 2 > buffer.len() {
+        buffer.shrink_to_fit();
+    }
+}
+
+fn is_one_message(written: &Rope) -> bool {
     let limits = Limits { frame_size_max: usize::MAX, elements_max: u32::MAX, ..Limits::default() };
-    Scanner::new(limits).scan(bytes) == Ok(Some(bytes.len()))
+    let bytes = written.buffers().collect::<Vec<_>>().concat();
+    Scanner::new(limits).scan(&bytes) == Ok(Some(bytes.len()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,8 @@
 //! The server of the engine: MessagePack-RPC over mutually authenticated TLS 1.3, and the certificates it needs.
 //!
 //! Network threads move bytes: sockets, TLS, frames, health. Workers compute: they run the [`Request`]s that a [`Service`]
-//! makes of frames, slice by slice. What crosses between them is owned bytes, a cancellation flag and a deadline.
+//! makes of frames, slice by slice, a large one on several workers at a time. What crosses between them is owned bytes, a
+//! cancellation flag and a deadline.
 //!
 //! Promises: every request is answered exactly once while its connection lives; what a peer sends is bounded before it is
 //! kept; a hostile or broken connection ends alone; no plaintext, key or field content reaches a log or an error.
@@ -15,6 +16,8 @@ mod counters;
 mod gathered;
 mod hub;
 mod identity;
+#[doc(hidden)]
+pub mod in_process;
 mod in_work;
 mod interface;
 mod job;
@@ -24,6 +27,7 @@ mod operator;
 mod outbox;
 mod places;
 mod refusals;
+mod rope;
 mod server;
 mod service;
 mod settings;
@@ -37,7 +41,7 @@ mod wire;
 pub use counters::ServerCounters;
 pub use fieldseal_engine::pool::Scheduling;
 pub use identity::IdentityError;
-pub use interface::{PeerIdentity, Refused, Request, Service, Step};
+pub use interface::{Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Summary};
 pub use server::{Server, ShutdownReport, StartError};
 pub use service::EngineService;
 pub use settings::{OperatorSettings, ServerSettings, SettingsError, TlsSettings};

@@ -1,7 +1,8 @@
 //! Where answers pass from the workers to a connection's network task.
 //!
 //! A worker appends and, if the task has taken everything before, wakes it: many answers that finish together cost one
-//! wake-up. Small answers are put together, so that they leave in one TLS record.
+//! wake-up. Small answers are put together, so that they leave in one TLS record; large ones leave in the buffers in which they
+//! were written.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,11 +14,10 @@ use fieldseal_protocol::{ErrorCode, ErrorObject, answer};
 
 use crate::counters::Counters;
 use crate::hub::Share;
+use crate::interface::Summary;
+use crate::rope::{MERGE_SIZE_MAX, Rope};
 
-/// Answers are put together up to this size: one TLS record.
-const MERGE_SIZE_MAX: usize = 16_384;
-
-/// One message or several that travel together.
+/// One message, or several that travel together, or a piece of a large one.
 struct Buffer {
     bytes: Vec<u8>,
     /// What they take of the memory for answers; `None` for the server's own short messages, which do not count.
@@ -45,12 +45,21 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// Appends whole messages. Their share is given back when they are written.
-    pub(crate) fn push(&mut self, message: Vec<u8>, share: Option<Share>) {
-        self.bytes += message.len();
+    /// Appends a whole message. Its share is given back as it is written.
+    pub(crate) fn push(&mut self, message: Rope, mut share: Option<Share>) {
+        for bytes in message.into_buffers().filter(|bytes| !bytes.is_empty()) {
+            let of_this = share.as_mut().map(|share| share.split(bytes.capacity()));
+            self.push_buffer(Buffer { bytes, share: of_this });
+        }
+    }
+
+    fn push_buffer(&mut self, buffer: Buffer) {
+        self.bytes += buffer.bytes.len();
         match self.buffers.back_mut() {
-            Some(last) if last.bytes.len() + message.len() <= MERGE_SIZE_MAX => last.extend(&message, share),
-            _ => self.buffers.push_back(Buffer { bytes: message, share }),
+            Some(last) if last.bytes.len() + buffer.bytes.len() <= MERGE_SIZE_MAX => {
+                last.extend(&buffer.bytes, buffer.share);
+            }
+            _ => self.buffers.push_back(buffer),
         }
     }
 
@@ -58,7 +67,7 @@ impl Buffers {
         if self.bytes == 0 {
             *self = other;
         } else {
-            other.buffers.into_iter().for_each(|buffer| self.push(buffer.bytes, buffer.share));
+            other.buffers.into_iter().for_each(|buffer| self.push_buffer(buffer));
         }
     }
 
@@ -75,6 +84,11 @@ impl Buffers {
             self.buffers.pop_front();
             self.written = 0;
         }
+    }
+
+    /// Everything, for who does not write it to a socket.
+    pub(crate) fn into_bytes(self) -> Vec<Vec<u8>> {
+        self.buffers.into_iter().map(|buffer| buffer.bytes).collect()
     }
 
     /// Bytes not yet written.
@@ -145,7 +159,7 @@ impl Outbox {
         state.task = None;
     }
 
-    fn send(&self, id: u32, message: Vec<u8>, share: Option<Share>) {
+    fn send(&self, id: u32, message: Rope, share: Option<Share>) {
         let mut state = self.lock();
         if state.is_closed {
             drop(state);
@@ -186,9 +200,15 @@ impl Reply {
     }
 
     /// Sends the service's answer, with what it takes of the memory for answers.
-    pub(crate) fn send(&mut self, message: Vec<u8>, share: Share) {
-        Counters::add(&self.counters.answers_by_service);
+    pub(crate) fn send(&mut self, message: Rope, share: Share, summary: Summary) {
+        self.note(summary, None);
         self.send_once(message, Some(share));
+    }
+
+    /// Sends an error of the service's.
+    pub(crate) fn refuse(&mut self, error: &ErrorObject, summary: Summary) {
+        self.note(summary, Some(error.code));
+        self.send_error(error);
     }
 
     /// Sends an error of the server's own.
@@ -198,12 +218,24 @@ impl Reply {
         if let (ErrorCode::Overloaded, Some(pause)) = (code, self.retry_after) {
             error = error.retry_after(pause);
         }
-        let mut out = Vec::new();
-        answer::error(self.id, &error, &mut out);
-        self.send_once(out, None);
+        self.send_error(&error);
     }
 
-    fn send_once(&mut self, message: Vec<u8>, share: Option<Share>) {
+    /// Counts an answer of the service's.
+    fn note(&self, summary: Summary, fault: Option<ErrorCode>) {
+        Counters::add(&self.counters.answers_by_service);
+        if fault.is_none() {
+            Counters::add_many(&self.counters.fields, summary.fields);
+        }
+    }
+
+    fn send_error(&mut self, error: &ErrorObject) {
+        let mut out = Vec::new();
+        answer::error(self.id, error, &mut out);
+        self.send_once(out.into(), None);
+    }
+
+    fn send_once(&mut self, message: Rope, share: Option<Share>) {
         assert!(!self.is_sent, "a request is answered once");
         self.is_sent = true;
         self.outbox.send(self.id, message, share);
@@ -237,7 +269,7 @@ mod tests {
     fn small_messages_travel_together_and_large_ones_alone() {
         let mut buffers = Buffers::default();
         let sizes = [10, 20, MERGE_SIZE_MAX - 30, 1, MERGE_SIZE_MAX + 1, 5];
-        sizes.into_iter().for_each(|size| buffers.push(vec![size as u8; size], None));
+        sizes.into_iter().for_each(|size| buffers.push(vec![size as u8; size].into(), None));
         let total: usize = sizes.iter().sum();
         assert_eq!(buffers.bytes(), total);
         let mut seen = Vec::new();
@@ -262,10 +294,10 @@ mod tests {
             Some(origin.take())
         };
         let mut buffers = Buffers::default();
-        buffers.push(vec![0; 5], None);
+        buffers.push(vec![0; 5].into(), None);
         for size in [10, 20, 50_000] {
             let share = share(size);
-            buffers.push(vec![0; size], share);
+            buffers.push(vec![0; size].into(), share);
         }
         let watch = Share::take(&mut origin);
         let mut other = Buffers::default();
@@ -285,15 +317,15 @@ mod tests {
         let wakes = Arc::new(Count::default());
         outbox.register(&Waker::from(Arc::clone(&wakes)));
         for id in [3, 1, 2] {
-            outbox.send(id, vec![id as u8], None);
+            outbox.send(id, vec![id as u8].into(), None);
         }
         assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
         let answers = outbox.take();
         assert_eq!((answers.ids, answers.buffers.front()), (vec![3, 1, 2], &[3, 1, 2][..]));
-        outbox.send(4, vec![4], None);
+        outbox.send(4, vec![4].into(), None);
         assert_eq!(wakes.0.load(Ordering::Relaxed), 2);
         outbox.close();
-        outbox.send(5, vec![5], None);
+        outbox.send(5, vec![5].into(), None);
         assert_eq!((outbox.take().ids, wakes.0.load(Ordering::Relaxed)), (vec![], 2));
     }
 
@@ -301,7 +333,7 @@ mod tests {
     fn a_reply_is_sent_once_and_never_forgotten() {
         let (outbox, counters) = (Arc::new(Outbox::default()), Arc::new(Counters::default()));
         let reply = |id| Reply::new(Arc::clone(&outbox), Arc::clone(&counters), id);
-        reply(1).send(vec![0x90], Share::of(1));
+        reply(1).send(vec![0x90].into(), Share::of(1), Summary::default());
         drop(reply(2));
         let answers = outbox.take();
         assert_eq!(answers.ids, [1, 2]);

@@ -5,20 +5,23 @@ mod call;
 mod convert;
 mod documents;
 mod lists;
+mod span;
 mod values;
+mod work;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::Cancellation;
 use fieldseal_engine::{Caller, Engine};
-use fieldseal_protocol::{ErrorCode, ErrorObject, Limits, answer};
+use fieldseal_protocol::{ErrorCode, ErrorObject, Limits, Method};
 
-use crate::{PeerIdentity, Refused, Request, Service, Step};
+use crate::interface::{PeerIdentity, Planned, Refused, Request, Service, Step, Summary};
 use call::{Call, Parsed};
-use documents::{DecryptDocument, EncryptDocument};
+use documents::Document;
 use lists::{Inspect, Rewrap};
 use values::{DecryptValues, EncryptValues};
+use work::Work;
 
 /// An [`Engine`] as a [`Service`].
 pub struct EngineService {
@@ -59,6 +62,7 @@ impl Service for EngineService {
             cancellation,
             limits: self.limits,
             answer_size_max: self.answer_size_max,
+            method: None,
             stage: Stage::Arrived(frame),
         })
     }
@@ -86,6 +90,7 @@ struct EngineRequest {
     cancellation: Arc<Cancellation>,
     limits: Limits,
     answer_size_max: usize,
+    method: Option<Method>,
     stage: Stage,
 }
 
@@ -94,51 +99,64 @@ enum Stage {
     Arrived(Vec<u8>),
     /// The parameters are read; nothing was done yet.
     Read(Call),
-    /// At work. Boxed, as a stage is moved at each step.
-    Working(Call, Box<Work>),
-    /// Answered.
-    Answered,
-}
-
-/// How far each kind of request has come, apart from its frame.
-enum Work {
-    EncryptValues(EncryptValues),
-    DecryptValues(DecryptValues),
-    EncryptDocument(EncryptDocument),
-    DecryptDocument(DecryptDocument),
-    Rewrap(Rewrap),
-    Inspect(Inspect),
+    /// At work by itself.
+    Working(Call, Box<dyn Work>),
+    /// At work in parts, each of which has the call.
+    Spread(Arc<Call>, Box<dyn Work>),
+    /// Written in one step; or a step is running, or has failed.
+    Over,
 }
 
 impl Request for EngineRequest {
-    fn step(&mut self, out: &mut Vec<u8>) -> Step {
-        let stage = std::mem::replace(&mut self.stage, Stage::Answered);
-        let result = match stage {
-            Stage::Arrived(frame) => Ok(self.read(frame)),
-            Stage::Read(call) => self.begin(call, out),
-            Stage::Working(call, work) => self.work(call, work, out),
-            Stage::Answered => panic!("a request that was answered has no next step"),
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+        let (stage, step) = match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Arrived(frame) => (self.read(frame), Step::More),
+            Stage::Read(call) => self.begin(call, out)?,
+            Stage::Working(call, mut work) => match work.step(&call, out)? {
+                Step::Spread { answer_size_max } => {
+                    let answer_size_max = answer_size_max.min(self.answer_size_max);
+                    (Stage::Spread(Arc::new(call), work), Step::Spread { answer_size_max })
+                }
+                step => (Stage::Working(call, work), step),
+            },
+            Stage::Spread(..) | Stage::Over => panic!("a request has no step after its last"),
         };
-        match result {
-            Ok(Stage::Answered) if out.len() <= self.answer_size_max => Step::Done,
-            Ok(stage) if out.len() <= self.answer_size_max => {
-                self.stage = stage;
-                Step::More
-            }
-            Ok(_) => self.fail(self.too_large(), out),
-            Err(error) => self.fail(error, out),
+        self.stage = stage;
+        if out.len() > self.answer_size_max { Err(self.own_too_large()) } else { Ok(step) }
+    }
+
+    fn next_part(&mut self) -> Result<Planned, ErrorObject> {
+        match &mut self.stage {
+            Stage::Spread(call, work) => work.next_part(call),
+            _ => panic!("a request has parts once it has spread"),
         }
+    }
+
+    fn finish(&mut self, head: &mut Vec<u8>, size: usize, tail: &mut Vec<u8>) {
+        if let Stage::Spread(_, work) = &mut self.stage {
+            work.finish(head, size, tail);
+        }
+    }
+
+    fn too_large(&self) -> ErrorObject {
+        match &self.stage {
+            Stage::Spread(_, work) => work.too_large(self.answer_size_max).unwrap_or_else(|| self.own_too_large()),
+            _ => self.own_too_large(),
+        }
+    }
+
+    fn summary(&self) -> Summary {
+        let fields = match &self.stage {
+            Stage::Working(call, work) => work.fields(call),
+            Stage::Spread(call, work) => work.fields(call),
+            Stage::Arrived(_) | Stage::Read(_) | Stage::Over => 0,
+        };
+        Summary { method: self.method, fields }
     }
 }
 
 impl EngineRequest {
-    fn fail(&self, error: ErrorObject, out: &mut Vec<u8>) -> Step {
-        *out = Vec::new();
-        answer::error(self.id, &error, out);
-        Step::Done
-    }
-
-    fn too_large(&self) -> ErrorObject {
+    fn own_too_large(&self) -> ErrorObject {
         let limit = self.answer_size_max;
         ErrorObject::new(
             ErrorCode::TooLarge,
@@ -147,8 +165,9 @@ impl EngineRequest {
     }
 
     /// Reads the parameters, and sets the deadline that they name: the step after this one is not begun when it has passed.
-    fn read(&self, frame: Vec<u8>) -> Stage {
+    fn read(&mut self, frame: Vec<u8>) -> Stage {
         let call = Call::read(frame);
+        self.method = call.parsed().method();
         if let Some(milliseconds) = call.parsed().deadline_ms() {
             self.cancellation.set_deadline(self.arrived + Duration::from_millis(u64::from(milliseconds)));
         }
@@ -156,51 +175,36 @@ impl EngineRequest {
     }
 
     /// Checks what is asked for and does what takes one step.
-    fn begin(&self, call: Call, out: &mut Vec<u8>) -> Result<Stage, ErrorObject> {
+    fn begin(&self, call: Call, out: &mut Vec<u8>) -> Result<(Stage, Step), ErrorObject> {
         let (engine, caller, id) = (&self.engine, &*self.caller, self.id);
         engine.admit(caller).map_err(convert::error)?;
-        let work = match call.parsed() {
-            Parsed::Encrypt(params) => Work::EncryptValues(EncryptValues::begin(engine, caller, id, params, out)?),
-            Parsed::Decrypt(params) => Work::DecryptValues(DecryptValues::begin(engine, caller, id, params, out)?),
-            Parsed::EncryptDocument(params) => {
-                Work::EncryptDocument(EncryptDocument::begin(engine, caller, id, params, out)?)
+        let work: Box<dyn Work> = match call.parsed() {
+            Parsed::Encrypt(params) => Box::new(EncryptValues::begin(engine, caller, id, params, out)?),
+            Parsed::Decrypt(params) => Box::new(DecryptValues::begin(engine, caller, id, params, out)?),
+            Parsed::EncryptDocument(params) => Box::new(Document::encrypt(engine, caller, id, params, out)?),
+            Parsed::DecryptDocument(params) => Box::new(Document::decrypt(engine, caller, id, params, out)?),
+            Parsed::Rewrap(params) => Box::new(Rewrap::begin(engine, caller, id, params, out)?),
+            Parsed::Inspect(params) => Box::new(Inspect::begin(engine, caller, id, params, out)?),
+            at_once => {
+                self.answer_at_once(at_once, out)?;
+                return Ok((Stage::Over, Step::Done));
             }
-            Parsed::DecryptDocument(params) => {
-                Work::DecryptDocument(DecryptDocument::begin(engine, caller, id, params, out)?)
-            }
-            Parsed::Rewrap(params) => Work::Rewrap(Rewrap::begin(engine, caller, id, params, out)?),
-            Parsed::Inspect(params) => Work::Inspect(Inspect::begin(engine, caller, id, params, out)?),
-            Parsed::EncryptFile(params) => {
-                documents::encrypt_file(engine, caller, id, params, out)?;
-                return Ok(Stage::Answered);
-            }
-            Parsed::DecryptFile(params) => {
-                documents::decrypt_file(engine, caller, id, params, out)?;
-                return Ok(Stage::Answered);
-            }
-            Parsed::PublicKeys(params) => {
-                lists::public_keys(engine, caller, id, params, out)?;
-                return Ok(Stage::Answered);
-            }
-            Parsed::Info => {
-                lists::info(id, &self.limits, out);
-                return Ok(Stage::Answered);
-            }
-            Parsed::Fault(fault) => return Err(fault.clone()),
         };
-        Ok(Stage::Working(call, Box::new(work)))
+        Ok((Stage::Working(call, work), Step::More))
     }
 
-    fn work(&self, call: Call, mut work: Box<Work>, out: &mut Vec<u8>) -> Result<Stage, ErrorObject> {
-        let step = match (call.parsed(), &mut *work) {
-            (Parsed::Encrypt(params), Work::EncryptValues(work)) => work.step(params, out),
-            (Parsed::Decrypt(params), Work::DecryptValues(work)) => work.step(params, out),
-            (Parsed::EncryptDocument(params), Work::EncryptDocument(work)) => work.step(params, out),
-            (Parsed::DecryptDocument(params), Work::DecryptDocument(work)) => work.step(params, out),
-            (Parsed::Rewrap(params), Work::Rewrap(work)) => work.step(params, out),
-            (Parsed::Inspect(params), Work::Inspect(work)) => work.step(params, out),
-            _ => unreachable!("work begins from its own parameters"),
-        };
-        Ok(if step? == Step::Done { Stage::Answered } else { Stage::Working(call, work) })
+    fn answer_at_once(&self, parsed: &Parsed<'_>, out: &mut Vec<u8>) -> Result<(), ErrorObject> {
+        let (engine, caller, id) = (&self.engine, &*self.caller, self.id);
+        match parsed {
+            Parsed::EncryptFile(params) => documents::encrypt_file(engine, caller, id, params, out),
+            Parsed::DecryptFile(params) => documents::decrypt_file(engine, caller, id, params, out),
+            Parsed::PublicKeys(params) => lists::public_keys(engine, caller, id, params, out),
+            Parsed::Info => {
+                lists::info(id, &self.limits, out);
+                Ok(())
+            }
+            Parsed::Fault(fault) => Err(fault.clone()),
+            _ => unreachable!("what takes several steps has begun"),
+        }
     }
 }

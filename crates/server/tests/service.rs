@@ -10,11 +10,11 @@ use fieldseal_engine::Settings;
 use fieldseal_engine::admin::{AppName, ClientName};
 use fieldseal_engine::pool::{Cancellation, Stop};
 use fieldseal_protocol::{
-    DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, FileResult, InfoResult,
-    InspectResult, Keying, Limits as WireLimits, Message, PublicKeys, RewrapOptions, RewrapResult, Scalar,
-    ValuesResult, request,
+    DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, ErrorObject, FileResult,
+    InfoResult, InspectResult, Keying, Limits as WireLimits, Message, PublicKeys, RewrapOptions, RewrapResult, Scalar,
+    ValuesResult, answer, request,
 };
-use fieldseal_server::{EngineService, PeerIdentity, Service, Step};
+use fieldseal_server::{EngineService, Part, PartStep, PeerIdentity, Planned, Request, Service, Step};
 
 struct Fixture {
     service: EngineService,
@@ -37,15 +37,74 @@ fn fixture_with(settings: Settings, answer_size_max: usize) -> Fixture {
     Fixture { service, engine, caller }
 }
 
-/// Runs a request to its end; gives the answer and how many steps it took.
+/// Runs a request to its end, its parts last to first, as they do not depend on one another; gives the answer and how many steps
+/// it took.
 fn run(fixture: &Fixture, frame: Vec<u8>) -> (Vec<u8>, usize) {
     let cancellation = Arc::new(Cancellation::new());
     let mut request = fixture.service.request(&fixture.caller, frame, 9, Instant::now(), cancellation);
-    let (mut out, mut steps) = (Vec::new(), 1);
-    while request.step(&mut out) == Step::More {
-        steps += 1;
+    let mut steps = 0;
+    let answer = run_alone(&mut *request, &mut steps).unwrap_or_else(|error| {
+        let mut out = Vec::new();
+        answer::error(9, &error, &mut out);
+        out
+    });
+    (answer, steps)
+}
+
+fn run_alone(request: &mut dyn Request, steps: &mut usize) -> Result<Vec<u8>, ErrorObject> {
+    let mut head = Vec::new();
+    loop {
+        *steps += 1;
+        match request.step(&mut head)? {
+            Step::More => {}
+            Step::Done => return Ok(head),
+            Step::Spread { .. } => break,
+        }
     }
-    (out, steps)
+    let (mut parts, mut fault) = (Vec::new(), None);
+    let all: Vec<Box<dyn Part>> =
+        planned(request).map_while(|part| part.map_err(|error| fault = Some(error)).ok()).collect();
+    for mut part in all.into_iter().rev() {
+        let mut out = Vec::new();
+        let step = loop {
+            *steps += 1;
+            match part.step(&mut out) {
+                Ok(PartStep::More) => {}
+                step => break step,
+            }
+        };
+        // The part before is done after this one, so that the first fault is the last to be seen.
+        fault = step.err().or(fault);
+        parts.push(out);
+    }
+    fault.map_or(Ok(()), Err)?;
+    let size = head.len() + parts.iter().map(Vec::len).sum::<usize>();
+    let mut tail = Vec::new();
+    request.finish(&mut head, size, &mut tail);
+    Ok(std::iter::once(head).chain(parts.into_iter().rev()).chain([tail]).flatten().collect())
+}
+
+/// All parts, up to a fault of the planning.
+fn planned(request: &mut dyn Request) -> impl Iterator<Item = Result<Box<dyn Part>, ErrorObject>> {
+    let mut is_over = false;
+    std::iter::from_fn(move || {
+        while !is_over {
+            match request.next_part() {
+                Ok(Planned::Part(part)) => return Some(Ok(part)),
+                Ok(Planned::Last(part)) => {
+                    is_over = true;
+                    return Some(Ok(part));
+                }
+                Ok(Planned::Nothing) => {}
+                Ok(Planned::None) => is_over = true,
+                Err(error) => {
+                    is_over = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    })
 }
 
 fn frame(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
@@ -264,7 +323,7 @@ fn the_deadline_is_set_before_any_work() {
     let arrived = Instant::now();
     let mut request = fixture.service.request(&fixture.caller, frame, 9, arrived, Arc::clone(&cancellation));
     assert_eq!(cancellation.deadline(), None);
-    assert_eq!(request.step(&mut Vec::new()), Step::More);
+    assert_eq!(request.step(&mut Vec::new()), Ok(Step::More));
     assert_eq!(cancellation.deadline(), Some(arrived + Duration::from_millis(50)));
     assert_eq!(cancellation.check(arrived + Duration::from_millis(50)), Err(Stop::DeadlineExceeded));
 }

@@ -86,7 +86,7 @@ impl Local {
 
 impl Door for Local {
     fn document(&self, document: Vec<u8>, progress: &Progress) -> Outcome<(Vec<u8>, u64)> {
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(document.len());
         let mut work = self.begin(document.len())?;
         while work.step(&document, &mut out)? == Step::More {
             progress.set(work.position() as u64);

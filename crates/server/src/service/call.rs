@@ -42,9 +42,58 @@ impl Call {
     pub(super) fn parsed(&self) -> &Parsed<'_> {
         self.0.borrow_dependent()
     }
+
+    /// The parameters of `encrypt`, for its own work; so are the next ones.
+    pub(super) fn encrypt(&self) -> &EncryptParams<'_> {
+        let Parsed::Encrypt(params) = self.parsed() else { unreachable!("{OWN}") };
+        params
+    }
+
+    pub(super) fn decrypt(&self) -> &DecryptParams<'_> {
+        let Parsed::Decrypt(params) = self.parsed() else { unreachable!("{OWN}") };
+        params
+    }
+
+    pub(super) fn rewrap(&self) -> &RewrapParams<'_> {
+        let Parsed::Rewrap(params) = self.parsed() else { unreachable!("{OWN}") };
+        params
+    }
+
+    pub(super) fn inspect(&self) -> &InspectParams<'_> {
+        let Parsed::Inspect(params) = self.parsed() else { unreachable!("{OWN}") };
+        params
+    }
+
+    /// The document of whichever method has one.
+    pub(super) fn document(&self) -> &[u8] {
+        match self.parsed() {
+            Parsed::EncryptDocument(params) => params.document,
+            Parsed::DecryptDocument(params) => params.document,
+            _ => unreachable!("{OWN}"),
+        }
+    }
 }
 
+const OWN: &str = "work begins from its own parameters";
+
 impl Parsed<'_> {
+    /// The method, where the request names one.
+    pub(super) fn method(&self) -> Option<Method> {
+        match self {
+            Self::Encrypt(_) => Some(Method::Encrypt),
+            Self::Decrypt(_) => Some(Method::Decrypt),
+            Self::EncryptDocument(_) => Some(Method::EncryptDocument),
+            Self::DecryptDocument(_) => Some(Method::DecryptDocument),
+            Self::EncryptFile(_) => Some(Method::EncryptFile),
+            Self::DecryptFile(_) => Some(Method::DecryptFile),
+            Self::Rewrap(_) => Some(Method::Rewrap),
+            Self::Inspect(_) => Some(Method::Inspect),
+            Self::PublicKeys(_) => Some(Method::PublicKeys),
+            Self::Info => Some(Method::Info),
+            Self::Fault(_) => None,
+        }
+    }
+
     /// How long the caller waits, where it says so.
     pub(super) fn deadline_ms(&self) -> Option<u32> {
         match self {

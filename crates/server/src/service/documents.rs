@@ -1,23 +1,41 @@
 //! `encrypt_document` and `decrypt_document`: the document is read where it lies in the frame and written where it goes out. And
 //! files, which take one step.
 
-use fieldseal_engine::{Caller, DocumentDecryption, DocumentEncryption, Engine, Progress, Selection};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fieldseal_engine::{
+    Caller, Decryptor, DocumentPart, DocumentWork, Encryptor, Engine, Planned as Stretch, Progress, Rewriter, Selection,
+};
 use fieldseal_protocol::answer::{OpenDocument, OpenFile};
 use fieldseal_protocol::{
     DecryptDocumentParams, DecryptFileParams, EncryptDocumentParams, EncryptFileParams, ErrorObject, RawValues,
 };
 
+use super::call::Call;
 use super::convert;
-use crate::Step;
+use super::work::Work;
+use crate::interface::{Part, PartStep, Planned, Step};
 
-/// A document that is being encrypted.
-pub(super) struct EncryptDocument {
-    work: DocumentEncryption,
+/// A document in work, by an [`Encryptor`] or a [`Decryptor`].
+pub(super) struct Document<R> {
+    work: DocumentWork<R>,
     answer: Option<OpenDocument>,
+    /// Where the document begins in the answer.
+    start: usize,
+    /// Values that parts have replaced; made with the first of them.
+    count_of_parts: Option<Arc<AtomicU64>>,
 }
 
-impl EncryptDocument {
-    pub(super) fn begin(
+/// A part of it.
+struct PartOfDocument<R> {
+    call: Arc<Call>,
+    part: DocumentPart<R>,
+    count: Arc<AtomicU64>,
+}
+
+impl Document<Encryptor> {
+    pub(super) fn encrypt(
         engine: &Engine,
         caller: &Caller,
         id: u32,
@@ -27,23 +45,12 @@ impl EncryptDocument {
         let selection = selection(engine, params.select)?;
         let options = convert::encrypt_options(&params.options);
         let work = engine.encrypt_document(caller, &options, selection.as_ref(), params.document.len());
-        Ok(Self { work: work.map_err(convert::error)?, answer: Some(OpenDocument::begin(id, out)) })
-    }
-
-    pub(super) fn step(&mut self, params: &EncryptDocumentParams<'_>, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        let progress = self.work.step(params.document, out).map_err(convert::error)?;
-        Ok(finish(progress, &mut self.answer, self.work.count(), out))
+        Ok(Self::begin(work.map_err(convert::error)?, id, out))
     }
 }
 
-/// A document that is being decrypted.
-pub(super) struct DecryptDocument {
-    work: DocumentDecryption,
-    answer: Option<OpenDocument>,
-}
-
-impl DecryptDocument {
-    pub(super) fn begin(
+impl Document<Decryptor> {
+    pub(super) fn decrypt(
         engine: &Engine,
         caller: &Caller,
         id: u32,
@@ -53,21 +60,74 @@ impl DecryptDocument {
         let selection = selection(engine, params.select)?;
         let options = convert::decrypt_options(&params.options);
         let work = engine.decrypt_document(caller, &options, selection.as_ref(), params.document.len());
-        Ok(Self { work: work.map_err(convert::error)?, answer: Some(OpenDocument::begin(id, out)) })
-    }
-
-    pub(super) fn step(&mut self, params: &DecryptDocumentParams<'_>, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        let progress = self.work.step(params.document, out).map_err(convert::error)?;
-        Ok(finish(progress, &mut self.answer, self.work.count(), out))
+        Ok(Self::begin(work.map_err(convert::error)?, id, out))
     }
 }
 
-fn finish(progress: Progress, answer: &mut Option<OpenDocument>, count: u64, out: &mut Vec<u8>) -> Step {
-    if progress == Progress::More {
-        return Step::More;
+impl<R> Document<R> {
+    fn begin(work: DocumentWork<R>, id: u32, out: &mut Vec<u8>) -> Self {
+        let answer = Some(OpenDocument::begin(id, out));
+        Self { work, answer, start: out.len(), count_of_parts: None }
     }
-    answer.take().expect("finished once").finish(count, out);
-    Step::Done
+}
+
+impl<R: Rewriter + Send + 'static> Document<R> {
+    fn count(&self) -> u64 {
+        self.work.count() + self.count_of_parts.as_ref().map_or(0, |count| count.load(Ordering::Relaxed))
+    }
+
+    /// Documents have a limit; what stands before one in the answer does not count.
+    fn answer_size_max(&self) -> usize {
+        self.start.saturating_add(self.work.output_size_max())
+    }
+
+    fn open(&mut self) -> OpenDocument {
+        self.answer.take().expect("an answer ends once")
+    }
+}
+
+impl<R: Rewriter + Send + 'static> Work for Document<R> {
+    fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+        let progress = self.work.step(call.document(), out).map_err(convert::error)?;
+        if progress == Progress::More {
+            return Ok(Step::Spread { answer_size_max: self.answer_size_max() });
+        }
+        self.open().finish(self.work.count(), out);
+        Ok(Step::Done)
+    }
+
+    fn next_part(&mut self, call: &Arc<Call>) -> Result<Planned, ErrorObject> {
+        let part = match self.work.next_part(call.document()).map_err(convert::error)? {
+            Stretch::Part(part) => part,
+            Stretch::Walked => return Ok(Planned::Nothing),
+            Stretch::All => return Ok(Planned::None),
+        };
+        let count = Arc::clone(self.count_of_parts.get_or_insert_default());
+        let part = Box::new(PartOfDocument { call: Arc::clone(call), part, count });
+        Ok(if self.work.is_planned() { Planned::Last(part) } else { Planned::Part(part) })
+    }
+
+    fn finish(&mut self, head: &mut Vec<u8>, size: usize, tail: &mut Vec<u8>) {
+        self.open().finish_at(size, self.count(), head, tail);
+    }
+
+    fn too_large(&self, answer_size_max: usize) -> Option<ErrorObject> {
+        (self.answer_size_max() < answer_size_max).then(|| convert::error(self.work.too_large()))
+    }
+
+    fn fields(&self, _call: &Call) -> u64 {
+        self.count()
+    }
+}
+
+impl<R: Rewriter + Send> Part for PartOfDocument<R> {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
+        if self.part.step(self.call.document(), out).map_err(convert::error)? == Progress::More {
+            return Ok(PartStep::More);
+        }
+        self.count.fetch_add(self.part.count(), Ordering::Relaxed);
+        Ok(PartStep::Done)
+    }
 }
 
 /// No list selects everything; an empty one was refused when the parameters were read.

@@ -1,21 +1,33 @@
 //! `rewrap` and `inspect`, one envelope after the other, and the answers that need no work: `public_keys`, `info`.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use fieldseal_engine::{Caller, Engine, Inspector, RewrapOptions, Rewrapper, admin};
 use fieldseal_protocol::{
-    ErrorObject, InspectParams, Inspected, Limits, PROTOCOL_VERSION, PublicKeys, PublicKeysParams, RawValues,
-    RewrapParams, Scalar, Text, ValuesPosition, answer, write,
+    ErrorObject, InspectParams, Inspected, Limits, PROTOCOL_VERSION, PublicKeys, PublicKeysParams, RewrapParams,
+    Scalar, answer, write,
 };
 
+use super::call::Call;
 use super::convert;
-use super::values::step;
-use crate::Step;
+use super::span::Span;
+use super::work::{NOT_LIMITED, Work, part_of};
+use crate::interface::{Part, PartStep, Planned, Step};
 
 /// Envelopes that are being rewrapped.
 pub(super) struct Rewrap {
     rewrapper: Rewrapper,
-    position: ValuesPosition,
-    rewrapped: u64,
-    envelope: Vec<u8>,
+    span: Span,
+    rewrapped: Arc<AtomicU64>,
+}
+
+/// A piece of the list.
+struct RewrapPart {
+    call: Arc<Call>,
+    rewrapper: Rewrapper,
+    span: Span,
+    rewrapped: Arc<AtomicU64>,
 }
 
 impl Rewrap {
@@ -29,35 +41,74 @@ impl Rewrap {
         let options = RewrapOptions { app: params.options.app, curve: params.options.curve.map(convert::curve) };
         let rewrapper = engine.rewrapper(caller, &options).map_err(convert::error)?;
         answer::begin_rewrap(id, params.values.count(), out);
-        Ok(Self { rewrapper, position: ValuesPosition::default(), rewrapped: 0, envelope: Vec::new() })
+        let span = Span::whole(params.values, engine.settings().step_bytes_max);
+        Ok(Self { rewrapper, span, rewrapped: Arc::default() })
     }
 
-    pub(super) fn step(&mut self, params: &RewrapParams<'_>, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        for _ in 0..self.rewrapper.step_values_max() {
-            let Some((text, after)) = next_string(params.values, self.position)? else { break };
-            self.envelope.clear();
-            let new = self.rewrapper.rewrap(text.as_bytes(), &mut self.envelope);
-            if new.map_err(|error| convert::error(error).at_index(u64::from(self.position.index())))? {
-                self.rewrapped += 1;
-                write::string_header(self.envelope.len(), out);
-                out.extend_from_slice(&self.envelope);
-            } else {
-                write::scalar(&Scalar::Str(text), out);
-            }
-            self.position = after;
-        }
-        let step = step(self.position, params.values);
-        if step == Step::Done {
-            answer::end_rewrap(self.rewrapped, out);
-        }
-        Ok(step)
+    fn count(&self) -> u64 {
+        self.rewrapped.load(Ordering::Relaxed)
     }
 }
 
-/// Envelopes that are being inspected.
+impl Work for Rewrap {
+    fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+        rewrap(&mut self.rewrapper, call, &mut self.span, &self.rewrapped, out)?;
+        if !self.span.is_done() {
+            return Ok(NOT_LIMITED);
+        }
+        answer::end_rewrap(self.count(), out);
+        Ok(Step::Done)
+    }
+
+    fn next_part(&mut self, call: &Arc<Call>) -> Result<Planned, ErrorObject> {
+        let span = self.span.cut(call.rewrap().values, self.rewrapper.part_values_max())?;
+        let (rewrapper, rewrapped) = (self.rewrapper.fork(), Arc::clone(&self.rewrapped));
+        Ok(part_of(self.span.is_done(), RewrapPart { call: Arc::clone(call), rewrapper, span, rewrapped }))
+    }
+
+    fn finish(&mut self, _head: &mut Vec<u8>, _size: usize, tail: &mut Vec<u8>) {
+        answer::end_rewrap(self.count(), tail);
+    }
+
+    fn fields(&self, _call: &Call) -> u64 {
+        self.count()
+    }
+}
+
+impl Part for RewrapPart {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
+        rewrap(&mut self.rewrapper, &self.call, &mut self.span, &self.rewrapped, out)?;
+        Ok(if self.span.is_done() { PartStep::Done } else { PartStep::More })
+    }
+}
+
+/// Rewraps as many envelopes as a step takes.
+fn rewrap(
+    rewrapper: &mut Rewrapper,
+    call: &Call,
+    span: &mut Span,
+    rewrapped: &AtomicU64,
+    out: &mut Vec<u8>,
+) -> Result<(), ErrorObject> {
+    let list = call.rewrap().values;
+    let texts = span.read_texts(list, rewrapper.part_values_max())?;
+    let bytes: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
+    let done = rewrapper.rewrap(&bytes, |index, envelope| match envelope {
+        Some(envelope) => {
+            rewrapped.fetch_add(1, Ordering::Relaxed);
+            write::string_header(envelope.len(), out);
+            out.extend_from_slice(envelope);
+        }
+        None => write::scalar(&Scalar::Str(texts[index]), out),
+    });
+    let done = done.map_err(|error| convert::error_from(error, span.index()))?;
+    Ok(span.skip(list, done)?)
+}
+
+/// Envelopes that are being inspected, by one worker: it takes little, or else key agreements that are worth no parts.
 pub(super) struct Inspect {
     inspector: Inspector,
-    position: ValuesPosition,
+    span: Span,
 }
 
 impl Inspect {
@@ -70,14 +121,16 @@ impl Inspect {
     ) -> Result<Self, ErrorObject> {
         let inspector = engine.inspector(caller, params.app).map_err(convert::error)?;
         answer::begin_inspect(id, params.values.count(), out);
-        Ok(Self { inspector, position: ValuesPosition::default() })
+        Ok(Self { inspector, span: Span::whole(params.values, engine.settings().step_bytes_max) })
     }
+}
 
-    pub(super) fn step(&mut self, params: &InspectParams<'_>, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        if let Some((text, after)) = next_string(params.values, self.position)? {
+impl Work for Inspect {
+    fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+        let list = call.inspect().values;
+        if let Some(text) = self.span.read_texts(list, 1)?.first() {
             let inspected = self.inspector.inspect(text.as_bytes());
-            let inspected =
-                inspected.map_err(|error| convert::error(error).at_index(u64::from(self.position.index())))?;
+            let inspected = inspected.map_err(|error| convert::error(error).at_index(self.span.index()))?;
             let kind = convert::text_kind(inspected.value_type);
             let told = Inspected {
                 version: inspected.version.text(),
@@ -91,19 +144,14 @@ impl Inspect {
                 key_version: inspected.key_version.map(u64::from),
             };
             answer::inspected(&told, out);
-            self.position = after;
+            self.span.skip(list, 1)?;
         }
-        Ok(step(self.position, params.values))
+        Ok(if self.span.is_done() { Step::Done } else { Step::More })
     }
-}
 
-fn next_string(
-    values: RawValues<'_>,
-    position: ValuesPosition,
-) -> Result<Option<(Text<'_>, ValuesPosition)>, ErrorObject> {
-    let mut strings = values.strings_from(position);
-    let Some(text) = strings.next().transpose()? else { return Ok(None) };
-    Ok(Some((text, strings.position())))
+    fn fields(&self, _call: &Call) -> u64 {
+        0
+    }
 }
 
 pub(super) fn public_keys(

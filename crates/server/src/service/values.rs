@@ -1,19 +1,32 @@
 //! `encrypt` and `decrypt`: lists of native values, read where they lie in the frame and answered straight into the buffer.
 
+use std::sync::Arc;
+
 use fieldseal_engine::{Caller, Decryptor, Encryptor, Engine, Opened, Value, ValueType};
 use fieldseal_protocol::{
-    DecryptParams, EncryptParams, ErrorCode, ErrorObject, NumberBuffer, RawValues, Scalar, ValueError, ValuesPosition,
-    answer, write,
+    DecryptParams, EncryptParams, ErrorCode, ErrorObject, NumberBuffer, RawValues, Scalar, answer, write,
 };
 
+use super::call::Call;
 use super::convert;
-use crate::Step;
+use super::span::{Span, text_of};
+use super::work::{NOT_LIMITED, Work, part_of};
+use crate::interface::{Part, PartStep, Planned, Step};
+
+/// What an envelope has beside its text, with a header before it: fixed parts, and IV, ephemeral key and tag in base64.
+const ENVELOPE_SIZE: usize = 100;
 
 /// A list of values that is being encrypted.
 pub(super) struct EncryptValues {
     encryptor: Encryptor,
-    position: ValuesPosition,
-    bytes_max: usize,
+    span: Span,
+}
+
+/// A piece of it.
+struct EncryptPart {
+    call: Arc<Call>,
+    encryptor: Encryptor,
+    span: Span,
 }
 
 impl EncryptValues {
@@ -27,42 +40,80 @@ impl EncryptValues {
         let options = convert::encrypt_options(&params.options);
         let encryptor = engine.encryptor(caller, &options).map_err(convert::error)?;
         answer::begin_values(id, params.values.count(), out);
-        let bytes_max = engine.settings().step_bytes_max;
-        Ok(Self { encryptor, position: ValuesPosition::default(), bytes_max })
+        Ok(Self { encryptor, span: Span::whole(params.values, engine.settings().step_bytes_max) })
+    }
+}
+
+impl Work for EncryptValues {
+    fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+        encrypt(&mut self.encryptor, call.encrypt().values, &mut self.span, out)?;
+        Ok(if self.span.is_done() { Step::Done } else { NOT_LIMITED })
     }
 
-    pub(super) fn step(&mut self, params: &EncryptParams<'_>, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        let (scalars, after) = take(params.values, self.position, self.encryptor.step_values_max(), self.bytes_max)?;
-        let mut numbers: Vec<NumberBuffer> = Vec::new();
-        numbers.resize_with(scalars.len(), NumberBuffer::new);
-        let mut values = Vec::with_capacity(scalars.len());
-        let mut kept = Vec::with_capacity(scalars.len());
-        for (index, (scalar, buffer)) in scalars.iter().zip(&mut numbers).enumerate() {
-            let Some((kind, text)) = scalar.text(buffer) else { continue };
-            let value = Value { value_type: convert::value_type(kind), text };
-            if !self.encryptor.leaves(&value) {
-                values.push(value);
-                kept.push(index);
-            }
-        }
-        let mut written = 0;
-        let sealed = self.encryptor.encrypt(&values, out, |index, size, out| {
-            scalars[written..kept[index]].iter().for_each(|left| write::scalar(left, out));
-            write::string_header(size, out);
-            written = kept[index] + 1;
-        });
-        sealed.map_err(convert::error)?;
-        scalars[written..].iter().for_each(|left| write::scalar(left, out));
-        self.position = after;
-        Ok(step(after, params.values))
+    fn next_part(&mut self, call: &Arc<Call>) -> Result<Planned, ErrorObject> {
+        let encryptor = self.encryptor.fork().map_err(convert::error)?;
+        let span = self.span.cut(call.encrypt().values, encryptor.step_values_max())?;
+        Ok(part_of(self.span.is_done(), EncryptPart { call: Arc::clone(call), encryptor, span }))
     }
+
+    fn fields(&self, call: &Call) -> u64 {
+        u64::from(call.encrypt().values.count())
+    }
+}
+
+impl Part for EncryptPart {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
+        encrypt(&mut self.encryptor, self.call.encrypt().values, &mut self.span, out)?;
+        Ok(if self.span.is_done() { PartStep::Done } else { PartStep::More })
+    }
+}
+
+/// Encrypts as many values as a step takes.
+fn encrypt(
+    encryptor: &mut Encryptor,
+    list: RawValues<'_>,
+    span: &mut Span,
+    out: &mut Vec<u8>,
+) -> Result<(), ErrorObject> {
+    let read = span.read(list, encryptor.step_values_max())?;
+    let scalars = read.scalars.as_slice();
+    let mut numbers: Vec<NumberBuffer> = Vec::new();
+    numbers.resize_with(scalars.len(), NumberBuffer::new);
+    let mut values = Vec::with_capacity(scalars.len());
+    let mut kept = Vec::with_capacity(scalars.len());
+    let mut size = 0;
+    for (index, (scalar, buffer)) in scalars.iter().zip(&mut numbers).enumerate() {
+        let Some((kind, text)) = scalar.text(buffer) else { continue };
+        let value = Value { value_type: convert::value_type(kind), text };
+        if !encryptor.leaves(&value) {
+            size += ENVELOPE_SIZE + text.len() + text.len().div_ceil(3);
+            values.push(value);
+            kept.push(index);
+        }
+    }
+    out.reserve(size);
+    let mut written = 0;
+    let sealed = encryptor.encrypt(&values, out, |index, size, out| {
+        scalars[written..kept[index]].iter().for_each(|left| write::scalar(left, out));
+        write::string_header(size, out);
+        written = kept[index] + 1;
+    });
+    sealed.map_err(convert::error)?;
+    scalars[written..].iter().for_each(|left| write::scalar(left, out));
+    Ok(span.advance(list, &read, scalars.len())?)
 }
 
 /// A list of values that is being decrypted.
 pub(super) struct DecryptValues {
     decryptor: Decryptor,
-    position: ValuesPosition,
-    bytes_max: usize,
+    span: Span,
+}
+
+/// A piece of it.
+struct DecryptPart {
+    call: Arc<Call>,
+    decryptor: Decryptor,
+    span: Span,
 }
 
 impl DecryptValues {
@@ -76,40 +127,63 @@ impl DecryptValues {
         let options = convert::decrypt_options(&params.options);
         let decryptor = engine.decryptor(caller, &options).map_err(convert::error)?;
         answer::begin_values(id, params.values.count(), out);
-        let bytes_max = engine.settings().step_bytes_max;
-        Ok(Self { decryptor, position: ValuesPosition::default(), bytes_max })
-    }
-
-    pub(super) fn step(&mut self, params: &DecryptParams<'_>, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        let (scalars, after) = take(params.values, self.position, self.decryptor.step_values_max(), self.bytes_max)?;
-        let first = u64::from(self.position.index());
-        let texts: Vec<&[u8]> = scalars.iter().map(sealed_text).collect();
-        let mut fault = None;
-        let done = self.decryptor.decrypt(&texts, |index, opened| {
-            let written = match opened {
-                Some(opened) => write_opened(&opened, out),
-                None => {
-                    write::scalar(&scalars[index], out);
-                    Ok(())
-                }
-            };
-            if let Err(error) = written {
-                fault.get_or_insert(error.at_index(first + index as u64));
-            }
-        });
-        let done = done.map_err(|error| convert::error_from(error, first))?;
-        fault.map_or(Ok(()), Err)?;
-        self.position = if done == scalars.len() { after } else { skip(params.values, self.position, done)? };
-        Ok(step(self.position, params.values))
+        Ok(Self { decryptor, span: Span::whole(params.values, engine.settings().step_bytes_max) })
     }
 }
 
-/// What may be an envelope. Other scalars count as the empty text, which is none.
-fn sealed_text<'a>(scalar: &Scalar<'a>) -> &'a [u8] {
-    match scalar {
-        Scalar::Str(text) => text.as_bytes(),
-        _ => b"",
+impl Work for DecryptValues {
+    fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+        decrypt(&mut self.decryptor, call.decrypt().values, &mut self.span, out)?;
+        Ok(if self.span.is_done() { Step::Done } else { NOT_LIMITED })
     }
+
+    fn next_part(&mut self, call: &Arc<Call>) -> Result<Planned, ErrorObject> {
+        let span = self.span.cut(call.decrypt().values, self.decryptor.part_values_max())?;
+        let decryptor = self.decryptor.fork();
+        Ok(part_of(self.span.is_done(), DecryptPart { call: Arc::clone(call), decryptor, span }))
+    }
+
+    fn fields(&self, call: &Call) -> u64 {
+        u64::from(call.decrypt().values.count())
+    }
+}
+
+impl Part for DecryptPart {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
+        decrypt(&mut self.decryptor, self.call.decrypt().values, &mut self.span, out)?;
+        Ok(if self.span.is_done() { PartStep::Done } else { PartStep::More })
+    }
+}
+
+/// Decrypts as many values as a step takes.
+fn decrypt(
+    decryptor: &mut Decryptor,
+    list: RawValues<'_>,
+    span: &mut Span,
+    out: &mut Vec<u8>,
+) -> Result<(), ErrorObject> {
+    let read = span.read(list, decryptor.step_values_max())?;
+    let first = span.index();
+    let texts: Vec<&[u8]> = read.scalars.iter().map(text_of).collect();
+    out.reserve(texts.iter().map(|text| text.len().saturating_sub(ENVELOPE_SIZE)).sum::<usize>() + texts.len());
+    let mut fault = None;
+    let done = decryptor.decrypt(&texts, |index, opened| {
+        let written = match opened {
+            Some(opened) => write_opened(&opened, out),
+            None => {
+                write::scalar(&read.scalars[index], out);
+                Ok(())
+            }
+        };
+        if let Err(error) = written {
+            fault.get_or_insert(error.at_index(first + index as u64));
+        }
+    });
+    let done = done.map_err(|error| convert::error_from(error, first));
+    let is_first = |fault: &ErrorObject| done.as_ref().err().is_none_or(|error| fault.index < error.index);
+    fault.filter(is_first).map_or(Ok(()), Err)?;
+    let done = done?;
+    Ok(span.advance(list, &read, done)?)
 }
 
 fn write_opened(opened: &Opened<'_>, out: &mut Vec<u8>) -> Result<(), ErrorObject> {
@@ -123,33 +197,4 @@ fn write_opened(opened: &Opened<'_>, out: &mut Vec<u8>) -> Result<(), ErrorObjec
         }
     }
     Ok(())
-}
-
-/// Up to `count_max` values from `position` on, fewer when their texts have `bytes_max` bytes, at least one; and where they end.
-fn take<'a>(
-    values: RawValues<'a>,
-    position: ValuesPosition,
-    count_max: usize,
-    bytes_max: usize,
-) -> Result<(Vec<Scalar<'a>>, ValuesPosition), ValueError> {
-    let mut iterator = values.iter_from(position);
-    let mut scalars = Vec::with_capacity(count_max.min((values.count() - position.index()) as usize));
-    let mut bytes = 0;
-    while scalars.len() < count_max.max(1) && bytes < bytes_max.max(1) {
-        let Some(scalar) = iterator.next().transpose()? else { break };
-        bytes += sealed_text(&scalar).len();
-        scalars.push(scalar);
-    }
-    Ok((scalars, iterator.position()))
-}
-
-fn skip(values: RawValues<'_>, position: ValuesPosition, count: usize) -> Result<ValuesPosition, ValueError> {
-    let mut iterator = values.iter_from(position);
-    iterator.skip_values(u32::try_from(count).expect("not more than the list has"))?;
-    Ok(iterator.position())
-}
-
-/// Whether the list is done.
-pub(super) fn step(position: ValuesPosition, values: RawValues<'_>) -> Step {
-    if position.index() == values.count() { Step::Done } else { Step::More }
 }

@@ -19,7 +19,9 @@ use fieldseal_protocol::{
     EncryptDocumentParams, ErrorCode, ErrorObject, Limits, Message, Scanner, answer, connection_error,
 };
 use fieldseal_server::certificates::{Authority, Issued, ServerName, Validity};
-use fieldseal_server::{PeerIdentity, Refused, Request, Server, ServerSettings, Service, Step, TlsSettings};
+use fieldseal_server::{
+    Part, PartStep, PeerIdentity, Planned, Refused, Request, Server, ServerSettings, Service, Step, TlsSettings,
+};
 
 /// Long enough for a slow machine; no test waits for it when all is well.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -138,8 +140,8 @@ pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// A service that takes `encrypt_document` and does what the app's name says: `echo` answers with the document; `large` with
-/// as many bytes as the document says; `sleep` after as many steps of a millisecond; `gate` when the gate is open; `panic`
-/// panics; `mute` answers nothing.
+/// as many bytes as the document says; `spread` with as many parts, of many sizes, by all workers; `sleep` after as many steps of
+/// a millisecond; `gate` when the gate is open; `panic` panics; `mute` answers nothing.
 #[derive(Default)]
 pub struct Toy {
     pub gate_is_open: Arc<AtomicBool>,
@@ -202,6 +204,8 @@ impl Service for Toy {
             arrived,
             cancellation,
             steps_done: 0,
+            parts: None,
+            planned: 0,
             gate_is_open: Arc::clone(&self.gate_is_open),
             alive: Arc::clone(&self.alive),
             steps: Arc::clone(&self.steps),
@@ -225,6 +229,9 @@ struct ToyRequest {
     arrived: Instant,
     cancellation: Arc<Cancellation>,
     steps_done: u64,
+    /// The answer that spreads, and how many parts it has.
+    parts: Option<(answer::OpenDocument, usize)>,
+    planned: usize,
     gate_is_open: Arc<AtomicBool>,
     alive: Arc<AtomicUsize>,
     steps: Arc<AtomicUsize>,
@@ -237,7 +244,7 @@ impl Drop for ToyRequest {
 }
 
 impl Request for ToyRequest {
-    fn step(&mut self, out: &mut Vec<u8>) -> Step {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         self.steps.fetch_add(1, Ordering::SeqCst);
         let Ok(Message::Request { method, params, .. }) = Message::parse(&self.frame) else {
             panic!("the server hands over requests only");
@@ -245,9 +252,7 @@ impl Request for ToyRequest {
         let params = match EncryptDocumentParams::decode(params) {
             Ok(params) => params,
             Err(error) => {
-                let error = ErrorObject::new(ErrorCode::InvalidParams, format!("{method}: {error}"));
-                answer::error(self.id, &error, out);
-                return Step::Done;
+                return Err(ErrorObject::new(ErrorCode::InvalidParams, format!("{method}: {error}")));
             }
         };
         if let Some(milliseconds) = params.options.deadline_ms {
@@ -256,6 +261,11 @@ impl Request for ToyRequest {
         }
         let number = || std::str::from_utf8(params.document).unwrap().parse::<u64>().unwrap();
         let document = match params.options.app {
+            "spread" => {
+                let head = answer::OpenDocument::begin(self.id, out);
+                self.parts = Some((head, number() as usize));
+                return Ok(Step::Spread { answer_size_max: usize::MAX });
+            }
             "echo" => params.document.to_vec(),
             "large" => vec![b'x'; number() as usize],
             "sleep" if self.steps_done >= number() => params.document.to_vec(),
@@ -263,17 +273,47 @@ impl Request for ToyRequest {
             "sleep" | "gate" => {
                 self.steps_done += 1;
                 std::thread::sleep(Duration::from_millis(1));
-                return Step::More;
+                return Ok(Step::More);
             }
             "panic" => panic!("as the request wishes"),
-            "mute" => return Step::Done,
+            "mute" => return Ok(Step::Done),
             other => panic!("no such app: {other}"),
         };
         let open = answer::OpenDocument::begin(self.id, out);
         out.extend_from_slice(&document);
         open.finish(1, out);
-        Step::Done
+        Ok(Step::Done)
     }
+
+    fn next_part(&mut self) -> Result<Planned, ErrorObject> {
+        let (_, count) = self.parts.as_ref().expect("it has spread");
+        if self.planned == *count {
+            return Ok(Planned::None);
+        }
+        self.planned += 1;
+        Ok(Planned::Part(Box::new(ToyPart { number: self.planned - 1 })))
+    }
+
+    fn finish(&mut self, head: &mut Vec<u8>, size: usize, tail: &mut Vec<u8>) {
+        let (open, count) = self.parts.take().expect("it has spread");
+        open.finish_at(size, count as u64, head, tail);
+    }
+}
+
+struct ToyPart {
+    number: usize,
+}
+
+impl Part for ToyPart {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
+        out.extend_from_slice(&spread_part(self.number));
+        Ok(PartStep::Done)
+    }
+}
+
+/// What a part of `spread` writes: up to some 70 KB.
+pub fn spread_part(number: usize) -> Vec<u8> {
+    vec![b'a' + (number % 26) as u8; number * 7_919 % 70_001]
 }
 
 /// A TLS context that trusts the authority and presents `identity`, if any.

@@ -1,0 +1,47 @@
+//! What work costs: the one place from which the sizes of steps and parts are worked out. Figures are nanoseconds, rounded up from
+//! `docs/measurements.md`; on a slower machine steps grow in proportion.
+//!
+//! A worker looks up between two steps: a step shall take some 50 µs and must not take 200, whatever a request holds. A step does up to
+//! [`STEP_VALUES_MAX`] values with up to [`STEP_BYTES_MAX`] bytes and at most one key agreement on top, which makes 105 µs in the
+//! worst case and half of it nearly always.
+
+/// What a step without a key agreement may take.
+const STEP_NS: u64 = 50_000;
+/// What no step may take.
+const STEP_CEILING_NS: u64 = 200_000;
+/// One value that is encrypted or decrypted under a key at hand, apart from its bytes.
+const VALUE_NS: u64 = 120;
+/// 1 KiB that is encrypted or decrypted under a key at hand, with its base64.
+const KIB_NS: u64 = 300;
+/// 1 KiB of document that is walked without a match.
+const WALKED_KIB_NS: u64 = 1_000;
+/// One key agreement, on the dearer of the two curves.
+const AGREEMENT_NS: u64 = 55_000;
+
+/// Key agreements in a step.
+pub(crate) const STEP_AGREEMENTS_MAX: usize = 1;
+/// Values in a step, by default: together with [`STEP_BYTES_MAX`] they fill it.
+pub(crate) const STEP_VALUES_MAX: usize = 256;
+/// Bytes of values in a step, by default.
+pub(crate) const STEP_BYTES_MAX: usize = 64 << 10;
+
+const _: () = assert!(
+    STEP_VALUES_MAX as u64 * VALUE_NS + (STEP_BYTES_MAX as u64 >> 10) * KIB_NS <= STEP_NS,
+    "a step of small values fits, and one of large values too"
+);
+const _: () = assert!((STEP_BYTES_MAX as u64 >> 11) * WALKED_KIB_NS <= STEP_NS, "a step that only walks fits");
+const _: () = assert!(
+    STEP_NS + STEP_AGREEMENTS_MAX as u64 * AGREEMENT_NS <= STEP_CEILING_NS,
+    "a full step with its key agreements is not too long"
+);
+
+/// Bytes that a step walks where one encrypts `step_bytes_max`: half, as walking takes longer a byte.
+pub(crate) fn walked_bytes_max(step_bytes_max: usize) -> usize {
+    (step_bytes_max / 2).max(1)
+}
+
+/// How many values fit a step where `values` of the same request have cost `agreements` key agreements so far.
+pub(crate) fn values_in_step(values: u64, agreements: u64) -> usize {
+    let each = VALUE_NS + AGREEMENT_NS * agreements / values.max(1);
+    (STEP_NS / each).max(1) as usize
+}

@@ -1,0 +1,120 @@
+//! The server without its network: frames in, answers out, by the same jobs on the same pool. For tests and benches.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use fieldseal_engine::pool::{Abandoned, Admission, Cancellation, Pool, Reason, Ticket};
+
+use crate::counters::{Counters, ServerCounters};
+use crate::hub::Share;
+use crate::interface::Service;
+use crate::job::RequestJob;
+use crate::outbox::{Outbox, Reply};
+
+/// A service behind a pool.
+#[derive(Debug)]
+pub struct InProcess<S> {
+    service: Arc<S>,
+    pool: Arc<Pool>,
+    counters: Arc<Counters>,
+    answers: Mutex<Share>,
+}
+
+/// A request that has been submitted.
+#[derive(Debug)]
+pub struct InFlight<'a> {
+    pool: &'a Pool,
+    outbox: Arc<Outbox>,
+    cancellation: Arc<Cancellation>,
+    ticket: Option<Ticket>,
+}
+
+/// Wakes a thread.
+struct Parked(Thread);
+
+impl Wake for Parked {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl<S: Service> InProcess<S> {
+    /// `answers_bytes_max` bounds the memory of all answers.
+    pub fn new(service: S, pool: Arc<Pool>, answers_bytes_max: usize) -> Self {
+        let answers = Mutex::new(Share::of(answers_bytes_max));
+        InProcess { service: Arc::new(service), pool, counters: Arc::default(), answers }
+    }
+
+    /// The service.
+    pub fn service(&self) -> &S {
+        &self.service
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Bytes of answers that are made or wait to be taken.
+    pub fn answers_bytes(&self) -> usize {
+        self.answers().budget_used()
+    }
+
+    /// The counters, without those of the network.
+    pub fn counters(&self) -> ServerCounters {
+        ServerCounters { answers_bytes: self.answers_bytes(), pool: self.pool.counters(), ..self.counters.snapshot() }
+    }
+
+    /// Submits a request's frame with its id.
+    pub fn submit(&self, caller: &Arc<S::Caller>, frame: Vec<u8>, id: u32) -> InFlight<'_> {
+        let (cancellation, outbox) = (Arc::new(Cancellation::new()), Arc::new(Outbox::default()));
+        let bytes = frame.capacity();
+        let request = self.service.request(caller, frame, id, Instant::now(), Arc::clone(&cancellation));
+        let reply = Reply::new(Arc::clone(&outbox), Arc::clone(&self.counters), id);
+        let admission = Admission { tenant: 0, connection: 0, bytes, cancellation: Arc::clone(&cancellation) };
+        let share = self.answers().take();
+        let job = Arc::new(RequestJob::new(request, Arc::clone(&cancellation), share, reply));
+        let ticket = self.pool.submit(job, admission);
+        let ticket = ticket.map_err(|rejected| rejected.job.abandoned(Abandoned::Rejected(rejected.cause))).ok();
+        InFlight { pool: &self.pool, outbox, cancellation, ticket }
+    }
+
+    fn answers(&self) -> MutexGuard<'_, Share> {
+        self.answers.lock().expect("nothing panics while this is locked")
+    }
+}
+
+impl InFlight<'_> {
+    /// Cancels it.
+    pub fn cancel(&self, reason: Reason) {
+        self.cancellation.cancel(reason);
+        if let Some(ticket) = &self.ticket {
+            self.pool.hurry(ticket);
+        }
+    }
+
+    /// The answer in its buffers, if it has come; its memory then does not count any more.
+    pub fn answer(&self) -> Option<Vec<Vec<u8>>> {
+        let answers = self.outbox.take();
+        (!answers.ids.is_empty()).then(|| answers.buffers.into_bytes())
+    }
+
+    /// The answer, which a worker has to bring within `patience`.
+    ///
+    /// # Panics
+    /// When it does not come.
+    pub fn wait(&self, patience: Duration) -> Vec<Vec<u8>> {
+        let deadline = Instant::now() + patience;
+        self.outbox.register(&Waker::from(Arc::new(Parked(std::thread::current()))));
+        loop {
+            if let Some(answer) = self.answer() {
+                return answer;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "no answer within {patience:?}");
+            std::thread::park_timeout(left);
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! Requests that do as a seed tells, on a pool without threads: while a part runs, other workers' slices run inside of it, so that
+//! several are in a request at once and every run can be had again. What comes out must be what one worker alone would have written.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use fieldseal_engine::pool::{Cancellation, Clock, Pool, PoolSettings, Reason};
+use fieldseal_protocol::{ErrorCode, ErrorObject, Message, answer};
+
+use super::*;
+use crate::in_process::{InFlight, InProcess};
+use crate::interface::{PeerIdentity, Refused, Service};
+
+const ID: u32 = 9;
+/// Some steps end a slice, most do not.
+const STEP_TIME_MAX_NS: usize = 60_000;
+
+/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): enough chance for a schedule.
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+
+    fn one_in(&mut self, limit: usize) -> bool {
+        self.below(limit) == 0
+    }
+}
+
+/// What a request does, worked out beforehand.
+#[derive(Clone, Debug, Default)]
+struct Script {
+    steps_alone: usize,
+    fault_alone: bool,
+    parts: Vec<PartScript>,
+    /// Planning fails in place of this part.
+    fault_in_planning: Option<usize>,
+    tells_last: bool,
+    size_max: usize,
+}
+
+#[derive(Clone, Debug)]
+struct PartScript {
+    /// Bytes that each step writes.
+    steps: Vec<usize>,
+    fails: bool,
+    panics: bool,
+    /// Steps of planning before it.
+    walks: usize,
+}
+
+impl Script {
+    fn by_chance(chance: &mut Chance) -> Script {
+        let count = if chance.one_in(4) { 0 } else { chance.below(12) + 1 };
+        let part = |chance: &mut Chance| PartScript {
+            steps: (0..chance.below(4) + 1).map(|_| chance.below(40)).collect(),
+            fails: chance.one_in(40),
+            panics: chance.one_in(300),
+            walks: if chance.one_in(5) { chance.below(3) } else { 0 },
+        };
+        Script {
+            steps_alone: chance.below(3),
+            fault_alone: chance.one_in(40),
+            parts: (0..count).map(|_| part(chance)).collect(),
+            fault_in_planning: chance.one_in(20).then(|| chance.below(count.max(1))),
+            tells_last: chance.one_in(2),
+            size_max: if chance.one_in(10) { chance.below(400) } else { usize::MAX },
+        }
+    }
+
+    /// What one worker alone comes to: the content, or the error's message.
+    fn expected(&self) -> Result<Vec<u8>, String> {
+        if self.fault_alone {
+            return Err("alone".to_owned());
+        }
+        let mut content = Vec::new();
+        for (number, part) in self.parts.iter().enumerate() {
+            if self.fault_in_planning == Some(number) {
+                return Err(format!("planning {number}"));
+            }
+            if part.fails {
+                return Err(format!("part {number}"));
+            }
+            content.extend(std::iter::repeat_n(number as u8, part.steps.iter().sum()));
+            if content.len() + HEAD_SIZE > self.size_max {
+                return Err("too large".to_owned());
+            }
+        }
+        Ok(content)
+    }
+}
+
+/// Bytes of an answer before its content, which is one binary.
+const HEAD_SIZE: usize = 9;
+
+/// What the requests of a simulation share.
+#[derive(Default)]
+struct World {
+    engine: OnceLock<Arc<Pool>>,
+    chance: Mutex<Option<Chance>>,
+    /// Workers inside of one another.
+    depth: AtomicUsize,
+    workers: usize,
+    /// Requests and parts that are not dropped.
+    alive: AtomicUsize,
+    steps: AtomicUsize,
+    /// Nanoseconds since the beginning.
+    time: Arc<AtomicU64>,
+    cancellation: Mutex<Option<Arc<Cancellation>>>,
+    /// Steps until the request is cancelled.
+    cancel_in: AtomicUsize,
+    /// Steps and workers inside when that happened.
+    cancelled_at: Mutex<Option<(usize, usize)>>,
+}
+
+impl World {
+    /// A step begins: others may work inside of it, and the request may be cancelled.
+    fn step(&self) {
+        self.steps.fetch_add(1, Ordering::Relaxed);
+        self.time.fetch_add(self.below(STEP_TIME_MAX_NS), Ordering::Relaxed);
+        if self.cancel_in.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.cancel();
+        }
+        while self.depth.load(Ordering::Relaxed) < self.workers && self.below(2) == 1 {
+            self.depth.fetch_add(1, Ordering::Relaxed);
+            let has_run = self.engine.get().is_some_and(|pool| pool.run_one());
+            self.depth.fetch_sub(1, Ordering::Relaxed);
+            if !has_run {
+                break;
+            }
+        }
+    }
+
+    fn cancel(&self) {
+        if let Some(cancellation) = &*self.cancellation.lock().unwrap() {
+            cancellation.cancel(Reason::Cancelled);
+            let now = (self.steps.load(Ordering::Relaxed), self.depth.load(Ordering::Relaxed));
+            *self.cancelled_at.lock().unwrap() = Some(now);
+        }
+    }
+
+    /// 0 in a world without chance.
+    fn below(&self, limit: usize) -> u64 {
+        self.chance.lock().unwrap().as_mut().map_or(0, |chance| chance.below(limit) as u64)
+    }
+}
+
+struct Alive(Arc<World>);
+
+impl Alive {
+    fn new(world: &Arc<World>) -> Alive {
+        world.alive.fetch_add(1, Ordering::Relaxed);
+        Alive(Arc::clone(world))
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.alive.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+struct Scripted {
+    world: Arc<World>,
+    script: Mutex<Script>,
+}
+
+impl Service for Scripted {
+    type Caller = ();
+
+    fn authenticate(&self, _peer: &PeerIdentity) -> Result<Arc<()>, Refused> {
+        Ok(Arc::default())
+    }
+
+    fn request(
+        &self,
+        _caller: &Arc<()>,
+        _frame: Vec<u8>,
+        _id: u32,
+        _arrived: Instant,
+        cancellation: Arc<Cancellation>,
+    ) -> Box<dyn Request> {
+        *self.world.cancellation.lock().unwrap() = Some(cancellation);
+        let script = self.script.lock().unwrap().clone();
+        Box::new(ScriptedRequest { alive: Alive::new(&self.world), script, steps: 0, planned: 0, walked: 0 })
+    }
+}
+
+struct ScriptedRequest {
+    alive: Alive,
+    script: Script,
+    steps: usize,
+    planned: usize,
+    walked: usize,
+}
+
+fn fault(message: impl Into<String>) -> ErrorObject {
+    ErrorObject::new(ErrorCode::InvalidParams, message)
+}
+
+impl Request for ScriptedRequest {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+        self.alive.0.step();
+        if self.steps < self.script.steps_alone {
+            self.steps += 1;
+            return Ok(Step::More);
+        }
+        if self.script.fault_alone {
+            return Err(fault("alone"));
+        }
+        answer::begin(ID, out);
+        out.extend_from_slice(&[0xc6, 0, 0, 0, 0]);
+        assert_eq!(out.len(), HEAD_SIZE);
+        match self.script.parts.len() {
+            0 => Ok(Step::Done),
+            _ => Ok(Step::Spread { answer_size_max: self.script.size_max }),
+        }
+    }
+
+    fn next_part(&mut self) -> Result<Planned, ErrorObject> {
+        self.alive.0.step();
+        let (number, count) = (self.planned, self.script.parts.len());
+        let Some(script) = self.script.parts.get(number) else { return Ok(Planned::None) };
+        if self.walked < script.walks {
+            self.walked += 1;
+            return Ok(Planned::Nothing);
+        }
+        if self.script.fault_in_planning == Some(number) {
+            return Err(fault(format!("planning {number}")));
+        }
+        (self.planned, self.walked) = (number + 1, 0);
+        let alive = Alive::new(&self.alive.0);
+        let part = Box::new(ScriptedPart { alive, script: script.clone(), number, step: 0 });
+        Ok(if self.script.tells_last && number + 1 == count { Planned::Last(part) } else { Planned::Part(part) })
+    }
+
+    fn finish(&mut self, head: &mut Vec<u8>, size: usize, _tail: &mut Vec<u8>) {
+        head[HEAD_SIZE - 4..HEAD_SIZE].copy_from_slice(&((size - HEAD_SIZE) as u32).to_be_bytes());
+    }
+
+    fn too_large(&self) -> ErrorObject {
+        fault("too large")
+    }
+
+    fn summary(&self) -> Summary {
+        Summary { method: None, fields: self.planned as u64 }
+    }
+}
+
+struct ScriptedPart {
+    alive: Alive,
+    script: PartScript,
+    number: usize,
+    step: usize,
+}
+
+impl Part for ScriptedPart {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
+        self.alive.0.step();
+        out.resize(out.len() + self.script.steps[self.step], self.number as u8);
+        self.step += 1;
+        let is_last = self.step == self.script.steps.len();
+        assert!(!(is_last && self.script.panics), "as the script wishes");
+        match (is_last, self.script.fails) {
+            (true, true) => Err(fault(format!("part {}", self.number))),
+            (true, false) => Ok(PartStep::Done),
+            (false, _) => Ok(PartStep::More),
+        }
+    }
+}
+
+/// The content of an answer, or its error's code and message.
+fn told(answer: Vec<Vec<u8>>) -> Result<Vec<u8>, (String, String)> {
+    let bytes = answer.concat();
+    match Message::parse(&bytes).expect("one message") {
+        Message::Response { id: ID, result: Ok(_) } => Ok(bytes[HEAD_SIZE..].to_vec()),
+        Message::Response { id: ID, result: Err(error) } => {
+            let error = error.error().expect("an error object");
+            Err((error.code.to_owned(), error.message.to_owned()))
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+struct Simulation {
+    world: Arc<World>,
+    engine: InProcess<Scripted>,
+}
+
+impl Simulation {
+    fn new(script: Script, chance: Option<Chance>, workers: usize, answers_bytes_max: usize) -> Simulation {
+        let settings = PoolSettings { workers, ..PoolSettings::default() };
+        let world = World { workers, chance: Mutex::new(chance), ..World::default() };
+        let clock = Hands { began: Instant::now(), time: Arc::clone(&world.time) };
+        let pool = Arc::new(Pool::manual(settings, Arc::new(clock)));
+        world.engine.set(Arc::clone(&pool)).expect("set once");
+        let world = Arc::new(world);
+        let service = Scripted { world: Arc::clone(&world), script: Mutex::new(script) };
+        Simulation { world, engine: InProcess::new(service, pool, answers_bytes_max) }
+    }
+
+    fn submit(&self) -> InFlight<'_> {
+        self.engine.submit(&Arc::default(), vec![0; 100], ID)
+    }
+
+    fn run(&self) {
+        self.world.depth.store(1, Ordering::Relaxed);
+        while self.engine.pool().run_one() {}
+    }
+
+    fn assert_all_is_given_back(&self) {
+        assert_eq!(self.world.alive.load(Ordering::Relaxed), 0, "requests and parts that nobody dropped");
+        assert_eq!(self.engine.answers_bytes(), 0, "memory that still counts");
+        let counters = self.engine.pool().counters();
+        assert_eq!((counters.jobs_held, counters.bytes_held, counters.workers_busy), (0, 0, 0));
+    }
+}
+
+/// A clock that the steps of requests move.
+struct Hands {
+    began: Instant,
+    time: Arc<AtomicU64>,
+}
+
+impl Clock for Hands {
+    fn now(&self) -> Instant {
+        self.began + Duration::from_nanos(self.time.load(Ordering::Relaxed))
+    }
+}
+
+fn one_seed(seed: u64) {
+    let mut chance = Chance(seed);
+    let script = Script::by_chance(&mut chance);
+    let workers = chance.below(4) + 1;
+    let answers_bytes_max = if chance.one_in(8) { chance.below(600) } else { 1 << 20 };
+    let cancel_in = if chance.one_in(4) { chance.below(30) + 1 } else { usize::MAX };
+    let expected = script.expected();
+    let panics = script.parts.iter().any(|part| part.panics);
+    let simulation = Simulation::new(script, Some(chance), workers, answers_bytes_max);
+    simulation.world.cancel_in.store(cancel_in, Ordering::Relaxed);
+    let in_flight = simulation.submit();
+    simulation.run();
+
+    let answer = told(in_flight.answer().expect("an answer"));
+    assert!(in_flight.answer().is_none(), "one answer");
+    let cancelled_at = *simulation.world.cancelled_at.lock().unwrap();
+    match answer {
+        Ok(content) => assert_eq!(Ok(content), expected),
+        Err((code, _)) if code == "cancelled" => assert!(cancelled_at.is_some()),
+        Err((code, _)) if code == "internal" => assert!(panics),
+        Err((code, _)) if code == "overloaded" => assert!(answers_bytes_max < 600),
+        Err((_, message)) => assert_eq!(Err(message), expected),
+    }
+    if let Some((steps, inside)) = cancelled_at {
+        let later = simulation.world.steps.load(Ordering::Relaxed) - steps;
+        assert!(later <= inside, "{later} steps after it was cancelled, with {inside} workers inside");
+    }
+    simulation.assert_all_is_given_back();
+}
+
+/// `FIELDSEAL_SEED` replays one schedule.
+#[test]
+fn whatever_the_schedule_the_answer_is_that_of_one_worker() {
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if !info.to_string().contains("as the script wishes") {
+            default(info);
+        }
+    }));
+    if let Some(seed) = std::env::var("FIELDSEAL_SEED").ok().and_then(|seed| seed.parse().ok()) {
+        return one_seed(seed);
+    }
+    for seed in 0..20_000 {
+        let run = std::panic::catch_unwind(|| one_seed(seed));
+        assert!(run.is_ok(), "replay it with FIELDSEAL_SEED={seed}");
+    }
+}
+
+fn parts(sizes: &[usize]) -> Script {
+    let parts = sizes.iter().map(|&size| PartScript { steps: vec![size], fails: false, panics: false, walks: 0 });
+    Script { parts: parts.collect(), size_max: usize::MAX, ..Script::default() }
+}
+
+#[test]
+fn large_parts_go_out_in_the_buffers_that_they_were_written_in() {
+    let sizes = [20_000, 30, 40, 30_000];
+    let simulation = Simulation::new(parts(&sizes), None, 2, 1 << 20);
+    let in_flight = simulation.submit();
+    simulation.run();
+    let held = simulation.engine.answers_bytes();
+    let answer = in_flight.answer().expect("an answer");
+    assert_eq!(answer.iter().map(Vec::len).collect::<Vec<_>>(), [HEAD_SIZE, 20_000, 70, 30_000]);
+    assert_eq!(held, answer.iter().map(Vec::capacity).sum::<usize>(), "each byte counts until it is taken");
+    assert_eq!(told(answer).expect("content").len(), sizes.iter().sum::<usize>());
+    simulation.assert_all_is_given_back();
+}
+
+#[test]
+fn a_deadline_ends_a_request_between_two_parts() {
+    let simulation = Simulation::new(parts(&[10; 50]), None, 2, 1 << 20);
+    let in_flight = simulation.submit();
+    let cancellation = simulation.world.cancellation.lock().unwrap().take().expect("submitted");
+    cancellation.set_deadline(Instant::now() - Duration::from_millis(1));
+    simulation.run();
+    assert_eq!(told(in_flight.answer().expect("an answer")).expect_err("late").0, "deadline_exceeded");
+    assert_eq!(simulation.world.steps.load(Ordering::Relaxed), 0);
+    simulation.assert_all_is_given_back();
+}
+
+#[test]
+fn a_pool_that_shuts_down_answers_for_what_it_drops() {
+    let simulation = Simulation::new(parts(&[10; 5_000]), None, 2, 1 << 20);
+    let in_flight = simulation.submit();
+    simulation.world.depth.store(1, Ordering::Relaxed);
+    assert!(simulation.engine.pool().run_one(), "some of it");
+    simulation.engine.pool().shutdown(Duration::ZERO);
+    assert_eq!(told(in_flight.answer().expect("an answer")).expect_err("dropped").0, "unavailable");
+    simulation.assert_all_is_given_back();
+}

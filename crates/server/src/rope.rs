@@ -1,0 +1,97 @@
+//! A message in several buffers. What is written in parts goes out as it was written: large buffers are never copied together, only
+//! small ones are, so that a message of many small parts does not become as many writes.
+
+/// Buffers are put together up to this size: one TLS record.
+pub(crate) const MERGE_SIZE_MAX: usize = 16_384;
+/// Buffers above this size are not copied behind others.
+const SMALL_SIZE_MAX: usize = MERGE_SIZE_MAX / 4;
+
+/// Bytes in order. The first buffer stands apart, since most messages have no other.
+#[derive(Default)]
+pub(crate) struct Rope {
+    first: Vec<u8>,
+    others: Vec<Vec<u8>>,
+    size: usize,
+    capacity: usize,
+}
+
+impl From<Vec<u8>> for Rope {
+    fn from(first: Vec<u8>) -> Self {
+        Rope { size: first.len(), capacity: first.capacity(), others: Vec::new(), first }
+    }
+}
+
+impl Rope {
+    /// Bytes in all.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Bytes of memory that the buffers take.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Appends a buffer.
+    pub(crate) fn push(&mut self, buffer: Vec<u8>) {
+        self.size += buffer.len();
+        let last = self.others.last_mut().unwrap_or(&mut self.first);
+        let merged = last.len() + buffer.len();
+        let fits = merged <= last.capacity() || merged <= MERGE_SIZE_MAX;
+        if buffer.len() <= SMALL_SIZE_MAX && fits {
+            let before = last.capacity();
+            last.extend_from_slice(&buffer);
+            self.capacity += last.capacity() - before;
+        } else {
+            self.capacity += buffer.capacity();
+            self.others.push(buffer);
+        }
+    }
+
+    /// The first buffer, which must keep its size and capacity.
+    pub(crate) fn first_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.first
+    }
+
+    /// The buffers in order.
+    pub(crate) fn buffers(&self) -> impl Iterator<Item = &[u8]> {
+        std::iter::once(&self.first).chain(&self.others).map(Vec::as_slice)
+    }
+
+    /// The buffers in order, for their next owner.
+    pub(crate) fn into_buffers(self) -> impl Iterator<Item = Vec<u8>> {
+        std::iter::once(self.first).chain(self.others)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_stay_in_order_and_only_small_buffers_are_copied() {
+        let sizes = [100, 40_000, 10, 5_000, 4_097, 4_096, 3, 16_384, 1];
+        let buffers: Vec<Vec<u8>> = sizes.iter().map(|&size| vec![size as u8; size]).collect();
+        let expected = buffers.concat();
+        let kept: Vec<*const u8> = buffers.iter().map(|buffer| buffer.as_ptr()).collect();
+        let mut rope = Rope::from(Vec::new());
+        buffers.into_iter().for_each(|buffer| rope.push(buffer));
+        let (size, capacity) = (rope.size(), rope.capacity());
+        let buffers: Vec<Vec<u8>> = rope.into_buffers().collect();
+        assert_eq!(buffers.iter().map(Vec::capacity).sum::<usize>(), capacity);
+        assert!(buffers.concat() == expected && size == expected.len());
+        assert_eq!(buffers.iter().map(Vec::len).collect::<Vec<_>>(), [100, 40_000, 10, 5_000, 8_196, 16_384, 1]);
+        for (now, then) in [(1, 1), (3, 3), (5, 7)] {
+            assert_eq!(buffers[now].as_ptr(), kept[then], "a large buffer goes out where it was written");
+        }
+    }
+
+    #[test]
+    fn many_small_parts_become_few_buffers() {
+        let mut rope = Rope::default();
+        (0..1_000).for_each(|_| rope.push(vec![7; 139]));
+        assert_eq!(rope.size(), 139_000);
+        let buffers: Vec<Vec<u8>> = rope.into_buffers().collect();
+        assert!(buffers.len() <= 139_000_usize.div_ceil(MERGE_SIZE_MAX - 139), "{}", buffers.len());
+    }
+}

@@ -1,0 +1,116 @@
+//! Pieces of a list in a frame: what one worker has before it.
+
+use fieldseal_protocol::{RawValues, Scalar, Text, ValueError, ValuesPosition};
+
+/// A piece of a list, from its next value to its end.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    next: ValuesPosition,
+    end: u32,
+    /// Bytes of values that are read or cut off at a time; one value may have more.
+    bytes_max: usize,
+}
+
+/// Values that were read, and the place behind them.
+pub(super) struct Read<'a> {
+    pub(super) scalars: Vec<Scalar<'a>>,
+    after: ValuesPosition,
+}
+
+impl Span {
+    /// The whole list.
+    pub(super) fn whole(values: RawValues<'_>, bytes_max: usize) -> Self {
+        Span { next: ValuesPosition::default(), end: values.count(), bytes_max: bytes_max.max(1) }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.next.index() == self.end
+    }
+
+    /// The index of the next value in the list.
+    pub(super) fn index(&self) -> u64 {
+        u64::from(self.next.index())
+    }
+
+    /// Reads up to `count_max` values from the front, in pieces that are about equal where they do not end by their bytes. A value
+    /// that cannot be read ends it: its fault is told when it is the first, and so the first of all.
+    pub(super) fn read<'a>(&self, values: RawValues<'a>, count_max: usize) -> Result<Read<'a>, ValueError> {
+        let count = self.piece(count_max) as usize;
+        let mut iterator = values.iter_from(self.next);
+        let mut scalars = Vec::with_capacity(count);
+        let (mut bytes, mut after) = (0, self.next);
+        while scalars.len() < count && bytes < self.bytes_max {
+            match iterator.next() {
+                Some(Ok(scalar)) => {
+                    bytes += text_of(&scalar).len();
+                    scalars.push(scalar);
+                    after = iterator.position();
+                }
+                Some(Err(error)) if scalars.is_empty() => return Err(error),
+                Some(Err(_)) | None => break,
+            }
+        }
+        Ok(Read { scalars, after })
+    }
+
+    /// As [`Span::read`], for lists that hold only strings.
+    pub(super) fn read_texts<'a>(&self, values: RawValues<'a>, count_max: usize) -> Result<Vec<Text<'a>>, ValueError> {
+        let count = self.piece(count_max) as usize;
+        let mut texts = Vec::with_capacity(count);
+        let mut bytes = 0;
+        for text in values.strings_from(self.next).take(count) {
+            match text {
+                Ok(text) => {
+                    bytes += text.as_bytes().len();
+                    texts.push(text);
+                }
+                Err(error) if texts.is_empty() => return Err(error),
+                Err(_) => break,
+            }
+            if bytes >= self.bytes_max {
+                break;
+            }
+        }
+        Ok(texts)
+    }
+
+    /// Passes over values that were read, of which `done` are done.
+    pub(super) fn advance(&mut self, values: RawValues<'_>, read: &Read<'_>, done: usize) -> Result<(), ValueError> {
+        if done == read.scalars.len() {
+            self.next = read.after;
+            return Ok(());
+        }
+        self.skip(values, done)
+    }
+
+    /// Passes over `count` values.
+    pub(super) fn skip(&mut self, values: RawValues<'_>, count: usize) -> Result<(), ValueError> {
+        let mut iterator = values.iter_from(self.next);
+        iterator.skip_values(u32::try_from(count).expect("not more than the list has"))?;
+        self.next = iterator.position();
+        Ok(())
+    }
+
+    /// Cuts a piece of up to `count_max` values off the front.
+    pub(super) fn cut(&mut self, values: RawValues<'_>, count_max: usize) -> Result<Span, ValueError> {
+        let mut iterator = values.iter_from(self.next);
+        iterator.skip_bounded(self.piece(count_max), self.bytes_max)?;
+        let next = std::mem::replace(&mut self.next, iterator.position());
+        Ok(Span { next, end: self.next.index(), ..*self })
+    }
+
+    /// How many values to take so that no small rest is left at the end.
+    fn piece(&self, count_max: usize) -> u32 {
+        let left = self.end - self.next.index();
+        let count_max = u32::try_from(count_max.max(1)).unwrap_or(u32::MAX);
+        left.div_ceil(left.div_ceil(count_max).max(1))
+    }
+}
+
+/// What may be an envelope. Other scalars count as the empty text, which is none.
+pub(super) fn text_of<'a>(scalar: &Scalar<'a>) -> &'a [u8] {
+    match scalar {
+        Scalar::Str(text) => text.as_bytes(),
+        _ => b"",
+    }
+}

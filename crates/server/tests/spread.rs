@@ -1,0 +1,327 @@
+//! Requests on several workers at once, as the server runs them: what comes out is what one worker alone would have written.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fieldseal_engine::admin::{
+    AppName, Environment, Keystore, Limits, LocalRootKey, NewKeys, OpenMode, SqliteKeystore, system_clock,
+};
+use fieldseal_engine::pool::{Pool, PoolSettings, Reason};
+use fieldseal_engine::{Caller, Engine, Settings, system_random};
+use fieldseal_protocol::{
+    DecryptOptions, DocumentResult, EncryptOptions, Keying, Limits as WireLimits, Message, RewrapOptions, RewrapResult,
+    Scalar, ValuesResult, request,
+};
+use fieldseal_server::EngineService;
+use fieldseal_server::in_process::InProcess;
+
+const ID: u32 = 9;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Bench {
+    engine: Engine,
+    server: InProcess<EngineService>,
+    caller: Arc<Caller>,
+    _folder: tempfile::TempDir,
+}
+
+fn bench(workers: usize, settings: Settings) -> Bench {
+    let folder = tempfile::tempdir().expect("a folder");
+    let environment = Environment {
+        root_key: Box::new(LocalRootKey::generate(&mut system_random())),
+        clock: Box::new(system_clock),
+        rng: Box::new(system_random()),
+    };
+    let path = folder.path().join("private").join("store.sqlite");
+    let store = SqliteKeystore::open(&path, OpenMode::CreateIfMissing, environment, Limits::default()).expect("opens");
+    store.create_app(&AppName::parse("acme").expect("a name"), NewKeys::generated()).expect("created");
+    let engine = Engine::new(Box::new(store), settings);
+    let service = EngineService::new(engine.clone(), WireLimits::default(), 1 << 30);
+    let pool = Pool::new(PoolSettings { workers, ..PoolSettings::default() }).expect("threads");
+    let server = InProcess::new(service, Arc::new(pool), 1 << 30);
+    Bench { engine, server, caller: Arc::new(Caller::Owner), _folder: folder }
+}
+
+impl Bench {
+    fn call(&self, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let answer = self.server.submit(&self.caller, frame(write), ID).wait(PATIENCE).concat();
+        self.wait_until_idle();
+        answer
+    }
+
+    fn wait_until_idle(&self) {
+        let began = Instant::now();
+        while self.server.pool().counters().jobs_held > 0 {
+            assert!(began.elapsed() < PATIENCE, "the request does not go away");
+            std::thread::yield_now();
+        }
+        assert_eq!(self.server.answers_bytes(), 0);
+    }
+
+    fn encrypt(&self, keying: Keying, values: &[Scalar<'_>]) -> Vec<u8> {
+        let options = EncryptOptions { keying: Some(keying), ..EncryptOptions::new("acme") };
+        self.call(|out| request::encrypt(ID, &options, values.iter().copied(), out))
+    }
+
+    fn decrypt(&self, values: &[Scalar<'_>]) -> Vec<u8> {
+        self.call(|out| request::decrypt(ID, &DecryptOptions::new("acme"), values.iter().copied(), out))
+    }
+}
+
+fn frame(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut frame = Vec::new();
+    write(&mut frame);
+    frame
+}
+
+fn result(answer: &[u8]) -> fieldseal_protocol::RawValue<'_> {
+    match Message::parse(answer).expect("a message") {
+        Message::Response { id: ID, result: Ok(result) } => result,
+        Message::Response { result: Err(error), .. } => panic!("{:?}", error.error().expect("an error object")),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Code, index and offset of an answer's error.
+fn fault(answer: &[u8]) -> (String, Option<u64>, Option<u64>) {
+    match Message::parse(answer).expect("a message") {
+        Message::Response { id: ID, result: Err(error) } => {
+            let error = error.error().expect("an error object");
+            (error.code.to_owned(), error.index, error.offset)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn values(answer: &[u8]) -> Vec<Scalar<'_>> {
+    ValuesResult::decode(result(answer)).expect("values").values.iter().map(|value| value.expect("a scalar")).collect()
+}
+
+fn document(answer: &[u8]) -> (&[u8], u64) {
+    let result = DocumentResult::decode(result(answer)).expect("a document");
+    (result.document, result.count)
+}
+
+/// Strings, numbers, booleans and nothing, in turn.
+fn mixed(texts: &[String]) -> Vec<Scalar<'_>> {
+    let scalar = |i: usize| match i % 7 {
+        3 => Scalar::UInt(i as u64),
+        4 => Scalar::Nil,
+        5 => Scalar::Bool(i.is_multiple_of(2)),
+        6 => Scalar::Float(i as f64 + 0.5),
+        _ => Scalar::from(texts[i].as_str()),
+    };
+    (0..texts.len()).map(scalar).collect()
+}
+
+fn texts(count: usize) -> Vec<String> {
+    (0..count).map(|i| format!("{:0width$}", i * 7_919, width = 1 + i * 31 % 90)).collect()
+}
+
+/// Around every width that something is cut at: parts, groups of values, steps.
+#[test]
+fn lists_of_any_length_come_back_whatever_the_parts() {
+    for step_values_max in [1, 2, 31, 32, 33, 256] {
+        let bench = bench(2, Settings { step_values_max, step_bytes_max: 5_000, ..Settings::default() });
+        let counts = [1, 31, 32, 33, 255, 256, 257, 511, 513, 2_000].into_iter();
+        for count in
+            counts.chain([step_values_max - 1, step_values_max + 1, 2 * step_values_max, 2 * step_values_max + 1])
+        {
+            let texts = texts(count);
+            let given = mixed(&texts);
+            for keying in [Keying::Request, Keying::Session] {
+                let sealed = bench.encrypt(keying, &given);
+                let envelopes = values(&sealed);
+                assert_eq!(envelopes.len(), count);
+                assert!(values(&bench.decrypt(&envelopes)) == given, "{count} values, {step_values_max} a step");
+            }
+        }
+    }
+}
+
+#[test]
+fn field_keying_and_many_ephemeral_keys_keep_their_order() {
+    let bench = bench(3, Settings::default());
+    let texts = texts(120);
+    let given = mixed(&texts);
+    let sealed = bench.encrypt(Keying::Field, &given);
+    let envelopes = values(&sealed);
+    let before = bench.engine.opening_agreements_count();
+    assert!(values(&bench.decrypt(&envelopes)) == given);
+    let agreements = bench.engine.opening_agreements_count() - before;
+    let keys = given.iter().filter(|value| **value != Scalar::Nil).count() as u64;
+    assert_eq!(agreements, keys, "each ephemeral key stands once, so nobody agrees on another's");
+}
+
+#[test]
+fn one_ephemeral_key_costs_one_agreement_on_all_workers_together() {
+    let bench = bench(3, Settings { opening_keys_max: 0, ..Settings::default() });
+    let texts = texts(5_000);
+    let given = mixed(&texts);
+    let sealed = bench.encrypt(Keying::Request, &given);
+    let before = bench.engine.opening_agreements_count();
+    assert!(values(&bench.decrypt(&values(&sealed))) == given);
+    assert_eq!(bench.engine.opening_agreements_count() - before, 1);
+}
+
+#[test]
+fn documents_come_back_byte_for_byte() {
+    for (step_values_max, step_bytes_max) in [(256, 64 << 10), (7, 300), (1, 64)] {
+        let bench = bench(2, Settings { step_values_max, step_bytes_max, ..Settings::default() });
+        for count in [0, 1, 6, 7, 8, 300, 3_000] {
+            let members: Vec<String> = texts(count)
+                .iter()
+                .enumerate()
+                .map(|(i, text)| format!(" \"f{i}\" : [\"{text}\", {i}, null]"))
+                .collect();
+            let plain =
+                format!("{{ \"x\":{{}},{} \"y\":\"ev:no\" }}  ", members.join(",") + if count > 0 { "," } else { "" });
+            let options = EncryptOptions::new("acme");
+            let sealed = bench.call(|out| request::encrypt_document(ID, &options, None, plain.as_bytes(), out));
+            let (sealed, replaced) = document(&sealed);
+            assert_eq!(replaced, 2 * count as u64 + 1);
+            let opened =
+                bench.call(|out| request::decrypt_document(ID, &DecryptOptions::new("acme"), None, sealed, out));
+            let (opened, replaced) = document(&opened);
+            assert!(opened == plain.as_bytes() && replaced == 2 * count as u64 + 1, "{count} members");
+        }
+    }
+}
+
+#[test]
+fn a_document_with_little_to_replace_is_copied_in_parts() {
+    let bench = bench(2, Settings::default());
+    let filler = format!("[{}]", vec!["\"text that stays as it is\""; 40_000].join(", "));
+    let plain = format!("{{\"a\":{filler},\"card\":\"4242\",\"b\":{filler}}}");
+    for select in [&["$.card"][..], &["$[?@=='4242']"]] {
+        let options = EncryptOptions::new("acme");
+        let sealed = bench.call(|out| request::encrypt_document(ID, &options, Some(select), plain.as_bytes(), out));
+        let (sealed, count) = document(&sealed);
+        assert_eq!(count, 1);
+        let opened = bench.call(|out| request::decrypt_document(ID, &DecryptOptions::new("acme"), None, sealed, out));
+        assert!(document(&opened) == (plain.as_bytes(), 1));
+    }
+}
+
+#[test]
+fn rewrapped_lists_keep_their_order_and_their_count() {
+    let bench = bench(3, Settings::default());
+    let texts = texts(1_500);
+    let given: Vec<Scalar<'_>> = texts.iter().map(|text| Scalar::from(text.as_str())).collect();
+    let old = bench.encrypt(Keying::Request, &given);
+    bench.engine.store().rotate(&AppName::parse("acme").expect("a name")).expect("rotated");
+    bench.engine.maintain().expect("refreshed");
+    let new = bench.encrypt(Keying::Request, &given[..500]);
+    let (old, new) = (values(&old), values(&new));
+    let list: Vec<&str> = old[..1_000]
+        .iter()
+        .chain(&new)
+        .chain(&old[1_000..])
+        .map(|value| match value {
+            Scalar::Str(text) => text.as_str(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let answer = bench.call(|out| request::rewrap(ID, &RewrapOptions::new("acme"), list.iter().copied(), out));
+    let rewrapped = RewrapResult::decode(result(&answer)).expect("a list");
+    assert_eq!((rewrapped.count, rewrapped.values.count()), (1_500, 2_000));
+    let envelopes: Vec<Scalar<'_>> = rewrapped.values.iter().map(|value| value.expect("a scalar")).collect();
+    assert!(envelopes[1_000..1_500] == new, "what is new already stays");
+    let opened = bench.decrypt(&envelopes);
+    let expected: Vec<Scalar<'_>> =
+        given[..1_000].iter().chain(&given[..500]).chain(&given[1_000..]).copied().collect();
+    assert!(values(&opened) == expected);
+}
+
+#[test]
+fn of_several_faults_the_first_is_told() {
+    let bench = bench(3, Settings { step_values_max: 16, ..Settings::default() });
+    let texts = texts(3_000);
+    let given: Vec<Scalar<'_>> = texts.iter().map(|text| Scalar::from(text.as_str())).collect();
+    let sealed = bench.encrypt(Keying::Request, &given);
+    let good = values(&sealed);
+    let text = |index: usize| match &good[index] {
+        Scalar::Str(text) => text.as_str(),
+        other => panic!("{other:?}"),
+    };
+    let forged = |index: usize| {
+        let text = text(index);
+        let (start, end) = text.split_at(text.len() - 4);
+        format!("{start}{}{}", if end.starts_with('A') { 'B' } else { 'A' }, &end[1..])
+    };
+    let plain = |list: &[Scalar<'_>]| {
+        let members: Vec<&str> = list
+            .iter()
+            .map(|value| match value {
+                Scalar::Str(text) => text.as_str(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        format!("[\"{}\"]", members.join("\",\""))
+    };
+    for round in 0..20_usize {
+        let places = [round * 149, 2_999 - round, round * 97 + 40];
+        let bad: Vec<(usize, String, &str)> = vec![
+            (places[0], forged(places[0]), "decrypt_failed"),
+            (places[1], text(places[1])[..60].to_owned(), "invalid_envelope"),
+            (places[2], forged(places[2]), "decrypt_failed"),
+        ];
+        let mut list = good.clone();
+        bad.iter().for_each(|(place, text, _)| list[*place] = Scalar::from(text.as_str()));
+        let (first, _, code) = bad.iter().min_by_key(|(place, ..)| *place).expect("three");
+        assert_eq!(fault(&bench.decrypt(&list)), ((*code).to_owned(), Some(*first as u64), None));
+
+        let document = plain(&list);
+        let offset = 1 + list[..*first].iter().map(|value| plain(&[*value]).len() - 1).sum::<usize>();
+        let answer = bench
+            .call(|out| request::decrypt_document(ID, &DecryptOptions::new("acme"), None, document.as_bytes(), out));
+        assert_eq!(fault(&answer), ((*code).to_owned(), None, Some(offset as u64)));
+        // What is wrong with the document itself comes at its place among the others.
+        let cut = &document[..offset.max(50) - 20];
+        let answer =
+            bench.call(|out| request::decrypt_document(ID, &DecryptOptions::new("acme"), None, cut.as_bytes(), out));
+        assert_eq!((fault(&answer).0.as_str(), fault(&answer).2), ("invalid_document", Some(cut.len() as u64)));
+    }
+}
+
+#[test]
+fn a_large_request_that_is_cancelled_ends_at_once_on_every_worker() {
+    let bench = bench(2, Settings::default());
+    let given = vec![Scalar::from("x"); 300_000];
+    let options = EncryptOptions { keying: Some(Keying::Field), ..EncryptOptions::new("acme") };
+    let in_flight =
+        bench.server.submit(&bench.caller, frame(|out| request::encrypt(ID, &options, given.iter().copied(), out)), ID);
+    // Some 10 s of work on two workers.
+    while bench.server.pool().counters().turns_shared < 20 {
+        std::thread::yield_now();
+    }
+    in_flight.cancel(Reason::Cancelled);
+    assert_eq!(fault(&in_flight.wait(PATIENCE).concat()).0, "cancelled");
+    bench.wait_until_idle();
+    let slices = bench.server.pool().counters().slices;
+    assert!(slices < 100_000, "{slices} slices");
+    let healthy = bench.encrypt(Keying::Request, &given[..10]);
+    assert_eq!(values(&healthy).len(), 10);
+}
+
+#[test]
+fn a_deadline_ends_a_large_request_on_every_worker() {
+    let bench = bench(2, Settings::default());
+    let given = vec![Scalar::from("x"); 300_000];
+    let options = EncryptOptions { keying: Some(Keying::Field), deadline_ms: Some(30), ..EncryptOptions::new("acme") };
+    let answer = bench.call(|out| request::encrypt(ID, &options, given.iter().copied(), out));
+    assert_eq!(fault(&answer).0, "deadline_exceeded");
+    assert!(bench.server.pool().counters().slices < 100_000);
+}
+
+#[test]
+fn small_requests_stay_with_one_worker() {
+    let bench = bench(2, Settings::default());
+    let texts = texts(200);
+    for _ in 0..20 {
+        let sealed = bench.encrypt(Keying::Session, &mixed(&texts));
+        assert_eq!(values(&sealed).len(), 200);
+    }
+    let counters = bench.server.pool().counters();
+    assert_eq!((counters.turns_shared, counters.jobs_done), (0, 20));
+}
