@@ -122,11 +122,12 @@ fn rotation_and_disabling_reach_a_running_engine() {
         facts.lines().map(version).collect::<std::collections::HashSet<_>>()
     };
     let rewrap = with(&["rewrap", "--app", "acme", "--format", "jsonl"], &flags);
+    // A run in which the engine notices leaves some lines as they were.
     let new = wait_for(|| {
-        let ran = workplace.run_with(&rewrap, &old);
-        (!ran.stderr.contains("rewrapped 0")).then(|| ran.ok())
+        let new = workplace.run_with(&rewrap, &old).ok();
+        (versions(&new) == [Some(2)].into()).then_some(new)
     });
-    assert_eq!((versions(&old), versions(&new)), ([Some(1)].into(), [Some(2)].into()));
+    assert_eq!(versions(&old), [Some(1)].into());
     let opened = workplace.run_with(&with(&["decrypt", "--app", "acme", "--format", "jsonl"], &flags), &new).ok();
     assert!(opened == lines);
     // Also as one document, with what is no envelope in it.
