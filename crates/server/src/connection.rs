@@ -28,8 +28,8 @@ use crate::job::RequestJob;
 use crate::outbox::{Buffers, Outbox, Reply};
 use crate::wire::{Socket, Wire, discard};
 
-/// Bytes read and written in one go before other connections have their turn: some hundred microseconds of TLS.
-const TURN_BYTES_MAX: usize = 512 << 10;
+/// Bytes read and written in one go before other connections have their turn: some tens of microseconds of TLS.
+const TURN_BYTES_MAX: usize = 64 << 10;
 /// Buffers above this size count to `incoming_bytes_max` while frames arrive in them.
 const UNCOUNTED_SIZE_MAX: usize = 64 << 10;
 /// How often a connection that reads no further looks whether its peer has gone.
