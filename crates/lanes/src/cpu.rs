@@ -1,0 +1,72 @@
+//! What the CPU can do. Kernels ask for a token, a value that exists only where the CPU has the instructions that they use: who
+//! holds one has asked. Detection reads CPUID once a process (the standard library keeps the answer).
+
+macro_rules! detected {
+    ($detect:ident: $($feature:tt),+ $(,)?) => {
+        [$(($feature, std::arch::$detect!($feature))),+]
+    };
+}
+
+/// The features of this CPU that cryptography cares about, by their LLVM names, in a fixed order.
+pub fn cpu_features() -> Vec<&'static str> {
+    #[cfg(target_arch = "x86_64")]
+    let known = detected!(is_x86_feature_detected: "aes", "pclmulqdq", "sha", "bmi2", "adx", "avx2", "vaes", "vpclmulqdq",
+        "gfni", "avx512f", "avx512bw", "avx512vl", "avx512ifma", "avx512vbmi");
+    #[cfg(target_arch = "aarch64")]
+    let known = detected!(is_aarch64_feature_detected: "neon", "aes", "pmull", "sha2", "sha3", "sve2");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let known: [(&'static str, bool); 0] = [];
+    known.into_iter().filter_map(|(name, present)| present.then_some(name)).collect()
+}
+
+/// A token: its only constructor looks whether the CPU has the features that it stands for.
+macro_rules! token {
+    ($(#[$doc:meta])* $name:ident, $detect:ident: $($feature:tt),+) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy)]
+        pub struct $name(());
+
+        impl $name {
+            /// The token, where this CPU has the features.
+            pub fn detect() -> Option<Self> {
+                ($(std::arch::$detect!($feature))&&+).then_some(Self(()))
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+token!(
+    /// AES-NI and PCLMULQDQ on 128-bit registers.
+    AesNi, is_x86_feature_detected: "aes", "pclmulqdq", "ssse3", "sse4.1"
+);
+#[cfg(target_arch = "x86_64")]
+token!(
+    /// VAES and VPCLMULQDQ on 256-bit registers.
+    Vaes256, is_x86_feature_detected: "aes", "pclmulqdq", "ssse3", "sse4.1", "avx2", "vaes", "vpclmulqdq"
+);
+#[cfg(target_arch = "x86_64")]
+token!(
+    /// VAES and VPCLMULQDQ on 512-bit registers, with masks for bytes.
+    Vaes512, is_x86_feature_detected: "aes", "pclmulqdq", "ssse3", "sse4.1", "avx2", "vaes", "vpclmulqdq", "bmi2",
+    "avx512f", "avx512bw", "avx512vl"
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel's own account of the CPU, an independent oracle on Linux.
+    #[test]
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    fn agrees_with_the_kernel() {
+        let info = std::fs::read_to_string("/proc/cpuinfo").expect("readable");
+        let flags = info.lines().find(|line| line.starts_with("flags")).expect("a flags line");
+        let flags: Vec<&str> = flags.split_whitespace().collect();
+        let kernel_name = |feature: &'static str| if feature == "sha" { "sha_ni" } else { feature };
+        for feature in ["aes", "pclmulqdq", "sha", "bmi2", "adx", "avx2", "vaes", "vpclmulqdq", "avx512f", "avx512ifma"]
+        {
+            assert_eq!(cpu_features().contains(&feature), flags.contains(&kernel_name(feature)), "{feature}");
+        }
+    }
+}
