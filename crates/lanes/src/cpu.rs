@@ -52,6 +52,26 @@ token!(
     "avx512f", "avx512bw", "avx512vl"
 );
 
+#[cfg(target_arch = "aarch64")]
+token!(
+    /// The AES and PMULL instructions of the ARMv8 cryptographic extension.
+    Armv8, is_aarch64_feature_detected: "neon", "aes", "pmull"
+);
+
+#[cfg(target_arch = "x86_64")]
+impl From<Vaes256> for AesNi {
+    fn from(_: Vaes256) -> Self {
+        Self(())
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl From<Vaes512> for AesNi {
+    fn from(_: Vaes512) -> Self {
+        Self(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,5 +5,7 @@
 #![warn(missing_docs)]
 
 pub mod cpu;
+pub mod gcm;
+mod wipe;
 
 pub use cpu::cpu_features;

@@ -1,0 +1,193 @@
+//! AES-NI and PCLMULQDQ on 128-bit registers: one lane.
+
+use std::arch::x86_64::*;
+
+use super::key::Expanded;
+use super::run::run;
+use super::short;
+use super::vector::{Block, LANES_MAX, Vector, entries};
+use super::{OpenItem, SealItem};
+use crate::cpu::AesNi;
+
+/// One block.
+#[derive(Clone, Copy)]
+pub(super) struct Lane(__m128i);
+
+entries!(AesNi, Lane, "aes,pclmulqdq,ssse3,sse4.1");
+
+/// Runs intrinsics that need nothing but what a token stands for.
+macro_rules! with_token {
+    ($intrinsics:expr) => {
+        // SAFETY: a `Lane` or the token in reach was only made on a CPU that has these instructions.
+        unsafe { $intrinsics }
+    };
+}
+
+impl Vector for Lane {
+    type Cpu = AesNi;
+    type Single = Self;
+    type SingleCpu = AesNi;
+    const LANES: usize = 1;
+
+    #[inline(always)]
+    fn zero(_: AesNi) -> Self {
+        Self(with_token!(_mm_setzero_si128()))
+    }
+
+    #[inline(always)]
+    fn broadcast(_: AesNi, block: &Block) -> Self {
+        Self(with_token!(load(block)))
+    }
+
+    #[inline(always)]
+    fn from_halves(_: AesNi, [only, ..]: [[u64; 2]; LANES_MAX]) -> Self {
+        Self(with_token!(from_halves(only)))
+    }
+
+    #[inline(always)]
+    fn gather_nonces(_: AesNi, [only, ..]: [&[u8; 12]; LANES_MAX]) -> Self {
+        Self(with_token!(nonce_block(only)))
+    }
+
+    #[inline(always)]
+    fn load(_: AesNi, blocks: &[Block]) -> Self {
+        Self(with_token!(load(&blocks[0])))
+    }
+
+    #[inline(always)]
+    fn store(self, blocks: &mut [Block]) {
+        // SAFETY: a block is as long as the unaligned store.
+        unsafe { _mm_storeu_si128(blocks[0].as_mut_ptr().cast(), self.0) }
+    }
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn gather(_: AesNi, [only, ..]: [*const u8; LANES_MAX]) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { _mm_loadu_si128(only.cast()) })
+    }
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn gather_short(_: AesNi, [only, ..]: [*const u8; LANES_MAX], [size, ..]: [usize; LANES_MAX]) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { load_short(only, size) })
+    }
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn scatter(self, [only, ..]: [*mut u8; LANES_MAX]) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm_storeu_si128(only.cast(), self.0) }
+    }
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn scatter_short(self, [only, ..]: [*mut u8; LANES_MAX], [size, ..]: [usize; LANES_MAX]) {
+        // SAFETY: the caller's promise.
+        unsafe { store_short(self.0, only, size) }
+    }
+
+    #[inline(always)]
+    fn keep_short(self, [size, ..]: [usize; LANES_MAX]) -> Self {
+        Self(with_token!(_mm_and_si128(self.0, load(short::mask(size)))))
+    }
+
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        Self(with_token!(_mm_xor_si128(self.0, other.0)))
+    }
+
+    #[inline(always)]
+    fn add_bytes(self, other: Self) -> Self {
+        Self(with_token!(_mm_add_epi8(self.0, other.0)))
+    }
+
+    #[inline(always)]
+    fn aes_round(self, key: Self) -> Self {
+        Self(with_token!(_mm_aesenc_si128(self.0, key.0)))
+    }
+
+    #[inline(always)]
+    fn aes_last_round(self, key: Self) -> Self {
+        Self(with_token!(_mm_aesenclast_si128(self.0, key.0)))
+    }
+
+    #[inline(always)]
+    fn reverse_bytes(self) -> Self {
+        Self(with_token!(_mm_shuffle_epi8(self.0, reverse())))
+    }
+
+    #[inline(always)]
+    fn swap_halves(self) -> Self {
+        Self(with_token!(_mm_shuffle_epi32::<0x4e>(self.0)))
+    }
+
+    #[inline(always)]
+    fn multiply_low(self, other: Self) -> Self {
+        Self(with_token!(_mm_clmulepi64_si128::<0x00>(self.0, other.0)))
+    }
+
+    #[inline(always)]
+    fn multiply_high(self, other: Self) -> Self {
+        Self(with_token!(_mm_clmulepi64_si128::<0x11>(self.0, other.0)))
+    }
+
+    #[inline(always)]
+    fn zero_lanes(self) -> u8 {
+        with_token!(_mm_testz_si128(self.0, self.0)) as u8
+    }
+}
+
+#[inline]
+#[target_feature(enable = "sse2")]
+pub(super) fn load(block: &Block) -> __m128i {
+    // SAFETY: a block is as long as the unaligned load.
+    unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
+}
+
+/// The order that reverses the bytes of a block.
+#[inline]
+#[target_feature(enable = "sse2")]
+pub(super) fn reverse() -> __m128i {
+    _mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+}
+
+#[inline]
+#[target_feature(enable = "sse2")]
+pub(super) fn from_halves([low, high]: [u64; 2]) -> __m128i {
+    _mm_set_epi64x(high as i64, low as i64)
+}
+
+/// The nonce followed by zeros, without a detour through memory: a store of 12 bytes delays a load of 16.
+#[inline]
+#[target_feature(enable = "sse4.1")]
+pub(super) fn nonce_block(nonce: &[u8; 12]) -> __m128i {
+    let (front, back) = nonce.split_at(8);
+    let front = i64::from_le_bytes(front.try_into().expect("8 bytes"));
+    let back = i32::from_le_bytes(back.try_into().expect("4 bytes"));
+    _mm_insert_epi32::<2>(_mm_cvtsi64_si128(front), back)
+}
+
+/// The first bytes of a block, followed by zeros.
+///
+/// # Safety
+/// `bytes` is readable for `size` bytes, from 1 to 16.
+#[inline]
+#[target_feature(enable = "sse2")]
+pub(super) unsafe fn load_short(bytes: *const u8, size: usize) -> __m128i {
+    // SAFETY: the caller's promise.
+    from_halves(unsafe { short::load(bytes, size) })
+}
+
+/// Writes the first bytes of a block.
+///
+/// # Safety
+/// `out` is writable for `size` bytes, from 1 to 16.
+#[inline]
+#[target_feature(enable = "sse4.1")]
+pub(super) unsafe fn store_short(block: __m128i, out: *mut u8, size: usize) {
+    let halves = [_mm_cvtsi128_si64(block) as u64, _mm_extract_epi64::<1>(block) as u64];
+    // SAFETY: the caller's promise.
+    unsafe { short::store(halves, out, size) }
+}

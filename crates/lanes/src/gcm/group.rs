@@ -1,0 +1,293 @@
+//! AES-GCM (SP 800-38D, 7.1 and 7.2) over a group of messages of as many blocks, each in a lane of its own: blocks of the same rank lie
+//! side by side in a vector, go through AES together, and meet the same power of the hash key.
+//!
+//! A group's text and hash are worked on after the AES of the next group has been issued: neither waits for the other, and what a
+//! CPU looks ahead is enough to do both at once.
+
+use std::mem::MaybeUninit;
+
+use super::BLOCKS_MAX;
+use super::cipher::encrypt;
+use super::hash::{Product, absorb};
+use super::key::Expanded;
+use super::memory::Memory;
+use super::message::Message;
+use super::vector::{BLOCK_SIZE, Block, LANES_MAX, Vector};
+
+/// Most messages of a group.
+pub(super) const GROUP: usize = 8;
+/// What is added to a counter block to count one on: 1 in its last byte (SP 800-38D, 6.2, big-endian).
+const ONE: Block = (1_u128 << 120).to_le_bytes();
+
+const _: () = assert!(BLOCKS_MAX < u8::MAX as usize, "counters change in their last byte alone");
+
+/// Room for the key stream of a group: [`group_size`] has fewer messages where they are longer.
+type Stream = Memory<{ (BLOCKS_MAX + 1) * LANES_MAX * BLOCK_SIZE }>;
+
+/// How many messages of so many blocks keep the AES units busy, as many as fill vectors.
+#[inline(always)]
+pub(super) fn group_size<V: Vector>(blocks: usize) -> usize {
+    match blocks {
+        0 => GROUP,
+        1 => GROUP.min(4 * V::LANES),
+        2 | 3 => GROUP.min(2 * V::LANES),
+        _ => V::LANES,
+    }
+}
+
+/// A message, and where its output goes: room for its text, and for its tag where it is to be sealed.
+pub(super) struct Lane<'a, M> {
+    pub(super) message: &'a M,
+    pub(super) output: &'a mut [u8],
+    /// The state of the hash after the associated data.
+    pub(super) state: Block,
+    /// Its place among the results.
+    pub(super) index: usize,
+}
+
+/// The messages of a group.
+pub(super) struct Lanes<'a, M> {
+    lanes: [MaybeUninit<Lane<'a, M>>; GROUP],
+    count: usize,
+}
+
+impl<'a, M> Lanes<'a, M> {
+    #[inline(always)]
+    fn new() -> Self {
+        Self { lanes: [const { MaybeUninit::uninit() }; GROUP], count: 0 }
+    }
+
+    #[inline(always)]
+    pub(super) fn push(&mut self, lane: Lane<'a, M>) {
+        self.lanes[self.count].write(lane);
+        self.count += 1;
+    }
+
+    #[inline(always)]
+    fn get(&mut self) -> &mut [Lane<'a, M>] {
+        // SAFETY: `push` has written as many.
+        unsafe { self.lanes[..self.count].assume_init_mut() }
+    }
+}
+
+/// What messages of one length with the same associated data have in common.
+pub(super) struct Common<V> {
+    size: usize,
+    /// What associated data and lengths add to the hash.
+    ends: V,
+}
+
+impl<V: Vector> Common<V> {
+    #[inline(always)]
+    pub(super) fn new(cpu: V::Cpu, key: &Expanded, message: &impl Message) -> Self {
+        let state = V::broadcast(cpu, &absorb::<V::Single>(cpu.into(), key, message.aad()));
+        let lengths = V::from_halves(cpu, [message.lengths(); LANES_MAX]);
+        let ends = Product::zero(cpu).add(state, key.power(cpu, message.blocks() + 1)).add(lengths, key.power(cpu, 1));
+        Self { size: message.size(), ends: ends.reduce(cpu) }
+    }
+}
+
+/// A group whose AES has been issued and one that is being put together.
+pub(super) struct Pipeline<'w, 'a, V: Vector, M> {
+    cpu: V::Cpu,
+    key: &'w Expanded,
+    opened: &'w mut [bool],
+    groups: [Lanes<'a, M>; 2],
+    streams: [Stream; 2],
+    current: usize,
+}
+
+impl<'w, 'a, V: Vector, M: Message> Pipeline<'w, 'a, V, M> {
+    #[inline(always)]
+    pub(super) fn new(cpu: V::Cpu, key: &'w Expanded, opened: &'w mut [bool]) -> Self {
+        let (groups, streams) = ([Lanes::new(), Lanes::new()], [Stream::new(), Stream::new()]);
+        Self { cpu, key, opened, groups, streams, current: 0 }
+    }
+
+    /// The next group, empty.
+    #[inline(always)]
+    pub(super) fn begin(&mut self) -> &mut Lanes<'a, M> {
+        let lanes = &mut self.groups[self.current];
+        lanes.count = 0;
+        lanes
+    }
+
+    /// Issues the AES of the group that was begun, whose messages have as many blocks each, and completes the one before.
+    #[inline(always)]
+    pub(super) fn push(&mut self, common: Option<&Common<V>>) {
+        let (cpu, lanes) = (self.cpu, &*self.groups[self.current].get());
+        let columns = lanes[0].message.blocks() + 1;
+        debug_assert!(lanes.iter().all(|lane| lane.message.blocks() + 1 == columns), "messages of as many blocks");
+        let one = V::broadcast(cpu, &ONE);
+        let count = lanes.len().div_ceil(V::LANES) * columns;
+        let mut stream = self.streams[self.current].fill::<V>(count);
+        for lanes in lanes.chunks(V::LANES) {
+            let mut counters = V::gather_nonces(cpu, spread(lanes, |lane| &lane.message.nonce().0));
+            for _ in 0..columns {
+                counters = counters.add_bytes(one);
+                stream.push(counters);
+            }
+        }
+        let stream = stream.finish();
+        encrypt::<V>(cpu, self.key.round_keys(), stream);
+        self.current ^= 1;
+        self.complete(self.current, common);
+    }
+
+    /// Completes the last group.
+    #[inline(always)]
+    pub(super) fn finish(&mut self, common: Option<&Common<V>>) {
+        self.complete(self.current ^ 1, common);
+    }
+
+    #[inline(always)]
+    fn complete(&mut self, which: usize, common: Option<&Common<V>>) {
+        let lanes = self.groups[which].get();
+        let Some(first) = lanes.first() else { return };
+        let columns = first.message.blocks() + 1;
+        let stream = self.streams[which].filled::<V>(lanes.len().div_ceil(V::LANES) * columns);
+        for (stream, lanes) in stream.chunks_exact(columns).zip(lanes.chunks_mut(V::LANES)) {
+            let text = Text::new(lanes);
+            let right = text.complete(self.cpu, self.key, stream, common);
+            if M::IS_SEALED {
+                for (i, lane) in lanes.iter_mut().enumerate() {
+                    let is_right = right >> i & 1 != 0;
+                    self.opened[lane.index] = is_right;
+                    if !is_right {
+                        lane.output.fill(0);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The messages of a vector. Lanes that are left over repeat the first one: they read and write the same.
+struct Text<'l, 'a, M> {
+    lanes: &'l [Lane<'a, M>],
+    messages: [&'a M; LANES_MAX],
+    inputs: [*const u8; LANES_MAX],
+    outputs: [*mut u8; LANES_MAX],
+    sizes: [usize; LANES_MAX],
+}
+
+impl<'l, 'a, M: Message> Text<'l, 'a, M> {
+    #[inline(always)]
+    fn new(lanes: &'l mut [Lane<'a, M>]) -> Self {
+        let messages = spread(lanes, |lane| lane.message);
+        Self {
+            inputs: messages.map(|message| message.input().as_ptr()),
+            outputs: spread_mut(lanes),
+            sizes: messages.map(|message| message.size()),
+            messages,
+            lanes,
+        }
+    }
+
+    /// Combines text and key stream and hashes the ciphertext. Writes the tags, or gives a bit for each that is right.
+    #[inline(always)]
+    fn complete<V: Vector>(&self, cpu: V::Cpu, key: &Expanded, stream: &[V], common: Option<&Common<V>>) -> u8 {
+        let [mask, stream @ ..] = stream else { unreachable!("a block for the tag") };
+        let blocks = stream.len();
+        let sizes = common.map_or(self.sizes, |common| [common.size; LANES_MAX]);
+        let mut product = Product::zero(cpu);
+        let mut state = V::zero(cpu);
+        if common.is_none() {
+            let lengths = V::from_halves(cpu, self.messages.map(|message| message.lengths()));
+            product = product.add(lengths, key.power(cpu, 1));
+            // SAFETY: pointers to blocks.
+            state = unsafe { V::gather(cpu, spread(self.lanes, |lane| lane.state.as_ptr())) };
+        }
+        // Where sizes differ, so may the last blocks.
+        let whole = if common.is_some() { sizes[0] / BLOCK_SIZE } else { blocks.saturating_sub(1) };
+        let mut at = 0;
+        for (stream, power) in stream[..whole].iter().zip(key.powers_down(blocks + 1)) {
+            // SAFETY: blocks up to `whole` are whole in every message.
+            let hashed = unsafe { self.whole_blocks(cpu, at, *stream) };
+            product = product
+                .add(hashed.reverse_bytes().xor(state), (V::broadcast(cpu, power.0), V::broadcast(cpu, power.1)));
+            state = V::zero(cpu);
+            at += BLOCK_SIZE;
+        }
+        if let Some(stream) = stream.get(whole) {
+            // SAFETY: the last block has at least a byte in every message.
+            let hashed = unsafe { self.last_blocks(cpu, at, *stream, sizes) };
+            product = product.add(hashed.reverse_bytes().xor(state), key.power(cpu, 2));
+        } else if blocks == 0 {
+            product = product.add(state, key.power(cpu, 1));
+        }
+        let hash = common.map_or(V::zero(cpu), |common| common.ends).xor(product.reduce(cpu));
+        let tags = hash.reverse_bytes().xor(*mask);
+        if M::IS_SEALED {
+            // SAFETY: the tag follows the text.
+            let expected = unsafe { V::gather(cpu, add(self.inputs, sizes)) };
+            tags.xor(expected).zero_lanes()
+        } else {
+            // SAFETY: the output has room for the tag after the text.
+            unsafe { tags.scatter(add_mut(self.outputs, sizes)) };
+            0
+        }
+    }
+
+    /// Combines a block of each message at the same place with the key stream. Gives the ciphertext.
+    ///
+    /// # Safety
+    /// Each message has a whole block of text there.
+    #[inline(always)]
+    unsafe fn whole_blocks<V: Vector>(&self, cpu: V::Cpu, at: usize, stream: V) -> V {
+        // SAFETY: the caller's promise, and outputs are at least as long as inputs.
+        unsafe {
+            let input = V::gather(cpu, add(self.inputs, [at; LANES_MAX]));
+            let output = input.xor(stream);
+            output.scatter(add_mut(self.outputs, [at; LANES_MAX]));
+            if M::IS_SEALED { input } else { output }
+        }
+    }
+
+    /// The same for the last block of each message, whole or not. The ciphertext is padded with zeros.
+    ///
+    /// # Safety
+    /// Each message has from 1 to 16 bytes of text there.
+    #[inline(always)]
+    unsafe fn last_blocks<V: Vector>(&self, cpu: V::Cpu, at: usize, stream: V, sizes: [usize; LANES_MAX]) -> V {
+        let [a, b, c, d] = sizes;
+        let rest = [a - at, b - at, c - at, d - at];
+        let outputs = add_mut(self.outputs, [at; LANES_MAX]);
+        // SAFETY: the caller's promise.
+        let input = unsafe { V::gather_short(cpu, add(self.inputs, [at; LANES_MAX]), rest) };
+        let output = input.xor(stream);
+        if M::IS_SEALED {
+            // SAFETY: the caller's promise.
+            unsafe { output.scatter_short(outputs, rest) };
+            input
+        } else {
+            // SAFETY: the output has room for a tag after the text; what is written there now is overwritten by it.
+            unsafe { output.scatter(outputs) };
+            output.keep_short(rest)
+        }
+    }
+}
+
+/// Something of each lane, and of the first where there is none.
+#[inline(always)]
+fn spread<'l, 'a, M, T>(lanes: &'l [Lane<'a, M>], something: impl Fn(&'l Lane<'a, M>) -> T) -> [T; LANES_MAX] {
+    let lane = |i| &lanes[if i < lanes.len() { i } else { 0 }];
+    [something(lane(0)), something(lane(1)), something(lane(2)), something(lane(3))]
+}
+
+#[inline(always)]
+fn spread_mut<M>(lanes: &mut [Lane<'_, M>]) -> [*mut u8; LANES_MAX] {
+    let count = lanes.len();
+    let mut lane = |i| lanes[if i < count { i } else { 0 }].output.as_mut_ptr();
+    [lane(0), lane(1), lane(2), lane(3)]
+}
+
+#[inline(always)]
+fn add([a, b, c, d]: [*const u8; LANES_MAX], [i, j, k, l]: [usize; LANES_MAX]) -> [*const u8; LANES_MAX] {
+    [a.wrapping_add(i), b.wrapping_add(j), c.wrapping_add(k), d.wrapping_add(l)]
+}
+
+#[inline(always)]
+fn add_mut([a, b, c, d]: [*mut u8; LANES_MAX], [i, j, k, l]: [usize; LANES_MAX]) -> [*mut u8; LANES_MAX] {
+    [a.wrapping_add(i), b.wrapping_add(j), c.wrapping_add(k), d.wrapping_add(l)]
+}

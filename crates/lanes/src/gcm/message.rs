@@ -1,0 +1,73 @@
+//! Sealing and opening differ in little: which side of the cipher is hashed, and what becomes of the tag.
+
+use super::vector::BLOCK_SIZE;
+use super::{Nonce, OpenItem, SealItem, TAG_SIZE};
+
+/// A message to be sealed or opened.
+pub(super) trait Message {
+    /// The input is ciphertext, and its tag follows.
+    const IS_SEALED: bool;
+    /// Bytes of tag in the output.
+    const TAG_OUT: usize = if Self::IS_SEALED { 0 } else { TAG_SIZE };
+
+    fn nonce(&self) -> &Nonce;
+    fn aad(&self) -> &[u8];
+    /// The text, and its tag where it is sealed.
+    fn input(&self) -> &[u8];
+
+    /// Bytes of text.
+    #[inline(always)]
+    fn size(&self) -> usize {
+        self.input().len() - if Self::IS_SEALED { TAG_SIZE } else { 0 }
+    }
+
+    /// Blocks of text.
+    #[inline(always)]
+    fn blocks(&self) -> usize {
+        self.size().div_ceil(BLOCK_SIZE)
+    }
+
+    /// The bits of associated data and of text, as the hash takes them in at the end; reversed.
+    #[inline(always)]
+    fn lengths(&self) -> [u64; 2] {
+        [8 * self.size() as u64, 8 * self.aad().len() as u64]
+    }
+}
+
+impl Message for SealItem<'_> {
+    const IS_SEALED: bool = false;
+
+    #[inline(always)]
+    fn nonce(&self) -> &Nonce {
+        &self.nonce
+    }
+
+    #[inline(always)]
+    fn aad(&self) -> &[u8] {
+        self.aad
+    }
+
+    #[inline(always)]
+    fn input(&self) -> &[u8] {
+        self.plaintext
+    }
+}
+
+impl Message for OpenItem<'_> {
+    const IS_SEALED: bool = true;
+
+    #[inline(always)]
+    fn nonce(&self) -> &Nonce {
+        &self.nonce
+    }
+
+    #[inline(always)]
+    fn aad(&self) -> &[u8] {
+        self.aad
+    }
+
+    #[inline(always)]
+    fn input(&self) -> &[u8] {
+        self.sealed
+    }
+}

@@ -1,0 +1,194 @@
+//! AES-GCM (SP 800-38D) for many messages under one key: 128- or 256-bit keys, 96-bit nonces, 128-bit tags, any associated data,
+//! messages of at most [`MESSAGE_SIZE_MAX`] bytes. Longer ones are a library's business: one of them fills the CPU by itself.
+//!
+//! Timing depends on lengths, on which messages pass the same slice of associated data, and on which tags were wrong; on nothing
+//! else. `docs/lanes.md` explains the way from a naive loop to this in steps.
+#![cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code, unused_imports))]
+
+#[cfg(target_arch = "x86_64")]
+mod aesni;
+#[cfg(target_arch = "aarch64")]
+mod armv8;
+mod cipher;
+mod group;
+mod hash;
+mod key;
+mod known_answers;
+mod memory;
+mod message;
+mod run;
+mod short;
+#[cfg(target_arch = "x86_64")]
+mod vaes256;
+#[cfg(target_arch = "x86_64")]
+mod vaes512;
+mod vector;
+
+#[cfg(target_arch = "aarch64")]
+use crate::cpu::Armv8;
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::{AesNi, Vaes256, Vaes512};
+use key::Expanded;
+
+/// Bytes of a nonce.
+pub const NONCE_SIZE: usize = 12;
+/// Bytes of a tag.
+pub const TAG_SIZE: usize = 16;
+/// Longest message in bytes. Where a library's bulk code overtakes these kernels stands in `docs/lanes.md`.
+pub const MESSAGE_SIZE_MAX: usize = 512;
+
+/// Blocks of the longest message.
+const BLOCKS_MAX: usize = MESSAGE_SIZE_MAX.div_ceil(vector::BLOCK_SIZE);
+
+/// A 96-bit nonce.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Nonce(pub [u8; NONCE_SIZE]);
+
+/// One message to seal.
+#[derive(Clone, Copy)]
+pub struct SealItem<'a> {
+    /// Never used before under this key.
+    pub nonce: Nonce,
+    /// Associated data. Items of one call that pass the same slice, in place and length, share its hashing.
+    pub aad: &'a [u8],
+    /// What to encrypt.
+    pub plaintext: &'a [u8],
+}
+
+/// One message to open.
+#[derive(Clone, Copy)]
+pub struct OpenItem<'a> {
+    /// The nonce it was sealed with.
+    pub nonce: Nonce,
+    /// The associated data it was sealed with. Items of one call that pass the same slice share its hashing.
+    pub aad: &'a [u8],
+    /// Ciphertext followed by the tag.
+    pub sealed: &'a [u8],
+}
+
+/// The instructions that messages go through. Holds the proof that this CPU has them.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Kernel {
+    /// AES-NI and PCLMULQDQ on 128-bit registers.
+    #[cfg(target_arch = "x86_64")]
+    AesNi(AesNi),
+    /// VAES and VPCLMULQDQ on 256-bit registers.
+    #[cfg(target_arch = "x86_64")]
+    Vaes256(Vaes256),
+    /// VAES and VPCLMULQDQ on 512-bit registers.
+    #[cfg(target_arch = "x86_64")]
+    Vaes512(Vaes512),
+    /// The AES and PMULL instructions of the ARMv8 cryptographic extension.
+    #[cfg(target_arch = "aarch64")]
+    Armv8(Armv8),
+}
+
+impl Kernel {
+    /// Names of all kernels, whatever the CPU and the architecture.
+    pub const NAMES: [&'static str; 4] = ["vaes512", "vaes256", "aesni", "armv8"];
+
+    /// Those that this CPU can run, the fastest first.
+    pub fn detect() -> Vec<Self> {
+        #[cfg(target_arch = "x86_64")]
+        let all = [
+            Vaes512::detect().map(Self::Vaes512),
+            Vaes256::detect().map(Self::Vaes256),
+            AesNi::detect().map(Self::AesNi),
+        ];
+        #[cfg(target_arch = "aarch64")]
+        let all = [Armv8::detect().map(Self::Armv8)];
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        let all: [Option<Self>; 0] = [];
+        all.into_iter().flatten().collect()
+    }
+
+    /// One of [`Kernel::NAMES`].
+    pub fn name(self) -> &'static str {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::AesNi(_) => "aesni",
+            #[cfg(target_arch = "x86_64")]
+            Self::Vaes256(_) => "vaes256",
+            #[cfg(target_arch = "x86_64")]
+            Self::Vaes512(_) => "vaes512",
+            #[cfg(target_arch = "aarch64")]
+            Self::Armv8(_) => "armv8",
+        }
+    }
+
+    /// Whether it gives the known answers on this CPU: a compiler, a hypervisor or a CPU may be at fault. Microseconds.
+    pub fn is_right(self) -> bool {
+        known_answers::hold(self)
+    }
+}
+
+/// An expanded key. Wiped on drop.
+pub struct Key {
+    kernel: Kernel,
+    expanded: Box<Expanded>,
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Key({}, …)", self.kernel.name())
+    }
+}
+
+impl Key {
+    /// Expands a key of 16 or 32 bytes.
+    ///
+    /// # Panics
+    /// When `key` has another length.
+    pub fn new(kernel: Kernel, key: &[u8]) -> Self {
+        assert!(matches!(key.len(), 16 | 32), "a key of AES-128 or AES-256");
+        let mut expanded = Box::new(Expanded::zero());
+        match kernel {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::AesNi(cpu) => aesni::expand(cpu, key, &mut expanded),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Vaes256(cpu) => vaes256::expand(cpu, key, &mut expanded),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Vaes512(cpu) => vaes512::expand(cpu, key, &mut expanded),
+            #[cfg(target_arch = "aarch64")]
+            Kernel::Armv8(cpu) => armv8::expand(cpu, key, &mut expanded),
+        }
+        Self { kernel, expanded }
+    }
+
+    /// Seals every item; `out` takes their ciphertexts and tags one after the other.
+    ///
+    /// # Panics
+    /// When `out` has another length than these together, or a message is longer than [`MESSAGE_SIZE_MAX`].
+    pub fn seal(&self, items: &[SealItem<'_>], out: &mut [u8]) {
+        match self.kernel {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::AesNi(cpu) => aesni::seal(cpu, &self.expanded, items, out),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Vaes256(cpu) => vaes256::seal(cpu, &self.expanded, items, out),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Vaes512(cpu) => vaes512::seal(cpu, &self.expanded, items, out),
+            #[cfg(target_arch = "aarch64")]
+            Kernel::Armv8(cpu) => armv8::seal(cpu, &self.expanded, items, out),
+        }
+    }
+
+    /// Opens every item on its own: `out` takes the plaintexts one after the other, `opened[i]` says whether item i's tag was right.
+    /// Where it was wrong, the plaintext is zeros.
+    ///
+    /// # Panics
+    /// When `out` has another length than the plaintexts together, or `opened` than `items`; when a message is longer than
+    /// [`MESSAGE_SIZE_MAX`], or shorter than a tag.
+    pub fn open(&self, items: &[OpenItem<'_>], out: &mut [u8], opened: &mut [bool]) {
+        match self.kernel {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::AesNi(cpu) => aesni::open(cpu, &self.expanded, items, out, opened),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Vaes256(cpu) => vaes256::open(cpu, &self.expanded, items, out, opened),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Vaes512(cpu) => vaes512::open(cpu, &self.expanded, items, out, opened),
+            #[cfg(target_arch = "aarch64")]
+            Kernel::Armv8(cpu) => armv8::open(cpu, &self.expanded, items, out, opened),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Blocks that are not whole. Branches depend on lengths alone.
+
+use super::vector::{BLOCK_SIZE, Block};
+
+/// Ones and then zeros: 16 bytes from place 16 − n keep the first n bytes of a block.
+const KEEP: [u8; 2 * BLOCK_SIZE] = {
+    let mut mask = [0; 2 * BLOCK_SIZE];
+    let mut i = 0;
+    while i < BLOCK_SIZE {
+        mask[i] = 0xff;
+        i += 1;
+    }
+    mask
+};
+
+/// A block of which the first `size` bytes are ones; at most 16.
+#[inline(always)]
+pub(super) fn mask(size: usize) -> &'static Block {
+    KEEP[BLOCK_SIZE - size..].first_chunk().expect("as long as two blocks")
+}
+
+/// The first bytes of a block, followed by zeros, as little-endian halves.
+///
+/// # Safety
+/// `bytes` is readable for `size` bytes, from 1 to 16.
+#[inline(always)]
+pub(super) unsafe fn load(bytes: *const u8, size: usize) -> [u64; 2] {
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { std::slice::from_raw_parts(bytes, size) };
+    if let (Some(front), Some(back)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let unused = 8 * (BLOCK_SIZE - size) as u32;
+        return [u64::from_le_bytes(*front), u64::from_le_bytes(*back).checked_shr(unused).unwrap_or(0)];
+    }
+    if let (Some(front), Some(back)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let back = u64::from(u32::from_le_bytes(*back)) << (8 * (size - 4));
+        return [u64::from(u32::from_le_bytes(*front)) | back, 0];
+    }
+    [bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte)), 0]
+}
+
+/// Writes the first bytes of a block, given as little-endian halves.
+///
+/// # Safety
+/// `out` is writable for `size` bytes, from 1 to 16.
+#[inline(always)]
+pub(super) unsafe fn store([low, high]: [u64; 2], out: *mut u8, size: usize) {
+    // SAFETY: the caller's promise.
+    let out = unsafe { std::slice::from_raw_parts_mut(out, size) };
+    let bits = u128::from(high) << 64 | u128::from(low);
+    if let Some(front) = out.first_chunk_mut() {
+        *front = low.to_le_bytes();
+        *out.last_chunk_mut().expect("8 bytes") = ((bits >> (8 * (size - 8))) as u64).to_le_bytes();
+    } else if let Some(front) = out.first_chunk_mut() {
+        *front = (low as u32).to_le_bytes();
+        *out.last_chunk_mut().expect("4 bytes") = ((low >> (8 * (size - 4))) as u32).to_le_bytes();
+    } else {
+        out.iter_mut().enumerate().for_each(|(i, byte)| *byte = (low >> (8 * i)) as u8);
+    }
+}

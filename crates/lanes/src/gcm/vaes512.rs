@@ -1,0 +1,199 @@
+//! VAES and VPCLMULQDQ on 512-bit registers: four lanes, and masks for the bytes of a message's end.
+
+use std::arch::x86_64::*;
+
+use super::aesni::{Lane, from_halves, load, nonce_block, reverse};
+use super::key::Expanded;
+use super::run::run;
+use super::vector::{BLOCK_SIZE, Block, LANES_MAX, Vector, entries};
+use super::{OpenItem, SealItem};
+use crate::cpu::{AesNi, Vaes512};
+
+/// Four blocks.
+#[derive(Clone, Copy)]
+pub(super) struct Lanes(__m512i);
+
+/// Runs intrinsics that need nothing but what a token stands for.
+macro_rules! with_token {
+    ($intrinsics:expr) => {
+        // SAFETY: a `Lanes` or the token in reach was only made on a CPU that has these instructions.
+        unsafe { $intrinsics }
+    };
+}
+
+entries!(Vaes512, Lanes, "aes,pclmulqdq,ssse3,sse4.1,avx2,vaes,vpclmulqdq,bmi2,avx512f,avx512bw,avx512vl");
+
+impl Vector for Lanes {
+    type Cpu = Vaes512;
+    type Single = Lane;
+    type SingleCpu = AesNi;
+    const LANES: usize = 4;
+
+    #[inline(always)]
+    fn zero(_: Vaes512) -> Self {
+        Self(with_token!(_mm512_setzero_si512()))
+    }
+
+    #[inline(always)]
+    fn broadcast(_: Vaes512, block: &Block) -> Self {
+        Self(with_token!(_mm512_broadcast_i32x4(load(block))))
+    }
+
+    #[inline(always)]
+    fn from_halves(_: Vaes512, halves: [[u64; 2]; LANES_MAX]) -> Self {
+        Self(with_token!(join([
+            from_halves(halves[0]),
+            from_halves(halves[1]),
+            from_halves(halves[2]),
+            from_halves(halves[3])
+        ])))
+    }
+
+    #[inline(always)]
+    fn gather_nonces(_: Vaes512, [a, b, c, d]: [&[u8; 12]; LANES_MAX]) -> Self {
+        Self(with_token!(join([nonce_block(a), nonce_block(b), nonce_block(c), nonce_block(d)])))
+    }
+
+    #[inline(always)]
+    fn load(_: Vaes512, blocks: &[Block]) -> Self {
+        let blocks: &[Block; 4] = blocks.first_chunk().expect("a whole vector");
+        // SAFETY: the array is as long as the unaligned load.
+        Self(unsafe { _mm512_loadu_si512(blocks.as_ptr().cast()) })
+    }
+
+    #[inline(always)]
+    fn store(self, blocks: &mut [Block]) {
+        let blocks: &mut [Block; 4] = blocks.first_chunk_mut().expect("room for a whole vector");
+        // SAFETY: the array is as long as the unaligned store.
+        unsafe { _mm512_storeu_si512(blocks.as_mut_ptr().cast(), self.0) }
+    }
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn gather(_: Vaes512, [a, b, c, d]: [*const u8; LANES_MAX]) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe {
+            join([
+                _mm_loadu_si128(a.cast()),
+                _mm_loadu_si128(b.cast()),
+                _mm_loadu_si128(c.cast()),
+                _mm_loadu_si128(d.cast()),
+            ])
+        })
+    }
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn gather_short(_: Vaes512, [a, b, c, d]: [*const u8; LANES_MAX], sizes: [usize; LANES_MAX]) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe {
+            join([load_short(a, sizes[0]), load_short(b, sizes[1]), load_short(c, sizes[2]), load_short(d, sizes[3])])
+        })
+    }
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn scatter(self, [a, b, c, d]: [*mut u8; LANES_MAX]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            _mm_storeu_si128(a.cast(), _mm512_castsi512_si128(self.0));
+            _mm_storeu_si128(b.cast(), _mm512_extracti32x4_epi32::<1>(self.0));
+            _mm_storeu_si128(c.cast(), _mm512_extracti32x4_epi32::<2>(self.0));
+            _mm_storeu_si128(d.cast(), _mm512_extracti32x4_epi32::<3>(self.0));
+        }
+    }
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn scatter_short(self, [a, b, c, d]: [*mut u8; LANES_MAX], sizes: [usize; LANES_MAX]) {
+        // SAFETY: the caller's promise; the masks let the stores touch nothing more.
+        unsafe {
+            _mm_mask_storeu_epi8(a.cast(), front(sizes[0]) as __mmask16, _mm512_castsi512_si128(self.0));
+            _mm_mask_storeu_epi8(b.cast(), front(sizes[1]) as __mmask16, _mm512_extracti32x4_epi32::<1>(self.0));
+            _mm_mask_storeu_epi8(c.cast(), front(sizes[2]) as __mmask16, _mm512_extracti32x4_epi32::<2>(self.0));
+            _mm_mask_storeu_epi8(d.cast(), front(sizes[3]) as __mmask16, _mm512_extracti32x4_epi32::<3>(self.0));
+        }
+    }
+
+    #[inline(always)]
+    fn zero_lanes(self) -> u8 {
+        let halves = with_token!(_mm512_testn_epi64_mask(self.0, self.0));
+        // Both halves of a lane.
+        let both = halves & halves >> 1;
+        both & 1 | both >> 1 & 2 | both >> 2 & 4 | both >> 3 & 8
+    }
+
+    #[inline(always)]
+    fn keep_short(self, [a, b, c, d]: [usize; LANES_MAX]) -> Self {
+        Self(with_token!({
+            let mask = front(a) | front(b) << BLOCK_SIZE | front(c) << (2 * BLOCK_SIZE) | front(d) << (3 * BLOCK_SIZE);
+            _mm512_maskz_mov_epi8(mask, self.0)
+        }))
+    }
+
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        Self(with_token!(_mm512_xor_si512(self.0, other.0)))
+    }
+
+    #[inline(always)]
+    fn add_bytes(self, other: Self) -> Self {
+        Self(with_token!(_mm512_add_epi8(self.0, other.0)))
+    }
+
+    #[inline(always)]
+    fn aes_round(self, key: Self) -> Self {
+        Self(with_token!(_mm512_aesenc_epi128(self.0, key.0)))
+    }
+
+    #[inline(always)]
+    fn aes_last_round(self, key: Self) -> Self {
+        Self(with_token!(_mm512_aesenclast_epi128(self.0, key.0)))
+    }
+
+    #[inline(always)]
+    fn reverse_bytes(self) -> Self {
+        Self(with_token!(_mm512_shuffle_epi8(self.0, _mm512_broadcast_i32x4(reverse()))))
+    }
+
+    #[inline(always)]
+    fn swap_halves(self) -> Self {
+        Self(with_token!(_mm512_shuffle_epi32::<0x4e>(self.0)))
+    }
+
+    #[inline(always)]
+    fn multiply_low(self, other: Self) -> Self {
+        Self(with_token!(_mm512_clmulepi64_epi128::<0x00>(self.0, other.0)))
+    }
+
+    #[inline(always)]
+    fn multiply_high(self, other: Self) -> Self {
+        Self(with_token!(_mm512_clmulepi64_epi128::<0x11>(self.0, other.0)))
+    }
+}
+
+/// Four blocks side by side.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn join([a, b, c, d]: [__m128i; LANES_MAX]) -> __m512i {
+    let half = _mm512_inserti32x4::<1>(_mm512_zextsi128_si512(a), b);
+    _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(half, c), d)
+}
+
+/// The first bytes of a block, followed by zeros.
+///
+/// # Safety
+/// `bytes` is readable for `size` bytes.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,bmi2")]
+unsafe fn load_short(bytes: *const u8, size: usize) -> __m128i {
+    // SAFETY: the mask lets the load touch no byte beyond.
+    unsafe { _mm_maskz_loadu_epi8(front(size) as __mmask16, bytes.cast()) }
+}
+
+/// A mask of the first `size` bytes.
+#[inline]
+#[target_feature(enable = "bmi2")]
+fn front(size: usize) -> __mmask64 {
+    _bzhi_u64(!0, size as u32)
+}

@@ -1,0 +1,116 @@
+//! What the algorithm asks of a register: blocks of 16 bytes side by side. One file for each set of instructions implements it.
+//!
+//! A value of a vector type can only be made with the token of its CPU, so that its other methods are safe to call. All are
+//! inlined into functions that [`entries`] compiles for the CPU: as calls they would pass through memory.
+
+/// Bytes of an AES block.
+pub(super) const BLOCK_SIZE: usize = 16;
+
+/// An AES block.
+pub(super) type Block = [u8; BLOCK_SIZE];
+
+/// Most lanes that any vector has. Arrays of a thing a lane have this length; a vector uses the first [`Vector::LANES`].
+pub(super) const LANES_MAX: usize = 4;
+
+/// A register of [`Vector::LANES`] blocks, one a lane.
+pub(super) trait Vector: Copy {
+    /// The token that proves the instructions.
+    type Cpu: Copy;
+    /// A vector of one lane on the same CPU.
+    type Single: Vector<Cpu = Self::SingleCpu>;
+    /// The token of [`Vector::Single`].
+    type SingleCpu: Copy + From<Self::Cpu>;
+    /// How many blocks it holds.
+    const LANES: usize;
+    /// How many bytes it holds.
+    const SIZE: usize = Self::LANES * BLOCK_SIZE;
+
+    /// Zero in every lane.
+    fn zero(cpu: Self::Cpu) -> Self;
+    /// The same block in every lane.
+    fn broadcast(cpu: Self::Cpu, block: &Block) -> Self;
+    /// A block a lane, each as two little-endian halves, the lesser first.
+    fn from_halves(cpu: Self::Cpu, halves: [[u64; 2]; LANES_MAX]) -> Self;
+    /// A nonce a lane, with zeros where the counter stands.
+    fn gather_nonces(cpu: Self::Cpu, nonces: [&[u8; 12]; LANES_MAX]) -> Self;
+    /// Blocks that lie one after the other.
+    fn load(cpu: Self::Cpu, blocks: &[Block]) -> Self;
+    /// The reverse of [`Vector::load`].
+    fn store(self, blocks: &mut [Block]);
+
+    /// A block a lane.
+    ///
+    /// # Safety
+    /// Each pointer is readable for a block.
+    unsafe fn gather(cpu: Self::Cpu, blocks: [*const u8; LANES_MAX]) -> Self;
+    /// The first bytes of a block a lane, followed by zeros.
+    ///
+    /// # Safety
+    /// Each pointer is readable for as many bytes as its size says, from 1 to 16.
+    unsafe fn gather_short(cpu: Self::Cpu, blocks: [*const u8; LANES_MAX], sizes: [usize; LANES_MAX]) -> Self;
+    /// Writes a block a lane.
+    ///
+    /// # Safety
+    /// Each pointer is writable for a block.
+    unsafe fn scatter(self, blocks: [*mut u8; LANES_MAX]);
+    /// Writes the first bytes of a block a lane.
+    ///
+    /// # Safety
+    /// Each pointer is writable for as many bytes as its size says, from 1 to 16.
+    unsafe fn scatter_short(self, blocks: [*mut u8; LANES_MAX], sizes: [usize; LANES_MAX]);
+    /// The first bytes of each lane, from 1 to 16, followed by zeros.
+    fn keep_short(self, sizes: [usize; LANES_MAX]) -> Self;
+
+    /// Exclusive or: the sum in GF(2^128).
+    fn xor(self, other: Self) -> Self;
+    /// Sums of bytes, modulo 256.
+    fn add_bytes(self, other: Self) -> Self;
+    /// A middle round of AES (FIPS 197, 5.1): bytes substituted, rows shifted, columns mixed, the key added.
+    fn aes_round(self, key: Self) -> Self;
+    /// The last round of AES, which mixes no columns.
+    fn aes_last_round(self, key: Self) -> Self;
+    /// The bytes of each lane in reverse.
+    fn reverse_bytes(self) -> Self;
+    /// The halves of each lane swapped.
+    fn swap_halves(self) -> Self;
+    /// Carry-less product of the lesser halves of each lane.
+    fn multiply_low(self, other: Self) -> Self;
+    /// Carry-less product of the greater halves of each lane.
+    fn multiply_high(self, other: Self) -> Self;
+    /// Bit i is set where lane i is zero. Constant time.
+    fn zero_lanes(self) -> u8;
+}
+
+/// The functions that each set of instructions has: [`super::key::Expanded::fill`] and [`super::run::run`], compiled for it.
+macro_rules! entries {
+    ($cpu:ty, $vector:ty, $features:literal) => {
+        pub(super) fn expand(cpu: $cpu, key: &[u8], expanded: &mut Expanded) {
+            #[target_feature(enable = $features)]
+            fn with_features(cpu: $cpu, key: &[u8], expanded: &mut Expanded) {
+                expanded.fill::<$vector>(cpu, key);
+            }
+            // SAFETY: the token proves the features.
+            unsafe { with_features(cpu, key, expanded) }
+        }
+
+        pub(super) fn seal(cpu: $cpu, key: &Expanded, items: &[SealItem<'_>], out: &mut [u8]) {
+            #[target_feature(enable = $features)]
+            fn with_features(cpu: $cpu, key: &Expanded, items: &[SealItem<'_>], out: &mut [u8]) {
+                run::<$vector, _>(cpu, key, items, out, &mut []);
+            }
+            // SAFETY: the token proves the features.
+            unsafe { with_features(cpu, key, items, out) }
+        }
+
+        pub(super) fn open(cpu: $cpu, key: &Expanded, items: &[OpenItem<'_>], out: &mut [u8], opened: &mut [bool]) {
+            #[target_feature(enable = $features)]
+            fn with_features(cpu: $cpu, key: &Expanded, items: &[OpenItem<'_>], out: &mut [u8], opened: &mut [bool]) {
+                run::<$vector, _>(cpu, key, items, out, opened);
+            }
+            // SAFETY: the token proves the features.
+            unsafe { with_features(cpu, key, items, out, opened) }
+        }
+    };
+}
+
+pub(super) use entries;
