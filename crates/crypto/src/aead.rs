@@ -5,18 +5,25 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use fieldseal_lanes::gcm::{self, Kernel, MESSAGE_SIZE_MAX};
 use rand_core::CryptoRng;
 use zeroize::Zeroize;
 
 use crate::DecryptFailed;
 use crate::ffi::aead::Context;
+use crate::lanes::{self, Lanes, LanesUnavailable};
 
-/// Bytes of a nonce (RFC 5116, N_MIN = N_MAX for AES-GCM).
-pub const NONCE_SIZE: usize = 12;
-/// Bytes of a tag.
-pub const TAG_SIZE: usize = 16;
+pub use fieldseal_lanes::gcm::{NONCE_SIZE, Nonce, OpenItem, SealItem, TAG_SIZE};
+
 /// Longest plaintext of one message in bytes (SP 800-38D, 5.2.1.1: 2^39 − 256 bits).
 pub const PLAINTEXT_SIZE_MAX: u64 = (1 << 36) - 32;
+
+/// Longest message in bytes that goes through the lanes alone: with nothing beside it, the library's code is faster beyond.
+const ALONE_SIZE_MAX: usize = 64;
+/// Messages opened in one call of the lanes: bounds the results kept on the stack.
+const OPENED_MAX: usize = 64;
+/// What a caller has promised.
+const ROOM: &str = "room for exactly these messages";
 
 /// An AEAD algorithm by its name in the IANA registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,10 +47,6 @@ impl AeadAlgorithm {
         }
     }
 }
-
-/// A 96-bit nonce.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Nonce(pub [u8; NONCE_SIZE]);
 
 /// The key has the wrong length for its algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,32 +72,12 @@ impl std::fmt::Display for InvalidNonceLength {
 
 impl std::error::Error for InvalidNonceLength {}
 
-/// One message to seal.
-#[derive(Clone, Copy)]
-pub struct SealItem<'a> {
-    /// Never used before under this key.
-    pub nonce: Nonce,
-    /// Associated data; equal slices of a group may share their hashing.
-    pub aad: &'a [u8],
-    /// What to encrypt, at most [`PLAINTEXT_SIZE_MAX`] bytes.
-    pub plaintext: &'a [u8],
-}
-
-/// One message to open.
-#[derive(Clone, Copy)]
-pub struct OpenItem<'a> {
-    /// The nonce it was sealed with.
-    pub nonce: Nonce,
-    /// The associated data it was sealed with.
-    pub aad: &'a [u8],
-    /// Ciphertext followed by the tag.
-    pub sealed: &'a [u8],
-}
-
 /// An expanded AEAD key, ready to use from any thread. Wiped on drop.
 pub struct AeadKey {
     algorithm: AeadAlgorithm,
+    /// The library's key: for long messages, odd nonces, and where there are no lanes.
     context: Context,
+    lanes: Option<gcm::Key>,
 }
 
 impl std::fmt::Debug for AeadKey {
@@ -106,10 +89,35 @@ impl std::fmt::Debug for AeadKey {
 impl AeadKey {
     /// Expands `key`, which must have [`AeadAlgorithm::key_size`] bytes.
     pub fn new(algorithm: AeadAlgorithm, key: &[u8]) -> Result<Self, InvalidKeyLength> {
+        Self::on(lanes::serving(), algorithm, key)
+    }
+
+    /// As [`AeadKey::new`], on lanes of the caller's choice: for tests and benches.
+    ///
+    /// # Errors
+    /// [`LanesUnavailable`].
+    ///
+    /// # Panics
+    /// When the key has the wrong length.
+    pub fn with_lanes(choice: Lanes, algorithm: AeadAlgorithm, key: &[u8]) -> Result<Self, LanesUnavailable> {
+        Ok(Self::on(choice.kernel()?, algorithm, key).expect("a key of the algorithm's length"))
+    }
+
+    fn on(kernel: Option<Kernel>, algorithm: AeadAlgorithm, key: &[u8]) -> Result<Self, InvalidKeyLength> {
         if key.len() != algorithm.key_size() {
             return Err(InvalidKeyLength);
         }
-        Ok(Self { algorithm, context: Context::new(algorithm, key) })
+        let lanes = kernel.filter(|_| algorithm != AeadAlgorithm::Aes192Gcm).map(|kernel| gcm::Key::new(kernel, key));
+        Ok(Self { algorithm, context: Context::new(algorithm, key), lanes })
+    }
+
+    /// How many of the first messages go through the lanes together, and through which: none where the first is long, or where it
+    /// stands alone and the library is faster.
+    fn lanes_for(&self, sizes: impl Iterator<Item = usize> + Clone) -> Option<(usize, &gcm::Key)> {
+        let lanes = self.lanes.as_ref()?;
+        let count = sizes.clone().take_while(|&size| size <= MESSAGE_SIZE_MAX).count();
+        let is_taken = count > 1 || count == 1 && sizes.clone().next() <= Some(ALONE_SIZE_MAX);
+        is_taken.then_some((count, lanes))
     }
 
     /// Writes ciphertext and tag to `out`, which must have exactly `item.plaintext.len() + TAG_SIZE` bytes.
@@ -117,8 +125,7 @@ impl AeadKey {
     /// # Panics
     /// When `out` has another length.
     pub fn seal(&self, item: &SealItem<'_>, out: &mut [u8]) {
-        assert_eq!(out.len(), item.plaintext.len() + TAG_SIZE, "room for ciphertext and tag");
-        self.context.seal(&item.nonce.0, item.aad, item.plaintext, out);
+        self.seal_many(std::slice::from_ref(item), out);
     }
 
     /// As [`AeadKey::seal`] with a nonce of any length but zero, for formats that demand one: SP 800-38D, 8.2 advises 96 bits, and
@@ -172,13 +179,19 @@ impl AeadKey {
     ///
     /// # Panics
     /// When `out` has another length.
-    pub fn seal_many(&self, items: &[SealItem<'_>], mut out: &mut [u8]) {
-        for item in items {
-            let (sealed, rest) = out.split_at_mut(item.plaintext.len() + TAG_SIZE);
-            self.context.seal(&item.nonce.0, item.aad, item.plaintext, sealed);
-            out = rest;
+    pub fn seal_many(&self, mut items: &[SealItem<'_>], mut out: &mut [u8]) {
+        while let Some(first) = items.first() {
+            let lanes = self.lanes_for(items.iter().map(|item| item.plaintext.len()));
+            let (some, rest) = items.split_at(lanes.map_or(1, |(count, _)| count));
+            let size = some.iter().map(|item| item.plaintext.len() + TAG_SIZE).sum();
+            let (sealed, after) = out.split_at_mut_checked(size).expect(ROOM);
+            match lanes {
+                Some((_, lanes)) => lanes.seal(some, sealed),
+                None => self.context.seal(&first.nonce.0, first.aad, first.plaintext, sealed),
+            }
+            (items, out) = (rest, after);
         }
-        assert!(out.is_empty(), "room for exactly these messages");
+        assert!(out.is_empty(), "{ROOM}");
     }
 
     /// Writes the plaintext to `out`, which must have exactly `item.sealed.len() - TAG_SIZE` bytes. On failure `out` is zero.
@@ -189,7 +202,9 @@ impl AeadKey {
     /// # Panics
     /// When `out` has another length.
     pub fn open(&self, item: &OpenItem<'_>, out: &mut [u8]) -> Result<(), DecryptFailed> {
-        self.hazmat_open_any_nonce(&item.nonce.0, item.aad, item.sealed, out)
+        let mut result = [Ok(())];
+        self.open_many(std::slice::from_ref(item), out, &mut result);
+        result[0]
     }
 
     /// Opens every item on its own: `out` takes the plaintexts one after the other, `results[i]` says how item `i` went. The part
@@ -197,14 +212,33 @@ impl AeadKey {
     ///
     /// # Panics
     /// When `out` or `results` have the wrong length.
-    pub fn open_many(&self, items: &[OpenItem<'_>], mut out: &mut [u8], results: &mut [Result<(), DecryptFailed>]) {
+    pub fn open_many(
+        &self,
+        mut items: &[OpenItem<'_>],
+        mut out: &mut [u8],
+        mut results: &mut [Result<(), DecryptFailed>],
+    ) {
         assert_eq!(items.len(), results.len(), "one result an item");
-        for (item, result) in items.iter().zip(results) {
-            let (plaintext, rest) = out.split_at_mut(item.sealed.len().saturating_sub(TAG_SIZE));
-            *result = self.open(item, plaintext);
-            out = rest;
+        while let Some(first) = items.first() {
+            // What is too short for a tag goes the library's way, which refuses it.
+            let sizes = items.iter().take(OPENED_MAX).map(|item| item.sealed.len().wrapping_sub(TAG_SIZE));
+            let lanes = self.lanes_for(sizes);
+            let (some, rest) = items.split_at(lanes.map_or(1, |(count, _)| count));
+            let size = some.iter().map(|item| item.sealed.len().saturating_sub(TAG_SIZE)).sum();
+            let (plaintexts, after) = out.split_at_mut_checked(size).expect(ROOM);
+            let (these, others) = results.split_at_mut(some.len());
+            match lanes {
+                Some((_, lanes)) => {
+                    let mut opened = [false; OPENED_MAX];
+                    lanes.open(some, plaintexts, &mut opened[..some.len()]);
+                    let opened = opened.into_iter().map(|opened| if opened { Ok(()) } else { Err(DecryptFailed) });
+                    these.iter_mut().zip(opened).for_each(|(result, opened)| *result = opened);
+                }
+                None => these[0] = self.hazmat_open_any_nonce(&first.nonce.0, first.aad, first.sealed, plaintexts),
+            }
+            (items, out, results) = (rest, after, others);
         }
-        assert!(out.is_empty(), "room for exactly these messages");
+        assert!(out.is_empty(), "{ROOM}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! The primitives that the rest of Fieldseal needs, each over the library that measured best (`docs/decisions/0001-crypto-libraries.md`):
-//! AES-GCM, SHA-256, HMAC-SHA-256 and P-256 from BoringSSL, secp256k1 from libsecp256k1.
+//! AES-GCM, SHA-256, HMAC-SHA-256 and P-256 from BoringSSL, secp256k1 from libsecp256k1; short messages of AES-GCM from the kernels of
+//! `fieldseal-lanes`, where the CPU has the instructions.
 //!
 //! Promises: bytes in, bytes out. No files, threads, environment, clock or hidden randomness: whoever calls passes the generator.
 //! Secrets are types that wipe themselves and never print. A [`PublicKey`] that exists is a point on its curve, not infinity.
@@ -13,12 +14,14 @@
 pub mod aead;
 pub mod ec;
 pub mod hash;
+mod lanes;
 pub mod secret;
 
 mod ffi;
 
 pub use aead::{AeadAlgorithm, AeadKey, Nonce, NonceSequence};
 pub use ec::{Curve, EcContext, Encapsulation, PrivateKey, PublicKey};
+pub use lanes::{Lanes, LanesUnavailable, use_lanes};
 pub use rand_core;
 pub use rand_core::CryptoRng;
 pub use secret::Secret;
@@ -39,7 +42,9 @@ impl std::error::Error for DecryptFailed {}
 pub fn implementations() -> Vec<(&'static str, String)> {
     let boringssl = ffi::boringssl_version();
     let gcm = format!("{boringssl}, {}", ffi::aead::acceleration());
+    let short = lanes::serving().map_or(Lanes::Portable.name(), |kernel| kernel.name());
     vec![
+        ("aes-gcm-lanes", short.to_owned()),
         ("aes-256-gcm", gcm.clone()),
         ("aes-128-gcm", gcm),
         ("sha-256", boringssl.clone()),
