@@ -9,7 +9,9 @@ use std::{fmt, io};
 use crate::ledger::Receipt;
 use crate::scheduler::{Admission, End, Ending, Hand, Outcome, Phase, Rejection, Scheduler, Taken, Ticket};
 use crate::settings::{Clock, Observer, PoolSettings, SystemClock};
-use crate::sync::{AtomicIsize, Builder, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, current};
+use crate::sync::{
+    AtomicIsize, AtomicUsize, Builder, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, current, spin_loop,
+};
 
 /// Work that is done in slices, by one worker or by several at a time.
 ///
@@ -113,7 +115,10 @@ struct Shared {
     /// Workers that neither run a slice nor have one waiting for them; below zero, jobs that wait for a worker. A copy of what
     /// the state says, for looks without the lock.
     spare: AtomicIsize,
+    /// Jobs that wait, likewise.
+    waiting: AtomicUsize,
     workers: usize,
+    linger: Duration,
     clock: Arc<dyn Clock>,
     observer: Arc<dyn Observer>,
 }
@@ -129,6 +134,8 @@ struct State {
     /// Workers that sleep, those included that have been woken and have not come to themselves yet.
     asleep: usize,
     waking: usize,
+    /// Workers that look out for a part before they sleep, and need not be woken.
+    lingering: usize,
     abandoned: usize,
     counters: Counters,
 }
@@ -136,6 +143,8 @@ struct State {
 /// A slice that has been run.
 struct Ran {
     hand: Hand,
+    /// Whether others had parts of the job at the same time, or could have.
+    is_spread: bool,
     outcome: Outcome,
     cost: Duration,
     /// When it ended.
@@ -215,6 +224,7 @@ impl Pool {
             scheduler: Scheduler::new(settings.limits(), settings.scheduling),
             asleep: 0,
             waking: 0,
+            lingering: 0,
             abandoned: 0,
             counters: Counters::default(),
         };
@@ -223,7 +233,9 @@ impl Pool {
             work: Condvar::new(),
             empty: Condvar::new(),
             spare: AtomicIsize::new(settings.workers.cast_signed()),
+            waiting: AtomicUsize::new(0),
             workers: settings.workers,
+            linger: settings.linger,
             clock,
             observer: settings.observer,
         };
@@ -344,9 +356,9 @@ impl State {
         self.scheduler.give_back(ran.hand, ran.outcome, ran.cost, ran.now)
     }
 
-    /// Whether a sleeper is to be woken: one for each job that waits, as long as there are any.
+    /// Whether a sleeper is to be woken: one for each job that waits and that nobody looks out for, as long as there are any.
     fn must_wake(&mut self) -> bool {
-        let must = self.asleep > self.waking && self.scheduler.waiting() > self.waking;
+        let must = self.asleep > self.waking && self.scheduler.waiting() > self.waking + self.lingering;
         if must {
             self.waking += 1;
             self.counters.wakes += 1;
@@ -373,6 +385,7 @@ impl Shared {
     fn publish(&self, state: &State) {
         let taken = state.scheduler.in_hand() + state.scheduler.waiting();
         self.spare.store(self.workers.cast_signed() - taken.cast_signed(), Ordering::Relaxed);
+        self.waiting.store(state.scheduler.waiting(), Ordering::Relaxed);
     }
 
     /// The life of a worker.
@@ -388,10 +401,12 @@ impl Shared {
         let mut state = self.lock();
         // The end of one slice is the beginning of the next, unless much lay between them.
         let mut now = None;
+        let mut may_linger = false;
         if let Some(ran) = ran {
             now = Some(ran.now);
+            may_linger = ran.is_spread;
             if let Some(ending) = state.give_back(ran) {
-                now = None;
+                (now, may_linger) = (None, false);
                 self.unlock(state);
                 state = self.end(ending);
             }
@@ -405,8 +420,23 @@ impl Shared {
             if state.scheduler.phase() == Phase::Stopped {
                 return None;
             }
-            state = self.sleep(state);
+            state = if std::mem::take(&mut may_linger) { self.linger(state) } else { self.sleep(state) };
         }
+    }
+
+    /// Looks out for a job that waits, for a short time and without the lock.
+    fn linger<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.lingering += 1;
+        self.publish(&state);
+        drop(state);
+        let until = self.clock.now() + self.linger;
+        while self.waiting.load(Ordering::Relaxed) == 0 && self.clock.now() < until {
+            spin_loop();
+        }
+        // What came meanwhile without waking anybody is taken before this worker sleeps.
+        let mut state = self.lock();
+        state.lingering -= 1;
+        state
     }
 
     fn sleep<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
@@ -435,7 +465,8 @@ impl Shared {
         let now = self.clock.now();
         let cost = now.saturating_duration_since(began);
         self.observer.slice(cost);
-        Ran { hand: turn.hand.get(), outcome, cost, now }
+        let hand = turn.hand.get();
+        Ran { hand, is_spread: is_spread || hand.has_shared(), outcome, cost, now }
     }
 
     fn share(&self, hand: &mut Hand) -> bool {

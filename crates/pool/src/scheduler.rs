@@ -125,6 +125,13 @@ pub(crate) struct Hand {
     has_shared: bool,
 }
 
+impl Hand {
+    /// Whether the turn has been given back while the slice ran.
+    pub(crate) fn has_shared(self) -> bool {
+        self.has_shared
+    }
+}
+
 /// An entry that has ended: the item is to be dropped, outside every lock, and then released.
 #[derive(Debug)]
 pub(crate) struct Ending<T> {

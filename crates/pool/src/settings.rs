@@ -24,6 +24,9 @@ pub struct PoolSettings {
     pub connection_jobs_max: usize,
     /// Most bytes held for one connection. Default: no less than in all.
     pub connection_bytes_max: usize,
+    /// How long a worker that comes from a job on which others still work looks out for its next part, computing nothing, before it
+    /// sleeps. Its turn is mostly free again in a few µs, and to be woken takes many more. Default 20 µs.
+    pub linger: Duration,
     /// In which order jobs are worked on. Default: fairly.
     pub scheduling: Scheduling,
     /// Who is told how long things took. Default: nobody.
@@ -40,6 +43,7 @@ impl Default for PoolSettings {
             tenant_bytes_max: usize::MAX,
             connection_jobs_max: usize::MAX,
             connection_bytes_max: usize::MAX,
+            linger: Duration::from_micros(20),
             scheduling: Scheduling::default(),
             observer: Arc::new(Nobody),
         }

@@ -2,14 +2,16 @@
 
 #[cfg(not(all(test, loom)))]
 pub(crate) use std::{
-    sync::atomic::{AtomicIsize, Ordering},
+    hint::spin_loop,
+    sync::atomic::{AtomicIsize, AtomicUsize, Ordering},
     sync::{Condvar, Mutex, MutexGuard},
     thread::{Builder, JoinHandle, current},
 };
 
 #[cfg(all(test, loom))]
 pub(crate) use loom::{
-    sync::atomic::{AtomicIsize, Ordering},
+    hint::spin_loop,
+    sync::atomic::{AtomicIsize, AtomicUsize, Ordering},
     sync::{Condvar, Mutex, MutexGuard},
     thread::{Builder, JoinHandle, current},
 };

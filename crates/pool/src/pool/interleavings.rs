@@ -1,7 +1,7 @@
 //! The shell under every interleaving of its threads, by loom: no wake-up is lost, every job ends once, a shutdown ends all.
 //! `make loom` runs each model on every schedule with at most three preemptions.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use super::*;
 use crate::settings::PoolSettings;
@@ -15,10 +15,21 @@ impl Clock for Still {
     }
 }
 
+/// Each look at the time takes a moment, so that whoever lingers comes to an end.
+struct Ticking(Instant, AtomicU64);
+
+impl Clock for Ticking {
+    fn now(&self) -> Instant {
+        self.0 + MOMENT * u32::try_from(self.1.fetch_add(1, Relaxed)).unwrap()
+    }
+}
+
+const MOMENT: Duration = Duration::from_micros(1);
 const FOREVER: Duration = Duration::from_secs(1 << 20);
 
 fn pool(workers: usize) -> Pool {
-    Pool::start(PoolSettings { workers, ..PoolSettings::default() }, Arc::new(Still(Instant::now()))).unwrap()
+    let settings = PoolSettings { workers, linger: Duration::ZERO, ..PoolSettings::default() };
+    Pool::start(settings, Arc::new(Still(Instant::now()))).unwrap()
 }
 
 fn model(run: impl Fn() + Send + Sync + 'static) {
@@ -169,6 +180,51 @@ fn a_shared_turn_wakes_an_idle_worker() {
         let pair =
             Pair { parts: Mutex::new(0), both: Condvar::new(), inside: AtomicUsize::new(0), ends: Arc::clone(&ends) };
         pool.submit(Arc::new(pair), admission(1)).unwrap();
+        assert_eq!(pool.shutdown(FOREVER), Drained { jobs_abandoned: 0 });
+        assert_eq!(counts(&ends), (1, 0, 1));
+    });
+}
+
+/// Parts that are planned one after the other, by whoever has the turn, and are done side by side.
+struct Parts {
+    left: AtomicUsize,
+    inside: AtomicUsize,
+    ends: Arc<Ends>,
+}
+
+impl Job for Parts {
+    fn run_slice(&self, turn: &Turn<'_>) -> Slice {
+        self.inside.fetch_add(1, Relaxed);
+        let planned = self.left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        if planned.is_ok_and(|left| left > 1) {
+            turn.share();
+        }
+        let is_last = self.inside.fetch_sub(1, Relaxed) == 1;
+        match (self.left.load(Relaxed), is_last) {
+            (0, true) => {
+                self.ends.done.fetch_add(1, Relaxed);
+                Slice::Done
+            }
+            (0, false) => Slice::Left,
+            _ => Slice::More,
+        }
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        self.ends.dropped.fetch_add(1, Relaxed);
+    }
+}
+
+#[test]
+fn a_worker_that_lingers_misses_no_part() {
+    model(|| {
+        let settings = PoolSettings { workers: 2, linger: 2 * MOMENT, ..PoolSettings::default() };
+        let pool = Pool::start(settings, Arc::new(Ticking(Instant::now(), AtomicU64::new(0)))).unwrap();
+        let ends = Arc::<Ends>::default();
+        let parts = Parts { left: AtomicUsize::new(3), inside: AtomicUsize::new(0), ends: Arc::clone(&ends) };
+        pool.submit(Arc::new(parts), admission(1)).unwrap();
         assert_eq!(pool.shutdown(FOREVER), Drained { jobs_abandoned: 0 });
         assert_eq!(counts(&ends), (1, 0, 1));
     });
