@@ -27,6 +27,11 @@ use crate::arguments::Arguments;
 use crate::failure::{Exit, Failure};
 use crate::output::note;
 
+/// The workers' buffers come and go by the thousand and are freed on other threads: the system's allocator makes threads wait for
+/// one another there, and gives large buffers back to the system each time (`docs/decisions/0007-allocator.md`).
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     // Before any secret is read. A system that forbids it is told of and no reason to stop.
     if let Err(error) = core_dumps::forbid() {

@@ -1,11 +1,14 @@
 //! What a request costs between its frame and its answer, without a network, and how much faster a large one is on two workers than on
 //! one: lists and documents of 32-byte strings, encrypted and decrypted, by the server's own jobs on its own pool.
 //!
-//! Two tables of medians: nanoseconds a field on one worker, and the ratio of one worker's time to two workers' for 60,000 fields.
+//! Two tables of medians: nanoseconds a field on one worker, and the ratio of one worker's time to two workers' for 60,000 fields. Beside
+//! it what the machine gives: two requests at the same time on one worker each, which share nothing but the machine, against one.
 //! Rounds take all rows in turn, so that what disturbs the machine disturbs them all; the ratio needs two cores that are otherwise idle.
+//!
+//! A word behind `--` limits the rows to those with the word in what the table calls them: `-- 'decrypt, 60000'`.
 
 use std::hint::black_box;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use fieldseal_engine::admin::{
@@ -28,13 +31,23 @@ const FIELDS_A_ROUND: usize = 4_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 const ID: u32 = 1;
 
+/// As in the program.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// What is measured, by the server that does it.
+const ONE: usize = 0;
+const TWO: usize = 1;
+const TWIN: usize = 2;
+
 struct Bench {
-    servers: [InProcess<EngineService>; 2],
+    /// With one worker, with two, and with one again.
+    servers: [InProcess<EngineService>; 3],
     caller: Arc<Caller>,
     _folder: tempfile::TempDir,
 }
 
-/// Servers with one worker and with two, over one engine.
+/// The servers, over one engine.
 fn bench() -> Bench {
     let folder = tempfile::tempdir().expect("a folder");
     let environment = Environment {
@@ -50,7 +63,7 @@ fn bench() -> Bench {
         Settings { session_age_max: Duration::from_secs(3600), session_values_max: 1 << 32, ..Settings::default() };
     let engine = Engine::new(Box::new(store), settings);
     engine.maintain().expect("refreshed");
-    let servers = [1, 2].map(|workers| {
+    let servers = [1, 2, 1].map(|workers| {
         let service = EngineService::new(engine.clone(), WireLimits::default(), 1 << 30);
         let pool = Pool::new(PoolSettings { workers, ..PoolSettings::default() }).expect("threads");
         InProcess::new(service, Arc::new(pool), 1 << 30)
@@ -59,8 +72,8 @@ fn bench() -> Bench {
 }
 
 impl Bench {
-    fn call(&self, workers: usize, frame: Vec<u8>) -> Vec<Vec<u8>> {
-        self.servers[workers - 1].submit(&self.caller, frame, ID).wait(PATIENCE)
+    fn call(&self, server: usize, frame: Vec<u8>) -> Vec<Vec<u8>> {
+        self.servers[server].submit(&self.caller, frame, ID).wait(PATIENCE)
     }
 }
 
@@ -77,12 +90,12 @@ fn result(answer: &[u8]) -> RawValue<'_> {
     }
 }
 
-/// A kind of request, and what it took: by the number of workers, nanoseconds a request.
+/// A kind of request, and what it took, nanoseconds a request: on one worker, on two, and beside another on one worker each.
 struct Row {
     name: String,
     fields: usize,
     frame: Vec<u8>,
-    times: [Vec<f64>; 2],
+    times: [Vec<f64>; 3],
 }
 
 /// Every kind of request with `fields` fields.
@@ -98,12 +111,12 @@ fn rows(bench: &Bench, fields: usize) -> Vec<Row> {
         let whole = frame(|out| request::encrypt_document(ID, &options, None, document.as_bytes(), out));
         frames.extend([(format!("encrypt, {name}"), list), (format!("encrypt_document, {name}"), whole)]);
     }
-    let sealed = bench.call(1, frames[2].1.clone()).concat();
+    let sealed = bench.call(ONE, frames[2].1.clone()).concat();
     let envelopes = ValuesResult::decode(result(&sealed)).expect("values").values;
     let envelopes: Vec<Scalar<'_>> = envelopes.iter().map(|value| value.expect("a scalar")).collect();
     let options = DecryptOptions::new("bench");
     frames.push(("decrypt".to_owned(), frame(|out| request::decrypt(ID, &options, envelopes.iter().copied(), out))));
-    let sealed = bench.call(1, frames[3].1.clone()).concat();
+    let sealed = bench.call(ONE, frames[3].1.clone()).concat();
     let sealed = DocumentResult::decode(result(&sealed)).expect("a document").document;
     frames
         .push(("decrypt_document".to_owned(), frame(|out| request::decrypt_document(ID, &options, None, sealed, out))));
@@ -111,14 +124,27 @@ fn rows(bench: &Bench, fields: usize) -> Vec<Row> {
 }
 
 /// The time of one request of `row`, in nanoseconds.
-fn measure(bench: &Bench, row: &Row, workers: usize) -> f64 {
+fn measure(bench: &Bench, row: &Row, server: usize) -> f64 {
     let repeats = (FIELDS_A_ROUND / row.fields).max(1);
     let frames = vec![row.frame.clone(); repeats];
     let start = Instant::now();
     for frame in frames {
-        black_box(bench.call(workers, frame));
+        black_box(bench.call(server, frame));
     }
     start.elapsed().as_nanos() as f64 / repeats as f64
+}
+
+/// The time of one of two requests of `row` at the same time, in nanoseconds.
+fn measure_twins(bench: &Bench, row: &Row) -> f64 {
+    let start = Barrier::new(2);
+    let measure_one = |server| {
+        start.wait();
+        measure(bench, row, server)
+    };
+    std::thread::scope(|scope| {
+        let twin = scope.spawn(|| measure_one(TWIN));
+        (measure_one(ONE) + twin.join().expect("no panic")) / 2.0
+    })
 }
 
 fn median(times: &[f64]) -> f64 {
@@ -139,24 +165,30 @@ fn report(rows: &[Row]) {
             format!("({:.1})", time / row.fields as f64)
         );
     }
-    println!("\n{LARGE} fields: one worker's time to two workers', median of each round's ratio\n");
+    println!("\n{LARGE} fields on two workers, times as fast as on one; in brackets two requests on one worker each\n");
     for row in rows.iter().filter(|row| row.fields == LARGE) {
-        let ratios: Vec<f64> = row.times[0].iter().zip(&row.times[1]).map(|(one, two)| one / two).collect();
-        println!("{:<28}{:>8.2}", row.name, median(&ratios));
+        let [one, two, twins] = &row.times;
+        let spread: Vec<f64> = one.iter().zip(two).map(|(one, two)| one / two).collect();
+        let machine: Vec<f64> = one.iter().zip(twins).map(|(one, twins)| 2.0 * one / twins).collect();
+        println!("{:<28}{:>8.2}{:>10}", row.name, median(&spread), format!("({:.2})", median(&machine)));
     }
 }
 
 fn main() {
     let is_test = std::env::args().any(|argument| argument == "--test");
+    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with("--")).unwrap_or_default();
     let bench = bench();
     let counts = if is_test { &COUNTS[..2] } else { &COUNTS[..] };
     let mut rows: Vec<Row> = counts.iter().flat_map(|&count| rows(&bench, count)).collect();
+    rows.retain(|row| format!("{}, {}", row.name, row.fields).contains(&wanted));
     for _ in 0..if is_test { 1 } else { ROUNDS } {
         for row in &mut rows {
-            let workers = if row.fields == LARGE { 2 } else { 1 };
-            for workers in 1..=workers {
-                let time = measure(&bench, row, workers);
-                row.times[workers - 1].push(time);
+            let time = measure(&bench, row, ONE);
+            row.times[ONE].push(time);
+            if row.fields == LARGE {
+                let (two, twins) = (measure(&bench, row, TWO), measure_twins(&bench, row));
+                row.times[TWO].push(two);
+                row.times[TWIN].push(twins);
             }
         }
     }
