@@ -1,52 +1,123 @@
-//! A server that does nothing: it reads requests of one size and writes answers of one size, without TLS. What it takes is the floor
-//! that the operating system sets for anything that answers over TCP.
+//! A server that does nothing, built as an engine is: one thread for the sockets, one for the work, each message handed to the
+//! other and back. Without TLS, keys or crypto; the work is a loop for the time that it is told, in slices, and small messages go before
+//! large ones. What it takes is the floor that the operating system sets for anything that answers over TCP and computes elsewhere.
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
 
 use crate::error::LoadError;
-use crate::threads::BusyThread;
 
 /// Where a message of either direction carries an id below 128: behind the array's head and the type.
 const ID_PLACE: usize = 2;
 /// The least bytes of an answer: its head up to the length of what it holds.
 const ANSWER_SIZE_MIN: usize = 9;
+/// What the working thread does before it looks who else waits: as the engine's slices.
+const SLICE: Duration = Duration::from_micros(50);
+
+/// Messages of one kind, and what they are answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// Bytes of a request, its id, below 128, included.
+    pub request_size: usize,
+    /// Bytes of an answer, likewise.
+    pub answer_size: usize,
+    /// How long the working thread computes for it; messages without any go before all others.
+    pub work: Duration,
+}
 
 /// A running server; its threads end with the process.
+#[derive(Debug)]
 pub struct Echo {
-    /// Where it listens, on 127.0.0.1.
-    pub address: SocketAddr,
-    _busy: Vec<BusyThread>,
+    /// Where it listens for each kind of message, on 127.0.0.1.
+    pub addresses: Vec<SocketAddr>,
+}
+
+/// A message in the hands of the working thread, which sends it back when it is done.
+struct Message {
+    work: Duration,
+    done: oneshot::Sender<()>,
 }
 
 impl Echo {
-    /// Listens from now on, and keeps `busy` threads computing beside it. All messages have these sizes, their id, below 128, included.
+    /// Listens from now on, for each of `exchanges` on a port of its own.
     ///
     /// # Errors
     /// No port, no threads.
-    pub fn start(request_size: usize, answer_size: usize, busy: usize) -> Result<Self, LoadError> {
+    pub fn start(exchanges: &[Exchange]) -> Result<Self, LoadError> {
         let system = |error| LoadError::system("the echo server", error);
-        let listener = TcpListener::bind("127.0.0.1:0").map_err(system)?;
-        let address = listener.local_addr().map_err(system)?;
-        let accept = move || {
-            for stream in listener.incoming().flatten() {
-                // One thread for each of the few connections that it is made for; a connection that breaks ends alone.
-                std::thread::spawn(move || drop(serve(stream, request_size, answer_size)));
-            }
-        };
-        std::thread::Builder::new().name("echo".to_owned()).spawn(accept).map_err(system)?;
-        Ok(Echo { address, _busy: (0..busy).map(|_| BusyThread::start()).collect::<Result<_, _>>()? })
+        let (to_worker, messages) = channel();
+        std::thread::Builder::new().name("echo-work".to_owned()).spawn(move || work(&messages)).map_err(system)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(system)?;
+        let mut addresses = Vec::new();
+        for &exchange in exchanges {
+            let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).map_err(system)?;
+            addresses.push(listener.local_addr().map_err(system)?);
+            runtime.spawn(accept(listener, exchange, to_worker.clone()));
+        }
+        let sockets = move || runtime.block_on(std::future::pending::<()>());
+        std::thread::Builder::new().name("echo-net".to_owned()).spawn(sockets).map_err(system)?;
+        Ok(Echo { addresses })
     }
 }
 
-fn serve(mut stream: TcpStream, request_size: usize, answer_size: usize) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let mut request = vec![0; request_size.max(ID_PLACE + 1)];
-    let mut answer = answer(answer_size);
+async fn accept(listener: TcpListener, exchange: Exchange, to_worker: Sender<Message>) {
     loop {
-        stream.read_exact(&mut request)?;
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        // A connection that breaks ends alone.
+        tokio::spawn(serve(stream, exchange, to_worker.clone()));
+    }
+}
+
+async fn serve(mut stream: TcpStream, exchange: Exchange, to_worker: Sender<Message>) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut answer = answer(exchange.answer_size);
+    let mut request = vec![0; exchange.request_size.max(ID_PLACE + 1)];
+    loop {
+        stream.read_exact(&mut request).await?;
+        let (done, is_done) = oneshot::channel();
+        let message = Message { work: exchange.work, done };
+        to_worker.send(message).map_err(|_| io::Error::other("the worker has ended"))?;
+        is_done.await.map_err(io::Error::other)?;
         answer[ID_PLACE] = request[ID_PLACE];
-        stream.write_all(&answer)?;
+        stream.write_all(&answer).await?;
+    }
+}
+
+/// The working thread: a slice of the next large message, then a look at what has come.
+fn work(messages: &Receiver<Message>) {
+    let mut large: VecDeque<Message> = VecDeque::new();
+    loop {
+        let next = if large.is_empty() { messages.recv().ok() } else { messages.try_recv().ok() };
+        match next {
+            Some(message) if message.work.is_zero() => end(message),
+            Some(message) => large.push_back(message),
+            None => {
+                // Nothing in hand and nobody left who could send.
+                let Some(mut message) = large.pop_front() else { return };
+                spin(SLICE.min(message.work));
+                message.work = message.work.saturating_sub(SLICE);
+                if message.work.is_zero() { end(message) } else { large.push_back(message) }
+            }
+        }
+    }
+}
+
+fn end(message: Message) {
+    // Who no longer waits has closed its connection.
+    let _ = message.done.send(());
+}
+
+fn spin(time: Duration) {
+    let until = Instant::now() + time;
+    while Instant::now() < until {
+        std::hint::spin_loop();
     }
 }
 
@@ -67,17 +138,39 @@ mod tests {
     use fieldseal_client::raw::{EncodedRequest, RawConnection, request};
 
     #[test]
-    fn answers_have_their_size_and_the_id_of_their_request() {
+    fn answers_have_their_size_and_the_id_of_their_request_and_take_their_time() {
         let request = EncodedRequest::new(request::health);
-        let echo = Echo::start(request.size() + 3, 4108, 1).unwrap();
+        let exchange = |answer_size, work| Exchange { request_size: request.size() + 3, answer_size, work };
+        let work = Duration::from_millis(3);
+        let echo = Echo::start(&[exchange(4108, Duration::ZERO), exchange(70_000, work)]).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let stream = tokio::net::TcpStream::connect(echo.address).await.unwrap();
-            let mut connection = RawConnection::over(stream, Limits::default());
-            for _ in 0..3 {
-                let (answer, _) = ask(&mut connection, &request).await.unwrap();
-                assert_eq!(answer.len(), 4108);
+            for (address, size, least) in [(echo.addresses[0], 4108, Duration::ZERO), (echo.addresses[1], 70_000, work)]
+            {
+                let stream = TcpStream::connect(address).await.unwrap();
+                let mut connection = RawConnection::over(stream, Limits::default());
+                for _ in 0..3 {
+                    let began = Instant::now();
+                    let (answer, _) = ask(&mut connection, &request).await.unwrap();
+                    assert_eq!(answer.len(), size);
+                    assert!(began.elapsed() >= least);
+                }
             }
         });
+    }
+
+    #[test]
+    fn small_messages_go_before_large_ones() {
+        let (sender, messages) = channel();
+        let message = |work| {
+            let (done, is_done) = oneshot::channel();
+            sender.send(Message { work, done }).unwrap();
+            is_done
+        };
+        let large = message(Duration::from_secs(3600));
+        let small = message(Duration::ZERO);
+        std::thread::spawn(move || work(&messages));
+        small.blocking_recv().unwrap();
+        assert!(large.is_empty(), "it is still being worked on");
     }
 }

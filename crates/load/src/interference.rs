@@ -1,5 +1,5 @@
 //! Whether small requests wait for large ones: an open loop of small requests alone, and beside connections that loop large ones.
-//! The same loop against a server that does nothing, on idle and on busy cores, shows what the operating system takes.
+//! The same traffic against a server that does nothing but compute for as long shows what the operating system takes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,11 +11,12 @@ use tokio::net::TcpStream;
 
 use crate::arrivals::Process;
 use crate::driver::{self, Pace, Rotation};
+use crate::echo::Exchange;
 use crate::error::LoadError;
 use crate::material::{self, Content};
 use crate::measure::Tally;
 use crate::metrics::{self, Buckets};
-use crate::threads::{BusyThread, on_own_thread};
+use crate::threads::on_own_thread;
 
 /// How long large requests run before the small ones are measured, and small ones before they are counted.
 const LEAD: Duration = Duration::from_millis(300);
@@ -46,7 +47,7 @@ pub struct Plan {
 pub enum Company {
     /// Nobody.
     Alone,
-    /// Large requests at the engine; at the echo server threads that keep the cores busy.
+    /// Large requests.
     Large,
 }
 
@@ -61,6 +62,8 @@ pub struct Round {
     pub large_elapsed: Duration,
     /// How long all of them waited in the engine for a worker, where it tells.
     pub queue_waits: Option<Buckets>,
+    /// How long the engine's workers were busy, where it tells.
+    pub worker_time: Option<Duration>,
 }
 
 impl Round {
@@ -72,6 +75,15 @@ impl Round {
         if let Some(waits) = &other.queue_waits {
             self.queue_waits.get_or_insert_default().add(waits);
         }
+        if let Some(time) = other.worker_time {
+            *self.worker_time.get_or_insert_default() += time;
+        }
+    }
+
+    /// The workers' time that a large request took, as far as the engine tells it; that of the small ones is counted to it.
+    pub fn large_work(&self) -> Duration {
+        let count = u32::try_from(self.large.ok()).unwrap_or(u32::MAX).max(1);
+        self.worker_time.unwrap_or_default() / count
     }
 }
 
@@ -84,10 +96,10 @@ pub enum Case {
     Beside,
     /// An engine that serves requests whole, first come first served, beside large requests.
     BesideUnfair,
-    /// The echo server on idle cores.
-    FloorIdle,
-    /// The echo server on busy cores.
-    FloorBusy,
+    /// The echo server, small requests alone.
+    FloorAlone,
+    /// The echo server, beside large requests.
+    FloorBeside,
 }
 
 impl Case {
@@ -97,8 +109,8 @@ impl Case {
             Case::Alone => "alone",
             Case::Beside => "beside",
             Case::BesideUnfair => "beside_first_come_first_served",
-            Case::FloorIdle => "floor_idle",
-            Case::FloorBusy => "floor_busy",
+            Case::FloorAlone => "floor_alone",
+            Case::FloorBeside => "floor_beside",
         }
     }
 
@@ -108,8 +120,8 @@ impl Case {
             Case::Alone => "alone",
             Case::Beside => "beside large requests",
             Case::BesideUnfair => "the same, first come first served",
-            Case::FloorIdle => "bare echo, idle cores",
-            Case::FloorBusy => "bare echo, busy cores",
+            Case::FloorAlone => "bare echo, alone",
+            Case::FloorBeside => "bare echo, beside large requests",
         }
     }
 }
@@ -126,13 +138,13 @@ pub struct Outcome {
 pub struct Verdict {
     /// Times the p99 alone.
     pub to_alone: f64,
-    /// Times the p99 of the echo server on busy cores.
+    /// Times the p99 of the echo server under the same traffic.
     pub to_floor: f64,
 }
 
 /// The p99 may be this many times that alone,
 pub const TO_ALONE_MAX: f64 = 2.0;
-/// or, where the system's own scheduling is what takes time, this many times the echo server's on busy cores.
+/// or, where the system's own scheduling is what takes time, this many times the echo server's under the same traffic.
 pub const TO_FLOOR_MAX: f64 = 1.5;
 
 impl Verdict {
@@ -162,7 +174,7 @@ impl Outcome {
             round.map_or(f64::NAN, |round| round.small.latencies.quantile(0.99).as_secs_f64())
         };
         let beside = p99(Case::Beside);
-        Verdict { to_alone: beside / p99(Case::Alone), to_floor: beside / p99(Case::FloorBusy) }
+        Verdict { to_alone: beside / p99(Case::Alone), to_floor: beside / p99(Case::FloorBeside) }
     }
 }
 
@@ -176,6 +188,12 @@ struct Kind {
 impl Kind {
     fn rotation(&self) -> Arc<Rotation> {
         Arc::new(Rotation::new(vec![self.request.clone()], self.answer_size))
+    }
+
+    /// The same for the echo server.
+    fn exchange(&self, work: Duration) -> Exchange {
+        // The head of a request with an id of one byte is three bytes.
+        Exchange { request_size: self.request.size() + 3, answer_size: self.answer_size + 1, work }
     }
 }
 
@@ -202,10 +220,9 @@ impl Interference {
         Ok(Interference { plan, connector: Arc::new(connector), operator, small, large })
     }
 
-    /// Bytes of a small request and of its answer, ids of one byte included: for the echo server.
-    pub fn sizes(&self) -> (usize, usize) {
-        // The head of a request with such an id is three bytes.
-        (self.small.request.size() + 3, self.small.answer_size + 1)
+    /// What the echo server is to do with small requests and with large ones, the latter with so much work each.
+    pub fn exchanges(&self, large_work: Duration) -> [Exchange; 2] {
+        [self.small.exchange(Duration::ZERO), self.large.exchange(large_work)]
     }
 
     /// Measures small requests at the engine; `number` makes the arrivals of each round its own.
@@ -213,51 +230,80 @@ impl Interference {
     /// # Errors
     /// A connection ends, an answer is missing or wrong.
     pub async fn at_engine(&self, company: Company, number: u32) -> Result<Round, LoadError> {
-        let waits_before = self.queue_waits().await?;
-        let large = (company == Company::Large).then(|| self.start_large());
-        let connector = Arc::clone(&self.connector);
+        let before = self.engine_times().await?;
+        let [small, large] = [Arc::clone(&self.connector), Arc::clone(&self.connector)];
+        let connect_small = move || async move { small.connect().await.map_err(LoadError::from) };
+        let connect_large = move || {
+            let connector = Arc::clone(&large);
+            async move { connector.connect().await.map_err(LoadError::from) }
+        };
+        let mut round = self.at(connect_small, connect_large, company, number).await?;
+        if let Some((before, after)) = before.zip(self.engine_times().await?) {
+            round.queue_waits = Some(after.queue_waits.since(&before.queue_waits));
+            round.worker_time = Some(after.workers_busy.saturating_sub(before.workers_busy));
+        }
+        Ok(round)
+    }
+
+    /// The same at an echo server, which listens at these addresses for small requests and for large ones.
+    ///
+    /// # Errors
+    /// As at the engine.
+    pub async fn at_floor(
+        &self,
+        [small, large]: [SocketAddr; 2],
+        company: Company,
+        number: u32,
+    ) -> Result<Round, LoadError> {
+        self.at(move || plain(small), move || plain(large), company, number).await
+    }
+
+    /// Measures small requests on a connection, and loops large ones on others beside it, each kind on a thread of its own.
+    async fn at<S, Small, Large>(
+        &self,
+        connect_small: impl FnOnce() -> Small + Send + 'static,
+        connect_large: impl Fn() -> Large + Send + 'static,
+        company: Company,
+        number: u32,
+    ) -> Result<Round, LoadError>
+    where
+        S: driver::Stream,
+        Small: Future<Output = Result<RawConnection<S>, LoadError>> + Send,
+        Large: Future<Output = Result<RawConnection<S>, LoadError>> + Send,
+    {
+        let large = (company == Company::Large).then(|| self.start_large(connect_large));
         let probe = self.probe(number);
-        let small =
-            on_own_thread("load-small", move || async move { probe.run(connector.connect().await?).await }).await?;
+        let small = on_own_thread("load-small", move || async move { probe.run(connect_small().await?).await });
+        let small = small.await?;
         let (large, large_elapsed) = match large {
             Some(large) => large.await?,
             None => Default::default(),
         };
-        let waits = self.queue_waits().await?;
-        let queue_waits = waits.zip(waits_before).map(|(after, before)| after.since(&before));
-        Ok(Round { small, large, large_elapsed, queue_waits })
+        Ok(Round { small, large, large_elapsed, ..Round::default() })
     }
 
-    async fn queue_waits(&self) -> Result<Option<Buckets>, LoadError> {
+    async fn engine_times(&self) -> Result<Option<EngineTimes>, LoadError> {
         let Some(operator) = self.operator else { return Ok(None) };
-        Ok(Buckets::read(&metrics::fetch(operator).await?, metrics::QUEUE_WAIT))
+        let text = metrics::fetch(operator).await?;
+        let times = Buckets::read(&text, metrics::QUEUE_WAIT).zip(metrics::number(&text, metrics::WORKERS_BUSY));
+        Ok(times.map(|(queue_waits, busy)| EngineTimes { queue_waits, workers_busy: Duration::from_secs_f64(busy) }))
     }
 
-    /// The same at an echo server, which has a busy thread of its own where there shall be company: the other is here.
-    ///
-    /// # Errors
-    /// As at the engine.
-    pub async fn at_floor(&self, address: SocketAddr, company: Company, number: u32) -> Result<Round, LoadError> {
-        let _busy = (company == Company::Large).then(BusyThread::start).transpose()?;
-        let probe = self.probe(number);
-        let small = on_own_thread("load-small", move || async move {
-            let unreachable = |error| LoadError::system("the echo server", error);
-            let stream = TcpStream::connect(address).await.map_err(unreachable)?;
-            stream.set_nodelay(true).map_err(unreachable)?;
-            probe.run(RawConnection::over(stream, Limits::default())).await
-        });
-        Ok(Round { small: small.await?, ..Round::default() })
-    }
-
-    fn start_large(&self) -> impl Future<Output = Result<(Tally, Duration), LoadError>> + use<> {
-        let (connector, rotation, count) =
-            (Arc::clone(&self.connector), self.large.rotation(), self.plan.large_connections);
+    fn start_large<S, F>(
+        &self,
+        connect: impl Fn() -> F + Send + 'static,
+    ) -> impl Future<Output = Result<(Tally, Duration), LoadError>>
+    where
+        S: driver::Stream,
+        F: Future<Output = Result<RawConnection<S>, LoadError>> + Send,
+    {
+        let (rotation, count) = (self.large.rotation(), self.plan.large_connections);
         // Longer than the small ones need to connect, to begin and to be counted.
         let duration = self.plan.round + LEAD * 2;
         on_own_thread("load-large", move || async move {
             let mut connections = Vec::new();
             for _ in 0..count {
-                connections.push(connector.connect().await?);
+                connections.push(connect().await?);
             }
             let phase = driver::run(connections, &rotation, Pace::Closed { in_flight: count }, duration).await?;
             Ok((phase.tally, phase.elapsed))
@@ -273,6 +319,20 @@ impl Interference {
         };
         Probe { rotation: self.small.rotation(), pace, duration: self.plan.round }
     }
+}
+
+/// What the engine tells of its times so far.
+struct EngineTimes {
+    queue_waits: Buckets,
+    workers_busy: Duration,
+}
+
+/// A connection without TLS.
+async fn plain(address: SocketAddr) -> Result<RawConnection<TcpStream>, LoadError> {
+    let unreachable = |error| LoadError::system("the echo server", error);
+    let stream = TcpStream::connect(address).await.map_err(unreachable)?;
+    stream.set_nodelay(true).map_err(unreachable)?;
+    Ok(RawConnection::over(stream, Limits::default()))
 }
 
 /// Small requests on one connection.
@@ -311,7 +371,7 @@ mod tests {
             let mut outcome = Outcome::default();
             outcome.add(Case::Alone, &round(alone));
             outcome.add(Case::Beside, &round(beside));
-            outcome.add(Case::FloorBusy, &round(floor));
+            outcome.add(Case::FloorBeside, &round(floor));
             outcome.verdict()
         };
         assert!(verdict(10, 19, 1).is_kept());

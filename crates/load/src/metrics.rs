@@ -15,6 +15,8 @@ const SIZE_MAX: u64 = 4 << 20;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long requests waited for a worker.
 pub const QUEUE_WAIT: &str = "fieldseal_queue_wait_seconds";
+/// How long all workers together have computed, in seconds.
+pub const WORKERS_BUSY: &str = "fieldseal_worker_busy_seconds_total";
 
 /// The text of `/metrics`.
 ///
@@ -39,6 +41,12 @@ async fn get(operator: SocketAddr) -> std::io::Result<String> {
     let mut answer = String::new();
     stream.take(SIZE_MAX).read_to_string(&mut answer).await?;
     Ok(answer)
+}
+
+/// The metric `name`, without labels, in a text of metrics, where it is there.
+pub fn number(text: &str, name: &str) -> Option<f64> {
+    let values = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.split(' ').next());
+    values.filter_map(|value| value.parse().ok()).next()
 }
 
 /// A histogram without labels: upper ends of buckets in seconds, and how many fell into each.
@@ -119,6 +127,13 @@ fieldseal_queue_wait_seconds_other_bucket{le=\"1.0\"} 99
         assert_eq!((buckets.count(), buckets.quantile(0.2), buckets.quantile(0.5)), (10, 1e-6, 0.001));
         assert_eq!(buckets.quantile(1.0), f64::INFINITY);
         assert_eq!(Buckets::read(TEXT, "fieldseal_other"), None);
+    }
+
+    #[test]
+    fn numbers_are_read() {
+        assert_eq!(number(TEXT, "fieldseal_queue_wait_seconds_count"), Some(10.0));
+        assert_eq!(number(TEXT, "fieldseal_queue_wait_seconds_sum"), Some(0.5));
+        assert_eq!(number(TEXT, "fieldseal_queue_wait_seconds"), None);
     }
 
     #[test]

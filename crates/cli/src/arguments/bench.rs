@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use fieldseal_load::arrivals::Process;
+use fieldseal_load::echo::Exchange;
 use fieldseal_load::table::Operation;
 
 use super::{ConnectArguments, CurveName, Form, KeyingName};
@@ -44,7 +45,7 @@ pub enum BenchCommand {
     /// A server that does nothing, for `interference`: ends with its standard input
     #[command(
         hide = true,
-        after_help = "Example:\n  fieldseal bench echo --request-size 1100 --answer-size 4100 --busy 1"
+        after_help = "Example:\n  fieldseal bench echo --exchange 1100:4100:0 --exchange 2000000:8000000:7500"
     )]
     Echo(EchoArguments),
 }
@@ -133,15 +134,20 @@ pub struct SoakArguments {
 /// `fieldseal bench echo`.
 #[derive(Debug, Args)]
 pub struct EchoArguments {
-    /// Bytes of a request
-    #[arg(long)]
-    pub request_size: usize,
-    /// Bytes of an answer
-    #[arg(long)]
-    pub answer_size: usize,
-    /// Threads that compute beside it
-    #[arg(long)]
-    pub busy: usize,
+    /// Bytes of a request, bytes of its answer, and microseconds of work between them, for each port
+    #[arg(long = "exchange", value_name = "REQUEST:ANSWER:WORK", required = true, value_parser = exchange)]
+    pub exchanges: Vec<Exchange>,
+}
+
+/// Reads what `--exchange` takes.
+fn exchange(text: &str) -> Result<Exchange, String> {
+    let numbers: Result<Vec<usize>, _> = text.split(':').map(str::parse).collect();
+    match numbers.as_deref() {
+        Ok(&[request_size, answer_size, work]) => {
+            Ok(Exchange { request_size, answer_size, work: Duration::from_micros(work as u64) })
+        }
+        _ => Err("three numbers, as in 1100:4100:0".to_owned()),
+    }
 }
 
 /// The table of throughput, latency and CPU time.

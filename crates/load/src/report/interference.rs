@@ -72,7 +72,8 @@ pub fn interference_text(plan: &Plan, outcome: &Outcome, provenance: &Provenance
     }
     let judged = outcome.verdict();
     out.push_str(&format!(
-        "\np99 beside large requests is {:.2} times p99 alone (at most {}) and {:.2} times the floor on busy cores (or at most {}): {}\n",
+        "\np99 beside large requests is {:.2} times p99 alone (at most {}) and {:.2} times \
+         the floor under the same traffic (or at most {}): {}\n",
         judged.to_alone,
         crate::interference::TO_ALONE_MAX,
         judged.to_floor,

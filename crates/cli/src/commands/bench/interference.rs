@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use fieldseal_client::{Curve, Keying};
 use fieldseal_load::LoadError;
-use fieldseal_load::echo::Echo;
+use fieldseal_load::echo::{Echo, Exchange};
 use fieldseal_load::interference::{Case, Company, Interference, Outcome, Plan, Round};
 use fieldseal_load::material::Content;
 use fieldseal_load::report::{Provenance, interference_json, interference_text};
@@ -86,13 +86,15 @@ async fn measure(
             progress.add(1);
         };
         take(Case::Alone, engine.at_engine(Company::Alone, number).await?);
-        take(Case::Beside, engine.at_engine(Company::Large, number).await?);
+        let beside = engine.at_engine(Company::Large, number).await?;
+        let large_work = beside.large_work();
+        take(Case::Beside, beside);
         if let Some(unfair) = &unfair {
             take(Case::BesideUnfair, unfair.at_engine(Company::Large, number).await?);
         }
-        for (case, company) in [(Case::FloorIdle, Company::Alone), (Case::FloorBusy, Company::Large)] {
-            let echo = EchoProcess::start(engine.sizes(), company)?;
-            take(case, engine.at_floor(echo.address, company, number).await?);
+        let echo = EchoProcess::start(engine.exchanges(large_work))?;
+        for (case, company) in [(Case::FloorAlone, Company::Alone), (Case::FloorBeside, Company::Large)] {
+            take(case, engine.at_floor(echo.addresses, company, number).await?);
         }
     }
     Ok(outcome)
@@ -101,28 +103,37 @@ async fn measure(
 /// The echo server in a process of its own; ends with this.
 struct EchoProcess {
     child: Child,
-    address: SocketAddr,
+    addresses: [SocketAddr; 2],
 }
 
 impl EchoProcess {
-    fn start((request_size, answer_size): (usize, usize), company: Company) -> Result<Self, LoadError> {
+    fn start(exchanges: [Exchange; 2]) -> Result<Self, LoadError> {
         let system = |error| LoadError::System { what: "the echo server".to_owned(), error };
-        let busy = if company == Company::Large { "1" } else { "0" };
         let mut child = Command::new(std::env::current_exe().map_err(system)?)
-            .args(["bench", "echo", "--request-size", &request_size.to_string()])
-            .args(["--answer-size", &answer_size.to_string(), "--busy", busy])
+            .args(["bench", "echo"])
+            .args(exchanges.iter().flat_map(|exchange| ["--exchange".to_owned(), exchange_text(exchange)]))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .map_err(system)?;
         let mut line = String::new();
         let read = BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line);
-        let ready: Option<serde_json::Value> = serde_json::from_str(&line).ok();
-        let address = ready.and_then(|ready| ready["address"].as_str()?.parse().ok());
-        let echo = Self { child, address: address.unwrap_or_else(|| ([127, 0, 0, 1], 0).into()) };
+        let addresses: Option<[SocketAddr; 2]> = serde_json::from_str(&line).ok().and_then(addresses);
+        let echo = Self { child, addresses: addresses.unwrap_or([([127, 0, 0, 1], 0).into(); 2]) };
         read.map_err(system)?;
-        address.map(|_| echo).ok_or_else(|| system(std::io::ErrorKind::UnexpectedEof.into()))
+        addresses.map(|_| echo).ok_or_else(|| system(std::io::ErrorKind::UnexpectedEof.into()))
     }
+}
+
+/// As `--exchange` takes it.
+fn exchange_text(exchange: &Exchange) -> String {
+    format!("{}:{}:{}", exchange.request_size, exchange.answer_size, exchange.work.as_micros())
+}
+
+/// What the echo server tells when it listens.
+fn addresses(ready: serde_json::Value) -> Option<[SocketAddr; 2]> {
+    let addresses = ready["addresses"].as_array()?.iter().map(|address| address.as_str()?.parse().ok());
+    addresses.collect::<Option<Vec<_>>>()?.try_into().ok()
 }
 
 impl Drop for EchoProcess {
@@ -135,8 +146,8 @@ impl Drop for EchoProcess {
 
 /// The echo server itself, until its standard input ends.
 pub fn echo(arguments: &EchoArguments) -> CliOutcome {
-    let echo = Echo::start(arguments.request_size, arguments.answer_size, arguments.busy).map_err(Failure::from)?;
-    print_json(&json!({ "address": echo.address.to_string() }))?;
+    let echo = Echo::start(&arguments.exchanges).map_err(Failure::from)?;
+    print_json(&json!({ "addresses": echo.addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>() }))?;
     // Whatever comes is of no interest, nor why it ends.
     let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
     Ok(())
