@@ -266,7 +266,8 @@ impl Pool {
         let mut state = self.shared.lock();
         match state.scheduler.admit(job, admission, now) {
             Ok(ticket) => {
-                self.shared.unlock(state);
+                // Who lingers may have lost its core to this very thread: a new job is worth waking another.
+                self.shared.unlock_beside(state, 0);
                 Ok(ticket)
             }
             Err((job, admission, cause)) => {
@@ -356,9 +357,9 @@ impl State {
         self.scheduler.give_back(ran.hand, ran.outcome, ran.cost, ran.now)
     }
 
-    /// Whether a sleeper is to be woken: one for each job that waits and that nobody looks out for, as long as there are any.
-    fn must_wake(&mut self) -> bool {
-        let must = self.asleep > self.waking && self.scheduler.waiting() > self.waking + self.lingering;
+    /// Whether a sleeper is to be woken: one for each job that waits and that none of `takers` will take, as long as there are any.
+    fn must_wake(&mut self, takers: usize) -> bool {
+        let must = self.asleep > self.waking && self.scheduler.waiting() > self.waking + takers;
         if must {
             self.waking += 1;
             self.counters.wakes += 1;
@@ -373,9 +374,15 @@ impl Shared {
     }
 
     /// Ends a change of the state: what can be seen without the lock is brought up to date, and a sleeper woken if there is work.
-    fn unlock(&self, mut state: MutexGuard<'_, State>) {
+    fn unlock(&self, state: MutexGuard<'_, State>) {
+        let takers = state.lingering;
+        self.unlock_beside(state, takers);
+    }
+
+    /// The same where only so many workers who are awake can be counted on to take what waits.
+    fn unlock_beside(&self, mut state: MutexGuard<'_, State>, takers: usize) {
         self.publish(&state);
-        let must_wake = state.must_wake();
+        let must_wake = state.must_wake(takers);
         drop(state);
         if must_wake {
             self.work.notify_one();
