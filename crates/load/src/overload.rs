@@ -120,7 +120,7 @@ impl Load {
         let busy = Pace::Closed { in_flight: plan.connections * CAPACITY_IN_FLIGHT };
         let phase = driver::run(connections, &rotation, busy, plan.capacity_duration).await?;
         let capacity = phase.tally.ok() as f64 / phase.elapsed.as_secs_f64();
-        let before = self.memory();
+        let before = self.memory()?;
 
         let rate = capacity * plan.factor;
         let process = arrivals::Process::Poisson;
@@ -130,18 +130,20 @@ impl Load {
         let (end, tally) = (began + plan.duration, phase.tally);
         let drained_in = end.elapsed();
         let (recovered_in, recovered_rate) = recover(phase.connections, &rotation, busy, capacity, end).await?;
-        let memory = Memory { before, max: 0, after: self.memory() };
+        let memory = Memory { before, max: 0, after: self.memory()? };
         let health = Tally::default();
         Ok(Outcome { capacity, offered: rate, tally, health, memory, drained_in, recovered_in, recovered_rate })
     }
 
-    fn memory(&self) -> u64 {
+    fn memory(&self) -> Result<u64, LoadError> {
         memory(self.engine.as_ref())
     }
 }
 
-fn memory(engine: Option<&Process>) -> u64 {
-    engine.and_then(|engine| engine.resources().ok()).map_or(0, |resources| resources.memory)
+/// Bytes that the engine has resident, where its process is known.
+fn memory(engine: Option<&Process>) -> Result<u64, LoadError> {
+    let Some(engine) = engine else { return Ok(0) };
+    Ok(engine.resources().map_err(|error| LoadError::system("the engine's memory", error))?.memory)
 }
 
 /// The requests, asked once in both directions.
@@ -222,7 +224,7 @@ fn watch_memory(engine: Option<Process>) -> Beside<impl Future<Output = Result<u
     let result = on_own_thread("load-memory", move || async move {
         let mut max = 0;
         while !stopped.load(Ordering::Relaxed) {
-            max = max.max(memory(engine.as_ref()));
+            max = max.max(memory(engine.as_ref())?);
             tokio::time::sleep(MEMORY_PERIOD).await;
         }
         Ok(max)

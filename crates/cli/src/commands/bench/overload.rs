@@ -12,8 +12,10 @@ use crate::failure::Outcome;
 use crate::output::{print, print_json};
 
 /// Bounds of the engine that a short run can reach, unless the command line says otherwise. Frames are small, so that the bounds of
-/// what holds several of them can be.
-const BOUNDS: [&str; 5] = [
+/// what holds several of them can be. No more requests are taken in than can be done within their deadline: the others are told
+/// at once that there are too many, rather than that their time is over when it is.
+const BOUNDS: [&str; 6] = [
+    "server.app_jobs_max=128",
     "document.document_size_max=1MiB",
     "server.frame_size_max=1MiB",
     "server.incoming_bytes_max=16MiB",
