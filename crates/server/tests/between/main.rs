@@ -8,7 +8,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod proxy;
-mod script;
 mod work;
 
 use std::collections::BTreeMap;
@@ -17,6 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::engine::{EngineFixture, engine};
+use common::script::Weather;
 use common::seeds::{seeds, side_by_side};
 use common::{PATIENCE, Pki, until};
 use fieldseal_client::{Client, ClientSettings, ErrorKind};
@@ -26,7 +26,6 @@ use fieldseal_server::{EngineService, Server, ServerSettings, ShutdownReport};
 use proxy::{Proxy, Seen};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use script::Weather;
 use tokio::task::JoinSet;
 use work::{Call, Outcome, round_trip};
 
@@ -116,7 +115,7 @@ async fn run(world: Arc<World>, seed: u64, weather: Weather) -> Told {
     let mut proxy = Proxy::start(server.local_addr(), seed, weather).await;
     let settings = match weather {
         Weather::Dull => world.client(proxy.address),
-        Weather::Foul => world.hasty_client(proxy.address, &mut random),
+        Weather::Rough | Weather::Foul => world.hasty_client(proxy.address, &mut random),
     };
     let client = Client::new(settings).unwrap();
     let mut outcomes = Vec::new();

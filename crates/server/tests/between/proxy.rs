@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::script::{Event, Fault, Plan, Weather, Welcome};
+use crate::common::script::{Event, Fault, Plan, Weather, Welcome};
 
 const PIECE_SIZE_MAX: usize = 16_384;
 

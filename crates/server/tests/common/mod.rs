@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod engine;
+pub mod script;
 pub mod seeds;
 
 use std::io::{ErrorKind, Read, Write};

@@ -10,6 +10,8 @@ use rand::{RngExt, SeedableRng};
 pub enum Weather {
     /// Slow, in pieces, and sometimes somebody repeats a connection; but every byte arrives.
     Dull,
+    /// Connections break in every way, but what arrives of them is what was sent.
+    Rough,
     /// Connections break in every way.
     Foul,
 }
@@ -77,8 +79,8 @@ impl Plan {
     pub fn of(seed: u64, weather: Weather, connection: u64) -> Plan {
         let mut random = StdRng::seed_from_u64(seed.wrapping_mul(0x1_0000_0001).wrapping_add(connection));
         let welcome = match random.random_range(0..100) {
-            0..6 if weather == Weather::Foul => Welcome::Silence,
-            6..12 if weather == Weather::Foul => Welcome::Reset,
+            0..6 if weather != Weather::Dull => Welcome::Silence,
+            6..12 if weather != Weather::Dull => Welcome::Reset,
             _ => Welcome::Forward,
         };
         let mut plan = Plan { welcome, ..Plan::fair() };
@@ -91,8 +93,8 @@ impl Plan {
                 }
             }
         }
-        if weather == Weather::Foul && random.random_bool(0.8) {
-            let event = Event { at: place(&mut random), fault: harmful(&mut random) };
+        if weather != Weather::Dull && random.random_bool(0.8) {
+            let event = Event { at: place(&mut random), fault: harmful(&mut random, weather) };
             if random.random() { &mut plan.to_server } else { &mut plan.to_client }.push(event);
         }
         plan.to_server.sort_by_key(|event| event.at);
@@ -117,14 +119,15 @@ fn harmless(random: &mut StdRng) -> Fault {
     }
 }
 
-fn harmful(random: &mut StdRng) -> Fault {
-    match random.random_range(0..8) {
-        0 => Fault::Flip,
-        1 => Fault::Repeat(random.random_range(1..5_000)),
-        2 => Fault::HalfClose,
-        3 => Fault::Close,
-        4 | 5 => Fault::Reset,
-        6 => Fault::Lose,
-        _ => Fault::Stall,
+fn harmful(random: &mut StdRng, weather: Weather) -> Fault {
+    let kinds = if weather == Weather::Foul { 8 } else { 6 };
+    match random.random_range(0..kinds) {
+        0 => Fault::HalfClose,
+        1 => Fault::Close,
+        2 | 3 => Fault::Reset,
+        4 => Fault::Lose,
+        5 => Fault::Stall,
+        6 => Fault::Flip,
+        _ => Fault::Repeat(random.random_range(1..5_000)),
     }
 }

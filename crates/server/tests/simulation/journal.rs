@@ -1,0 +1,225 @@
+//! What the clients do, and what came of it: each call ends once, in a way that fits what happened to it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::AddAssign;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use fieldseal_client::ErrorKind;
+use fieldseal_protocol::{CANCEL, Message, decode_cancel};
+use tokio::time::Instant;
+
+use crate::network::Maker;
+
+#[derive(Default)]
+pub struct Journal {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    calls: Vec<Call>,
+    /// Calls by what they have sent, which is unlike everything else that is sent.
+    by_frame: HashMap<u64, usize>,
+    by_id: HashMap<(u64, u32), usize>,
+    troubles: BTreeMap<usize, Trouble>,
+    seen: Seen,
+}
+
+/// What a client's connections have gone through.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Trouble {
+    /// One of them broke.
+    pub is_harmed: bool,
+    /// One of them led nowhere, without a word.
+    pub is_silent: bool,
+}
+
+/// What happened to the clients.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    pub answered: u64,
+    pub given_up: u64,
+    /// Calls that were given up after their request was sent and before their answer had come.
+    pub cancels_due: u64,
+    pub failed: BTreeMap<String, u64>,
+    pub harms: u64,
+    pub repeated: u64,
+}
+
+struct Call {
+    client: usize,
+    end: Option<End>,
+    /// Its request has been written as a whole.
+    is_written: bool,
+    is_answer_read: bool,
+    is_cancelled: bool,
+    /// Neither its answer nor its cancellation was there when it was given up.
+    is_cancel_due: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Answered,
+    Failed(ErrorKind),
+    GivenUp,
+}
+
+/// A call that has not ended. Dropped, it was given up.
+pub struct Open {
+    journal: Arc<Journal>,
+    number: usize,
+    pub began: Instant,
+}
+
+impl Open {
+    /// What the call sends.
+    pub fn note_request(&self, frame: &[u8]) {
+        let known = self.journal.lock().by_frame.insert(hash(frame), self.number);
+        assert_eq!(known, None, "two calls send the same");
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    pub fn end(self, end: End) {
+        self.journal.end(self.number, end);
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.journal.give_up(self.number);
+        }
+    }
+}
+
+fn hash(frame: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    frame.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Journal {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    pub fn seen(&self) -> Seen {
+        self.lock().seen.clone()
+    }
+
+    pub fn count(&self, note: impl FnOnce(&mut Seen)) {
+        note(&mut self.lock().seen);
+    }
+
+    pub fn begin(self: &Arc<Self>, client: usize) -> Open {
+        let mut state = self.lock();
+        let number = state.calls.len();
+        state.calls.push(Call {
+            client,
+            end: None,
+            is_written: false,
+            is_answer_read: false,
+            is_cancelled: false,
+            is_cancel_due: false,
+        });
+        Open { journal: Arc::clone(self), number, began: Instant::now() }
+    }
+
+    fn end(&self, number: usize, end: End) {
+        let mut state = self.lock();
+        let before = state.calls[number].end.replace(end);
+        assert_eq!(before, None, "a call ends once");
+        match end {
+            End::Answered => state.seen.answered += 1,
+            End::GivenUp => state.seen.given_up += 1,
+            End::Failed(kind) => *state.seen.failed.entry(format!("{kind:?}")).or_default() += 1,
+        }
+    }
+
+    fn give_up(&self, number: usize) {
+        if self.lock().calls[number].end.is_some() {
+            return;
+        }
+        self.end(number, End::GivenUp);
+        let mut state = self.lock();
+        let call = &mut state.calls[number];
+        call.is_cancel_due = !call.is_answer_read;
+    }
+
+    pub fn note_harm(&self, maker: Maker, is_silent: bool) {
+        let mut state = self.lock();
+        state.seen.harms += 1;
+        let Maker::Client(client) = maker else { return };
+        let trouble = state.troubles.entry(client).or_default();
+        trouble.is_harmed = true;
+        trouble.is_silent |= is_silent;
+    }
+
+    pub fn trouble(&self, client: usize) -> Trouble {
+        self.lock().troubles.get(&client).copied().unwrap_or_default()
+    }
+
+    /// A client has written a message.
+    pub fn note_written(&self, connection: u64, message: &Message<'_>, frame: &[u8]) {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        match *message {
+            Message::Request { id, .. } => {
+                if let Some(&number) = state.by_frame.get(&hash(frame)) {
+                    state.by_id.insert((connection, id), number);
+                    state.calls[number].is_written = true;
+                }
+            }
+            Message::Notification { method: CANCEL, params } => {
+                let id = decode_cancel(params).expect("an id");
+                if let Some(&number) = state.by_id.get(&(connection, id)) {
+                    state.calls[number].is_cancelled = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A client has read a message.
+    pub fn note_read(&self, connection: u64, message: &Message<'_>) {
+        let Message::Response { id, .. } = *message else { return };
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        if let Some(&number) = state.by_id.get(&(connection, id)) {
+            state.calls[number].is_answer_read = true;
+        }
+    }
+
+    /// All calls have ended, and the engine was told of each that was given up, unless it `has_left` or could not be told.
+    pub fn assert_complete(&self, has_left: bool) {
+        let mut state = self.lock();
+        let mut due = 0;
+        for (number, call) in state.calls.iter().enumerate() {
+            assert!(call.end.is_some(), "call {number} does not end");
+            let is_harmed = state.troubles.get(&call.client).is_some_and(|trouble| trouble.is_harmed);
+            if call.is_cancel_due && call.is_written && !is_harmed && !has_left {
+                assert!(call.is_cancelled, "call {number} was given up without a word to the engine");
+                due += 1;
+            }
+        }
+        state.seen.cancels_due += due;
+    }
+}
+
+impl AddAssign for Seen {
+    fn add_assign(&mut self, other: Seen) {
+        self.answered += other.answered;
+        self.given_up += other.given_up;
+        self.cancels_due += other.cancels_due;
+        self.harms += other.harms;
+        self.repeated += other.repeated;
+        for (kind, count) in other.failed {
+            *self.failed.entry(kind).or_default() += count;
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! One direction of a connection in memory: bytes on their way by a script, and those that have arrived.
+
+use std::collections::VecDeque;
+use std::io;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use fieldseal_protocol::{FrameBuffer, Limits};
+use tokio::time::Instant;
+
+use crate::common::script::{Event, Fault};
+
+/// What a lane holds before its writer has to wait, as the buffers of a socket do.
+const CAPACITY: usize = 64 << 10;
+
+/// How a lane ends at its reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Orderly,
+    Reset,
+}
+
+/// What is on its way.
+enum Parcel {
+    Bytes(Vec<u8>),
+    End,
+}
+
+/// What an event does to more than its lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Harm {
+    /// Somebody may wait in vain.
+    Silent,
+    /// Both sides see the end, after what was written.
+    Close,
+    /// Both sides see it at once.
+    Reset,
+}
+
+/// Where bytes go that are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Course {
+    ToReader,
+    /// They are thrown away.
+    Nowhere,
+    /// They are taken as long as there is room, and never arrive.
+    Stuck,
+}
+
+pub struct Lane {
+    events: VecDeque<Event>,
+    latency: Duration,
+    piece_size: usize,
+    pause: Duration,
+    course: Course,
+    /// Bytes that the writer got rid of.
+    pub taken: u64,
+    in_flight: VecDeque<(Instant, Parcel)>,
+    in_flight_bytes: usize,
+    /// When the last of it arrives.
+    last_due: Instant,
+    pub has_courier: bool,
+    arrived: VecDeque<u8>,
+    end: Option<End>,
+    /// Why nothing can be written any more.
+    refusal: Option<io::ErrorKind>,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+    /// The frames in what was written and in what was read.
+    pub written_frames: FrameBuffer,
+    pub read_frames: FrameBuffer,
+}
+
+/// What came of an attempt to write.
+pub struct Written {
+    pub poll: Poll<io::Result<usize>>,
+    pub harms: Vec<Harm>,
+}
+
+impl Lane {
+    pub fn new(events: Vec<Event>, latency: Duration) -> Lane {
+        Lane {
+            events: events.into(),
+            latency,
+            piece_size: usize::MAX,
+            pause: Duration::ZERO,
+            course: Course::ToReader,
+            taken: 0,
+            in_flight: VecDeque::new(),
+            in_flight_bytes: 0,
+            last_due: Instant::now(),
+            has_courier: false,
+            arrived: VecDeque::new(),
+            end: None,
+            refusal: None,
+            reader: None,
+            writer: None,
+            written_frames: FrameBuffer::new(Limits::default()),
+            read_frames: FrameBuffer::new(Limits::default()),
+        }
+    }
+
+    /// Takes bytes up to the next event.
+    pub fn write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Written {
+        let mut harms = Vec::new();
+        while let Some(event) = self.events.pop_front_if(|event| event.at <= self.taken) {
+            harms.extend(self.suffer(event.fault));
+        }
+        let poll = self.take(cx, bytes);
+        Written { poll, harms }
+    }
+
+    fn take(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if let Some(kind) = self.refusal {
+            return Poll::Ready(Err(kind.into()));
+        }
+        let room = CAPACITY.saturating_sub(self.in_flight_bytes + self.arrived.len());
+        let until_event = self.events.front().map_or(u64::MAX, |event| event.at) - self.taken;
+        let size = bytes.len().min(room).min(usize::try_from(until_event).unwrap_or(usize::MAX));
+        if size == 0 {
+            self.writer = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        self.taken += size as u64;
+        match self.course {
+            Course::ToReader => bytes[..size].chunks(self.piece_size).for_each(|piece| self.send(piece)),
+            Course::Nowhere => {}
+            Course::Stuck => self.in_flight_bytes += size,
+        }
+        Poll::Ready(Ok(size))
+    }
+
+    fn send(&mut self, piece: &[u8]) {
+        self.in_flight_bytes += piece.len();
+        self.dispatch(Parcel::Bytes(piece.to_vec()));
+        self.last_due += self.pause;
+    }
+
+    /// Parcels arrive in their order, at once where nothing delays them.
+    fn dispatch(&mut self, parcel: Parcel) {
+        let now = Instant::now();
+        self.last_due = self.last_due.max(now + self.latency);
+        self.in_flight.push_back((self.last_due, parcel));
+        self.arrive(now);
+    }
+
+    /// What the event does here; and what it is to others.
+    fn suffer(&mut self, fault: Fault) -> Option<Harm> {
+        match fault {
+            Fault::Delay(time) => {
+                self.last_due = self.last_due.max(Instant::now()) + time;
+                None
+            }
+            Fault::Pieces { size, pause } => {
+                (self.piece_size, self.pause) = (size, pause);
+                None
+            }
+            Fault::HalfClose => {
+                self.finish();
+                self.course = Course::Stuck;
+                Some(Harm::Silent)
+            }
+            Fault::Lose => {
+                self.course = Course::Nowhere;
+                Some(Harm::Silent)
+            }
+            Fault::Stall => {
+                self.course = Course::Stuck;
+                Some(Harm::Silent)
+            }
+            Fault::Close => Some(Harm::Close),
+            Fault::Reset => Some(Harm::Reset),
+            Fault::Flip | Fault::Repeat(_) => unreachable!("without TLS nobody notices a forgery"),
+        }
+    }
+
+    /// The writer is done, or its side is closed. Lost and stuck lanes swallow that too.
+    pub fn finish(&mut self) {
+        if self.course == Course::ToReader && self.refusal.is_none() {
+            self.dispatch(Parcel::End);
+        }
+        self.refuse(io::ErrorKind::BrokenPipe);
+    }
+
+    /// The reader has gone.
+    pub fn abandon(&mut self) {
+        self.refuse(io::ErrorKind::BrokenPipe);
+        self.arrived.clear();
+    }
+
+    /// Whatever is on its way is lost.
+    pub fn reset(&mut self) {
+        self.in_flight.clear();
+        self.in_flight_bytes = 0;
+        self.arrived.clear();
+        self.end = Some(End::Reset);
+        self.refuse(io::ErrorKind::ConnectionReset);
+        wake(&mut self.reader);
+    }
+
+    fn refuse(&mut self, kind: io::ErrorKind) {
+        self.refusal.get_or_insert(kind);
+        wake(&mut self.writer);
+    }
+
+    /// Lets arrive what is due. Tells when the next parcel is.
+    pub fn arrive(&mut self, now: Instant) -> Option<Instant> {
+        while let Some((_, parcel)) = self.in_flight.pop_front_if(|(due, _)| *due <= now) {
+            match parcel {
+                Parcel::Bytes(bytes) => {
+                    self.in_flight_bytes -= bytes.len();
+                    self.arrived.extend(bytes);
+                }
+                Parcel::End => self.end = Some(End::Orderly),
+            }
+            wake(&mut self.reader);
+        }
+        self.next_due()
+    }
+
+    pub fn next_due(&self) -> Option<Instant> {
+        self.in_flight.front().map(|(due, _)| *due)
+    }
+
+    /// Up to `size` bytes that have arrived; none at the end.
+    pub fn read(&mut self, cx: &mut Context<'_>, size: usize) -> Poll<io::Result<Vec<u8>>> {
+        if !self.arrived.is_empty() {
+            let size = size.min(self.arrived.len());
+            wake(&mut self.writer);
+            return Poll::Ready(Ok(self.arrived.drain(..size).collect()));
+        }
+        self.poll_end(cx).map_ok(|()| Vec::new())
+    }
+
+    /// Ready once the end has arrived, whatever is not read yet.
+    pub fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.end {
+            Some(End::Orderly) => Poll::Ready(Ok(())),
+            Some(End::Reset) => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+            None => {
+                self.reader = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.end.is_some()
+    }
+}
+
+fn wake(waker: &mut Option<Waker>) {
+    if let Some(waker) = waker.take() {
+        waker.wake();
+    }
+}

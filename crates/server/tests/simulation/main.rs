@@ -1,0 +1,290 @@
+//! Clients, server and pool in one thread, all of them real but for sockets, TLS and time: seeds decide how the network delays, splits,
+//! loses, cuts and repeats, who is woken first, when a worker takes its next slice, what happens in the middle of one, and when callers
+//! give up, clients go away and the server shuts down.
+//!
+//! In every schedule each call ends once, with its own answer or an error that fits what was done to it; whoever is cancelled, cut off
+//! or late gets no further step and leaves within a slice; at the end the server holds nothing. `FIELDSEAL_SEED=17` plays one
+//! seed, which is the same each time, `FIELDSEAL_SEEDS=10000` more of them.
+
+mod calls;
+#[path = "../common/mod.rs"]
+mod common;
+mod executor;
+mod journal;
+mod lane;
+mod material;
+mod network;
+mod service;
+mod watch;
+mod world;
+
+use std::ops::AddAssign;
+use std::panic::resume_unwind;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use common::script::Weather;
+use common::seeds::{Named, seeds};
+use fieldseal_client::{Client, ClientSettings, ClientTls};
+use rand::RngExt;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use calls::Call;
+use material::{Material, SEALED};
+use network::Way;
+use world::World;
+
+const SCHEDULES: u64 = 300;
+/// Time in the schedule, which nobody really waits.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// In which the server's own timeouts end every connection that leads nowhere.
+const LAST_CONNECTION: Duration = Duration::from_secs(90);
+/// The same once the server wants them to end.
+const CLOSING: Duration = Duration::from_secs(10);
+
+static MATERIAL: LazyLock<Material> = LazyLock::new(Material::new);
+
+/// How often what happened, over all schedules.
+#[derive(Clone, Debug, Default)]
+struct Sum {
+    schedules: u64,
+    slices: u64,
+    drained: u64,
+    abandoned: u64,
+    shared: u64,
+    server: watch::Seen,
+    clients: journal::Seen,
+}
+
+/// One client of a schedule: what each of its callers does, and when it goes away.
+struct Crowd {
+    callers: Vec<Vec<Call>>,
+    settings: ClientSettings,
+    goes_after: Option<Duration>,
+}
+
+#[test]
+fn every_schedule_keeps_the_promises() {
+    let (mut sum, mut digests, seeds) = (Sum::default(), 0, seeds(SCHEDULES));
+    for &seed in &seeds {
+        let _named = Named(seed);
+        let (told, digest) = play(seed);
+        sum += told;
+        digests ^= digest;
+    }
+    println!("{sum:#?}, the same each time: {digests:x}");
+    if seeds.len() as u64 >= SCHEDULES {
+        assert_much_happened(&sum);
+    }
+}
+
+#[test]
+fn a_schedule_is_the_same_each_time() {
+    for seed in 0..20 {
+        let _named = Named(seed);
+        assert_eq!(play(seed).1, play(seed).1);
+    }
+}
+
+/// What never happened was not tested.
+fn assert_much_happened(sum: &Sum) {
+    let Sum { server, clients, .. } = sum;
+    let counts = [
+        sum.drained,
+        sum.abandoned,
+        sum.shared,
+        server.nested,
+        server.cancelled,
+        server.late,
+        server.in_hand,
+        clients.answered,
+        clients.given_up,
+        clients.cancels_due,
+        clients.harms,
+        clients.repeated,
+    ];
+    let kinds = ["Connect", "Timeout", "ConnectionLost", "DeadlineExceeded", "Unavailable", "Overloaded"];
+    let failed =
+        |kind: &str| clients.failed.iter().filter(|(name, _)| name.contains(kind)).map(|(_, count)| count).sum();
+    let least = counts.into_iter().chain(kinds.map(failed)).min();
+    assert!(least > Some(10), "{sum:?}");
+}
+
+/// Plays a schedule in a runtime of its own; tells what happened, and a digest of it.
+fn play(seed: u64) -> (Sum, u64) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(tokio::task::unconstrained(schedule(seed)))
+}
+
+async fn schedule(seed: u64) -> (Sum, u64) {
+    let world = World::new(&MATERIAL, seed);
+    let drains_after = (world.below(3) == 0).then(|| Duration::from_millis(world.below(60)));
+    let drain_timeout = Duration::from_millis(if world.below(2) == 0 { world.below(3) } else { 5_000 });
+    let abandoned = world.play(timeout(PATIENCE, script(&world, drains_after, drain_timeout))).await;
+    let abandoned = abandoned.expect("the schedule does not end");
+    world.watch.assert_sound();
+    world.watch.assert_empty();
+    world.journal.assert_complete(world.is_closing());
+    assert_nothing_is_held(&world);
+    let pool = world.server().counters().pool;
+    let sum = Sum {
+        schedules: 1,
+        slices: pool.slices,
+        drained: u64::from(drains_after.is_some()),
+        abandoned: abandoned as u64,
+        shared: pool.turns_shared,
+        server: world.watch.seen(),
+        clients: world.journal.seen(),
+    };
+    (sum, world.digest())
+}
+
+/// All that the clients do, then the end of the server's connections; tells how many requests were abandoned.
+async fn script(world: &Arc<World>, drains_after: Option<Duration>, drain_timeout: Duration) -> usize {
+    let mut lives = JoinSet::new();
+    for (index, crowd) in crowds(world).into_iter().enumerate() {
+        lives.spawn(live(Arc::clone(world), index, crowd));
+    }
+    let shutdown = async {
+        match drains_after {
+            Some(time) => {
+                sleep(time).await;
+                shut_down(world, drain_timeout).await
+            }
+            None => 0,
+        }
+    };
+    let (survivors, abandoned) = tokio::join!(join_all(&mut lives), shutdown);
+    if drains_after.is_none() {
+        world.heal();
+        for (index, client) in survivors.iter().flatten().enumerate() {
+            works_again(client, index).await;
+        }
+    }
+    drop(survivors);
+    no_connection_is_left(world, LAST_CONNECTION).await;
+    abandoned
+}
+
+async fn join_all<T: 'static>(tasks: &mut JoinSet<T>) -> Vec<T> {
+    let mut results = Vec::new();
+    while let Some(joined) = tasks.join_next().await {
+        results.push(joined.unwrap_or_else(|error| resume_unwind(error.into_panic())));
+    }
+    results
+}
+
+fn crowds(world: &World) -> Vec<Crowd> {
+    let mut random = world.fork();
+    let mut numbers = 0..SEALED;
+    let mut crowd = || {
+        let callers = (0..random.random_range(1..5)).map(|_| {
+            let calls = numbers.by_ref().take(random.random_range(1..7));
+            calls.map(|number| Call::random(number, &mut random)).collect()
+        });
+        let callers = callers.collect();
+        let settings = ClientSettings {
+            connections_max: random.random_range(1..4),
+            requests_in_flight_max: random.random_range(1..20),
+            connect_timeout: Duration::from_secs(1),
+            request_timeout: world.request_timeout(),
+            abandoned_timeout: Duration::from_secs(1),
+            backoff_min: Duration::from_millis(1),
+            backoff_max: Duration::from_millis(50),
+            ..ClientSettings::new("engine:1", nobody())
+        };
+        let goes_after = random.random_bool(0.2).then(|| Duration::from_millis(random.random_range(0..60)));
+        Crowd { callers, settings, goes_after }
+    };
+    (0..1 + world.below(5)).map(|_| crowd()).collect()
+}
+
+fn nobody() -> ClientTls {
+    ClientTls { authorities_pem: Vec::new(), certificate_chain_pem: Vec::new(), private_key_pem: Vec::new().into() }
+}
+
+/// A client's life; it is given back unless it goes away in the middle.
+async fn live(world: Arc<World>, index: usize, crowd: Crowd) -> Option<Client> {
+    let client = Client::simulated(crowd.settings, Way { world: Arc::clone(&world), client: index });
+    let mut callers = JoinSet::new();
+    for calls in crowd.callers {
+        let (world, client) = (Arc::clone(&world), client.clone());
+        callers.spawn(async move {
+            for call in calls {
+                sleep(call.pause).await;
+                call.make(&world, index, &client).await;
+            }
+        });
+    }
+    let all = join_all(&mut callers);
+    match crowd.goes_after {
+        None => drop(all.await),
+        Some(time) => {
+            if timeout(time, all).await.is_err() {
+                callers.shutdown().await;
+                return None;
+            }
+        }
+    }
+    Some(client)
+}
+
+/// A client whose connections may be dead, and which does not know it, finds that out by itself.
+async fn works_again(client: &Client, index: usize) {
+    for _ in 0..100 {
+        if client.health().await.is_ok() {
+            return;
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    panic!("client {index} does not recover");
+}
+
+/// As the server does it: what is in work is finished, what is new refused; then connections end.
+async fn shut_down(world: &World, drain_timeout: Duration) -> usize {
+    world.begin_draining();
+    let is_drained = async {
+        while world.server().counters().pool.jobs_held > 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let is_in_time = timeout(drain_timeout, is_drained).await.is_ok();
+    let abandoned = world.begin_closing();
+    assert!(!is_in_time || abandoned == 0, "{abandoned} requests were abandoned though all were finished");
+    no_connection_is_left(world, CLOSING).await;
+    abandoned
+}
+
+async fn no_connection_is_left(world: &World, patience: Duration) {
+    let gone = async {
+        while world.has_connections() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(patience, gone).await.expect("connections that do not end");
+}
+
+fn assert_nothing_is_held(world: &World) {
+    let counters = world.server().counters();
+    let pool = counters.pool;
+    assert_eq!((counters.connections_open, counters.incoming_bytes, counters.answers_bytes), (0, 0, 0));
+    assert_eq!((pool.jobs_held, pool.bytes_held, pool.jobs_waiting, pool.workers_busy), (0, 0, 0, 0));
+    assert_eq!((pool.jobs_panicked, counters.answers_internal, counters.answers_invalid), (0, 0, 0));
+    let refused = counters.answers_overloaded + counters.answers_unavailable;
+    let answered = counters.answers_by_service + counters.answers_cancelled + counters.answers_late + refused;
+    assert_eq!(counters.requests, counters.health_checks + answered, "{counters:?}");
+    assert!(world.weather == Weather::Rough || world.journal.seen().harms == 0);
+}
+
+impl AddAssign for Sum {
+    fn add_assign(&mut self, other: Sum) {
+        self.schedules += other.schedules;
+        self.slices += other.slices;
+        self.drained += other.drained;
+        self.abandoned += other.abandoned;
+        self.shared += other.shared;
+        self.server += other.server;
+        self.clients += other.clients;
+    }
+}

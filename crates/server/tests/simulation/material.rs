@@ -1,0 +1,108 @@
+//! What all schedules share: a store, values that are sealed already, and somebody who opens what the engine has sealed.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use fieldseal_client::{EncryptFileOptions, EncryptOptions, Scalar, Value};
+use fieldseal_engine::pool::{Clock, Pool, PoolSettings};
+use fieldseal_engine::{Caller, Engine, Settings};
+use fieldseal_protocol::{DocumentResult, FileResult, Limits, Message, RawValue, ValuesResult, request};
+use fieldseal_server::EngineService;
+use fieldseal_server::in_process::InProcess;
+
+use crate::common::engine::Store;
+
+pub const APPS: [&str; 2] = ["acme", "other"];
+/// Sealed values of each app, no more than a schedule uses.
+pub const SEALED: usize = 60;
+const ID: u32 = 1;
+const ANSWER_SIZE_MAX: usize = 1 << 28;
+
+pub struct Material {
+    pub store: Store,
+    pub sealed: [Vec<Sealed>; 2],
+    /// Opens what others have sealed.
+    judge: Mutex<InProcess<EngineService>>,
+}
+
+/// Some texts, sealed in every way.
+pub struct Sealed {
+    pub texts: Vec<String>,
+    pub envelopes: Vec<Value>,
+    pub json: String,
+    pub document: Vec<u8>,
+    pub file: Vec<u8>,
+}
+
+/// Time that stands still.
+struct Still(Instant);
+
+impl Clock for Still {
+    fn now(&self) -> Instant {
+        self.0
+    }
+}
+
+/// Texts that name whose they are.
+pub fn texts(name: &str, count: usize, padding: usize) -> Vec<String> {
+    (0..count).map(|value| format!("{name} value {value} {}", "x".repeat(padding))).collect()
+}
+
+pub fn json(name: &str, texts: &[String]) -> String {
+    format!("{{\"who\":\"{name}\",\"values\":[\"{}\"]}}", texts.join("\",\""))
+}
+
+impl Material {
+    pub fn new() -> Material {
+        let store = Store::new();
+        let engine = Engine::new(Box::new(store.open()), Settings::default());
+        let service = EngineService::new(engine, Limits::default(), ANSWER_SIZE_MAX);
+        let settings = PoolSettings { workers: 1, ..PoolSettings::default() };
+        let pool = Pool::manual(settings, Arc::new(Still(Instant::now())));
+        let judge = Mutex::new(InProcess::new(service, Arc::new(pool), 2 * ANSWER_SIZE_MAX));
+        let mut material = Material { store, sealed: [Vec::new(), Vec::new()], judge };
+        material.sealed = APPS.map(|app| (0..SEALED).map(|number| material.seal(app, number)).collect());
+        material
+    }
+
+    fn seal(&self, app: &str, number: usize) -> Sealed {
+        let name = format!("sealed {number} of {app}");
+        let texts = texts(&name, [1, 3, 30, 300][number % 4], [0, 20, 300][number % 3]);
+        let json = json(&name, &texts);
+        let options = EncryptOptions::new(app);
+        let scalars: Vec<_> = texts.iter().map(|text| Scalar::from(text.as_str())).collect();
+        let envelopes = self.ask(|out| request::encrypt(ID, &options, scalars.iter().copied(), out), values);
+        let document = |out: &mut Vec<u8>| request::encrypt_document(ID, &options, None, json.as_bytes(), out);
+        let document = self.ask(document, document_of);
+        let file = |out: &mut Vec<u8>| request::encrypt_file(ID, &EncryptFileOptions::new(app), json.as_bytes(), out);
+        let file = self.ask(file, file_of);
+        Sealed { texts, envelopes, json, document, file }
+    }
+
+    /// What the judge answers to a request.
+    pub fn ask<T>(&self, encode: impl FnOnce(&mut Vec<u8>), read: impl FnOnce(RawValue<'_>) -> T) -> T {
+        let mut frame = Vec::new();
+        encode(&mut frame);
+        let judge = self.judge.lock().unwrap();
+        let in_flight = judge.submit(&Arc::new(Caller::Owner), frame, ID);
+        while judge.pool().run_one() {}
+        let answer = in_flight.wait(Duration::ZERO).concat();
+        match Message::parse(&answer) {
+            Ok(Message::Response { id: ID, result: Ok(result) }) => read(result),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+pub fn values(result: RawValue<'_>) -> Vec<Value> {
+    let values = ValuesResult::decode(result).expect("values").values;
+    values.iter().map(|value| Value::from(value.expect("a scalar"))).collect()
+}
+
+pub fn document_of(result: RawValue<'_>) -> Vec<u8> {
+    DocumentResult::decode(result).expect("a document").document.to_vec()
+}
+
+pub fn file_of(result: RawValue<'_>) -> Vec<u8> {
+    FileResult::decode(result).expect("a file").data.to_vec()
+}

@@ -1,0 +1,111 @@
+//! The real service, each of whose steps takes some time of the schedule, in which other workers and connections may do something.
+
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use fieldseal_engine::Caller;
+use fieldseal_engine::pool::Cancellation;
+use fieldseal_protocol::ErrorObject;
+use fieldseal_server::{
+    EngineService, Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Summary,
+};
+
+use crate::watch::Number;
+use crate::world::World;
+
+pub struct Watched {
+    pub service: EngineService,
+    pub world: Weak<World>,
+}
+
+/// A caller on one connection.
+pub struct Seat {
+    pub connection: u64,
+    pub caller: Arc<Caller>,
+}
+
+impl Service for Watched {
+    type Caller = Seat;
+
+    fn authenticate(&self, _: &PeerIdentity) -> Result<Arc<Seat>, Refused> {
+        unreachable!("who connects is known already")
+    }
+
+    fn request(
+        &self,
+        seat: &Arc<Seat>,
+        frame: Vec<u8>,
+        id: u32,
+        arrived: Instant,
+        cancellation: Arc<Cancellation>,
+    ) -> Box<dyn Request> {
+        let world = self.world.upgrade().expect("the world outlives its server");
+        let number = world.watch.begin(seat.connection, id, Arc::clone(&cancellation));
+        let request = self.service.request(&seat.caller, frame, id, arrived, cancellation);
+        Box::new(WatchedRequest { request, world, number })
+    }
+}
+
+struct WatchedRequest {
+    request: Box<dyn Request>,
+    world: Arc<World>,
+    number: Number,
+}
+
+impl Request for WatchedRequest {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+        self.world.step(self.number);
+        self.request.step(out)
+    }
+
+    fn next_part(&mut self) -> Result<Planned, ErrorObject> {
+        self.world.step(self.number);
+        let watched = |part| {
+            self.world.watch.begin_part();
+            let world = Arc::clone(&self.world);
+            Box::new(WatchedPart { part, world, number: self.number }) as Box<dyn Part>
+        };
+        Ok(match self.request.next_part()? {
+            Planned::Part(part) => Planned::Part(watched(part)),
+            Planned::Last(part) => Planned::Last(watched(part)),
+            other => other,
+        })
+    }
+
+    fn finish(&mut self, head: &mut Vec<u8>, size: usize, tail: &mut Vec<u8>) {
+        self.request.finish(head, size, tail);
+    }
+
+    fn too_large(&self) -> ErrorObject {
+        self.request.too_large()
+    }
+
+    fn summary(&self) -> Summary {
+        self.request.summary()
+    }
+}
+
+impl Drop for WatchedRequest {
+    fn drop(&mut self) {
+        self.world.watch.end(self.number);
+    }
+}
+
+struct WatchedPart {
+    part: Box<dyn Part>,
+    world: Arc<World>,
+    number: Number,
+}
+
+impl Part for WatchedPart {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
+        self.world.step(self.number);
+        self.part.step(out)
+    }
+}
+
+impl Drop for WatchedPart {
+    fn drop(&mut self) {
+        self.world.watch.end_part();
+    }
+}

@@ -1,0 +1,259 @@
+//! What the server does, looked at from both of its sides: the messages that it reads and writes, and the requests that its workers
+//! are in. Breaches are kept for whoever drives the schedule, for a panic within a slice would only end the request.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::AddAssign;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+use fieldseal_engine::pool::Cancellation;
+use fieldseal_protocol::{CANCEL, Message, decode_cancel};
+
+/// Names a request among all of a schedule.
+pub type Number = u64;
+
+#[derive(Default)]
+pub struct Watch {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Stopped requests leave within as many slices as there are of them.
+    is_prompt: bool,
+    next: Number,
+    /// Requests that are not dropped.
+    live: BTreeMap<Number, Live>,
+    parts: usize,
+    /// The requests of the slices in hand, the outermost first.
+    inside: Vec<Number>,
+    connections: BTreeMap<u64, Connection>,
+    breach: Option<String>,
+    seen: Seen,
+}
+
+/// What happened in the server.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seen {
+    pub steps: u64,
+    /// Slices within others: two workers at the same time.
+    pub nested: u64,
+    /// Requests stopped before they were done: by `cancel` or the end of their connection, or by their deadline; and those among
+    /// them that a worker was in.
+    pub cancelled: u64,
+    pub late: u64,
+    pub in_hand: u64,
+}
+
+struct Live {
+    connection: u64,
+    id: u32,
+    cancellation: Arc<Cancellation>,
+    /// Once it has been cancelled or is late.
+    stopped: Option<Stopped>,
+}
+
+struct Stopped {
+    /// Steps that may still begin: one for each worker that was inside.
+    steps_left: usize,
+    slices_left: usize,
+}
+
+#[derive(Default)]
+struct Connection {
+    /// Requests that the server has read and not answered.
+    unanswered: BTreeSet<u32>,
+    /// Cancels that it has read since somebody looked last.
+    cancels: Vec<u32>,
+    /// All that the client sends has arrived.
+    has_ended: bool,
+}
+
+impl Watch {
+    pub fn set_prompt(&self, is_prompt: bool) {
+        self.lock().is_prompt = is_prompt;
+    }
+
+    pub fn seen(&self) -> Seen {
+        self.lock().seen
+    }
+
+    /// Panics if anything was wrong since the beginning.
+    pub fn assert_sound(&self) {
+        let breach = self.lock().breach.clone();
+        assert_eq!(breach, None);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// The server has read a message.
+    pub fn note_read(&self, connection: u64, message: &Message<'_>) {
+        let mut state = self.lock();
+        let connection = state.connections.entry(connection).or_default();
+        match *message {
+            Message::Request { id, .. } => drop(connection.unanswered.insert(id)),
+            Message::Notification { method: CANCEL, params } => {
+                connection.cancels.push(decode_cancel(params).expect("an id"));
+            }
+            _ => {}
+        }
+    }
+
+    /// The server has written a message: the only answer to a request that it has read.
+    pub fn note_answer(&self, connection: u64, message: &Message<'_>) {
+        let Message::Response { id, .. } = *message else { return };
+        let mut state = self.lock();
+        if !state.connections.entry(connection).or_default().unanswered.remove(&id) {
+            state.fail(format!("connection {connection} got an answer to {id}, which was not in flight"));
+        }
+    }
+
+    /// The end of what the client sends has arrived.
+    pub fn note_end(&self, connection: u64) {
+        self.lock().connections.entry(connection).or_default().has_ended = true;
+    }
+
+    pub fn begin(&self, connection: u64, id: u32, cancellation: Arc<Cancellation>) -> Number {
+        let mut state = self.lock();
+        let number = state.next;
+        state.next += 1;
+        state.live.insert(number, Live { connection, id, cancellation, stopped: None });
+        number
+    }
+
+    pub fn end(&self, number: Number) {
+        self.lock().live.remove(&number);
+    }
+
+    pub fn begin_part(&self) {
+        self.lock().parts += 1;
+    }
+
+    pub fn end_part(&self) {
+        self.lock().parts -= 1;
+    }
+
+    /// A step begins, which must not be one of a request that was stopped.
+    pub fn enter(&self, number: Number, now: Instant) {
+        let mut state = self.lock();
+        state.look(now);
+        state.seen.steps += 1;
+        state.inside.push(number);
+        match state.live.get_mut(&number) {
+            Some(Live { stopped: None, .. }) => return,
+            Some(Live { stopped: Some(stopped), .. }) if stopped.steps_left > 0 => {
+                stopped.steps_left -= 1;
+                return;
+            }
+            _ => {}
+        }
+        state.fail(format!("a step of request {number} began after it was stopped"));
+    }
+
+    pub fn leave(&self) {
+        self.lock().inside.pop();
+    }
+
+    /// Slices in hand.
+    pub fn depth(&self) -> usize {
+        self.lock().inside.len()
+    }
+
+    /// Notes who has been stopped since the last look.
+    pub fn look(&self, now: Instant) {
+        self.lock().look(now);
+    }
+
+    /// A worker has run a slice: those who were stopped were before all others.
+    pub fn note_slice(&self) {
+        self.lock().note_slice();
+    }
+
+    /// `is_parked` tells which connections have nothing more to do at the moment: what was told to them has been done.
+    pub fn look_at_connections(&self, is_roomy: bool, is_parked: impl Fn(u64) -> bool) {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let mut forgotten = None;
+        for (&number, connection) in state.connections.iter_mut().filter(|(number, _)| is_parked(**number)) {
+            let cancels = std::mem::take(&mut connection.cancels);
+            let is_wanted = |live: &Live| live.connection == number && live.cancellation.reason().is_none();
+            let mut wanted = state.live.values().filter(|live| is_wanted(live));
+            let is_breach = |live: &Live| connection.has_ended || (is_roomy && cancels.contains(&live.id));
+            forgotten = forgotten.or_else(|| wanted.find(|live| is_breach(live)).map(|live| (number, live.id)));
+        }
+        if let Some((connection, id)) = forgotten {
+            state.fail(format!("connection {connection} goes on with {id}, which nobody waits for"));
+        }
+    }
+
+    /// Neither a worker nor a connection has anything to do.
+    pub fn look_at_rest(&self) {
+        let mut state = self.lock();
+        if let Some((number, live)) = state.live.first_key_value() {
+            let breach = format!("request {number} of connection {} lies about", live.connection);
+            state.fail(breach);
+        }
+    }
+
+    /// Nothing is left of anything.
+    pub fn assert_empty(&self) {
+        let state = self.lock();
+        assert_eq!((state.live.len(), state.parts), (0, 0), "requests and parts that nobody dropped");
+    }
+}
+
+impl State {
+    fn fail(&mut self, breach: String) {
+        self.breach.get_or_insert(breach);
+    }
+
+    fn look(&mut self, now: Instant) {
+        let State { live, inside, seen, .. } = self;
+        let newly = |live: &Live| live.stopped.is_none() && live.cancellation.check(now).is_err();
+        if !live.values().any(newly) {
+            return;
+        }
+        let stopped = live.values().filter(|live| live.stopped.is_some() || newly(live)).count();
+        let slices_left = stopped + inside.len() + 1;
+        for (number, live) in live.iter_mut().filter(|(_, live)| newly(live)) {
+            let steps_left = inside.iter().filter(|other| *other == number).count();
+            match live.cancellation.reason() {
+                Some(_) => seen.cancelled += 1,
+                None => seen.late += 1,
+            }
+            seen.in_hand += u64::from(steps_left > 0);
+            live.stopped = Some(Stopped { steps_left, slices_left });
+        }
+    }
+
+    fn note_slice(&mut self) {
+        let State { live, inside, seen, is_prompt, .. } = self;
+        seen.nested += u64::from(!inside.is_empty());
+        if !*is_prompt {
+            return;
+        }
+        let mut overdue = None;
+        for (number, live) in live.iter_mut().filter(|(number, _)| !inside.contains(number)) {
+            let Some(stopped) = &mut live.stopped else { continue };
+            match stopped.slices_left.checked_sub(1) {
+                Some(left) => stopped.slices_left = left,
+                None => overdue = Some(*number),
+            }
+        }
+        if let Some(number) = overdue {
+            self.fail(format!("request {number} was stopped, and is still held after many slices"));
+        }
+    }
+}
+
+impl AddAssign for Seen {
+    fn add_assign(&mut self, other: Seen) {
+        self.steps += other.steps;
+        self.nested += other.nested;
+        self.cancelled += other.cancelled;
+        self.late += other.late;
+        self.in_hand += other.in_hand;
+    }
+}

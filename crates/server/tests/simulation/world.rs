@@ -1,0 +1,320 @@
+//! One schedule: the parts of it, the chance that rules it, and what moves it on.
+
+use std::convert::Infallible;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use fieldseal_engine::pool::{Clock, Scheduling};
+use fieldseal_engine::{Caller, Engine, Settings};
+use fieldseal_protocol::Limits;
+use fieldseal_server::simulation::Simulated;
+use fieldseal_server::{EngineService, ServerSettings, TlsSettings};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tokio::task::yield_now;
+use tokio::time::advance;
+
+use crate::common::script::{Plan, Weather};
+use crate::executor::Executor;
+use crate::journal::Journal;
+use crate::material::Material;
+use crate::network::{Endpoint, Maker};
+use crate::service::{Seat, Watched};
+use crate::watch::{Number, Watch};
+
+/// What happens within a step at most.
+const INTERLUDES_MAX: u64 = 3;
+/// In dull weather, from the beginning of a call to its answer.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(3);
+/// On machines quick and slow.
+const STEP_NS_MAX: [u64; 3] = [10_000, 500_000, 3_000_000];
+/// The script's places are for messages behind a handshake and in records; here there is less on a connection.
+const PLACES_SCALE: [u64; 3] = [1, 5, 30];
+/// Small, so that small requests take many steps.
+const STEP_VALUES: usize = 8;
+const STEP_BYTES: usize = 4 << 10;
+
+/// How much the server takes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bounds {
+    /// All that the clients can ask.
+    Roomy,
+    /// Less than they ask.
+    Tight,
+}
+
+pub struct World {
+    pub material: &'static Material,
+    pub journal: Arc<Journal>,
+    pub watch: Watch,
+    pub weather: Weather,
+    pub bounds: Bounds,
+    pub network_connections: AtomicU64,
+    began: tokio::time::Instant,
+    seed: u64,
+    workers: usize,
+    step_ns_max: u64,
+    chance: Mutex<StdRng>,
+    executor: Executor,
+    /// Nanoseconds of the slice in hand that are not on the runtime's clock yet.
+    ahead: Arc<AtomicU64>,
+    server: OnceLock<Simulated<Watched>>,
+    is_healed: AtomicBool,
+    is_draining: AtomicBool,
+    is_closing: AtomicBool,
+    /// Of all that has happened.
+    digest: Mutex<DefaultHasher>,
+}
+
+/// The runtime's clock, and what the slice in hand has used.
+#[derive(Clone)]
+struct Time {
+    began: Instant,
+    ahead: Arc<AtomicU64>,
+}
+
+impl Clock for Time {
+    fn now(&self) -> Instant {
+        now(&self.ahead)
+    }
+}
+
+impl fieldseal_engine::Clock for Time {
+    fn now_unix_s(&self) -> u32 {
+        1_800_000_000
+    }
+
+    fn monotonic(&self) -> Duration {
+        now(&self.ahead) - self.began
+    }
+}
+
+fn now(ahead: &AtomicU64) -> Instant {
+    tokio::time::Instant::now().into_std() + Duration::from_nanos(ahead.load(Ordering::Relaxed))
+}
+
+impl World {
+    pub fn new(material: &'static Material, seed: u64) -> Arc<World> {
+        let mut chance = StdRng::seed_from_u64(seed);
+        let weather = if chance.random_bool(0.4) { Weather::Dull } else { Weather::Rough };
+        let bounds = if chance.random_bool(0.3) { Bounds::Tight } else { Bounds::Roomy };
+        let scheduling = if chance.random_bool(0.1) { Scheduling::FirstComeFirstServed } else { Scheduling::Fair };
+        let step_ns_max = STEP_NS_MAX[chance.random_range(0..STEP_NS_MAX.len())];
+        let workers = chance.random_range(1..5);
+        let settings = server_settings(&mut chance, workers, bounds, scheduling);
+        let world = Arc::new(World {
+            material,
+            journal: Arc::default(),
+            watch: Watch::default(),
+            weather,
+            bounds,
+            network_connections: AtomicU64::new(0),
+            began: tokio::time::Instant::now(),
+            seed,
+            workers,
+            step_ns_max,
+            chance: Mutex::new(chance),
+            executor: Executor::default(),
+            ahead: Arc::default(),
+            server: OnceLock::new(),
+            is_healed: AtomicBool::new(false),
+            is_draining: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
+            digest: Mutex::default(),
+        });
+        world.watch.set_prompt(bounds == Bounds::Roomy && scheduling == Scheduling::Fair);
+        let time = Time { began: now(&world.ahead), ahead: Arc::clone(&world.ahead) };
+        let engine = Engine::with_clock(Box::new(material.store.open()), engine_settings(), Box::new(time.clone()));
+        let service = EngineService::new(engine, Limits::default(), 1 << 28);
+        let service = Watched { service, world: Arc::downgrade(&world) };
+        let server = Simulated::new(settings, Arc::new(service), Arc::new(time));
+        assert!(world.server.set(server).is_ok(), "set once");
+        world
+    }
+
+    pub fn server(&self) -> &Simulated<Watched> {
+        self.server.get().expect("set when the world was made")
+    }
+
+    /// A number below `limit`, as the seed says.
+    pub fn below(&self, limit: u64) -> u64 {
+        self.chance.lock().unwrap().random_range(0..limit)
+    }
+
+    /// A generator for somebody who plans ahead.
+    pub fn fork(&self) -> StdRng {
+        StdRng::seed_from_u64(self.chance.lock().unwrap().random())
+    }
+
+    pub fn plan(&self, connection: u64) -> Plan {
+        if self.is_healed.load(Ordering::Relaxed) {
+            return Plan::fair();
+        }
+        let mut plan = Plan::of(self.seed, self.weather, connection);
+        let scale = PLACES_SCALE[self.below(PLACES_SCALE.len() as u64) as usize];
+        let places = plan.to_server.iter_mut().chain(&mut plan.to_client).map(|event| &mut event.at);
+        places.chain(&mut plan.replay_at).for_each(|place| *place /= scale);
+        plan
+    }
+
+    /// Connections that come from now on are left alone.
+    pub fn heal(&self) {
+        self.is_healed.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_listening(&self) -> bool {
+        !self.is_draining.load(Ordering::Relaxed)
+    }
+
+    pub fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Relaxed)
+    }
+
+    pub fn begin_draining(&self) {
+        self.is_draining.store(true, Ordering::Relaxed);
+        self.server().begin_draining();
+    }
+
+    /// How many requests were abandoned.
+    pub fn begin_closing(&self) -> usize {
+        self.is_closing.store(true, Ordering::Relaxed);
+        self.server().begin_closing()
+    }
+
+    pub fn request_timeout(&self) -> Duration {
+        Duration::from_secs(if self.weather == Weather::Dull { 20 } else { 2 })
+    }
+
+    /// Nobody waits for a wake-up that was forgotten until some timer comes along.
+    pub fn assert_in_time(&self, call: usize, elapsed: Duration) {
+        let is_late = self.weather == Weather::Dull && elapsed > ANSWER_TIME_MAX;
+        assert!(!is_late, "call {call} was answered after {elapsed:?}");
+    }
+
+    /// Part of what must be the same when the seed is played again.
+    pub fn note(&self, what: &str, a: u64, b: u64) {
+        (what, a, b, self.began.elapsed()).hash(&mut *self.digest.lock().unwrap());
+    }
+
+    pub fn digest(&self) -> u64 {
+        self.digest.lock().unwrap().finish()
+    }
+
+    /// Serves a connection; false when the server takes no more.
+    pub fn accept(&self, number: u64, maker: Maker, socket: Endpoint) -> bool {
+        let seat = Arc::new(Seat { connection: number, caller: Arc::new(Caller::Owner) });
+        let Some(serving) = self.server().accept(seat, socket) else { return false };
+        self.note("accept", number, u64::from(maker == Maker::Stranger));
+        self.executor.spawn(number, serving);
+        true
+    }
+
+    pub fn has_connections(&self) -> bool {
+        !self.executor.is_empty()
+    }
+
+    fn look(&self) {
+        self.watch.look(now(&self.ahead));
+    }
+
+    /// A step of a request begins. It takes some time, in which other workers and the network go on.
+    pub fn step(&self, number: Number) {
+        self.watch.enter(number, now(&self.ahead));
+        self.ahead.fetch_add(self.below(self.step_ns_max), Ordering::Relaxed);
+        self.look();
+        for _ in 0..self.below(INTERLUDES_MAX + 1) {
+            if self.below(2) == 0 && self.watch.depth() < self.workers {
+                self.run_slice();
+            } else {
+                self.poll_connection();
+            }
+        }
+        self.watch.leave();
+    }
+
+    fn run_slice(&self) {
+        self.look();
+        if self.server().run_one() {
+            self.watch.note_slice();
+        }
+    }
+
+    fn poll_connection(&self) {
+        if let Some(number) = self.executor.poll_one(|count| self.below(count)) {
+            self.note("poll", number, self.ahead.load(Ordering::Relaxed));
+            self.look();
+        }
+    }
+
+    /// Moves the schedule on until `script` has ended.
+    pub async fn play<T>(&self, script: impl Future<Output = T>) -> T {
+        tokio::select! {
+            biased;
+            told = script => told,
+            never = self.drive() => match never {},
+        }
+    }
+
+    async fn drive(&self) -> Infallible {
+        loop {
+            self.watch.assert_sound();
+            let is_roomy = self.bounds == Bounds::Roomy;
+            self.watch.look_at_connections(is_roomy, |number| !self.executor.is_ready(number));
+            let has_work = self.server().counters().pool.jobs_waiting > 0;
+            match (has_work, self.executor.has_ready(), self.below(4)) {
+                (false, false, _) => {
+                    if is_roomy {
+                        self.watch.look_at_rest();
+                    }
+                    self.executor.wait().await;
+                }
+                (_, _, 0) => yield_now().await,
+                (true, false, _) | (true, true, 1) => self.work().await,
+                (_, true, _) => self.poll_connection(),
+            }
+        }
+    }
+
+    /// A worker's slice. What it used is on the clock before anybody else looks.
+    async fn work(&self) {
+        self.run_slice();
+        let used = Duration::from_nanos(self.ahead.swap(0, Ordering::Relaxed));
+        self.note("slice", used.as_nanos() as u64, 0);
+        advance(used).await;
+    }
+}
+
+fn engine_settings() -> Settings {
+    Settings { step_values_max: STEP_VALUES, step_bytes_max: STEP_BYTES, ..Settings::default() }
+}
+
+fn server_settings(chance: &mut StdRng, workers: usize, bounds: Bounds, scheduling: Scheduling) -> ServerSettings {
+    let nothing = TlsSettings {
+        certificate_chain_pem: Vec::new(),
+        private_key_pem: Vec::new().into(),
+        client_authorities_pem: Vec::new(),
+    };
+    let settings = ServerSettings {
+        workers,
+        scheduling,
+        idle_timeout: Duration::from_secs(60),
+        frame_timeout: Duration::from_secs(5),
+        write_timeout: Duration::from_secs(5),
+        ..ServerSettings::new(nothing)
+    };
+    match bounds {
+        Bounds::Roomy => settings,
+        Bounds::Tight => ServerSettings {
+            requests_in_flight_max: chance.random_range(1..5),
+            outgoing_bytes_max: chance.random_range(1..50_000),
+            connection_bytes_max: chance.random_range(1..100_000),
+            queue_jobs_max: chance.random_range(1..8),
+            app_jobs_max: chance.random_range(1..5),
+            answers_bytes_max: chance.random_range(100_000..1_000_000),
+            admission_wait: Duration::from_millis(chance.random_range(0..5)),
+            ..settings
+        },
+    }
+}
