@@ -2,13 +2,12 @@
 
 mod common;
 
-use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use common::{Running, Workplace};
 use fieldseal_client::{
-    Client, ClientError, ClientSettings, ClientTls, EncryptOptions, ErrorCode, ErrorKind, Keying, Scalar, Value,
+    Client, ClientError, ClientSettings, EncryptOptions, ErrorCode, ErrorKind, Keying, Scalar, Value,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::JoinHandle;
@@ -27,9 +26,7 @@ impl Stage {
         let workplace = Workplace::new();
         // With many workers the request would be over before anything is seen.
         let engine = workplace.engine(&[&["--set", "server.workers=1"], settings].concat());
-        let path = |name: &str| engine.ready[name].as_str().expect("a path").to_owned();
-        let tls = ClientTls::from_files(path("ca").as_ref(), path("certificate").as_ref(), path("key").as_ref());
-        let settings = ClientSettings::new(engine.address(), tls.expect("files"));
+        let settings = engine.client_settings();
         let settings = ClientSettings { request_timeout: 4 * PATIENCE, connections_max: 1, ..settings };
         let client = Client::new(settings).expect("a client");
         Self { engine, client, _workplace: workplace }
@@ -42,7 +39,7 @@ impl Stage {
             let options = EncryptOptions { keying: Some(Keying::Field), ..EncryptOptions::new("acme") };
             client.encrypt(&options, &vec![Scalar::from("x"); values]).await
         });
-        self.wait_until(|stage| stage.probe("/metrics").contains("\nfieldseal_queue_jobs 1\n")).await;
+        self.wait_until(|stage| stage.engine.probe("/metrics").contains("\nfieldseal_queue_jobs 1\n")).await;
         running
     }
 
@@ -54,18 +51,8 @@ impl Stage {
         }
     }
 
-    /// The answer of the operator port.
-    fn probe(&self, path: &str) -> String {
-        let operator = self.engine.ready["operator"].as_str().expect("an operator port");
-        let mut socket = TcpStream::connect(operator).expect("connected");
-        socket.write_all(format!("GET {path} HTTP/1.1\r\nHost: operator\r\n\r\n").as_bytes()).expect("written");
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).expect("text");
-        answer
-    }
-
     fn is_ready(&self) -> bool {
-        self.probe("/readyz").starts_with("HTTP/1.1 200 ")
+        self.engine.probe("/readyz").starts_with("HTTP/1.1 200 ")
     }
 
     fn terminate(&self) {
@@ -95,7 +82,7 @@ async fn what_is_in_work_is_finished_and_what_is_new_is_refused() {
     assert_eq!(error.kind, ErrorKind::Engine(ErrorCode::Unavailable), "{error}");
     assert_eq!(stage.client.health().await.expect("health is told"), "draining");
     assert!(TcpStream::connect(stage.engine.address()).is_err(), "nobody listens any more");
-    assert!(stage.probe("/livez").starts_with("HTTP/1.1 200 ") && !in_work.is_finished());
+    assert!(stage.engine.probe("/livez").starts_with("HTTP/1.1 200 ") && !in_work.is_finished());
     assert_eq!(in_work.await.expect("no panic").expect("an answer").len(), 60_000);
     assert_eq!(stage.exit_code().await, Some(0));
 }

@@ -2,10 +2,12 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use fieldseal_client::{ClientSettings, ClientTls};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -171,6 +173,23 @@ impl Running {
     /// The flags that reach it with the certificate of `dev`.
     pub fn flags(&self) -> Vec<&str> {
         vec!["--connect", self.address(), "--client", "dev"]
+    }
+
+    /// The same for the client library.
+    pub fn client_settings(&self) -> ClientSettings {
+        let path = |name: &str| Path::new(self.ready[name].as_str().expect("a path"));
+        let tls = ClientTls::from_files(path("ca"), path("certificate"), path("key"));
+        ClientSettings::new(self.address(), tls.expect("files"))
+    }
+
+    /// The answer of the operator port.
+    pub fn probe(&self, path: &str) -> String {
+        let operator = self.ready["operator"].as_str().expect("an operator port");
+        let mut socket = TcpStream::connect(operator).expect("connected");
+        socket.write_all(format!("GET {path} HTTP/1.1\r\nHost: operator\r\n\r\n").as_bytes()).expect("written");
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).expect("text");
+        answer
     }
 }
 
