@@ -25,6 +25,7 @@ use crate::hub::{Hub, Phase, Registration, Share};
 use crate::in_work::InWork;
 use crate::interface::Service;
 use crate::job::RequestJob;
+use crate::metrics::{Arrival, Effort, Outcome};
 use crate::outbox::{Buffers, Outbox, Reply};
 use crate::wire::{Socket, Wire, discard};
 
@@ -192,12 +193,14 @@ impl<S: Service, W: Wire> Connection<S, W> {
         self.outgoing.append(answers.buffers);
     }
 
-    /// Queues a message of the network side's own.
-    fn send(&mut self, now: Instant, encode: impl FnOnce(&mut Vec<u8>)) {
+    /// Queues a message of the network side's own; gives its size.
+    fn send(&mut self, now: Instant, encode: impl FnOnce(&mut Vec<u8>)) -> usize {
         let mut message = Vec::new();
         encode(&mut message);
+        let size = message.len();
         self.note_outgoing(now);
         self.outgoing.push(message.into(), None);
+        size
     }
 
     /// The peer's time to take something begins when there is first something to take.
@@ -327,13 +330,14 @@ impl<S: Service, W: Wire> Connection<S, W> {
             Ok(Message::Request { id, method, params }) => {
                 self.check_id(id)?;
                 Counters::add(&self.hub.counters.requests);
-                if method == Method::Health.as_str() {
-                    self.answer_health(id, params, now);
+                let arrival = Arrival { method: Method::parse(method), size: frame.len(), at: now };
+                if arrival.method == Some(Method::Health) {
+                    self.answer_health(id, params, &arrival);
                 } else if self.hub.phase() == Phase::Serving {
                     let known = self.know(params, now);
-                    self.admit(frame, id, known, now);
+                    self.admit(frame, id, known, arrival);
                 } else {
-                    self.answer_error(id, ErrorCode::Unavailable, "the engine is shutting down", now);
+                    self.answer_error(id, ErrorCode::Unavailable, "the engine is shutting down", &arrival);
                 }
                 Ok(())
             }
@@ -343,7 +347,8 @@ impl<S: Service, W: Wire> Connection<S, W> {
             Err(MessageError { id: Some(id), fault }) => {
                 self.check_id(id)?;
                 Counters::add(&self.hub.counters.requests);
-                self.answer_error(id, ErrorCode::InvalidRequest, &fault.to_string(), now);
+                let arrival = Arrival { method: None, size: frame.len(), at: now };
+                self.answer_error(id, ErrorCode::InvalidRequest, &fault.to_string(), &arrival);
                 Ok(())
             }
             Err(error) => Err(End::Fault(error.into())),
@@ -358,21 +363,29 @@ impl<S: Service, W: Wire> Connection<S, W> {
         Ok(())
     }
 
-    fn answer_health(&mut self, id: u32, params: RawParams<'_>, now: Instant) {
-        Counters::add(&self.hub.counters.health_checks);
+    fn answer_health(&mut self, id: u32, params: RawParams<'_>, arrival: &Arrival) {
         let health = match self.hub.phase() {
             Phase::Serving => Health::OK,
             Phase::Draining | Phase::Closing => Health::DRAINING,
         };
         match HealthParams::decode(params) {
-            Ok(HealthParams) => self.send(now, |out| answer::health(id, health, out)),
-            Err(error) => self.send(now, |out| answer::error(id, &error.into(), out)),
+            Ok(HealthParams) => self.answer(arrival, Outcome::Ok, |out| answer::health(id, health, out)),
+            Err(error) => {
+                let error = ErrorObject::from(error);
+                self.answer(arrival, error.code.into(), |out| answer::error(id, &error, out));
+            }
         }
     }
 
-    fn answer_error(&mut self, id: u32, code: ErrorCode, message: &str, now: Instant) {
-        self.hub.counters.count_error(code);
-        self.send(now, |out| answer::error(id, &ErrorObject::new(code, message), out));
+    fn answer_error(&mut self, id: u32, code: ErrorCode, message: &str, arrival: &Arrival) {
+        let error = ErrorObject::new(code, message);
+        self.answer(arrival, code.into(), |out| answer::error(id, &error, out));
+    }
+
+    /// Answers a request at once.
+    fn answer(&mut self, arrival: &Arrival, outcome: Outcome, encode: impl FnOnce(&mut Vec<u8>)) {
+        let size = self.send(arrival.at, encode);
+        self.hub.requests.count(arrival, outcome, Effort::default(), size, clock::now());
     }
 
     /// What a first look at a request tells.
@@ -382,7 +395,8 @@ impl<S: Service, W: Wire> Connection<S, W> {
         Known { tenant: self.hub.tenant(app), deadline }
     }
 
-    fn admit(&mut self, frame: Vec<u8>, id: u32, known: Known, now: Instant) {
+    fn admit(&mut self, frame: Vec<u8>, id: u32, known: Known, arrival: Arrival) {
+        let now = arrival.at;
         let bytes = frame.capacity();
         let cancellation = Arc::new(Cancellation::new());
         if let Some(deadline) = known.deadline {
@@ -390,7 +404,8 @@ impl<S: Service, W: Wire> Connection<S, W> {
         }
         let request = self.service.request(&self.caller, frame, id, now, Arc::clone(&cancellation));
         let settings = &self.hub.settings;
-        let reply = Reply::new(Arc::clone(&self.outbox), Arc::clone(&self.hub.counters), id);
+        let (outbox, requests) = (Arc::clone(&self.outbox), Arc::clone(&self.hub.requests));
+        let reply = Reply::new(outbox, requests, id, arrival, Arc::clone(&cancellation));
         let reply = reply.with_retry_after(settings.retry_after);
         let share = self.hub.answers_share();
         let job = Arc::new(RequestJob::new(request, Arc::clone(&cancellation), share, reply));

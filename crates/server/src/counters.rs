@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fieldseal_protocol::ErrorCode;
+use crate::metrics::OutcomeCounts;
 
 macro_rules! counters {
     ($($name:ident $what:literal),+ $(,)?) => {
@@ -10,6 +10,8 @@ macro_rules! counters {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct ServerCounters {
             $(#[doc = $what] pub $name: u64,)+
+            /// Requests that have ended, `health` included.
+            pub ended: OutcomeCounts,
             /// Connections open now, their handshakes done.
             pub connections_open: usize,
             /// Handshakes going on now.
@@ -49,15 +51,6 @@ counters! {
     network_bytes_received "Bytes read from sockets, TLS included.",
     network_bytes_sent "Bytes that sockets took, TLS included.",
     requests "Requests read, `health` included.",
-    health_checks "Requests for `health`.",
-    answers_by_service "Answers that the service wrote, its errors included.",
-    fields "Values encrypted, decrypted or rewrapped for answers of the service.",
-    answers_cancelled "Requests answered with `cancelled`, or stopped because their connection was gone.",
-    answers_late "Requests answered with `deadline_exceeded` by the server.",
-    answers_overloaded "Requests answered with `overloaded`.",
-    answers_unavailable "Requests answered with `unavailable`, because the server shuts down.",
-    answers_internal "Requests answered with `internal`, because the service panicked or wrote no answer.",
-    answers_invalid "Requests answered with `invalid_request`, because they were no whole message.",
 }
 
 impl Counters {
@@ -67,18 +60,5 @@ impl Counters {
 
     pub(crate) fn add_many(counter: &AtomicU64, count: u64) {
         counter.fetch_add(count, Ordering::Relaxed);
-    }
-
-    /// Counts an error that the server itself answers with.
-    pub(crate) fn count_error(&self, code: ErrorCode) {
-        let counter = match code {
-            ErrorCode::Cancelled => &self.answers_cancelled,
-            ErrorCode::DeadlineExceeded => &self.answers_late,
-            ErrorCode::Overloaded => &self.answers_overloaded,
-            ErrorCode::Unavailable => &self.answers_unavailable,
-            ErrorCode::Internal => &self.answers_internal,
-            _ => &self.answers_invalid,
-        };
-        Counters::add(counter);
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fieldseal_engine::pool::Pool;
 
 use crate::counters::{Counters, ServerCounters};
-use crate::metrics::Times;
+use crate::metrics::{Requests, Times};
 use crate::outbox::Outbox;
 use crate::places::Places;
 use crate::refusals::RefusalLog;
@@ -29,7 +29,8 @@ pub(crate) enum Phase {
 pub(crate) struct Hub {
     pub(crate) settings: ServerSettings,
     pub(crate) pool: Pool,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Counters,
+    pub(crate) requests: Arc<Requests>,
     pub(crate) times: Arc<Times>,
     pub(crate) handshakes: Arc<Places>,
     pub(crate) refusals: RefusalLog,
@@ -58,7 +59,8 @@ impl Hub {
         Hub {
             settings,
             pool,
-            counters: Arc::default(),
+            counters: Counters::default(),
+            requests: Arc::default(),
             times,
             handshakes: Arc::new(handshakes),
             refusals,
@@ -138,6 +140,7 @@ impl Hub {
 
     pub(crate) fn counters(&self) -> ServerCounters {
         ServerCounters {
+            ended: self.requests.outcomes(),
             connections_open: self.lock().open.len(),
             handshakes_open: self.handshakes.count(),
             incoming_bytes: self.incoming.used.load(Ordering::Relaxed),

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::{Abandoned, Admission, Cancellation, Pool, Reason, Ticket};
 
-use crate::counters::{Counters, ServerCounters};
+use crate::counters::ServerCounters;
 use crate::hub::Share;
 use crate::interface::Service;
 use crate::job::RequestJob;
+use crate::metrics::{Arrival, Requests};
 use crate::outbox::{Outbox, Reply};
 
 /// A service behind a pool.
@@ -18,7 +19,7 @@ use crate::outbox::{Outbox, Reply};
 pub struct InProcess<S> {
     service: Arc<S>,
     pool: Arc<Pool>,
-    counters: Arc<Counters>,
+    pub(crate) requests: Arc<Requests>,
     answers: Mutex<Share>,
 }
 
@@ -44,7 +45,7 @@ impl<S: Service> InProcess<S> {
     /// `answers_bytes_max` bounds the memory of all answers.
     pub fn new(service: S, pool: Arc<Pool>, answers_bytes_max: usize) -> Self {
         let answers = Mutex::new(Share::of(answers_bytes_max));
-        InProcess { service: Arc::new(service), pool, counters: Arc::default(), answers }
+        InProcess { service: Arc::new(service), pool, requests: Arc::default(), answers }
     }
 
     /// The service.
@@ -64,15 +65,22 @@ impl<S: Service> InProcess<S> {
 
     /// The counters, without those of the network.
     pub fn counters(&self) -> ServerCounters {
-        ServerCounters { answers_bytes: self.answers_bytes(), pool: self.pool.counters(), ..self.counters.snapshot() }
+        ServerCounters {
+            ended: self.requests.outcomes(),
+            answers_bytes: self.answers_bytes(),
+            pool: self.pool.counters(),
+            ..ServerCounters::default()
+        }
     }
 
     /// Submits a request's frame with its id.
     pub fn submit(&self, caller: &Arc<S::Caller>, frame: Vec<u8>, id: u32) -> InFlight<'_> {
         let (cancellation, outbox) = (Arc::new(Cancellation::new()), Arc::new(Outbox::default()));
         let bytes = frame.capacity();
-        let request = self.service.request(caller, frame, id, Instant::now(), Arc::clone(&cancellation));
-        let reply = Reply::new(Arc::clone(&outbox), Arc::clone(&self.counters), id);
+        let arrival = Arrival { method: None, size: frame.len(), at: Instant::now() };
+        let request = self.service.request(caller, frame, id, arrival.at, Arc::clone(&cancellation));
+        let (requests, flag) = (Arc::clone(&self.requests), Arc::clone(&cancellation));
+        let reply = Reply::new(Arc::clone(&outbox), requests, id, arrival, flag);
         let admission = Admission { tenant: 0, connection: 0, bytes, cancellation: Arc::clone(&cancellation) };
         let share = self.answers().take();
         let job = Arc::new(RequestJob::new(request, Arc::clone(&cancellation), share, reply));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fieldseal_engine::pool::Cancellation;
-use fieldseal_protocol::{ErrorCode, ErrorObject, Method};
+use fieldseal_protocol::{ErrorCode, ErrorObject};
 
 /// Who a client is, by the certificate that the TLS handshake has verified.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -91,18 +91,18 @@ pub trait Request: Send {
         Ok(Planned::None)
     }
 
-    /// Ends an answer whose parts are all done: `head` is what the steps wrote, `size` the bytes of all that was written until now;
-    /// what is appended to `tail` ends the message.
-    fn finish(&mut self, _head: &mut Vec<u8>, _size: usize, _tail: &mut Vec<u8>) {}
+    /// Ends an answer whose parts are all done: `head` is what the steps wrote, `written` what there is of all parts and steps; what is
+    /// appended to `tail` ends the message.
+    fn finish(&mut self, _head: &mut Vec<u8>, _written: Written, _tail: &mut Vec<u8>) {}
 
     /// The answer of a request that spread when its parts are more than it then allowed.
     fn too_large(&self) -> ErrorObject {
         ErrorObject::new(ErrorCode::TooLarge, "the answer is too large")
     }
 
-    /// What there is to say about it, for metrics; asked when it has ended, well or not.
-    fn summary(&self) -> Summary {
-        Summary::default()
+    /// Values that its own steps have encrypted, decrypted or rewrapped; asked when it ends, well or not.
+    fn fields(&self) -> u64 {
+        0
     }
 }
 
@@ -113,6 +113,20 @@ pub trait Part: Send {
     /// # Errors
     /// The request's answer, unless a part before this one has a fault of its own.
     fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject>;
+
+    /// Values that it has encrypted, decrypted or rewrapped; asked when it ends, well or not.
+    fn fields(&self) -> u64 {
+        0
+    }
+}
+
+/// What the steps and parts of a request have written, all together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Bytes.
+    pub size: usize,
+    /// Values encrypted, decrypted or rewrapped.
+    pub fields: u64,
 }
 
 /// What a step left.
@@ -148,13 +162,4 @@ pub enum Planned {
     Nothing,
     /// No part any more.
     None,
-}
-
-/// What there is to say about a request, for metrics. Nothing of it is the caller's data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// The method, where the service knows it.
-    pub method: Option<Method>,
-    /// Values encrypted, decrypted or rewrapped.
-    pub fields: u64,
 }

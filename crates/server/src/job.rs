@@ -9,7 +9,8 @@ use fieldseal_engine::pool::{Abandoned, Cancellation, Job, Rejection, Slice, Sto
 use fieldseal_protocol::{ErrorCode, ErrorObject, Limits, Scanner};
 
 use crate::hub::{Exhausted, Share};
-use crate::interface::{Part, PartStep, Planned, Request, Step, Summary};
+use crate::interface::{Part, PartStep, Planned, Request, Step, Written};
+use crate::metrics::Effort;
 use crate::outbox::Reply;
 use crate::rope::Rope;
 
@@ -39,6 +40,8 @@ struct State {
     /// Memory of all buffers, those in workers' hands included, and the share of the memory for answers that stands for it.
     bytes: usize,
     share: Share,
+    /// What was done until now, but for the request's own steps and the parts that are put aside.
+    effort: Effort,
     /// Taken with the answer.
     reply: Option<Reply>,
 }
@@ -73,14 +76,27 @@ enum Phase {
 
 /// How a request ends when it does not end well.
 enum Ending {
-    /// The service says why.
-    Fault(ErrorObject),
+    /// The service says why. Apart, since it is rare and large.
+    Fault(Box<ErrorObject>),
     /// The parts together pass the answer's limit.
     TooLarge,
     /// Nobody waits for it.
     Stop(Stop),
     /// There is no memory for its answer.
     Starved,
+}
+
+impl Held {
+    /// Values that the parts which were put aside have done.
+    fn paused_fields(&self) -> u64 {
+        self.paused.values().map(|running| running.part.fields()).sum()
+    }
+}
+
+impl From<ErrorObject> for Ending {
+    fn from(error: ErrorObject) -> Self {
+        Ending::Fault(Box::new(error))
+    }
 }
 
 /// A part that has begun.
@@ -112,6 +128,7 @@ struct Remains {
     phase: Phase,
     ending: Option<Ending>,
     held: Held,
+    effort: Effort,
 }
 
 impl RequestJob {
@@ -127,6 +144,7 @@ impl RequestJob {
             answer_size_max: usize::MAX,
             bytes: 0,
             share,
+            effort: Effort::default(),
             reply: Some(reply),
         };
         RequestJob { cancellation, state: Mutex::new(state) }
@@ -134,19 +152,20 @@ impl RequestJob {
 
     /// Answers a request that has not been admitted and is not wanted any more.
     pub(crate) fn stop(&self, stop: Stop) {
-        if let Some(reply) = self.free() {
-            refuse(Ending::Stop(stop), Summary::default(), reply);
+        if let Some((reply, effort)) = self.free() {
+            refuse(Ending::Stop(stop), effort, reply);
         }
     }
 
-    /// Drops everything but the duty to answer, if that is still to be done.
-    fn free(&self) -> Option<Reply> {
+    /// Drops everything but the duty to answer, if that is still to be done, and tells what was done until now.
+    fn free(&self) -> Option<(Reply, Effort)> {
         let mut state = self.lock();
-        let remains = (state.request.take(), std::mem::take(&mut state.held), state.share.take());
-        let reply = state.reply.take();
+        let (request, held, share) = (state.request.take(), std::mem::take(&mut state.held), state.share.take());
+        let (reply, mut effort) = (state.reply.take(), state.effort);
         drop(state);
-        drop(remains);
-        reply
+        effort.fields += request.as_ref().map_or(0, |request| request.fields()) + held.paused_fields();
+        drop((request, held, share));
+        reply.map(|reply| (reply, effort))
     }
 
     /// Held for moments: steps run without it.
@@ -158,18 +177,22 @@ impl RequestJob {
 impl Job for RequestJob {
     fn run_slice(&self, turn: &Turn<'_>) -> Slice {
         let began = turn.now();
-        Visit { job: self, turn, has_turn: true, began, now: began }.run()
+        Visit { job: self, turn, has_turn: true, began, now: began, counted: began }.run()
     }
 
     fn abandoned(&self, cause: Abandoned) {
-        let Some(mut reply) = self.free() else { return };
+        let Some((mut reply, effort)) = self.free() else { return };
         match cause {
-            Abandoned::Rejected(Rejection::Overloaded(_)) => reply.fail(ErrorCode::Overloaded, "the queue is full"),
-            Abandoned::Rejected(Rejection::ShuttingDown) | Abandoned::ShutDown => {
-                reply.fail(ErrorCode::Unavailable, "the engine is shutting down");
+            Abandoned::Rejected(Rejection::Overloaded(_)) => {
+                reply.fail(ErrorCode::Overloaded, "the queue is full", effort);
             }
-            // The reply answers by itself when it is dropped.
-            Abandoned::Panicked => tracing::error!("a request panicked"),
+            Abandoned::Rejected(Rejection::ShuttingDown) | Abandoned::ShutDown => {
+                reply.fail(ErrorCode::Unavailable, "the engine is shutting down", effort);
+            }
+            Abandoned::Panicked => {
+                tracing::error!("a request panicked");
+                reply.fail_internally(effort);
+            }
         }
     }
 }
@@ -287,7 +310,7 @@ impl State {
         let request = self.request.take().expect("no worker has it in hand");
         let phase = std::mem::replace(&mut self.phase, Phase::Ended);
         let ending = self.ending.take().map(|(_, ending)| ending);
-        Task::End(Remains { request, phase, ending, held: std::mem::take(&mut self.held) })
+        Task::End(Remains { request, phase, ending, held: std::mem::take(&mut self.held), effort: self.effort })
     }
 }
 
@@ -299,6 +322,8 @@ struct Visit<'a> {
     has_turn: bool,
     began: Instant,
     now: Instant,
+    /// Until when its time counts to the request's effort.
+    counted: Instant,
 }
 
 impl<'a> Visit<'a> {
@@ -314,6 +339,8 @@ impl<'a> Visit<'a> {
                 Task::End(remains) => return self.end(remains),
                 Task::Leave(slice) => return slice,
             };
+            state.effort.time += self.now.saturating_duration_since(self.counted);
+            self.counted = self.now;
         }
     }
 
@@ -342,7 +369,7 @@ impl<'a> Visit<'a> {
             Ok(Step::Done) => (state.phase, state.held.written) = (Phase::Written, Rope::from(head)),
             Err(error) => {
                 state.held.head = head;
-                state.end_at(WHOLE, Ending::Fault(error));
+                state.end_at(WHOLE, error.into());
             }
         }
         state
@@ -365,7 +392,7 @@ impl<'a> Visit<'a> {
             Ok(Planned::Nothing | Planned::None) => {}
             Err(error) => {
                 let number = state.next_number();
-                state.end_at(number, Ending::Fault(error));
+                state.end_at(number, error.into());
             }
         }
         state.busy -= 1;
@@ -385,8 +412,11 @@ impl<'a> Visit<'a> {
             self.now = self.turn.now();
             if result != Ok(PartStep::More) {
                 // Freed before the lock is taken, for which others may wait.
+                let fields = part.fields();
                 drop(part);
-                return self.end_part(number, out, before, result);
+                let mut state = self.end_part(number, out, before, result);
+                state.effort.fields += fields;
+                return state;
             }
             let mut state = self.job.lock();
             state.charge(before, out.capacity());
@@ -412,62 +442,63 @@ impl<'a> Visit<'a> {
         state.charge(before, out.capacity());
         match result {
             Ok(_) => state.settle(number, out),
-            Err(error) => state.end_at(number, Ending::Fault(error)),
+            Err(error) => state.end_at(number, error.into()),
         }
         state
     }
 
     /// Answers. What the request held is freed before anybody learns that it has ended.
     fn end(&self, remains: Remains) -> Slice {
-        let Remains { mut request, phase, ending, held: Held { mut written, head, parts, paused } } = remains;
+        let Remains { mut request, phase, ending, held, mut effort } = remains;
+        effort.fields += request.fields() + held.paused_fields();
+        let Held { mut written, head, parts, paused } = held;
         if phase == Phase::Planned && ending.is_none() {
-            let (size, mut tail) = (written.size(), Vec::new());
-            request.finish(written.first_mut(), size, &mut tail);
+            let (all, mut tail) = (Written { size: written.size(), fields: effort.fields }, Vec::new());
+            request.finish(written.first_mut(), all, &mut tail);
             written.push(tail);
         }
         let ending = match ending {
-            Some(Ending::TooLarge) => Some(Ending::Fault(request.too_large())),
+            Some(Ending::TooLarge) => Some(request.too_large().into()),
             ending => ending,
         };
-        let summary = request.summary();
         drop((request, head, parts, paused));
         let mut state = self.job.lock();
         let (share, reply) = (state.share.take(), state.reply.take().expect("a request ends once"));
         drop(state);
         match ending {
-            None => answer(written, share, summary, reply),
+            None => answer(written, share, effort, reply),
             Some(ending) => {
                 drop((written, share));
-                refuse(ending, summary, reply);
+                refuse(ending, effort, reply);
             }
         }
         Slice::Done
     }
 }
 
-fn answer(written: Rope, mut share: Share, summary: Summary, mut reply: Reply) {
+fn answer(written: Rope, mut share: Share, effort: Effort, mut reply: Reply) {
     if written.size() == 0 {
         tracing::error!("the service wrote no answer");
-        return reply.fail(ErrorCode::Internal, "the engine wrote no answer");
+        return reply.fail(ErrorCode::Internal, "the engine wrote no answer", effort);
     }
     debug_assert!(is_one_message(&written), "the service writes exactly one message");
     match share.resize(written.capacity()) {
-        Ok(()) => reply.send(written, share, summary),
+        Ok(()) => reply.send(written, share, effort),
         Err(Exhausted) => {
             drop((written, share));
-            refuse(Ending::Starved, summary, reply);
+            refuse(Ending::Starved, effort, reply);
         }
     }
 }
 
-fn refuse(ending: Ending, summary: Summary, mut reply: Reply) {
+fn refuse(ending: Ending, effort: Effort, mut reply: Reply) {
     match ending {
-        Ending::Fault(error) => reply.refuse(&error, summary),
-        Ending::Stop(Stop::Cancelled) => reply.fail(ErrorCode::Cancelled, "the request was cancelled"),
+        Ending::Fault(error) => reply.refuse(&error, effort),
+        Ending::Stop(Stop::Cancelled) => reply.fail(ErrorCode::Cancelled, "the request was cancelled", effort),
         Ending::Stop(Stop::DeadlineExceeded) => {
-            reply.fail(ErrorCode::DeadlineExceeded, "the deadline passed before the work was done");
+            reply.fail(ErrorCode::DeadlineExceeded, "the deadline passed before the work was done", effort);
         }
-        Ending::Starved => reply.fail(ErrorCode::Overloaded, "the engine holds too many bytes of answers"),
+        Ending::Starved => reply.fail(ErrorCode::Overloaded, "the engine holds too many bytes of answers", effort),
         Ending::TooLarge => unreachable!("the request has said it in its own words"),
     }
 }

@@ -10,11 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
 
+use fieldseal_engine::pool::{Cancellation, Reason};
 use fieldseal_protocol::{ErrorCode, ErrorObject, answer};
 
-use crate::counters::Counters;
+use crate::clock;
 use crate::hub::Share;
-use crate::interface::Summary;
+use crate::metrics::{Arrival, Effort, Outcome, Requests};
 use crate::rope::{MERGE_SIZE_MAX, Rope};
 
 /// One message, or several that travel together, or a piece of a large one.
@@ -177,20 +178,29 @@ impl Outbox {
     }
 }
 
-/// The duty to answer one request exactly once. Dropped without an answer it sends `internal`.
+/// The duty to answer one request exactly once, and to count it. Dropped without an answer it sends `internal`.
 #[derive(Debug)]
 pub(crate) struct Reply {
     outbox: Arc<Outbox>,
-    counters: Arc<Counters>,
+    requests: Arc<Requests>,
     id: u32,
+    arrival: Arrival,
+    cancellation: Arc<Cancellation>,
     /// What `overloaded` tells.
     retry_after: Option<Duration>,
     is_sent: bool,
 }
 
 impl Reply {
-    pub(crate) fn new(outbox: Arc<Outbox>, counters: Arc<Counters>, id: u32) -> Self {
-        Reply { outbox, counters, id, retry_after: None, is_sent: false }
+    /// `cancellation` is the request's.
+    pub(crate) fn new(
+        outbox: Arc<Outbox>,
+        requests: Arc<Requests>,
+        id: u32,
+        arrival: Arrival,
+        cancellation: Arc<Cancellation>,
+    ) -> Self {
+        Reply { outbox, requests, id, arrival, cancellation, retry_after: None, is_sent: false }
     }
 
     /// The same, whose `overloaded` tells to make this pause.
@@ -200,44 +210,38 @@ impl Reply {
     }
 
     /// Sends the service's answer, with what it takes of the memory for answers.
-    pub(crate) fn send(&mut self, message: Rope, share: Share, summary: Summary) {
-        self.note(summary, None);
-        self.send_once(message, Some(share));
+    pub(crate) fn send(&mut self, message: Rope, share: Share, effort: Effort) {
+        self.send_once(message, Some(share), Outcome::Ok, effort);
     }
 
     /// Sends an error of the service's.
-    pub(crate) fn refuse(&mut self, error: &ErrorObject, summary: Summary) {
-        self.note(summary, Some(error.code));
-        self.send_error(error);
+    pub(crate) fn refuse(&mut self, error: &ErrorObject, effort: Effort) {
+        let mut out = Vec::new();
+        answer::error(self.id, error, &mut out);
+        self.send_once(out.into(), None, error.code.into(), effort);
     }
 
     /// Sends an error of the server's own.
-    pub(crate) fn fail(&mut self, code: ErrorCode, message: &str) {
-        self.counters.count_error(code);
+    pub(crate) fn fail(&mut self, code: ErrorCode, message: &str, effort: Effort) {
         let mut error = ErrorObject::new(code, message);
         if let (ErrorCode::Overloaded, Some(pause)) = (code, self.retry_after) {
             error = error.retry_after(pause);
         }
-        self.send_error(&error);
+        self.refuse(&error, effort);
     }
 
-    /// Counts an answer of the service's.
-    fn note(&self, summary: Summary, fault: Option<ErrorCode>) {
-        Counters::add(&self.counters.answers_by_service);
-        if fault.is_none() {
-            Counters::add_many(&self.counters.fields, summary.fields);
-        }
+    /// Sends `internal`, of which the log knows more.
+    pub(crate) fn fail_internally(&mut self, effort: Effort) {
+        self.fail(ErrorCode::Internal, "the engine failed at this request; its log has the details", effort);
     }
 
-    fn send_error(&mut self, error: &ErrorObject) {
-        let mut out = Vec::new();
-        answer::error(self.id, error, &mut out);
-        self.send_once(out.into(), None);
-    }
-
-    fn send_once(&mut self, message: Rope, share: Option<Share>) {
+    /// Counts before it sends: who has the answer finds it counted.
+    fn send_once(&mut self, message: Rope, share: Option<Share>, outcome: Outcome, effort: Effort) {
         assert!(!self.is_sent, "a request is answered once");
         self.is_sent = true;
+        let is_awaited = self.cancellation.reason() != Some(Reason::Disconnected);
+        let (outcome, size) = if is_awaited { (outcome, message.size()) } else { (Outcome::Disconnected, 0) };
+        self.requests.count(&self.arrival, outcome, effort, size, clock::now());
         self.outbox.send(self.id, message, share);
     }
 }
@@ -245,7 +249,7 @@ impl Reply {
 impl Drop for Reply {
     fn drop(&mut self) {
         if !self.is_sent {
-            self.fail(ErrorCode::Internal, "the engine failed at this request; its log has the details");
+            self.fail_internally(Effort::default());
         }
     }
 }
@@ -330,15 +334,25 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_sent_once_and_never_forgotten() {
-        let (outbox, counters) = (Arc::new(Outbox::default()), Arc::new(Counters::default()));
-        let reply = |id| Reply::new(Arc::clone(&outbox), Arc::clone(&counters), id);
-        reply(1).send(vec![0x90].into(), Share::of(1), Summary::default());
+    fn a_reply_is_sent_and_counted_once_and_never_forgotten() {
+        let mut shares = Share::of(1);
+        let (outbox, requests) = (Arc::new(Outbox::default()), Arc::new(Requests::default()));
+        let arrival = Arrival { method: None, size: 5, at: clock::now() };
+        let cancellations: Vec<Arc<Cancellation>> = (0..4).map(|_| Arc::default()).collect();
+        let reply = |id: u32| {
+            let cancellation = Arc::clone(&cancellations[id as usize]);
+            Reply::new(Arc::clone(&outbox), Arc::clone(&requests), id, arrival, cancellation)
+        };
+        reply(1).send(vec![0x90].into(), shares.take(), Effort::default());
         drop(reply(2));
+        let mut late = reply(3);
+        cancellations[3].cancel(Reason::Disconnected);
+        late.send(vec![0x90].into(), shares.take(), Effort::default());
         let answers = outbox.take();
-        assert_eq!(answers.ids, [1, 2]);
+        assert_eq!(answers.ids, [1, 2, 3]);
         assert!(String::from_utf8_lossy(answers.buffers.front()).contains("internal"));
-        let counted = counters.snapshot();
-        assert_eq!((counted.answers_by_service, counted.answers_internal), (1, 1));
+        let outcomes = requests.outcomes();
+        assert_eq!((outcomes.total(), outcomes.of(Outcome::Ok), outcomes.of(ErrorCode::Internal)), (3, 1, 1));
+        assert_eq!(outcomes.of(Outcome::Disconnected), 1, "what nobody can take is no success");
     }
 }

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::Cancellation;
 use fieldseal_engine::{Caller, Engine};
-use fieldseal_protocol::{ErrorCode, ErrorObject, Limits, Method};
+use fieldseal_protocol::{ErrorCode, ErrorObject, Limits};
 
-use crate::interface::{PeerIdentity, Planned, Refused, Request, Service, Step, Summary};
+use crate::interface::{PeerIdentity, Planned, Refused, Request, Service, Step, Written};
 use call::{Call, Parsed};
 use documents::Document;
 use lists::{Inspect, Rewrap};
@@ -62,7 +62,6 @@ impl Service for EngineService {
             cancellation,
             limits: self.limits,
             answer_size_max: self.answer_size_max,
-            method: None,
             stage: Stage::Arrived(frame),
         })
     }
@@ -90,7 +89,6 @@ struct EngineRequest {
     cancellation: Arc<Cancellation>,
     limits: Limits,
     answer_size_max: usize,
-    method: Option<Method>,
     stage: Stage,
 }
 
@@ -132,9 +130,9 @@ impl Request for EngineRequest {
         }
     }
 
-    fn finish(&mut self, head: &mut Vec<u8>, size: usize, tail: &mut Vec<u8>) {
+    fn finish(&mut self, head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
         if let Stage::Spread(_, work) = &mut self.stage {
-            work.finish(head, size, tail);
+            work.finish(head, written, tail);
         }
     }
 
@@ -145,13 +143,11 @@ impl Request for EngineRequest {
         }
     }
 
-    fn summary(&self) -> Summary {
-        let fields = match &self.stage {
-            Stage::Working(call, work) => work.fields(call),
-            Stage::Spread(call, work) => work.fields(call),
+    fn fields(&self) -> u64 {
+        match &self.stage {
+            Stage::Working(_, work) | Stage::Spread(_, work) => work.fields(),
             Stage::Arrived(_) | Stage::Read(_) | Stage::Over => 0,
-        };
-        Summary { method: self.method, fields }
+        }
     }
 }
 
@@ -167,7 +163,6 @@ impl EngineRequest {
     /// Reads the parameters, and sets the deadline that they name: the step after this one is not begun when it has passed.
     fn read(&mut self, frame: Vec<u8>) -> Stage {
         let call = Call::read(frame);
-        self.method = call.parsed().method();
         if let Some(milliseconds) = call.parsed().deadline_ms() {
             self.cancellation.set_deadline(self.arrived + Duration::from_millis(u64::from(milliseconds)));
         }

@@ -28,6 +28,7 @@ impl<S: Service> Report for Status<S> {
             is_ready: self.readiness().is_ok(),
             workers: self.hub.pool.workers(),
             times: self.hub.times.snapshot(),
+            requests: self.hub.requests.snapshot(),
         };
         snapshot.into_text()
     }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Raw, Stage, toy_request, wait_until};
 use fieldseal_engine::pool::Reason;
-use fieldseal_protocol::{EncryptOptions, request};
-use fieldseal_server::Scheduling;
+use fieldseal_protocol::{EncryptOptions, ErrorCode, request};
+use fieldseal_server::{Outcome, Scheduling};
 
 fn gate(raw: &mut Raw, id: u32) {
     raw.send(|out| toy_request(id, "gate", "", out));
@@ -65,7 +65,7 @@ fn a_request_that_finds_room_in_time_is_served() {
     for id in 1..4 {
         assert_eq!(second.read_response(), (id, String::new()));
     }
-    assert_eq!(stage.server.counters().answers_overloaded, 0);
+    assert_eq!(stage.server.counters().ended.of(ErrorCode::Overloaded), 0);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_request_that_waits_for_room_goes_with_its_connection() {
     drop(second);
     wait_until("it is dropped", || stage.toy.alive() == 1);
     assert_eq!(stage.toy.cancellations.lock().unwrap()[1].reason(), Some(Reason::Disconnected));
-    assert_eq!(stage.server.counters().answers_cancelled, 1);
+    wait_until("it is counted", || stage.server.counters().ended.of(Outcome::Disconnected) == 1);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn requests_can_be_served_whole_in_the_order_of_arrival() {
     second.send(|out| toy_request(1, "echo", "small", out));
     wait_until("the small one waits", || stage.server.counters().pool.jobs_held == 2);
     std::thread::sleep(Duration::from_millis(30));
-    assert_eq!(stage.server.counters().answers_by_service, 0, "a fair order would have served it");
+    assert_eq!(stage.server.counters().ended.of(Outcome::Ok), 0, "a fair order would have served it");
     stage.toy.open_gate();
     assert_eq!((first.read_response(), second.read_response()), ((1, String::new()), (1, String::new())));
 }

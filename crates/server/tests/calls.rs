@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use common::{Stage, toy_request, until, wait_until};
 use fieldseal_client::{Client, ClientError, ClientSettings, Document, EncryptOptions, ErrorCode, ErrorKind, Retry};
 use fieldseal_engine::pool::Reason;
-use fieldseal_server::ShutdownReport;
+use fieldseal_server::{Outcome, ShutdownReport};
 
 async fn call(client: &Client, app: &str, document: &str) -> Result<Document, ClientError> {
     client.encrypt_document(&EncryptOptions::new(app), None, document.as_bytes()).await
@@ -44,7 +44,8 @@ async fn many_calls_are_in_flight_and_each_gets_its_own_answer() {
         call.await.unwrap();
     }
     let counters = stage.server.counters();
-    assert_eq!((counters.answers_by_service, counters.connections_open), (400, 2));
+    // The client asked for health when it connected.
+    assert_eq!((counters.ended.of(Outcome::Ok), counters.connections_open), (401, 2));
 }
 
 #[tokio::test]
@@ -114,7 +115,7 @@ async fn a_panic_is_answered_with_internal_and_spares_the_rest() {
     }
     call(&client, "echo", "fine").await.unwrap();
     let counters = stage.server.counters();
-    assert_eq!((counters.answers_internal, counters.pool.jobs_panicked, stage.toy.alive()), (2, 2, 0));
+    assert_eq!((counters.ended.of(ErrorCode::Internal), counters.pool.jobs_panicked, stage.toy.alive()), (2, 2, 0));
 }
 
 /// Calls whose time is over before a busy machine has done anything for them are made again.
@@ -137,7 +138,8 @@ async fn a_timeout_cancels_the_request_at_the_engine() {
     }
     until("the request is dropped", || stage.toy.alive() == 0).await;
     assert_eq!(stage.toy.cancellations.lock().unwrap()[0].reason(), Some(Reason::Cancelled));
-    until("it is answered", || stage.server.counters().answers_cancelled == stage.toy.begun() as u64).await;
+    until("it is answered", || stage.server.counters().ended.of(ErrorCode::Cancelled) == stage.toy.begun() as u64)
+        .await;
     while let Err(error) = call(&client, "echo", "on the same connection").await {
         assert!(error.kind == ErrorKind::Timeout && Instant::now() < patience, "{error}");
     }
@@ -167,7 +169,7 @@ async fn a_deadline_ends_a_request_in_work() {
     let client = stage.client().await;
     let error = call_in_time(&client, "gate", "", 50).await.unwrap_err();
     assert_eq!((error.kind, error.retry), (ErrorKind::Engine(ErrorCode::DeadlineExceeded), Retry::Later));
-    assert_eq!((stage.toy.alive(), stage.server.counters().answers_late), (0, 1));
+    assert_eq!((stage.toy.alive(), stage.server.counters().ended.of(ErrorCode::DeadlineExceeded)), (0, 1));
     call_in_time(&client, "echo", "", 5000).await.unwrap();
 }
 
@@ -211,7 +213,7 @@ async fn a_full_queue_answers_overloaded() {
         call.await.unwrap().unwrap();
     }
     call(&client, "echo", "room again").await.unwrap();
-    assert_eq!(stage.server.counters().answers_overloaded, 1);
+    assert_eq!(stage.server.counters().ended.of(ErrorCode::Overloaded), 1);
 }
 
 #[test]
@@ -284,7 +286,7 @@ fn answers_are_bounded_over_all_connections() {
     slow.send(|out| (0..3).for_each(|id| toy_request(id, "large", "7000000", out)));
     wait_until("one answer waits, two were refused", || {
         let counters = stage.server.counters();
-        (counters.answers_by_service, counters.answers_overloaded) == (1, 2)
+        (counters.ended.of(Outcome::Ok), counters.ended.of(ErrorCode::Overloaded)) == (1, 2)
     });
     assert!((7_000_000..=16 << 20).contains(&stage.server.counters().answers_bytes));
     let mut other = stage.raw();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use common::{Stage, toy_request, wait_until};
 use fieldseal_engine::pool::Reason;
 use fieldseal_protocol::{request, write};
+use fieldseal_server::Outcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 
@@ -167,9 +168,9 @@ fn a_peer_that_takes_no_answer_is_cut_and_holds_no_memory() {
     }
     wait_until("it was answered and is cut", || {
         let counters = stage.server.counters();
-        counters.answers_by_service > 0 && counters.connections_open == 0
+        counters.ended.of(Outcome::Ok) > 0 && counters.connections_open == 0
     });
-    assert!(stage.server.counters().answers_by_service < 20, "it was not read on while it did not read");
+    assert!(stage.server.counters().ended.of(Outcome::Ok) < 20, "it was not read on while it did not read");
     stage.assert_healthy();
     let mut answers = 0;
     while raw.read_frame().is_ok() {

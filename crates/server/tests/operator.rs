@@ -1,61 +1,16 @@
-//! The operator port: what it answers, when everything else is busy too, and that nobody can clog it.
+//! The operator port: what it answers, when everything else is busy too, and that nobody can clog it. What it tells of requests and
+//! connections is tested in `metrics.rs`.
 
 mod common;
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::Read;
+use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use common::{Stage, toy_request, wait_until};
+use common::operator::{call, connect, exchange, get, sample, stage};
+use common::{toy_request, wait_until};
 use fieldseal_server::OperatorSettings;
-
-/// Where the document of the metrics is.
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
-
-fn stage(change: impl FnOnce(&mut OperatorSettings)) -> (Stage, SocketAddr) {
-    let stage = Stage::with(|settings| {
-        settings.operator =
-            OperatorSettings { address: Some(([127, 0, 0, 1], 0).into()), ..OperatorSettings::default() };
-        change(&mut settings.operator);
-    });
-    let address = stage.server.operator_addr().expect("there is an operator port");
-    (stage, address)
-}
-
-fn connect(address: SocketAddr) -> TcpStream {
-    let socket = TcpStream::connect(address).unwrap();
-    socket.set_read_timeout(Some(common::PATIENCE)).unwrap();
-    socket
-}
-
-/// Sends `request` and reads to the end.
-fn exchange(address: SocketAddr, request: &str) -> String {
-    let mut socket = connect(address);
-    socket.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer).unwrap();
-    answer
-}
-
-/// Status line, head and body.
-fn call(address: SocketAddr, method: &str, path: &str) -> (u16, String, String) {
-    let answer = exchange(address, &format!("{method} {path} HTTP/1.1\r\nHost: operator\r\n\r\n"));
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-    (status, head.to_ascii_lowercase(), body.to_owned())
-}
-
-fn get(address: SocketAddr, path: &str) -> (u16, String) {
-    let (status, _, body) = call(address, "GET", path);
-    (status, body)
-}
-
-/// The value of the one sample whose name and labels are `name`.
-fn sample(metrics: &str, name: &str) -> f64 {
-    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().expect("a number")
-}
 
 #[test]
 fn there_are_three_paths_and_two_methods() {
@@ -164,63 +119,4 @@ fn a_port_that_is_taken_is_named() {
     };
     let error = fieldseal_server::Server::start(settings, std::sync::Arc::new(common::Toy::default())).unwrap_err();
     assert!(matches!(error, fieldseal_server::StartError::Listen { setting: "operator.address", .. }), "{error:?}");
-}
-
-#[test]
-fn events_are_counted() {
-    let (stage, address) = stage(|_| {});
-    stage.assert_healthy();
-    drop(TcpStream::connect(stage.address()).unwrap());
-    wait_until("the stranger is counted", || stage.server.counters().handshakes_failed == 1);
-    wait_until("the connection is gone", || stage.server.counters().connections_open == 0);
-    let (_, metrics) = get(address, "/metrics");
-    assert_eq!(sample(&metrics, "fieldseal_handshakes_total{result=\"ok\"}"), 1.0);
-    assert_eq!(sample(&metrics, "fieldseal_handshakes_total{result=\"failed\"}"), 1.0);
-    assert_eq!(sample(&metrics, "fieldseal_connections_total{event=\"accepted\"}"), 2.0);
-    assert!(sample(&metrics, "fieldseal_handshake_seconds_sum") > 0.0);
-    assert!(sample(&metrics, "fieldseal_network_received_bytes_total") > 500.0, "a handshake and a call");
-    assert!(sample(&metrics, "fieldseal_network_sent_bytes_total") > 500.0);
-}
-
-/// The metrics as the table of the document writes them: name, kind, labels, meaning.
-fn table(metrics: &str) -> String {
-    let mut rows = String::new();
-    for block in metrics.split("# HELP ").skip(1) {
-        let (head, samples) = block.split_once("\n# TYPE ").expect("help comes before the type");
-        let (name, meaning) = head.split_once(' ').expect("a name");
-        let kind = samples.split([' ', '\n']).nth(1).expect("a kind");
-        let suffix = match kind {
-            "counter" => "_total",
-            "info" => "_info",
-            _ => "",
-        };
-        let labels = samples.lines().find_map(|line| line.split_once('{')?.1.split_once('}').map(|(labels, _)| labels));
-        let labels = labels.unwrap_or_default().split(',').filter_map(|label| label.split_once('='));
-        let labels: Vec<_> = labels.map(|(label, _)| format!("`{label}`")).filter(|label| label != "`le`").collect();
-        rows.push_str(&format!("| `{name}{suffix}` | {kind} | {} | {meaning} |\n", labels.join(", ")));
-    }
-    rows
-}
-
-/// `UPDATE=1 cargo test -p fieldseal-server --test operator` writes the table anew.
-#[test]
-fn the_document_lists_what_the_endpoint_tells() {
-    const HEAD: &str = "| metric | kind | labels | meaning |\n|---|---|---|---|\n";
-    let (stage, address) = stage(|_| {});
-    stage.assert_healthy();
-    let (_, metrics) = get(address, "/metrics");
-    assert!(metrics.ends_with("# EOF\n"));
-    let rows = table(&metrics);
-    let document = std::fs::read_to_string(DOCUMENT).unwrap();
-    let (before, rest) = document.split_once(HEAD).expect("the table is there");
-    let end = rest.find("\n\n").map_or(rest.len(), |end| end + 1);
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(DOCUMENT, format!("{before}{HEAD}{rows}{}", &rest[end..])).unwrap();
-        return;
-    }
-    assert!(rest[..end] == rows, "docs/metrics.md is not what the code says: run this test with UPDATE=1");
-    for name in document.split('`').filter(|word| word.starts_with("fieldseal_")) {
-        let base = name.split('{').next().expect("a first part");
-        assert!(metrics.contains(base), "{name} is in the document alone");
-    }
 }

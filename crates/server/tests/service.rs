@@ -14,7 +14,7 @@ use fieldseal_protocol::{
     InfoResult, InspectResult, Keying, Limits as WireLimits, Message, PublicKeys, RewrapOptions, RewrapResult, Scalar,
     ValuesResult, answer, request,
 };
-use fieldseal_server::{EngineService, Part, PartStep, PeerIdentity, Planned, Request, Service, Step};
+use fieldseal_server::{EngineService, Part, PartStep, PeerIdentity, Planned, Request, Service, Step, Written};
 
 struct Fixture {
     service: EngineService,
@@ -61,7 +61,7 @@ fn run_alone(request: &mut dyn Request, steps: &mut usize) -> Result<Vec<u8>, Er
             Step::Spread { .. } => break,
         }
     }
-    let (mut parts, mut fault) = (Vec::new(), None);
+    let (mut parts, mut fault, mut fields) = (Vec::new(), None, 0);
     let all: Vec<Box<dyn Part>> =
         planned(request).map_while(|part| part.map_err(|error| fault = Some(error)).ok()).collect();
     for mut part in all.into_iter().rev() {
@@ -75,12 +75,14 @@ fn run_alone(request: &mut dyn Request, steps: &mut usize) -> Result<Vec<u8>, Er
         };
         // The part before is done after this one, so that the first fault is the last to be seen.
         fault = step.err().or(fault);
+        fields += part.fields();
         parts.push(out);
     }
     fault.map_or(Ok(()), Err)?;
     let size = head.len() + parts.iter().map(Vec::len).sum::<usize>();
     let mut tail = Vec::new();
-    request.finish(&mut head, size, &mut tail);
+    let fields = fields + request.fields();
+    request.finish(&mut head, Written { size, fields }, &mut tail);
     Ok(std::iter::once(head).chain(parts.into_iter().rev()).chain([tail]).flatten().collect())
 }
 

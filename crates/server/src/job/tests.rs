@@ -13,6 +13,7 @@ use crate::in_process::{InFlight, InProcess};
 use crate::interface::{PeerIdentity, Refused, Service};
 
 const ID: u32 = 9;
+const REQUEST_SIZE: usize = 100;
 /// Some steps end a slice, most do not.
 const STEP_TIME_MAX_NS: usize = 60_000;
 
@@ -114,6 +115,8 @@ struct World {
     /// Requests and parts that are not dropped.
     alive: AtomicUsize,
     steps: AtomicUsize,
+    /// Steps that say that they did a field each.
+    fields: AtomicU64,
     /// Nanoseconds since the beginning.
     time: Arc<AtomicU64>,
     cancellation: Mutex<Option<Arc<Cancellation>>>,
@@ -213,6 +216,7 @@ impl Request for ScriptedRequest {
         self.alive.0.step();
         if self.steps < self.script.steps_alone {
             self.steps += 1;
+            self.alive.0.fields.fetch_add(1, Ordering::Relaxed);
             return Ok(Step::More);
         }
         if self.script.fault_alone {
@@ -244,16 +248,16 @@ impl Request for ScriptedRequest {
         Ok(if self.script.tells_last && number + 1 == count { Planned::Last(part) } else { Planned::Part(part) })
     }
 
-    fn finish(&mut self, head: &mut Vec<u8>, size: usize, _tail: &mut Vec<u8>) {
-        head[HEAD_SIZE - 4..HEAD_SIZE].copy_from_slice(&((size - HEAD_SIZE) as u32).to_be_bytes());
+    fn finish(&mut self, head: &mut Vec<u8>, written: Written, _tail: &mut Vec<u8>) {
+        head[HEAD_SIZE - 4..HEAD_SIZE].copy_from_slice(&((written.size - HEAD_SIZE) as u32).to_be_bytes());
     }
 
     fn too_large(&self) -> ErrorObject {
         fault("too large")
     }
 
-    fn summary(&self) -> Summary {
-        Summary { method: None, fields: self.planned as u64 }
+    fn fields(&self) -> u64 {
+        self.steps as u64
     }
 }
 
@@ -269,6 +273,7 @@ impl Part for ScriptedPart {
         self.alive.0.step();
         out.resize(out.len() + self.script.steps[self.step], self.number as u8);
         self.step += 1;
+        self.alive.0.fields.fetch_add(1, Ordering::Relaxed);
         let is_last = self.step == self.script.steps.len();
         assert!(!(is_last && self.script.panics), "as the script wishes");
         match (is_last, self.script.fails) {
@@ -276,6 +281,10 @@ impl Part for ScriptedPart {
             (true, false) => Ok(PartStep::Done),
             (false, _) => Ok(PartStep::More),
         }
+    }
+
+    fn fields(&self) -> u64 {
+        self.step as u64
     }
 }
 
@@ -310,12 +319,26 @@ impl Simulation {
     }
 
     fn submit(&self) -> InFlight<'_> {
-        self.engine.submit(&Arc::default(), vec![0; 100], ID)
+        self.engine.submit(&Arc::default(), vec![0; REQUEST_SIZE], ID)
     }
 
     fn run(&self) {
         self.world.depth.store(1, Ordering::Relaxed);
         while self.engine.pool().run_one() {}
+    }
+
+    /// The one request is counted, with all that was done for it whatever came of it.
+    fn assert_is_counted(&self) {
+        assert_eq!(self.engine.counters().ended.total(), 1);
+        let rows = self.engine.requests.snapshot().rows;
+        let row = rows.iter().find(|row| row.requests == 1).expect("a row");
+        assert_eq!((row.fields, row.request_bytes), (self.world.fields.load(Ordering::Relaxed), REQUEST_SIZE as u64));
+        let passed = Duration::from_nanos(self.world.time.load(Ordering::Relaxed));
+        match self.world.workers {
+            1 => assert_eq!(row.work, passed),
+            // Slices that run inside of others count in both.
+            workers => assert!(row.work >= passed && row.work <= passed * workers as u32),
+        }
     }
 
     fn assert_all_is_given_back(&self) {
@@ -352,6 +375,10 @@ fn one_seed(seed: u64) {
     simulation.run();
 
     let answer = told(in_flight.answer().expect("an answer"));
+    // What a part that panicked had done goes with it.
+    if !panics {
+        simulation.assert_is_counted();
+    }
     assert!(in_flight.answer().is_none(), "one answer");
     let cancelled_at = *simulation.world.cancelled_at.lock().unwrap();
     match answer {

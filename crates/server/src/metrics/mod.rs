@@ -4,6 +4,7 @@
 //! `docs/metrics.md` repeats. Labels are closed sets of our own words: nothing that a caller sends becomes one.
 
 mod histogram;
+mod requests;
 mod writer;
 
 use std::fmt;
@@ -16,6 +17,8 @@ use prometheus_client::registry::Registry;
 
 use crate::counters::ServerCounters;
 use histogram::{Histogram, HistogramSnapshot};
+pub(crate) use requests::{Arrival, Effort, Requests, RequestsSnapshot};
+pub use requests::{Outcome, OutcomeCounts};
 use writer::{Named, Writer};
 
 /// How long things took.
@@ -64,6 +67,7 @@ pub(crate) struct Snapshot {
     pub(crate) is_ready: bool,
     pub(crate) workers: usize,
     pub(crate) times: TimesSnapshot,
+    pub(crate) requests: RequestsSnapshot,
 }
 
 impl Snapshot {
@@ -120,6 +124,38 @@ impl Snapshot {
         out.counter(SENT, counters.network_bytes_sent)
     }
 
+    fn write_requests(&self, out: &mut Writer<'_>) -> fmt::Result {
+        const REQUESTS: Named = Named::plain(
+            "requests",
+            "Requests that have ended, by method (other where there is none of that name) and outcome: ok, the error that they were \
+             answered with, or disconnected where nobody was there any more",
+        );
+        const FIELDS: Named = Named::plain(
+            "fields",
+            "Values encrypted, decrypted or rewrapped for them; in vain where the outcome is not ok",
+        );
+        const REQUEST_BYTES: Named = Named::bytes("request", "Bytes of their messages, TLS not included");
+        const ANSWER_BYTES: Named = Named::bytes("answer", "Bytes of the messages that answer them, TLS not included");
+        const WORK: Named = Named::seconds(
+            "request_work",
+            "Time that workers spent on them, all together; in vain where the outcome is not ok",
+        );
+        const SERVICE: Named = Named::seconds(
+            "service",
+            "How long requests took from their arrival, the last byte read, until their answer was ready to be sent",
+        );
+        const LABELS: [&str; 2] = ["method", "outcome"];
+        let RequestsSnapshot { rows, service_time } = &self.requests;
+        // The other families show only what there was, since most methods never have most outcomes.
+        let seen = || rows.iter().filter(|row| row.requests > 0);
+        out.counters(REQUESTS, LABELS, rows.iter().map(|row| (row.labels, row.requests)))?;
+        out.counters(FIELDS, LABELS, seen().map(|row| (row.labels, row.fields)))?;
+        out.counters(REQUEST_BYTES, LABELS, seen().map(|row| (row.labels, row.request_bytes)))?;
+        out.counters(ANSWER_BYTES, LABELS, seen().map(|row| (row.labels, row.answer_bytes)))?;
+        out.counters(WORK, LABELS, seen().map(|row| (row.labels, row.work.as_secs_f64())))?;
+        out.histograms(SERVICE, "method", service_time)
+    }
+
     fn write_work(&self, out: &mut Writer<'_>) -> fmt::Result {
         const WORKERS: Named = Named::plain("workers", "Threads that compute");
         const BUSY: Named = Named::plain("workers_busy", "Threads that run a slice now");
@@ -160,6 +196,7 @@ impl Collector for Snapshot {
         let mut out = Writer::new(encoder);
         self.write_state(&mut out)?;
         self.write_connections(&mut out)?;
+        self.write_requests(&mut out)?;
         self.write_work(&mut out)?;
         self.write_queue(&mut out)
     }

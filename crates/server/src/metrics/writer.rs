@@ -59,7 +59,7 @@ impl<'a> Writer<'a> {
         &mut self,
         named: Named,
         labels: [&'static str; N],
-        values: impl IntoIterator<Item = ([&'static str; N], u64)>,
+        values: impl IntoIterator<Item = ([&'static str; N], impl EncodeCounterValue)>,
     ) -> fmt::Result {
         let name = full(named);
         let mut metric = self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Counter)?;
@@ -75,6 +75,23 @@ impl<'a> Writer<'a> {
         let name = full(named);
         let mut metric = self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Histogram)?;
         metric.encode_histogram::<NoLabelSet>(times.sum, times.count, &times.buckets, None)
+    }
+
+    /// One histogram for each value of the label.
+    pub(super) fn histograms(
+        &mut self,
+        named: Named,
+        label: &'static str,
+        values: &[(&'static str, HistogramSnapshot)],
+    ) -> fmt::Result {
+        let name = full(named);
+        let mut metric = self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Histogram)?;
+        for (word, times) in values {
+            let pair = [(label, *word)];
+            let mut one = metric.encode_family(&pair)?;
+            one.encode_histogram::<NoLabelSet>(times.sum, times.count, &times.buckets, None)?;
+        }
+        Ok(())
     }
 
     pub(super) fn info(&mut self, named: Named, label: &'static str, word: &'static str) -> fmt::Result {

@@ -77,23 +77,6 @@ impl Call {
 const OWN: &str = "work begins from its own parameters";
 
 impl Parsed<'_> {
-    /// The method, where the request names one.
-    pub(super) fn method(&self) -> Option<Method> {
-        match self {
-            Self::Encrypt(_) => Some(Method::Encrypt),
-            Self::Decrypt(_) => Some(Method::Decrypt),
-            Self::EncryptDocument(_) => Some(Method::EncryptDocument),
-            Self::DecryptDocument(_) => Some(Method::DecryptDocument),
-            Self::EncryptFile(_) => Some(Method::EncryptFile),
-            Self::DecryptFile(_) => Some(Method::DecryptFile),
-            Self::Rewrap(_) => Some(Method::Rewrap),
-            Self::Inspect(_) => Some(Method::Inspect),
-            Self::PublicKeys(_) => Some(Method::PublicKeys),
-            Self::Info => Some(Method::Info),
-            Self::Fault(_) => None,
-        }
-    }
-
     /// How long the caller waits, where it says so.
     pub(super) fn deadline_ms(&self) -> Option<u32> {
         match self {

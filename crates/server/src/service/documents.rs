@@ -2,7 +2,6 @@
 //! files, which take one step.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use fieldseal_engine::{
     Caller, Decryptor, DocumentPart, DocumentWork, Encryptor, Engine, Planned as Stretch, Progress, Rewriter, Selection,
@@ -15,7 +14,7 @@ use fieldseal_protocol::{
 use super::call::Call;
 use super::convert;
 use super::work::Work;
-use crate::interface::{Part, PartStep, Planned, Step};
+use crate::interface::{Part, PartStep, Planned, Step, Written};
 
 /// A document in work, by an [`Encryptor`] or a [`Decryptor`].
 pub(super) struct Document<R> {
@@ -23,15 +22,12 @@ pub(super) struct Document<R> {
     answer: Option<OpenDocument>,
     /// Where the document begins in the answer.
     start: usize,
-    /// Values that parts have replaced; made with the first of them.
-    count_of_parts: Option<Arc<AtomicU64>>,
 }
 
 /// A part of it.
 struct PartOfDocument<R> {
     call: Arc<Call>,
     part: DocumentPart<R>,
-    count: Arc<AtomicU64>,
 }
 
 impl Document<Encryptor> {
@@ -67,15 +63,11 @@ impl Document<Decryptor> {
 impl<R> Document<R> {
     fn begin(work: DocumentWork<R>, id: u32, out: &mut Vec<u8>) -> Self {
         let answer = Some(OpenDocument::begin(id, out));
-        Self { work, answer, start: out.len(), count_of_parts: None }
+        Self { work, answer, start: out.len() }
     }
 }
 
 impl<R: Rewriter + Send + 'static> Document<R> {
-    fn count(&self) -> u64 {
-        self.work.count() + self.count_of_parts.as_ref().map_or(0, |count| count.load(Ordering::Relaxed))
-    }
-
     /// Documents have a limit; what stands before one in the answer does not count.
     fn answer_size_max(&self) -> usize {
         self.start.saturating_add(self.work.output_size_max())
@@ -102,31 +94,31 @@ impl<R: Rewriter + Send + 'static> Work for Document<R> {
             Stretch::Walked => return Ok(Planned::Nothing),
             Stretch::All => return Ok(Planned::None),
         };
-        let count = Arc::clone(self.count_of_parts.get_or_insert_default());
-        let part = Box::new(PartOfDocument { call: Arc::clone(call), part, count });
+        let part = Box::new(PartOfDocument { call: Arc::clone(call), part });
         Ok(if self.work.is_planned() { Planned::Last(part) } else { Planned::Part(part) })
     }
 
-    fn finish(&mut self, head: &mut Vec<u8>, size: usize, tail: &mut Vec<u8>) {
-        self.open().finish_at(size, self.count(), head, tail);
+    fn finish(&mut self, head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
+        self.open().finish_at(written.size, written.fields, head, tail);
     }
 
     fn too_large(&self, answer_size_max: usize) -> Option<ErrorObject> {
         (self.answer_size_max() < answer_size_max).then(|| convert::error(self.work.too_large()))
     }
 
-    fn fields(&self, _call: &Call) -> u64 {
-        self.count()
+    fn fields(&self) -> u64 {
+        self.work.count()
     }
 }
 
 impl<R: Rewriter + Send> Part for PartOfDocument<R> {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
-        if self.part.step(self.call.document(), out).map_err(convert::error)? == Progress::More {
-            return Ok(PartStep::More);
-        }
-        self.count.fetch_add(self.part.count(), Ordering::Relaxed);
-        Ok(PartStep::Done)
+        let progress = self.part.step(self.call.document(), out).map_err(convert::error)?;
+        Ok(if progress == Progress::More { PartStep::More } else { PartStep::Done })
+    }
+
+    fn fields(&self) -> u64 {
+        self.part.count()
     }
 }
 

@@ -1,7 +1,6 @@
 //! `rewrap` and `inspect`, one envelope after the other, and the answers that need no work: `public_keys`, `info`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use fieldseal_engine::{Caller, Engine, Inspector, RewrapOptions, Rewrapper, admin};
 use fieldseal_protocol::{
@@ -13,13 +12,13 @@ use super::call::Call;
 use super::convert;
 use super::span::Span;
 use super::work::{NOT_LIMITED, Work, part_of};
-use crate::interface::{Part, PartStep, Planned, Step};
+use crate::interface::{Part, PartStep, Planned, Step, Written};
 
 /// Envelopes that are being rewrapped.
 pub(super) struct Rewrap {
     rewrapper: Rewrapper,
     span: Span,
-    rewrapped: Arc<AtomicU64>,
+    rewrapped: u64,
 }
 
 /// A piece of the list.
@@ -27,7 +26,7 @@ struct RewrapPart {
     call: Arc<Call>,
     rewrapper: Rewrapper,
     span: Span,
-    rewrapped: Arc<AtomicU64>,
+    rewrapped: u64,
 }
 
 impl Rewrap {
@@ -42,67 +41,63 @@ impl Rewrap {
         let rewrapper = engine.rewrapper(caller, &options).map_err(convert::error)?;
         answer::begin_rewrap(id, params.values.count(), out);
         let span = Span::whole(params.values, engine.settings().step_bytes_max);
-        Ok(Self { rewrapper, span, rewrapped: Arc::default() })
-    }
-
-    fn count(&self) -> u64 {
-        self.rewrapped.load(Ordering::Relaxed)
+        Ok(Self { rewrapper, span, rewrapped: 0 })
     }
 }
 
 impl Work for Rewrap {
     fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        rewrap(&mut self.rewrapper, call, &mut self.span, &self.rewrapped, out)?;
+        self.rewrapped += rewrap(&mut self.rewrapper, call, &mut self.span, out)?;
         if !self.span.is_done() {
             return Ok(NOT_LIMITED);
         }
-        answer::end_rewrap(self.count(), out);
+        answer::end_rewrap(self.rewrapped, out);
         Ok(Step::Done)
     }
 
     fn next_part(&mut self, call: &Arc<Call>) -> Result<Planned, ErrorObject> {
         let span = self.span.cut(call.rewrap().values, self.rewrapper.part_values_max())?;
-        let (rewrapper, rewrapped) = (self.rewrapper.fork(), Arc::clone(&self.rewrapped));
-        Ok(part_of(self.span.is_done(), RewrapPart { call: Arc::clone(call), rewrapper, span, rewrapped }))
+        let rewrapper = self.rewrapper.fork();
+        Ok(part_of(self.span.is_done(), RewrapPart { call: Arc::clone(call), rewrapper, span, rewrapped: 0 }))
     }
 
-    fn finish(&mut self, _head: &mut Vec<u8>, _size: usize, tail: &mut Vec<u8>) {
-        answer::end_rewrap(self.count(), tail);
+    fn finish(&mut self, _head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
+        answer::end_rewrap(written.fields, tail);
     }
 
-    fn fields(&self, _call: &Call) -> u64 {
-        self.count()
+    fn fields(&self) -> u64 {
+        self.rewrapped
     }
 }
 
 impl Part for RewrapPart {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
-        rewrap(&mut self.rewrapper, &self.call, &mut self.span, &self.rewrapped, out)?;
+        self.rewrapped += rewrap(&mut self.rewrapper, &self.call, &mut self.span, out)?;
         Ok(if self.span.is_done() { PartStep::Done } else { PartStep::More })
+    }
+
+    fn fields(&self) -> u64 {
+        self.rewrapped
     }
 }
 
-/// Rewraps as many envelopes as a step takes.
-fn rewrap(
-    rewrapper: &mut Rewrapper,
-    call: &Call,
-    span: &mut Span,
-    rewrapped: &AtomicU64,
-    out: &mut Vec<u8>,
-) -> Result<(), ErrorObject> {
+/// Passes over as many envelopes as a step takes; gives how many of them were rewrapped.
+fn rewrap(rewrapper: &mut Rewrapper, call: &Call, span: &mut Span, out: &mut Vec<u8>) -> Result<u64, ErrorObject> {
     let list = call.rewrap().values;
     let texts = span.read_texts(list, rewrapper.part_values_max())?;
     let bytes: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
+    let mut rewrapped = 0;
     let done = rewrapper.rewrap(&bytes, |index, envelope| match envelope {
         Some(envelope) => {
-            rewrapped.fetch_add(1, Ordering::Relaxed);
+            rewrapped += 1;
             write::string_header(envelope.len(), out);
             out.extend_from_slice(envelope);
         }
         None => write::scalar(&Scalar::Str(texts[index]), out),
     });
     let done = done.map_err(|error| convert::error_from(error, span.index()))?;
-    Ok(span.skip(list, done)?)
+    span.skip(list, done)?;
+    Ok(rewrapped)
 }
 
 /// Envelopes that are being inspected, by one worker: it takes little, or else key agreements that are worth no parts.
@@ -149,7 +144,7 @@ impl Work for Inspect {
         Ok(if self.span.is_done() { Step::Done } else { Step::More })
     }
 
-    fn fields(&self, _call: &Call) -> u64 {
+    fn fields(&self) -> u64 {
         0
     }
 }

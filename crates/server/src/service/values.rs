@@ -20,6 +20,7 @@ const ENVELOPE_SIZE: usize = 100;
 pub(super) struct EncryptValues {
     encryptor: Encryptor,
     span: Span,
+    encrypted: u64,
 }
 
 /// A piece of it.
@@ -27,6 +28,7 @@ struct EncryptPart {
     call: Arc<Call>,
     encryptor: Encryptor,
     span: Span,
+    encrypted: u64,
 }
 
 impl EncryptValues {
@@ -40,41 +42,46 @@ impl EncryptValues {
         let options = convert::encrypt_options(&params.options);
         let encryptor = engine.encryptor(caller, &options).map_err(convert::error)?;
         answer::begin_values(id, params.values.count(), out);
-        Ok(Self { encryptor, span: Span::whole(params.values, engine.settings().step_bytes_max) })
+        let span = Span::whole(params.values, engine.settings().step_bytes_max);
+        Ok(Self { encryptor, span, encrypted: 0 })
     }
 }
 
 impl Work for EncryptValues {
     fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        encrypt(&mut self.encryptor, call.encrypt().values, &mut self.span, out)?;
+        self.encrypted += encrypt(&mut self.encryptor, call.encrypt().values, &mut self.span, out)?;
         Ok(if self.span.is_done() { Step::Done } else { NOT_LIMITED })
     }
 
     fn next_part(&mut self, call: &Arc<Call>) -> Result<Planned, ErrorObject> {
         let encryptor = self.encryptor.fork().map_err(convert::error)?;
         let span = self.span.cut(call.encrypt().values, encryptor.step_values_max())?;
-        Ok(part_of(self.span.is_done(), EncryptPart { call: Arc::clone(call), encryptor, span }))
+        Ok(part_of(self.span.is_done(), EncryptPart { call: Arc::clone(call), encryptor, span, encrypted: 0 }))
     }
 
-    fn fields(&self, call: &Call) -> u64 {
-        u64::from(call.encrypt().values.count())
+    fn fields(&self) -> u64 {
+        self.encrypted
     }
 }
 
 impl Part for EncryptPart {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
-        encrypt(&mut self.encryptor, self.call.encrypt().values, &mut self.span, out)?;
+        self.encrypted += encrypt(&mut self.encryptor, self.call.encrypt().values, &mut self.span, out)?;
         Ok(if self.span.is_done() { PartStep::Done } else { PartStep::More })
+    }
+
+    fn fields(&self) -> u64 {
+        self.encrypted
     }
 }
 
-/// Encrypts as many values as a step takes.
+/// Passes over as many values as a step takes; gives how many of them were encrypted.
 fn encrypt(
     encryptor: &mut Encryptor,
     list: RawValues<'_>,
     span: &mut Span,
     out: &mut Vec<u8>,
-) -> Result<(), ErrorObject> {
+) -> Result<u64, ErrorObject> {
     let read = span.read(list, encryptor.step_values_max())?;
     let scalars = read.scalars.as_slice();
     let mut numbers: Vec<NumberBuffer> = Vec::new();
@@ -100,13 +107,15 @@ fn encrypt(
     });
     sealed.map_err(convert::error)?;
     scalars[written..].iter().for_each(|left| write::scalar(left, out));
-    Ok(span.advance(list, &read, scalars.len())?)
+    span.advance(list, &read, scalars.len())?;
+    Ok(kept.len() as u64)
 }
 
 /// A list of values that is being decrypted.
 pub(super) struct DecryptValues {
     decryptor: Decryptor,
     span: Span,
+    decrypted: u64,
 }
 
 /// A piece of it.
@@ -114,6 +123,7 @@ struct DecryptPart {
     call: Arc<Call>,
     decryptor: Decryptor,
     span: Span,
+    decrypted: u64,
 }
 
 impl DecryptValues {
@@ -127,49 +137,57 @@ impl DecryptValues {
         let options = convert::decrypt_options(&params.options);
         let decryptor = engine.decryptor(caller, &options).map_err(convert::error)?;
         answer::begin_values(id, params.values.count(), out);
-        Ok(Self { decryptor, span: Span::whole(params.values, engine.settings().step_bytes_max) })
+        let span = Span::whole(params.values, engine.settings().step_bytes_max);
+        Ok(Self { decryptor, span, decrypted: 0 })
     }
 }
 
 impl Work for DecryptValues {
     fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        decrypt(&mut self.decryptor, call.decrypt().values, &mut self.span, out)?;
+        self.decrypted += decrypt(&mut self.decryptor, call.decrypt().values, &mut self.span, out)?;
         Ok(if self.span.is_done() { Step::Done } else { NOT_LIMITED })
     }
 
     fn next_part(&mut self, call: &Arc<Call>) -> Result<Planned, ErrorObject> {
         let span = self.span.cut(call.decrypt().values, self.decryptor.part_values_max())?;
         let decryptor = self.decryptor.fork();
-        Ok(part_of(self.span.is_done(), DecryptPart { call: Arc::clone(call), decryptor, span }))
+        Ok(part_of(self.span.is_done(), DecryptPart { call: Arc::clone(call), decryptor, span, decrypted: 0 }))
     }
 
-    fn fields(&self, call: &Call) -> u64 {
-        u64::from(call.decrypt().values.count())
+    fn fields(&self) -> u64 {
+        self.decrypted
     }
 }
 
 impl Part for DecryptPart {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
-        decrypt(&mut self.decryptor, self.call.decrypt().values, &mut self.span, out)?;
+        self.decrypted += decrypt(&mut self.decryptor, self.call.decrypt().values, &mut self.span, out)?;
         Ok(if self.span.is_done() { PartStep::Done } else { PartStep::More })
+    }
+
+    fn fields(&self) -> u64 {
+        self.decrypted
     }
 }
 
-/// Decrypts as many values as a step takes.
+/// Passes over as many values as a step takes; gives how many of them were decrypted.
 fn decrypt(
     decryptor: &mut Decryptor,
     list: RawValues<'_>,
     span: &mut Span,
     out: &mut Vec<u8>,
-) -> Result<(), ErrorObject> {
+) -> Result<u64, ErrorObject> {
     let read = span.read(list, decryptor.step_values_max())?;
     let first = span.index();
     let texts: Vec<&[u8]> = read.scalars.iter().map(text_of).collect();
     out.reserve(texts.iter().map(|text| text.len().saturating_sub(ENVELOPE_SIZE)).sum::<usize>() + texts.len());
-    let mut fault = None;
+    let (mut fault, mut decrypted) = (None, 0);
     let done = decryptor.decrypt(&texts, |index, opened| {
         let written = match opened {
-            Some(opened) => write_opened(&opened, out),
+            Some(opened) => {
+                decrypted += 1;
+                write_opened(&opened, out)
+            }
             None => {
                 write::scalar(&read.scalars[index], out);
                 Ok(())
@@ -183,7 +201,8 @@ fn decrypt(
     let is_first = |fault: &ErrorObject| done.as_ref().err().is_none_or(|error| fault.index < error.index);
     fault.filter(is_first).map_or(Ok(()), Err)?;
     let done = done?;
-    Ok(span.advance(list, &read, done)?)
+    span.advance(list, &read, done)?;
+    Ok(decrypted)
 }
 
 fn write_opened(opened: &Opened<'_>, out: &mut Vec<u8>) -> Result<(), ErrorObject> {

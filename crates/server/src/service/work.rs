@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fieldseal_protocol::ErrorObject;
 
 use super::call::Call;
-use crate::interface::{Part, Planned, Step};
+use crate::interface::{Part, Planned, Step, Written};
 
 /// A request spreads; its answer has no limit but the service's.
 pub(super) const NOT_LIMITED: Step = Step::Spread { answer_size_max: usize::MAX };
@@ -21,15 +21,15 @@ pub(super) trait Work: Send {
     }
 
     /// As [`crate::Request::finish`].
-    fn finish(&mut self, _head: &mut Vec<u8>, _size: usize, _tail: &mut Vec<u8>) {}
+    fn finish(&mut self, _head: &mut Vec<u8>, _written: Written, _tail: &mut Vec<u8>) {}
 
     /// As [`crate::Request::too_large`], where the method has a limit of its own below `answer_size_max`.
     fn too_large(&self, _answer_size_max: usize) -> Option<ErrorObject> {
         None
     }
 
-    /// Values that were encrypted, decrypted or rewrapped, once all is done.
-    fn fields(&self, call: &Call) -> u64;
+    /// As [`crate::Request::fields`].
+    fn fields(&self) -> u64;
 }
 
 pub(super) fn part_of(is_last: bool, part: impl Part + 'static) -> Planned {

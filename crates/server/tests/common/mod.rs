@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod engine;
+pub mod operator;
 pub mod script;
 pub mod seeds;
 
@@ -22,6 +23,7 @@ use fieldseal_protocol::{
 use fieldseal_server::certificates::{Authority, Issued, ServerName, Validity};
 use fieldseal_server::{
     Part, PartStep, PeerIdentity, Planned, Refused, Request, Server, ServerSettings, Service, Step, TlsSettings,
+    Written,
 };
 
 /// Long enough for a slow machine; no test waits for it when all is well.
@@ -295,9 +297,9 @@ impl Request for ToyRequest {
         Ok(Planned::Part(Box::new(ToyPart { number: self.planned - 1 })))
     }
 
-    fn finish(&mut self, head: &mut Vec<u8>, size: usize, tail: &mut Vec<u8>) {
+    fn finish(&mut self, head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
         let (open, count) = self.parts.take().expect("it has spread");
-        open.finish_at(size, count as u64, head, tail);
+        open.finish_at(written.size, count as u64, head, tail);
     }
 }
 

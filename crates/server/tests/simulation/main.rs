@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use common::script::Weather;
 use common::seeds::{Named, seeds};
-use fieldseal_client::{Client, ClientSettings, ClientTls};
+use fieldseal_client::{Client, ClientSettings, ClientTls, ErrorCode};
 use rand::RngExt;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -270,10 +270,10 @@ fn assert_nothing_is_held(world: &World) {
     let pool = counters.pool;
     assert_eq!((counters.connections_open, counters.incoming_bytes, counters.answers_bytes), (0, 0, 0));
     assert_eq!((pool.jobs_held, pool.bytes_held, pool.jobs_waiting, pool.workers_busy), (0, 0, 0, 0));
-    assert_eq!((pool.jobs_panicked, counters.answers_internal, counters.answers_invalid), (0, 0, 0));
-    let refused = counters.answers_overloaded + counters.answers_unavailable;
-    let answered = counters.answers_by_service + counters.answers_cancelled + counters.answers_late + refused;
-    assert_eq!(counters.requests, counters.health_checks + answered, "{counters:?}");
+    let ended = counters.ended;
+    let faults = [ErrorCode::Internal, ErrorCode::InvalidRequest].map(|code| ended.of(code));
+    assert_eq!((pool.jobs_panicked, faults), (0, [0, 0]));
+    assert_eq!(counters.requests, ended.total(), "{counters:?}");
     assert!(world.weather == Weather::Rough || world.journal.seen().harms == 0);
 }
 

@@ -7,7 +7,7 @@ use fieldseal_engine::Caller;
 use fieldseal_engine::pool::Cancellation;
 use fieldseal_protocol::ErrorObject;
 use fieldseal_server::{
-    EngineService, Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Summary,
+    EngineService, Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Written,
 };
 
 use crate::watch::Number;
@@ -72,16 +72,16 @@ impl Request for WatchedRequest {
         })
     }
 
-    fn finish(&mut self, head: &mut Vec<u8>, size: usize, tail: &mut Vec<u8>) {
-        self.request.finish(head, size, tail);
+    fn finish(&mut self, head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
+        self.request.finish(head, written, tail);
     }
 
     fn too_large(&self) -> ErrorObject {
         self.request.too_large()
     }
 
-    fn summary(&self) -> Summary {
-        self.request.summary()
+    fn fields(&self) -> u64 {
+        self.request.fields()
     }
 }
 
@@ -101,6 +101,10 @@ impl Part for WatchedPart {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
         self.world.step(self.number);
         self.part.step(out)
+    }
+
+    fn fields(&self) -> u64 {
+        self.part.fields()
     }
 }
 

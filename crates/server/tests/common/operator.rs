@@ -1,0 +1,56 @@
+//! The operator port as anybody would call it.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use fieldseal_server::OperatorSettings;
+
+use super::Stage;
+
+/// A stage with an operator port, and where that is.
+pub fn stage(change: impl FnOnce(&mut OperatorSettings)) -> (Stage, SocketAddr) {
+    let stage = Stage::with(|settings| {
+        settings.operator = settings_of_port();
+        change(&mut settings.operator);
+    });
+    let address = stage.server.operator_addr().expect("there is an operator port");
+    (stage, address)
+}
+
+pub fn settings_of_port() -> OperatorSettings {
+    OperatorSettings { address: Some(([127, 0, 0, 1], 0).into()), ..OperatorSettings::default() }
+}
+
+pub fn connect(address: SocketAddr) -> TcpStream {
+    let socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(super::PATIENCE)).unwrap();
+    socket
+}
+
+/// Sends `request` and reads to the end.
+pub fn exchange(address: SocketAddr, request: &str) -> String {
+    let mut socket = connect(address);
+    socket.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// Status line, head and body.
+pub fn call(address: SocketAddr, method: &str, path: &str) -> (u16, String, String) {
+    let answer = exchange(address, &format!("{method} {path} HTTP/1.1\r\nHost: operator\r\n\r\n"));
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    (status, head.to_ascii_lowercase(), body.to_owned())
+}
+
+pub fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    let (status, _, body) = call(address, "GET", path);
+    (status, body)
+}
+
+/// The value of the one sample whose name and labels are `name`.
+pub fn sample(metrics: &str, name: &str) -> f64 {
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().expect("a number")
+}
