@@ -8,6 +8,7 @@ use std::time::Duration;
 use fieldseal_crypto::Curve;
 use fieldseal_keystore::{AppKeys, AppName, ClientGrant, ClientName, Generation, KeyPair, Keystore};
 
+use crate::counters::{CacheCounters, Lookups};
 use crate::error::{Error, ErrorKind};
 
 /// An app whose keys may be used.
@@ -34,6 +35,18 @@ struct Known {
     answered_at: Duration,
     apps: HashMap<AppName, Arc<App>>,
     clients: HashMap<ClientName, Arc<ClientGrant>>,
+    app_lookups: Lookups,
+    client_lookups: Lookups,
+}
+
+impl Known {
+    fn find_app(&mut self, name: &AppName) -> Option<Arc<App>> {
+        self.app_lookups.note(self.apps.get(name).map(Arc::clone))
+    }
+
+    fn find_client(&mut self, name: &ClientName) -> Option<Arc<ClientGrant>> {
+        self.client_lookups.note(self.clients.get(name).map(Arc::clone))
+    }
 }
 
 /// What the engine knows of the store. Bounded by the store's own counts.
@@ -54,6 +67,12 @@ impl Directory {
     fn known(&self) -> MutexGuard<'_, Known> {
         // Every change under the lock is one insertion or removal: a panic elsewhere leaves nothing half done.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How well apps and grants were known.
+    pub(crate) fn counters(&self) -> (CacheCounters, CacheCounters) {
+        let known = self.known();
+        (known.app_lookups.with_entries(known.apps.len()), known.client_lookups.with_entries(known.clients.len()))
     }
 
     /// Asks the store whether it has changed since the last time. What is known is forgotten by [`Directory::forget`].
@@ -77,8 +96,8 @@ impl Directory {
     }
 
     pub(crate) fn app(&self, name: &AppName) -> Result<Arc<App>, Error> {
-        if let Some(app) = self.known().apps.get(name) {
-            return Ok(Arc::clone(app));
+        if let Some(app) = self.known().find_app(name) {
+            return Ok(app);
         }
         let generation = self.store.generation()?;
         let keys = self.store.load_app(name)?;
@@ -96,8 +115,8 @@ impl Directory {
     }
 
     pub(crate) fn client(&self, name: &ClientName) -> Result<Arc<ClientGrant>, Error> {
-        if let Some(grant) = self.known().clients.get(name) {
-            return Ok(Arc::clone(grant));
+        if let Some(grant) = self.known().find_client(name) {
+            return Ok(grant);
         }
         let generation = self.store.generation()?;
         let grant = self.store.client(name)?;

@@ -11,6 +11,7 @@ use fieldseal_keystore::{AppName, ClientName, Keystore, Operation};
 
 use crate::apps::{App, Directory};
 use crate::clock::{Clock, SystemClock};
+use crate::counters::Counters;
 use crate::error::{Error, ErrorKind};
 use crate::opening::{Agreements, EphemeralId, Opening, OpeningCache};
 use crate::policy::{Caller, Rights};
@@ -162,14 +163,17 @@ impl Engine {
         }
     }
 
-    /// How many opening keys are kept across requests.
-    pub fn opening_keys_count(&self) -> usize {
-        self.shared.openings.count()
-    }
-
-    /// How many key agreements were made to open envelopes since the engine began.
-    pub fn opening_agreements_count(&self) -> u64 {
-        self.shared.opening_agreements.load(Ordering::Relaxed)
+    /// The counts as they are now.
+    pub fn counters(&self) -> Counters {
+        let Shared { directory, sessions, openings, opening_agreements, .. } = &*self.shared;
+        let (apps, grants) = directory.counters();
+        Counters {
+            apps,
+            grants,
+            sessions: sessions.counters(),
+            opening_keys: openings.counters(),
+            opening_agreements: opening_agreements.load(Ordering::Relaxed),
+        }
     }
 
     /// The caller with this certificate, if its grant is in force.

@@ -14,6 +14,7 @@
 mod apps;
 mod clock;
 mod cost;
+mod counters;
 mod decrypt;
 mod document;
 mod encrypt;
@@ -29,6 +30,7 @@ mod sessions;
 mod settings;
 
 pub use clock::{Clock, SystemClock};
+pub use counters::{CacheCounters, Counters};
 pub use decrypt::{DecryptOptions, Decryptor};
 pub use document::{
     DocumentDecryption, DocumentEncryption, DocumentPart, DocumentRewrap, DocumentWork, Planned, Progress, Rewriter,

@@ -14,6 +14,7 @@ use lru::LruCache;
 
 use crate::apps::App;
 use crate::cost;
+use crate::counters::{CacheCounters, Lookups};
 
 /// An ephemeral key as envelopes state it: compressed, so that a key that is known need not be taken apart and validated again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -127,8 +128,13 @@ struct Kept {
 
 /// Opening keys across requests.
 pub(crate) struct OpeningCache {
-    kept: Mutex<LruCache<OpeningId, Kept>>,
+    state: Mutex<CacheState>,
     age_max: Duration,
+}
+
+struct CacheState {
+    kept: LruCache<OpeningId, Kept>,
+    lookups: Lookups,
 }
 
 impl OpeningCache {
@@ -136,11 +142,12 @@ impl OpeningCache {
     pub(crate) fn new(count_max: usize, age_max: Duration) -> Self {
         let age_max = if count_max == 0 { Duration::ZERO } else { age_max };
         let capacity = NonZeroUsize::new(count_max).unwrap_or(NonZeroUsize::MIN);
-        Self { kept: Mutex::new(LruCache::new(capacity)), age_max }
+        let state = CacheState { kept: LruCache::new(capacity), lookups: Lookups::default() };
+        Self { state: Mutex::new(state), age_max }
     }
 
-    fn lock(&self) -> MutexGuard<'_, LruCache<OpeningId, Kept>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, CacheState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn find(
@@ -154,39 +161,41 @@ impl OpeningCache {
             return fresh();
         }
         let id = (app.name.as_str().to_owned(), ephemeral);
-        let mut kept = self.lock();
-        let current = |kept: &Kept| now.saturating_sub(kept.born) < self.age_max && Arc::ptr_eq(&kept.opening.app, app);
-        if let Some(found) = kept.get(&id).filter(|found| current(found)) {
-            return Ok(Arc::clone(&found.opening));
+        let mut state = self.lock();
+        let current =
+            |kept: &&Kept| now.saturating_sub(kept.born) < self.age_max && Arc::ptr_eq(&kept.opening.app, app);
+        let found = state.kept.get(&id).filter(current).map(|kept| Arc::clone(&kept.opening));
+        if let Some(opening) = state.lookups.note(found) {
+            return Ok(opening);
         }
-        drop(kept);
+        drop(state);
         // Made outside the lock: a point's validation takes microseconds. Two threads may both make one; the later stays.
         let opening = fresh()?;
-        let mut kept = self.lock();
-        let _ = kept.push(id, Kept { opening: Arc::clone(&opening), born: now });
+        let _ = self.lock().kept.push(id, Kept { opening: Arc::clone(&opening), born: now });
         Ok(opening)
     }
 
     /// Drops what is too old.
     pub(crate) fn expire(&self, now: Duration) {
-        let mut kept = self.lock();
-        let old: Vec<OpeningId> = kept
+        let mut state = self.lock();
+        let old: Vec<OpeningId> = state
+            .kept
             .iter()
             .filter(|(_, kept)| now.saturating_sub(kept.born) >= self.age_max)
             .map(|(id, _)| id.clone())
             .collect();
         for id in old {
-            let _ = kept.pop(&id);
+            let _ = state.kept.pop(&id);
         }
     }
 
     pub(crate) fn clear(&self) {
-        self.lock().clear();
+        self.lock().kept.clear();
     }
 
-    /// How many are kept.
-    pub(crate) fn count(&self) -> usize {
-        self.lock().len()
+    pub(crate) fn counters(&self) -> CacheCounters {
+        let state = self.lock();
+        state.lookups.with_entries(state.kept.len())
     }
 }
 

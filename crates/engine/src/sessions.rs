@@ -2,11 +2,13 @@
 //! request that uses it is done.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fieldseal_crypto::PublicKey;
 use fieldseal_envelope::{Profile, SealingKey};
+
+use crate::counters::{CacheCounters, Lookups};
 
 /// A recipient's key and a profile: a rotation changes the key, so that a session never outlives it.
 type SessionId = (PublicKey, Profile);
@@ -19,7 +21,13 @@ struct Session {
 /// Sessions by recipient and profile. Bounded: four an app at most, and old ones go with [`Sessions::expire`].
 #[derive(Default)]
 pub(crate) struct Sessions {
-    sessions: Mutex<HashMap<SessionId, Session>>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    sessions: HashMap<SessionId, Session>,
+    lookups: Lookups,
 }
 
 impl Sessions {
@@ -33,26 +41,34 @@ impl Sessions {
         make: impl FnOnce() -> SealingKey,
     ) -> Arc<SealingKey> {
         let id = (*recipient, profile);
-        let usable = |session: &Session| now.saturating_sub(session.born) < age_max && session.key.values_left() > 0;
-        if let Some(session) = self.lock().get(&id).filter(|session| usable(session)) {
-            return Arc::clone(&session.key);
+        let usable = |session: &&Session| now.saturating_sub(session.born) < age_max && session.key.values_left() > 0;
+        let mut kept = self.lock();
+        let found = kept.sessions.get(&id).filter(usable).map(|session| Arc::clone(&session.key));
+        if let Some(key) = kept.lookups.note(found) {
+            return key;
         }
+        drop(kept);
         // Made outside the lock: a key agreement takes tens of microseconds. Two threads may both make one; the later stays.
         let key = Arc::new(make());
-        self.lock().insert(id, Session { key: Arc::clone(&key), born: now });
+        self.lock().sessions.insert(id, Session { key: Arc::clone(&key), born: now });
         key
     }
 
     /// Drops what is too old, so that an idle engine holds no session's key.
     pub(crate) fn expire(&self, now: Duration, age_max: Duration) {
-        self.lock().retain(|_, session| now.saturating_sub(session.born) < age_max);
+        self.lock().sessions.retain(|_, session| now.saturating_sub(session.born) < age_max);
     }
 
     pub(crate) fn clear(&self) {
-        self.lock().clear();
+        self.lock().sessions.clear();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, Session>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn counters(&self) -> CacheCounters {
+        let kept = self.lock();
+        kept.lookups.with_entries(kept.sessions.len())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,9 +13,9 @@ use fieldseal_engine::admin::{
     RoleName, Roles, SqliteKeystore, system_clock,
 };
 use fieldseal_engine::{
-    Caller, Clock, Curve, DecryptOptions, DocumentLimits, DocumentWork, EmptyStrings, EncryptOptions, Engine, Error,
-    ErrorKind, Keying, Planned, Progress, RewrapOptions, Rewriter, Selection, Settings, Value, ValueType,
-    system_random,
+    CacheCounters, Caller, Clock, Counters, Curve, DecryptOptions, DocumentLimits, DocumentWork, EmptyStrings,
+    EncryptOptions, Engine, Error, ErrorKind, Keying, Planned, Progress, RewrapOptions, Rewriter, Selection, Settings,
+    Value, ValueType, system_random,
 };
 use fieldseal_envelope::Envelope;
 use proptest::prelude::*;
@@ -298,22 +298,22 @@ fn opening_keys_are_bounded_expire_and_go_with_a_change() {
     for document in &sealed {
         decrypt(&engine, document).expect("decrypts");
     }
-    assert_eq!(engine.opening_keys_count(), 3);
+    assert_eq!(engine.counters().opening_keys.entries, 3);
     hands.advance(9);
     engine.maintain().expect("maintained");
-    assert_eq!(engine.opening_keys_count(), 3);
+    assert_eq!(engine.counters().opening_keys.entries, 3);
     hands.advance(1);
     engine.maintain().expect("maintained");
-    assert_eq!(engine.opening_keys_count(), 0);
+    assert_eq!(engine.counters().opening_keys.entries, 0);
     decrypt(&engine, &sealed[0]).expect("decrypts");
-    assert_eq!(engine.opening_keys_count(), 1);
+    assert_eq!(engine.counters().opening_keys.entries, 1);
     engine.store().rotate(&app("other")).expect("rotated");
     engine.maintain().expect("refreshed");
-    assert_eq!(engine.opening_keys_count(), 0);
+    assert_eq!(engine.counters().opening_keys.entries, 0);
     let none = bench_with(Settings { opening_keys_max: 0, ..Settings::default() });
     let document = encrypt(&none.engine, &[], "[1,2]");
     assert_eq!(decrypt(&none.engine, &document).expect("decrypts"), "[1,2]");
-    assert_eq!(none.engine.opening_keys_count(), 0);
+    assert_eq!(none.engine.counters().opening_keys.entries, 0);
 }
 
 fn grant(engine: &Engine, name: &str, operations: &[Operation], roles: Roles) -> Caller {
@@ -327,6 +327,35 @@ fn grant(engine: &Engine, name: &str, operations: &[Operation], roles: Roles) ->
     engine.store().put_client(&client).expect("stored");
     engine.maintain().expect("refreshed");
     engine.client(name, [7; 32]).expect("granted")
+}
+
+#[test]
+fn caches_count_what_they_had_and_what_they_lacked() {
+    let Bench { engine, hands, folder: _folder } = bench();
+    let told = |of: fn(&Counters) -> &CacheCounters| {
+        let CacheCounters { hits, misses, entries } = *of(&engine.counters());
+        (hits, misses, entries)
+    };
+    assert_eq!(engine.counters(), Counters::default());
+    let client = grant(&engine, "client", &[Operation::Encrypt, Operation::Decrypt], Roles::Any);
+    assert_eq!(told(|counters| &counters.grants), (0, 1, 1));
+    let options = EncryptOptions { keying: Some(Keying::Session), ..EncryptOptions::new("acme") };
+    let mut encryptor = engine.encryptor(&client, &options).expect("begins");
+    assert_eq!((told(|counters| &counters.grants), told(|counters| &counters.apps)), ((1, 1, 1), (0, 1, 1)));
+    let value = Value { value_type: ValueType::Number, text: b"1" };
+    let mut step = || encryptor.encrypt(&[value], &mut Vec::new(), |_, _, _| ()).expect("encrypts");
+    (0..3).for_each(|_| step());
+    assert_eq!(told(|counters| &counters.sessions), (2, 1, 1));
+    hands.advance(15);
+    step();
+    assert_eq!(told(|counters| &counters.sessions), (2, 2, 1), "what is too old is not found");
+    let document = encrypt(&engine, &[], "[1,2]");
+    (0..3).for_each(|_| drop(decrypt(&engine, &document).expect("decrypts")));
+    assert_eq!((told(|counters| &counters.opening_keys), engine.counters().opening_agreements), ((2, 1, 1), 1));
+    assert_eq!(told(|counters| &counters.apps), (4, 1, 1));
+    engine.store().rotate(&app("other")).expect("rotated");
+    engine.maintain().expect("refreshed");
+    assert_eq!((told(|counters| &counters.opening_keys), told(|counters| &counters.apps)), ((2, 1, 0), (4, 1, 0)));
 }
 
 fn kind<T>(result: Result<T, Error>) -> ErrorKind {
@@ -447,11 +476,11 @@ fn forks_of_one_request_share_its_keys() {
 
     let mut decryptor = engine.decryptor(&Caller::Owner, &DecryptOptions::new("acme")).expect("begins");
     let mut forks = [decryptor.fork(), decryptor.fork()];
-    let before = engine.opening_agreements_count();
+    let before = engine.counters().opening_agreements;
     for (text, fork) in texts.iter().zip(&mut forks) {
         assert_eq!(fork.decrypt(&[text], |_, opened| assert!(opened.is_some())).expect("opens"), 1);
     }
-    assert_eq!(engine.opening_agreements_count() - before, 1);
+    assert_eq!(engine.counters().opening_agreements - before, 1);
 }
 
 /// Lists whose values cost agreements fall into small parts, so that several workers have something to do.
@@ -514,16 +543,16 @@ fn an_ephemeral_key_costs_one_agreement_a_version_and_one_search() {
         }
         engine.maintain().expect("refreshed");
         decrypt(&engine, &old).expect("decrypts");
-        assert_eq!(engine.opening_agreements_count(), 4, "one for each version, whatever the number of values");
+        assert_eq!(engine.counters().opening_agreements, 4, "one for each version, whatever the number of values");
         decrypt(&engine, &old).expect("decrypts");
         let expected = if opening_keys_max == 0 { 8 } else { 4 };
-        assert_eq!(engine.opening_agreements_count(), expected, "kept across requests where the setting says so");
-        let before = engine.opening_agreements_count();
+        assert_eq!(engine.counters().opening_agreements, expected, "kept across requests where the setting says so");
+        let before = engine.counters().opening_agreements;
         let mut inspector = engine.inspector(&Caller::Owner, Some("acme")).expect("begins");
         for text in envelopes(&old) {
             inspector.inspect(text.as_bytes()).expect("opens");
         }
-        assert!(engine.opening_agreements_count() - before <= 4, "within a request always");
+        assert!(engine.counters().opening_agreements - before <= 4, "within a request always");
     }
 }
 

@@ -64,6 +64,11 @@ pub trait Service: Send + Sync + 'static {
         Ok(())
     }
 
+    /// What the service has counted since it began, for metrics; asked by the operator port, on its own thread, so that it must not wait.
+    fn counters(&self) -> fieldseal_engine::Counters {
+        fieldseal_engine::Counters::default()
+    }
+
     /// Called once a second on a thread of its own: refresh of keys, expiry of caches.
     fn maintain(&self) {}
 }

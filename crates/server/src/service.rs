@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::Cancellation;
-use fieldseal_engine::{Caller, Engine};
+use fieldseal_engine::{Caller, Counters, Engine};
 use fieldseal_protocol::{ErrorCode, ErrorObject, Limits};
 
 use crate::interface::{PeerIdentity, Planned, Refused, Request, Service, Step, Written};
@@ -68,6 +68,10 @@ impl Service for EngineService {
 
     fn readiness(&self) -> Result<(), String> {
         self.engine.readiness().map_err(|error| error.message)
+    }
+
+    fn counters(&self) -> Counters {
+        self.engine.counters()
     }
 
     fn maintain(&self) {

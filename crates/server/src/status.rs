@@ -29,6 +29,7 @@ impl<S: Service> Report for Status<S> {
             workers: self.hub.pool.workers(),
             times: self.hub.times.snapshot(),
             requests: self.hub.requests.snapshot(),
+            engine: self.service.counters(),
         };
         snapshot.into_text()
     }

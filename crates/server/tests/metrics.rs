@@ -9,8 +9,8 @@ use std::sync::Arc;
 use common::engine::{EngineFixture, engine};
 use common::operator::{get, sample, settings_of_port, stage};
 use common::{Pki, Raw, raw_connector, toy_request, wait_until};
-use fieldseal_engine::Settings;
 use fieldseal_engine::admin::{AppName, Apps, ClientName, NewClient, Operation, Roles};
+use fieldseal_engine::{Counters, Settings};
 use fieldseal_protocol::{
     DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, FileResult, Limits,
     Message, RawValue, RewrapOptions, Scalar, ValuesResult, request,
@@ -273,6 +273,23 @@ fn what_the_engine_answers_is_counted_to_the_byte() {
     asker.ledger.assert_told(&metrics);
     assert!(work(&metrics, "encrypt", "ok") > 0.0 && work(&metrics, "encrypt_file", "too_large") > 0.0);
     assert_eq!(work(&metrics, "health", "ok"), 0.0, "no worker has seen it");
+    assert_told_of_caches(&stage.engine.engine.counters(), &metrics);
+}
+
+fn assert_told_of_caches(counters: &Counters, metrics: &str) {
+    let Counters { apps, grants, sessions, opening_keys, opening_agreements } = *counters;
+    for (cache, counted) in [("apps", apps), ("grants", grants), ("sessions", sessions), ("opening_keys", opening_keys)]
+    {
+        let lookups = |result: &str| {
+            sample(metrics, &format!("fieldseal_cache_lookups_total{{cache=\"{cache}\",result=\"{result}\"}}"))
+        };
+        assert_eq!((lookups("hit"), lookups("miss")), (counted.hits as f64, counted.misses as f64), "{cache}");
+        let entries = sample(metrics, &format!("fieldseal_cache_entries{{cache=\"{cache}\"}}"));
+        assert_eq!(entries, counted.entries as f64, "{cache}");
+        assert!(cache == "sessions" || counted.hits > 0 && counted.misses > 0, "{cache}: {counted:?}");
+    }
+    assert!(opening_agreements > 0);
+    assert_eq!(sample(metrics, "fieldseal_opening_agreements_total"), opening_agreements as f64);
 }
 
 #[test]

@@ -146,9 +146,9 @@ fn field_keying_and_many_ephemeral_keys_keep_their_order() {
     let given = mixed(&texts);
     let sealed = bench.encrypt(Keying::Field, &given);
     let envelopes = values(&sealed);
-    let before = bench.engine.opening_agreements_count();
+    let before = bench.engine.counters().opening_agreements;
     assert!(values(&bench.decrypt(&envelopes)) == given);
-    let agreements = bench.engine.opening_agreements_count() - before;
+    let agreements = bench.engine.counters().opening_agreements - before;
     let keys = given.iter().filter(|value| **value != Scalar::Nil).count() as u64;
     assert_eq!(agreements, keys, "each ephemeral key stands once, so nobody agrees on another's");
 }
@@ -159,9 +159,9 @@ fn one_ephemeral_key_costs_one_agreement_on_all_workers_together() {
     let texts = texts(5_000);
     let given = mixed(&texts);
     let sealed = bench.encrypt(Keying::Request, &given);
-    let before = bench.engine.opening_agreements_count();
+    let before = bench.engine.counters().opening_agreements;
     assert!(values(&bench.decrypt(&values(&sealed))) == given);
-    assert_eq!(bench.engine.opening_agreements_count() - before, 1);
+    assert_eq!(bench.engine.counters().opening_agreements - before, 1);
 }
 
 #[test]

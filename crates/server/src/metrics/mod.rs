@@ -10,6 +10,7 @@ mod writer;
 use std::fmt;
 use std::time::Duration;
 
+use fieldseal_engine::Counters;
 use fieldseal_engine::pool::Observer;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
@@ -68,6 +69,7 @@ pub(crate) struct Snapshot {
     pub(crate) workers: usize,
     pub(crate) times: TimesSnapshot,
     pub(crate) requests: RequestsSnapshot,
+    pub(crate) engine: Counters,
 }
 
 impl Snapshot {
@@ -189,6 +191,27 @@ impl Snapshot {
         out.gauge(INCOMING, self.counters.incoming_bytes as u64)?;
         out.gauge(ANSWERS, self.counters.answers_bytes as u64)
     }
+
+    fn write_caches(&self, out: &mut Writer<'_>) -> fmt::Result {
+        const LOOKUPS: Named = Named::plain(
+            "cache_lookups",
+            "Lookups of caches: of apps with their keys and of clients' grants, both read from the store; of sessions' sealing keys; of \
+             opening keys, kept across requests by ephemeral key; each a hit or a miss, for which the work is done",
+        );
+        const ENTRIES: Named = Named::plain("cache_entries", "What the caches hold now");
+        const AGREEMENTS: Named = Named::plain(
+            "opening_agreements",
+            "Key agreements made to open envelopes: what opening keys are there to spare",
+        );
+        let Counters { apps, grants, sessions, opening_keys, opening_agreements } = self.engine;
+        let caches = [("apps", apps), ("grants", grants), ("sessions", sessions), ("opening_keys", opening_keys)];
+        let lookups = caches
+            .iter()
+            .flat_map(|(cache, counters)| [([*cache, "hit"], counters.hits), ([*cache, "miss"], counters.misses)]);
+        out.counters(LOOKUPS, ["cache", "result"], lookups)?;
+        out.gauges(ENTRIES, "cache", caches.map(|(cache, counters)| (cache, counters.entries as u64)))?;
+        out.counter(AGREEMENTS, opening_agreements)
+    }
 }
 
 impl Collector for Snapshot {
@@ -198,6 +221,7 @@ impl Collector for Snapshot {
         self.write_connections(&mut out)?;
         self.write_requests(&mut out)?;
         self.write_work(&mut out)?;
-        self.write_queue(&mut out)
+        self.write_queue(&mut out)?;
+        self.write_caches(&mut out)
     }
 }

@@ -48,6 +48,21 @@ impl<'a> Writer<'a> {
         self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Gauge)?.encode_gauge(&value)
     }
 
+    /// One gauge for each value of the label.
+    pub(super) fn gauges(
+        &mut self,
+        named: Named,
+        label: &'static str,
+        values: impl IntoIterator<Item = (&'static str, u64)>,
+    ) -> fmt::Result {
+        let name = full(named);
+        let mut metric = self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Gauge)?;
+        for (word, value) in values {
+            metric.encode_family(&[(label, word)])?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn counter(&mut self, named: Named, value: impl EncodeCounterValue) -> fmt::Result {
         let name = full(named);
         let mut metric = self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Counter)?;

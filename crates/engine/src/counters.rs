@@ -1,0 +1,49 @@
+//! What an engine counts of itself, for whoever shows it: how well its caches do, and what they are there to spare.
+
+/// An engine's counts at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Apps with their keys, read from the store.
+    pub apps: CacheCounters,
+    /// Clients' grants, read from the store.
+    pub grants: CacheCounters,
+    /// Sealing keys of sessions. A lookup for each step of a request.
+    pub sessions: CacheCounters,
+    /// Opening keys that are kept across requests. A lookup for each ephemeral key of a request.
+    pub opening_keys: CacheCounters,
+    /// Key agreements that were made to open envelopes since the engine began.
+    pub opening_agreements: u64,
+}
+
+/// What a cache has done since the engine began, and holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CacheCounters {
+    /// Lookups that found what they looked for.
+    pub hits: u64,
+    /// Lookups that did not, or only what was too old.
+    pub misses: u64,
+    /// What it holds now.
+    pub entries: usize,
+}
+
+/// Lookups of a cache, counted under its lock.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Lookups {
+    hits: u64,
+    misses: u64,
+}
+
+impl Lookups {
+    /// Counts what a lookup has found, and hands it on.
+    pub(crate) fn note<T>(&mut self, found: Option<T>) -> Option<T> {
+        match found {
+            Some(_) => self.hits += 1,
+            None => self.misses += 1,
+        }
+        found
+    }
+
+    pub(crate) fn with_entries(self, entries: usize) -> CacheCounters {
+        CacheCounters { hits: self.hits, misses: self.misses, entries }
+    }
+}
