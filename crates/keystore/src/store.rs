@@ -114,7 +114,7 @@ pub trait Keystore: Send + Sync {
     fn app_summary(&self, app: &AppName) -> Result<Option<AppSummary>, Error>;
 
     /// An app with the keys of its active versions decrypted, each proven to match its public key; or `None` where there is no such
-    /// app. Disabled versions are not looked at, so damage to one does no harm until it is enabled. A disabled app loads too:
+    /// app. Disabled versions are not looked at, so damage to one does no harm. A disabled app loads too:
     /// whoever uses the keys looks at [`AppKeys::disabled`].
     ///
     /// # Errors
@@ -152,10 +152,11 @@ pub trait Keystore: Send + Sync {
     /// [`Error::LastActiveVersion`], [`Error::UnknownApp`], [`Error::UnknownVersion`], [`Error::Busy`], [`Error::Full`].
     fn disable_version(&self, app: &AppName, version: u32) -> Result<(), Error>;
 
-    /// Undoes [`Keystore::disable_version`].
+    /// Undoes [`Keystore::disable_version`], if the keys of the version open: a damaged one would put the whole app out of use.
     ///
     /// # Errors
-    /// [`Error::UnknownApp`], [`Error::UnknownVersion`], [`Error::Busy`], [`Error::Full`].
+    /// [`Error::DamagedKey`], [`Error::Inconsistent`], [`Error::UnknownApp`], [`Error::UnknownVersion`], [`Error::Busy`],
+    /// [`Error::Full`], [`Error::RootKey`].
     fn enable_version(&self, app: &AppName, version: u32) -> Result<(), Error>;
 
     /// Grants a client what `client` says, in place of what it was granted before. A client that is disabled stays so, and keeps

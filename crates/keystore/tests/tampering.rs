@@ -198,8 +198,14 @@ fn damage_to_a_disabled_version_harms_no_other_but_is_found() {
                 [Fault::Unreadable(format!("the versions of app a cannot be read: {what}"))]
             ),
         }
-        store.enable_version(&app("a"), 1).expect("enabled");
-        assert!(store.load_app(&app("a")).is_err(), "{sql}");
+        match (store.enable_version(&app("a"), 1).expect_err(sql), expected) {
+            (Error::DamagedKey { version, curve, fault, .. }, Ok(expected)) => {
+                assert_eq!((version, curve, fault), (1, Curve::P256, expected));
+            }
+            (Error::Inconsistent(what), Err(expected)) => assert_eq!(what, expected),
+            (other, _) => panic!("{sql}: {other}"),
+        }
+        assert_eq!(store.public_keys(&app("a")).expect(sql).expect("there").version, 2, "as it was");
     }
 }
 

@@ -30,6 +30,17 @@ pub(super) struct VersionRow {
 pub(super) enum Selection {
     All,
     Active,
+    One(u32),
+}
+
+impl Selection {
+    /// The one version that is wanted, if it is one.
+    fn number(self) -> Option<u32> {
+        match self {
+            Selection::One(version) => Some(version),
+            Selection::All | Selection::Active => None,
+        }
+    }
 }
 
 /// A row of `key_pair`.
@@ -93,7 +104,7 @@ pub(super) fn all(connection: &Connection) -> Result<Vec<AppRow>, Error> {
 
 /// The versions of an app, newest first. A missing key pair shows as `None` instead of hiding its version.
 ///
-/// Disabled ones are left out by the query, so that one which does not even read harms no other.
+/// Those that are not wanted are left out by the query, so that one which does not even read harms no other.
 pub(super) fn versions(connection: &Connection, app: &AppName, selection: Selection) -> Result<Vec<VersionRow>, Error> {
     let mut statement = connection.prepare(
         "SELECT v.version, v.created_at, v.disabled, r1.public_key, r1.wrapped_private_key, k1.public_key,
@@ -101,9 +112,9 @@ pub(super) fn versions(connection: &Connection, app: &AppName, selection: Select
          FROM key_version AS v
          LEFT JOIN key_pair AS r1 ON r1.app = v.app AND r1.version = v.version AND r1.curve = 'r1'
          LEFT JOIN key_pair AS k1 ON k1.app = v.app AND k1.version = v.version AND k1.curve = 'k1'
-         WHERE v.app = ?1 AND (?2 OR v.disabled = 0) ORDER BY v.version DESC",
+         WHERE v.app = ?1 AND (?2 OR v.disabled = 0) AND (?3 IS NULL OR v.version = ?3) ORDER BY v.version DESC",
     )?;
-    let mut rows = statement.query((app.as_str(), selection == Selection::All))?;
+    let mut rows = statement.query((app.as_str(), selection != Selection::Active, selection.number()))?;
     let mut versions = Vec::new();
     while let Some(row) = rows.next()? {
         let pair = |index: usize| -> rusqlite::Result<Option<PairRow>> {
@@ -120,6 +131,21 @@ pub(super) fn versions(connection: &Connection, app: &AppName, selection: Select
         });
     }
     Ok(versions)
+}
+
+/// One version of an app, whatever its state.
+pub(super) fn version(connection: &Connection, app: &AppName, version: u32) -> Result<VersionRow, Error> {
+    if let Some(row) = versions(connection, app, Selection::One(version))?.pop() {
+        return Ok(row);
+    }
+    Err(missing_version(connection, app, version)?)
+}
+
+/// Why a version is not there.
+fn missing_version(connection: &Connection, app: &AppName, version: u32) -> Result<Error, Error> {
+    find(connection, app)?.ok_or_else(|| Error::UnknownApp(app.clone()))?;
+    let app = app.clone();
+    Ok(Error::UnknownVersion { app, version })
 }
 
 pub(super) fn summary(connection: &Connection, row: AppRow) -> Result<AppSummary, Error> {
@@ -169,12 +195,7 @@ pub(super) fn set_version_state(
         "UPDATE key_version SET disabled = ?3 WHERE app = ?1 AND version = ?2",
         (app.as_str(), version, state == KeyState::Disabled),
     )?;
-    if changed == 1 {
-        return Ok(());
-    }
-    find(connection, app)?.ok_or_else(|| Error::UnknownApp(app.clone()))?;
-    let app = app.clone();
-    Err(Error::UnknownVersion { app, version })
+    if changed == 1 { Ok(()) } else { Err(missing_version(connection, app, version)?) }
 }
 
 /// Whether `version` is active and no other version of the app is.
@@ -300,26 +321,26 @@ impl SqliteKeystore {
         wrapping::unwrap(self.root_key.as_ref(), &self.context, &place, &public, &pair.wrapped)
     }
 
-    /// Opens `versions` of an app.
-    pub(super) fn open_app(&self, app: AppRow, versions: &[VersionRow]) -> Result<AppKeys, Error> {
-        let open = |row: &VersionRow, curve| {
-            self.open_pair(&app.name, row, curve).map_err(|error| match error {
-                UnwrapError::Key(fault) => damaged(&app.name, row.version, curve, fault),
+    /// Opens both pairs of a version.
+    pub(super) fn open_version(&self, app: &AppName, row: &VersionRow) -> Result<KeyVersion, Error> {
+        let open = |curve| {
+            self.open_pair(app, row, curve).map_err(|error| match error {
+                UnwrapError::Key(fault) => damaged(app, row.version, curve, fault),
                 UnwrapError::RootKey(error) => error.into(),
             })
         };
-        let versions = versions
-            .iter()
-            .map(|row| {
-                Ok(KeyVersion {
-                    version: row.version,
-                    created_at: row.created_at,
-                    state: row.state,
-                    r1: open(row, Curve::P256)?,
-                    k1: open(row, Curve::Secp256k1)?,
-                })
-            })
-            .collect::<Result<_, Error>>()?;
+        Ok(KeyVersion {
+            version: row.version,
+            created_at: row.created_at,
+            state: row.state,
+            r1: open(Curve::P256)?,
+            k1: open(Curve::Secp256k1)?,
+        })
+    }
+
+    /// Opens `versions` of an app.
+    pub(super) fn open_app(&self, app: AppRow, versions: &[VersionRow]) -> Result<AppKeys, Error> {
+        let versions = versions.iter().map(|row| self.open_version(&app.name, row)).collect::<Result<_, Error>>()?;
         Ok(AppKeys { name: app.name.clone(), disabled: app.disabled, versions })
     }
 }

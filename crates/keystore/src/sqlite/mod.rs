@@ -248,6 +248,9 @@ impl Keystore for SqliteKeystore {
     }
 
     fn enable_version(&self, app: &AppName, version: u32) -> Result<(), Error> {
+        let row = self.read(|transaction| apps::version(transaction, app, version))?;
+        // Outside the transaction, as for an app: what was wrapped never changes.
+        self.open_version(app, &row)?;
         self.change(|transaction, _| apps::set_version_state(transaction, app, version, KeyState::Active))
     }
 
