@@ -18,6 +18,8 @@ pub enum Error {
     NoStore(PathBuf),
     /// The file is something else.
     NotAStore(PathBuf),
+    /// Another store was put in the place of the one that is open.
+    OtherStore(PathBuf),
     /// The store was written by a newer Fieldseal.
     NewerSchema {
         /// The schema version of the store.
@@ -180,6 +182,11 @@ impl fmt::Display for Error {
         match self {
             Self::NoStore(path) => write!(f, "no keystore at {}: create one first", path.display()),
             Self::NotAStore(path) => write!(f, "{} is not a Fieldseal keystore", path.display()),
+            Self::OtherStore(path) => write!(
+                f,
+                "{} is not the keystore any more that this program opened, but another one: put it back, or restart to use this one",
+                path.display()
+            ),
             Self::NewerSchema { found, supported } => write!(
                 f,
                 "the keystore has schema version {found}, this program knows up to {supported}: use a newer Fieldseal"

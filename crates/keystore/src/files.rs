@@ -86,6 +86,19 @@ fn is_trusted_owner(owner: u32, user: u32) -> bool {
     owner == user || owner == ROOT_USER
 }
 
+/// A file, whatever its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    pub(crate) fn of(metadata: &fs::Metadata) -> Self {
+        FileId { device: metadata.dev(), inode: metadata.ino() }
+    }
+}
+
 /// The folder that `path` lies in.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {

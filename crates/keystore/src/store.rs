@@ -67,9 +67,14 @@ pub struct Environment {
     pub rng: Box<dyn CryptoRng + Send>,
 }
 
-/// A number that differs whenever the store may have changed.
+/// Differs whenever the store may have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Generation(pub u64);
+pub struct Generation {
+    /// How often another copy of the store was put in its place since it was opened: a restored one may have any number of changes.
+    pub replacements: u64,
+    /// Counts the changes of the store.
+    pub changes: u64,
+}
 
 /// Apps, their key versions and the clients' grants. Every change is one transaction: after any crash it is whole or has not
 /// happened. Calls block for the disk, so they belong on a thread that may wait.
@@ -78,7 +83,7 @@ pub trait Keystore: Send + Sync {
     /// asks for the generation before them, so that a change in between is noticed later.
     ///
     /// # Errors
-    /// [`Error::Busy`], [`Error::Storage`].
+    /// [`Error::Busy`], [`Error::Storage`]; and, as every other call, [`Error::NoStore`] and [`Error::OtherStore`] when the store has gone.
     fn generation(&self) -> Result<Generation, Error>;
 
     /// Makes an app with version 1 of its keys.

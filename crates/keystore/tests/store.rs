@@ -283,6 +283,59 @@ fn each_change_shows_in_the_generation_that_others_read() {
     assert_eq!(reader.generation().expect("read"), before, "a refused change is none");
 }
 
+/// Puts the file at `from` in the place of the one at `to`, as a backup is restored.
+fn put_in_place(from: &Path, to: &Path) {
+    let draft = to.with_extension("new");
+    fs::copy(from, &draft).expect("copied");
+    fs::rename(&draft, to).expect("renamed");
+}
+
+#[test]
+fn a_copy_put_in_the_place_of_the_store_is_in_force_at_once() {
+    let (folder, path) = place();
+    let backup = folder.path().join("backup.db");
+    let store = open(&path);
+    store.create_app(&app("a"), NewKeys::generated()).expect("made");
+    store.put_client(&grant("c", &["a"])).expect("granted");
+    fs::copy(&path, &backup).expect("copied");
+    let before = store.generation().expect("read");
+    put_in_place(&backup, &path);
+    let after = store.generation().expect("read");
+    assert!(after != before && after.changes == before.changes, "the same content, and yet it must be looked at");
+    assert_eq!(store.generation().expect("read"), after, "opened once");
+    // Another process changes the file that is there now.
+    open(&path).disable_client(&client("c")).expect("disabled");
+    assert!(store.client(&client("c")).expect("read").expect("there").disabled);
+    assert_eq!(store.generation().expect("read").changes, after.changes + 1);
+    put_in_place(&backup, &path);
+    assert!(!store.client(&client("c")).expect("read").expect("there").disabled, "as in the copy");
+    put_in_place(&backup, &path);
+    store.disable_app(&app("a")).expect("a change goes to the file that is there");
+    assert!(open(&path).app_summary(&app("a")).expect("read").expect("there").disabled);
+    assert_sound(&store);
+}
+
+#[test]
+fn what_is_no_copy_of_the_store_is_refused_in_its_place() {
+    let (folder, path) = place();
+    let (backup, other) = (folder.path().join("backup.db"), folder.path().join("other.db"));
+    let store = open(&path);
+    store.create_app(&app("a"), NewKeys::generated()).expect("made");
+    fs::copy(&path, &backup).expect("copied");
+    drop(open(&other));
+    put_in_place(&other, &path);
+    let refusal = store.generation().expect_err("another store");
+    assert!(matches!(refusal, Error::OtherStore(_)) && refusal.to_string().contains("restart"), "{refusal}");
+    assert!(matches!(store.rotate(&app("a")), Err(Error::OtherStore(_))));
+    fs::write(&other, b"no store at all, however long it may be").expect("written");
+    put_in_place(&other, &path);
+    assert!(matches!(store.load_app(&app("a")), Err(Error::NotAStore(_))));
+    fs::remove_file(&path).expect("removed");
+    assert!(matches!(store.list_apps(), Err(Error::NoStore(_))));
+    put_in_place(&backup, &path);
+    assert!(store.load_app(&app("a")).expect("read").is_some(), "back again");
+}
+
 #[test]
 fn a_store_is_made_only_when_asked_for() {
     let folder = tempfile::tempdir().expect("folder");

@@ -10,7 +10,8 @@ mod check;
 mod clients;
 mod schema;
 
-use std::path::Path;
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fieldseal_crypto::{CryptoRng, EcContext};
@@ -19,9 +20,9 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 pub use schema::SCHEMA_VERSION;
 
-use crate::files::{self, SecretPath};
+use crate::files::{self, FileId, SecretPath};
 use crate::model::{AppKeys, AppSummary, CheckReport, ClientGrant, KeyState, NewClient, NewKeys, VersionSummary};
-use crate::root_key::RootKey;
+use crate::root_key::{RootKey, RootKeyId};
 use crate::store::{Clock, Environment, Generation, Keystore, Limits};
 use crate::wrapping::StoreId;
 use crate::{AppName, ClientName, Error};
@@ -38,8 +39,10 @@ pub enum OpenMode {
     CreateIfMissing,
 }
 
-/// A [`Keystore`] in one SQLite file. Threads may share it; their calls queue.
+/// A [`Keystore`] in one SQLite file. Threads may share it; their calls queue. When a copy of the store is put in its place, as a
+/// backup is restored, the next call finds it.
 pub struct SqliteKeystore {
+    path: PathBuf,
     inner: Mutex<Inner>,
     root_key: Box<dyn RootKey>,
     clock: Box<dyn Clock>,
@@ -57,6 +60,9 @@ enum Standing {
 
 struct Inner {
     connection: Connection,
+    /// What lay at the path just before the connection was opened: what came in between shows as another file.
+    file: FileId,
+    replacements: u64,
     rng: Box<dyn CryptoRng + Send>,
 }
 
@@ -74,17 +80,11 @@ impl SqliteKeystore {
     /// [`Error::Permissions`], [`Error::Io`], [`Error::Busy`], [`Error::Full`], [`Error::Storage`].
     pub fn open(path: &Path, mode: OpenMode, environment: Environment, limits: Limits) -> Result<Self, Error> {
         let Environment { root_key, clock, mut rng } = environment;
-        prepare_path(path, mode)?;
-        let mut connection = connect(path, &limits).map_err(|error| opening_error(error, path))?;
-        let id = match schema::identify(&connection).map_err(|error| opening_error(error, path))? {
-            schema::Content::Foreign => return Err(Error::NotAStore(path.to_owned())),
-            schema::Content::Blank if mode == OpenMode::Existing => return Err(Error::NoStore(path.to_owned())),
-            schema::Content::Blank => schema::initialise(&mut connection, root_key.id(), rng.as_mut())?,
-            schema::Content::Store => schema::verify(&connection, root_key.id())?,
-        };
+        let (file, connection, id) = open_file(path, mode, &limits, root_key.id(), rng.as_mut())?;
         Ok(Self {
+            path: path.to_owned(),
             context: EcContext::new(rng.as_mut()),
-            inner: Mutex::new(Inner { connection, rng }),
+            inner: Mutex::new(Inner { connection, file, replacements: 0, rng }),
             root_key,
             clock,
             limits,
@@ -92,14 +92,32 @@ impl SqliteKeystore {
         })
     }
 
+    /// The connection to the file that is at the path now. SQLite itself would go on reading one that has been replaced.
+    ///
     /// A panic in another call rolled its transaction back, so what is behind a poisoned lock is sound.
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Result<MutexGuard<'_, Inner>, Error> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if FileId::of(&metadata(&self.path)?) != inner.file {
+            self.reopen(&mut inner)?;
+        }
+        Ok(inner)
+    }
+
+    /// Opens the file that was put in the place of the one that is open, if it is a copy of the same store.
+    fn reopen(&self, inner: &mut Inner) -> Result<(), Error> {
+        let (root_key, mode) = (self.root_key.id(), OpenMode::Existing);
+        let (file, connection, id) = open_file(&self.path, mode, &self.limits, root_key, inner.rng.as_mut())?;
+        if id != self.id {
+            return Err(Error::OtherStore(self.path.clone()));
+        }
+        (inner.file, inner.connection) = (file, connection);
+        inner.replacements += 1;
+        Ok(())
     }
 
     /// Runs `read` on one state of the store.
     fn read<T>(&self, read: impl FnOnce(&Transaction<'_>) -> Result<T, Error>) -> Result<T, Error> {
-        let mut inner = self.lock();
+        let mut inner = self.lock()?;
         let transaction = inner.connection.transaction()?;
         let outcome = read(&transaction)?;
         transaction.finish()?;
@@ -111,8 +129,8 @@ impl SqliteKeystore {
         &self,
         apply: impl FnOnce(&Transaction<'_>, &mut dyn CryptoRng) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let mut inner = self.lock();
-        let Inner { connection, rng } = &mut *inner;
+        let mut inner = self.lock()?;
+        let Inner { connection, rng, .. } = &mut *inner;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let outcome = apply(&transaction, rng.as_mut())?;
         transaction.execute("UPDATE store SET generation = generation + 1", [])?;
@@ -125,28 +143,53 @@ impl SqliteKeystore {
     }
 }
 
-/// Makes folder and file where they may be made, and refuses what others own or can reach.
-fn prepare_path(path: &Path, mode: OpenMode) -> Result<(), Error> {
+/// Opens the file at `path` and tells which store it is.
+fn open_file(
+    path: &Path,
+    mode: OpenMode,
+    limits: &Limits,
+    root_key: RootKeyId,
+    rng: &mut dyn CryptoRng,
+) -> Result<(FileId, Connection, StoreId), Error> {
+    let file = prepare_path(path, mode)?;
+    let mut connection = connect(path, limits).map_err(|error| opening_error(error, path))?;
+    let id = match schema::identify(&connection).map_err(|error| opening_error(error, path))? {
+        schema::Content::Foreign => return Err(Error::NotAStore(path.to_owned())),
+        schema::Content::Blank if mode == OpenMode::Existing => return Err(Error::NoStore(path.to_owned())),
+        schema::Content::Blank => schema::initialise(&mut connection, root_key, rng)?,
+        schema::Content::Store => schema::verify(&connection, root_key)?,
+    };
+    Ok((file, connection, id))
+}
+
+/// Makes folder and file where they may be made, and refuses what others own or can reach. Tells which file it is.
+fn prepare_path(path: &Path, mode: OpenMode) -> Result<FileId, Error> {
     let folder = files::folder_of(path);
     if mode == OpenMode::CreateIfMissing {
         files::create_folder(folder)?;
     }
-    let metadata = match folder.metadata() {
+    let of_folder = match folder.metadata() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Error::NoStore(path.to_owned())),
         other => other.map_err(Error::io(folder))?,
     };
-    files::check_private(SecretPath::StoreFolder, folder, &metadata)?;
+    files::check_private(SecretPath::StoreFolder, folder, &of_folder)?;
     if mode == OpenMode::CreateIfMissing {
         files::create_empty_if_missing(path)?;
     }
-    let metadata = match path.metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Error::NoStore(path.to_owned())),
-        other => other.map_err(Error::io(path))?,
-    };
+    let metadata = metadata(path)?;
     if !metadata.is_file() {
         return Err(Error::NotAStore(path.to_owned()));
     }
-    files::check_private(SecretPath::StoreFile, path, &metadata)
+    files::check_private(SecretPath::StoreFile, path, &metadata)?;
+    Ok(FileId::of(&metadata))
+}
+
+/// What the system says of the store's file.
+fn metadata(path: &Path) -> Result<Metadata, Error> {
+    match path.metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Error::NoStore(path.to_owned())),
+        other => other.map_err(Error::io(path)),
+    }
 }
 
 fn connect(path: &Path, limits: &Limits) -> Result<Connection, rusqlite::Error> {
@@ -194,9 +237,9 @@ impl From<rusqlite::Error> for Error {
 
 impl Keystore for SqliteKeystore {
     fn generation(&self) -> Result<Generation, Error> {
-        let inner = self.lock();
-        let generation: i64 = inner.connection.query_row("SELECT generation FROM store", [], |row| row.get(0))?;
-        Ok(Generation(generation.cast_unsigned()))
+        let inner = self.lock()?;
+        let changes: i64 = inner.connection.query_row("SELECT generation FROM store", [], |row| row.get(0))?;
+        Ok(Generation { replacements: inner.replacements, changes: changes.cast_unsigned() })
     }
 
     fn create_app(&self, app: &AppName, keys: NewKeys) -> Result<AppSummary, Error> {
