@@ -74,10 +74,15 @@ fn operation(allowed: Allowed) -> Operation {
     }
 }
 
+/// Whether a client of this name would have our own files, on a file system that tells no capitals apart too.
+fn is_reserved(name: &str) -> bool {
+    RESERVED.iter().any(|reserved| reserved.eq_ignore_ascii_case(name))
+}
+
 /// A client's name that does not stand in the way of our own files.
 fn client_name(text: &str) -> Outcome<ClientName> {
-    if RESERVED.contains(&text) {
-        return Err(Failure::usage(format!("{text} is no client's name: the file {text}.pem is something else")));
+    if is_reserved(text) {
+        return Err(Failure::usage(format!("{text} is no client's name: ca.pem and server.pem are other files")));
     }
     Ok(ClientName::parse(text)?)
 }
@@ -198,7 +203,7 @@ fn write_pem(path: &Path, pem: &[u8]) -> Outcome {
 /// The clients that have a certificate and a key in `folder`, by name.
 pub fn client_certificates(folder: &Path) -> Outcome<Vec<String>> {
     let mut names = certificate_files(folder)?;
-    names.retain(|name| !RESERVED.contains(&name.as_str()) && folder.join(format!("{name}.key")).exists());
+    names.retain(|name| !is_reserved(name) && folder.join(format!("{name}.key")).exists());
     Ok(names)
 }
 
