@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check loom audit bench fuzz
+.PHONY: help run setup test check loom constant-time audit bench fuzz
 
 # Tools that setup installs stand in front of the machine's own.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -19,7 +19,7 @@ ONCE ?=
 say = @printf '== %s\n' '$(1)'
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## build, then show the main job on real input and keep serving (ONCE=1: end after the demonstration)
 	@scripts/setup.sh build
@@ -45,6 +45,10 @@ test: check ## everything: the checks, all tests with the fuzz corpora, the othe
 loom: setup ## every interleaving of the pool's threads
 	$(call say,loom: fieldseal-pool)
 	@RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR='$(TARGET)/loom' cargo test --profile checked --package fieldseal-pool --lib interleavings
+
+constant-time: setup ## whether branches or addresses depend on secrets, under Valgrind
+	$(call say,constant-time: scripts/constant-time.sh)
+	@scripts/constant-time.sh
 
 audit: setup ## known vulnerabilities of dependencies (downloads the advisory database, so not part of test)
 	$(call say,deny: advisories)

@@ -27,6 +27,16 @@ macro_rules! token {
         pub struct $name(());
 
         impl $name {
+            /// The token whether or not the CPU says that it has the features: Valgrind runs instructions that its CPUID leaves out.
+            ///
+            /// # Safety
+            /// Where it has not, nothing may be run with it.
+            #[cfg(all(test, feature = "valgrind"))]
+            #[allow(dead_code)] // Not every token is taken on trust.
+            pub(crate) const unsafe fn assume() -> Self {
+                Self(())
+            }
+
             /// The token, where this CPU has the features.
             pub fn detect() -> Option<Self> {
                 ($(std::arch::$detect!($feature))&&+).then_some(Self(()))
@@ -50,6 +60,12 @@ token!(
     /// VAES and VPCLMULQDQ on 512-bit registers, with masks for bytes.
     Vaes512, is_x86_feature_detected: "aes", "pclmulqdq", "ssse3", "sse4.1", "avx2", "vaes", "vpclmulqdq", "bmi2",
     "avx512f", "avx512bw", "avx512vl"
+);
+
+#[cfg(target_arch = "x86_64")]
+token!(
+    /// Products with two chains of carries (MULX, ADCX, ADOX), and 256-bit registers.
+    Adx, is_x86_feature_detected: "bmi2", "adx", "avx2"
 );
 
 #[cfg(target_arch = "aarch64")]

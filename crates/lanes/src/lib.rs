@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 pub mod cpu;
+pub mod ec;
 pub mod gcm;
 mod wipe;
 

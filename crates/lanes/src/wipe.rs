@@ -5,7 +5,13 @@ use std::arch::asm;
 /// Zeros, in a way that the compiler keeps even where nobody reads them again.
 #[inline]
 pub(crate) fn wipe(bytes: &mut [u8]) {
-    bytes.fill(0);
+    overwrite(bytes, 0);
+}
+
+/// The same with another kind of zero.
+#[inline]
+pub(crate) fn overwrite<T: Copy>(values: &mut [T], zero: T) {
+    values.fill(zero);
     // SAFETY: no instruction is executed. The compiler must take it that the memory behind the pointer is read here.
-    unsafe { asm!("/* {0} */", in(reg) bytes.as_mut_ptr(), options(nostack, preserves_flags)) }
+    unsafe { asm!("/* {0} */", in(reg) values.as_mut_ptr(), options(nostack, preserves_flags)) }
 }

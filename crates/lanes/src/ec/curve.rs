@@ -1,0 +1,30 @@
+//! What a curve y² = x³ + a·x + b is: its numbers, and arithmetic in its field.
+
+use super::path::Path;
+use super::words::Words;
+
+/// A curve of prime order. The functions take and give elements of the field in the form that the curve keeps them in, and are constant
+/// time.
+pub(super) trait Curve: Copy + 'static {
+    /// The field has as many elements.
+    const PRIME: Words;
+    /// The group has as many points.
+    const ORDER: Words;
+    /// a.
+    const A: Words;
+    /// b.
+    const B: Words;
+    /// x and y of the generator.
+    const GENERATOR: [Words; 2];
+
+    fn multiply(path: impl Path, a: &Words, b: &Words) -> Words;
+    fn square(path: impl Path, a: &Words) -> Words;
+    fn add(a: &Words, b: &Words) -> Words;
+    fn subtract(a: &Words, b: &Words) -> Words;
+    /// The inverse; zero for zero.
+    fn invert(path: impl Path, element: &Words) -> Words;
+    /// From a number below the prime.
+    fn from_number(path: impl Path, number: &Words) -> Words;
+    /// To the number below the prime.
+    fn to_number(path: impl Path, element: &Words) -> Words;
+}

@@ -1,0 +1,220 @@
+//! Products of many scalars and a few fixed points on P-256 and secp256k1, as ECIES needs them: the generator, and the public key that many
+//! messages go to. Each point has a table of [`TABLE_SIZE`] bytes, which a walk adds up without a doubling.
+//!
+//! Constant time in scalars and products: timing depends on how many there are and on nothing else. Points of tables are public.
+//! `docs/lanes-curves.md` explains the way from double-and-add to this in steps.
+
+#[cfg(target_arch = "x86_64")]
+mod adx;
+#[cfg(all(test, feature = "valgrind", target_arch = "x86_64"))]
+mod constant_time;
+mod curve;
+mod element;
+mod known_answers;
+mod p256;
+mod path;
+mod point;
+mod portable;
+mod scalar;
+mod secp256k1;
+mod table;
+mod walk;
+mod words;
+
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::Adx;
+use crate::wipe::wipe;
+use curve::Curve as _;
+use element::Element;
+use p256::P256;
+use path::Path;
+use point::Affine;
+use portable::Portable;
+use scalar::Odd;
+use secp256k1::Secp256k1;
+use table::{ENTRIES, Entry};
+use walk::multiply as multiply_by_tables;
+use words::Words;
+
+/// Bytes of a scalar and of a coordinate.
+pub const SCALAR_SIZE: usize = 32;
+/// Bytes of a point's table.
+pub const TABLE_SIZE: usize = ENTRIES * size_of::<Entry>();
+/// Products that share an inversion.
+pub const GROUP_POINTS_MAX: usize = 16;
+
+/// A curve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Curve {
+    /// NIST P-256 (SP 800-186).
+    P256,
+    /// secp256k1 (SEC 2).
+    Secp256k1,
+}
+
+/// The instructions that products go through. Holds the proof that this CPU has them.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Kernel {
+    /// Any CPU.
+    Portable,
+    /// MULX, ADCX and ADOX, with look-ups in 256-bit registers.
+    #[cfg(target_arch = "x86_64")]
+    Adx(Adx),
+}
+
+impl Kernel {
+    /// Names of all kernels, whatever the CPU and the architecture.
+    pub const NAMES: [&'static str; 2] = ["adx", "portable"];
+
+    /// Those that this CPU can run, the fastest first.
+    pub fn detect() -> Vec<Self> {
+        #[cfg(target_arch = "x86_64")]
+        let all = [Adx::detect().map(Self::Adx), Some(Self::Portable)];
+        #[cfg(not(target_arch = "x86_64"))]
+        let all = [Some(Self::Portable)];
+        all.into_iter().flatten().collect()
+    }
+
+    /// One of [`Kernel::NAMES`].
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Self::Adx(_) => "adx",
+        }
+    }
+
+    /// Whether it gives the known answers on this CPU: a compiler, a hypervisor or a CPU may be at fault. About a millisecond.
+    pub fn is_right(self) -> bool {
+        known_answers::hold(self)
+    }
+}
+
+/// Calls a function of a curve and a path by the values that choose them.
+macro_rules! dispatch {
+    ($kernel:expr, $curve:expr, $function:ident($($argument:expr),*)) => {
+        match ($kernel, $curve) {
+            (Kernel::Portable, Curve::P256) => $function::<P256, _>(Portable, $($argument),*),
+            (Kernel::Portable, Curve::Secp256k1) => $function::<Secp256k1, _>(Portable, $($argument),*),
+            #[cfg(target_arch = "x86_64")]
+            (Kernel::Adx(cpu), Curve::P256) => $function::<P256, _>(cpu, $($argument),*),
+            #[cfg(target_arch = "x86_64")]
+            (Kernel::Adx(cpu), Curve::Secp256k1) => $function::<Secp256k1, _>(cpu, $($argument),*),
+        }
+    };
+}
+
+/// A scalar between 1 and the order of its curve − 1. Wiped on drop.
+pub struct Scalar {
+    curve: Curve,
+    odd: Odd,
+}
+
+impl std::fmt::Debug for Scalar {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Scalar({:?}, …)", self.curve)
+    }
+}
+
+impl Scalar {
+    /// Takes a big-endian scalar; none for zero and for what is not below the order. Constant time but for that answer.
+    pub fn new(curve: Curve, bytes: &[u8; SCALAR_SIZE]) -> Option<Self> {
+        let odd = match curve {
+            Curve::P256 => Odd::new::<P256>(bytes),
+            Curve::Secp256k1 => Odd::new::<Secp256k1>(bytes),
+        };
+        Some(Self { curve, odd: odd? })
+    }
+}
+
+/// A product: big-endian coordinates. May be a secret, so it is wiped on drop.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Point {
+    /// x.
+    pub x: [u8; SCALAR_SIZE],
+    /// y.
+    pub y: [u8; SCALAR_SIZE],
+}
+
+impl std::fmt::Debug for Point {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Point(…)")
+    }
+}
+
+impl Drop for Point {
+    fn drop(&mut self) {
+        wipe(&mut self.x);
+        wipe(&mut self.y);
+    }
+}
+
+/// Coordinates that are no point of the curve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotOnCurve;
+
+impl std::fmt::Display for NotOnCurve {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("not a point of this curve")
+    }
+}
+
+impl std::error::Error for NotOnCurve {}
+
+/// A point with its table: [`TABLE_SIZE`] bytes, made in half a millisecond.
+pub struct FixedBase {
+    kernel: Kernel,
+    curve: Curve,
+    table: Box<[Entry; ENTRIES]>,
+}
+
+impl std::fmt::Debug for FixedBase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "FixedBase({:?}, {})", self.curve, self.kernel.name())
+    }
+}
+
+impl FixedBase {
+    /// The table of the point with these big-endian coordinates.
+    ///
+    /// # Errors
+    /// [`NotOnCurve`], also for coordinates that are not below the field's prime.
+    pub fn new(kernel: Kernel, curve: Curve, x: &[u8; SCALAR_SIZE], y: &[u8; SCALAR_SIZE]) -> Result<Self, NotOnCurve> {
+        let (x, y) = (words::from_bytes(x), words::from_bytes(y));
+        let table = dispatch!(kernel, curve, build_table(&x, &y));
+        Ok(Self { kernel, curve, table: table.ok_or(NotOnCurve)? })
+    }
+
+    /// The table of the curve's generator.
+    pub fn generator(kernel: Kernel, curve: Curve) -> Self {
+        let [x, y] = match curve {
+            Curve::P256 => P256::GENERATOR,
+            Curve::Secp256k1 => Secp256k1::GENERATOR,
+        };
+        let table = dispatch!(kernel, curve, build_table(&x, &y));
+        Self { kernel, curve, table: table.expect("the generator is on its curve") }
+    }
+}
+
+fn build_table<C: curve::Curve, P: Path>(path: P, x: &Words, y: &Words) -> Option<Box<[Entry; ENTRIES]>> {
+    Some(table::build(path, Affine::<Element<C, P>>::from_numbers(path, x, y)?))
+}
+
+/// Each scalar's product with each base: `out[s * bases.len() + b]` is scalar s times base b. Up to [`GROUP_POINTS_MAX`] of them share an
+/// inversion.
+///
+/// # Panics
+/// When there are no bases or more than [`GROUP_POINTS_MAX`], when not all are of one curve and kernel, when a scalar is of another curve,
+/// or when `out` has another length than there are products.
+pub fn multiply(bases: &[&FixedBase], scalars: &[Scalar], out: &mut [Point]) {
+    assert!((1..=GROUP_POINTS_MAX).contains(&bases.len()), "bases fit into a group");
+    assert_eq!(out.len(), bases.len() * scalars.len(), "room for exactly these products");
+    let (kernel, curve) = (bases[0].kernel, bases[0].curve);
+    let is_alike = |base: &&FixedBase| base.curve == curve && base.kernel.name() == kernel.name();
+    assert!(bases.iter().all(is_alike), "bases of one curve and kernel");
+    assert!(scalars.iter().all(|scalar| scalar.curve == curve), "scalars of the bases' curve");
+    let mut tables = [&*bases[0].table; GROUP_POINTS_MAX];
+    tables.iter_mut().zip(bases).for_each(|(table, base)| *table = &base.table);
+    dispatch!(kernel, curve, multiply_by_tables(&tables[..bases.len()], scalars, out));
+}

@@ -1,0 +1,81 @@
+//! secp256k1 (SEC 2, 2.4.1). Elements of its field are kept as any of the one or two numbers below 2^256 that stand for them; only
+//! `to_number` reduces.
+
+use super::curve::Curve;
+use super::path::Path;
+use super::words::{Words, add, from_hex, mask, select, subtract};
+
+/// 2^256 modulo the prime, which is 2^256 minus this.
+pub(super) const FOLD: u64 = 0x1_0000_03d1;
+
+/// The curve and its field.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Secp256k1;
+
+impl Curve for Secp256k1 {
+    const PRIME: Words = from_hex("fffffffffffffffffffffffffffffffffffffffffffffffffffffffefffffc2f");
+    const ORDER: Words = from_hex("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141");
+    const A: Words = [0; 4];
+    const B: Words = [7, 0, 0, 0];
+    const GENERATOR: [Words; 2] = [
+        from_hex("79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"),
+        from_hex("483ada7726a3c4655da4fbfc0e1108a8fd17b448a68554199c47d08ffb10d4b8"),
+    ];
+
+    #[inline(always)]
+    fn multiply(path: impl Path, a: &Words, b: &Words) -> Words {
+        path.secp256k1_multiply(a, b)
+    }
+
+    #[inline(always)]
+    fn square(path: impl Path, a: &Words) -> Words {
+        path.secp256k1_square(a)
+    }
+
+    /// A carry out is 2^256 and comes in again as [`FOLD`]. That may carry once more, but leaves then so little that the last does not.
+    #[inline(always)]
+    fn add(a: &Words, b: &Words) -> Words {
+        let (sum, carry) = add(*a, *b);
+        let ([low, rest @ ..], carry) = add(sum, [mask(carry) & FOLD, 0, 0, 0]);
+        [low.wrapping_add(mask(carry) & FOLD), rest[0], rest[1], rest[2]]
+    }
+
+    /// As `add`, with borrows: a second one leaves a lowest word that is nearly 2^64.
+    #[inline(always)]
+    fn subtract(a: &Words, b: &Words) -> Words {
+        let (difference, borrow) = subtract(*a, *b);
+        let ([low, rest @ ..], borrow) = subtract(difference, [mask(borrow) & FOLD, 0, 0, 0]);
+        [low.wrapping_sub(mask(borrow) & FOLD), rest[0], rest[1], rest[2]]
+    }
+
+    fn from_number(_: impl Path, number: &Words) -> Words {
+        *number
+    }
+
+    fn to_number(_: impl Path, element: &Words) -> Words {
+        let (reduced, borrow) = subtract(*element, Self::PRIME);
+        select(mask(borrow), reduced, *element)
+    }
+
+    /// To the power of the prime − 2, by Fermat: 255 squarings and 15 products.
+    fn invert(path: impl Path, element: &Words) -> Words {
+        let multiply = |a: &Words, b: &Words| path.secp256k1_multiply(a, b);
+        let squared = |a: &Words, times: usize| (0..times).fold(*a, |a, _| path.secp256k1_square(&a));
+        // ones_n is the power of 2^n − 1.
+        let ones_2 = multiply(&squared(element, 1), element);
+        let ones_3 = multiply(&squared(&ones_2, 1), element);
+        let ones_6 = multiply(&squared(&ones_3, 3), &ones_3);
+        let ones_9 = multiply(&squared(&ones_6, 3), &ones_3);
+        let ones_11 = multiply(&squared(&ones_9, 2), &ones_2);
+        let ones_22 = multiply(&squared(&ones_11, 11), &ones_11);
+        let ones_44 = multiply(&squared(&ones_22, 22), &ones_22);
+        let ones_88 = multiply(&squared(&ones_44, 44), &ones_44);
+        let ones_176 = multiply(&squared(&ones_88, 88), &ones_88);
+        let ones_220 = multiply(&squared(&ones_176, 44), &ones_44);
+        let mut power = multiply(&squared(&ones_220, 3), &ones_3);
+        for (times, factor) in [(23, &ones_22), (5, element), (3, &ones_2), (2, element)] {
+            power = multiply(&squared(&power, times), factor);
+        }
+        power
+    }
+}
