@@ -134,6 +134,20 @@ impl PublicKey {
         self.curve
     }
 
+    /// From coordinates that a multiplication gave.
+    pub(crate) fn from_coordinates(curve: Curve, x: &[u8; SCALAR_SIZE], y: &[u8; SCALAR_SIZE]) -> Self {
+        let mut uncompressed = [4; UNCOMPRESSED_SIZE];
+        uncompressed[1..COMPRESSED_SIZE].copy_from_slice(x);
+        uncompressed[COMPRESSED_SIZE..].copy_from_slice(y);
+        Self { curve, uncompressed }
+    }
+
+    /// X and Y.
+    pub(crate) fn coordinates(&self) -> (&[u8; SCALAR_SIZE], &[u8; SCALAR_SIZE]) {
+        let coordinates = &self.uncompressed[1..];
+        (coordinates.first_chunk().expect("X"), coordinates.last_chunk().expect("Y"))
+    }
+
     /// `04 ‖ X ‖ Y`.
     pub fn uncompressed(&self) -> &[u8; UNCOMPRESSED_SIZE] {
         &self.uncompressed
@@ -194,14 +208,6 @@ impl PrivateKey {
     }
 }
 
-/// An ephemeral public key and the X coordinate that its owner and the recipient share (the KEM half of ECIES, SEC 1, 5.1.3).
-pub struct Encapsulation {
-    /// Goes into the message.
-    pub ephemeral: PublicKey,
-    /// The raw shared X coordinate: input to a key derivation, rarely a key.
-    pub shared: Secret<SCALAR_SIZE>,
-}
-
 /// What private-key operations need beside the keys: libsecp256k1's blinded context. The blinding is defence in depth (the code
 /// is constant time without it) and stays as it is until the owner makes a new context; it is not redrawn at each call, which
 /// would double the cost of a key pair.
@@ -234,17 +240,6 @@ impl EcContext {
             Curve::P256 => p256::agree(private.scalar.expose(), &peer.uncompressed),
             Curve::Secp256k1 => self.k256.agree(private.scalar.expose(), &peer.uncompressed),
         }
-    }
-
-    /// A fresh ephemeral key and what it shares with `recipient`. The private half is wiped before this returns.
-    pub fn encapsulate(&self, recipient: &PublicKey, rng: &mut dyn CryptoRng) -> Encapsulation {
-        let private = PrivateKey::generate(recipient.curve, rng);
-        Encapsulation { ephemeral: self.public_key(&private), shared: self.agree(&private, recipient) }
-    }
-
-    /// `count` independent encapsulations to one recipient: equal to a loop of [`EcContext::encapsulate`].
-    pub fn encapsulate_many(&self, recipient: &PublicKey, count: usize, rng: &mut dyn CryptoRng) -> Vec<Encapsulation> {
-        (0..count).map(|_| self.encapsulate(recipient, rng)).collect()
     }
 }
 
@@ -357,21 +352,6 @@ mod tests {
             ];
             for bytes in refused {
                 assert_eq!(PublicKey::from_sec1(curve, bytes), Err(InvalidKey::Point), "{bytes:02x?}");
-            }
-        }
-    }
-
-    #[test]
-    fn encapsulations_are_fresh_and_shared() {
-        let context = context();
-        let mut rng = StdRng::seed_from_u64(11);
-        for curve in Curve::ALL {
-            let private = PrivateKey::generate(curve, &mut rng);
-            let public = context.public_key(&private);
-            let many = context.encapsulate_many(&public, 5, &mut rng);
-            for (i, one) in many.iter().enumerate() {
-                assert_eq!(context.agree(&private, &one.ephemeral), one.shared);
-                assert!(many[..i].iter().all(|other| other.ephemeral != one.ephemeral));
             }
         }
     }

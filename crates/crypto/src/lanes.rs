@@ -1,8 +1,10 @@
-//! Which kernel of `fieldseal-lanes` takes the short messages of AES-GCM. Chosen once a process: the fastest that this CPU can run and
-//! that gives the known answers, unless whoever starts the process names one. Where there is none, the library takes all.
+//! Which kernels of `fieldseal-lanes` take the short messages of AES-GCM and the products of curves. Chosen once a process: the fastest
+//! that this CPU can run and that gives the known answers, unless whoever starts the process names one. Where there is none, the
+//! library takes all.
 
 use std::sync::OnceLock;
 
+use fieldseal_lanes::ec;
 use fieldseal_lanes::gcm::Kernel;
 
 /// What may be chosen.
@@ -11,7 +13,7 @@ pub enum Lanes {
     /// The fastest of this CPU.
     #[default]
     Auto,
-    /// None: the library takes all messages.
+    /// None: the library takes all messages, and curves are multiplied without instructions that not every CPU has.
     Portable,
     /// AES-NI, one message a register.
     AesNi,
@@ -91,6 +93,17 @@ pub(crate) fn serving() -> Option<Kernel> {
     *SERVING.get_or_init(|| Lanes::Auto.kernel().ok().flatten())
 }
 
+/// The kernel that serves the curves: the fastest, but for a process that was told to be portable.
+pub(crate) fn serving_curves() -> Option<ec::Kernel> {
+    static SERVING_CURVES: OnceLock<Option<ec::Kernel>> = OnceLock::new();
+    *SERVING_CURVES.get_or_init(|| {
+        let is_portable = serving().is_none();
+        let mut kernels = ec::Kernel::detect();
+        kernels.retain(|kernel| !is_portable || matches!(kernel, ec::Kernel::Portable));
+        kernels.into_iter().find(|kernel| kernel.is_right())
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +122,12 @@ mod tests {
         if fastest.is_some() {
             assert_eq!(use_lanes(Lanes::Portable), Err(LanesUnavailable(Lanes::Portable)));
         }
+    }
+
+    #[test]
+    fn the_fastest_serves_the_curves() {
+        let fastest = ec::Kernel::detect().first().map(|kernel| kernel.name());
+        assert_eq!(serving_curves().map(ec::Kernel::name), fastest);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The primitives that the rest of Fieldseal needs, each over the library that measured best (`docs/decisions/0001-crypto-libraries.md`):
 //! AES-GCM, SHA-256, HMAC-SHA-256 and P-256 from BoringSSL, secp256k1 from libsecp256k1; short messages of AES-GCM from the kernels of
-//! `fieldseal-lanes`, where the CPU has the instructions.
+//! `fieldseal-lanes`, where the CPU has the instructions; encapsulation to a key that is met often from its tables of multiples.
 //!
 //! Promises: bytes in, bytes out. No files, threads, environment, clock or hidden randomness: whoever calls passes the generator.
 //! Secrets are types that wipe themselves and never print. A [`PublicKey`] that exists is a point on its curve, not infinity.
@@ -15,15 +15,17 @@ pub mod aead;
 pub mod ec;
 pub mod hash;
 mod lanes;
+pub mod recipient;
 pub mod secret;
 
 mod ffi;
 
 pub use aead::{AeadAlgorithm, AeadKey, Nonce, NonceSequence};
-pub use ec::{Curve, EcContext, Encapsulation, PrivateKey, PublicKey};
+pub use ec::{Curve, EcContext, PrivateKey, PublicKey};
 pub use lanes::{Lanes, LanesUnavailable, use_lanes};
 pub use rand_core;
 pub use rand_core::CryptoRng;
+pub use recipient::{Encapsulation, Recipient, prepare_tables};
 pub use secret::Secret;
 
 /// A tag, key or padding fault. It carries no detail on purpose: what failed must not be told apart from outside.
@@ -51,5 +53,6 @@ pub fn implementations() -> Vec<(&'static str, String)> {
         ("hmac-sha-256", boringssl.clone()),
         ("ecdh-p256", boringssl),
         ("ecdh-secp256k1", "libsecp256k1".to_owned()),
+        ("encapsulation", lanes::serving_curves().map_or("library", |kernel| kernel.name()).to_owned()),
     ]
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fieldseal_crypto::{Curve, PublicKey};
+use fieldseal_crypto::{Curve, PublicKey, Recipient};
 use fieldseal_envelope::{
     Metadata, ORIGIN_FIELDSEAL, Profile, Role, SealScratch, SealingKey, Value, ValueType, seal_each,
 };
@@ -43,6 +43,8 @@ pub struct Encryptor {
     metadata: Option<Metadata>,
     keying: Keying,
     key: Option<Arc<SealingKey>>,
+    /// The table that keying `field` goes through.
+    table: Option<Arc<Recipient>>,
     scratch: SealScratch,
 }
 
@@ -63,6 +65,7 @@ impl Engine {
             metadata: role.map(|role| Metadata::new(Some(&role), ORIGIN_FIELDSEAL, self.now_unix_s())),
             keying: options.keying.unwrap_or(self.settings().keying),
             key: None,
+            table: None,
             scratch: SealScratch::default(),
         })
     }
@@ -73,6 +76,7 @@ impl Encryptor {
     pub fn step_values_max(&self) -> usize {
         let values_max = self.permit.engine.settings().step_values_max.max(1);
         match self.keying {
+            Keying::Field if self.table.is_some() => cost::STEP_TABLE_AGREEMENTS_MAX.min(values_max),
             Keying::Field => cost::STEP_AGREEMENTS_MAX.min(values_max),
             Keying::Request | Keying::Session => values_max,
         }
@@ -92,6 +96,7 @@ impl Encryptor {
             permit: self.permit.clone(),
             metadata: self.metadata.clone(),
             key: self.key.clone(),
+            table: self.table.clone(),
             scratch: SealScratch::default(),
             ..*self
         })
@@ -117,9 +122,9 @@ impl Encryptor {
     ) -> Result<(), Error> {
         self.renew()?;
         if self.keying == Keying::Field {
-            let (ec, mut rng) = (self.permit.engine.ec(), self.permit.engine.rng());
-            let Self { recipient, profile, metadata, scratch, .. } = self;
-            seal_each(&ec, recipient, *profile, metadata.as_ref(), values, &mut rng, scratch, out, before);
+            let (ec, mut rng, recipient) = (self.permit.engine.ec(), self.permit.engine.rng(), self.with_table());
+            let Self { profile, metadata, scratch, .. } = self;
+            seal_each(&ec, &recipient, *profile, metadata.as_ref(), values, &mut rng, scratch, out, before);
             return Ok(());
         }
         let mut done = 0;
@@ -141,8 +146,19 @@ impl Encryptor {
         if self.permit.renew()? == Renewal::Renewed {
             self.recipient = *self.permit.app.newest(self.recipient.curve()).1.public();
             self.key = None;
+            self.table = None;
         }
         Ok(())
+    }
+
+    /// The recipient, whose table is kept once it has one.
+    fn with_table(&mut self) -> Arc<Recipient> {
+        if let Some(recipient) = &self.table {
+            return Arc::clone(recipient);
+        }
+        let recipient = self.permit.engine.recipient(&self.recipient);
+        self.table = recipient.has_table().then(|| Arc::clone(&recipient));
+        recipient
     }
 
     /// The key at hand, unless it is spent. A session's is asked for anew at each step, so that its time holds within a request.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use fieldseal_crypto::{CryptoRng, EcContext, PublicKey};
+use fieldseal_crypto::{CryptoRng, EcContext, PublicKey, Recipient, prepare_tables};
 use fieldseal_document::Selection;
 use fieldseal_envelope::{Malformed, Profile, SealingKey};
 use fieldseal_keystore::{AppName, ClientName, Keystore, Operation};
@@ -15,6 +15,7 @@ use crate::counters::Counters;
 use crate::error::{Error, ErrorKind};
 use crate::opening::{Agreements, EphemeralId, Opening, OpeningCache};
 use crate::policy::{Caller, Rights};
+use crate::recipients::Recipients;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 
@@ -28,6 +29,7 @@ struct Shared {
     directory: Directory,
     sessions: Sessions,
     openings: OpeningCache,
+    recipients: Recipients,
     settings: Settings,
     clock: Box<dyn Clock>,
     blinding: RwLock<Blinding>,
@@ -66,10 +68,12 @@ impl Engine {
             answered_ms: AtomicU64::new(milliseconds(clock.monotonic())),
         };
         let openings = OpeningCache::new(settings.opening_keys_max, settings.opening_key_age_max);
+        let recipients = Recipients::new(settings.recipients_max);
         let shared = Shared {
             directory: Directory::new(store),
             sessions: Sessions::default(),
             openings,
+            recipients,
             settings,
             clock,
             blinding: RwLock::new(blinding),
@@ -88,6 +92,13 @@ impl Engine {
     /// The settings.
     pub fn settings(&self) -> &Settings {
         &self.shared.settings
+    }
+
+    /// Makes what all tables of recipients need, which takes some milliseconds: for whoever serves, so that no request waits for it.
+    pub fn prepare(&self) {
+        if self.settings().recipients_max > 0 {
+            prepare_tables();
+        }
     }
 
     /// To be called about once a second: notices changes of the store, drops keys that are too old, draws new blinding.
@@ -250,16 +261,23 @@ impl Engine {
         self.shared.clock.now_unix_s()
     }
 
+    /// The recipient with this key, with a table if it is met often.
+    pub(crate) fn recipient(&self, public: &PublicKey) -> Arc<Recipient> {
+        self.shared.recipients.get(public)
+    }
+
     /// A key for one request.
     pub(crate) fn request_key(&self, recipient: &PublicKey, profile: Profile) -> Arc<SealingKey> {
-        Arc::new(SealingKey::generate(&self.ec(), recipient, profile, u64::MAX, &mut self.rng()))
+        let recipient = self.recipient(recipient);
+        Arc::new(SealingKey::generate(&self.ec(), &recipient, profile, u64::MAX, &mut self.rng()))
     }
 
     /// The session's key.
     pub(crate) fn session_key(&self, recipient: &PublicKey, profile: Profile) -> Arc<SealingKey> {
         let settings = self.settings();
         self.shared.sessions.key(recipient, profile, self.now(), settings.session_age_max, || {
-            SealingKey::generate(&self.ec(), recipient, profile, settings.session_values_max.max(1), &mut self.rng())
+            let recipient = self.recipient(recipient);
+            SealingKey::generate(&self.ec(), &recipient, profile, settings.session_values_max.max(1), &mut self.rng())
         })
     }
 

@@ -24,8 +24,8 @@ impl Engine {
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let (_, app) = self.authorised(caller, &[Operation::Encrypt], app)?;
-        let recipient = app.newest(curve.unwrap_or(self.settings().curve)).1.public();
-        seal_file(&self.ec(), recipient, Marking::Live, content, &mut self.rng(), out);
+        let recipient = self.recipient(app.newest(curve.unwrap_or(self.settings().curve)).1.public());
+        seal_file(&self.ec(), &recipient, Marking::Live, content, &mut self.rng(), out);
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! The door to Fieldseal: whoever encrypts, decrypts, rewraps or inspects goes through an [`Engine`], which knows who may do what
-//! with which app, finds the keys, and keeps what is worth keeping (sealing keys of sessions, opening keys by ephemeral key).
+//! with which app, finds the keys, and keeps what is worth keeping (sealing keys of sessions, opening keys by ephemeral key,
+//! tables of recipients).
 //!
 //! Work is done in steps that the caller drives ([`Encryptor`], [`Decryptor`], [`DocumentEncryption`], …): each step is bounded,
 //! borrows its input only for the call, and leaves off between two values, so that a server can put other work between them
@@ -25,6 +26,7 @@ mod inspect;
 mod opening;
 mod permit;
 mod policy;
+mod recipients;
 mod rewrap;
 mod sessions;
 mod settings;

@@ -46,6 +46,8 @@ pub struct Settings {
     pub opening_key_age_max: Duration,
     /// Opening keys that one request keeps for itself. Default 16,384.
     pub request_opening_keys_max: usize,
+    /// Public keys that have a table of 84 KiB, which halves the cost of encrypting under a fresh key, and more. Default 256: 21 MiB.
+    pub recipients_max: usize,
     /// Values that one step encrypts or decrypts, fewer where a value costs a key agreement. Default 256, which with
     /// `step_bytes_max` takes some 50 µs (`cost.rs` has the model).
     pub step_values_max: usize,
@@ -70,6 +72,7 @@ impl Default for Settings {
             opening_keys_max: 10_000,
             opening_key_age_max: Duration::from_secs(60),
             request_opening_keys_max: 1 << 14,
+            recipients_max: 256,
             step_values_max: cost::STEP_VALUES_MAX,
             step_bytes_max: cost::STEP_BYTES_MAX,
             blinding_age_max: Duration::from_secs(60),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fieldseal_crypto::aead::SealItem;
 use fieldseal_crypto::hash::sha256;
-use fieldseal_crypto::{AeadAlgorithm, AeadKey, EcContext, Nonce};
+use fieldseal_crypto::{AeadAlgorithm, AeadKey, EcContext, Nonce, Recipient};
 use fieldseal_engine::admin::{
     AppName, Apps, ClientName, Environment, Keystore, Limits, LocalRootKey, NewClient, NewKeys, OpenMode, Operation,
     RoleName, Roles, SqliteKeystore, system_clock,
@@ -200,6 +200,34 @@ fn everything_comes_back_for_each_curve_keying_and_role() {
                 assert!(sealed.contains("\"none\":null"));
                 assert_eq!(decrypt(&engine, &sealed).expect("decrypts"), restored);
             }
+        }
+    }
+}
+
+/// Keying `field` on its way to a table: one key agreement a step by the library, then groups. No key serves two values.
+#[test]
+fn keys_of_fields_come_in_groups_once_there_is_a_table() {
+    for (recipients_max, expected) in [(256, [1, 1, 2, 2]), (0, [1; 4])] {
+        for curve in Curve::ALL {
+            let Bench { engine, folder: _folder, .. } = bench_with(Settings { recipients_max, ..Settings::default() });
+            let options =
+                EncryptOptions { curve: Some(curve), keying: Some(Keying::Field), ..EncryptOptions::new("acme") };
+            let mut encryptor = engine.encryptor(&Caller::Owner, &options).expect("begins");
+            let mut document = String::from("[null");
+            let mut count = 0;
+            for expected in expected {
+                assert_eq!(encryptor.step_values_max(), expected);
+                let values = [Value { value_type: ValueType::String, text: b"a" }; 9];
+                count += values.len();
+                let mut out = Vec::new();
+                let before =
+                    |_, _, out: &mut Vec<u8>| out.extend_from_slice(if out.is_empty() { b"" } else { b"\",\"" });
+                encryptor.encrypt(&values, &mut out, before).expect("encrypts");
+                document += &format!(",\"{}\"", String::from_utf8(out).expect("UTF-8"));
+            }
+            document.push(']');
+            assert_eq!(ephemerals(&document), count);
+            assert_eq!(decrypt(&engine, &document).expect("decrypts"), format!("[null{}]", ",\"a\"".repeat(count)));
         }
     }
 }
@@ -684,7 +712,7 @@ fn files_come_back_through_any_version() {
 fn file_of_a_value_with_a_role(engine: &Engine, role: &str, text: &str) -> Vec<u8> {
     let recipient = engine.public_keys(&Caller::Owner, "acme").expect("keys").r1;
     let mut rng = system_random();
-    let encapsulation = EcContext::new(&mut rng).encapsulate(&recipient, &mut rng);
+    let encapsulation = Recipient::from(recipient).encapsulate(&EcContext::new(&mut rng), &mut rng);
     let prefixes = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/der-prefix.txt");
     let prefixes = std::fs::read_to_string(prefixes).expect("readable");
     let digits = prefixes.lines().find_map(|line| line.strip_prefix("r1 270 ")).expect("a line for r1");

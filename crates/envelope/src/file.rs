@@ -4,7 +4,7 @@
 
 use fieldseal_crypto::aead::{NONCE_SIZE, TAG_SIZE};
 use fieldseal_crypto::ec::COMPRESSED_SIZE;
-use fieldseal_crypto::{CryptoRng, Curve, DecryptFailed, EcContext, PublicKey};
+use fieldseal_crypto::{CryptoRng, Curve, DecryptFailed, EcContext, PublicKey, Recipient};
 
 use crate::format::{Malformed, Marking};
 use crate::open::OpeningKey;
@@ -88,17 +88,18 @@ impl<'a> EncryptedFile<'a> {
 /// Appends the encrypted file of `content` to `out`, under an ephemeral key of its own.
 pub fn seal_file(
     ec: &EcContext,
-    recipient: &PublicKey,
+    recipient: &Recipient,
     marking: Marking,
     content: &[u8],
     rng: &mut dyn CryptoRng,
     out: &mut Vec<u8>,
 ) {
-    let key = SealingKey::generate(ec, recipient, Profile::plain(recipient.curve()), 1, rng);
+    let curve = recipient.public().curve();
+    let key = SealingKey::generate(ec, recipient, Profile::plain(curve), 1, rng);
     let start = out.len();
     out.reserve_exact(content.len() + FILE_OVERHEAD);
     out.extend_from_slice(FILE_MAGIC);
-    out.push(match recipient.curve() {
+    out.push(match curve {
         Curve::Secp256k1 => 2,
         Curve::P256 => 3,
     });

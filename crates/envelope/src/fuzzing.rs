@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use fieldseal_crypto::{Curve, EcContext, PrivateKey, PublicKey, Secret};
+use fieldseal_crypto::{Curve, EcContext, PrivateKey, PublicKey, Recipient, Secret};
 
 use crate::file::{EncryptedFile, seal_file};
 use crate::{Envelope, Marking, OpenScratch, OpeningKey, Profile, SealScratch, SealingKey, Value, ValueType};
@@ -30,11 +30,12 @@ fn fixtures() -> &'static (EcContext, [Fixture; 2]) {
 fn fixture(ec: &EcContext, curve: Curve, rng: &mut Counter) -> Fixture {
     let private = PrivateKey::from_scalar(curve, Secret::from_bytes(&[0x42; 32])).expect("valid");
     let public = ec.public_key(&private);
-    let key = SealingKey::generate(ec, &public, Profile::plain(curve), 1, rng);
+    let recipient = Recipient::from(public);
+    let key = SealingKey::generate(ec, &recipient, Profile::plain(curve), 1, rng);
     let value = Value { value_type: ValueType::Number, text: TEXT.as_bytes() };
     let (mut envelope, mut file) = (Vec::new(), Vec::new());
     key.seal_many(None, &[value], &mut SealScratch::default(), &mut envelope, |_, _, _| ()).expect("a fresh key");
-    seal_file(ec, &public, Marking::Live, TEXT.as_bytes(), rng, &mut file);
+    seal_file(ec, &recipient, Marking::Live, TEXT.as_bytes(), rng, &mut file);
     Fixture { private, public, envelope, file }
 }
 

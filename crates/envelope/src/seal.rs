@@ -4,7 +4,8 @@
 
 use fieldseal_crypto::aead::{SealItem, TAG_SIZE};
 use fieldseal_crypto::{
-    AeadAlgorithm, AeadKey, CryptoRng, Curve, EcContext, Encapsulation, Nonce, NonceSequence, PublicKey, Secret,
+    AeadAlgorithm, AeadKey, CryptoRng, Curve, EcContext, Encapsulation, Nonce, NonceSequence, PublicKey, Recipient,
+    Secret,
 };
 
 use crate::aad::AssociatedData;
@@ -97,13 +98,13 @@ impl SealingKey {
     /// Makes an ephemeral key and agrees with `recipient`; at most `values_max` values can be sealed (never more than 2^32).
     pub fn generate(
         ec: &EcContext,
-        recipient: &PublicKey,
+        recipient: &Recipient,
         profile: Profile,
         values_max: u64,
         rng: &mut dyn CryptoRng,
     ) -> Self {
-        let encapsulation = ec.encapsulate(recipient, rng);
-        Self::from_encapsulation(&encapsulation, recipient, profile, values_max, rng)
+        let encapsulation = recipient.encapsulate(ec, rng);
+        Self::from_encapsulation(&encapsulation, recipient.public(), profile, values_max, rng)
     }
 
     pub(crate) fn from_encapsulation(
@@ -236,7 +237,7 @@ impl SealingKey {
 #[allow(clippy::too_many_arguments)] // A key's worth of arguments and a call's worth: a struct would only rename them.
 pub fn seal_each(
     ec: &EcContext,
-    recipient: &PublicKey,
+    recipient: &Recipient,
     profile: Profile,
     metadata: Option<&Metadata>,
     values: &[Value<'_>],
@@ -246,9 +247,9 @@ pub fn seal_each(
     mut before: impl FnMut(usize, usize, &mut Vec<u8>),
 ) {
     for (group_index, group) in values.chunks(GROUP_VALUES_MAX).enumerate() {
-        let encapsulations = ec.encapsulate_many(recipient, group.len(), rng);
+        let encapsulations = recipient.encapsulate_many(ec, group.len(), rng);
         for (i, (value, encapsulation)) in group.iter().zip(&encapsulations).enumerate() {
-            let key = SealingKey::from_encapsulation(encapsulation, recipient, profile, 1, rng);
+            let key = SealingKey::from_encapsulation(encapsulation, recipient.public(), profile, 1, rng);
             let index = group_index * GROUP_VALUES_MAX + i;
             key.seal_many(metadata, std::slice::from_ref(value), scratch, out, |_, size, out| before(index, size, out))
                 .expect("a fresh key seals one value");

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use common::{App, Owned, owned};
 use fieldseal_crypto::aead::SealItem;
 use fieldseal_crypto::hash::sha256;
-use fieldseal_crypto::{AeadAlgorithm, AeadKey, Curve, DecryptFailed, Nonce, PrivateKey, PublicKey, Secret};
+use fieldseal_crypto::{AeadAlgorithm, AeadKey, Curve, DecryptFailed, Nonce, PrivateKey, PublicKey, Recipient, Secret};
 use fieldseal_envelope::file::{EncryptedFile, FILE_OVERHEAD, seal_file};
 use fieldseal_envelope::{
     Envelope, KeySpent, Malformed, Marking, Metadata, OpenError, OpenScratch, Profile, Role, SealScratch, SealingKey,
@@ -17,6 +17,10 @@ use fieldseal_envelope::{
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+
+fn recipient_of(app: &App, curve: Curve) -> Recipient {
+    Recipient::with_table(app.key(curve).1)
+}
 
 fn string(text: &str) -> Value<'_> {
     Value { value_type: ValueType::String, text: text.as_bytes() }
@@ -68,8 +72,8 @@ fn every_profile_and_type_comes_back() {
         string("4242424242424242"),
     ];
     for (profile, metadata) in profiles() {
-        let public = &app.key(profile.version().curve()).1;
-        let key = SealingKey::generate(&app.ec, public, profile, 1 << 20, &mut rng);
+        let recipient = recipient_of(&app, profile.version().curve());
+        let key = SealingKey::generate(&app.ec, &recipient, profile, 1 << 20, &mut rng);
         let texts = seal(&key, metadata.as_ref(), &values);
         for (value, text) in values.iter().zip(&texts) {
             let opened = app.open(text).expect("opens");
@@ -86,9 +90,9 @@ fn every_profile_and_type_comes_back() {
 #[test]
 fn no_nonce_repeats_and_one_key_serves_all() {
     let app = App::of_the_vectors();
-    let public = &app.key(Curve::P256).1;
+    let recipient = recipient_of(&app, Curve::P256);
     let key =
-        SealingKey::generate(&app.ec, public, Profile::plain(Curve::P256), 1 << 20, &mut StdRng::seed_from_u64(3));
+        SealingKey::generate(&app.ec, &recipient, Profile::plain(Curve::P256), 1 << 20, &mut StdRng::seed_from_u64(3));
     let values = vec![string("a"); 2_000];
     let texts = seal(&key, None, &values);
     let envelopes: Vec<Envelope<'_>> =
@@ -101,8 +105,8 @@ fn no_nonce_repeats_and_one_key_serves_all() {
 #[test]
 fn a_spent_key_seals_nothing() {
     let app = App::of_the_vectors();
-    let public = &app.key(Curve::P256).1;
-    let key = SealingKey::generate(&app.ec, public, Profile::plain(Curve::P256), 3, &mut StdRng::seed_from_u64(4));
+    let recipient = recipient_of(&app, Curve::P256);
+    let key = SealingKey::generate(&app.ec, &recipient, Profile::plain(Curve::P256), 3, &mut StdRng::seed_from_u64(4));
     let mut out = Vec::new();
     let values = [string("a"); 4];
     let result = key.seal_many(None, &values, &mut SealScratch::default(), &mut out, |_, _, _| ());
@@ -115,7 +119,7 @@ fn a_spent_key_seals_nothing() {
 fn keying_by_field_makes_an_ephemeral_key_each() {
     let app = App::of_the_vectors();
     for (profile, metadata) in profiles() {
-        let public = &app.key(profile.version().curve()).1;
+        let recipient = recipient_of(&app, profile.version().curve());
         let texts: Vec<String> = (0..70).map(|i| format!("value {i}")).collect();
         let values: Vec<Value<'_>> = texts.iter().map(|t| string(t)).collect();
         let mut out = Vec::new();
@@ -124,7 +128,7 @@ fn keying_by_field_makes_an_ephemeral_key_each() {
         let rng = &mut StdRng::seed_from_u64(5);
         seal_each(
             &app.ec,
-            public,
+            &recipient,
             profile,
             metadata.as_ref(),
             &values,
@@ -288,9 +292,9 @@ fn swapped_parts_and_types_do_not_open() {
     let app = App::of_the_vectors();
     let mut rng = StdRng::seed_from_u64(6);
     for (profile, metadata) in profiles() {
-        let public = &app.key(profile.version().curve()).1;
-        let one = SealingKey::generate(&app.ec, public, profile, 10, &mut rng);
-        let other = SealingKey::generate(&app.ec, public, profile, 10, &mut rng);
+        let recipient = recipient_of(&app, profile.version().curve());
+        let one = SealingKey::generate(&app.ec, &recipient, profile, 10, &mut rng);
+        let other = SealingKey::generate(&app.ec, &recipient, profile, 10, &mut rng);
         let a = seal(&one, metadata.as_ref(), &[string("11"), string("22")]);
         let b = seal(&other, metadata.as_ref(), &[string("33")]);
         let part = |text: &str, i: usize| text.rsplit(':').nth(i).expect("a part").to_owned();
@@ -320,7 +324,7 @@ fn wrong_points_and_wrong_apps_are_refused() {
     for (profile, metadata) in profiles() {
         let key = SealingKey::generate(
             &app.ec,
-            &app.key(profile.version().curve()).1,
+            &recipient_of(&app, profile.version().curve()),
             profile,
             10,
             &mut StdRng::seed_from_u64(7),
@@ -348,8 +352,9 @@ fn other_key(private: &PrivateKey) -> (PrivateKey, PublicKey) {
 fn one_bad_envelope_spoils_only_itself() {
     let app = App::of_the_vectors();
     for curve in Curve::ALL {
-        let public = &app.key(curve).1;
-        let key = SealingKey::generate(&app.ec, public, Profile::plain(curve), 1 << 20, &mut StdRng::seed_from_u64(8));
+        let recipient = recipient_of(&app, curve);
+        let key =
+            SealingKey::generate(&app.ec, &recipient, Profile::plain(curve), 1 << 20, &mut StdRng::seed_from_u64(8));
         let texts: Vec<String> = (0..100).map(|i| "x".repeat(i * 7 % 300)).collect();
         let values: Vec<Value<'_>> = texts.iter().map(|t| string(t)).collect();
         let mut sealed = seal(&key, None, &values);
@@ -385,7 +390,7 @@ fn files_come_back_and_damage_is_named() {
         for (size, marking) in [(0, Marking::Live), (1, Marking::Debug), (100_000, Marking::Live)] {
             let content: Vec<u8> = (0..size).map(|i: u32| (i % 251) as u8).collect();
             let mut file = Vec::new();
-            seal_file(&app.ec, &app.key(curve).1, marking, &content, &mut StdRng::seed_from_u64(9), &mut file);
+            seal_file(&app.ec, &recipient_of(&app, curve), marking, &content, &mut StdRng::seed_from_u64(9), &mut file);
             assert_eq!(file.len(), content.len() + FILE_OVERHEAD);
             let parsed = EncryptedFile::parse(&file).expect("an encrypted file");
             assert_eq!((parsed.curve, parsed.marking), (curve, marking));
@@ -421,8 +426,8 @@ proptest! {
     fn any_texts_come_back(texts in prop::collection::vec(".{0,200}", 0..80), which in 0usize..8) {
         let app = App::of_the_vectors();
         let (profile, metadata) = profiles().swap_remove(which);
-        let public = &app.key(profile.version().curve()).1;
-        let key = SealingKey::generate(&app.ec, public, profile, 1 << 20, &mut StdRng::seed_from_u64(10));
+        let recipient = recipient_of(&app, profile.version().curve());
+        let key = SealingKey::generate(&app.ec, &recipient, profile, 1 << 20, &mut StdRng::seed_from_u64(10));
         let values: Vec<Value<'_>> = texts.iter().map(|t| string(t)).collect();
         let sealed = seal(&key, metadata.as_ref(), &values);
         let envelopes: Vec<Envelope<'_>> = sealed.iter().map(|t| Envelope::parse(t.as_bytes()).expect("well formed")).collect();

@@ -34,6 +34,7 @@ impl EngineService {
     /// `limits` are those of the listener, which `info` tells; `answer_size_max` bounds the bytes of one answer: what would be larger
     /// is refused with `too_large`.
     pub fn new(engine: Engine, limits: Limits, answer_size_max: usize) -> Self {
+        engine.prepare();
         Self { engine, limits, answer_size_max }
     }
 }

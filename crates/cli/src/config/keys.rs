@@ -133,6 +133,12 @@ pub static KEYS: &[Key] = &[
         "Derived keys that one request keeps for itself."
     ),
     number!(
+        "engine.recipients_max",
+        Kind::Count(0, 1_000_000),
+        engine.recipients_max,
+        "Public keys kept with a table for encrypting to them, 84 KiB each; 0 keeps none: a fresh key takes three times as long."
+    ),
+    number!(
         "engine.step_values_max",
         Kind::Count(1, 65_536),
         engine.step_values_max,
@@ -589,6 +595,7 @@ mod tests {
             opening_keys_max: _,
             opening_key_age_max: _,
             request_opening_keys_max: _,
+            recipients_max: _,
             step_values_max: _,
             step_bytes_max: _,
             blinding_age_max: _,
@@ -647,7 +654,7 @@ mod tests {
         } = server;
         let sections: BTreeSet<_> = KEYS.iter().map(|key| key.parts().0).collect();
         let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
-        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (12, 8, 8, 33));
+        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (13, 8, 8, 33));
         // The client's settings are taken apart in `ClientBounds::default`.
         assert_eq!((count("client"), count("operator")), (10, 4));
         assert!(sections.contains("input") && sections.contains("log"));

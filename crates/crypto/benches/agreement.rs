@@ -1,0 +1,106 @@
+//! Encapsulation: a fresh ephemeral key and what it shares with a recipient, in microseconds, by each library in the same run.
+//!
+//! Medians of rounds that take all rows in turn; in brackets how many times faster than the fastest library.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use aws_lc_rs::agreement::{ECDH_P256, EphemeralPrivateKey, UnparsedPublicKey, agree_ephemeral};
+use aws_lc_rs::rand::SystemRandom;
+use fieldseal_crypto::{Curve, EcContext, PrivateKey, PublicKey, Recipient};
+use fieldseal_lanes::ec::{self, FixedBase, Point, Scalar, multiply};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+const ROUNDS: usize = 301;
+
+struct Row<'a> {
+    name: String,
+    count: usize,
+    once: Box<dyn FnMut() + 'a>,
+    times: Vec<f64>,
+}
+
+fn row<'a>(name: impl Into<String>, count: usize, once: impl FnMut() + 'a) -> Row<'a> {
+    Row { name: name.into(), count, once: Box::new(once), times: Vec::new() }
+}
+
+fn measure(rows: &mut [Row<'_>], rounds: usize) {
+    for _ in 0..rounds {
+        for row in rows.iter_mut() {
+            let start = Instant::now();
+            (row.once)();
+            row.times.push(start.elapsed().as_nanos() as f64 / row.count as f64 / 1_000.0);
+        }
+    }
+}
+
+fn median(times: &[f64]) -> f64 {
+    let mut times = times.to_vec();
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+fn aws_lc(recipient: &PublicKey) {
+    let key = EphemeralPrivateKey::generate(&ECDH_P256, &SystemRandom::new()).expect("generates");
+    let public = key.compute_public_key().expect("computes");
+    black_box(public.as_ref());
+    let peer = UnparsedPublicKey::new(&ECDH_P256, recipient.uncompressed());
+    let shared = agree_ephemeral(key, peer, (), |shared| {
+        black_box(shared);
+        Ok(())
+    });
+    shared.expect("agrees");
+}
+
+/// Rows through our tables: the public calls, and the kernels with groups of several sizes.
+fn table_rows<'a>(context: &'a EcContext, recipient: &'a Recipient) -> Vec<Row<'a>> {
+    let public = recipient.public();
+    let mut rng = StdRng::seed_from_u64(2);
+    let mut rows = vec![row("tables, one", 1, move || drop(black_box(recipient.encapsulate(context, &mut rng))))];
+    for count in [2, 4, 8] {
+        let mut rng = StdRng::seed_from_u64(3);
+        rows.push(row(format!("tables, {count} a call"), count, move || {
+            drop(black_box(recipient.encapsulate_many(context, count, &mut rng)));
+        }));
+    }
+    rows.push(row("a table", 1, move || drop(black_box(Recipient::with_table(*public)))));
+    let curve = if public.curve() == Curve::P256 { ec::Curve::P256 } else { ec::Curve::Secp256k1 };
+    let (x, y) = public.uncompressed()[1..].split_at(32);
+    let (x, y) = (x.try_into().expect("32 bytes"), y.try_into().expect("32 bytes"));
+    for kernel in ec::Kernel::detect() {
+        let bases = [FixedBase::generator(kernel, curve), FixedBase::new(kernel, curve, x, y).expect("on the curve")];
+        let scalars = [1, 2].map(|byte| Scalar::new(curve, &[byte; 32]).expect("in range"));
+        let mut out: [Point; 4] = Default::default();
+        rows.push(row(format!("{}, 2 a call", kernel.name()), 2, move || {
+            multiply(&[&bases[0], &bases[1]], black_box(&scalars), &mut out);
+        }));
+    }
+    rows
+}
+
+fn main() {
+    let mut rng = StdRng::seed_from_u64(1);
+    let context = EcContext::new(&mut rng);
+    let rounds = if std::env::args().any(|argument| argument == "--test") { 1 } else { ROUNDS };
+    for curve in Curve::ALL {
+        let public = context.public_key(&PrivateKey::generate(curve, &mut rng));
+        let (library, recipient) = (Recipient::from(public), Recipient::with_table(public));
+        let (name, mut rng) =
+            (if curve == Curve::P256 { "BoringSSL" } else { "libsecp256k1" }, StdRng::seed_from_u64(2));
+        let (context, public) = (&context, &public);
+        let mut rows = vec![row(name, 1, move || drop(black_box(library.encapsulate(context, &mut rng))))];
+        if curve == Curve::P256 {
+            rows.push(row("aws-lc-rs", 1, move || aws_lc(public)));
+        }
+        let library_count = rows.len();
+        rows.extend(table_rows(context, &recipient));
+        measure(&mut rows, rounds);
+        let best = rows[..library_count].iter().map(|row| median(&row.times)).fold(f64::INFINITY, f64::min);
+        println!("\nMicroseconds an encapsulation on {}\n", curve.short_name());
+        for row in &rows {
+            let microseconds = median(&row.times);
+            println!("{:<24}{:>10.2} ({:.2})", row.name, microseconds, best / microseconds);
+        }
+    }
+}

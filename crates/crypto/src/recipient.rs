@@ -1,0 +1,277 @@
+//! Encapsulation: fresh ephemeral keys and what they share with one recipient (the KEM half of ECIES, SEC 1, 5.1.3).
+//!
+//! Each is a product of a fresh scalar with the generator and one with the recipient's key. Both points are known before, so that tables of
+//! their multiples make them two to four times as fast as a library: the generator's for the whole process, the recipient's in a
+//! [`Recipient`].
+
+use std::sync::OnceLock;
+
+use fieldseal_lanes::ec::{self, FixedBase, Point, Scalar};
+use rand_core::CryptoRng;
+
+use crate::ec::{Curve, EcContext, PrivateKey, PublicKey, SCALAR_SIZE};
+use crate::lanes;
+use crate::secret::Secret;
+
+/// Bytes of a recipient's table.
+pub const TABLE_SIZE: usize = ec::TABLE_SIZE;
+
+/// An ephemeral public key and the X coordinate that its owner and the recipient share.
+pub struct Encapsulation {
+    /// Goes into the message.
+    pub ephemeral: PublicKey,
+    /// The raw shared X coordinate: input to a key derivation, rarely a key.
+    pub shared: Secret<SCALAR_SIZE>,
+}
+
+/// A public key that messages go to.
+#[derive(Debug)]
+pub struct Recipient {
+    public: PublicKey,
+    tables: Option<Tables>,
+}
+
+/// Tables of the two points that an ephemeral scalar is multiplied with.
+#[derive(Debug)]
+struct Tables {
+    generator: &'static FixedBase,
+    recipient: FixedBase,
+}
+
+impl Tables {
+    fn new(kernel: ec::Kernel, public: &PublicKey) -> Self {
+        let (x, y) = public.coordinates();
+        let recipient = FixedBase::new(kernel, curve(public.curve()), x, y).expect("a public key is on its curve");
+        Self { generator: generator(kernel, public.curve()), recipient }
+    }
+
+    /// Draws as a loop of single keys would.
+    fn encapsulate(&self, curve: Curve, count: usize, rng: &mut dyn CryptoRng) -> Vec<Encapsulation> {
+        let scalars: Vec<Scalar> = (0..count).map(|_| scalar(curve, rng)).collect();
+        let mut products = vec![Point::default(); 2 * count];
+        ec::multiply(&[self.generator, &self.recipient], &scalars, &mut products);
+        let (pairs, _) = products.as_chunks::<2>();
+        let encapsulation = |[ephemeral, shared]: &[Point; 2]| Encapsulation {
+            ephemeral: PublicKey::from_coordinates(curve, &ephemeral.x, &ephemeral.y),
+            shared: Secret::from_bytes(&shared.x),
+        };
+        pairs.iter().map(encapsulation).collect()
+    }
+}
+
+impl From<PublicKey> for Recipient {
+    /// Without a table of its own: for a few messages.
+    fn from(public: PublicKey) -> Self {
+        Self { public, tables: None }
+    }
+}
+
+impl Recipient {
+    /// With a table of [`TABLE_SIZE`] bytes, which is made in less than a millisecond and pays after some twenty messages.
+    pub fn with_table(public: PublicKey) -> Self {
+        Self { public, tables: lanes::serving_curves().map(|kernel| Tables::new(kernel, &public)) }
+    }
+
+    /// The key.
+    pub fn public(&self) -> &PublicKey {
+        &self.public
+    }
+
+    /// Whether it has a table of its own: where the CPU's kernels are at fault, none has.
+    pub fn has_table(&self) -> bool {
+        self.tables.is_some()
+    }
+
+    /// A fresh ephemeral key and what it shares with the recipient. The private half is wiped before this returns.
+    pub fn encapsulate(&self, context: &EcContext, rng: &mut dyn CryptoRng) -> Encapsulation {
+        self.encapsulate_many(context, 1, rng).pop().expect("one")
+    }
+
+    /// `count` independent encapsulations: equal to a loop of [`Recipient::encapsulate`].
+    pub fn encapsulate_many(&self, context: &EcContext, count: usize, rng: &mut dyn CryptoRng) -> Vec<Encapsulation> {
+        match &self.tables {
+            Some(tables) => tables.encapsulate(self.public.curve(), count, rng),
+            None => (0..count).map(|_| by_library(context, &self.public, rng)).collect(),
+        }
+    }
+}
+
+/// Makes what tables need in common: the kernel, which has to give known answers, and the generators' tables. Takes some milliseconds
+/// once a process; where nobody calls it, the first [`Recipient::with_table`] does.
+pub fn prepare_tables() {
+    if let Some(kernel) = lanes::serving_curves() {
+        Curve::ALL.into_iter().for_each(|curve| _ = generator(kernel, curve));
+    }
+}
+
+fn by_library(context: &EcContext, recipient: &PublicKey, rng: &mut dyn CryptoRng) -> Encapsulation {
+    let private = PrivateKey::generate(recipient.curve(), rng);
+    Encapsulation { ephemeral: context.public_key(&private), shared: context.agree(&private, recipient) }
+}
+
+/// A uniform scalar by rejection, as [`PrivateKey::generate`] draws it.
+fn scalar(of: Curve, rng: &mut dyn CryptoRng) -> Scalar {
+    loop {
+        let drawn = Secret::<SCALAR_SIZE>::random(rng);
+        if let Some(scalar) = Scalar::new(curve(of), drawn.expose()) {
+            return scalar;
+        }
+    }
+}
+
+/// The generator's table, made when it is first asked for.
+fn generator(kernel: ec::Kernel, of: Curve) -> &'static FixedBase {
+    static P256: OnceLock<FixedBase> = OnceLock::new();
+    static SECP256K1: OnceLock<FixedBase> = OnceLock::new();
+    let table = match of {
+        Curve::P256 => &P256,
+        Curve::Secp256k1 => &SECP256K1,
+    };
+    table.get_or_init(|| FixedBase::generator(kernel, curve(of)))
+}
+
+fn curve(curve: Curve) -> ec::Curve {
+    match curve {
+        Curve::P256 => ec::Curve::P256,
+        Curve::Secp256k1 => ec::Curve::Secp256k1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+
+    use super::*;
+
+    fn fixture(curve: Curve, seed: u64) -> (EcContext, PrivateKey, Recipient) {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let context = EcContext::new(&mut rng);
+        let private = PrivateKey::generate(curve, &mut rng);
+        let recipient = Recipient::with_table(context.public_key(&private));
+        (context, private, recipient)
+    }
+
+    /// Ephemeral scalars as they are given, one after the other.
+    struct Given(Vec<[u8; SCALAR_SIZE]>);
+
+    impl rand_core::TryRng for Given {
+        type Error = std::convert::Infallible;
+
+        fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
+            unreachable!("scalars are drawn as bytes")
+        }
+
+        fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
+            unreachable!("scalars are drawn as bytes")
+        }
+
+        fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Self::Error> {
+            bytes.copy_from_slice(&self.0.remove(0));
+            Ok(())
+        }
+    }
+
+    impl rand_core::TryCryptoRng for Given {}
+
+    fn order(curve: Curve) -> [u8; SCALAR_SIZE] {
+        let order = match curve {
+            Curve::P256 => "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551",
+            Curve::Secp256k1 => "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141",
+        };
+        hex::decode(order).expect("hex").try_into().expect("32 bytes")
+    }
+
+    fn is_equal(a: &[Encapsulation], b: &[Encapsulation]) -> bool {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.ephemeral == b.ephemeral && a.shared == b.shared)
+    }
+
+    /// The same scalars through the tables and through BoringSSL or libsecp256k1.
+    fn check(curve: Curve, scalars: &[[u8; SCALAR_SIZE]]) {
+        let (context, _, recipient) = fixture(curve, 5);
+        assert!(recipient.has_table());
+        let count = scalars.len();
+        let many = recipient.encapsulate_many(&context, count, &mut Given(scalars.to_vec()));
+        let library = Recipient::from(*recipient.public());
+        assert!(!library.has_table());
+        let expected = library.encapsulate_many(&context, count, &mut Given(scalars.to_vec()));
+        assert!(is_equal(&many, &expected), "{curve:?}");
+    }
+
+    #[test]
+    fn edge_scalars_equal_the_library() {
+        for curve in Curve::ALL {
+            let order = order(curve);
+            let small = (1..100).map(|small| {
+                let mut scalar = [0; SCALAR_SIZE];
+                scalar[SCALAR_SIZE - 1] = small;
+                scalar
+            });
+            // The order ends with 0x51 or 0x41.
+            let near = (1..=0x41).map(|less| {
+                let mut scalar = order;
+                scalar[SCALAR_SIZE - 1] -= less;
+                scalar
+            });
+            check(curve, &small.chain(near).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn draws_out_of_range_are_rejected_as_by_the_library() {
+        for curve in Curve::ALL {
+            let refused = [[0; SCALAR_SIZE], order(curve), [0xff; SCALAR_SIZE]];
+            let draws = [refused[0], [1; 32], refused[1], refused[2], [2; 32], [3; 32]];
+            let (context, _, recipient) = fixture(curve, 6);
+            let with_refused = recipient.encapsulate_many(&context, 3, &mut Given(draws.to_vec()));
+            let without = recipient.encapsulate_many(&context, 3, &mut Given(vec![[1; 32], [2; 32], [3; 32]]));
+            assert!(is_equal(&with_refused, &without));
+        }
+    }
+
+    #[test]
+    fn many_equal_a_loop_and_a_library() {
+        for curve in Curve::ALL {
+            let (context, _, recipient) = fixture(curve, 7);
+            let library = Recipient::from(*recipient.public());
+            for count in [0, 1, 2, 7, 8, 9, 16, 17] {
+                let rng = || StdRng::seed_from_u64(count as u64);
+                let many = recipient.encapsulate_many(&context, count, &mut rng());
+                let mut looped = rng();
+                let single: Vec<Encapsulation> =
+                    (0..count).map(|_| recipient.encapsulate(&context, &mut looped)).collect();
+                assert!(is_equal(&many, &single), "{count}");
+                assert!(is_equal(&many, &library.encapsulate_many(&context, count, &mut rng())), "{count}");
+            }
+        }
+    }
+
+    #[test]
+    fn encapsulations_are_fresh_and_shared() {
+        for curve in Curve::ALL {
+            let (context, private, recipient) = fixture(curve, 8);
+            for recipient in [Recipient::from(*recipient.public()), recipient] {
+                let many = recipient.encapsulate_many(&context, 5, &mut StdRng::seed_from_u64(11));
+                for (i, one) in many.iter().enumerate() {
+                    assert_eq!(context.agree(&private, &one.ephemeral), one.shared);
+                    assert!(many[..i].iter().all(|other| other.ephemeral != one.ephemeral));
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn random_scalars_equal_the_library(scalars: [[u8; SCALAR_SIZE]; 9]) {
+            // Below both orders and not zero.
+            let scalars = scalars.map(|mut scalar| {
+                scalar[0] &= 0x7f;
+                scalar[SCALAR_SIZE - 1] |= 1;
+                scalar
+            });
+            Curve::ALL.into_iter().for_each(|curve| check(curve, &scalars));
+        }
+    }
+}
