@@ -9,15 +9,21 @@ use fieldseal_lanes::gcm::{self, Kernel, MESSAGE_SIZE_MAX};
 use rand_core::CryptoRng;
 use zeroize::Zeroize;
 
-use crate::DecryptFailed;
 use crate::ffi::aead::Context;
 use crate::lanes::{self, Lanes, LanesUnavailable};
+use crate::{DecryptFailed, Secret};
+
+mod stream;
+
+pub use stream::{OpenStream, SealStream};
 
 pub use fieldseal_lanes::gcm::{NONCE_SIZE, Nonce, OpenItem, SealItem, TAG_SIZE};
 
 /// Longest plaintext of one message in bytes (SP 800-38D, 5.2.1.1: 2^39 − 256 bits).
 pub const PLAINTEXT_SIZE_MAX: u64 = (1 << 36) - 32;
 
+/// Longest key of all algorithms in bytes.
+const KEY_SIZE_MAX: usize = 32;
 /// Longest message in bytes that goes through the lanes alone: with nothing beside it, the library's code is faster beyond.
 const ALONE_SIZE_MAX: usize = 64;
 /// Messages opened in one call of the lanes: bounds the results kept on the stack.
@@ -78,6 +84,8 @@ pub struct AeadKey {
     /// The library's key: for long messages, odd nonces, and where there are no lanes.
     context: Context,
     lanes: Option<gcm::Key>,
+    /// The key as it was given, and zeros behind it: streams expand it anew.
+    bytes: Secret<KEY_SIZE_MAX>,
 }
 
 impl std::fmt::Debug for AeadKey {
@@ -108,7 +116,13 @@ impl AeadKey {
             return Err(InvalidKeyLength);
         }
         let lanes = kernel.filter(|_| algorithm != AeadAlgorithm::Aes192Gcm).map(|kernel| gcm::Key::new(kernel, key));
-        Ok(Self { algorithm, context: Context::new(algorithm, key), lanes })
+        let mut bytes = Secret::zeroed();
+        bytes.expose_mut()[..key.len()].copy_from_slice(key);
+        Ok(Self { algorithm, context: Context::new(algorithm, key), lanes, bytes })
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes.expose()[..self.algorithm.key_size()]
     }
 
     /// How many of the first messages go through the lanes together, and through which: none where the first is long, or where it

