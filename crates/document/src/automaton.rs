@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::selector::ast::{Query, Reach, Selector, Slice, index_selects};
-use crate::text::unescape;
+use crate::text::{may_unescape_to, unescape};
 
 /// Sets kept before all but those in use are forgotten. Real selectors make a handful; descendant wildcards in a row can
 /// make exponentially many.
@@ -199,6 +199,11 @@ impl Automaton {
         }
         if !escaped {
             return row.named(&token[1..token.len() - 1]);
+        }
+        // The longest is the last.
+        let size_max = row.names.last().map_or(0, |(name, _)| name.len());
+        if !may_unescape_to(token, size_max) {
+            return row.other;
         }
         // A name that is no Unicode text cannot equal a selector's, which is.
         match unescape(token, &mut self.name) {

@@ -43,5 +43,5 @@ pub use error::{
 pub use limits::{DEPTH_CEILING, DOCUMENT_SIZE_CEILING, Limits};
 pub use nodes::{SelectedNode, Strategy, select};
 pub use selector::Selection;
-pub use text::{escape_into, is_number, unescape};
+pub use text::{escape_into, escape_piece, escaped_size, is_number, unescape, unescape_piece};
 pub use walker::{Match, Progress, Purpose, ScalarKind, Walk, Walker};

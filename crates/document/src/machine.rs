@@ -1,10 +1,15 @@
 //! The grammar of RFC 8259, once: everything that reads a document drives this machine and hands it a [`Sink`].
 //!
-//! It uses no recursion and no tree, keeps one byte a level, and can stop after any value and go on later. It accepts
-//! exactly one JSON value with white space around it. Whether the bytes are UTF-8 is not its business.
+//! It uses no recursion and no tree, keeps one byte a level, and can stop anywhere and go on later, in the middle of a token
+//! too: it sees the document only up to a little behind where it is to stop, and what it takes for the end of a document
+//! that goes on is where it has to be left off. It accepts exactly one JSON value with white space around it. Whether the bytes
+//! are UTF-8 is not its business.
 
 use crate::error::{DocumentError, DocumentErrorKind, Expected};
-use crate::scan::Scanner;
+use crate::scan::{BLOCK, NumberPlace, Scanner, StringPlace, StringToken};
+
+/// Bytes that are seen behind the place to stop at, at least: short tokens are read to their end.
+const SIGHT: usize = BLOCK;
 
 /// The two kinds of value that hold others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +46,12 @@ enum Next {
     FirstElement,
     /// A comma or the end of the innermost container.
     After,
+    /// A name: a comma stands before it.
+    Member,
+    /// The colon behind a name.
+    Colon,
+    /// A value: a comma or colon stands before it.
+    Value,
     /// White space and nothing else.
     End,
 }
@@ -52,11 +63,26 @@ pub(crate) enum Reach {
     Finished,
 }
 
+/// A token that was left off.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    start: usize,
+    token: CutToken,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum CutToken {
+    Name(StringPlace),
+    String(StringPlace),
+    Number(NumberPlace),
+}
+
 /// How far a document has been read.
 #[derive(Debug)]
 pub(crate) struct Machine {
     position: usize,
     next: Next,
+    cut: Option<Cut>,
     open: Vec<Container>,
     depth_max: usize,
 }
@@ -64,22 +90,39 @@ pub(crate) struct Machine {
 impl Machine {
     /// At the start of a document.
     pub(crate) fn new(depth_max: usize) -> Self {
-        Machine { position: 0, next: Next::Document, open: Vec::new(), depth_max }
+        Machine { position: 0, next: Next::Document, cut: None, open: Vec::new(), depth_max }
     }
 
-    /// Bytes read; always between two tokens.
+    /// Bytes read; it may be in the middle of a token.
     pub(crate) fn position(&self) -> usize {
         self.position
     }
 
-    /// Reads on until `stop` is reached or passed, the sink is full or the document is over. Passes `stop` by at most
-    /// one member: its name, its value if that is a scalar, and the white space around them.
+    /// Bytes read up to the last token that is not whole.
+    pub(crate) fn token_start(&self) -> usize {
+        self.cut.map_or(self.position, |cut| cut.start)
+    }
+
+    /// Reads on until `stop` is reached or passed, the sink is full or the document is over. Passes `stop` by less than two blocks.
     pub(crate) fn run(&mut self, document: &[u8], stop: usize, sink: &mut impl Sink) -> Result<Reach, DocumentError> {
-        let in_object = self.open.last() == Some(&Container::Object);
-        let (next, open, depth_max) = (self.next, &mut self.open, self.depth_max);
-        let mut reader = Reader { document, scanner: Scanner::new(document), open, in_object, next, depth_max, sink };
-        let result = reader.run(self.position, stop);
-        self.next = reader.next;
+        let seen = seen(document, stop);
+        let mut reader = Reader {
+            document: seen,
+            is_whole: seen.len() == document.len(),
+            scanner: Scanner::new(seen),
+            in_object: self.open.last() == Some(&Container::Object),
+            open: &mut self.open,
+            next: self.next,
+            cut: None,
+            depth_max: self.depth_max,
+            sink,
+        };
+        let begin = match self.cut.take() {
+            None => Ok(self.position),
+            Some(cut) => reader.resume(cut),
+        };
+        let result = begin.and_then(|position| reader.run(position, stop));
+        (self.next, self.cut) = (reader.next, reader.cut);
         self.position = result?;
         if self.position < document.len() {
             return Ok(Reach::Stopped);
@@ -94,12 +137,17 @@ impl Machine {
 
 /// The machine at work. A value of its own and inlined throughout, so that its fields live in registers.
 struct Reader<'r, S> {
+    /// As much of it as is seen.
     document: &'r [u8],
+    /// Whether that is all.
+    is_whole: bool,
     scanner: Scanner<'r>,
     open: &'r mut Vec<Container>,
     /// Whether the innermost open container is an object.
     in_object: bool,
     next: Next,
+    /// The token that was left off, if one was.
+    cut: Option<Cut>,
     depth_max: usize,
     sink: &'r mut S,
 }
@@ -117,6 +165,9 @@ impl<S: Sink> Reader<'_, S> {
                 Next::FirstElement if byte == b']' => self.close(at),
                 Next::FirstElement => self.value(at, Expected::ValueOrEnd)?,
                 Next::Document => self.root(at)?,
+                Next::Member => self.member(at, Expected::Name)?,
+                Next::Colon => self.colon(at)?,
+                Next::Value => self.value(at, Expected::Value)?,
                 Next::End => return Err(DocumentError::unexpected(Expected::EndOfDocument, at)),
             };
         }
@@ -143,15 +194,27 @@ impl<S: Sink> Reader<'_, S> {
     #[inline(always)]
     fn member(&mut self, at: usize, expected: Expected) -> Result<usize, DocumentError> {
         if self.document.get(at) != Some(&b'"') {
-            return Err(absent(self.document, expected, at));
+            return self.absent(expected, at, Next::Member);
         }
-        let name = self.scanner.string(at)?;
-        self.sink.name(self.document, at, name.end, name.escaped);
+        match self.scanner.string(at) {
+            Ok(name) => self.named(at, name),
+            Err(error) => self.leave_off(error, at, CutToken::Name),
+        }
+    }
+
+    #[inline(always)]
+    fn named(&mut self, start: usize, name: StringToken) -> Result<usize, DocumentError> {
+        self.sink.name(self.document, start, name.end, name.escaped);
         let colon = self.scanner.skip_space(name.end);
-        if self.document.get(colon) != Some(&b':') {
-            return Err(absent(self.document, Expected::Colon, colon));
+        self.colon(colon)
+    }
+
+    #[inline(always)]
+    fn colon(&mut self, at: usize) -> Result<usize, DocumentError> {
+        if self.document.get(at) != Some(&b':') {
+            return self.absent(Expected::Colon, at, Next::Colon);
         }
-        let at = self.scanner.skip_space(colon + 1);
+        let at = self.scanner.skip_space(at + 1);
         self.value(at, Expected::Value)
     }
 
@@ -159,17 +222,28 @@ impl<S: Sink> Reader<'_, S> {
     #[inline(always)]
     fn value(&mut self, at: usize, expected: Expected) -> Result<usize, DocumentError> {
         let (end, scalar) = match self.document.get(at) {
-            Some(b'"') => {
-                let string = self.scanner.string(at)?;
-                (string.end, Scalar::String { escaped: string.escaped })
-            }
-            Some(b'-' | b'0'..=b'9') => (self.scanner.number(at)?, Scalar::Number),
+            Some(b'"') => match self.scanner.string(at) {
+                Ok(string) => (string.end, Scalar::String { escaped: string.escaped }),
+                Err(error) => return self.leave_off(error, at, CutToken::String),
+            },
+            Some(b'-' | b'0'..=b'9') => match self.scanner.number(at) {
+                Ok(end) if end < self.document.len() || self.is_whole => (end, Scalar::Number),
+                result => return self.leave_off_number(result, at, None),
+            },
             Some(b'{') => return self.open(at, Container::Object),
             Some(b'[') => return self.open(at, Container::Array),
-            Some(b't') => (self.scanner.literal(at, b"true")?, Scalar::Boolean),
-            Some(b'f') => (self.scanner.literal(at, b"false")?, Scalar::Boolean),
-            Some(b'n') => (self.scanner.literal(at, b"null")?, Scalar::Null),
-            _ => return Err(absent(self.document, expected, at)),
+            Some(&first @ (b't' | b'f' | b'n')) => {
+                let (end, scalar) = match first {
+                    b't' => (self.scanner.literal(at, b"true"), Scalar::Boolean),
+                    b'f' => (self.scanner.literal(at, b"false"), Scalar::Boolean),
+                    _ => (self.scanner.literal(at, b"null"), Scalar::Null),
+                };
+                match end {
+                    Ok(end) => (end, scalar),
+                    Err(error) => return self.leave_off_word(error, at),
+                }
+            }
+            _ => return self.absent(expected, at, Next::Value),
         };
         self.sink.scalar(self.document, at, end, scalar);
         self.next = Next::After;
@@ -203,18 +277,220 @@ impl<S: Sink> Reader<'_, S> {
             return Err(DocumentError::new(DocumentErrorKind::ByteOrderMark, 0));
         }
         let end = self.value(at, Expected::Value)?;
-        if self.open.is_empty() {
+        if self.next == Next::After {
             self.next = Next::End;
         }
         Ok(end)
     }
+
+    /// Goes on with a token that was left off.
+    #[cold]
+    #[inline(never)]
+    fn resume(&mut self, Cut { start, token }: Cut) -> Result<usize, DocumentError> {
+        let (end, scalar) = match token {
+            CutToken::Name(place) => {
+                return match self.scanner.string_from(place) {
+                    Ok(name) => self.named(start, name),
+                    Err(error) => self.leave_off(error, start, CutToken::Name),
+                };
+            }
+            CutToken::String(place) => match self.scanner.string_from(place) {
+                Ok(string) => (string.end, Scalar::String { escaped: string.escaped }),
+                Err(error) => return self.leave_off(error, start, CutToken::String),
+            },
+            CutToken::Number(place) => match self.scanner.number_from(place) {
+                Ok(end) if end < self.document.len() || self.is_whole => (end, Scalar::Number),
+                result => return self.leave_off_number(result, start, Some(place)),
+            },
+        };
+        self.sink.scalar(self.document, start, end, scalar);
+        self.next = if self.open.is_empty() { Next::End } else { Next::After };
+        Ok(end)
+    }
+
+    /// Where `expected` should stand there is something else, or the document is over, or only as much of it as is seen: then
+    /// `next` is what comes next.
+    #[cold]
+    fn absent(&mut self, expected: Expected, at: usize, next: Next) -> Result<usize, DocumentError> {
+        if at < self.document.len() {
+            return Err(DocumentError::unexpected(expected, at));
+        }
+        if self.is_whole {
+            return Err(DocumentError::new(DocumentErrorKind::UnexpectedEnd, at));
+        }
+        self.next = next;
+        Ok(at)
+    }
+
+    /// Leaves a string off if its end is only out of sight.
+    #[cold]
+    fn leave_off(
+        &mut self,
+        error: DocumentError,
+        start: usize,
+        token: fn(StringPlace) -> CutToken,
+    ) -> Result<usize, DocumentError> {
+        if !self.is_out_of_sight(&error) {
+            return Err(error);
+        }
+        let place = self.scanner.left_off();
+        self.cut = Some(Cut { start, token: token(place) });
+        Ok(place.position)
+    }
+
+    /// Leaves a number off that reaches to where sight ends. A short one will be read again from its start.
+    #[cold]
+    fn leave_off_number(
+        &mut self,
+        end: Result<usize, DocumentError>,
+        start: usize,
+        before: Option<NumberPlace>,
+    ) -> Result<usize, DocumentError> {
+        if let Err(error) = end
+            && !self.is_out_of_sight(&error)
+        {
+            return Err(error);
+        }
+        if before.is_none() && self.document.len() - start < SIGHT {
+            return Ok(self.begin_again(start));
+        }
+        let place = self.scanner.number_left_off(start, before);
+        self.cut = Some(Cut { start, token: CutToken::Number(place) });
+        Ok(place.position)
+    }
+
+    /// Leaves a word to be read again from its start if its end is only out of sight.
+    #[cold]
+    fn leave_off_word(&mut self, error: DocumentError, start: usize) -> Result<usize, DocumentError> {
+        if self.is_out_of_sight(&error) { Ok(self.begin_again(start)) } else { Err(error) }
+    }
+
+    fn begin_again(&mut self, start: usize) -> usize {
+        if self.next != Next::Document {
+            self.next = Next::Value;
+        }
+        start
+    }
+
+    fn is_out_of_sight(&self, error: &DocumentError) -> bool {
+        !self.is_whole && error.kind == DocumentErrorKind::UnexpectedEnd
+    }
 }
 
-/// The error for a place where `expected` should stand: the document may also just be over.
-#[cold]
-fn absent(document: &[u8], expected: Expected, at: usize) -> DocumentError {
-    match at < document.len() {
-        true => DocumentError::unexpected(expected, at),
-        false => DocumentError::new(DocumentErrorKind::UnexpectedEnd, document.len()),
+/// As much of a document as is seen on the way to `stop`: whole blocks, or all of it.
+fn seen(document: &[u8], stop: usize) -> &[u8] {
+    let end = stop.saturating_add(SIGHT).checked_next_multiple_of(BLOCK);
+    &document[..end.unwrap_or(usize::MAX).min(document.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes down what it hears.
+    #[derive(Default, PartialEq, Debug)]
+    struct Record(Vec<(usize, usize, String)>);
+
+    impl Sink for Record {
+        fn name(&mut self, document: &[u8], start: usize, end: usize, escaped: bool) {
+            assert!(end <= document.len());
+            self.0.push((start, end, format!("name {escaped}")));
+        }
+
+        fn scalar(&mut self, document: &[u8], start: usize, end: usize, scalar: Scalar) {
+            assert!(end <= document.len());
+            self.0.push((start, end, format!("{scalar:?}")));
+        }
+
+        fn open(&mut self, start: usize, container: Container) {
+            self.0.push((start, start, format!("{container:?}")));
+        }
+
+        fn close(&mut self, end: usize) {
+            self.0.push((end, end, "close".to_owned()));
+        }
+
+        fn is_full(&self) -> bool {
+            false
+        }
+    }
+
+    /// Reads in steps of `step` bytes; gives what was heard, and the error if there is one.
+    fn read(document: &[u8], step: usize) -> (Record, Option<DocumentError>) {
+        let (mut machine, mut record) = (Machine::new(8), Record::default());
+        loop {
+            let stop = machine.position().saturating_add(step);
+            match machine.run(document, stop, &mut record) {
+                Ok(Reach::Finished) => return (record, None),
+                Ok(Reach::Stopped) => {
+                    assert!(machine.position() >= stop, "it goes on");
+                    assert!(machine.position() - stop < 2 * BLOCK, "it stops");
+                    assert!(machine.token_start() <= machine.position());
+                }
+                Err(error) => return (record, Some(error)),
+            }
+        }
+    }
+
+    /// Every kind of long token, behind white space that puts it at each place of a block, whole and with a fault behind it.
+    #[test]
+    fn long_tokens_are_read_in_steps_as_in_one() {
+        let digits = "7".repeat(200);
+        let tokens = [
+            format!("\"{}\"", "x".repeat(300)),
+            format!("\"{}\"", "\\\\\\\"\\u00e9é".repeat(30)),
+            format!("\"{}\\\"\"", "x".repeat(64)),
+            format!("-{digits}.{digits}e+{digits}"),
+            format!("0.{digits}"),
+            format!("{digits}E-{digits}"),
+            format!("0e{digits}"),
+            " \t\r\n".repeat(70) + "true",
+        ];
+        for token in &tokens {
+            for before in 0..=BLOCK {
+                let space = " ".repeat(before);
+                let texts = [
+                    format!("{space}{token} "),
+                    format!("{space}[{token} , {token},{space}null]"),
+                    format!("{{\"a\"{space}:{token}, \"{}\" {space}: {token}}}", "n\\n".repeat(50)),
+                    format!("[{token}{space}x]"),
+                    format!("[{token}{space}"),
+                    format!("{{\"a\":{token}{space}}} x"),
+                ];
+                for text in &texts {
+                    let whole = read(text.as_bytes(), usize::MAX / 2);
+                    for step in [1, 5, 64, 100] {
+                        assert_eq!(read(text.as_bytes(), step), whole, "{step} at a time: {text}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_fault_is_found_where_it_is_in_steps_too() {
+        let long = "x".repeat(100);
+        let digits = "1".repeat(100);
+        for text in [
+            format!("[\"{long}\x01\"]"),
+            format!("[\"{long}\\x\"]"),
+            format!("[\"{long}\\u12"),
+            format!("[{digits}."),
+            format!("[{digits}.x]"),
+            format!("[{digits}e+]"),
+            format!("[-{}]", " ".repeat(100)),
+            format!("[{}fals", " ".repeat(100)),
+            format!("[{}falze]", " ".repeat(100)),
+            format!("{{\"{long}\"{}x", " ".repeat(100)),
+            format!("{{\"{long}\":{}}}", " ".repeat(100)),
+            format!("{{\"a\":1,{}", " ".repeat(100)),
+            format!("[1,{}]", " ".repeat(100)),
+        ] {
+            let whole = read(text.as_bytes(), usize::MAX / 2);
+            assert!(whole.1.is_some(), "{text}");
+            for step in 1..130 {
+                assert_eq!(read(text.as_bytes(), step), whole, "{step} at a time: {text}");
+            }
+        }
     }
 }

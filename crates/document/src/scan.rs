@@ -14,7 +14,7 @@ use crate::error::{DocumentError, DocumentErrorKind};
 const WIDTH: usize = 16;
 
 /// Bytes in a block: one bit each in a word.
-const BLOCK: usize = 64;
+pub(crate) const BLOCK: usize = 64;
 
 /// A class of bytes that a run ends at; the others make up the run.
 trait Stop {
@@ -181,6 +181,31 @@ pub(crate) struct Scanner<'d> {
     strings: Finder<StringStop>,
     spaces: Finder<SpaceStop>,
     digits: Finder<DigitStop>,
+    /// Where the string that was read last was left off, when the document ended in it.
+    left_off: StringPlace,
+}
+
+/// A place in a string, between two characters of its token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StringPlace {
+    pub(crate) position: usize,
+    /// Whether there is a backslash before it.
+    pub(crate) escaped: bool,
+}
+
+/// A place in a number, behind a digit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NumberPlace {
+    pub(crate) position: usize,
+    part: NumberPart,
+}
+
+/// What a digit of a number belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NumberPart {
+    Integer,
+    Fraction,
+    Exponent,
 }
 
 /// A string token's end, and whether it holds a backslash, and so differs from its text.
@@ -194,7 +219,8 @@ pub(crate) struct StringToken {
 
 impl<'d> Scanner<'d> {
     pub(crate) fn new(document: &'d [u8]) -> Self {
-        Scanner { document, strings: Finder::new(), spaces: Finder::new(), digits: Finder::new() }
+        let left_off = StringPlace::default();
+        Scanner { document, strings: Finder::new(), spaces: Finder::new(), digits: Finder::new(), left_off }
     }
 
     /// The first position from `position` on that holds no white space; the document's length where there is none.
@@ -222,20 +248,47 @@ impl<'d> Scanner<'d> {
         self.string_rest(stop)
     }
 
+    /// Goes on with a string that was left off, once there is more of the document.
+    #[inline(always)]
+    pub(crate) fn string_from(&mut self, place: StringPlace) -> Result<StringToken, DocumentError> {
+        let stop = self.strings.find(self.document, place.position);
+        if self.document.get(stop) == Some(&b'"') {
+            return Ok(StringToken { end: stop + 1, escaped: place.escaped });
+        }
+        let token = self.string_rest(stop);
+        self.left_off.escaped |= place.escaped;
+        token
+    }
+
+    /// Where a string was left off that the document's end made an error of.
+    pub(crate) fn left_off(&self) -> StringPlace {
+        self.left_off
+    }
+
     /// Goes on where plain text stopped at something that is not the closing quotation mark.
     #[inline(always)]
-    fn string_rest(&mut self, mut stop: usize) -> Result<StringToken, DocumentError> {
+    fn string_rest(&mut self, first: usize) -> Result<StringToken, DocumentError> {
+        let mut stop = first;
         loop {
             match self.document.get(stop) {
                 Some(b'"') => return Ok(StringToken { end: stop + 1, escaped: true }),
-                Some(b'\\') => {
-                    let after = escape(self.document, stop)?;
-                    stop = self.strings.find(self.document, after);
-                }
+                Some(b'\\') => match escape(self.document, stop) {
+                    Ok(after) => stop = self.strings.find(self.document, after),
+                    Err(error) => return Err(self.leave_off(stop, first, error)),
+                },
                 Some(_) => return Err(DocumentError::new(DocumentErrorKind::ControlCharacter, stop)),
-                None => return Err(DocumentError::new(DocumentErrorKind::UnexpectedEnd, self.document.len())),
+                None => {
+                    let error = DocumentError::new(DocumentErrorKind::UnexpectedEnd, self.document.len());
+                    return Err(self.leave_off(stop, first, error));
+                }
             }
         }
+    }
+
+    #[cold]
+    fn leave_off(&mut self, position: usize, first: usize, error: DocumentError) -> DocumentError {
+        self.left_off = StringPlace { position, escaped: position != first };
+        error
     }
 
     /// The end of a run of digits, where at least one must stand.
@@ -254,18 +307,54 @@ impl<'d> Scanner<'d> {
     pub(crate) fn number(&mut self, start: usize) -> Result<usize, DocumentError> {
         let document = self.document;
         let integer = start + usize::from(document.get(start) == Some(&b'-'));
-        let mut end = match document.get(integer) {
+        let end = match document.get(integer) {
             Some(b'0') => integer + 1,
             _ => self.some_digits(integer)?,
         };
-        if document.get(end) == Some(&b'.') {
-            end = self.some_digits(end + 1)?;
+        self.fraction(end)
+    }
+
+    /// Goes on with a number behind its integer.
+    #[inline(always)]
+    fn fraction(&mut self, end: usize) -> Result<usize, DocumentError> {
+        match self.document.get(end) {
+            Some(b'.') => {
+                let end = self.some_digits(end + 1)?;
+                self.exponent(end)
+            }
+            _ => self.exponent(end),
         }
-        if let Some(b'e' | b'E') = document.get(end) {
-            let sign = usize::from(matches!(document.get(end + 1), Some(b'+' | b'-')));
-            end = self.some_digits(end + 1 + sign)?;
+    }
+
+    #[inline(always)]
+    fn exponent(&mut self, end: usize) -> Result<usize, DocumentError> {
+        let Some(b'e' | b'E') = self.document.get(end) else { return Ok(end) };
+        let sign = usize::from(matches!(self.document.get(end + 1), Some(b'+' | b'-')));
+        self.some_digits(end + 1 + sign)
+    }
+
+    /// Goes on with a number that was left off, once there is more of the document.
+    pub(crate) fn number_from(&mut self, place: NumberPlace) -> Result<usize, DocumentError> {
+        let end = self.digits.find(self.document, place.position);
+        match place.part {
+            NumberPart::Integer => self.fraction(end),
+            NumberPart::Fraction => self.exponent(end),
+            NumberPart::Exponent => Ok(end),
         }
-        Ok(end)
+    }
+
+    /// The last place behind a digit of a number that the document ends in, from where it begins or was left off before.
+    pub(crate) fn number_left_off(&self, start: usize, before: Option<NumberPlace>) -> NumberPlace {
+        let from = before.map_or(start, |place| place.position);
+        let text = &self.document[from..];
+        let size = text.iter().rposition(u8::is_ascii_digit).map_or(0, |last| last + 1);
+        let has = |mark: fn(&u8) -> bool| text[..size].iter().any(mark);
+        let part = match before.map_or(NumberPart::Integer, |place| place.part) {
+            _ if has(|byte| matches!(byte, b'e' | b'E')) => NumberPart::Exponent,
+            NumberPart::Integer if has(|byte| *byte == b'.') => NumberPart::Fraction,
+            part => part,
+        };
+        NumberPlace { position: from + size, part }
     }
 
     /// The end of `true`, `false` or `null` at `start`.

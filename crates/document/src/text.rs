@@ -1,13 +1,26 @@
 //! From a JSON string token to its text and back (RFC 8259, section 7), and the number grammar (section 6).
 
+use std::ops::Range;
+
 use crate::error::{TextError, TextErrorKind};
 use crate::scan;
 
+/// Bytes of `\uXXXX`.
+const UNIT_ESCAPE_SIZE: usize = 6;
+/// Bytes of the longest escape sequence: a surrogate pair.
+const ESCAPE_SIZE_MAX: usize = 2 * UNIT_ESCAPE_SIZE;
+/// Bytes of the longest character of UTF-8.
+const CHARACTER_SIZE_MAX: usize = 4;
 /// What the text of an envelope begins with.
 const MARK: &[u8] = b"ev:";
 
 fn fault(kind: TextErrorKind, offset: usize) -> TextError {
     TextError { kind, offset }
+}
+
+/// An error of a token's inner text, counted from the token's first byte.
+fn behind_mark(error: TextError) -> TextError {
+    fault(error.kind, 1 + error.offset)
 }
 
 /// The text of a string token, quotation marks included in the token: borrowed from it when it holds no escapes, else
@@ -27,16 +40,42 @@ pub fn unescape<'a>(token: &'a [u8], scratch: &'a mut String) -> Result<&'a str,
     if stop == inner.len() {
         return Ok(text);
     }
-    decode(text, stop, scratch, LoneSurrogate::Refused)?;
+    scratch.clear();
+    decode(text, stop..inner.len(), scratch, LoneSurrogate::Refused).map_err(behind_mark)?;
     Ok(scratch)
+}
+
+/// Whether the token's text can have `size_max` bytes or fewer: told without reading it.
+pub(crate) fn may_unescape_to(token: &[u8], size_max: usize) -> bool {
+    token.len() <= size_max.saturating_mul(UNIT_ESCAPE_SIZE) + 2
+}
+
+/// The text of the next piece of a string token, from `rest` of the token behind its opening quotation mark on and without the
+/// closing one: appended to `text`. The piece has `size` bytes, more by an escape sequence or less by a character; gives how many.
+///
+/// # Errors
+/// As [`unescape`]; the offset counts from the first byte of `rest`.
+pub fn unescape_piece(rest: &[u8], size: usize, text: &mut String) -> Result<usize, TextError> {
+    let size = size.max(CHARACTER_SIZE_MAX);
+    let piece = &rest[..size.saturating_add(ESCAPE_SIZE_MAX).min(rest.len())];
+    let piece = match simdutf8::compat::from_utf8(piece) {
+        Ok(piece) => piece,
+        // Only cut within its last character.
+        Err(error) if error.error_len().is_none() && piece.len() < rest.len() => {
+            simdutf8::basic::from_utf8(&piece[..error.valid_up_to()]).expect("valid up to there")
+        }
+        Err(error) => return Err(fault(TextErrorKind::InvalidUtf8, error.valid_up_to())),
+    };
+    let end = piece.floor_char_boundary(size);
+    decode(piece, 0..end, text, LoneSurrogate::Refused)
 }
 
 /// The text of a well-formed string token, each lone surrogate replaced by U+FFFD. For showing, not for comparing.
 pub(crate) fn unescape_lossy(token: &[u8]) -> String {
     let text = String::from_utf8_lossy(&token[1..token.len() - 1]);
     let mut decoded = String::new();
-    match decode(&text, 0, &mut decoded, LoneSurrogate::Replaced) {
-        Ok(()) => decoded,
+    match decode(&text, 0..text.len(), &mut decoded, LoneSurrogate::Replaced) {
+        Ok(_) => decoded,
         Err(_) => text.into_owned(),
     }
 }
@@ -48,28 +87,32 @@ enum LoneSurrogate {
     Replaced,
 }
 
-/// Decodes a string's inner text into `scratch`; up to `stop` it is known to be plain.
-fn decode(text: &str, mut stop: usize, scratch: &mut String, lone: LoneSurrogate) -> Result<(), TextError> {
+/// Appends the text of a piece of a string's inner text to `decoded`: from where it is known to be plain up to `piece.start`, to
+/// `piece.end` or to the end of the escape sequence there; gives where that is.
+fn decode(text: &str, piece: Range<usize>, decoded: &mut String, lone: LoneSurrogate) -> Result<usize, TextError> {
     let inner = text.as_bytes();
-    scratch.clear();
-    scratch.reserve(inner.len());
-    let mut copied = 0;
-    loop {
-        stop = scan::special(inner, stop);
-        scratch.push_str(&text[copied..stop]);
-        match inner.get(stop) {
-            None => return Ok(()),
+    decoded.reserve(piece.end);
+    let (mut copied, mut stop) = (0, piece.start);
+    while copied < piece.end {
+        stop = scan::special(&inner[..piece.end], stop);
+        decoded.push_str(&text[copied..stop]);
+        copied = stop;
+        match inner[..piece.end].get(stop) {
+            None => break,
             Some(b'\\') => {}
-            Some(_) => return Err(fault(TextErrorKind::NotAString, 1 + stop)),
+            Some(_) => return Err(fault(TextErrorKind::NotAString, stop)),
         }
         let (character, length) = match decode_escape(&inner[stop..]) {
-            Err(TextErrorKind::LoneSurrogate) if lone == LoneSurrogate::Replaced => (char::REPLACEMENT_CHARACTER, 6),
-            decoded => decoded.map_err(|kind| fault(kind, 1 + stop))?,
+            Err(TextErrorKind::LoneSurrogate) if lone == LoneSurrogate::Replaced => {
+                (char::REPLACEMENT_CHARACTER, UNIT_ESCAPE_SIZE)
+            }
+            decoded => decoded.map_err(|kind| fault(kind, stop))?,
         };
-        scratch.push(character);
+        decoded.push(character);
         copied = stop + length;
         stop = copied;
     }
+    Ok(copied)
 }
 
 /// The character of the escape sequence that `text` begins with, and the bytes it takes.
@@ -111,9 +154,14 @@ fn hex_unit(text: &[u8]) -> Option<u16> {
 /// Appends `text` to `out` as a JSON string literal, quotation marks included. Escapes `"`, `\` and the characters below
 /// U+0020, as RFC 8259 demands, and nothing more.
 pub fn escape_into(text: &str, out: &mut Vec<u8>) {
-    let bytes = text.as_bytes();
-    out.reserve(bytes.len() + 2);
+    out.reserve(text.len() + 2);
     out.push(b'"');
+    escape_piece(text.as_bytes(), out);
+    out.push(b'"');
+}
+
+/// Appends a piece of a text to `out` as it stands within a JSON string literal. Pieces may be cut anywhere.
+pub fn escape_piece(bytes: &[u8], out: &mut Vec<u8>) {
     let mut copied = 0;
     loop {
         let stop = scan::special(bytes, copied);
@@ -122,7 +170,20 @@ pub fn escape_into(text: &str, out: &mut Vec<u8>) {
         escape_byte(byte, out);
         copied = stop + 1;
     }
-    out.push(b'"');
+}
+
+/// Bytes that [`escape_piece`] writes for a piece.
+pub fn escaped_size(bytes: &[u8]) -> usize {
+    let (mut size, mut stop) = (bytes.len(), 0);
+    loop {
+        stop = scan::special(bytes, stop);
+        let Some(&byte) = bytes.get(stop) else { return size };
+        size += match byte {
+            b'"' | b'\\' | 0x08 | 0x0c | b'\n' | b'\r' | b'\t' => 1,
+            _ => UNIT_ESCAPE_SIZE - 1,
+        };
+        stop += 1;
+    }
 }
 
 fn escape_byte(byte: u8, out: &mut Vec<u8>) {
@@ -167,4 +228,75 @@ pub(crate) fn begins_like_envelope(token: &[u8], escaped: bool) -> bool {
         rest = &rest[length..];
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Unescapes a token's inner text in pieces.
+    fn in_pieces(inner: &[u8], size: usize) -> Result<String, TextError> {
+        let (mut text, mut done) = (String::new(), 0);
+        while done < inner.len() {
+            let piece = unescape_piece(&inner[done..], size, &mut text);
+            let taken = piece.map_err(|error| fault(error.kind, done + error.offset))?;
+            assert!(taken > 0 && taken <= size.max(CHARACTER_SIZE_MAX) + ESCAPE_SIZE_MAX, "{taken} for {size}");
+            done += taken;
+        }
+        Ok(text)
+    }
+
+    #[test]
+    fn any_pieces_unescape_to_the_whole_or_to_its_fault() {
+        for inner in [
+            "",
+            "plain",
+            "é€\u{1d11e}é€\u{1d11e}",
+            "\\ud834\\uDD1E\\ud834\\uDD1Ex\\ud834\\uDD1E",
+            "\\\\\\\\\\\"\\/\\b\\f\\n\\r\\t\\u0000\\u00e9\u{1d11e}\\\\",
+            "fault: \\x",
+            "cut: \\u12",
+            "control: \u{1}",
+            "a lone half: \\ud834x",
+            "two halves of the wrong kind: \\udd1e\\ud834",
+            "a half at the end: \\ud834",
+            "a mark: \" behind",
+        ] {
+            let token = format!("\"{inner}\"");
+            let mut scratch = String::new();
+            let whole = unescape(token.as_bytes(), &mut scratch).map(str::to_owned);
+            let whole = whole.map_err(|error| fault(error.kind, error.offset - 1));
+            for size in 0..=inner.len() + 2 {
+                assert_eq!(in_pieces(inner.as_bytes(), size), whole, "{size} at a time: {inner}");
+            }
+        }
+        assert_eq!(in_pieces(b"ab\xffcd", 3).map_err(|error| error.offset), Err(2));
+        assert_eq!(
+            in_pieces("abcdé".as_bytes().split_last().expect("a byte").1, 3).map_err(|error| error.offset),
+            Err(4)
+        );
+    }
+
+    #[test]
+    fn any_pieces_escape_to_the_whole() {
+        let text = "\u{0}\u{1f}plain \"\\/ é€\u{1d11e}\n";
+        let mut whole = Vec::new();
+        escape_into(text, &mut whole);
+        for size in 1..=text.len() {
+            let mut escaped = Vec::new();
+            text.as_bytes().chunks(size).for_each(|piece| escape_piece(piece, &mut escaped));
+            assert_eq!(escaped, whole[1..whole.len() - 1], "{size} at a time");
+        }
+        for byte in 0..=u8::MAX {
+            let mut escaped = Vec::new();
+            escape_piece(&[b'x', byte, byte], &mut escaped);
+            assert_eq!(escaped_size(&[b'x', byte, byte]), escaped.len(), "{byte}");
+        }
+    }
+
+    #[test]
+    fn a_name_too_long_for_a_selector_is_told_by_its_size() {
+        assert!(may_unescape_to(b"\"\\u0061\"", 1) && may_unescape_to(b"\"a\"", 1));
+        assert!(!may_unescape_to(b"\"\\u0061b\"", 1) && !may_unescape_to(b"\"a\"", 0));
+    }
 }

@@ -173,7 +173,7 @@ impl Walk {
     pub fn position(&self) -> usize {
         match &self.stage {
             Stage::Count { .. } | Stage::Read { .. } | Stage::Evaluate { .. } => 0,
-            Stage::Stream { pass, .. } => pass.machine.position(),
+            Stage::Stream { pass, .. } => pass.machine.token_start(),
             Stage::HandOver { position, .. } => *position,
             Stage::Done => self.document_size,
             Stage::Failed(error) => error.offset.min(self.document_size),
@@ -183,9 +183,9 @@ impl Walk {
     /// Walks on through `document` and appends what it matches, in document order.
     ///
     /// Stops after `matches_max` matches, or after about `bytes_max` bytes, whichever comes first; both count as at least
-    /// one. It overshoots by one member (name and scalar) at most, and when filters are evaluated it counts one value looked
-    /// at as one byte and finishes the predicate at hand. A batch may bring no match. With filters, or indexes that count
-    /// from the end, the document is read once before the first match.
+    /// one. It overshoots by some 100 bytes at most, and stops within a token where that is longer; when filters are evaluated it
+    /// counts one value looked at as one byte and finishes the predicate at hand. A batch may bring no match. With filters, or
+    /// indexes that count from the end, the document is read once before the first match.
     ///
     /// # Errors
     /// The first fault of the document, or a limit passed; asking again gives the same error. Matches appended before
@@ -314,7 +314,10 @@ impl Pass {
         loop {
             let piece_end = stop.min(self.machine.position() + PIECE_SIZE);
             let result = self.machine.run(document, piece_end, sink);
-            let read = result.as_ref().map_or_else(|error| error.offset, |_| self.machine.position());
+            let read = match &result {
+                Ok(_) => character_start(document, self.machine.position()),
+                Err(error) => error.offset,
+            };
             self.check_utf8(document, read)?;
             if let Some(error) = sink.fault() {
                 return Err(error);
@@ -326,7 +329,7 @@ impl Pass {
         }
     }
 
-    /// Checks the bytes up to `end`, which lies between tokens or at a fault.
+    /// Checks the bytes up to `end`, which lies between characters or at a fault.
     fn check_utf8(&mut self, document: &[u8], end: usize) -> Result<(), DocumentError> {
         let Some(piece) = document.get(self.checked..end) else {
             return Ok(());
@@ -339,6 +342,13 @@ impl Pass {
         self.checked += valid;
         Err(DocumentError::new(DocumentErrorKind::InvalidUtf8, self.checked))
     }
+}
+
+/// The last place up to `position` that is not within a character of UTF-8.
+fn character_start(document: &[u8], position: usize) -> usize {
+    let is_within = |place: &usize| document.get(*place).is_some_and(|byte| byte & 0b1100_0000 == 0b1000_0000);
+    // More bytes of that kind than a character has are a fault, which comes out with the next piece.
+    (position.saturating_sub(3)..=position).rev().find(|place| !is_within(place)).unwrap_or(position)
 }
 
 /// A sink that can find fault with a document itself.

@@ -2,7 +2,7 @@
 
 use crate::error::{DocumentError, DocumentErrorKind};
 use crate::machine::{Container, Scalar, Sink};
-use crate::text::unescape;
+use crate::text::{may_unescape_to, unescape};
 use crate::walker::FallibleSink;
 
 /// The kind of a value.
@@ -132,7 +132,9 @@ impl Tape {
         let token = &document[start as usize..end as usize];
         match escaped {
             false => &token[1..token.len() - 1] == name.as_bytes(),
-            true => unescape(token, &mut String::new()).is_ok_and(|text| text == name),
+            true => {
+                may_unescape_to(token, name.len()) && unescape(token, &mut String::new()).is_ok_and(|text| text == name)
+            }
         }
     }
 
