@@ -11,6 +11,9 @@ use crate::number::{self, NumberBuffer, NumberFault};
 use crate::options::TextKind;
 use crate::wire::{Head, HeadError, Reader};
 
+/// Strings up to this size are read without a look at [`Values::up_to`].
+const SHORT_SIZE_MAX: u32 = u8::MAX as u32;
+
 /// UTF-8 text in a frame.
 ///
 /// Kept as bytes, which is what is sealed and opened. It was found to be UTF-8 when it was read, mostly by the quick test
@@ -162,6 +165,9 @@ pub enum ValueFault {
     /// A string that is not UTF-8.
     #[error("the string is not UTF-8")]
     InvalidUtf8,
+    /// A string with more bytes than [`Values::up_to`] allows.
+    #[error("the string is longer than expected")]
+    TooLong,
     /// The bytes end early or hold 0xc1. Cannot happen to a frame that the scanner passed.
     #[error("not well-formed MessagePack")]
     Malformed,
@@ -203,7 +209,24 @@ impl<'a> RawValues<'a> {
 
     /// The values in order. The first error ends the iteration.
     pub fn iter(&self) -> Values<'a> {
-        Values { field: self.field, index: 0, count: self.count, size: self.size(), reader: self.reader }
+        self.iter_from(ValuesPosition::default())
+    }
+
+    /// The value at a position if it is a string with more than `size_max` bytes, and than 255, and the position behind it: for
+    /// strings that are too long to be checked at once ([`Values::up_to`]). Whether it is UTF-8 was not looked at.
+    pub fn long_string_at(&self, position: ValuesPosition, size_max: usize) -> Option<(&'a [u8], ValuesPosition)> {
+        let mut values = self.iter_from(position).up_to(size_max);
+        if values.index == values.count {
+            return None;
+        }
+        match values.reader.head() {
+            Ok(Head::String(size)) if size > values.string_size_max => {
+                let bytes = values.reader.take(size).ok()?;
+                values.index += 1;
+                Some((bytes, values.position()))
+            }
+            _ => None,
+        }
     }
 
     /// Goes on where [`Values::position`] was taken, in the same list (or a copy of its frame). A position of another list
@@ -211,7 +234,8 @@ impl<'a> RawValues<'a> {
     pub fn iter_from(&self, position: ValuesPosition) -> Values<'a> {
         let rest = self.reader.rest().get(position.offset..).unwrap_or_default();
         let index = position.index.min(self.count);
-        Values { field: self.field, index, count: self.count, size: self.size(), reader: Reader::new(rest) }
+        let (size, reader) = (self.size(), Reader::new(rest));
+        Values { field: self.field, index, count: self.count, size, reader, string_size_max: u32::MAX }
     }
 
     /// The values in order, for lists that hold only strings.
@@ -258,9 +282,18 @@ pub struct Values<'a> {
     /// Size of the whole list, to tell the offset by what is left.
     size: usize,
     reader: Reader<'a>,
+    string_size_max: u32,
 }
 
 impl<'a> Values<'a> {
+    /// The same values, but a string with more than `size_max` bytes, and than 255, is the error [`ValueFault::TooLong`], and is not
+    /// looked at ([`RawValues::long_string_at`]).
+    #[must_use]
+    pub fn up_to(self, size_max: usize) -> Self {
+        let string_size_max = u32::try_from(size_max).unwrap_or(u32::MAX).max(SHORT_SIZE_MAX);
+        Values { string_size_max, ..self }
+    }
+
     /// Where the iteration stands.
     pub fn position(&self) -> ValuesPosition {
         ValuesPosition { index: self.index, offset: self.size - self.reader.rest().len() }
@@ -305,6 +338,7 @@ impl<'a> Values<'a> {
         let bytes = match self.reader.take_short_string() {
             Some(bytes) => bytes,
             None => match self.reader.head()? {
+                Head::String(size) if size > self.string_size_max => return Err(ValueFault::TooLong),
                 Head::String(size) => self.reader.take(size)?,
                 other => return read_other(other),
             },
@@ -375,6 +409,12 @@ pub struct Strings<'a> {
 }
 
 impl Strings<'_> {
+    /// As [`Values::up_to`].
+    #[must_use]
+    pub fn up_to(self, size_max: usize) -> Self {
+        Strings { values: self.values.up_to(size_max) }
+    }
+
     /// Where the iteration stands.
     pub fn position(&self) -> ValuesPosition {
         self.values.position()
