@@ -117,6 +117,7 @@ impl From<EngineError> for Failure {
             | ErrorKind::UnknownApp
             | ErrorKind::AppDisabled
             | ErrorKind::Forbidden
+            | ErrorKind::NumberOutOfRange
             | ErrorKind::TooLarge => Exit::Failed,
         };
         let advice = match error.kind {

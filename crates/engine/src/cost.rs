@@ -3,7 +3,8 @@
 //!
 //! A worker looks up between two steps: a step shall take some 50 µs and must not take 200, whatever a request holds. A step does up to
 //! [`STEP_VALUES_MAX`] values with up to [`STEP_BYTES_MAX`] bytes and at most one key agreement on top, which makes 115 µs in the
-//! worst case and half of it nearly always. Once a public key, its table is made in a step as well, in less than a millisecond.
+//! worst case and half of it nearly always. Of a value with more bytes than that, of a file, and of what is only copied between two
+//! values, a step does a piece of as many bytes. Once a public key, its table is made in a step as well, in less than a millisecond.
 
 /// What a step without a key agreement may take.
 const STEP_NS: u64 = 50_000;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fieldseal_envelope::{Envelope, Malformed, OpenScratch, Opened, Role};
+use fieldseal_envelope::{Envelope, Malformed, OpenScratch, Opened, OpenedMetadata, OpeningKey, Role};
 use fieldseal_keystore::Operation;
 
 use crate::engine::Engine;
@@ -33,9 +33,9 @@ impl<'a> DecryptOptions<'a> {
 
 /// Decrypts the values of one request.
 pub struct Decryptor {
-    permit: Permit,
-    role: Option<Role>,
-    openings: RequestOpenings,
+    pub(crate) permit: Permit,
+    pub(crate) role: Option<Role>,
+    pub(crate) openings: RequestOpenings,
     scratch: OpenScratch,
 }
 
@@ -77,7 +77,8 @@ impl Decryptor {
     }
 
     /// Opens texts from the first on and hands each to `each` with its index, in order: `None` for a text that is no envelope.
-    /// Leaves off before a second key agreement, so that a step stays short; gives how many are done, at least one of any.
+    /// Leaves off before a second key agreement, so that a step stays short; gives how many are done. That is none where a version
+    /// of the app's keys was tried in vain: the next call, which begins with the same text, tries the next one.
     ///
     /// # Errors
     /// The first text that is malformed, does not open or may not be shown, with its index. What `each` got before is void.
@@ -86,9 +87,7 @@ impl Decryptor {
         texts: &[&[u8]],
         mut each: impl FnMut(usize, Option<Opened<'_>>),
     ) -> Result<usize, Error> {
-        if self.permit.renew()? == Renewal::Renewed {
-            self.openings = RequestOpenings::new(self.permit.engine.settings().request_opening_keys_max);
-        }
+        self.renew()?;
         let mut run: Vec<Envelope<'_>> = Vec::with_capacity(texts.len().min(RUN_VALUES_MAX));
         let (mut done, mut agreements) = (0, 0);
         while done < texts.len() {
@@ -100,17 +99,28 @@ impl Decryptor {
                 continue;
             };
             let opening = self.opening(first).map_err(|error| error.at_index(done as u64))?;
-            if opening.version().is_none() {
+            if opening.known().is_none() {
                 if agreements > 0 {
                     break;
                 }
                 agreements += 1;
             }
-            self.open_run(&opening, &run, done, &mut each)?;
+            let key = self.openings.key(&opening, &self.permit.engine.agreements(), first, &mut self.scratch);
+            let Some(key) = key.map_err(|error| Error::from(error).at_index(done as u64))? else { break };
+            self.open_run(key, &run, done, &mut each)?;
             done += run.len();
         }
         self.openings.note(done, agreements);
         Ok(done)
+    }
+
+    /// To be called at the beginning of each step.
+    pub(crate) fn renew(&mut self) -> Result<Renewal, Error> {
+        let renewal = self.permit.renew()?;
+        if renewal == Renewal::Renewed {
+            self.openings = RequestOpenings::new(self.permit.engine.settings().request_opening_keys_max);
+        }
+        Ok(renewal)
     }
 
     fn opening(&mut self, envelope: &Envelope<'_>) -> Result<Arc<Opening>, Error> {
@@ -120,16 +130,16 @@ impl Decryptor {
 
     fn open_run(
         &mut self,
-        opening: &Opening,
+        key: &OpeningKey,
         run: &[Envelope<'_>],
         first: usize,
         each: &mut impl FnMut(usize, Option<Opened<'_>>),
     ) -> Result<(), Error> {
-        let Self { permit: Permit { engine, rights, .. }, role, scratch, .. } = self;
+        let Self { permit: Permit { rights, .. }, role, scratch, .. } = self;
         let mut fault = None;
-        opening.open_many(&engine.agreements(), run, scratch, |i, result| {
+        key.open_many(run, scratch, |i, result| {
             let shown = result.map_err(Error::from).and_then(|opened| {
-                check_role(rights, role.as_ref(), &opened)?;
+                check_role(rights, role.as_ref(), opened.metadata)?;
                 Ok(opened)
             });
             match shown {
@@ -159,8 +169,12 @@ fn take_run<'a>(texts: &[&'a [u8]], run: &mut Vec<Envelope<'a>>) -> Result<(), M
 }
 
 /// The role that an envelope carries must be one that the caller may see, and the one that the request asked for.
-pub(crate) fn check_role(rights: &Rights, wanted: Option<&Role>, opened: &Opened<'_>) -> Result<(), Error> {
-    let carried = opened.metadata.and_then(|metadata| metadata.role);
+pub(crate) fn check_role(
+    rights: &Rights,
+    wanted: Option<&Role>,
+    metadata: Option<OpenedMetadata<'_>>,
+) -> Result<(), Error> {
+    let carried = metadata.and_then(|metadata| metadata.role);
     if let Some(role) = carried {
         rights.check_role(role)?;
     }

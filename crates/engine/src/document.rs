@@ -1,12 +1,14 @@
 //! Documents: the walk finds the values, an [`Encryptor`], [`Decryptor`] or [`Rewrapper`] replaces them, and what lies between is
 //! copied as it is. The walk hands out stretches of the document, one behind the other; a stretch is rewritten in bounded steps,
-//! by whoever drives the whole or by another worker. The document is passed in anew each time, so that a request can rest beside
+//! by whoever drives the whole or by another worker. What is longer than a step takes, a value or what stands before one, is
+//! done in pieces. The document is passed in anew each time, so that a request can rest beside
 //! it in a queue.
 
 use std::borrow::Cow;
 
 use fieldseal_document::{
-    Match, Progress as WalkProgress, Purpose, ScalarKind, Selection, Walk, escape_into, unescape,
+    Match, Progress as WalkProgress, Purpose, ScalarKind, Selection, Walk, escape_into, escape_piece, escaped_size,
+    unescape, unescape_piece,
 };
 use fieldseal_envelope::{Opened, Value, ValueType};
 
@@ -15,6 +17,7 @@ use crate::decrypt::{DecryptOptions, Decryptor};
 use crate::encrypt::{EncryptOptions, Encryptor};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
+use crate::long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};
 use crate::policy::Caller;
 use crate::rewrap::{RewrapOptions, Rewrapper};
 
@@ -38,11 +41,11 @@ pub type DocumentDecryption = DocumentWork<Decryptor>;
 pub type DocumentRewrap = DocumentWork<Rewrapper>;
 
 /// A document in work: `R` says what becomes of its values.
-pub struct DocumentWork<R> {
+pub struct DocumentWork<R: Rewriter> {
     plan: Plan,
     rewriter: R,
     /// What [`DocumentWork::step`] is at.
-    stretch: Stretch,
+    stretch: Stretch<R::Long>,
     count: u64,
     /// Where the output begins in its buffer, once known.
     output_start: Option<usize>,
@@ -50,9 +53,9 @@ pub struct DocumentWork<R> {
 }
 
 /// A part of a document for one worker: whoever puts the outputs of all parts together in their order has the whole.
-pub struct DocumentPart<R> {
+pub struct DocumentPart<R: Rewriter> {
     rewriter: R,
-    stretch: Stretch,
+    stretch: Stretch<R::Long>,
     count: u64,
 }
 
@@ -247,7 +250,7 @@ impl Plan {
     }
 
     /// Walks on to the next stretch. It stays empty where the walk goes through the document before the first match.
-    fn next(&mut self, document: &[u8], stretch: &mut Stretch) -> Result<(), Error> {
+    fn next<L>(&mut self, document: &[u8], stretch: &mut Stretch<L>) -> Result<(), Error> {
         stretch.matches.clear();
         stretch.done = 0;
         stretch.copied = self.planned;
@@ -267,17 +270,34 @@ impl Plan {
 }
 
 /// A piece of a document with the values in it, and how far it is rewritten.
-#[derive(Default)]
-struct Stretch {
+struct Stretch<L> {
     matches: Vec<Match>,
     /// How many of the matches are done.
     done: usize,
+    /// The next one, if it is long and has been begun.
+    long: Option<Box<LongMatch<L>>>,
     /// Bytes of the document before this place are written.
     copied: usize,
     end: usize,
 }
 
-impl Stretch {
+/// A long value of a document.
+#[derive(Default)]
+struct LongMatch<L> {
+    /// The text of a string with escape sequences, as far as it is known.
+    text: String,
+    /// Bytes of the token that this is the text of.
+    unescaped: usize,
+    work: L,
+}
+
+impl<L> Default for Stretch<L> {
+    fn default() -> Self {
+        Self { matches: Vec::new(), done: 0, long: None, copied: 0, end: 0 }
+    }
+}
+
+impl<L: Default> Stretch<L> {
     fn is_done(&self) -> bool {
         self.done == self.matches.len() && self.copied == self.end
     }
@@ -291,24 +311,108 @@ impl Stretch {
         let matches = left[..values_max].to_vec();
         let (copied, end) = (self.copied, matches[values_max - 1].end);
         (self.done, self.copied) = (self.done + values_max, end);
-        Self { matches, done: 0, copied, end }
+        Self { matches, copied, end, long: self.long.take(), done: 0 }
     }
 
-    /// Does some of the values, and what stands behind them when they are the last; gives how many were replaced.
-    fn step(&mut self, rewriter: &mut impl Rewriter, document: &[u8], out: &mut Vec<u8>) -> Result<u64, Error> {
+    /// Does some of the values, or a piece of a long one or of what stands between them; gives how many were replaced.
+    fn step<R>(&mut self, rewriter: &mut R, document: &[u8], out: &mut Vec<u8>) -> Result<u64, Error>
+    where
+        R: Rewriter<Long = L>,
+    {
         if self.done == 0 {
             out.reserve(rewriter.output_size(self.end - self.copied, self.matches.len()));
         }
-        let offered = &self.matches[self.done..];
+        let short = self.short(rewriter.bytes_max());
+        if short == 0 && !self.is_done() {
+            return self.long_step(rewriter, document, out);
+        }
         let mut copy = Copy { document, copied: self.copied, count: 0, out };
+        let offered = &self.matches[self.done..self.done + short];
         self.done += if offered.is_empty() { 0 } else { rewriter.rewrite(offered, &mut copy)? };
         self.copied = copy.copied;
         let count = copy.count;
-        if self.done == self.matches.len() {
+        if self.done == self.matches.len() && self.end - self.copied <= rewriter.bytes_max() {
             out.extend_from_slice(&document[self.copied..self.end]);
             self.copied = self.end;
         }
         Ok(count)
+    }
+
+    /// How many of the next values, and of what stands before them, have no more than `bytes_max` bytes each.
+    fn short(&self, bytes_max: usize) -> usize {
+        let left = &self.matches[self.done..];
+        if self.end - self.copied <= bytes_max {
+            return left.len();
+        }
+        let mut end = self.copied;
+        let is_short = |found: &&Match| {
+            let before = std::mem::replace(&mut end, found.end);
+            found.start - before <= bytes_max && found.end - found.start <= bytes_max
+        };
+        left.iter().take_while(is_short).count()
+    }
+
+    /// Copies a piece of what stands before the next value, or does a piece of that value, which is long.
+    fn long_step<R>(&mut self, rewriter: &mut R, document: &[u8], out: &mut Vec<u8>) -> Result<u64, Error>
+    where
+        R: Rewriter<Long = L>,
+    {
+        let next = self.matches.get(self.done);
+        let gap = &document[self.copied..next.map_or(self.end, |next| next.start)];
+        if !gap.is_empty() {
+            let piece = &gap[..rewriter.bytes_max().min(gap.len())];
+            out.reserve(gap.len());
+            out.extend_from_slice(piece);
+            self.copied += piece.len();
+            return Ok(0);
+        }
+        let Some(found) = next else { return Ok(0) };
+        let step = self.long.get_or_insert_default().step(rewriter, document, found, out)?;
+        if step == LongStep::More {
+            return Ok(0);
+        }
+        (self.long, self.done) = (None, self.done + 1);
+        if step == LongStep::Left {
+            return Ok(0);
+        }
+        self.copied = found.end;
+        Ok(1)
+    }
+}
+
+impl<L> LongMatch<L> {
+    fn step<R>(
+        &mut self,
+        rewriter: &mut R,
+        document: &[u8],
+        found: &Match,
+        out: &mut Vec<u8>,
+    ) -> Result<LongStep, Error>
+    where
+        R: Rewriter<Long = L>,
+    {
+        let mut text = plain_text(document, found);
+        if found.kind == (ScalarKind::String { escaped: true }) {
+            if self.unescaped < text.len() {
+                self.unescape(text, found, rewriter.bytes_max())?;
+                return Ok(LongStep::More);
+            }
+            text = self.text.as_bytes();
+        }
+        let value = Value { value_type: value_type(found.kind), text };
+        rewriter.rewrite_long(&mut self.work, &value, out).map_err(|error| placed(error, &[*found]))
+    }
+
+    fn unescape(&mut self, escaped: &[u8], found: &Match, size: usize) -> Result<(), Error> {
+        if self.unescaped == 0 {
+            self.text.reserve_exact(escaped.len());
+        }
+        let taken = unescape_piece(&escaped[self.unescaped..], size, &mut self.text).map_err(|error| {
+            let offset = found.start + 1 + self.unescaped + error.offset;
+            Error::from(error).at_offset(offset)
+        })?;
+        self.unescaped += taken;
+        Ok(())
     }
 }
 
@@ -333,8 +437,17 @@ impl Copy<'_> {
 /// What becomes of a document's values: [`Encryptor`], [`Decryptor`] and [`Rewrapper`] say it. Nobody else can, as the copy has no
 /// name outside.
 pub trait Rewriter: Sized {
-    /// Rewrites matches from the first on; gives how many are done, at least one.
+    /// How far a long value is.
+    type Long: Default + Send + 'static;
+
+    /// Rewrites matches from the first on, none of them long; gives how many are done.
     fn rewrite(&mut self, offered: &[Match], copy: &mut Copy<'_>) -> Result<usize, Error>;
+
+    /// Goes on with a long value.
+    fn rewrite_long(&mut self, long: &mut Self::Long, value: &Value<'_>, out: &mut Vec<u8>) -> Result<LongStep, Error>;
+
+    /// Bytes of one value, or of what stands between two, that a step does.
+    fn bytes_max(&self) -> usize;
 
     /// How many bytes `size` bytes with `count` values may well become.
     fn output_size(&self, size: usize, count: usize) -> usize;
@@ -347,6 +460,21 @@ pub trait Rewriter: Sized {
 }
 
 impl Rewriter for Encryptor {
+    type Long = LongEncryption;
+
+    fn rewrite_long(
+        &mut self,
+        long: &mut LongEncryption,
+        value: &Value<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<LongStep, Error> {
+        self.encrypt_long(long, value, &Json, out)
+    }
+
+    fn bytes_max(&self) -> usize {
+        self.permit.step_bytes_max()
+    }
+
     fn rewrite(&mut self, offered: &[Match], copy: &mut Copy<'_>) -> Result<usize, Error> {
         let document = copy.document;
         let texts = texts_of(document, &offered[..offered.len().min(self.step_values_max())])?;
@@ -390,6 +518,21 @@ impl Rewriter for Encryptor {
 }
 
 impl Rewriter for Decryptor {
+    type Long = LongDecryption;
+
+    fn rewrite_long(
+        &mut self,
+        long: &mut LongDecryption,
+        value: &Value<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<LongStep, Error> {
+        self.decrypt_long(long, value.text, &Json, out)
+    }
+
+    fn bytes_max(&self) -> usize {
+        self.permit.step_bytes_max()
+    }
+
     fn rewrite(&mut self, offered: &[Match], copy: &mut Copy<'_>) -> Result<usize, Error> {
         let texts = texts_of(copy.document, &offered[..offered.len().min(self.step_values_max())])?;
         let bytes: Vec<&[u8]> = texts.iter().map(AsRef::as_ref).collect();
@@ -415,6 +558,16 @@ impl Rewriter for Decryptor {
 }
 
 impl Rewriter for Rewrapper {
+    type Long = LongRewrap;
+
+    fn rewrite_long(&mut self, long: &mut LongRewrap, value: &Value<'_>, out: &mut Vec<u8>) -> Result<LongStep, Error> {
+        self.rewrap_long(long, value.text, &Json, out)
+    }
+
+    fn bytes_max(&self) -> usize {
+        self.permit.step_bytes_max()
+    }
+
     fn rewrite(&mut self, offered: &[Match], copy: &mut Copy<'_>) -> Result<usize, Error> {
         let texts = texts_of(copy.document, &offered[..offered.len().min(self.part_values_max())])?;
         let bytes: Vec<&[u8]> = texts.iter().map(AsRef::as_ref).collect();
@@ -442,6 +595,37 @@ impl Rewriter for Rewrapper {
     }
 }
 
+/// Long values as JSON has them. Envelopes hold nothing that is escaped.
+struct Json;
+
+impl Shape for Json {
+    fn size(&self, value_type: ValueType, piece: &[u8]) -> usize {
+        match value_type {
+            ValueType::String => escaped_size(piece),
+            ValueType::Number | ValueType::Boolean => piece.len(),
+        }
+    }
+
+    fn begin(&self, value_type: ValueType, size: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+        out.reserve(size + 2);
+        self.end(value_type, out);
+        Ok(())
+    }
+
+    fn piece(&self, value_type: ValueType, piece: &[u8], out: &mut Vec<u8>) {
+        match value_type {
+            ValueType::String => escape_piece(piece, out),
+            ValueType::Number | ValueType::Boolean => out.extend_from_slice(piece),
+        }
+    }
+
+    fn end(&self, value_type: ValueType, out: &mut Vec<u8>) {
+        if value_type == ValueType::String {
+            out.push(b'"');
+        }
+    }
+}
+
 fn value_type(kind: ScalarKind) -> ValueType {
     match kind {
         ScalarKind::String { .. } => ValueType::String,
@@ -465,20 +649,23 @@ fn texts_of<'d>(document: &'d [u8], offered: &[Match]) -> Result<Vec<Cow<'d, [u8
 
 /// UTF-8, as the walk has checked: a string's text without quotation marks and escapes; a number's or boolean's token as it is.
 fn text_of<'d>(document: &'d [u8], found: &Match) -> Result<Cow<'d, [u8]>, Error> {
-    let token = &document[found.start..found.end];
-    let plain = match found.kind {
-        ScalarKind::String { escaped: true } => {
-            let mut text = String::new();
-            unescape(token, &mut text).map_err(|error| {
-                let offset = found.start + error.offset;
-                Error::from(error).at_offset(offset)
-            })?;
-            return Ok(Cow::Owned(text.into_bytes()));
-        }
-        ScalarKind::String { escaped: false } => &token[1..token.len() - 1],
-        ScalarKind::Number | ScalarKind::Boolean => token,
-    };
-    Ok(Cow::Borrowed(plain))
+    if found.kind != (ScalarKind::String { escaped: true }) {
+        return Ok(Cow::Borrowed(plain_text(document, found)));
+    }
+    let mut text = String::new();
+    unescape(&document[found.start..found.end], &mut text).map_err(|error| {
+        let offset = found.start + error.offset;
+        Error::from(error).at_offset(offset)
+    })?;
+    Ok(Cow::Owned(text.into_bytes()))
+}
+
+/// The same with escape sequences as they are.
+fn plain_text<'d>(document: &'d [u8], found: &Match) -> &'d [u8] {
+    match found.kind {
+        ScalarKind::String { .. } => &document[found.start + 1..found.end - 1],
+        ScalarKind::Number | ScalarKind::Boolean => &document[found.start..found.end],
+    }
 }
 
 fn write_opened(opened: &Opened<'_>, out: &mut Vec<u8>) {

@@ -37,10 +37,10 @@ impl<'a> EncryptOptions<'a> {
 
 /// Encrypts the values of one request.
 pub struct Encryptor {
-    permit: Permit,
+    pub(crate) permit: Permit,
     recipient: PublicKey,
     profile: Profile,
-    metadata: Option<Metadata>,
+    pub(crate) metadata: Option<Metadata>,
     keying: Keying,
     key: Option<Arc<SealingKey>>,
     /// The table that keying `field` goes through.
@@ -142,7 +142,7 @@ impl Encryptor {
         Ok(())
     }
 
-    fn renew(&mut self) -> Result<(), Error> {
+    pub(crate) fn renew(&mut self) -> Result<(), Error> {
         if self.permit.renew()? == Renewal::Renewed {
             self.recipient = *self.permit.app.newest(self.recipient.curve()).1.public();
             self.key = None;
@@ -161,10 +161,13 @@ impl Encryptor {
         recipient
     }
 
-    /// The key at hand, unless it is spent. A session's is asked for anew at each step, so that its time holds within a request.
-    fn key(&mut self) -> Arc<SealingKey> {
-        if self.keying == Keying::Session {
-            return self.permit.engine.session_key(&self.recipient, self.profile);
+    /// The key at hand, unless it is spent. A session's is asked for anew at each step, so that its time holds within a request; a
+    /// value of its own keying has its own.
+    pub(crate) fn key(&mut self) -> Arc<SealingKey> {
+        match self.keying {
+            Keying::Session => return self.permit.engine.session_key(&self.recipient, self.profile),
+            Keying::Field => return self.permit.engine.request_key(&self.recipient, self.profile),
+            Keying::Request => {}
         }
         let usable = self.key.take().filter(|key| key.values_left() > 0);
         let key = usable.unwrap_or_else(|| self.permit.engine.request_key(&self.recipient, self.profile));

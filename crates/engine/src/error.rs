@@ -22,6 +22,8 @@ pub enum ErrorKind {
     AppDisabled,
     /// The caller may not do this.
     Forbidden,
+    /// A number that the output cannot hold.
+    NumberOutOfRange,
     /// Larger than a limit.
     TooLarge,
     /// The key store does not answer now.

@@ -2,12 +2,13 @@
 
 use fieldseal_crypto::Curve;
 use fieldseal_crypto::PublicKey;
-use fieldseal_envelope::{Envelope, Marking, OpenScratch, ValueType, Version};
+use fieldseal_envelope::{Envelope, Marking, OpenScratch, OpenedMetadata, ValueType, Version};
 use fieldseal_keystore::Operation;
 
 use crate::decrypt::check_role;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::long::LongOpen;
 use crate::opening::{EphemeralId, RequestOpenings};
 use crate::permit::{Permit, Renewal};
 use crate::policy::Caller;
@@ -54,6 +55,8 @@ struct Inside {
     permit: Permit,
     openings: RequestOpenings,
     scratch: OpenScratch,
+    /// The envelope at hand, where it is long.
+    long: Option<LongOpen>,
 }
 
 impl Engine {
@@ -68,6 +71,7 @@ impl Engine {
             permit,
             openings: RequestOpenings::new(self.settings().request_opening_keys_max),
             scratch: OpenScratch::default(),
+            long: None,
         });
         Ok(Inspector { inside })
     }
@@ -77,7 +81,12 @@ impl Engine {
     /// # Errors
     /// As those two.
     pub fn inspect(&self, caller: &Caller, app: Option<&str>, text: &[u8]) -> Result<Inspected, Error> {
-        self.inspector(caller, app)?.inspect(text)
+        let mut inspector = self.inspector(caller, app)?;
+        loop {
+            if let Some(inspected) = inspector.inspect(text)? {
+                return Ok(inspected);
+            }
+        }
     }
 
     /// The public keys of `app`, for whoever may do anything with it.
@@ -93,11 +102,12 @@ impl Engine {
 }
 
 impl Inspector {
-    /// What `text` states, and with an app what its inside tells; never its value.
+    /// What `text` states, and with an app what its inside tells; never its value. Nothing yet where that takes further steps: the
+    /// next call, which has the same text, goes on.
     ///
     /// # Errors
     /// Malformed; with an app also: decrypt failed, a role that the caller may not see.
-    pub fn inspect(&mut self, text: &[u8]) -> Result<Inspected, Error> {
+    pub fn inspect(&mut self, text: &[u8]) -> Result<Option<Inspected>, Error> {
         let envelope = Envelope::parse(text)?;
         let mut inspected = Inspected {
             version: envelope.version,
@@ -109,30 +119,53 @@ impl Inspector {
             encrypted_at: None,
             key_version: None,
         };
-        match &mut self.inside {
-            None => envelope.ephemeral_key().map(drop)?,
+        let is_told = match &mut self.inside {
+            None => envelope.ephemeral_key().map(|_| true)?,
             Some(inside) => inside.tell(&envelope, &mut inspected)?,
-        }
-        Ok(inspected)
+        };
+        Ok(is_told.then_some(inspected))
     }
 }
 
 impl Inside {
-    fn tell(&mut self, envelope: &Envelope<'_>, inspected: &mut Inspected) -> Result<(), Error> {
+    /// Says whether it has opened the envelope.
+    fn tell(&mut self, envelope: &Envelope<'_>, inspected: &mut Inspected) -> Result<bool, Error> {
         if self.permit.renew()? == Renewal::Renewed {
             self.openings = RequestOpenings::new(self.permit.engine.settings().request_opening_keys_max);
+            self.long = None;
         }
-        let Self { permit: Permit { engine, app, rights, .. }, openings, scratch } = self;
+        if envelope.sealed_size() > self.permit.step_bytes_max() {
+            return self.tell_long(envelope, inspected);
+        }
+        let Self { permit: Permit { engine, app, rights, .. }, openings, scratch, .. } = self;
         let ephemeral = EphemeralId::of(envelope);
         let opening = openings.find(ephemeral, || engine.opening(app, ephemeral))?;
-        let key = opening.search(&engine.agreements(), envelope, scratch)?;
+        let Some(key) = openings.key(&opening, &engine.agreements(), envelope, scratch)? else { return Ok(false) };
         let opened = key.open(envelope, scratch)?;
-        check_role(rights, None, &opened)?;
-        let metadata = opened.metadata.unwrap_or_default();
-        inspected.role = metadata.role.map(str::to_owned);
-        inspected.origin = metadata.origin;
-        inspected.encrypted_at = metadata.encrypted_at;
-        inspected.key_version = opening.version();
-        Ok(())
+        check_role(rights, None, opened.metadata)?;
+        inspected.tell(opened.metadata, opening.version());
+        Ok(true)
+    }
+
+    fn tell_long(&mut self, envelope: &Envelope<'_>, inspected: &mut Inspected) -> Result<bool, Error> {
+        let long = self.long.get_or_insert_default();
+        if !long.is_open() {
+            long.step(&self.permit, &mut self.openings, envelope, <[u8]>::len)?;
+            return Ok(false);
+        }
+        check_role(&self.permit.rights, None, long.metadata())?;
+        inspected.tell(long.metadata(), long.opening().version());
+        self.long = None;
+        Ok(true)
+    }
+}
+
+impl Inspected {
+    fn tell(&mut self, metadata: Option<OpenedMetadata<'_>>, key_version: Option<u32>) {
+        let metadata = metadata.unwrap_or_default();
+        self.role = metadata.role.map(str::to_owned);
+        self.origin = metadata.origin;
+        self.encrypted_at = metadata.encrypted_at;
+        self.key_version = key_version;
     }
 }

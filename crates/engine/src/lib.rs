@@ -3,9 +3,9 @@
 //! tables of recipients).
 //!
 //! Work is done in steps that the caller drives ([`Encryptor`], [`Decryptor`], [`DocumentEncryption`], …): each step is bounded,
-//! borrows its input only for the call, and leaves off between two values, so that a server can put other work between them
-//! and stop when nobody waits any more. What is large falls into parts for several workers: `fork` gives another worker what it
-//! needs for a list of the same request, [`DocumentWork::next_part`] a part of the same document.
+//! borrows its input only for the call, and leaves off between two values or within a long one, so that a server can put other
+//! work between them and stop when nobody waits any more. What is large falls into parts for several workers: `fork` gives another
+//! worker what it needs for a list of the same request, [`DocumentWork::next_part`] a part of the same document.
 //!
 //! Promises: private keys stay inside; every tag, key or content fault is the same `decrypt failed`; no error holds a value.
 //! Not here: sockets, wire formats, threads, the queue.
@@ -23,6 +23,7 @@ mod engine;
 mod error;
 mod file;
 mod inspect;
+mod long;
 mod opening;
 mod permit;
 mod policy;
@@ -43,7 +44,9 @@ pub use error::{Error, ErrorKind};
 pub use fieldseal_crypto::{Curve, EcContext};
 pub use fieldseal_document::{Limits as DocumentLimits, Selection};
 pub use fieldseal_envelope::{Marking, ORIGIN_FIELDSEAL, Opened, OpenedMetadata, Role, Value, ValueType};
+pub use file::{FileDecryption, FileEncryption};
 pub use inspect::{Inspected, Inspector, PublicKeys};
+pub use long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};
 pub use policy::Caller;
 pub use rewrap::{RewrapOptions, Rewrapper};
 pub use settings::{EmptyStrings, Keying, Settings};

@@ -1,6 +1,6 @@
 //! Opening keys by ephemeral key. The format does not say which key version made an envelope: the versions are tried newest first,
-//! and the one that opened is remembered, so that an ephemeral key costs one search. What was derived is kept for the request and,
-//! bounded in number and age, across requests; it is wiped when it goes.
+//! and the one that opened is remembered, so that an ephemeral key costs one search; each trial is a step of its own. What was
+//! derived is kept for the request and, bounded in number and age, across requests; it is wiped when it goes.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fieldseal_crypto::ec::COMPRESSED_SIZE;
 use fieldseal_crypto::{Curve, EcContext, PublicKey};
-use fieldseal_envelope::{Envelope, Malformed, OpenError, OpenScratch, Opened, OpeningKey};
+use fieldseal_envelope::{Envelope, Form, LongOpening, Malformed, OpenError, OpenScratch, OpeningKey, Sealed};
 use lru::LruCache;
 
 use crate::apps::App;
@@ -44,10 +44,11 @@ pub(crate) struct Agreements {
 pub(crate) struct Opening {
     app: Arc<App>,
     ephemeral: PublicKey,
-    winner: OnceLock<Winner>,
+    winner: OnceLock<VersionKey>,
 }
 
-struct Winner {
+/// The opening key of one version.
+struct VersionKey {
     version: u32,
     /// 0 for the newest.
     place: usize,
@@ -69,52 +70,75 @@ impl Opening {
         self.winner.get().is_some_and(|winner| winner.place == 0)
     }
 
-    /// Opens envelopes of this ephemeral key one by one in order. `each` gets every result with its index, up to the first that no
-    /// version opens while none is known: a request ends there, and each further search would cost an agreement a version.
-    pub(crate) fn open_many(
-        &self,
-        agreements: &Agreements,
-        envelopes: &[Envelope<'_>],
-        scratch: &mut OpenScratch,
-        mut each: impl FnMut(usize, Result<Opened<'_>, OpenError>),
-    ) {
-        let Some(first) = envelopes.first() else { return };
-        match self.search(agreements, first, scratch) {
-            Ok(key) => key.open_many(envelopes, scratch, each),
-            Err(error) => each(0, Err(error)),
-        }
+    /// The key that opens, once one has.
+    pub(crate) fn known(&self) -> Option<&OpeningKey> {
+        self.winner.get().map(|winner| &winner.key)
     }
 
-    /// The first version whose key opens `envelope`, which is then remembered. What is known already is not tried again: whether it
-    /// opens `envelope` is for the caller to see.
-    pub(crate) fn search(
-        &self,
-        agreements: &Agreements,
-        envelope: &Envelope<'_>,
-        scratch: &mut OpenScratch,
-    ) -> Result<&OpeningKey, OpenError> {
-        self.search_by(agreements, |key| key.open(envelope, scratch).map(drop))
+    /// The key of the version at `place`, 0 for the newest, if there are as many: one key agreement.
+    fn candidate(&self, agreements: &Agreements, place: usize) -> Option<VersionKey> {
+        let (version, pair) = self.app.versions(self.ephemeral.curve()).nth(place)?;
+        agreements.count.fetch_add(1, Ordering::Relaxed);
+        let key = OpeningKey::agree(&agreements.ec, pair.private(), pair.public(), &self.ephemeral);
+        Some(VersionKey { version, place, key })
     }
 
-    /// The same for anything that a key opens or not. A text that is malformed is so for every key and ends the search.
-    pub(crate) fn search_by(
-        &self,
+    /// Remembers a key that has opened.
+    fn settle(&self, candidate: VersionKey) -> &OpeningKey {
+        &self.winner.get_or_init(|| candidate).key
+    }
+}
+
+/// The search for the key of something long: one version after the other goes through it in pieces.
+pub(crate) struct LongSearch {
+    opening: Arc<Opening>,
+    /// Where the plaintext begins in its buffer.
+    start: usize,
+    /// The version that is tried, where none is known yet.
+    candidate: Option<Box<VersionKey>>,
+    place: usize,
+    trial: LongOpening,
+}
+
+impl LongSearch {
+    pub(crate) fn new(opening: Arc<Opening>, start: usize) -> Self {
+        Self { opening, start, candidate: None, place: 0, trial: LongOpening::new(start) }
+    }
+
+    pub(crate) fn into_opening(self) -> Arc<Opening> {
+        self.opening
+    }
+
+    /// Goes on by one key agreement or by `size` bytes of `sealed`; see [`LongOpening::step`].
+    pub(crate) fn step(
+        &mut self,
         agreements: &Agreements,
-        mut opens: impl FnMut(&OpeningKey) -> Result<(), OpenError>,
-    ) -> Result<&OpeningKey, OpenError> {
-        if let Some(winner) = self.winner.get() {
-            return Ok(&winner.key);
+        sealed: &Sealed<'_>,
+        size: usize,
+        plaintext: &mut Vec<u8>,
+    ) -> Result<Option<Form>, OpenError> {
+        let key = match &self.candidate {
+            Some(candidate) => &candidate.key,
+            None => match self.opening.known() {
+                Some(key) => key,
+                None => {
+                    let candidate = self.opening.candidate(agreements, self.place).ok_or(OpenError::DecryptFailed)?;
+                    self.candidate = Some(Box::new(candidate));
+                    return Ok(None);
+                }
+            },
+        };
+        let tried = self.trial.step(key, sealed, size, plaintext);
+        if tried == Err(OpenError::DecryptFailed) && self.candidate.is_some() {
+            (self.candidate, self.trial) = (None, LongOpening::new(self.start));
+            self.place += 1;
+            return Ok(None);
         }
-        for (place, (version, pair)) in self.app.versions(self.ephemeral.curve()).enumerate() {
-            agreements.count.fetch_add(1, Ordering::Relaxed);
-            let key = OpeningKey::agree(&agreements.ec, pair.private(), pair.public(), &self.ephemeral);
-            match opens(&key) {
-                Ok(()) => return Ok(&self.winner.get_or_init(|| Winner { version, place, key }).key),
-                Err(OpenError::DecryptFailed) => (),
-                Err(malformed) => return Err(malformed),
-            }
+        let form = tried?;
+        if let Some(candidate) = self.candidate.take_if(|_| form.is_some()) {
+            self.opening.settle(*candidate);
         }
-        Err(OpenError::DecryptFailed)
+        Ok(form)
     }
 }
 
@@ -202,6 +226,8 @@ impl OpeningCache {
 /// Opening keys of one request: the last one at hand, the others by ephemeral key and shared by all workers of the request.
 pub(crate) struct RequestOpenings {
     last: Option<(EphemeralId, Arc<Opening>)>,
+    /// How many versions were tried in vain with the value at hand, which has this ephemeral key.
+    tried: Option<(EphemeralId, usize)>,
     /// Made for the second ephemeral key or the second worker: most requests have one of each.
     others: Option<Arc<Others>>,
     count_max: usize,
@@ -239,14 +265,44 @@ impl Others {
 
 impl RequestOpenings {
     pub(crate) fn new(count_max: usize) -> Self {
-        Self { last: None, others: None, count_max, tally: Tally::default() }
+        Self { last: None, tried: None, others: None, count_max, tally: Tally::default() }
     }
 
     /// The same openings for another worker. Both may make an agreement for one ephemeral key at the same time; whoever looks
     /// later finds it.
     pub(crate) fn fork(&mut self) -> Self {
         let others = Arc::clone(self.others());
-        Self { last: self.last.clone(), others: Some(others), count_max: self.count_max, tally: Tally::default() }
+        let (last, count_max) = (self.last.clone(), self.count_max);
+        // The value at hand goes to the first who joins.
+        Self { last, tried: self.tried.take(), others: Some(others), count_max, tally: Tally::default() }
+    }
+
+    /// The key of `opening` that opens `envelope`, where one is known, whether it opens this one or not. Else one version is tried,
+    /// which costs a key agreement: `None` where that was in vain, and the next call goes on with the next version.
+    ///
+    /// # Errors
+    /// No version opens it, or it is malformed for every one.
+    pub(crate) fn key<'o>(
+        &mut self,
+        opening: &'o Opening,
+        agreements: &Agreements,
+        envelope: &Envelope<'_>,
+        scratch: &mut OpenScratch,
+    ) -> Result<Option<&'o OpeningKey>, OpenError> {
+        if let Some(key) = opening.known() {
+            return Ok(Some(key));
+        }
+        let ephemeral = EphemeralId::of(envelope);
+        let place = self.tried.take_if(|(tried, _)| *tried == ephemeral).map_or(0, |(_, place)| place);
+        let candidate = opening.candidate(agreements, place).ok_or(OpenError::DecryptFailed)?;
+        match candidate.key.open(envelope, scratch) {
+            Ok(_) => Ok(Some(opening.settle(candidate))),
+            Err(OpenError::DecryptFailed) => {
+                self.tried = Some((ephemeral, place + 1));
+                Ok(None)
+            }
+            Err(malformed) => Err(malformed),
+        }
     }
 
     pub(crate) fn find(

@@ -42,6 +42,11 @@ impl Permit {
         Ok(Self { engine: engine.clone(), rights, app, caller: caller.clone(), operations, epoch })
     }
 
+    /// Bytes of one value that a step does.
+    pub(crate) fn step_bytes_max(&self) -> usize {
+        self.engine.settings().step_bytes_max.max(1)
+    }
+
     /// To be called at the beginning of each step.
     pub(crate) fn renew(&mut self) -> Result<Renewal, Error> {
         let epoch = self.engine.epoch();

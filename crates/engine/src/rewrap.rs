@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fieldseal_crypto::Curve;
 use fieldseal_envelope::{
-    Envelope, Form, Malformed, Marking, Metadata, ORIGIN_FIELDSEAL, OpenScratch, Profile, Role, SealScratch,
-    SealingKey, Value,
+    Envelope, Form, Malformed, Marking, Metadata, ORIGIN_FIELDSEAL, OpenScratch, OpenedMetadata, Profile, Role,
+    SealScratch, SealingKey, Value,
 };
 use fieldseal_keystore::Operation;
 
@@ -28,9 +28,9 @@ pub struct RewrapOptions<'a> {
 
 /// Rewraps the envelopes of one request.
 pub struct Rewrapper {
-    permit: Permit,
+    pub(crate) permit: Permit,
     curve: Option<Curve>,
-    openings: RequestOpenings,
+    pub(crate) openings: RequestOpenings,
     keys: Arc<RequestKeys>,
     open_scratch: OpenScratch,
     seal_scratch: SealScratch,
@@ -75,62 +75,112 @@ impl Rewrapper {
 
     /// Takes texts from the first on and hands each to `each` with its index, in order: its new envelope, or `None` where it stays
     /// as it is, being no envelope or one of the newest version already. Leaves off behind a text that cost key agreements, so that
-    /// a step stays short; gives how many are done, at least one of any.
+    /// a step stays short; gives how many are done. That is none where a version of the app's keys was tried in vain: the next
+    /// call, which begins with the same text, tries the next one.
     ///
     /// # Errors
     /// The first text that is malformed, does not open, or has a role that the caller may not see, with its index. What `each` got
     /// before is void.
     pub fn rewrap(&mut self, texts: &[&[u8]], mut each: impl FnMut(usize, Option<&[u8]>)) -> Result<usize, Error> {
-        if self.permit.renew()? == Renewal::Renewed {
-            self.openings = RequestOpenings::new(self.permit.engine.settings().request_opening_keys_max);
-            self.keys = Arc::default();
-        }
+        self.renew()?;
         let mut envelope = Vec::new();
         let (mut done, mut agreements) = (0, 0);
         while done < texts.len() && agreements == 0 {
             envelope.clear();
-            let cost = self.rewrap_one(texts[done], &mut envelope).map_err(|error| error.at_index(done as u64))?;
+            let outcome = self.rewrap_one(texts[done], &mut envelope, &mut agreements);
+            if outcome.map_err(|error| error.at_index(done as u64))? == Outcome::Searching {
+                break;
+            }
             each(done, (!envelope.is_empty()).then_some(&envelope));
-            agreements += cost;
             done += 1;
         }
         self.openings.note(done, agreements);
         Ok(done)
     }
 
-    /// Writes the new envelope of `text`, if it gets one; gives how many key agreements that took.
-    fn rewrap_one(&mut self, text: &[u8], out: &mut Vec<u8>) -> Result<u64, Error> {
+    /// To be called at the beginning of each step.
+    pub(crate) fn renew(&mut self) -> Result<Renewal, Error> {
+        let renewal = self.permit.renew()?;
+        if renewal == Renewal::Renewed {
+            self.openings = RequestOpenings::new(self.permit.engine.settings().request_opening_keys_max);
+            self.keys = Arc::default();
+        }
+        Ok(renewal)
+    }
+
+    /// Writes the new envelope of `text`, if it gets one, and counts the key agreements that this took.
+    fn rewrap_one(&mut self, text: &[u8], out: &mut Vec<u8>, agreements: &mut u64) -> Result<Outcome, Error> {
         let envelope = match Envelope::parse(text) {
-            Err(Malformed::NotAnEnvelope) => return Ok(0),
+            Err(Malformed::NotAnEnvelope) => return Ok(Outcome::Done),
             parsed => parsed?,
         };
         let ephemeral = EphemeralId::of(&envelope);
-        let Self { permit: Permit { engine, app, rights, .. }, openings, open_scratch, .. } = self;
+        let Self { permit: Permit { engine, app, rights, .. }, curve, openings, keys, open_scratch, seal_scratch } =
+            self;
         let opening = openings.find(ephemeral, || engine.opening(app, ephemeral))?;
-        let mut agreements = u64::from(opening.version().is_none());
-        let key = opening.search(&engine.agreements(), &envelope, open_scratch)?;
+        *agreements += u64::from(opening.known().is_none());
+        let Some(key) = openings.key(&opening, &engine.agreements(), &envelope, open_scratch)? else {
+            return Ok(Outcome::Searching);
+        };
         let opened = key.open(&envelope, open_scratch)?;
-        check_role(rights, None, &opened)?;
-        let curve = self.curve.unwrap_or(envelope.version.curve());
-        let current = opened.form == Form::Standard && !envelope.version.is_legacy();
-        if opening.by_newest() && current && curve == envelope.version.curve() {
-            return Ok(agreements);
-        }
-        let role = opened.metadata.and_then(|metadata| metadata.role);
-        let role = role.map(|role| Role::parse(role).expect("checked when it was opened"));
-        // Metadata stays even without a role: the versions that have it bind type and both keys.
-        let metadata = opened.metadata.map(|_| Metadata::new(role.as_ref(), ORIGIN_FIELDSEAL, engine.now_unix_s()));
-        let profile = if metadata.is_some() { Profile::with_metadata(curve) } else { Profile::plain(curve) };
-        let profile = if envelope.marking == Marking::Debug { profile.debug() } else { profile };
-        let sealing = self.keys.find(profile, || {
-            agreements += 1;
-            engine.request_key(app.newest(curve).1.public(), profile)
+        check_role(rights, None, opened.metadata)?;
+        let old =
+            Old { envelope: &envelope, form: opened.form, metadata: opened.metadata, by_newest: opening.by_newest() };
+        let Some((profile, metadata)) = old.target(*curve, engine.now_unix_s()) else { return Ok(Outcome::Done) };
+        let sealing = keys.find(profile, || {
+            *agreements += 1;
+            engine.request_key(app.newest(profile.version().curve()).1.public(), profile)
         });
         let value = Value { value_type: opened.value_type, text: opened.text.as_bytes() };
         sealing
-            .seal_many(metadata.as_ref(), &[value], &mut self.seal_scratch, out, |_, _, _| ())
+            .seal_many(metadata.as_ref(), &[value], seal_scratch, out, |_, _, _| ())
             .expect("a request's key seals 2^32 values");
-        Ok(agreements)
+        Ok(Outcome::Done)
+    }
+
+    /// What an opened envelope is sealed to, unless it stays as it is: the key, and the metadata where there is some.
+    pub(crate) fn target(&self, old: &Old<'_>) -> Option<(Arc<SealingKey>, Option<Metadata>)> {
+        let Permit { engine, app, .. } = &self.permit;
+        let (profile, metadata) = old.target(self.curve, engine.now_unix_s())?;
+        let recipient = app.newest(profile.version().curve()).1.public();
+        Some((self.keys.find(profile, || engine.request_key(recipient, profile)), metadata))
+    }
+}
+
+/// What a step came to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// The text has its new envelope, or stays as it is.
+    Done,
+    /// The search for the key that opens it goes on.
+    Searching,
+}
+
+/// An envelope that was opened.
+pub(crate) struct Old<'a> {
+    pub(crate) envelope: &'a Envelope<'a>,
+    pub(crate) form: Form,
+    pub(crate) metadata: Option<OpenedMetadata<'a>>,
+    /// Whether the newest key version opened it.
+    pub(crate) by_newest: bool,
+}
+
+impl Old<'_> {
+    /// How it is sealed anew, unless it stays as it is.
+    fn target(&self, curve: Option<Curve>, now_unix_s: u32) -> Option<(Profile, Option<Metadata>)> {
+        let version = self.envelope.version;
+        let curve = curve.unwrap_or(version.curve());
+        let is_current = self.form == Form::Standard && !version.is_legacy();
+        if self.by_newest && is_current && curve == version.curve() {
+            return None;
+        }
+        let role = self.metadata.and_then(|metadata| metadata.role);
+        let role = role.map(|role| Role::parse(role).expect("checked when it was opened"));
+        // Metadata stays even without a role: the versions that have it bind type and both keys.
+        let metadata = self.metadata.map(|_| Metadata::new(role.as_ref(), ORIGIN_FIELDSEAL, now_unix_s));
+        let profile = if metadata.is_some() { Profile::with_metadata(curve) } else { Profile::plain(curve) };
+        let profile = if self.envelope.marking == Marking::Debug { profile.debug() } else { profile };
+        Some((profile, metadata))
     }
 }
 

@@ -51,7 +51,8 @@ pub struct Settings {
     /// Values that one step encrypts or decrypts, fewer where a value costs a key agreement. Default 256, which with
     /// `step_bytes_max` takes some 50 µs (`cost.rs` has the model).
     pub step_values_max: usize,
-    /// Bytes that one step encrypts or decrypts, and twice as many as it walks; a longer value is done in one. Default 64 KiB.
+    /// Bytes that one step encrypts or decrypts, and twice as many as it walks; a longer value, or a file, is done in pieces of as
+    /// many. Default 64 KiB.
     pub step_bytes_max: usize,
     /// How long the blinding of private-key operations stays as it is. Default 60 s.
     pub blinding_age_max: Duration,

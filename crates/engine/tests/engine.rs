@@ -109,6 +109,19 @@ fn decrypt(engine: &Engine, document: &str) -> Result<String, Error> {
     decrypt_as(engine, &Caller::Owner, &DecryptOptions::new("acme"), document)
 }
 
+fn encrypt_file(engine: &Engine, curve: Curve, content: &[u8]) -> Vec<u8> {
+    let mut work = engine.encrypt_file(&Caller::Owner, "acme", Some(curve)).expect("begins");
+    let mut file = Vec::new();
+    while work.step(content, &mut file).expect("encrypts") == Progress::More {}
+    file
+}
+
+fn decrypt_file(engine: &Engine, caller: &Caller, app: &str, file: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+    let mut work = engine.decrypt_file(caller, app)?;
+    while work.step(file, out)? == Progress::More {}
+    Ok(())
+}
+
 /// All parts of a document after its first step, done last to first, as they do not depend on one another.
 fn in_parts<R: Rewriter>(mut work: DocumentWork<R>, document: &str) -> Result<(String, u64), Error> {
     let (mut head, mut parts, mut outputs, mut fault) = (Vec::new(), Vec::new(), Vec::new(), None);
@@ -407,8 +420,8 @@ fn clients_may_do_what_they_are_granted_and_nothing_else() {
     assert_eq!(kind(engine.rewrapper(&decrypts, &options)), ErrorKind::Forbidden);
     engine.public_keys(&encrypts, "acme").expect("either right is enough");
     assert_eq!(kind(engine.public_keys(&encrypts, "other")), ErrorKind::Forbidden);
-    assert_eq!(kind(engine.encrypt_file(&decrypts, "acme", None, b"x", &mut Vec::new())), ErrorKind::Forbidden);
-    assert_eq!(kind(engine.decrypt_file(&encrypts, "acme", b"x", &mut Vec::new())), ErrorKind::Forbidden);
+    assert_eq!(kind(engine.encrypt_file(&decrypts, "acme", None)), ErrorKind::Forbidden);
+    assert_eq!(kind(engine.decrypt_file(&encrypts, "acme")), ErrorKind::Forbidden);
     assert_eq!(kind(engine.client("writer", [8; 32])), ErrorKind::Forbidden, "another certificate");
     assert_eq!(kind(engine.client("stranger", [7; 32])), ErrorKind::Forbidden);
     assert_eq!(kind(engine.client("no/name", [7; 32])), ErrorKind::Forbidden);
@@ -578,7 +591,7 @@ fn an_ephemeral_key_costs_one_agreement_a_version_and_one_search() {
         let before = engine.counters().opening_agreements;
         let mut inspector = engine.inspector(&Caller::Owner, Some("acme")).expect("begins");
         for text in envelopes(&old) {
-            inspector.inspect(text.as_bytes()).expect("opens");
+            while inspector.inspect(text.as_bytes()).expect("opens").is_none() {}
         }
         assert!(engine.counters().opening_agreements - before <= 4, "within a request always");
     }
@@ -691,20 +704,19 @@ fn empty_strings_stay_when_the_setting_says_so() {
 fn files_come_back_through_any_version() {
     let Bench { engine, folder: _folder, .. } = bench();
     for curve in [Curve::P256, Curve::Secp256k1] {
-        let (mut file, mut content) = (Vec::new(), b"kept".to_vec());
-        engine.encrypt_file(&Caller::Owner, "acme", Some(curve), b"content", &mut file).expect("encrypts");
+        let mut content = b"kept".to_vec();
+        let file = encrypt_file(&engine, curve, b"content");
         engine.store().rotate(&app("acme")).expect("rotated");
         engine.maintain().expect("refreshed");
         for _ in 0..2 {
-            engine.decrypt_file(&Caller::Owner, "acme", &file, &mut content).expect("decrypts");
+            decrypt_file(&engine, &Caller::Owner, "acme", &file, &mut content).expect("decrypts");
         }
         assert_eq!(content, b"keptcontentcontent");
-        assert_eq!(kind(engine.decrypt_file(&Caller::Owner, "other", &file, &mut content)), ErrorKind::DecryptFailed);
+        let other = decrypt_file(&engine, &Caller::Owner, "other", &file, &mut content);
+        assert_eq!(kind(other), ErrorKind::DecryptFailed);
         assert_eq!(content, b"keptcontentcontent");
-        assert_eq!(
-            kind(engine.decrypt_file(&Caller::Owner, "acme", b"text", &mut content)),
-            ErrorKind::InvalidEnvelope
-        );
+        let text = decrypt_file(&engine, &Caller::Owner, "acme", b"text", &mut content);
+        assert_eq!(kind(text), ErrorKind::InvalidEnvelope);
     }
 }
 
@@ -735,12 +747,12 @@ fn a_value_does_not_pass_its_role_as_a_file() {
     let Bench { engine, folder: _folder, .. } = bench();
     let file = file_of_a_value_with_a_role(&engine, "health", "secret");
     let mut content = Vec::new();
-    engine.decrypt_file(&Caller::Owner, "acme", &file, &mut content).expect("the owner may see any role");
+    decrypt_file(&engine, &Caller::Owner, "acme", &file, &mut content).expect("the owner may see any role");
     assert!(content.ends_with(b"secret"));
     let cards = Roles::Only(BTreeSet::from([RoleName::parse("card").expect("a role")]));
     let reader = grant(&engine, "reader", &[Operation::Decrypt], cards);
     let mut content = b"kept".to_vec();
-    assert_eq!(kind(engine.decrypt_file(&reader, "acme", &file, &mut content)), ErrorKind::Forbidden);
+    assert_eq!(kind(decrypt_file(&engine, &reader, "acme", &file, &mut content)), ErrorKind::Forbidden);
     assert_eq!(content, b"kept");
 }
 

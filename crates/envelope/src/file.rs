@@ -1,13 +1,14 @@
 //! The file form: `%EVENC ‖ version ‖ offset u16-LE = 55 ‖ ephemeral (33) ‖ iv (12) ‖ flags ‖ ciphertext and tag ‖ CRC-32 LE` over all
 //! that stands before it. Key and associated data are those of the plain version of the curve. The checksum only tells damage
-//! from attack early; the tag decides.
+//! from attack early; the tag decides. Files are sealed, checked and opened ([`crate::LongOpening`]) in pieces.
 
-use fieldseal_crypto::aead::{NONCE_SIZE, TAG_SIZE};
+use crc32fast::Hasher;
+use fieldseal_crypto::aead::{NONCE_SIZE, SealStream, TAG_SIZE};
 use fieldseal_crypto::ec::COMPRESSED_SIZE;
-use fieldseal_crypto::{CryptoRng, Curve, DecryptFailed, EcContext, PublicKey, Recipient};
+use fieldseal_crypto::{CryptoRng, Curve, EcContext, PublicKey, Recipient};
 
-use crate::format::{Malformed, Marking};
-use crate::open::OpeningKey;
+use crate::format::{Malformed, Marking, ValueType};
+use crate::open::Label;
 use crate::seal::{Profile, SealingKey};
 
 /// What every encrypted file begins with.
@@ -33,12 +34,12 @@ pub struct EncryptedFile<'a> {
 }
 
 impl<'a> EncryptedFile<'a> {
-    /// Takes `bytes` apart and checks header and checksum.
+    /// Takes `bytes` apart and checks the header; the checksum is for [`FileCheck`].
     ///
     /// # Errors
-    /// [`Malformed::FileHeader`] or [`Malformed::FileChecksum`].
+    /// [`Malformed::FileHeader`].
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        let (body, checksum) = bytes.split_last_chunk::<CHECKSUM_SIZE>().ok_or(Malformed::FileHeader)?;
+        let (body, _) = bytes.split_last_chunk::<CHECKSUM_SIZE>().ok_or(Malformed::FileHeader)?;
         let (header, sealed) = body.split_first_chunk::<{ CONTENT_OFFSET as usize }>().ok_or(Malformed::FileHeader)?;
         let curve = match (header.starts_with(FILE_MAGIC), header[6]) {
             (true, 2) => Curve::Secp256k1,
@@ -47,9 +48,6 @@ impl<'a> EncryptedFile<'a> {
         };
         if header[7..9] != CONTENT_OFFSET.to_le_bytes() || header[54] & !FLAG_DEBUG != 0 || sealed.len() < TAG_SIZE {
             return Err(Malformed::FileHeader);
-        }
-        if crc32fast::hash(body) != u32::from_le_bytes(*checksum) {
-            return Err(Malformed::FileChecksum);
         }
         let marking = if header[54] == FLAG_DEBUG { Marking::Debug } else { Marking::Live };
         let ephemeral = header[9..42].try_into().expect("33 bytes");
@@ -70,46 +68,92 @@ impl<'a> EncryptedFile<'a> {
         self.sealed.len() - TAG_SIZE
     }
 
-    /// Appends the content to `out`. On failure `out` is as before.
-    ///
-    /// # Errors
-    /// [`DecryptFailed`].
-    pub fn open(&self, key: &OpeningKey, out: &mut Vec<u8>) -> Result<(), DecryptFailed> {
-        let start = out.len();
-        out.resize(start + self.content_size(), 0);
-        let result = key.open_bytes(self.iv, self.sealed, &mut out[start..]);
-        if result.is_err() {
-            out.truncate(start);
-        }
-        result
+    pub(crate) fn sealed(&self) -> &'a [u8] {
+        self.sealed
+    }
+
+    /// Associated data of files says nothing of type and marking.
+    pub(crate) fn label(&self) -> Label {
+        Label { iv: self.iv, value_type: ValueType::String, marking: Marking::Live }
     }
 }
 
-/// Appends the encrypted file of `content` to `out`, under an ephemeral key of its own.
-pub fn seal_file(
-    ec: &EcContext,
-    recipient: &Recipient,
-    marking: Marking,
-    content: &[u8],
-    rng: &mut dyn CryptoRng,
-    out: &mut Vec<u8>,
-) {
-    let curve = recipient.public().curve();
-    let key = SealingKey::generate(ec, recipient, Profile::plain(curve), 1, rng);
-    let start = out.len();
-    out.reserve_exact(content.len() + FILE_OVERHEAD);
-    out.extend_from_slice(FILE_MAGIC);
-    out.push(match curve {
-        Curve::Secp256k1 => 2,
-        Curve::P256 => 3,
-    });
-    out.extend_from_slice(&CONTENT_OFFSET.to_le_bytes());
-    out.extend_from_slice(key.ephemeral());
-    out.resize(start + usize::from(CONTENT_OFFSET) + content.len() + TAG_SIZE, 0);
-    let (header, sealed) = out[start..].split_at_mut(usize::from(CONTENT_OFFSET));
-    let nonce = key.seal_bytes(content, sealed).expect("a fresh key seals one value");
-    header[42..54].copy_from_slice(&nonce.0);
-    header[54] = if marking == Marking::Debug { FLAG_DEBUG } else { 0 };
-    let checksum = crc32fast::hash(&out[start..]);
-    out.extend_from_slice(&checksum.to_le_bytes());
+/// The checksum of an encrypted file, on its way.
+#[derive(Default)]
+pub struct FileCheck {
+    hasher: Hasher,
+    checked: usize,
+}
+
+impl FileCheck {
+    /// Goes on through `bytes`, the whole file, always the same, by up to `size` of them; says whether that was all.
+    ///
+    /// # Errors
+    /// [`Malformed::FileChecksum`].
+    pub fn step(&mut self, bytes: &[u8], size: usize) -> Result<bool, Malformed> {
+        let (body, checksum) = bytes.split_last_chunk::<CHECKSUM_SIZE>().ok_or(Malformed::FileHeader)?;
+        let rest = &body[self.checked..];
+        let piece = &rest[..size.max(1).min(rest.len())];
+        self.hasher.update(piece);
+        self.checked += piece.len();
+        if self.checked < body.len() {
+            return Ok(false);
+        }
+        match self.hasher.clone().finalize() == u32::from_le_bytes(*checksum) {
+            true => Ok(true),
+            false => Err(Malformed::FileChecksum),
+        }
+    }
+}
+
+/// A file that is being encrypted, under an ephemeral key of its own.
+pub struct FileSealing {
+    stream: SealStream,
+    hasher: Hasher,
+}
+
+impl FileSealing {
+    /// Begins the encrypted file of `content_size` bytes in `out`. Costs a key agreement.
+    pub fn begin(
+        ec: &EcContext,
+        recipient: &Recipient,
+        marking: Marking,
+        content_size: usize,
+        rng: &mut dyn CryptoRng,
+        out: &mut Vec<u8>,
+    ) -> Self {
+        let curve = recipient.public().curve();
+        let key = SealingKey::generate(ec, recipient, Profile::plain(curve), 1, rng);
+        let (nonce, stream) = key.stream(ValueType::String).expect("a fresh key seals one value");
+        let start = out.len();
+        out.reserve_exact(content_size + FILE_OVERHEAD);
+        out.extend_from_slice(FILE_MAGIC);
+        out.push(match curve {
+            Curve::Secp256k1 => 2,
+            Curve::P256 => 3,
+        });
+        out.extend_from_slice(&CONTENT_OFFSET.to_le_bytes());
+        out.extend_from_slice(key.ephemeral());
+        out.extend_from_slice(&nonce.0);
+        out.push(if marking == Marking::Debug { FLAG_DEBUG } else { 0 });
+        let mut hasher = Hasher::new();
+        hasher.update(&out[start..]);
+        Self { stream, hasher }
+    }
+
+    /// Appends the next piece.
+    pub fn update(&mut self, content: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        out.resize(start + content.len(), 0);
+        self.stream.update(content, &mut out[start..]);
+        self.hasher.update(&out[start..]);
+    }
+
+    /// Ends the file.
+    pub fn finish(mut self, out: &mut Vec<u8>) {
+        let tag = self.stream.finish();
+        self.hasher.update(&tag);
+        out.extend_from_slice(&tag);
+        out.extend_from_slice(&self.hasher.finalize().to_le_bytes());
+    }
 }

@@ -234,14 +234,37 @@ impl<'a> Envelope<'a> {
         decoded_size(self.ciphertext.len()).expect("checked in parse")
     }
 
+    /// Characters of base64 that the ciphertext has.
+    pub(crate) fn text_size(&self) -> usize {
+        self.ciphertext.len()
+    }
+
+    /// Writes a piece of ciphertext and tag to `out`: that of up to `size` characters, rounded down to whole groups of four, from
+    /// character `start` on. Gives how many characters that were.
+    ///
+    /// # Errors
+    /// [`Malformed::Ciphertext`] when it is not base64.
+    pub(crate) fn decode_piece(&self, start: usize, size: usize, out: &mut Vec<u8>) -> Result<usize, Malformed> {
+        let rest = &self.ciphertext[start..];
+        let size = if size < rest.len() { (size & !3).max(4) } else { rest.len() };
+        let piece = &rest[..size.min(rest.len())];
+        out.resize(decoded_size(piece.len()).ok_or(Malformed::Ciphertext)?, 0);
+        decode(piece, out)?;
+        Ok(piece.len())
+    }
+
     /// Writes ciphertext and tag to `out`, which has [`Envelope::sealed_size`] bytes.
     ///
     /// # Errors
     /// [`Malformed::Ciphertext`] when it is not base64.
     pub(crate) fn decode_sealed(&self, out: &mut [u8]) -> Result<(), Malformed> {
-        let out = base64_simd::Out::from_slice(out);
-        base64_simd::STANDARD_NO_PAD.decode(self.ciphertext, out).map(drop).map_err(|_| Malformed::Ciphertext)
+        decode(self.ciphertext, out)
     }
+}
+
+fn decode(text: &[u8], out: &mut [u8]) -> Result<(), Malformed> {
+    let out = base64_simd::Out::from_slice(out);
+    base64_simd::STANDARD_NO_PAD.decode(text, out).map(drop).map_err(|_| Malformed::Ciphertext)
 }
 
 /// Whether what follows `ev:` is a known version, so that the text was meant to be an envelope.

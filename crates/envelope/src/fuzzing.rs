@@ -2,10 +2,13 @@
 
 use std::sync::OnceLock;
 
-use fieldseal_crypto::{Curve, EcContext, PrivateKey, PublicKey, Recipient, Secret};
+use fieldseal_crypto::{CryptoRng, Curve, EcContext, PrivateKey, PublicKey, Recipient, Secret};
 
-use crate::file::{EncryptedFile, seal_file};
-use crate::{Envelope, Marking, OpenScratch, OpeningKey, Profile, SealScratch, SealingKey, Value, ValueType};
+use crate::file::{EncryptedFile, FileCheck, FileSealing};
+use crate::{
+    Envelope, LongOpening, LongText, Marking, OpenError, OpenScratch, OpeningKey, Profile, SealScratch, Sealed,
+    SealingKey, Value, ValueType,
+};
 
 /// A fixed app key on each curve and an envelope and file sealed to it.
 struct Fixture {
@@ -33,9 +36,9 @@ fn fixture(ec: &EcContext, curve: Curve, rng: &mut Counter) -> Fixture {
     let recipient = Recipient::from(public);
     let key = SealingKey::generate(ec, &recipient, Profile::plain(curve), 1, rng);
     let value = Value { value_type: ValueType::Number, text: TEXT.as_bytes() };
-    let (mut envelope, mut file) = (Vec::new(), Vec::new());
+    let mut envelope = Vec::new();
     key.seal_many(None, &[value], &mut SealScratch::default(), &mut envelope, |_, _, _| ()).expect("a fresh key");
-    seal_file(ec, &recipient, Marking::Live, TEXT.as_bytes(), rng, &mut file);
+    let file = seal_file(ec, &recipient, Marking::Live, TEXT.as_bytes(), 5, rng);
     Fixture { private, public, envelope, file }
 }
 
@@ -45,11 +48,11 @@ pub fn check_envelope(bytes: &[u8]) {
     let (ec, fixtures) = fixtures();
     for fixture in fixtures {
         open_text(ec, fixture, bytes);
-        open_file(ec, fixture, bytes);
+        open_edited_file(ec, fixture, bytes);
         if let Some(text) = open_text(ec, fixture, &edited(&fixture.envelope, bytes)) {
             assert_eq!(text, TEXT, "an edited envelope opened to something else");
         }
-        if let Some(content) = open_file(ec, fixture, &edited(&fixture.file, bytes)) {
+        if let Some(content) = open_edited_file(ec, fixture, &edited(&fixture.file, bytes)) {
             assert_eq!(content, TEXT.as_bytes(), "an edited file opened to something else");
         }
     }
@@ -69,18 +72,57 @@ fn open_text(ec: &EcContext, fixture: &Fixture, text: &[u8]) -> Option<String> {
         many.push(result.map(|opened| opened.text.to_owned()))
     });
     assert_eq!(many, [opened.clone(), opened.clone()], "many equals a loop of one");
+    for size in [1, 7, usize::MAX] {
+        assert_eq!(open_in_pieces(&envelope, &key, size), opened, "pieces of {size} equal the whole");
+    }
     opened.ok()
 }
 
-fn open_file(ec: &EcContext, fixture: &Fixture, bytes: &[u8]) -> Option<Vec<u8>> {
-    let file = EncryptedFile::parse(bytes).ok()?;
-    let ephemeral = file.ephemeral_key().ok()?;
+/// The encrypted file of `content`, sealed in pieces of `size`.
+pub fn seal_file(
+    ec: &EcContext,
+    recipient: &Recipient,
+    marking: Marking,
+    content: &[u8],
+    size: usize,
+    rng: &mut dyn CryptoRng,
+) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut sealing = FileSealing::begin(ec, recipient, marking, content.len(), rng, &mut file);
+    content.chunks(size).for_each(|piece| sealing.update(piece, &mut file));
+    sealing.finish(&mut file);
+    file
+}
+
+/// The content of an encrypted file, checked and opened in pieces of `size`.
+pub fn open_file(bytes: &[u8], key: &OpeningKey, size: usize) -> Result<Vec<u8>, OpenError> {
+    let file = EncryptedFile::parse(bytes).map_err(OpenError::Malformed)?;
+    let mut check = FileCheck::default();
+    while !check.step(bytes, size).map_err(OpenError::Malformed)? {}
+    let (mut content, mut opening) = (Vec::new(), LongOpening::default());
+    while opening.step(key, &Sealed::File(file), size, &mut content)?.is_none() {}
+    Ok(content)
+}
+
+/// The text of an envelope, opened in pieces of `size`.
+pub fn open_in_pieces(envelope: &Envelope<'_>, key: &OpeningKey, size: usize) -> Result<String, OpenError> {
+    let sealed = Sealed::Value(*envelope);
+    let (mut plaintext, mut opening) = (Vec::new(), LongOpening::default());
+    while opening.step(key, &sealed, size, &mut plaintext)?.is_none() {}
+    let mut text = LongText::new(envelope, &plaintext)?;
+    while !text.check(&plaintext, size)? {}
+    Ok(String::from_utf8(text.text(&plaintext).to_vec()).expect("checked"))
+}
+
+fn open_edited_file(ec: &EcContext, fixture: &Fixture, bytes: &[u8]) -> Option<Vec<u8>> {
+    let ephemeral = EncryptedFile::parse(bytes).ok()?.ephemeral_key().ok()?;
     if ephemeral.curve() != fixture.public.curve() {
         return None;
     }
     let key = OpeningKey::agree(ec, &fixture.private, &fixture.public, &ephemeral);
-    let mut content = Vec::new();
-    file.open(&key, &mut content).ok().map(|()| content)
+    let opened = open_file(bytes, &key, usize::MAX);
+    assert_eq!(open_file(bytes, &key, 3), opened, "pieces equal the whole");
+    opened.ok()
 }
 
 fn edited(original: &[u8], edits: &[u8]) -> Vec<u8> {

@@ -12,7 +12,9 @@
 mod aad;
 mod format;
 mod kdf;
+mod long;
 mod metadata;
+mod number;
 mod open;
 mod seal;
 
@@ -22,6 +24,7 @@ pub mod fuzzing;
 
 pub use fieldseal_crypto::DecryptFailed;
 pub use format::{Envelope, Malformed, Marking, ValueType, Version};
+pub use long::{LongOpening, LongSealing, LongText, Sealed};
 pub use metadata::{InvalidRole, Metadata, ORIGIN_FIELDSEAL, OpenedMetadata, ROLE_SIZE_MAX, Role, metadata_in_file};
 pub use open::{Form, OpenError, OpenScratch, Opened, OpeningKey};
 pub use seal::{KeySpent, Profile, SealScratch, SealingKey, Value, seal_each};

@@ -4,13 +4,14 @@
 
 use std::sync::OnceLock;
 
-use fieldseal_crypto::aead::{NONCE_SIZE, OpenItem, TAG_SIZE};
+use fieldseal_crypto::aead::{NONCE_SIZE, OpenItem, OpenStream, TAG_SIZE};
 use fieldseal_crypto::{AeadAlgorithm, AeadKey, DecryptFailed, EcContext, Nonce, PrivateKey, PublicKey, Secret};
 
 use crate::aad::AssociatedData;
 use crate::format::{Envelope, Malformed, Marking, ValueType, Version};
 use crate::kdf;
 use crate::metadata::{self, OpenedMetadata};
+use crate::number::NumberText;
 
 /// Values opened side by side.
 const GROUP_VALUES_MAX: usize = 32;
@@ -57,14 +58,14 @@ fn attempts(version: Version) -> &'static [(Derivation, Binding)] {
 
 /// What an envelope states beside its keys and its ciphertext.
 #[derive(Clone, Copy)]
-struct Label {
-    iv: [u8; NONCE_SIZE],
-    value_type: ValueType,
-    marking: Marking,
+pub(crate) struct Label {
+    pub(crate) iv: [u8; NONCE_SIZE],
+    pub(crate) value_type: ValueType,
+    pub(crate) marking: Marking,
 }
 
 impl Label {
-    fn of(envelope: &Envelope<'_>) -> Self {
+    pub(crate) fn of(envelope: &Envelope<'_>) -> Self {
         Self { iv: envelope.iv, value_type: envelope.value_type, marking: envelope.marking }
     }
 }
@@ -76,6 +77,13 @@ pub enum Form {
     Standard,
     /// In a way that some software has, and that is tolerated.
     Tolerated,
+}
+
+impl Form {
+    /// By the row of the table that opened.
+    pub(crate) fn of_attempt(attempt: usize) -> Self {
+        if attempt == 0 { Self::Standard } else { Self::Tolerated }
+    }
 }
 
 /// An opened value.
@@ -220,23 +228,13 @@ impl OpeningKey {
             let aad = self.associated_data(binding, label);
             self.key(derivation).open(&OpenItem { nonce: Nonce(label.iv), aad, sealed }, plaintext).is_ok()
         };
-        match attempts.iter().position(opens) {
-            Some(0) => Ok(Form::Standard),
-            Some(_) => Ok(Form::Tolerated),
-            None => Err(OpenError::DecryptFailed),
-        }
+        attempts.iter().position(opens).map(Form::of_attempt).ok_or(OpenError::DecryptFailed)
     }
 
-    /// Opens the content of a file, which is bound as the plain version of its curve is.
-    pub(crate) fn open_bytes(
-        &self,
-        iv: [u8; NONCE_SIZE],
-        sealed: &[u8],
-        plaintext: &mut [u8],
-    ) -> Result<(), DecryptFailed> {
-        let label = Label { iv, value_type: ValueType::String, marking: Marking::Live };
-        let attempts = attempts(Version::plain(self.app.curve()));
-        self.try_attempts(attempts, label, sealed, plaintext).map(drop).map_err(|_| DecryptFailed)
+    /// Begins to open something in pieces by one row of its version's table; nothing where there are no more rows.
+    pub(crate) fn stream(&self, version: Version, label: Label, attempt: usize) -> Option<OpenStream> {
+        let &(derivation, binding) = attempts(version).get(attempt)?;
+        Some(self.key(derivation).open_stream(&Nonce(label.iv), self.associated_data(binding, label)))
     }
 
     fn key(&self, derivation: Derivation) -> &AeadKey {
@@ -317,7 +315,7 @@ fn interpret<'s>(envelope: &Envelope<'_>, plaintext: &'s [u8], form: Form) -> Re
     // Without this a sealed `1,"admin":true` of type number would become part of a document's structure.
     let fits = match envelope.value_type {
         ValueType::String => true,
-        ValueType::Number => is_json_number(text.as_bytes()),
+        ValueType::Number => NumberText::default().read(text.as_bytes()).is_whole(),
         ValueType::Boolean => matches!(text, "true" | "false"),
     };
     if fits {
@@ -325,30 +323,4 @@ fn interpret<'s>(envelope: &Envelope<'_>, plaintext: &'s [u8], form: Form) -> Re
     } else {
         Err(OpenError::DecryptFailed)
     }
-}
-
-/// RFC 8259, section 6: `-? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?`.
-fn is_json_number(text: &[u8]) -> bool {
-    fn digits(text: &[u8]) -> usize {
-        text.iter().take_while(|byte| byte.is_ascii_digit()).count()
-    }
-    let text = text.strip_prefix(b"-").unwrap_or(text);
-    let integer = digits(text);
-    if integer == 0 || (integer > 1 && text[0] == b'0') {
-        return false;
-    }
-    let mut rest = &text[integer..];
-    if let Some(fraction) = rest.strip_prefix(b".") {
-        let size = digits(fraction);
-        if size == 0 {
-            return false;
-        }
-        rest = &fraction[size..];
-    }
-    if let Some(exponent) = rest.strip_prefix(b"e").or_else(|| rest.strip_prefix(b"E")) {
-        let exponent = exponent.strip_prefix(b"+").or_else(|| exponent.strip_prefix(b"-")).unwrap_or(exponent);
-        let size = digits(exponent);
-        return size > 0 && size == exponent.len();
-    }
-    rest.is_empty()
 }

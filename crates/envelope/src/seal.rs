@@ -2,7 +2,7 @@
 //! a counter, as the key is fresh). Values are sealed in groups, so that a multi-buffer cipher can take them side by side, and
 //! their text is written once, into the caller's buffer.
 
-use fieldseal_crypto::aead::{SealItem, TAG_SIZE};
+use fieldseal_crypto::aead::{SealItem, SealStream, TAG_SIZE};
 use fieldseal_crypto::{
     AeadAlgorithm, AeadKey, CryptoRng, Curve, EcContext, Encapsulation, Nonce, NonceSequence, PublicKey, Recipient,
     Secret,
@@ -221,11 +221,19 @@ impl SealingKey {
         rest.copy_from_slice(b":$");
     }
 
-    /// Seals the bytes of a file: `out` takes ciphertext and tag.
-    pub(crate) fn seal_bytes(&self, plaintext: &[u8], out: &mut [u8]) -> Result<Nonce, KeySpent> {
+    /// Begins to seal a value or file in pieces.
+    pub(crate) fn stream(&self, value_type: ValueType) -> Result<(Nonce, SealStream), KeySpent> {
         let nonce = self.nonces.take(1).and_then(|mut range| range.next()).ok_or(KeySpent)?;
-        self.key.seal(&SealItem { nonce, aad: self.associated_data(ValueType::String), plaintext }, out);
-        Ok(nonce)
+        Ok((nonce, self.key.seal_stream(&nonce, self.associated_data(value_type))))
+    }
+
+    /// What stands before the ciphertext of an envelope.
+    pub(crate) fn write_head(&self, value_type: ValueType, nonce: &Nonce, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.heads[value_type as usize]);
+        let start = out.len();
+        out.resize(start + IV_TEXT_SIZE, 0);
+        encode_base64(&nonce.0, &mut out[start..]);
+        out.extend_from_slice(&self.ephemeral_text);
     }
 
     pub(crate) fn ephemeral(&self) -> &[u8] {

@@ -8,8 +8,9 @@ use std::collections::HashSet;
 use common::{App, Owned, owned};
 use fieldseal_crypto::aead::SealItem;
 use fieldseal_crypto::hash::sha256;
-use fieldseal_crypto::{AeadAlgorithm, AeadKey, Curve, DecryptFailed, Nonce, PrivateKey, PublicKey, Recipient, Secret};
-use fieldseal_envelope::file::{EncryptedFile, FILE_OVERHEAD, seal_file};
+use fieldseal_crypto::{AeadAlgorithm, AeadKey, Curve, Nonce, PrivateKey, PublicKey, Recipient, Secret};
+use fieldseal_envelope::file::{EncryptedFile, FILE_OVERHEAD};
+use fieldseal_envelope::fuzzing::{open_file, open_in_pieces, seal_file};
 use fieldseal_envelope::{
     Envelope, KeySpent, Malformed, Marking, Metadata, OpenError, OpenScratch, Profile, Role, SealScratch, SealingKey,
     Value, ValueType, Version, seal_each,
@@ -82,6 +83,73 @@ fn every_profile_and_type_comes_back() {
             assert_eq!(opened.role.zip(opened.origin).zip(opened.encrypted_at).map(|((r, o), t)| (r, o, t)), expected);
             assert!(text.starts_with("ev:") && text.ends_with(":$"));
             assert!(!text.contains('='), "written without padding");
+        }
+    }
+}
+
+/// What is sealed in pieces opens as a whole, and the other way round, whatever the pieces, for each profile and type.
+#[test]
+fn pieces_and_wholes_are_the_same_envelopes() {
+    let app = App::of_the_vectors();
+    let mut rng = StdRng::seed_from_u64(12);
+    let text: String = (0..3_000).map(|i| ["é", "x", "€", "\u{1d11e}"][i % 4]).collect();
+    let number = format!("-{}.5e3", "7".repeat(2_000));
+    let values = [
+        string(""),
+        string(&text),
+        Value { value_type: ValueType::Number, text: number.as_bytes() },
+        Value { value_type: ValueType::Boolean, text: b"true" },
+    ];
+    for (profile, metadata) in profiles() {
+        let recipient = recipient_of(&app, profile.version().curve());
+        let key = SealingKey::generate(&app.ec, &recipient, profile, 1 << 20, &mut rng);
+        let wholes = seal(&key, metadata.as_ref(), &values);
+        for (value, whole) in values.iter().zip(&wholes) {
+            for size in [1, 2, 3, 16, 47, 1000, 100_000] {
+                let mut pieces = Vec::new();
+                let mut sealing = key.seal_long(metadata.as_ref(), value.value_type, &mut pieces).expect("fresh");
+                value.text.chunks(size).for_each(|piece| sealing.update(piece, &mut pieces));
+                sealing.finish(&mut pieces);
+                assert_eq!(pieces.len(), whole.len());
+                let opened = app.open(std::str::from_utf8(&pieces).expect("ASCII")).expect("opens");
+                assert_eq!((opened.value_type, opened.text.as_bytes()), (value.value_type, value.text));
+                let role = metadata.as_ref().map(|_| "card-number".to_owned());
+                assert_eq!(opened.role, role);
+
+                let envelope = Envelope::parse(whole.as_bytes()).expect("well formed");
+                let opening = app.opening_key(&envelope.ephemeral_key().expect("a point"));
+                assert_eq!(open_in_pieces(&envelope, &opening, size).expect("opens").as_bytes(), value.text);
+            }
+        }
+    }
+}
+
+/// What fails as a whole fails in pieces: a tag, base64, a text that is none, a type that is another.
+#[test]
+fn pieces_fail_as_wholes_do() {
+    let app = App::of_the_vectors();
+    let recipient = recipient_of(&app, Curve::P256);
+    let mut rng = StdRng::seed_from_u64(13);
+    let key = SealingKey::generate(&app.ec, &recipient, Profile::plain(Curve::P256), 9, &mut rng);
+    let bad = [
+        Value { value_type: ValueType::String, text: b"ab\xff" },
+        Value { value_type: ValueType::String, text: "cut: é".as_bytes().split_last().expect("a byte").1 },
+        Value { value_type: ValueType::Number, text: b"1,2" },
+        Value { value_type: ValueType::Number, text: b"" },
+        Value { value_type: ValueType::Boolean, text: b"TRUE" },
+    ];
+    let mut texts = seal(&key, None, &bad);
+    let good = seal(&key, None, &[string("a text that is changed")]).remove(0);
+    let changed = if good.as_bytes()[80] == b'A' { "B" } else { "A" };
+    texts.push([&good[..80], changed, &good[81..]].concat());
+    texts.push(good.replace(":$", "!:$"));
+    for text in &texts {
+        let envelope = Envelope::parse(text.as_bytes()).expect("well formed");
+        let opening = app.opening_key(&envelope.ephemeral_key().expect("a point"));
+        let whole = opening.open(&envelope, &mut OpenScratch::default()).map(drop);
+        assert!(whole.is_err(), "{text}");
+        for size in [1, 4, 5, 1000] {
+            assert_eq!(open_in_pieces(&envelope, &opening, size).map(drop), whole, "{text}");
         }
     }
 }
@@ -246,9 +314,7 @@ fn a_legacy_value_with_a_role_does_not_pass_for_something_without() {
     let header = [FILE_MAGIC.as_slice(), &[3, 55, 0], &forge.ephemeral.compressed(), &[9; 12], &[0]].concat();
     let body = [header, sealed].concat();
     let file = [body.as_slice(), &crc32fast::hash(&body).to_le_bytes()].concat();
-    let parsed = EncryptedFile::parse(&file).expect("an encrypted file");
-    let mut content = Vec::new();
-    parsed.open(&app.opening_key(&forge.ephemeral), &mut content).expect("opens");
+    let content = open_file(&file, &app.opening_key(&forge.ephemeral), 10).expect("opens");
     let metadata = fieldseal_envelope::metadata_in_file(&content).expect("metadata");
     assert_eq!(metadata.role, Some("health"));
     assert!(fieldseal_envelope::metadata_in_file(b"file bytes").is_none());
@@ -389,29 +455,28 @@ fn files_come_back_and_damage_is_named() {
     for curve in Curve::ALL {
         for (size, marking) in [(0, Marking::Live), (1, Marking::Debug), (100_000, Marking::Live)] {
             let content: Vec<u8> = (0..size).map(|i: u32| (i % 251) as u8).collect();
-            let mut file = Vec::new();
-            seal_file(&app.ec, &recipient_of(&app, curve), marking, &content, &mut StdRng::seed_from_u64(9), &mut file);
+            let mut rng = StdRng::seed_from_u64(9);
+            let file = seal_file(&app.ec, &recipient_of(&app, curve), marking, &content, 1000, &mut rng);
             assert_eq!(file.len(), content.len() + FILE_OVERHEAD);
             let parsed = EncryptedFile::parse(&file).expect("an encrypted file");
             assert_eq!((parsed.curve, parsed.marking), (curve, marking));
             let key = app.opening_key(&parsed.ephemeral_key().expect("a point"));
-            let mut opened = Vec::new();
-            parsed.open(&key, &mut opened).expect("opens");
-            assert_eq!(opened, content);
-            for cut in [0, 6, 54, 70, file.len() - 1] {
-                assert!(EncryptedFile::parse(&file[..cut]).is_err());
+            for piece in [999, 64 << 10, usize::MAX] {
+                assert_eq!(open_file(&file, &key, piece).as_ref(), Ok(&content));
+            }
+            for cut in [0, 6, 54, 70] {
+                assert_eq!(EncryptedFile::parse(&file[..cut]).err(), Some(Malformed::FileHeader));
             }
             let mut damaged = file.clone();
             damaged[56] ^= 1;
-            assert_eq!(EncryptedFile::parse(&damaged).err(), Some(Malformed::FileChecksum));
+            assert_eq!(open_file(&damaged, &key, 777), Err(OpenError::Malformed(Malformed::FileChecksum)));
+            let cut_short = open_file(&file[..file.len() - 1], &key, 777).expect_err("a byte is missing");
+            assert!(matches!(cut_short, OpenError::Malformed(Malformed::FileChecksum | Malformed::FileHeader)));
             // A forger mends the checksum; the tag still tells.
             let end = damaged.len() - 4;
             let checksum = crc32fast::hash(&damaged[..end]).to_le_bytes();
             damaged[end..].copy_from_slice(&checksum);
-            let mut nothing = b"kept".to_vec();
-            let forged = EncryptedFile::parse(&damaged).expect("the checksum fits");
-            assert_eq!(forged.open(&key, &mut nothing), Err(DecryptFailed));
-            assert_eq!(nothing, b"kept");
+            assert_eq!(open_file(&damaged, &key, 777), Err(OpenError::DecryptFailed));
         }
     }
 }

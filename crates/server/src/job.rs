@@ -352,7 +352,7 @@ impl<'a> Visit<'a> {
     fn step(&mut self, mut request: Box<dyn Request>, mut head: Vec<u8>) -> MutexGuard<'a, State> {
         let before = head.capacity();
         let result = request.step(&mut head);
-        if result == Ok(Step::Done) {
+        if result != Ok(Step::More) {
             shrink(&mut head);
         }
         self.now = self.turn.now();

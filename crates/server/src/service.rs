@@ -4,7 +4,9 @@
 mod call;
 mod convert;
 mod documents;
+mod files;
 mod lists;
+mod long;
 mod span;
 mod values;
 mod work;
@@ -19,6 +21,7 @@ use fieldseal_protocol::{ErrorCode, ErrorObject, Limits};
 use crate::interface::{PeerIdentity, Planned, Refused, Request, Service, Step, Written};
 use call::{Call, Parsed};
 use documents::Document;
+use files::File;
 use lists::{Inspect, Rewrap};
 use values::{DecryptValues, EncryptValues};
 use work::Work;
@@ -183,6 +186,8 @@ impl EngineRequest {
             Parsed::Decrypt(params) => Box::new(DecryptValues::begin(engine, caller, id, params, out)?),
             Parsed::EncryptDocument(params) => Box::new(Document::encrypt(engine, caller, id, params, out)?),
             Parsed::DecryptDocument(params) => Box::new(Document::decrypt(engine, caller, id, params, out)?),
+            Parsed::EncryptFile(params) => Box::new(File::encrypt(engine, caller, id, params, out)?),
+            Parsed::DecryptFile(params) => Box::new(File::decrypt(engine, caller, id, params, out)?),
             Parsed::Rewrap(params) => Box::new(Rewrap::begin(engine, caller, id, params, out)?),
             Parsed::Inspect(params) => Box::new(Inspect::begin(engine, caller, id, params, out)?),
             at_once => {
@@ -196,8 +201,6 @@ impl EngineRequest {
     fn answer_at_once(&self, parsed: &Parsed<'_>, out: &mut Vec<u8>) -> Result<(), ErrorObject> {
         let (engine, caller, id) = (&self.engine, &*self.caller, self.id);
         match parsed {
-            Parsed::EncryptFile(params) => documents::encrypt_file(engine, caller, id, params, out),
-            Parsed::DecryptFile(params) => documents::decrypt_file(engine, caller, id, params, out),
             Parsed::PublicKeys(params) => lists::public_keys(engine, caller, id, params, out),
             Parsed::Info => {
                 lists::info(id, &self.limits, out);

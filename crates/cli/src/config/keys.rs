@@ -148,7 +148,7 @@ pub static KEYS: &[Key] = &[
         "engine.step_bytes_max",
         Kind::Size(1024, 64 << 20),
         engine.step_bytes_max,
-        "Bytes of values that a worker does before it looks up again, and twice as many as it walks; a longer value is done in one."
+        "Bytes of values that a worker does before it looks up again, and twice as many as it walks; what is longer is done in pieces."
     ),
     time!(
         "engine.blinding_age_max",

@@ -118,8 +118,14 @@ impl Door for Local {
         let (caller, app) = (&Caller::Owner, self.job.app.as_str());
         let mut out = Vec::new();
         match self.job.operation {
-            Operation::Encrypt => self.engine.encrypt_file(caller, app, self.job.curve, &content, &mut out)?,
-            Operation::Decrypt => self.engine.decrypt_file(caller, app, &content, &mut out)?,
+            Operation::Encrypt => {
+                let mut work = self.engine.encrypt_file(caller, app, self.job.curve)?;
+                while work.step(&content, &mut out)? == Step::More {}
+            }
+            Operation::Decrypt => {
+                let mut work = self.engine.decrypt_file(caller, app)?;
+                while work.step(&content, &mut out)? == Step::More {}
+            }
             Operation::Rewrap => unreachable!("the command line has no rewrap of files"),
         }
         Ok(out)

@@ -64,6 +64,15 @@ impl Call {
         params
     }
 
+    /// The file of whichever method has one.
+    pub(super) fn file(&self) -> &[u8] {
+        match self.parsed() {
+            Parsed::EncryptFile(params) => params.data,
+            Parsed::DecryptFile(params) => params.data,
+            _ => unreachable!("{OWN}"),
+        }
+    }
+
     /// The document of whichever method has one.
     pub(super) fn document(&self) -> &[u8] {
         match self.parsed() {

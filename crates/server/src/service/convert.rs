@@ -65,6 +65,7 @@ pub(super) fn error_from(error: Error, first: u64) -> ErrorObject {
         ErrorKind::UnknownApp => ErrorCode::UnknownApp,
         ErrorKind::AppDisabled => ErrorCode::AppDisabled,
         ErrorKind::Forbidden => ErrorCode::Forbidden,
+        ErrorKind::NumberOutOfRange => ErrorCode::NumberOutOfRange,
         ErrorKind::TooLarge => ErrorCode::TooLarge,
         ErrorKind::Unavailable => ErrorCode::Unavailable,
         ErrorKind::Internal => ErrorCode::Internal,

@@ -1,15 +1,12 @@
-//! `encrypt_document` and `decrypt_document`: the document is read where it lies in the frame and written where it goes out. And
-//! files, which take one step.
+//! `encrypt_document` and `decrypt_document`: the document is read where it lies in the frame and written where it goes out.
 
 use std::sync::Arc;
 
 use fieldseal_engine::{
     Caller, Decryptor, DocumentPart, DocumentWork, Encryptor, Engine, Planned as Stretch, Progress, Rewriter, Selection,
 };
-use fieldseal_protocol::answer::{OpenDocument, OpenFile};
-use fieldseal_protocol::{
-    DecryptDocumentParams, DecryptFileParams, EncryptDocumentParams, EncryptFileParams, ErrorObject, RawValues,
-};
+use fieldseal_protocol::answer::OpenDocument;
+use fieldseal_protocol::{DecryptDocumentParams, EncryptDocumentParams, ErrorObject, RawValues};
 
 use super::call::Call;
 use super::convert;
@@ -17,7 +14,7 @@ use super::work::Work;
 use crate::interface::{Part, PartStep, Planned, Step, Written};
 
 /// A document in work, by an [`Encryptor`] or a [`Decryptor`].
-pub(super) struct Document<R> {
+pub(super) struct Document<R: Rewriter> {
     work: DocumentWork<R>,
     answer: Option<OpenDocument>,
     /// Where the document begins in the answer.
@@ -25,7 +22,7 @@ pub(super) struct Document<R> {
 }
 
 /// A part of it.
-struct PartOfDocument<R> {
+struct PartOfDocument<R: Rewriter> {
     call: Arc<Call>,
     part: DocumentPart<R>,
 }
@@ -60,7 +57,7 @@ impl Document<Decryptor> {
     }
 }
 
-impl<R> Document<R> {
+impl<R: Rewriter> Document<R> {
     fn begin(work: DocumentWork<R>, id: u32, out: &mut Vec<u8>) -> Self {
         let answer = Some(OpenDocument::begin(id, out));
         Self { work, answer, start: out.len() }
@@ -133,31 +130,4 @@ fn selection(engine: &Engine, select: Option<RawValues<'_>>) -> Result<Option<Se
         .map(|text| Ok(text?.as_str()))
         .collect::<Result<Vec<_>, ErrorObject>>()?;
     engine.selection(&selectors).map(Some).map_err(convert::error)
-}
-
-pub(super) fn encrypt_file(
-    engine: &Engine,
-    caller: &Caller,
-    id: u32,
-    params: &EncryptFileParams<'_>,
-    out: &mut Vec<u8>,
-) -> Result<(), ErrorObject> {
-    let answer = OpenFile::begin(id, out);
-    let curve = params.options.curve.map(convert::curve);
-    engine.encrypt_file(caller, params.options.app, curve, params.data, out).map_err(convert::error)?;
-    answer.finish(out);
-    Ok(())
-}
-
-pub(super) fn decrypt_file(
-    engine: &Engine,
-    caller: &Caller,
-    id: u32,
-    params: &DecryptFileParams<'_>,
-    out: &mut Vec<u8>,
-) -> Result<(), ErrorObject> {
-    let answer = OpenFile::begin(id, out);
-    engine.decrypt_file(caller, params.options.app, params.data, out).map_err(convert::error)?;
-    answer.finish(out);
-    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fieldseal_engine::{Caller, Engine, Inspector, RewrapOptions, Rewrapper, admin};
+use fieldseal_engine::{Caller, Engine, Inspector, LongRewrap, RewrapOptions, Rewrapper, admin};
 use fieldseal_protocol::{
     ErrorObject, InspectParams, Inspected, Limits, PROTOCOL_VERSION, PublicKeys, PublicKeysParams, RewrapParams,
     Scalar, answer, write,
@@ -10,6 +10,7 @@ use fieldseal_protocol::{
 
 use super::call::Call;
 use super::convert;
+use super::long::Long;
 use super::span::Span;
 use super::work::{NOT_LIMITED, Work, part_of};
 use crate::interface::{Part, PartStep, Planned, Step, Written};
@@ -18,6 +19,7 @@ use crate::interface::{Part, PartStep, Planned, Step, Written};
 pub(super) struct Rewrap {
     rewrapper: Rewrapper,
     span: Span,
+    long: Long<LongRewrap>,
     rewrapped: u64,
 }
 
@@ -26,6 +28,7 @@ struct RewrapPart {
     call: Arc<Call>,
     rewrapper: Rewrapper,
     span: Span,
+    long: Long<LongRewrap>,
     rewrapped: u64,
 }
 
@@ -41,13 +44,13 @@ impl Rewrap {
         let rewrapper = engine.rewrapper(caller, &options).map_err(convert::error)?;
         answer::begin_rewrap(id, params.values.count(), out);
         let span = Span::whole(params.values, engine.settings().step_bytes_max);
-        Ok(Self { rewrapper, span, rewrapped: 0 })
+        Ok(Self { rewrapper, span, long: Long::default(), rewrapped: 0 })
     }
 }
 
 impl Work for Rewrap {
     fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        self.rewrapped += rewrap(&mut self.rewrapper, call, &mut self.span, out)?;
+        self.rewrapped += rewrap(&mut self.rewrapper, call, &mut self.span, &mut self.long, out)?;
         if !self.span.is_done() {
             return Ok(NOT_LIMITED);
         }
@@ -57,8 +60,8 @@ impl Work for Rewrap {
 
     fn next_part(&mut self, call: &Arc<Call>) -> Result<Planned, ErrorObject> {
         let span = self.span.cut(call.rewrap().values, self.rewrapper.part_values_max())?;
-        let rewrapper = self.rewrapper.fork();
-        Ok(part_of(self.span.is_done(), RewrapPart { call: Arc::clone(call), rewrapper, span, rewrapped: 0 }))
+        let (rewrapper, long) = (self.rewrapper.fork(), self.long.take());
+        Ok(part_of(self.span.is_done(), RewrapPart { call: Arc::clone(call), rewrapper, span, long, rewrapped: 0 }))
     }
 
     fn finish(&mut self, _head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
@@ -72,7 +75,7 @@ impl Work for Rewrap {
 
 impl Part for RewrapPart {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
-        self.rewrapped += rewrap(&mut self.rewrapper, &self.call, &mut self.span, out)?;
+        self.rewrapped += rewrap(&mut self.rewrapper, &self.call, &mut self.span, &mut self.long, out)?;
         Ok(if self.span.is_done() { PartStep::Done } else { PartStep::More })
     }
 
@@ -81,9 +84,18 @@ impl Part for RewrapPart {
     }
 }
 
-/// Passes over as many envelopes as a step takes; gives how many of them were rewrapped.
-fn rewrap(rewrapper: &mut Rewrapper, call: &Call, span: &mut Span, out: &mut Vec<u8>) -> Result<u64, ErrorObject> {
+/// Passes over as many envelopes as a step takes, or a piece of a long one; gives how many of them were rewrapped.
+fn rewrap(
+    rewrapper: &mut Rewrapper,
+    call: &Call,
+    span: &mut Span,
+    long: &mut Long<LongRewrap>,
+    out: &mut Vec<u8>,
+) -> Result<u64, ErrorObject> {
     let list = call.rewrap().values;
+    if let Some(string) = span.long_string(list) {
+        return long.step(rewrapper, span, &string, out);
+    }
     let texts = span.read_texts(list, rewrapper.part_values_max())?;
     let bytes: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
     let mut rewrapped = 0;
@@ -118,27 +130,39 @@ impl Inspect {
         answer::begin_inspect(id, params.values.count(), out);
         Ok(Self { inspector, span: Span::whole(params.values, engine.settings().step_bytes_max) })
     }
+
+    /// Writes what there is to tell of the next envelope; says whether that took no further step.
+    fn inspect(&mut self, text: &[u8], out: &mut Vec<u8>) -> Result<bool, ErrorObject> {
+        let inspected = self.inspector.inspect(text);
+        let inspected = inspected.map_err(|error| convert::error(error).at_index(self.span.index()))?;
+        let Some(inspected) = inspected else { return Ok(false) };
+        let told = Inspected {
+            version: inspected.version.text(),
+            curve: convert::wire_curve(inspected.version.curve()),
+            kind: convert::text_kind(inspected.value_type),
+            debug: inspected.marking == fieldseal_engine::Marking::Debug,
+            ephemeral: &inspected.ephemeral,
+            role: inspected.role.as_deref(),
+            origin: inspected.origin.map(u64::from),
+            encrypted_at: inspected.encrypted_at.map(u64::from),
+            key_version: inspected.key_version.map(u64::from),
+        };
+        answer::inspected(&told, out);
+        Ok(true)
+    }
 }
 
 impl Work for Inspect {
     fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         let list = call.inspect().values;
-        if let Some(text) = self.span.read_texts(list, 1)?.first() {
-            let inspected = self.inspector.inspect(text.as_bytes());
-            let inspected = inspected.map_err(|error| convert::error(error).at_index(self.span.index()))?;
-            let kind = convert::text_kind(inspected.value_type);
-            let told = Inspected {
-                version: inspected.version.text(),
-                curve: convert::wire_curve(inspected.version.curve()),
-                kind,
-                debug: inspected.marking == fieldseal_engine::Marking::Debug,
-                ephemeral: &inspected.ephemeral,
-                role: inspected.role.as_deref(),
-                origin: inspected.origin.map(u64::from),
-                encrypted_at: inspected.encrypted_at.map(u64::from),
-                key_version: inspected.key_version.map(u64::from),
-            };
-            answer::inspected(&told, out);
+        if let Some(string) = self.span.long_string(list) {
+            // An envelope is ASCII: what is not UTF-8 is none, and no more of it is looked at.
+            if self.inspect(string.bytes, out)? {
+                self.span.pass(&string);
+            }
+        } else if let Some(text) = self.span.read_texts(list, 1)?.first()
+            && self.inspect(text.as_bytes(), out)?
+        {
             self.span.skip(list, 1)?;
         }
         Ok(if self.span.is_done() { Step::Done } else { Step::More })

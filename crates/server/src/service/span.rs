@@ -7,8 +7,14 @@ use fieldseal_protocol::{RawValues, Scalar, Text, ValueError, ValuesPosition};
 pub(super) struct Span {
     next: ValuesPosition,
     end: u32,
-    /// Bytes of values that are read or cut off at a time; one value may have more.
+    /// Bytes of values that are read or cut off at a time.
     bytes_max: usize,
+}
+
+/// A string with more bytes than are read at a time, and the place behind it. Whether it is UTF-8 was not looked at.
+pub(super) struct LongString<'a> {
+    pub(super) bytes: &'a [u8],
+    after: ValuesPosition,
 }
 
 /// Values that were read, and the place behind them.
@@ -32,11 +38,26 @@ impl Span {
         u64::from(self.next.index())
     }
 
+    /// The next value, if it is a long string: it is no value for [`Span::read`].
+    pub(super) fn long_string<'a>(&self, values: RawValues<'a>) -> Option<LongString<'a>> {
+        let (bytes, after) = values.long_string_at(self.next, self.bytes_max)?;
+        (!self.is_done()).then_some(LongString { bytes, after })
+    }
+
+    pub(super) fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
+    /// Passes over a long string.
+    pub(super) fn pass(&mut self, string: &LongString<'_>) {
+        self.next = string.after;
+    }
+
     /// Reads up to `count_max` values from the front, in pieces that are about equal where they do not end by their bytes. A value
     /// that cannot be read ends it: its fault is told when it is the first, and so the first of all.
     pub(super) fn read<'a>(&self, values: RawValues<'a>, count_max: usize) -> Result<Read<'a>, ValueError> {
         let count = self.piece(count_max) as usize;
-        let mut iterator = values.iter_from(self.next);
+        let mut iterator = values.iter_from(self.next).up_to(self.bytes_max);
         let mut scalars = Vec::with_capacity(count);
         let (mut bytes, mut after) = (0, self.next);
         while scalars.len() < count && bytes < self.bytes_max {
@@ -58,7 +79,7 @@ impl Span {
         let count = self.piece(count_max) as usize;
         let mut texts = Vec::with_capacity(count);
         let mut bytes = 0;
-        for text in values.strings_from(self.next).take(count) {
+        for text in values.strings_from(self.next).up_to(self.bytes_max).take(count) {
             match text {
                 Ok(text) => {
                     bytes += text.as_bytes().len();

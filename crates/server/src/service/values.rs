@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use fieldseal_engine::{Caller, Decryptor, Encryptor, Engine, Opened, Value, ValueType};
+use fieldseal_engine::{
+    Caller, Decryptor, Encryptor, Engine, LongDecryption, LongEncryption, Opened, Value, ValueType,
+};
 use fieldseal_protocol::{
     DecryptParams, EncryptParams, ErrorCode, ErrorObject, NumberBuffer, RawValues, Scalar, answer, write,
 };
 
 use super::call::Call;
 use super::convert;
+use super::long::Long;
 use super::span::{Span, text_of};
 use super::work::{NOT_LIMITED, Work, part_of};
 use crate::interface::{Part, PartStep, Planned, Step};
@@ -20,6 +23,7 @@ const ENVELOPE_SIZE: usize = 100;
 pub(super) struct EncryptValues {
     encryptor: Encryptor,
     span: Span,
+    long: Long<LongEncryption>,
     encrypted: u64,
 }
 
@@ -28,6 +32,7 @@ struct EncryptPart {
     call: Arc<Call>,
     encryptor: Encryptor,
     span: Span,
+    long: Long<LongEncryption>,
     encrypted: u64,
 }
 
@@ -43,20 +48,21 @@ impl EncryptValues {
         let encryptor = engine.encryptor(caller, &options).map_err(convert::error)?;
         answer::begin_values(id, params.values.count(), out);
         let span = Span::whole(params.values, engine.settings().step_bytes_max);
-        Ok(Self { encryptor, span, encrypted: 0 })
+        Ok(Self { encryptor, span, long: Long::default(), encrypted: 0 })
     }
 }
 
 impl Work for EncryptValues {
     fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        self.encrypted += encrypt(&mut self.encryptor, call.encrypt().values, &mut self.span, out)?;
+        self.encrypted += encrypt(&mut self.encryptor, call.encrypt().values, &mut self.span, &mut self.long, out)?;
         Ok(if self.span.is_done() { Step::Done } else { NOT_LIMITED })
     }
 
     fn next_part(&mut self, call: &Arc<Call>) -> Result<Planned, ErrorObject> {
         let encryptor = self.encryptor.fork().map_err(convert::error)?;
         let span = self.span.cut(call.encrypt().values, encryptor.step_values_max())?;
-        Ok(part_of(self.span.is_done(), EncryptPart { call: Arc::clone(call), encryptor, span, encrypted: 0 }))
+        let long = self.long.take();
+        Ok(part_of(self.span.is_done(), EncryptPart { call: Arc::clone(call), encryptor, span, long, encrypted: 0 }))
     }
 
     fn fields(&self) -> u64 {
@@ -66,7 +72,8 @@ impl Work for EncryptValues {
 
 impl Part for EncryptPart {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
-        self.encrypted += encrypt(&mut self.encryptor, self.call.encrypt().values, &mut self.span, out)?;
+        self.encrypted +=
+            encrypt(&mut self.encryptor, self.call.encrypt().values, &mut self.span, &mut self.long, out)?;
         Ok(if self.span.is_done() { PartStep::Done } else { PartStep::More })
     }
 
@@ -80,8 +87,12 @@ fn encrypt(
     encryptor: &mut Encryptor,
     list: RawValues<'_>,
     span: &mut Span,
+    long: &mut Long<LongEncryption>,
     out: &mut Vec<u8>,
 ) -> Result<u64, ErrorObject> {
+    if let Some(string) = span.long_string(list) {
+        return long.step(encryptor, span, &string, out);
+    }
     let read = span.read(list, encryptor.step_values_max())?;
     let scalars = read.scalars.as_slice();
     let mut numbers: Vec<NumberBuffer> = Vec::new();
@@ -115,6 +126,7 @@ fn encrypt(
 pub(super) struct DecryptValues {
     decryptor: Decryptor,
     span: Span,
+    long: Long<LongDecryption>,
     decrypted: u64,
 }
 
@@ -123,6 +135,7 @@ struct DecryptPart {
     call: Arc<Call>,
     decryptor: Decryptor,
     span: Span,
+    long: Long<LongDecryption>,
     decrypted: u64,
 }
 
@@ -138,20 +151,21 @@ impl DecryptValues {
         let decryptor = engine.decryptor(caller, &options).map_err(convert::error)?;
         answer::begin_values(id, params.values.count(), out);
         let span = Span::whole(params.values, engine.settings().step_bytes_max);
-        Ok(Self { decryptor, span, decrypted: 0 })
+        Ok(Self { decryptor, span, long: Long::default(), decrypted: 0 })
     }
 }
 
 impl Work for DecryptValues {
     fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        self.decrypted += decrypt(&mut self.decryptor, call.decrypt().values, &mut self.span, out)?;
+        self.decrypted += decrypt(&mut self.decryptor, call.decrypt().values, &mut self.span, &mut self.long, out)?;
         Ok(if self.span.is_done() { Step::Done } else { NOT_LIMITED })
     }
 
     fn next_part(&mut self, call: &Arc<Call>) -> Result<Planned, ErrorObject> {
         let span = self.span.cut(call.decrypt().values, self.decryptor.part_values_max())?;
         let decryptor = self.decryptor.fork();
-        Ok(part_of(self.span.is_done(), DecryptPart { call: Arc::clone(call), decryptor, span, decrypted: 0 }))
+        let long = self.long.take();
+        Ok(part_of(self.span.is_done(), DecryptPart { call: Arc::clone(call), decryptor, span, long, decrypted: 0 }))
     }
 
     fn fields(&self) -> u64 {
@@ -161,7 +175,8 @@ impl Work for DecryptValues {
 
 impl Part for DecryptPart {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
-        self.decrypted += decrypt(&mut self.decryptor, self.call.decrypt().values, &mut self.span, out)?;
+        self.decrypted +=
+            decrypt(&mut self.decryptor, self.call.decrypt().values, &mut self.span, &mut self.long, out)?;
         Ok(if self.span.is_done() { PartStep::Done } else { PartStep::More })
     }
 
@@ -175,8 +190,12 @@ fn decrypt(
     decryptor: &mut Decryptor,
     list: RawValues<'_>,
     span: &mut Span,
+    long: &mut Long<LongDecryption>,
     out: &mut Vec<u8>,
 ) -> Result<u64, ErrorObject> {
+    if let Some(string) = span.long_string(list) {
+        return long.step(decryptor, span, &string, out);
+    }
     let read = span.read(list, decryptor.step_values_max())?;
     let first = span.index();
     let texts: Vec<&[u8]> = read.scalars.iter().map(text_of).collect();

@@ -1,0 +1,358 @@
+//! Long values: what has more bytes than a step takes is done in pieces, by [`Encryptor::encrypt_long`],
+//! [`Decryptor::decrypt_long`] and [`Rewrapper::rewrap_long`]. The caller keeps what they have come to beside the value, and passes
+//! both anew at each step. A value is opened whole before a byte of it is looked at or written.
+
+use std::sync::Arc;
+
+use fieldseal_envelope::{
+    Envelope, Form, LongSealing, LongText, Malformed, Metadata, OpenError, OpenedMetadata, Sealed, SealingKey, Value,
+    ValueType,
+};
+use zeroize::Zeroize;
+
+use crate::decrypt::{Decryptor, check_role};
+use crate::encrypt::Encryptor;
+use crate::error::Error;
+use crate::opening::{EphemeralId, LongSearch, Opening, RequestOpenings};
+use crate::permit::{Permit, Renewal};
+use crate::rewrap::{Old, Rewrapper};
+
+/// Bytes that may stand behind a text: a quotation mark.
+const SHAPE_END_SIZE: usize = 1;
+/// Bytes that stand behind a text in an envelope at most: what was not written yet and the tag in base64, the mark of the end.
+const ENVELOPE_END_SIZE: usize = 30 + SHAPE_END_SIZE;
+
+/// What a step of a long value left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LongStep {
+    /// There is more to do.
+    More,
+    /// The value is replaced.
+    Done,
+    /// The value stays as it is; nothing was written.
+    Left,
+}
+
+/// How a long value stands in the output, which is the caller's affair.
+pub trait Shape {
+    /// Bytes that [`Shape::piece`] writes.
+    fn size(&self, value_type: ValueType, piece: &[u8]) -> usize;
+
+    /// Writes what stands before a text of `size` bytes.
+    ///
+    /// # Errors
+    /// The output cannot hold such a value.
+    fn begin(&self, value_type: ValueType, size: usize, out: &mut Vec<u8>) -> Result<(), Error>;
+
+    /// Writes the next piece of an opened text.
+    fn piece(&self, value_type: ValueType, piece: &[u8], out: &mut Vec<u8>);
+
+    /// Writes what stands behind it.
+    fn end(&self, value_type: ValueType, out: &mut Vec<u8>);
+}
+
+/// A text on its way into an envelope.
+struct Sealing {
+    sealing: LongSealing,
+    done: usize,
+}
+
+impl Sealing {
+    /// Writes the envelope's beginning; nothing where another request took the key's last value.
+    fn begin(
+        key: &SealingKey,
+        metadata: Option<&Metadata>,
+        (value_type, size): (ValueType, usize),
+        shape: &impl Shape,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Self>, Error> {
+        let start = out.len();
+        shape.begin(ValueType::String, key.envelope_size(metadata, value_type, size), out)?;
+        let sealing = key.seal_long(metadata, value_type, out);
+        if sealing.is_err() {
+            out.truncate(start);
+        }
+        Ok(sealing.ok().map(|sealing| Self { sealing, done: 0 }))
+    }
+
+    /// Seals the next piece of `text`.
+    fn step(&mut self, text: &[u8], size: usize, out: &mut Vec<u8>) -> LongStep {
+        let rest = &text[self.done..];
+        // At once, as a buffer that grows may be copied; the next steps find it done, unless they write to another buffer.
+        out.reserve(rest.len().div_ceil(3) * 4 + ENVELOPE_END_SIZE);
+        let piece = piece(rest, size);
+        self.sealing.update(piece, out);
+        self.done += piece.len();
+        if self.done < text.len() { LongStep::More } else { LongStep::Done }
+    }
+
+    fn finish(self, shape: &impl Shape, out: &mut Vec<u8>) {
+        self.sealing.finish(out);
+        shape.end(ValueType::String, out);
+    }
+}
+
+fn piece(rest: &[u8], size: usize) -> &[u8] {
+    &rest[..size.min(rest.len())]
+}
+
+/// How far a long value is encrypted.
+#[derive(Default)]
+pub struct LongEncryption(Option<Sealing>);
+
+impl Encryptor {
+    /// Goes on with a long value. What was begun keeps its key to its end, unless the right to encrypt is taken away.
+    ///
+    /// # Errors
+    /// As [`Encryptor::encrypt`].
+    pub fn encrypt_long(
+        &mut self,
+        long: &mut LongEncryption,
+        value: &Value<'_>,
+        shape: &impl Shape,
+        out: &mut Vec<u8>,
+    ) -> Result<LongStep, Error> {
+        self.renew()?;
+        let Some(sealing) = &mut long.0 else {
+            let key = self.key();
+            long.0 = Sealing::begin(&key, self.metadata.as_ref(), (value.value_type, value.text.len()), shape, out)?;
+            return Ok(LongStep::More);
+        };
+        let step = sealing.step(value.text, self.permit.step_bytes_max(), out);
+        if let Some(sealing) = long.0.take_if(|_| step == LongStep::Done) {
+            sealing.finish(shape, out);
+        }
+        Ok(step)
+    }
+}
+
+/// How far a long envelope is opened.
+#[derive(Default)]
+pub(crate) struct LongOpen {
+    stage: Stage,
+    plaintext: Vec<u8>,
+}
+
+#[derive(Default)]
+enum Stage {
+    #[default]
+    Arrived,
+    /// The tag is being checked, with one key after the other.
+    Search(LongSearch),
+    /// The tag was right; the text is being checked.
+    Check(Open),
+    Open(Open),
+    /// It does not open: what was written is being wiped, so many bytes of it are.
+    Wipe(OpenError, usize),
+}
+
+/// What is known of an envelope that has opened.
+struct Open {
+    opening: Arc<Opening>,
+    form: Form,
+    text: LongText,
+    /// Bytes that the text takes in the output.
+    size: usize,
+}
+
+impl LongOpen {
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.stage, Stage::Open(_))
+    }
+
+    /// Goes on with an envelope that is not open yet; `measure` says how many bytes a piece of its text takes in the output.
+    pub(crate) fn step(
+        &mut self,
+        permit: &Permit,
+        openings: &mut RequestOpenings,
+        envelope: &Envelope<'_>,
+        measure: impl FnOnce(&[u8]) -> usize,
+    ) -> Result<(), Error> {
+        let (engine, size) = (&permit.engine, permit.step_bytes_max());
+        let stage = match std::mem::take(&mut self.stage) {
+            Stage::Arrived => {
+                let ephemeral = EphemeralId::of(envelope);
+                let opening = openings.find(ephemeral, || engine.opening(&permit.app, ephemeral))?;
+                let sealed = Sealed::Value(*envelope);
+                self.plaintext.reserve_exact(sealed.plaintext_size());
+                Stage::Search(LongSearch::new(opening, 0))
+            }
+            Stage::Search(mut search) => {
+                let sealed = Sealed::Value(*envelope);
+                match search.step(&engine.agreements(), &sealed, size, &mut self.plaintext) {
+                    Ok(None) => Stage::Search(search),
+                    Ok(Some(form)) => match LongText::new(envelope, &self.plaintext) {
+                        Ok(text) => Stage::Check(Open { opening: search.into_opening(), form, text, size: 0 }),
+                        Err(error) => Stage::Wipe(error, 0),
+                    },
+                    Err(error) => Stage::Wipe(error, 0),
+                }
+            }
+            Stage::Check(mut open) => {
+                let before = open.text.checked();
+                let result = open.text.check(&self.plaintext, size);
+                open.size += measure(&open.text.text(&self.plaintext)[before..open.text.checked()]);
+                match result {
+                    Ok(true) => Stage::Open(open),
+                    Ok(false) => Stage::Check(open),
+                    Err(error) => Stage::Wipe(error, 0),
+                }
+            }
+            Stage::Wipe(error, wiped) if wiped == self.plaintext.len() => return Err(error.into()),
+            Stage::Wipe(error, wiped) => Stage::Wipe(error, wipe(&mut self.plaintext, wiped, size)),
+            Stage::Open(open) => Stage::Open(open),
+        };
+        self.stage = stage;
+        Ok(())
+    }
+
+    fn open(&self) -> &Open {
+        let Stage::Open(open) = &self.stage else { panic!("asked for once it is open") };
+        open
+    }
+
+    pub(crate) fn opening(&self) -> &Opening {
+        &self.open().opening
+    }
+
+    pub(crate) fn metadata(&self) -> Option<OpenedMetadata<'_>> {
+        self.open().text.metadata(&self.plaintext)
+    }
+
+    fn text(&self) -> &[u8] {
+        self.open().text.text(&self.plaintext)
+    }
+}
+
+/// Wipes a piece of what did not open; gives how far that is.
+pub(crate) fn wipe(plaintext: &mut [u8], start: usize, size: usize) -> usize {
+    let end = start.saturating_add(size).min(plaintext.len());
+    plaintext[start..end].zeroize();
+    end
+}
+
+/// How far a long text is decrypted.
+#[derive(Default)]
+pub struct LongDecryption {
+    open: LongOpen,
+    written: Option<Written>,
+}
+
+/// How much of an opened text is written.
+struct Written {
+    /// Bytes of the text.
+    done: usize,
+    /// Bytes of the output that are left.
+    left: usize,
+}
+
+impl Decryptor {
+    /// Goes on with a long text; one that is no envelope is left.
+    ///
+    /// # Errors
+    /// As [`Decryptor::decrypt`], with index 0; the shape cannot hold the value.
+    pub fn decrypt_long(
+        &mut self,
+        long: &mut LongDecryption,
+        text: &[u8],
+        shape: &impl Shape,
+        out: &mut Vec<u8>,
+    ) -> Result<LongStep, Error> {
+        if self.renew()? == Renewal::Renewed && long.written.is_none() {
+            *long = LongDecryption::default();
+        }
+        let Some(envelope) = parse(text)? else { return Ok(LongStep::Left) };
+        if !long.open.is_open() {
+            let measure = |piece: &[u8]| shape.size(envelope.value_type, piece);
+            let step = long.open.step(&self.permit, &mut self.openings, &envelope, measure);
+            return step.map(|()| LongStep::More).map_err(of_the_value);
+        }
+        let (value_type, opened) = (envelope.value_type, long.open.text());
+        let Some(written) = &mut long.written else {
+            let role = check_role(&self.permit.rights, self.role.as_ref(), long.open.metadata());
+            role.and_then(|()| shape.begin(value_type, long.open.open().size, out)).map_err(of_the_value)?;
+            long.written = Some(Written { done: 0, left: long.open.open().size });
+            return Ok(LongStep::More);
+        };
+        out.reserve(written.left + SHAPE_END_SIZE);
+        let piece = piece(&opened[written.done..], self.permit.step_bytes_max());
+        let before = out.len();
+        shape.piece(value_type, piece, out);
+        written.left -= out.len() - before;
+        written.done += piece.len();
+        if written.done < opened.len() {
+            return Ok(LongStep::More);
+        }
+        shape.end(value_type, out);
+        Ok(LongStep::Done)
+    }
+}
+
+/// The envelope that a text is, if it is one.
+fn parse(text: &[u8]) -> Result<Option<Envelope<'_>>, Error> {
+    match Envelope::parse(text) {
+        Err(Malformed::NotAnEnvelope) => Ok(None),
+        parsed => parsed.map(Some).map_err(|malformed| of_the_value(malformed.into())),
+    }
+}
+
+/// The same error at the value, which is the only one of the call.
+fn of_the_value(error: Error) -> Error {
+    error.at_index(0)
+}
+
+/// How far a long envelope is rewrapped.
+#[derive(Default)]
+pub struct LongRewrap {
+    open: LongOpen,
+    sealing: Option<Sealing>,
+}
+
+impl Rewrapper {
+    /// Goes on with a long text; one that is no envelope, or is of the newest version already, is left.
+    ///
+    /// # Errors
+    /// As [`Rewrapper::rewrap`], with index 0.
+    pub fn rewrap_long(
+        &mut self,
+        long: &mut LongRewrap,
+        text: &[u8],
+        shape: &impl Shape,
+        out: &mut Vec<u8>,
+    ) -> Result<LongStep, Error> {
+        if self.renew()? == Renewal::Renewed && long.sealing.is_none() {
+            *long = LongRewrap::default();
+        }
+        let Some(envelope) = parse(text)? else { return Ok(LongStep::Left) };
+        if !long.open.is_open() {
+            let step = long.open.step(&self.permit, &mut self.openings, &envelope, <[u8]>::len);
+            return step.map(|()| LongStep::More).map_err(of_the_value);
+        }
+        let Some(sealing) = &mut long.sealing else {
+            return self.begin_long(long, &envelope, shape, out);
+        };
+        let step = sealing.step(long.open.text(), self.permit.step_bytes_max(), out);
+        if let Some(sealing) = long.sealing.take_if(|_| step == LongStep::Done) {
+            sealing.finish(shape, out);
+        }
+        Ok(step)
+    }
+
+    fn begin_long(
+        &self,
+        long: &mut LongRewrap,
+        envelope: &Envelope<'_>,
+        shape: &impl Shape,
+        out: &mut Vec<u8>,
+    ) -> Result<LongStep, Error> {
+        let metadata = long.open.metadata();
+        check_role(&self.permit.rights, None, metadata).map_err(of_the_value)?;
+        let (form, by_newest) = (long.open.open().form, long.open.opening().by_newest());
+        let Some((key, metadata)) = self.target(&Old { envelope, form, metadata, by_newest }) else {
+            return Ok(LongStep::Left);
+        };
+        let value = (envelope.value_type, long.open.text().len());
+        long.sealing = Sealing::begin(&key, metadata.as_ref(), value, shape, out)?;
+        Ok(LongStep::More)
+    }
+}

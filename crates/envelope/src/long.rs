@@ -1,0 +1,269 @@
+//! Values and files in pieces, for whoever must not be busy with one for long at a time. What comes of them is what comes of the
+//! whole.
+//!
+//! Opening has two halves: until the tag is checked nothing looks at the plaintext, so that nothing can be learnt from how long that
+//! takes or where it fails; then [`LongText`] takes it apart.
+
+use fieldseal_crypto::aead::{OpenStream, SealStream, TAG_SIZE};
+
+use crate::file::EncryptedFile;
+use crate::format::{Envelope, Malformed, ValueType, Version, encode_base64, encoded_size};
+use crate::metadata::{self, Metadata, OpenedMetadata};
+use crate::number::NumberText;
+use crate::open::{Form, Label, OpenError, OpeningKey};
+use crate::seal::{KeySpent, SealingKey};
+
+/// Bytes of base64's smallest group.
+const GROUP_SIZE: usize = 3;
+
+/// A value on its way into its envelope.
+pub struct LongSealing {
+    stream: SealStream,
+    /// What is sealed and not written yet: between two pieces less than a group of base64.
+    sealed: Vec<u8>,
+}
+
+impl SealingKey {
+    /// Begins the envelope of a value. `metadata` must be given exactly when the profile has it.
+    ///
+    /// # Errors
+    /// [`KeySpent`].
+    pub fn seal_long(
+        &self,
+        metadata: Option<&Metadata>,
+        value_type: ValueType,
+        out: &mut Vec<u8>,
+    ) -> Result<LongSealing, KeySpent> {
+        assert_eq!(metadata.is_some(), self.profile().version().has_metadata(), "metadata as the profile has it");
+        let (nonce, stream) = self.stream(value_type)?;
+        self.write_head(value_type, &nonce, out);
+        let mut sealing = LongSealing { stream, sealed: Vec::new() };
+        if let Some(metadata) = metadata {
+            sealing.update(&metadata.encoded, out);
+        }
+        Ok(sealing)
+    }
+}
+
+impl LongSealing {
+    /// Seals the next piece of the text.
+    pub fn update(&mut self, text: &[u8], out: &mut Vec<u8>) {
+        let before = self.sealed.len();
+        self.sealed.resize(before + text.len(), 0);
+        self.stream.update(text, &mut self.sealed[before..]);
+        let whole = self.sealed.len() / GROUP_SIZE * GROUP_SIZE;
+        append_base64(&self.sealed[..whole], out);
+        self.sealed.copy_within(whole.., 0);
+        self.sealed.truncate(self.sealed.len() - whole);
+    }
+
+    /// Ends the envelope.
+    pub fn finish(mut self, out: &mut Vec<u8>) {
+        self.sealed.extend_from_slice(&self.stream.finish());
+        append_base64(&self.sealed, out);
+        out.extend_from_slice(b":$");
+    }
+}
+
+fn append_base64(bytes: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.resize(start + encoded_size(bytes.len()), 0);
+    encode_base64(bytes, &mut out[start..]);
+}
+
+/// Something sealed, taken apart.
+#[derive(Clone, Copy)]
+pub enum Sealed<'a> {
+    /// A value.
+    Value(Envelope<'a>),
+    /// A file.
+    File(EncryptedFile<'a>),
+}
+
+impl<'a> Sealed<'a> {
+    /// Bytes of plaintext.
+    pub fn plaintext_size(&self) -> usize {
+        match self {
+            Self::Value(envelope) => envelope.sealed_size() - TAG_SIZE,
+            Self::File(file) => file.content_size(),
+        }
+    }
+
+    fn version(&self) -> Version {
+        match self {
+            Self::Value(envelope) => envelope.version,
+            // A file is bound as the plain version of its curve is.
+            Self::File(file) => Version::plain(file.curve),
+        }
+    }
+
+    fn label(&self) -> Label {
+        match self {
+            Self::Value(envelope) => Label::of(envelope),
+            Self::File(file) => file.label(),
+        }
+    }
+
+    /// Its size as it is read: in characters of base64, or in bytes.
+    fn size(&self) -> usize {
+        match self {
+            Self::Value(envelope) => envelope.text_size(),
+            Self::File(file) => file.sealed().len(),
+        }
+    }
+
+    /// The next piece of ciphertext and tag, and how much was read for it.
+    fn piece<'p>(&self, start: usize, size: usize, decoded: &'p mut Vec<u8>) -> Result<(&'p [u8], usize), Malformed>
+    where
+        'a: 'p,
+    {
+        match self {
+            Self::Value(envelope) => {
+                let read = envelope.decode_piece(start, size, decoded)?;
+                Ok((decoded, read))
+            }
+            Self::File(file) => {
+                let piece = &file.sealed()[start..];
+                let piece = &piece[..size.max(1).min(piece.len())];
+                Ok((piece, piece.len()))
+            }
+        }
+    }
+}
+
+/// Something on its way out of its envelope, with one key: one row of its version's table after the other.
+#[derive(Default)]
+pub struct LongOpening {
+    /// Where the plaintext begins in its buffer.
+    start: usize,
+    attempt: usize,
+    /// Not there before the first piece of an attempt.
+    stream: Option<OpenStream>,
+    /// As far as it is read.
+    read: usize,
+    /// Bytes of plaintext.
+    written: usize,
+    tag: Vec<u8>,
+    decoded: Vec<u8>,
+}
+
+impl LongOpening {
+    /// One whose plaintext begins at byte `start` of its buffer.
+    pub fn new(start: usize) -> Self {
+        Self { start, ..Self::default() }
+    }
+
+    /// Goes on with `sealed`, always the same, by about `size` of its bytes, and writes to `plaintext`, always the same, which it
+    /// lengthens as it comes to it. Gives how it was made once the tag was found to be right.
+    ///
+    /// # Errors
+    /// As [`OpeningKey::open`]. Then what `plaintext` holds must be wiped.
+    pub fn step(
+        &mut self,
+        key: &OpeningKey,
+        sealed: &Sealed<'_>,
+        size: usize,
+        plaintext: &mut Vec<u8>,
+    ) -> Result<Option<Form>, OpenError> {
+        if self.stream.is_none() {
+            self.stream = key.stream(sealed.version(), sealed.label(), self.attempt);
+            (self.read, self.written) = (0, 0);
+            self.tag.clear();
+        }
+        let stream = self.stream.as_mut().ok_or(OpenError::DecryptFailed)?;
+        let (piece, read) = sealed.piece(self.read, size, &mut self.decoded).map_err(OpenError::Malformed)?;
+        let (ciphertext, tag) = piece.split_at(piece.len().min(sealed.plaintext_size() - self.written));
+        let place = self.start + self.written..self.start + self.written + ciphertext.len();
+        // A second attempt writes over the first.
+        plaintext.resize(plaintext.len().max(place.end), 0);
+        stream.update(ciphertext, &mut plaintext[place]);
+        self.tag.extend_from_slice(tag);
+        self.written += ciphertext.len();
+        self.read += read;
+        if self.read < sealed.size() { Ok(None) } else { self.finish() }
+    }
+
+    fn finish(&mut self) -> Result<Option<Form>, OpenError> {
+        let stream = self.stream.take().expect("it was read to its end");
+        let tag = self.tag.as_slice().try_into().expect("what is sealed ends with a tag");
+        if stream.finish(tag).is_ok() {
+            return Ok(Some(Form::of_attempt(self.attempt)));
+        }
+        self.attempt += 1;
+        Ok(None)
+    }
+}
+
+/// A plaintext whose tag was right on its way to its text.
+pub struct LongText {
+    value_type: ValueType,
+    metadata_size: usize,
+    /// Bytes of the text that are known to be what they should.
+    checked: usize,
+    number: NumberText,
+}
+
+impl LongText {
+    /// Splits the metadata off, where the envelope's version has it.
+    ///
+    /// # Errors
+    /// [`OpenError::DecryptFailed`] for metadata that is not of its form.
+    pub fn new(envelope: &Envelope<'_>, plaintext: &[u8]) -> Result<Self, OpenError> {
+        let text_size = match envelope.version.has_metadata() {
+            true => metadata::split(plaintext).ok_or(OpenError::DecryptFailed)?.1.len(),
+            false => plaintext.len(),
+        };
+        let metadata_size = plaintext.len() - text_size;
+        Ok(Self { value_type: envelope.value_type, metadata_size, checked: 0, number: NumberText::default() })
+    }
+
+    /// Checks about `size` more bytes of the text, and at the end that it is of its type; says whether that was all.
+    ///
+    /// # Errors
+    /// [`OpenError::DecryptFailed`], as for a wrong tag. Then `plaintext` must be wiped.
+    pub fn check(&mut self, plaintext: &[u8], size: usize) -> Result<bool, OpenError> {
+        let rest = &self.text(plaintext)[self.checked..];
+        let piece = &rest[..size.max(4).min(rest.len())];
+        let size = match std::str::from_utf8(piece) {
+            Ok(_) => piece.len(),
+            Err(error) if error.error_len().is_none() && piece.len() < rest.len() => error.valid_up_to(),
+            Err(_) => return Err(OpenError::DecryptFailed),
+        };
+        self.number = match self.value_type {
+            ValueType::Number => self.number.read(&piece[..size]),
+            ValueType::String | ValueType::Boolean => self.number,
+        };
+        let is_all = size == rest.len();
+        self.checked += size;
+        if is_all && !self.is_of_its_type(plaintext) {
+            return Err(OpenError::DecryptFailed);
+        }
+        Ok(is_all)
+    }
+
+    fn is_of_its_type(&self, plaintext: &[u8]) -> bool {
+        match self.value_type {
+            ValueType::String => true,
+            ValueType::Number => self.number.is_whole(),
+            ValueType::Boolean => matches!(self.text(plaintext), b"true" | b"false"),
+        }
+    }
+
+    /// Bytes of the text that were checked.
+    pub fn checked(&self) -> usize {
+        self.checked
+    }
+
+    /// The text: UTF-8 as far as it was checked.
+    pub fn text<'p>(&self, plaintext: &'p [u8]) -> &'p [u8] {
+        &plaintext[self.metadata_size..]
+    }
+
+    /// The metadata, where the version has it.
+    pub fn metadata<'p>(&self, plaintext: &'p [u8]) -> Option<OpenedMetadata<'p>> {
+        if self.metadata_size == 0 {
+            return None;
+        }
+        metadata::split(plaintext).map(|(metadata, _)| metadata)
+    }
+}

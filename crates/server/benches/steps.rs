@@ -1,0 +1,134 @@
+//! How long a worker is busy before it may look up, where one value, gap or file is 100 MB: the steps of such requests, one by one, by
+//! the clock. On a machine with other work the longest ones tell of that work; the percentiles tell of the steps.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::engine;
+use fieldseal_engine::Settings;
+use fieldseal_engine::pool::Cancellation;
+use fieldseal_protocol::{
+    DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, FileResult, Limits,
+    Message, Scalar, ValuesResult, request,
+};
+use fieldseal_server::{EngineService, PartStep, PeerIdentity, Planned, Service, Step, Written};
+
+#[path = "../tests/common/engine.rs"]
+mod engine;
+
+const SIZE: usize = 100_000_000;
+const ID: u32 = 1;
+
+struct Bench {
+    service: EngineService,
+    caller: Arc<fieldseal_engine::Caller>,
+}
+
+impl Bench {
+    /// Runs a request on one thread and says how long its steps took.
+    fn row(&self, name: &str, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut frame = Vec::new();
+        write(&mut frame);
+        let cancellation = Arc::new(Cancellation::new());
+        let mut request = self.service.request(&self.caller, frame, ID, Instant::now(), cancellation);
+        let (mut answer, mut times) = (Vec::new(), Vec::new());
+        let is_spread = loop {
+            match timed(&mut times, || request.step(&mut answer)).expect("a step") {
+                Step::More => {}
+                Step::Done => break false,
+                Step::Spread { .. } => break true,
+            }
+        };
+        let mut fields = request.fields();
+        let mut is_planned = !is_spread;
+        while !is_planned {
+            let planned = timed(&mut times, || request.next_part()).expect("a part");
+            is_planned = matches!(planned, Planned::Last(_) | Planned::None);
+            if let Planned::Part(mut part) | Planned::Last(mut part) = planned {
+                let mut out = Vec::new();
+                while timed(&mut times, || part.step(&mut out)).expect("a step") == PartStep::More {}
+                answer.extend_from_slice(&out);
+                fields += part.fields();
+            }
+        }
+        if is_spread {
+            let (written, mut tail) = (Written { size: answer.len(), fields }, Vec::new());
+            request.finish(&mut answer, written, &mut tail);
+            answer.extend_from_slice(&tail);
+        }
+        let began = Instant::now();
+        drop(request);
+        print_row(name, times, began.elapsed());
+        answer
+    }
+}
+
+fn timed<T>(times: &mut Vec<Duration>, step: impl FnOnce() -> T) -> T {
+    let began = Instant::now();
+    let result = step();
+    times.push(began.elapsed());
+    result
+}
+
+fn print_row(name: &str, mut times: Vec<Duration>, freed: Duration) {
+    times.sort_unstable();
+    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e6;
+    let total: Duration = times.iter().sum();
+    println!(
+        "{name:34} {:7} steps {:6.0} ms  p50 {:5.0} µs  p99 {:5.0} µs  p99.9 {:5.0} µs  longest {:6.0} µs  freed in {:5.0} µs",
+        times.len(),
+        total.as_secs_f64() * 1e3,
+        at(0.5),
+        at(0.99),
+        at(0.999),
+        at(1.0),
+        freed.as_secs_f64() * 1e6,
+    );
+}
+
+fn result(answer: &[u8]) -> fieldseal_protocol::RawValue<'_> {
+    match Message::parse(answer) {
+        Ok(Message::Response { result: Ok(result), .. }) => result,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn main() {
+    let fixture = engine(Settings::default(), "bench", None);
+    let service = EngineService::new(fixture.engine.clone(), Limits::default(), usize::MAX);
+    service.maintain();
+    let peer = PeerIdentity { name: "bench".to_owned(), certificate_sha256: [0; 32] };
+    let caller = service.authenticate(&peer).expect("granted");
+    let bench = Bench { service, caller };
+    let (encrypt, decrypt) = (EncryptOptions::new("acme"), DecryptOptions::new("acme"));
+    let text = "x".repeat(SIZE);
+
+    let list = [Scalar::from(text.as_str())];
+    let answer = bench.row("encrypt, a string", |out| request::encrypt(ID, &encrypt, list.into_iter(), out));
+    let sealed = ValuesResult::decode(result(&answer)).expect("values").values;
+    let sealed = sealed.strings().next().expect("a value").expect("a string").as_str();
+    let envelope = [Scalar::from(sealed)];
+    drop(bench.row("decrypt, a string", |out| request::decrypt(ID, &decrypt, envelope.into_iter(), out)));
+
+    for (name, token) in [("a string", "x".repeat(SIZE)), ("an escaped string", "\\n".repeat(SIZE / 2))] {
+        let document = format!("[\"{token}\"]");
+        let name = format!("document, {name}");
+        let answer = bench.row(&format!("encrypt a {name}"), |out| {
+            request::encrypt_document(ID, &encrypt, None, document.as_bytes(), out);
+        });
+        let sealed = DocumentResult::decode(result(&answer)).expect("a document").document.to_vec();
+        drop(bench.row(&format!("decrypt a {name}"), |out| {
+            request::decrypt_document(ID, &decrypt, None, &sealed, out);
+        }));
+    }
+    let document = format!("{{\"a\":\"{text}\",\"b\":1,\"c\":{}2}}", " ".repeat(SIZE));
+    drop(bench.row("encrypt a document, long gaps", |out| {
+        request::encrypt_document(ID, &encrypt, Some(&["$.b"]), document.as_bytes(), out);
+    }));
+
+    let answer = bench.row("encrypt a file", |out| {
+        request::encrypt_file(ID, &EncryptFileOptions::new("acme"), text.as_bytes(), out);
+    });
+    let file = FileResult::decode(result(&answer)).expect("a file").data.to_vec();
+    drop(bench.row("decrypt a file", |out| request::decrypt_file(ID, &DecryptFileOptions::new("acme"), &file, out)));
+}

@@ -1,0 +1,150 @@
+//! Long strings of lists: checked, sealed, opened or copied in pieces, a step each.
+
+use fieldseal_engine::{
+    Decryptor, Encryptor, Error, ErrorKind, LongDecryption, LongEncryption, LongRewrap, LongStep, Rewrapper, Shape,
+    Value, ValueType,
+};
+use fieldseal_protocol::{ErrorObject, Field, ValueError, ValueFault, write};
+
+use super::convert;
+use super::span::{LongString, Span};
+
+/// What becomes of long strings.
+pub(super) trait LongRewriter {
+    /// How far one is.
+    type Long: Default;
+
+    fn step(&mut self, long: &mut Self::Long, text: &[u8], out: &mut Vec<u8>) -> Result<LongStep, Error>;
+}
+
+/// How far a long string is, if the next value is one that was begun.
+pub(super) struct Long<L>(Option<Box<State<L>>>);
+
+#[derive(Default)]
+struct State<L> {
+    /// Bytes that are known to be UTF-8.
+    checked: usize,
+    work: L,
+    /// Bytes of a string that stays as it is, once it is being copied.
+    copied: Option<usize>,
+}
+
+impl<L> Default for Long<L> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<L: Default> Long<L> {
+    /// How far it is, for whoever goes on with it.
+    pub(super) fn take(&mut self) -> Self {
+        Self(self.0.take())
+    }
+
+    /// Goes on with `string`, which is the next value of `span`, and passes over it when it is done; gives how many values were
+    /// replaced.
+    pub(super) fn step(
+        &mut self,
+        rewriter: &mut impl LongRewriter<Long = L>,
+        span: &mut Span,
+        string: &LongString<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<u64, ErrorObject> {
+        let (state, index) = (self.0.get_or_insert_default(), span.index());
+        let step = if state.checked < string.bytes.len() {
+            state.check(string.bytes, span.bytes_max(), index)?
+        } else if state.copied.is_some() {
+            state.copy(string.bytes, span.bytes_max(), out)
+        } else {
+            rewriter.step(&mut state.work, string.bytes, out).map_err(|error| convert::error_from(error, index))?
+        };
+        match step {
+            LongStep::More => return Ok(0),
+            LongStep::Left if state.copied.is_none() => {
+                out.reserve(write::HEAD_SIZE_MAX + string.bytes.len());
+                write::string_header(string.bytes.len(), out);
+                state.copied = Some(0);
+                return Ok(0);
+            }
+            LongStep::Left | LongStep::Done => {}
+        }
+        self.0 = None;
+        span.pass(string);
+        Ok(u64::from(step == LongStep::Done))
+    }
+}
+
+impl<L> State<L> {
+    fn check(&mut self, bytes: &[u8], size: usize, index: u64) -> Result<LongStep, ErrorObject> {
+        let rest = &bytes[self.checked..];
+        let piece = &rest[..size.max(CHARACTER_SIZE_MAX).min(rest.len())];
+        self.checked += match std::str::from_utf8(piece) {
+            Ok(_) => piece.len(),
+            // Only cut within its last character.
+            Err(error) if error.error_len().is_none() && piece.len() < rest.len() => error.valid_up_to(),
+            Err(_) => return Err(ValueError { field: Field::Values, index, fault: ValueFault::InvalidUtf8 }.into()),
+        };
+        Ok(LongStep::More)
+    }
+
+    fn copy(&mut self, bytes: &[u8], size: usize, out: &mut Vec<u8>) -> LongStep {
+        let copied = self.copied.get_or_insert_default();
+        let rest = &bytes[*copied..];
+        let piece = &rest[..size.min(rest.len())];
+        out.reserve(rest.len());
+        out.extend_from_slice(piece);
+        *copied += piece.len();
+        if *copied < bytes.len() { LongStep::More } else { LongStep::Left }
+    }
+}
+
+/// Bytes of the longest character of UTF-8.
+const CHARACTER_SIZE_MAX: usize = 4;
+
+impl LongRewriter for Encryptor {
+    type Long = LongEncryption;
+
+    fn step(&mut self, long: &mut LongEncryption, text: &[u8], out: &mut Vec<u8>) -> Result<LongStep, Error> {
+        self.encrypt_long(long, &Value { value_type: ValueType::String, text }, &MessagePack, out)
+    }
+}
+
+impl LongRewriter for Decryptor {
+    type Long = LongDecryption;
+
+    fn step(&mut self, long: &mut LongDecryption, text: &[u8], out: &mut Vec<u8>) -> Result<LongStep, Error> {
+        self.decrypt_long(long, text, &MessagePack, out)
+    }
+}
+
+impl LongRewriter for Rewrapper {
+    type Long = LongRewrap;
+
+    fn step(&mut self, long: &mut LongRewrap, text: &[u8], out: &mut Vec<u8>) -> Result<LongStep, Error> {
+        self.rewrap_long(long, text, &MessagePack, out)
+    }
+}
+
+/// Long values as MessagePack has them: strings. A number with that many digits is none that it could hold exactly.
+struct MessagePack;
+
+impl Shape for MessagePack {
+    fn size(&self, _value_type: ValueType, piece: &[u8]) -> usize {
+        piece.len()
+    }
+
+    fn begin(&self, value_type: ValueType, size: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+        if value_type == ValueType::Number {
+            return Err(Error::new(ErrorKind::NumberOutOfRange, "a number of too many digits"));
+        }
+        out.reserve(write::HEAD_SIZE_MAX + size);
+        write::string_header(size, out);
+        Ok(())
+    }
+
+    fn piece(&self, _value_type: ValueType, piece: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(piece);
+    }
+
+    fn end(&self, _value_type: ValueType, _out: &mut Vec<u8>) {}
+}
