@@ -378,6 +378,7 @@ impl<'a> Visit<'a> {
     /// Plans the next part and does it, while others may plan on.
     fn plan(&mut self, mut request: Box<dyn Request>) -> MutexGuard<'a, State> {
         let planned = request.next_part();
+        self.now = self.turn.now();
         let mut state = self.job.lock();
         state.request = Some(request);
         if matches!(planned, Ok(Planned::Last(_) | Planned::None)) {
@@ -385,9 +386,14 @@ impl<'a> Visit<'a> {
         }
         match planned {
             Ok(Planned::Part(part) | Planned::Last(part)) => {
-                let (running, others) = (state.begin_part(part), state.others());
-                drop(state);
-                return self.work(running, others);
+                let running = state.begin_part(part);
+                if !self.is_over() {
+                    let others = state.others();
+                    drop(state);
+                    return self.work(running, others);
+                }
+                // Planning has used up the slice.
+                state.held.paused.insert(running.number, running);
             }
             Ok(Planned::Nothing | Planned::None) => {}
             Err(error) => {
@@ -396,7 +402,6 @@ impl<'a> Visit<'a> {
             }
         }
         state.busy -= 1;
-        self.now = self.turn.now();
         state
     }
 

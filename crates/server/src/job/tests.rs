@@ -476,7 +476,9 @@ fn a_small_request_waits_for_the_slices_in_hand_only() {
         let (small, of_small) = simulation.job(Script::default(), 2);
         let pool = Arc::clone(simulation.world.engine.get().expect("set"));
         pool.submit(large, of_large).expect("admitted");
-        let arrive = Box::new(move || drop(pool.submit(small, of_small).expect("admitted")));
+        let arrive = Box::new(move || {
+            pool.submit(small, of_small).expect("admitted");
+        });
         *simulation.world.arrival.lock().unwrap() = Some((step, arrive));
         simulation.run();
         let waits = simulation.times.queue_wait.snapshot();
