@@ -95,6 +95,16 @@ impl Directory {
         known.clients.clear();
     }
 
+    /// Whether the app is known to be there and enabled, without asking the store.
+    pub(crate) fn knows_app(&self, name: &AppName) -> bool {
+        self.known().apps.contains_key(name)
+    }
+
+    /// The client's grant, if it is known without asking the store.
+    pub(crate) fn known_client(&self, name: &ClientName) -> Option<Arc<ClientGrant>> {
+        self.known().clients.get(name).cloned()
+    }
+
     pub(crate) fn app(&self, name: &AppName) -> Result<Arc<App>, Error> {
         if let Some(app) = self.known().find_app(name) {
             return Ok(app);

@@ -199,6 +199,20 @@ impl Engine {
         Ok(caller)
     }
 
+    /// Whether the app is there and the caller may do anything with it, by what is known without asking the store, so that it never
+    /// waits: false for what no request has needed since the store last changed.
+    pub fn is_known_to_use(&self, caller: &Caller, app: &str) -> bool {
+        let Ok(app) = AppName::parse(app) else { return false };
+        let directory = &self.shared.directory;
+        let rights = match caller {
+            Caller::Owner => Some(Rights::Everything),
+            Caller::Client { name, certificate_sha256 } => {
+                directory.known_client(name).and_then(|grant| Rights::granted(grant, certificate_sha256).ok())
+            }
+        };
+        rights.is_some_and(|rights| rights.check_any(&app).is_ok()) && directory.knows_app(&app)
+    }
+
     /// Compiles selectors.
     ///
     /// # Errors
@@ -210,15 +224,7 @@ impl Engine {
     /// What the caller may do now.
     pub(crate) fn rights(&self, caller: &Caller) -> Result<Rights, Error> {
         let Caller::Client { name, certificate_sha256 } = caller else { return Ok(Rights::Everything) };
-        let grant = self.shared.directory.client(name)?;
-        if grant.disabled {
-            return Err(Error::new(ErrorKind::Forbidden, format!("client {name} is disabled")));
-        }
-        if grant.certificate_sha256.is_some_and(|pinned| pinned != *certificate_sha256) {
-            let message = format!("client {name} came with another certificate than the one it was granted");
-            return Err(Error::new(ErrorKind::Forbidden, message));
-        }
-        Ok(Rights::Granted(grant))
+        Rights::granted(self.shared.directory.client(name)?, certificate_sha256)
     }
 
     /// The app, once the caller's rights to it were checked.

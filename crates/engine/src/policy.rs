@@ -29,6 +29,19 @@ pub(crate) enum Rights {
 }
 
 impl Rights {
+    /// Those of a client that came with a certificate.
+    pub(crate) fn granted(grant: Arc<ClientGrant>, certificate_sha256: &[u8; 32]) -> Result<Self, Error> {
+        let name = &grant.name;
+        if grant.disabled {
+            return Err(Error::new(ErrorKind::Forbidden, format!("client {name} is disabled")));
+        }
+        if grant.certificate_sha256.is_some_and(|pinned| pinned != *certificate_sha256) {
+            let message = format!("client {name} came with another certificate than the one it was granted");
+            return Err(Error::new(ErrorKind::Forbidden, message));
+        }
+        Ok(Self::Granted(grant))
+    }
+
     /// Refuses before anything is looked up, so that an app that the caller has no business with looks like one that is not there.
     pub(crate) fn check(&self, operations: &[Operation], app: &AppName) -> Result<(), Error> {
         let Self::Granted(grant) = self else { return Ok(()) };

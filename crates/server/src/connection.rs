@@ -91,7 +91,7 @@ struct Times {
 
 /// What is known of a request before it is read.
 struct Known {
-    /// Stands for its app.
+    /// Stands for whom it counts to.
     tenant: u64,
     deadline: Option<Instant>,
 }
@@ -392,7 +392,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     fn know(&self, params: RawParams<'_>, now: Instant) -> Known {
         let Peek { app, deadline_ms } = Peek::at(params);
         let deadline = deadline_ms.map(|milliseconds| now + Duration::from_millis(milliseconds.into()));
-        Known { tenant: self.hub.tenant(app), deadline }
+        Known { tenant: self.hub.number_of(self.service.tenant(&self.caller, app)), deadline }
     }
 
     fn admit(&mut self, frame: Vec<u8>, id: u32, known: Known, arrival: Arrival) {

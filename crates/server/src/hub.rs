@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use fieldseal_engine::pool::Pool;
 
 use crate::counters::{Counters, ServerCounters};
+use crate::interface::Tenant;
 use crate::metrics::{Requests, Times};
 use crate::outbox::Outbox;
 use crate::places::Places;
@@ -35,7 +36,7 @@ pub(crate) struct Hub {
     pub(crate) handshakes: Arc<Places>,
     pub(crate) refusals: RefusalLog,
     phase: AtomicU8,
-    /// Makes numbers of app names, by a key of this process: who chooses names cannot choose their numbers.
+    /// Makes numbers of tenants, by a key of this process: who chooses names cannot choose their numbers.
     tenants: RandomState,
     incoming: Arc<Budget>,
     answers: Arc<Budget>,
@@ -81,9 +82,9 @@ impl Hub {
         }
     }
 
-    /// The number that the pool knows an app by; one for all requests whose app is not known.
-    pub(crate) fn tenant(&self, app: Option<&str>) -> u64 {
-        self.tenants.hash_one(app)
+    /// The number that the pool knows a tenant by.
+    pub(crate) fn number_of(&self, tenant: Tenant<'_>) -> u64 {
+        self.tenants.hash_one(tenant)
     }
 
     pub(crate) fn begin_draining(&self) {

@@ -27,6 +27,18 @@ pub struct Refused {
     pub message: String,
 }
 
+/// Whom a request counts to where the server shares out its workers and the places of its queue. Who asks cannot choose it freely: else
+/// a new name for each request would be a newcomer each time, before all that wait, and in no bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tenant<'a> {
+    /// An app that the service knows to be there, and the caller to have business with.
+    App(&'a str),
+    /// The client itself, by name.
+    Client(&'a str),
+    /// Whoever holds the engine itself.
+    Owner,
+}
+
 /// The engine, as the server sees it.
 pub trait Service: Send + Sync + 'static {
     /// What the service wants to know about a caller when its requests come: grants, limits.
@@ -39,6 +51,11 @@ pub trait Service: Send + Sync + 'static {
     /// # Errors
     /// When the certificate's name means nothing to the service.
     fn authenticate(&self, peer: &PeerIdentity) -> Result<Arc<Self::Caller>, Refused>;
+
+    /// Whom a request of this caller counts to that names `app`; without one, whom the caller's connection counts to. Called on a
+    /// network thread for each request before it is admitted: it answers from memory and does not wait, and where it does not know
+    /// whether the app is the caller's it is the caller.
+    fn tenant<'a>(&self, caller: &'a Self::Caller, app: Option<&'a str>) -> Tenant<'a>;
 
     /// Takes a request over. Called on a network thread: wraps what it is given and returns; reading the parameters is
     /// work for the first step.

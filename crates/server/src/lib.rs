@@ -41,7 +41,7 @@ mod wire;
 pub use counters::ServerCounters;
 pub use fieldseal_engine::pool::Scheduling;
 pub use identity::IdentityError;
-pub use interface::{Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Written};
+pub use interface::{Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
 pub use metrics::{Outcome, OutcomeCounts};
 pub use server::{Server, ShutdownReport, StartError};
 pub use service::EngineService;

@@ -18,7 +18,7 @@ use fieldseal_engine::pool::Cancellation;
 use fieldseal_engine::{Caller, Counters, Engine};
 use fieldseal_protocol::{ErrorCode, ErrorObject, Limits};
 
-use crate::interface::{PeerIdentity, Planned, Refused, Request, Service, Step, Written};
+use crate::interface::{PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
 use call::{Call, Parsed};
 use documents::Document;
 use files::File;
@@ -48,6 +48,14 @@ impl Service for EngineService {
     fn authenticate(&self, peer: &PeerIdentity) -> Result<Arc<Caller>, Refused> {
         let caller = self.engine.client(&peer.name, peer.certificate_sha256);
         caller.map(Arc::new).map_err(|error| Refused { message: error.to_string() })
+    }
+
+    fn tenant<'a>(&self, caller: &'a Caller, app: Option<&'a str>) -> Tenant<'a> {
+        match (app, caller) {
+            (Some(app), _) if self.engine.is_known_to_use(caller, app) => Tenant::App(app),
+            (_, Caller::Client { name, .. }) => Tenant::Client(name.as_str()),
+            (_, Caller::Owner) => Tenant::Owner,
+        }
     }
 
     fn request(

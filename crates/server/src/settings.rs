@@ -110,7 +110,7 @@ pub struct ServerSettings {
     pub queue_jobs_max: usize,
     /// Most bytes of the buffers of their frames. At least `limits.frame_size_max` and 16 KiB. Default 2 GiB.
     pub queue_bytes_max: usize,
-    /// Most requests held for one app. Default 8,192.
+    /// Most requests held for one app, or for one client that names no app which is its to use. Default 8,192.
     pub app_jobs_max: usize,
     /// Most bytes of the buffers of their frames. At least `limits.frame_size_max` and 16 KiB. Default 1.5 GiB.
     pub app_bytes_max: usize,

@@ -32,6 +32,22 @@ fn one_app_cannot_take_the_room_of_another() {
 }
 
 #[test]
+fn made_up_apps_share_the_room_of_who_makes_them_up() {
+    let stage = Stage::with(|settings| settings.app_jobs_max = 2);
+    let (mut inventor, mut other) = (stage.raw_of("inventor"), stage.raw_of("other"));
+    inventor.send(|out| (1..4).for_each(|id| toy_request(id, &format!("gate-{id}"), "", out)));
+    assert_eq!(inventor.read_response(), (3, "overloaded".to_owned()));
+    gate(&mut inventor, 4);
+    other.send(|out| toy_request(1, "gate-5", "", out));
+    wait_until("an app and another client have room", || stage.server.counters().pool.jobs_held == 4);
+    stage.toy.open_gate();
+    let mut ids: Vec<_> = (0..3).map(|_| inventor.read_response()).collect();
+    ids.sort();
+    assert_eq!(ids, [1, 2, 4].map(|id| (id, String::new())));
+    assert_eq!(other.read_response(), (1, String::new()));
+}
+
+#[test]
 fn bytes_count_too() {
     let stage = Stage::with(|settings| {
         settings.limits.frame_size_max = 1 << 20;

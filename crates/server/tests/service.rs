@@ -14,7 +14,7 @@ use fieldseal_protocol::{
     InfoResult, InspectResult, Keying, Limits as WireLimits, Message, PublicKeys, RewrapOptions, RewrapResult, Scalar,
     ValuesResult, answer, request,
 };
-use fieldseal_server::{EngineService, Part, PartStep, PeerIdentity, Planned, Request, Service, Step, Written};
+use fieldseal_server::{EngineService, Part, PartStep, PeerIdentity, Planned, Request, Service, Step, Tenant, Written};
 
 struct Fixture {
     service: EngineService,
@@ -570,4 +570,30 @@ fn the_search_for_a_key_is_cut_at_each_version() {
     fixture.service.maintain();
     let before = fixture.engine.engine.counters().opening_agreements;
     assert_eq!(before as usize, VERSIONS + 1, "each is tried once");
+}
+
+/// An app counts once its first request has made it known; names that say nothing are the caller's own.
+#[test]
+fn a_request_counts_to_an_app_that_is_the_callers_to_use_and_else_to_the_caller() {
+    let fixture = fixture();
+    let (service, caller) = (&fixture.service, &*fixture.caller);
+    let client = Tenant::Client("tester");
+    assert_eq!(service.tenant(caller, Some("acme")), client, "nothing has asked for it yet");
+    encrypt(&fixture, &EncryptOptions::new("acme"), &[Scalar::from("x")]);
+    for app in ["other", "made-up", "", "no name \n"] {
+        run(&fixture, frame(|out| request::public_keys(9, app, out)));
+        assert_eq!(service.tenant(caller, Some(app)), client, "{app}");
+    }
+    assert_eq!(service.tenant(caller, Some("acme")), Tenant::App("acme"));
+    assert_eq!(service.tenant(caller, None), client);
+    let owner = fieldseal_engine::Caller::Owner;
+    assert_eq!(service.tenant(&owner, Some("acme")), Tenant::App("acme"));
+    assert_eq!(service.tenant(&owner, Some("made-up")), Tenant::Owner);
+    let (name, certificate_sha256) = (ClientName::parse("tester").expect("a name"), [8; 32]);
+    let pretender = fieldseal_engine::Caller::Client { name, certificate_sha256 };
+    assert_eq!(service.tenant(&pretender, Some("acme")), client, "with another certificate");
+    fixture.engine.engine.store().disable_app(&AppName::parse("acme").expect("a name")).expect("disabled");
+    service.maintain();
+    encrypt(&fixture, &EncryptOptions::new("acme"), &[Scalar::from("x")]);
+    assert_eq!(service.tenant(caller, Some("acme")), client, "disabled");
 }

@@ -344,7 +344,7 @@ pub static KEYS: &[Key] = &[
         "server.app_jobs_max",
         Kind::Count(1, 1 << 24),
         server.app_jobs_max,
-        "Requests held for one app; one more waits and is refused in the same way."
+        "Requests held for one app, or for one client that names no app which is its to use; one more waits and is refused in the same way."
     ),
     number!(
         "server.app_bytes_max",

@@ -10,7 +10,7 @@ use fieldseal_protocol::{ErrorCode, ErrorObject, Message, answer};
 
 use super::*;
 use crate::in_process::{InFlight, InProcess};
-use crate::interface::{PeerIdentity, Refused, Service};
+use crate::interface::{PeerIdentity, Refused, Service, Tenant};
 use crate::metrics::{Arrival, Times};
 
 const ID: u32 = 9;
@@ -195,6 +195,10 @@ impl Service for Scripted {
 
     fn authenticate(&self, _peer: &PeerIdentity) -> Result<Arc<()>, Refused> {
         Ok(Arc::default())
+    }
+
+    fn tenant<'a>(&self, _caller: &'a (), _app: Option<&'a str>) -> Tenant<'a> {
+        Tenant::Owner
     }
 
     fn request(

@@ -22,8 +22,8 @@ use fieldseal_protocol::{
 };
 use fieldseal_server::certificates::{Authority, Issued, ServerName, Validity};
 use fieldseal_server::{
-    Part, PartStep, PeerIdentity, Planned, Refused, Request, Server, ServerSettings, Service, Step, TlsSettings,
-    Written,
+    Part, PartStep, PeerIdentity, Planned, Refused, Request, Server, ServerSettings, Service, Step, Tenant,
+    TlsSettings, Written,
 };
 
 /// Long enough for a slow machine; no test waits for it when all is well.
@@ -110,7 +110,12 @@ impl Stage {
 
     /// A TLS connection without our client, as anybody could write one.
     pub fn raw(&self) -> Raw {
-        Raw::connect(self.address(), raw_connector(&self.pki, Some(self.pki.client("shop"))))
+        self.raw_of("shop")
+    }
+
+    /// The same for another client.
+    pub fn raw_of(&self, client: &str) -> Raw {
+        Raw::connect(self.address(), raw_connector(&self.pki, Some(self.pki.client(client))))
     }
 
     /// The process serves a good client, whatever was done to it before.
@@ -144,7 +149,8 @@ pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 
 /// A service that takes `encrypt_document` and does what the app's name says: `echo` answers with the document; `large` with
 /// as many bytes as the document says; `spread` with as many parts, of many sizes, by all workers; `sleep` after as many steps of
-/// a millisecond; `gate` when the gate is open; `panic` panics; `mute` answers nothing.
+/// a millisecond; `gate` when the gate is open; `panic` panics; `mute` answers nothing. Made-up names that
+/// begin so do the same.
 #[derive(Default)]
 pub struct Toy {
     pub gate_is_open: Arc<AtomicBool>,
@@ -157,7 +163,12 @@ pub struct Toy {
     pub cancellations: Mutex<Vec<Arc<Cancellation>>>,
 }
 
-pub struct Caller;
+pub struct Caller {
+    name: String,
+}
+
+/// The apps that the toy knows to be there.
+const APPS: [&str; 7] = ["echo", "large", "spread", "sleep", "gate", "panic", "mute"];
 
 impl Toy {
     pub fn open_gate(&self) {
@@ -187,7 +198,11 @@ impl Service for Toy {
             let message = "no client of this name".to_owned();
             return Err(Refused { message });
         }
-        Ok(Arc::new(Caller))
+        Ok(Arc::new(Caller { name: peer.name.clone() }))
+    }
+
+    fn tenant<'a>(&self, caller: &'a Caller, app: Option<&'a str>) -> Tenant<'a> {
+        app.filter(|app| APPS.contains(app)).map_or(Tenant::Client(&caller.name), Tenant::App)
     }
 
     fn request(
@@ -263,7 +278,8 @@ impl Request for ToyRequest {
             self.cancellation.set_deadline(deadline);
         }
         let number = || std::str::from_utf8(params.document).unwrap().parse::<u64>().unwrap();
-        let document = match params.options.app {
+        let app = APPS.into_iter().find(|app| params.options.app.starts_with(app));
+        let document = match app.unwrap_or(params.options.app) {
             "spread" => {
                 let head = answer::OpenDocument::begin(self.id, out);
                 self.parts = Some((head, number() as usize));

@@ -7,7 +7,7 @@ use fieldseal_engine::Caller;
 use fieldseal_engine::pool::Cancellation;
 use fieldseal_protocol::ErrorObject;
 use fieldseal_server::{
-    EngineService, Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Written,
+    EngineService, Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written,
 };
 
 use crate::watch::Number;
@@ -29,6 +29,10 @@ impl Service for Watched {
 
     fn authenticate(&self, _: &PeerIdentity) -> Result<Arc<Seat>, Refused> {
         unreachable!("who connects is known already")
+    }
+
+    fn tenant<'a>(&self, seat: &'a Seat, app: Option<&'a str>) -> Tenant<'a> {
+        self.service.tenant(&seat.caller, app)
     }
 
     fn request(
