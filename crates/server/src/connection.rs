@@ -67,6 +67,8 @@ pub(crate) struct Connection<S: Service, W: Wire> {
     stream: W,
     frames: FrameBuffer,
     arriving: Share,
+    /// An empty one, of which each answer takes its own.
+    answers: Share,
     in_work: InWork,
     outbox: Arc<Outbox>,
     outgoing: Buffers,
@@ -115,11 +117,10 @@ impl<S: Service, W: Wire> Connection<S, W> {
     ) -> Self {
         let now = clock::now();
         Connection {
-            service,
-            caller,
             stream,
             frames: FrameBuffer::new(hub.settings.limits),
             arriving: hub.incoming_share(),
+            answers: hub.answers_share(service.tenant(&caller, None)),
             in_work: InWork::default(),
             outbox: Arc::clone(&registration.outbox),
             outgoing: Buffers::default(),
@@ -128,6 +129,8 @@ impl<S: Service, W: Wire> Connection<S, W> {
             times: Times { active: now, frame_began: None, write_began: now, write_base: 0, expires },
             timer: Box::pin(sleep_until((now + hub.settings.idle_timeout).into())),
             number: registration.number,
+            service,
+            caller,
             hub,
         }
     }
@@ -407,7 +410,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let (outbox, requests) = (Arc::clone(&self.outbox), Arc::clone(&self.hub.requests));
         let reply = Reply::new(outbox, requests, id, arrival, Arc::clone(&cancellation));
         let reply = reply.with_retry_after(settings.retry_after);
-        let share = self.hub.answers_share();
+        let share = self.answers.take();
         let job = Arc::new(RequestJob::new(request, Arc::clone(&cancellation), share, reply));
         let admission = Admission { tenant: known.tenant, connection: self.number, bytes, cancellation };
         let until = now + settings.admission_wait;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::Pool;
@@ -48,13 +48,15 @@ pub(crate) struct Hub {
 struct Connections {
     next: u64,
     open: BTreeMap<u64, Arc<Outbox>>,
+    /// The memory for the answers of each client, by its number, while anybody uses it.
+    answers: BTreeMap<u64, Weak<Budget>>,
 }
 
 impl Hub {
     /// `pool` is made by the same settings and watched by `times`.
     pub(crate) fn new(settings: ServerSettings, pool: Pool, times: Arc<Times>) -> Self {
-        let incoming = Budget::new(settings.incoming_bytes_max);
-        let answers = Budget::new(settings.answers_bytes_max);
+        let incoming = Budget::new(settings.incoming_bytes_max, None);
+        let answers = Budget::new(settings.answers_bytes_max, None);
         let handshakes = Places::new(settings.handshakes_max);
         let refusals = RefusalLog::new(settings.refusal_lines_max);
         Hub {
@@ -134,9 +136,23 @@ impl Hub {
         Share { budget: Arc::clone(&self.incoming), bytes: 0 }
     }
 
-    /// An empty share of the memory for answers.
-    pub(crate) fn answers_share(&self) -> Share {
-        Share { budget: Arc::clone(&self.answers), bytes: 0 }
+    /// An empty share of the memory for the answers of a new connection of this client.
+    pub(crate) fn answers_share(&self, client: Tenant<'_>) -> Share {
+        let of_client = self.answers_of(self.number_of(client));
+        let budget = Budget::new(self.settings.connection_answers_bytes_max, Some(of_client));
+        Share { budget: Arc::new(Budget { admits_one: true, ..budget }), bytes: 0 }
+    }
+
+    fn answers_of(&self, client: u64) -> Arc<Budget> {
+        let answers = &mut self.lock().answers;
+        if let Some(budget) = answers.get(&client).and_then(Weak::upgrade) {
+            return budget;
+        }
+        answers.retain(|_, budget| budget.strong_count() > 0);
+        let budget = Budget::new(self.settings.client_answers_bytes_max, Some(Arc::clone(&self.answers)));
+        let budget = Arc::new(budget);
+        answers.insert(client, Arc::downgrade(&budget));
+        budget
     }
 
     pub(crate) fn counters(&self) -> ServerCounters {
@@ -174,16 +190,40 @@ impl Drop for Registration {
     }
 }
 
-/// Bytes that all connections may hold together for one purpose.
+/// Bytes that all connections, those of one client or one of them may hold together for one purpose.
 #[derive(Debug)]
 struct Budget {
     used: AtomicUsize,
     max: usize,
+    /// Whether a share that has no other beside it may pass `max`.
+    admits_one: bool,
+    /// Where the bytes count too.
+    whole: Option<Arc<Budget>>,
 }
 
 impl Budget {
-    fn new(max: usize) -> Self {
-        Budget { used: AtomicUsize::new(0), max }
+    fn new(max: usize, whole: Option<Arc<Budget>>) -> Self {
+        Budget { used: AtomicUsize::new(0), max, admits_one: false, whole }
+    }
+
+    /// Gives a share that holds `held` bytes `more` of them, here and in every whole, or nowhere.
+    fn take(&self, held: usize, more: usize) -> Result<(), Exhausted> {
+        let fits = |used: usize| used + more <= self.max || (self.admits_one && used == held);
+        let taken = |used: usize| fits(used).then_some(used + more);
+        let update = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken);
+        update.map_err(|_| Exhausted)?;
+        let taken = self.whole.as_ref().map_or(Ok(()), |whole| whole.take(held, more));
+        if taken.is_err() {
+            self.used.fetch_sub(more, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some(whole) = &self.whole {
+            whole.give_back(bytes);
+        }
     }
 }
 
@@ -201,13 +241,11 @@ pub(crate) struct Exhausted;
 impl Share {
     /// Makes the share `bytes` large. When the budget does not allow it, it stays as it is.
     pub(crate) fn resize(&mut self, bytes: usize) -> Result<(), Exhausted> {
-        if bytes == self.bytes {
-            return Ok(());
+        match bytes.checked_sub(self.bytes) {
+            Some(0) => {}
+            Some(more) => self.budget.take(self.bytes, more)?,
+            None => self.budget.give_back(self.bytes - bytes),
         }
-        let (held, max) = (self.bytes, self.budget.max);
-        let resized = |used: usize| Some(used - held + bytes).filter(|used| bytes < held || *used <= max);
-        let update = self.budget.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, resized);
-        update.map_err(|_| Exhausted)?;
         self.bytes = bytes;
         Ok(())
     }
@@ -232,7 +270,7 @@ impl Share {
 
     /// An empty share of a budget of its own.
     pub(crate) fn of(max: usize) -> Share {
-        Share { budget: Arc::new(Budget::new(max)), bytes: 0 }
+        Share { budget: Arc::new(Budget::new(max, None)), bytes: 0 }
     }
 
     /// What all holders of the budget have.
@@ -243,7 +281,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.give_back(self.bytes);
     }
 }
 
@@ -253,7 +291,7 @@ mod tests {
 
     #[test]
     fn shares_stay_within_the_budget_and_come_back() {
-        let budget = Arc::new(Budget::new(100));
+        let budget = Arc::new(Budget::new(100, None));
         let share = || Share { budget: Arc::clone(&budget), bytes: 0 };
         let (mut first, mut second) = (share(), share());
         assert_eq!((first.resize(60), second.resize(40)), (Ok(()), Ok(())));
@@ -272,5 +310,23 @@ mod tests {
         assert_eq!(budget.used.load(Ordering::Relaxed), 40);
         drop(other);
         assert_eq!(budget.used.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_part_of_a_budget_counts_in_the_whole_and_one_share_alone_may_pass_the_part() {
+        let whole = Arc::new(Budget::new(100, None));
+        let part = |max| Arc::new(Budget { admits_one: true, ..Budget::new(max, Some(Arc::clone(&whole))) });
+        let (first, second) = (part(50), part(50));
+        let used = || [&first, &second, &whole].map(|budget| budget.used.load(Ordering::Relaxed));
+        let share = |budget: &Arc<Budget>| Share { budget: Arc::clone(budget), bytes: 0 };
+        let (mut large, mut small, mut other) = (share(&first), share(&first), share(&second));
+        assert_eq!((large.resize(20), large.resize(70), small.resize(1)), (Ok(()), Ok(()), Err(Exhausted)));
+        assert_eq!((other.resize(31), other.resize(30)), (Err(Exhausted), Ok(())));
+        assert_eq!(used(), [70, 30, 100]);
+        assert_eq!((large.resize(71), large.resize(49), small.resize(1)), (Err(Exhausted), Ok(()), Ok(())));
+        assert_eq!((small.resize(2), large.resize(50)), (Err(Exhausted), Err(Exhausted)));
+        assert_eq!(used(), [50, 30, 80]);
+        drop((large, small, other));
+        assert_eq!(used(), [0, 0, 0]);
     }
 }

@@ -124,6 +124,11 @@ pub struct ServerSettings {
     /// not fit any more is answered with `overloaded`. Looked at after each step of a request, so that each worker may be
     /// a step beyond it. At least twice `limits.frame_size_max`, for a buffer that grows doubles. Default 4 GiB.
     pub answers_bytes_max: usize,
+    /// Most bytes of them over the connections of one client; what does not fit is answered in the same way. At least twice
+    /// `limits.frame_size_max`. Default 2 GiB.
+    pub client_answers_bytes_max: usize,
+    /// Most bytes of them on one connection, where they are more than one answer. Default 1 GiB.
+    pub connection_answers_bytes_max: usize,
     /// Most callers that the service looks up at a time, each on a thread of its own; further ones wait. Default 16.
     pub authentications_max: usize,
     /// How long a handshake may take, with the look-up of its caller. Default 10 s.
@@ -168,8 +173,10 @@ pub enum SettingsError {
         frame_size_max: usize,
     },
     /// An answer within its limit would never be finished.
-    #[error("setting `answers_bytes_max` ({value} bytes) is at least twice the largest frame ({frame_size_max} bytes)")]
+    #[error("setting `{setting}` ({value} bytes) is at least twice the largest frame ({frame_size_max} bytes)")]
     BelowAnswer {
+        /// The setting.
+        setting: &'static str,
         /// What it is.
         value: usize,
         /// `limits.frame_size_max`.
@@ -217,6 +224,8 @@ impl ServerSettings {
             retry_after: Duration::from_millis(100),
             scheduling: Scheduling::Fair,
             answers_bytes_max: 4 << 30,
+            client_answers_bytes_max: 2 << 30,
+            connection_answers_bytes_max: 1 << 30,
             authentications_max: 16,
             handshake_timeout: Duration::from_secs(10),
             half_open_timeout: Duration::from_secs(120),
@@ -257,6 +266,7 @@ impl ServerSettings {
             ("requests_in_flight_max", self.requests_in_flight_max),
             ("outgoing_bytes_max", self.outgoing_bytes_max),
             ("connection_bytes_max", self.connection_bytes_max),
+            ("connection_answers_bytes_max", self.connection_answers_bytes_max),
             ("queue_jobs_max", self.queue_jobs_max),
             ("app_jobs_max", self.app_jobs_max),
             ("authentications_max", self.authentications_max),
@@ -292,9 +302,12 @@ impl ServerSettings {
         {
             return Err(SettingsError::BelowFrame { setting, value, frame_size_max });
         }
-        let value = self.answers_bytes_max;
-        if value / 2 < frame_size_max {
-            return Err(SettingsError::BelowAnswer { value, frame_size_max });
+        let sizes = [
+            ("answers_bytes_max", self.answers_bytes_max),
+            ("client_answers_bytes_max", self.client_answers_bytes_max),
+        ];
+        if let Some((setting, value)) = sizes.into_iter().find(|(_, size)| size / 2 < frame_size_max) {
+            return Err(SettingsError::BelowAnswer { setting, value, frame_size_max });
         }
         Ok(())
     }
@@ -335,6 +348,8 @@ mod tests {
         assert!(narrow.validate().unwrap_err().to_string().contains("`answers_bytes_max` (2147483647 bytes)"));
         let exact = ServerSettings { answers_bytes_max: 2 << 30, ..settings() };
         assert_eq!(exact.validate(), Ok(()));
+        let narrow = ServerSettings { client_answers_bytes_max: (2 << 30) - 1, ..settings() };
+        assert!(narrow.validate().unwrap_err().to_string().contains("`client_answers_bytes_max` (2147483647 bytes)"));
     }
 
     #[test]

@@ -150,6 +150,39 @@ fn a_connection_with_too_many_bytes_in_work_is_read_no_further() {
     assert_eq!(ids, (0..4).map(|id| (id, String::new())).collect::<Vec<_>>());
 }
 
+#[test]
+fn answers_are_bounded_on_one_connection_and_one_may_be_larger() {
+    let stage = Stage::with(|settings| settings.connection_answers_bytes_max = 1 << 20);
+    // More than the sockets between hold: one waits for its reader.
+    let (mut slow, mut other) = (stage.raw(), stage.raw());
+    slow.send(|out| (0..3).for_each(|id| toy_request(id, "large", "7000000", out)));
+    wait_until("two were refused", || stage.server.counters().ended.of(ErrorCode::Overloaded) == 2);
+    other.send(|out| toy_request(1, "large", "7000000", out));
+    assert_eq!(other.read_response(), (1, String::new()));
+    let mut codes: Vec<_> = (0..3).map(|_| slow.read_response().1).collect();
+    codes.sort();
+    assert_eq!(codes, ["", "overloaded", "overloaded"]);
+}
+
+#[test]
+fn a_client_whose_answers_wait_leaves_room_for_those_of_others() {
+    let stage = Stage::with(|settings| {
+        settings.limits.frame_size_max = 8 << 20;
+        settings.client_answers_bytes_max = 16 << 20;
+    });
+    let (mut slow, mut same, mut other) = (stage.raw(), stage.raw(), stage.raw_of("other"));
+    slow.send(|out| toy_request(1, "large", "8000000", out));
+    wait_until("its answer waits", || stage.server.counters().answers_bytes > 8_000_000);
+    same.send(|out| toy_request(1, "large", "8000000", out));
+    assert_eq!(same.read_response(), (1, "overloaded".to_owned()));
+    other.send(|out| toy_request(1, "large", "8000000", out));
+    assert_eq!(other.read_response(), (1, String::new()));
+    assert_eq!(slow.read_response(), (1, String::new()));
+    wait_until("the memory is free", || stage.server.counters().answers_bytes == 0);
+    same.send(|out| toy_request(2, "large", "8000000", out));
+    assert_eq!(same.read_response(), (2, String::new()));
+}
+
 /// A request that only waits goes at once when it is cancelled, though the one worker has far more to do than there is time.
 #[test]
 fn a_cancelled_request_does_not_wait_for_its_turn() {

@@ -375,6 +375,18 @@ pub static KEYS: &[Key] = &[
         "Bytes of answers being made or waiting to be written, over all connections; at least twice `server.frame_size_max`."
     ),
     number!(
+        "server.client_answers_bytes_max",
+        Kind::Size(1, 1 << 40),
+        server.client_answers_bytes_max,
+        "Bytes of them over the connections of one client; at least twice `server.frame_size_max`."
+    ),
+    number!(
+        "server.connection_answers_bytes_max",
+        Kind::Size(1, 1 << 40),
+        server.connection_answers_bytes_max,
+        "Bytes of them on one connection, where they are more than one answer."
+    ),
+    number!(
         "server.authentications_max",
         Kind::Count(1, 4096),
         server.authentications_max,
@@ -641,6 +653,8 @@ mod tests {
             retry_after: _,
             scheduling: _,
             answers_bytes_max: _,
+            client_answers_bytes_max: _,
+            connection_answers_bytes_max: _,
             authentications_max: _,
             handshake_timeout: _,
             half_open_timeout: _,
@@ -654,7 +668,7 @@ mod tests {
         } = server;
         let sections: BTreeSet<_> = KEYS.iter().map(|key| key.parts().0).collect();
         let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
-        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (13, 8, 8, 33));
+        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (13, 8, 8, 35));
         // The client's settings are taken apart in `ClientBounds::default`.
         assert_eq!((count("client"), count("operator")), (10, 4));
         assert!(sections.contains("input") && sections.contains("log"));

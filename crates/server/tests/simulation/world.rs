@@ -313,6 +313,8 @@ fn server_settings(chance: &mut StdRng, workers: usize, bounds: Bounds, scheduli
             queue_jobs_max: chance.random_range(1..8),
             app_jobs_max: chance.random_range(1..5),
             answers_bytes_max: chance.random_range(100_000..1_000_000),
+            client_answers_bytes_max: chance.random_range(100_000..1_000_000),
+            connection_answers_bytes_max: chance.random_range(1..200_000),
             admission_wait: Duration::from_millis(chance.random_range(0..5)),
             ..settings
         },
