@@ -27,6 +27,7 @@ use crate::interface::Service;
 use crate::job::RequestJob;
 use crate::metrics::{Arrival, Effort, Outcome};
 use crate::outbox::{Buffers, Outbox, Reply};
+use crate::pace::Pace;
 use crate::wire::{Socket, Wire, discard};
 
 /// Bytes read and written in one go before other connections have their turn: some tens of microseconds of TLS.
@@ -84,9 +85,8 @@ struct Times {
     active: Instant,
     /// First byte of the frame that is arriving, or the end of the last pause.
     frame_began: Option<Instant>,
-    /// From when on the socket has not taken `write_progress_min` bytes, and how many it had taken then.
-    write_began: Instant,
-    write_base: u64,
+    /// How the peer takes what is written.
+    pace: Pace,
     /// When the peer's certificate does.
     expires: Instant,
 }
@@ -126,7 +126,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
             outgoing: Buffers::default(),
             is_flushed: true,
             counted: Counted::default(),
-            times: Times { active: now, frame_began: None, write_began: now, write_base: 0, expires },
+            times: Times { active: now, frame_began: None, pace: Pace::new(now), expires },
             timer: Box::pin(sleep_until((now + hub.settings.idle_timeout).into())),
             number: registration.number,
             service,
@@ -209,23 +209,17 @@ impl<S: Service, W: Wire> Connection<S, W> {
     /// The peer's time to take something begins when there is first something to take.
     fn note_outgoing(&mut self, now: Instant) {
         if self.outgoing.bytes() == 0 && self.is_flushed {
-            self.begin_write_progress(now);
+            self.times.pace.begin(now, self.stream.gathered().bytes_taken());
         }
     }
 
     fn write(&mut self, cx: &mut Context<'_>, turn: &mut usize, now: Instant) -> Result<Moved, End> {
+        let before = self.outgoing.bytes();
         let moved = self.write_out(cx, turn);
-        // What counts is the socket, not what is gathered before it: a slow reader takes that in many small parts.
-        let progress = self.stream.gathered().bytes_taken() - self.times.write_base;
-        if progress >= self.hub.settings.write_progress_min {
-            self.begin_write_progress(now);
-        }
+        // What moves is the socket, not what is gathered before it: a slow reader takes that in many small parts.
+        let (taken, waiting) = (self.stream.gathered().bytes_taken(), self.outgoing.bytes());
+        self.times.pace.note(&self.hub.settings, now, taken, before - waiting, waiting);
         moved
-    }
-
-    fn begin_write_progress(&mut self, now: Instant) {
-        self.times.write_began = now;
-        self.times.write_base = self.stream.gathered().bytes_taken();
     }
 
     fn write_out(&mut self, cx: &mut Context<'_>, turn: &mut usize) -> Result<Moved, End> {
@@ -452,7 +446,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     fn due(&self, is_done: bool) -> Instant {
         let settings = &self.hub.settings;
         let frame = self.times.frame_began.map(|began| began + settings.frame_timeout);
-        let write = self.is_writing().then(|| self.times.write_began + settings.write_timeout);
+        let write = self.is_writing().then(|| self.times.pace.due(settings));
         let paused = self.is_paused().then(|| clock::now() + PAUSED_LOOK);
         let idle = self.is_idle(is_done).then(|| self.times.active + settings.idle_timeout);
         // With requests in work and nothing else nothing is due, but the timer runs anyway.
@@ -474,7 +468,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
             let message = format!("the frame did not arrive within {} ms", settings.frame_timeout.as_millis());
             return Err(End::Fault(ErrorObject::new(ErrorCode::DeadlineExceeded, message)));
         }
-        if self.is_writing() && is_over(self.times.write_began, settings.write_timeout) {
+        if self.is_writing() && now >= self.times.pace.due(settings) {
             return Err(End::SlowReader);
         }
         if self.is_idle(is_done) && is_over(self.times.active, settings.idle_timeout) {

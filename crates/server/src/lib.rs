@@ -25,6 +25,7 @@ mod listener;
 mod metrics;
 mod operator;
 mod outbox;
+mod pace;
 mod places;
 mod refusals;
 mod rope;

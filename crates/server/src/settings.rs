@@ -146,6 +146,9 @@ pub struct ServerSettings {
     /// Bytes that the peer takes at least in `write_timeout`, TLS included, as far as there are that many. Counted when the
     /// system takes them, which it does in lumps of up to some 128 KiB. Default 16 KiB.
     pub write_progress_min: u64,
+    /// How long the peer may take for the answers that wait for it at one moment, however many they are and though it takes some all
+    /// the time. Those that come meanwhile have as long again, so that an answer is held up to twice as long. Default 10 min.
+    pub outgoing_timeout: Duration,
     /// How long a connection that the server ends is kept for the peer to read why. Default 2 s.
     pub close_timeout: Duration,
     /// How long a shutdown waits for requests in work. Default 30 s.
@@ -233,6 +236,7 @@ impl ServerSettings {
             frame_timeout: Duration::from_secs(120),
             write_timeout: Duration::from_secs(30),
             write_progress_min: 16 << 10,
+            outgoing_timeout: Duration::from_secs(10 * 60),
             close_timeout: Duration::from_secs(2),
             drain_timeout: Duration::from_secs(30),
             refusal_lines_max: 100,
@@ -280,6 +284,7 @@ impl ServerSettings {
             ("idle_timeout", self.idle_timeout),
             ("frame_timeout", self.frame_timeout),
             ("write_timeout", self.write_timeout),
+            ("outgoing_timeout", self.outgoing_timeout),
             ("operator.call_timeout", self.operator.call_timeout),
         ];
         if let Some((setting, _)) = times.into_iter().find(|(_, time)| time.is_zero()) {

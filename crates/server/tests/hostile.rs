@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::io::Read;
 use std::time::{Duration, Instant};
 
 use common::{Stage, toy_request, wait_until};
@@ -204,6 +205,28 @@ async fn a_slow_reader_that_moves_is_not_cut() {
     }
     let counters = stage.server.counters();
     assert!(counters.connections_open == 1 && counters.answers_bytes >= 8_000_000, "the answer is not out yet");
+}
+
+/// It takes a kilobyte now and then, more than the least, of an answer that would last it for hours.
+#[test]
+fn a_reader_that_holds_memory_for_long_is_cut_though_it_moves() {
+    let stage = Stage::with(|settings| {
+        settings.write_timeout = Duration::from_secs(3600);
+        settings.write_progress_min = 1;
+        settings.outgoing_timeout = Duration::from_millis(300);
+    });
+    let mut raw = stage.raw();
+    raw.send(|out| toy_request(1, "large", "8000000", out));
+    let mut bytes = [0; 1024];
+    let mut size = raw.stream.read(&mut bytes).unwrap();
+    wait_until("it is cut", || {
+        size += raw.stream.read(&mut bytes).unwrap_or(0);
+        std::thread::sleep(Duration::from_millis(5));
+        stage.server.counters().connections_open == 0
+    });
+    assert!(size < 8_000_000);
+    wait_until("the memory is free", || stage.server.counters().answers_bytes == 0);
+    stage.assert_healthy();
 }
 
 #[test]

@@ -424,6 +424,12 @@ pub static KEYS: &[Key] = &[
         "Bytes that a client takes at least in that time, if there are that many; the system counts in lumps of up to 128KiB."
     ),
     time!(
+        "server.outgoing_timeout",
+        1,
+        server.outgoing_timeout,
+        "How long a client may take for the answers that wait for it at one moment, however many; an answer is held up to twice as long."
+    ),
+    time!(
         "server.close_timeout",
         0,
         server.close_timeout,
@@ -662,13 +668,14 @@ mod tests {
             frame_timeout: _,
             write_timeout: _,
             write_progress_min: _,
+            outgoing_timeout: _,
             close_timeout: _,
             drain_timeout: _,
             refusal_lines_max: _,
         } = server;
         let sections: BTreeSet<_> = KEYS.iter().map(|key| key.parts().0).collect();
         let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
-        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (13, 8, 8, 35));
+        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (13, 8, 8, 36));
         // The client's settings are taken apart in `ClientBounds::default`.
         assert_eq!((count("client"), count("operator")), (10, 4));
         assert!(sections.contains("input") && sections.contains("log"));

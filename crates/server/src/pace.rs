@@ -1,0 +1,109 @@
+//! Whether a peer takes its answers fast enough: some bytes in each `write_timeout`, and all that waits at one moment within
+//! `outgoing_timeout`, however much that is. Without the second a peer could hold all memory for as long as it likes, a few bytes at
+//! a time.
+
+use std::time::Instant;
+
+use crate::settings::ServerSettings;
+
+/// How a peer takes what is written to it.
+pub(crate) struct Pace {
+    /// From when on the socket has not taken `write_progress_min` bytes, and how many it had taken then.
+    moved: Instant,
+    moved_at: u64,
+    /// When bytes last began to count that waited then, and how many of those still do.
+    round_began: Instant,
+    round_left: usize,
+}
+
+impl Pace {
+    pub(crate) fn new(now: Instant) -> Self {
+        Pace { moved: now, moved_at: 0, round_began: now, round_left: 0 }
+    }
+
+    /// There is something to take after there was nothing. The socket has taken `socket_taken` bytes in all.
+    pub(crate) fn begin(&mut self, now: Instant, socket_taken: u64) {
+        (self.moved, self.moved_at) = (now, socket_taken);
+    }
+
+    /// Since the last call `written` bytes have gone from what waits to be written; `waiting` are left of it.
+    pub(crate) fn note(
+        &mut self,
+        settings: &ServerSettings,
+        now: Instant,
+        socket_taken: u64,
+        written: usize,
+        waiting: usize,
+    ) {
+        if socket_taken - self.moved_at >= settings.write_progress_min {
+            self.begin(now, socket_taken);
+        }
+        self.round_left = self.round_left.saturating_sub(written);
+        if self.round_left == 0 {
+            (self.round_began, self.round_left) = (now, waiting);
+        }
+    }
+
+    /// When the peer is too slow, unless it takes something before.
+    pub(crate) fn due(&self, settings: &ServerSettings) -> Instant {
+        let moved = self.moved + settings.write_timeout;
+        if self.round_left == 0 {
+            return moved;
+        }
+        moved.min(self.round_began + settings.outgoing_timeout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::settings::TlsSettings;
+
+    fn settings() -> ServerSettings {
+        let tls = TlsSettings {
+            certificate_chain_pem: Vec::new(),
+            private_key_pem: Vec::new().into(),
+            client_authorities_pem: Vec::new(),
+        };
+        ServerSettings {
+            write_timeout: Duration::from_secs(30),
+            write_progress_min: 100,
+            outgoing_timeout: Duration::from_secs(60),
+            ..ServerSettings::new(tls)
+        }
+    }
+
+    #[test]
+    fn some_bytes_are_wanted_in_each_period() {
+        let (settings, start) = (settings(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut pace = Pace::new(start);
+        pace.begin(at(10), 1000);
+        assert_eq!(pace.due(&settings), at(40));
+        pace.note(&settings, at(20), 1099, 99, 0);
+        assert_eq!(pace.due(&settings), at(40));
+        pace.note(&settings, at(25), 1100, 1, 0);
+        assert_eq!(pace.due(&settings), at(55));
+    }
+
+    /// Each second it takes more than the least, which is not enough for all that waits.
+    #[test]
+    fn all_that_waits_is_wanted_in_time_and_what_comes_later_has_its_own() {
+        let (settings, start) = (settings(), Instant::now());
+        let at = |seconds: usize| start + Duration::from_secs(seconds as u64);
+        let mut pace = Pace::new(start);
+        pace.note(&settings, at(0), 0, 0, 100_000);
+        for second in 1..60 {
+            // More comes than goes: that does not prolong the round.
+            pace.note(&settings, at(second), second as u64 * 1000, 1000, 100_000 + second);
+            assert_eq!(pace.due(&settings), at(second + 30).min(at(60)), "second {second}");
+        }
+        pace.note(&settings, at(59), 100_000, 41_000, 50_000);
+        assert_eq!(pace.due(&settings), at(59 + 30));
+        pace.note(&settings, at(60), 149_999, 49_999, 1);
+        pace.note(&settings, at(61), 150_000, 1, 0);
+        assert_eq!(pace.due(&settings), at(60 + 30), "nothing waits");
+    }
+}
