@@ -34,6 +34,9 @@ use crate::wire::{Socket, Wire, discard};
 const TURN_BYTES_MAX: usize = 64 << 10;
 /// Buffers above this size count to `incoming_bytes_max` while frames arrive in them.
 const UNCOUNTED_SIZE_MAX: usize = 64 << 10;
+/// Bytes of errors and other short messages, which do not count to the memory for answers, that wait on one connection before the
+/// server reads no further.
+const UNCOUNTED_OUTGOING_MAX: usize = 64 << 10;
 /// How often a connection that reads no further looks whether its peer has gone.
 const PAUSED_LOOK: Duration = Duration::from_millis(250);
 
@@ -280,7 +283,9 @@ impl<S: Service, W: Wire> Connection<S, W> {
     /// Whether the connection reads no further until something is answered or written.
     fn is_paused(&self) -> bool {
         let settings = &self.hub.settings;
-        !self.in_work.has_room(settings) || self.outgoing.bytes() >= settings.outgoing_bytes_max
+        !self.in_work.has_room(settings)
+            || self.outgoing.bytes() >= settings.outgoing_bytes_max
+            || self.outgoing.uncounted() >= UNCOUNTED_OUTGOING_MAX
     }
 
     /// While nothing is read, the end of the stream shows only in the socket's readiness.

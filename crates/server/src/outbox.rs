@@ -21,14 +21,17 @@ use crate::rope::{MERGE_SIZE_MAX, Rope};
 /// One message, or several that travel together, or a piece of a large one.
 struct Buffer {
     bytes: Vec<u8>,
-    /// What they take of the memory for answers; `None` for the server's own short messages, which do not count.
+    /// What they take of the memory for answers; `None` for the server's own short messages, which do not count there.
     share: Option<Share>,
+    /// Bytes of those short messages.
+    uncounted: usize,
 }
 
 impl Buffer {
-    fn extend(&mut self, message: &[u8], share: Option<Share>) {
-        self.bytes.extend_from_slice(message);
-        match (&mut self.share, share) {
+    fn extend(&mut self, other: Buffer) {
+        self.bytes.extend_from_slice(&other.bytes);
+        self.uncounted += other.uncounted;
+        match (&mut self.share, other.share) {
             (Some(own), Some(share)) => own.absorb(share),
             (own @ None, share) => *own = share,
             (Some(_), None) => {}
@@ -43,6 +46,7 @@ pub(crate) struct Buffers {
     /// How many bytes of the first buffer are written.
     written: usize,
     bytes: usize,
+    uncounted: usize,
 }
 
 impl Buffers {
@@ -50,15 +54,17 @@ impl Buffers {
     pub(crate) fn push(&mut self, message: Rope, mut share: Option<Share>) {
         for bytes in message.into_buffers().filter(|bytes| !bytes.is_empty()) {
             let of_this = share.as_mut().map(|share| share.split(bytes.capacity()));
-            self.push_buffer(Buffer { bytes, share: of_this });
+            let uncounted = if of_this.is_some() { 0 } else { bytes.len() };
+            self.push_buffer(Buffer { bytes, share: of_this, uncounted });
         }
     }
 
     fn push_buffer(&mut self, buffer: Buffer) {
         self.bytes += buffer.bytes.len();
+        self.uncounted += buffer.uncounted;
         match self.buffers.back_mut() {
             Some(last) if last.bytes.len() + buffer.bytes.len() <= MERGE_SIZE_MAX => {
-                last.extend(&buffer.bytes, buffer.share);
+                last.extend(buffer);
             }
             _ => self.buffers.push_back(buffer),
         }
@@ -82,7 +88,7 @@ impl Buffers {
         self.written += size;
         self.bytes -= size;
         if self.buffers.front().is_some_and(|buffer| self.written == buffer.bytes.len()) {
-            self.buffers.pop_front();
+            self.uncounted -= self.buffers.pop_front().map_or(0, |buffer| buffer.uncounted);
             self.written = 0;
         }
     }
@@ -95,6 +101,11 @@ impl Buffers {
     /// Bytes not yet written.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Bytes among them that take nothing of the memory for answers, until the buffer that they are in is written.
+    pub(crate) fn uncounted(&self) -> usize {
+        self.uncounted
     }
 }
 
@@ -307,12 +318,14 @@ mod tests {
         let mut other = Buffers::default();
         std::mem::swap(&mut other, &mut buffers);
         buffers.append(other);
+        buffers.push(vec![0; 7].into(), None);
         let mut held = Vec::new();
-        for size in [34, 1, 49_999, 1] {
+        for size in [34, 1, 49_999, 1, 7] {
+            held.push((watch.budget_used(), buffers.uncounted()));
             buffers.advance(size);
-            held.push(watch.budget_used());
         }
-        assert_eq!((held, buffers.bytes()), (vec![50_030, 50_000, 50_000, 0], 0));
+        assert_eq!(held, [(50_030, 12), (50_030, 12), (50_000, 7), (50_000, 7), (0, 7)]);
+        assert_eq!((watch.budget_used(), buffers.uncounted(), buffers.bytes()), (0, 0, 0));
     }
 
     #[test]

@@ -96,7 +96,8 @@ pub struct ServerSettings {
     /// that stays below it can always cancel: what it sends is read at once.
     pub requests_in_flight_max: usize,
     /// Most bytes of answers that wait to be written on one connection before the server reads no further. Default 8 MiB.
-    /// What is in work then still adds its answers.
+    /// What is in work then still adds its answers. 64 KiB of errors and of answers to `health`, which count to no other bound, are
+    /// as many.
     pub outgoing_bytes_max: usize,
     /// Most bytes of buffers that frames are still arriving in, over all connections; a connection that needs more is
     /// closed with `overloaded`. Buffers of up to 64 KiB do not count. At least `limits.frame_size_max` and 16 KiB, the

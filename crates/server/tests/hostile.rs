@@ -2,12 +2,12 @@
 
 mod common;
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use common::{Stage, toy_request, wait_until};
 use fieldseal_engine::pool::Reason;
-use fieldseal_protocol::{request, write};
+use fieldseal_protocol::{Health, answer, request, write};
 use fieldseal_server::Outcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
@@ -226,6 +226,28 @@ fn a_reader_that_holds_memory_for_long_is_cut_though_it_moves() {
     });
     assert!(size < 8_000_000);
     wait_until("the memory is free", || stage.server.counters().answers_bytes == 0);
+    stage.assert_healthy();
+}
+
+/// Nobody pays for the answers to `health`, so that few of them may wait.
+#[test]
+fn a_peer_that_asks_for_health_and_takes_no_answer_is_read_no_further() {
+    let stage = Stage::new();
+    let mut raw = stage.raw();
+    raw.stream.get_ref().set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+    let (mut requests, mut answer) = (Vec::new(), Vec::new());
+    (10_000..20_000).for_each(|id| request::health(id, &mut requests));
+    answer::health(10_000, Health::OK, &mut answer);
+    // Far more than the sockets between hold.
+    for _ in 0..1000 {
+        if raw.stream.write_all(&requests).is_err() {
+            break;
+        }
+    }
+    let counters = stage.server.counters();
+    let held = (counters.requests * answer.len() as u64).saturating_sub(counters.network_bytes_sent);
+    // The bound, what one turn adds to it, and what is gathered before the socket.
+    assert!(held < 4 * (64 << 10), "{held} bytes of answers are held");
     stage.assert_healthy();
 }
 
