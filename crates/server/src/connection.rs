@@ -19,6 +19,7 @@ use fieldseal_protocol::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Sleep, sleep_until, timeout};
 
+use crate::arriving::Arriving;
 use crate::clock;
 use crate::counters::Counters;
 use crate::hub::{Hub, Phase, Registration, Share};
@@ -86,8 +87,8 @@ pub(crate) struct Connection<S: Service, W: Wire> {
 /// When what happened last, for the timeouts.
 struct Times {
     active: Instant,
-    /// First byte of the frame that is arriving, or the end of the last pause.
-    frame_began: Option<Instant>,
+    /// Of the frame that is arriving.
+    frame: Option<Arriving>,
     /// How the peer takes what is written.
     pace: Pace,
     /// When the peer's certificate does.
@@ -129,7 +130,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
             outgoing: Buffers::default(),
             is_flushed: true,
             counted: Counted::default(),
-            times: Times { active: now, frame_began: None, pace: Pace::new(now), expires },
+            times: Times { active: now, frame: None, pace: Pace::new(now), expires },
             timer: Box::pin(sleep_until((now + hub.settings.idle_timeout).into())),
             number: registration.number,
             service,
@@ -255,9 +256,10 @@ impl<S: Service, W: Wire> Connection<S, W> {
             self.take_frames(now)?;
             self.charge_arriving()?;
             if self.is_paused() {
-                self.times.frame_began = None;
+                self.times.frame.iter_mut().for_each(|frame| frame.pause(now));
                 return self.look_for_peer(cx).map(|()| moved);
             }
+            self.times.frame.iter_mut().for_each(|frame| frame.resume(now));
             if *turn == 0 {
                 return Ok(moved);
             }
@@ -302,12 +304,12 @@ impl<S: Service, W: Wire> Connection<S, W> {
         while !self.is_paused() {
             match self.frames.next_frame() {
                 Ok(Some(frame)) => {
-                    self.times.frame_began = None;
+                    self.times.frame = None;
                     self.handle(frame, now)?;
                 }
                 Ok(None) => {
                     if self.frames.partial_size() > 0 {
-                        self.times.frame_began.get_or_insert(now);
+                        self.times.frame.get_or_insert_with(|| Arriving::new(now));
                     }
                     return Ok(());
                 }
@@ -450,7 +452,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     /// When the next look at the times is due.
     fn due(&self, is_done: bool) -> Instant {
         let settings = &self.hub.settings;
-        let frame = self.times.frame_began.map(|began| began + settings.frame_timeout);
+        let frame = self.times.frame.as_ref().map(|frame| frame.due(settings.frame_timeout));
         let write = self.is_writing().then(|| self.times.pace.due(settings));
         let paused = self.is_paused().then(|| clock::now() + PAUSED_LOOK);
         let idle = self.is_idle(is_done).then(|| self.times.active + settings.idle_timeout);
@@ -464,19 +466,18 @@ impl<S: Service, W: Wire> Connection<S, W> {
 
     fn check_times(&self, is_done: bool, now: Instant) -> Result<(), End> {
         let settings = &self.hub.settings;
-        let is_over = |began: Instant, limit: Duration| now.saturating_duration_since(began) >= limit;
         if now >= self.times.expires {
             let message = "the client's certificate has expired";
             return Err(End::Fault(ErrorObject::new(ErrorCode::Forbidden, message)));
         }
-        if self.times.frame_began.is_some_and(|began| is_over(began, settings.frame_timeout)) {
+        if self.times.frame.as_ref().is_some_and(|frame| now >= frame.due(settings.frame_timeout)) {
             let message = format!("the frame did not arrive within {} ms", settings.frame_timeout.as_millis());
             return Err(End::Fault(ErrorObject::new(ErrorCode::DeadlineExceeded, message)));
         }
         if self.is_writing() && now >= self.times.pace.due(settings) {
             return Err(End::SlowReader);
         }
-        if self.is_idle(is_done) && is_over(self.times.active, settings.idle_timeout) {
+        if self.is_idle(is_done) && now >= self.times.active + settings.idle_timeout {
             return Err(End::Idle);
         }
         Ok(())
@@ -487,7 +488,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     }
 
     fn is_idle(&self, is_done: bool) -> bool {
-        is_done && self.times.frame_began.is_none()
+        is_done && self.times.frame.is_none()
     }
 
     /// Stops what the connection asked for, and frees what it holds.

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod arriving;
 pub mod certificates;
 mod clock;
 mod connection;

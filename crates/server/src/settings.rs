@@ -140,7 +140,8 @@ pub struct ServerSettings {
     pub half_open_timeout: Duration,
     /// How long a connection may stay silent with nothing in work. Default 15 min.
     pub idle_timeout: Duration,
-    /// How long a frame may take from its first byte to its last, not counting pauses that the server makes. Default 2 min.
+    /// How long a frame may take from its first byte to its last, not counting pauses that the server makes, and at most eight times as
+    /// long with them. Default 2 min.
     pub frame_timeout: Duration,
     /// How long the peer may take fewer than `write_progress_min` bytes of the answers that wait for it. Default 30 s.
     pub write_timeout: Duration,

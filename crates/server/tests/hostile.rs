@@ -251,6 +251,31 @@ fn a_peer_that_asks_for_health_and_takes_no_answer_is_read_no_further() {
     stage.assert_healthy();
 }
 
+/// It makes the server pause by not taking an answer, with half a frame on the way.
+#[test]
+fn a_pause_does_not_keep_half_a_frame_for_ever() {
+    let stage = Stage::with(|settings| {
+        settings.frame_timeout = Duration::from_millis(300);
+        settings.write_timeout = Duration::from_secs(3600);
+        settings.outgoing_timeout = Duration::from_secs(3600);
+        settings.outgoing_bytes_max = 1 << 20;
+    });
+    let mut raw = stage.raw();
+    raw.send(|out| toy_request(1, "gate", &"x".repeat(8_000_000), out));
+    wait_until("it has begun", || stage.toy.begun() == 1);
+    let mut half = Vec::new();
+    write::binary_header(1_000_000, &mut half);
+    half.resize(700_000, 0);
+    raw.write(&half);
+    wait_until("half a frame has arrived, or took too long already", || {
+        let counters = stage.server.counters();
+        counters.incoming_bytes >= 700_000 || counters.connections_open == 0
+    });
+    stage.toy.open_gate();
+    wait_until("its memory is free", || stage.server.counters().incoming_bytes == 0);
+    stage.assert_healthy();
+}
+
 #[test]
 fn frames_that_arrive_are_bounded_over_all_connections() {
     let stage = Stage::with(|settings| {

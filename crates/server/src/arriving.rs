@@ -1,0 +1,66 @@
+//! How long the frame that is arriving takes. Pauses in which the server reads nothing are its own and do not count, but not without
+//! end: who makes it pause, by not taking answers, holds the memory of the frame meanwhile.
+
+use std::time::{Duration, Instant};
+
+/// How many times `frame_timeout` a frame may take with all pauses.
+const WITH_PAUSES: u32 = 8;
+
+/// A frame that has not arrived whole.
+pub(crate) struct Arriving {
+    /// When its first byte came.
+    began: Instant,
+    /// How long the server did not read since then, and from when on it does not now.
+    paused: Duration,
+    pause_began: Option<Instant>,
+}
+
+impl Arriving {
+    pub(crate) fn new(now: Instant) -> Self {
+        Arriving { began: now, paused: Duration::ZERO, pause_began: None }
+    }
+
+    /// The server reads no further.
+    pub(crate) fn pause(&mut self, now: Instant) {
+        self.pause_began.get_or_insert(now);
+    }
+
+    /// It reads again, if it did not.
+    pub(crate) fn resume(&mut self, now: Instant) {
+        if let Some(began) = self.pause_began.take() {
+            self.paused += now - began;
+        }
+    }
+
+    /// When it has taken too long.
+    pub(crate) fn due(&self, frame_timeout: Duration) -> Instant {
+        let at_last = self.began + frame_timeout.saturating_mul(WITH_PAUSES);
+        if self.pause_began.is_some() { at_last } else { at_last.min(self.began + frame_timeout + self.paused) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_do_not_count_but_end() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let limit = Duration::from_secs(10);
+        let mut frame = Arriving::new(start);
+        assert_eq!(frame.due(limit), at(10));
+        frame.pause(at(4));
+        frame.pause(at(5));
+        assert_eq!(frame.due(limit), at(80));
+        frame.resume(at(24));
+        frame.resume(at(25));
+        assert_eq!(frame.due(limit), at(30));
+        frame.pause(at(29));
+        frame.resume(at(79));
+        assert_eq!(frame.due(limit), at(80), "20 and 50 s of pauses");
+        frame.pause(at(79));
+        frame.resume(at(100));
+        assert_eq!(frame.due(limit), at(80));
+    }
+}
