@@ -43,6 +43,12 @@ impl FrameBuffer {
         &mut self.bytes
     }
 
+    /// What [`FrameBuffer::capacity`] is after [`FrameBuffer::spare`], for who has to ask before it takes memory.
+    pub fn capacity_with_spare(&self) -> usize {
+        let capacity = self.bytes.capacity();
+        if capacity - self.bytes.len() < READ_SIZE { self.bytes.len() + self.growth() } else { capacity }
+    }
+
     /// By how many bytes to grow: at most to twice what has arrived, and past the end of the frame by one read, so that the
     /// last one does not move it once more.
     fn growth(&self) -> usize {
@@ -128,6 +134,8 @@ mod tests {
         let mut buffer = FrameBuffer::new(Limits::default());
         let mut frames = Vec::new();
         for bytes in stream.chunks(piece) {
+            let capacity = buffer.capacity_with_spare();
+            assert_eq!(buffer.spare().capacity(), capacity);
             buffer.spare().extend_from_slice(bytes);
             while let Some(frame) = buffer.next_frame().unwrap() {
                 frames.push(frame);

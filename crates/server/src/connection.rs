@@ -20,9 +20,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Sleep, sleep_until, timeout};
 
 use crate::arriving::Arriving;
+use crate::attempts::Attempts;
 use crate::clock;
 use crate::counters::Counters;
-use crate::hub::{Hub, Phase, Registration, Share};
+use crate::hub::{Exhausted, Hub, Memory, Phase, Registration, Share};
 use crate::in_work::InWork;
 use crate::interface::Service;
 use crate::job::RequestJob;
@@ -71,9 +72,10 @@ pub(crate) struct Connection<S: Service, W: Wire> {
     caller: Arc<S::Caller>,
     stream: W,
     frames: FrameBuffer,
+    memory: Memory,
     arriving: Share,
-    /// An empty one, of which each answer takes its own.
-    answers: Share,
+    /// While there is no memory for what is arriving.
+    no_room: Option<Attempts>,
     in_work: InWork,
     outbox: Arc<Outbox>,
     outgoing: Buffers,
@@ -120,11 +122,13 @@ impl<S: Service, W: Wire> Connection<S, W> {
         expires: Instant,
     ) -> Self {
         let now = clock::now();
+        let memory = hub.memory(service.tenant(&caller, None));
         Connection {
             stream,
             frames: FrameBuffer::new(hub.settings.limits),
-            arriving: hub.incoming_share(),
-            answers: hub.answers_share(service.tenant(&caller, None)),
+            arriving: memory.incoming_share(),
+            memory,
+            no_room: None,
             in_work: InWork::default(),
             outbox: Arc::clone(&registration.outbox),
             outgoing: Buffers::default(),
@@ -254,8 +258,9 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let mut moved = Moved::Nothing;
         loop {
             self.take_frames(now)?;
-            self.charge_arriving()?;
-            if self.is_paused() {
+            let freed = self.charge_arriving(self.frames.capacity());
+            debug_assert!(freed.is_ok(), "taking frames makes the buffer smaller or nothing");
+            if self.is_paused() || !self.finds_room(now)? {
                 self.times.frame.iter_mut().for_each(|frame| frame.pause(now));
                 return self.look_for_peer(cx).map(|()| moved);
             }
@@ -263,9 +268,6 @@ impl<S: Service, W: Wire> Connection<S, W> {
             if *turn == 0 {
                 return Ok(moved);
             }
-            // What the buffer grows by is charged before it is filled.
-            self.frames.spare();
-            self.charge_arriving()?;
             match pin!(self.stream.read_buf(self.frames.spare())).poll(cx) {
                 Poll::Pending => {
                     self.frames.release_if_empty();
@@ -288,6 +290,11 @@ impl<S: Service, W: Wire> Connection<S, W> {
         !self.in_work.has_room(settings)
             || self.outgoing.bytes() >= settings.outgoing_bytes_max
             || self.outgoing.uncounted() >= UNCOUNTED_OUTGOING_MAX
+    }
+
+    /// Whether it reads nothing, for whatever reason.
+    fn is_reading_nothing(&self) -> bool {
+        self.is_paused() || self.no_room.is_some()
     }
 
     /// While nothing is read, the end of the stream shows only in the socket's readiness.
@@ -319,14 +326,25 @@ impl<S: Service, W: Wire> Connection<S, W> {
         Ok(())
     }
 
-    /// Takes what the frame buffer holds of the memory for frames that are arriving.
-    fn charge_arriving(&mut self) -> Result<(), End> {
-        let size = self.frames.capacity();
-        let counted = if size > UNCOUNTED_SIZE_MAX { size } else { 0 };
-        self.arriving.resize(counted).map_err(|_| {
-            let message = "the engine holds too many large frames that are still arriving";
-            End::Fault(ErrorObject::new(ErrorCode::Overloaded, message))
-        })
+    /// Counts a frame buffer of this size.
+    fn charge_arriving(&mut self, size: usize) -> Result<(), Exhausted> {
+        self.arriving.resize(if size > UNCOUNTED_SIZE_MAX { size } else { 0 })
+    }
+
+    /// Takes what the next read needs of the memory for frames that are arriving. While there is none the connection reads no further, so
+    /// that TCP slows its peer down; at last it ends.
+    fn finds_room(&mut self, now: Instant) -> Result<bool, End> {
+        if self.charge_arriving(self.frames.capacity_with_spare()).is_ok() {
+            self.no_room = None;
+            return Ok(true);
+        }
+        let settings = &self.hub.settings;
+        let attempts = self.no_room.get_or_insert_with(|| Attempts::new(now, now + settings.incoming_wait));
+        if attempts.go_on(now) {
+            return Ok(false);
+        }
+        let message = "the engine holds too many large frames that are still arriving";
+        Err(End::Fault(ErrorObject::new(ErrorCode::Overloaded, message).retry_after(settings.retry_after)))
     }
 
     fn handle(&mut self, frame: Vec<u8>, now: Instant) -> Result<(), End> {
@@ -411,7 +429,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let (outbox, requests) = (Arc::clone(&self.outbox), Arc::clone(&self.hub.requests));
         let reply = Reply::new(outbox, requests, id, arrival, Arc::clone(&cancellation));
         let reply = reply.with_retry_after(settings.retry_after);
-        let share = self.answers.take();
+        let share = self.memory.answers_share();
         let job = Arc::new(RequestJob::new(request, Arc::clone(&cancellation), share, reply));
         let admission = Admission { tenant: known.tenant, connection: self.number, bytes, cancellation };
         let until = now + settings.admission_wait;
@@ -443,7 +461,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
             self.check_times(is_done, now)?;
             let due = self.due(is_done).max(now + Duration::from_millis(1));
             self.timer.as_mut().reset(due.into());
-            if self.is_paused() {
+            if self.is_reading_nothing() {
                 self.look_for_peer(cx)?;
             }
         }
@@ -454,11 +472,12 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let settings = &self.hub.settings;
         let frame = self.times.frame.as_ref().map(|frame| frame.due(settings.frame_timeout));
         let write = self.is_writing().then(|| self.times.pace.due(settings));
-        let paused = self.is_paused().then(|| clock::now() + PAUSED_LOOK);
+        let paused = self.is_reading_nothing().then(|| clock::now() + PAUSED_LOOK);
+        let room = self.no_room.as_ref().map(Attempts::due);
         let idle = self.is_idle(is_done).then(|| self.times.active + settings.idle_timeout);
         // With requests in work and nothing else nothing is due, but the timer runs anyway.
         let later = clock::now() + settings.idle_timeout;
-        [frame, write, paused, idle, self.in_work.due()]
+        [frame, write, paused, room, idle, self.in_work.due()]
             .into_iter()
             .flatten()
             .fold(later.min(self.times.expires), Instant::min)
@@ -496,7 +515,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         self.in_work.disconnect(&self.hub.pool);
         self.outbox.close();
         self.frames = FrameBuffer::new(self.hub.settings.limits);
-        self.arriving = self.hub.incoming_share();
+        self.arriving = self.memory.incoming_share();
     }
 
     /// Writes what is left and why the connection ends, and gives the peer time to read it.

@@ -48,8 +48,34 @@ pub(crate) struct Hub {
 struct Connections {
     next: u64,
     open: BTreeMap<u64, Arc<Outbox>>,
-    /// The memory for the answers of each client, by its number, while anybody uses it.
-    answers: BTreeMap<u64, Weak<Budget>>,
+    /// The memory for each client, by its number, while anybody uses it.
+    clients: BTreeMap<u64, Weak<ClientBudgets>>,
+}
+
+/// The memory that the connections of one client may have together.
+#[derive(Debug)]
+struct ClientBudgets {
+    incoming: Arc<Budget>,
+    answers: Arc<Budget>,
+}
+
+/// The memory that one connection takes its shares of.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    client: Arc<ClientBudgets>,
+    answers: Arc<Budget>,
+}
+
+impl Memory {
+    /// An empty share of the memory for frames that are arriving.
+    pub(crate) fn incoming_share(&self) -> Share {
+        Share { budget: Arc::clone(&self.client.incoming), bytes: 0 }
+    }
+
+    /// An empty share of the memory for answers.
+    pub(crate) fn answers_share(&self) -> Share {
+        Share { budget: Arc::clone(&self.answers), bytes: 0 }
+    }
 }
 
 impl Hub {
@@ -131,28 +157,26 @@ impl Hub {
         Some(Registration { hub: Arc::clone(self), outbox, number })
     }
 
-    /// An empty share of the memory for frames that are arriving.
-    pub(crate) fn incoming_share(&self) -> Share {
-        Share { budget: Arc::clone(&self.incoming), bytes: 0 }
+    /// The memory for a new connection of this client.
+    pub(crate) fn memory(&self, client: Tenant<'_>) -> Memory {
+        let client = self.client_budgets(self.number_of(client));
+        let answers = Budget::new(self.settings.connection_answers_bytes_max, Some(Arc::clone(&client.answers)));
+        Memory { answers: Arc::new(Budget { admits_one: true, ..answers }), client }
     }
 
-    /// An empty share of the memory for the answers of a new connection of this client.
-    pub(crate) fn answers_share(&self, client: Tenant<'_>) -> Share {
-        let of_client = self.answers_of(self.number_of(client));
-        let budget = Budget::new(self.settings.connection_answers_bytes_max, Some(of_client));
-        Share { budget: Arc::new(Budget { admits_one: true, ..budget }), bytes: 0 }
-    }
-
-    fn answers_of(&self, client: u64) -> Arc<Budget> {
-        let answers = &mut self.lock().answers;
-        if let Some(budget) = answers.get(&client).and_then(Weak::upgrade) {
-            return budget;
+    fn client_budgets(&self, client: u64) -> Arc<ClientBudgets> {
+        let clients = &mut self.lock().clients;
+        if let Some(budgets) = clients.get(&client).and_then(Weak::upgrade) {
+            return budgets;
         }
-        answers.retain(|_, budget| budget.strong_count() > 0);
-        let budget = Budget::new(self.settings.client_answers_bytes_max, Some(Arc::clone(&self.answers)));
-        let budget = Arc::new(budget);
-        answers.insert(client, Arc::downgrade(&budget));
-        budget
+        clients.retain(|_, budgets| budgets.strong_count() > 0);
+        let budget = |max, whole: &Arc<Budget>| Arc::new(Budget::new(max, Some(Arc::clone(whole))));
+        let budgets = Arc::new(ClientBudgets {
+            incoming: budget(self.settings.client_incoming_bytes_max, &self.incoming),
+            answers: budget(self.settings.client_answers_bytes_max, &self.answers),
+        });
+        clients.insert(client, Arc::downgrade(&budgets));
+        budgets
     }
 
     pub(crate) fn counters(&self) -> ServerCounters {

@@ -4,15 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fieldseal_engine::pool::{Abandoned, Admission, Cancellation, Job, Pool, Reason, Rejection, Stop, Ticket};
 
+use crate::attempts::Attempts;
 use crate::job::RequestJob;
 use crate::settings::ServerSettings;
-
-/// The pause before the first further attempt to find room; doubled for each.
-const PAUSE_MIN: Duration = Duration::from_millis(1);
 
 /// The requests of one connection that are not answered.
 #[derive(Default)]
@@ -36,11 +34,8 @@ struct Waiting {
     id: u32,
     job: Arc<RequestJob>,
     admission: Admission,
-    /// When it is refused.
-    until: Instant,
-    /// When the next attempt is due, and the pause after that.
-    next: Instant,
-    pause: Duration,
+    /// At the end of which it is refused.
+    attempts: Attempts,
 }
 
 impl InWork {
@@ -72,7 +67,7 @@ impl InWork {
         let entry = Entry { cancellation: Arc::clone(&admission.cancellation), ticket: None, bytes: admission.bytes };
         self.bytes += entry.bytes;
         self.requests.insert(id, entry);
-        self.submit(pool, Waiting { id, job, admission, until, next: now, pause: PAUSE_MIN }, now);
+        self.submit(pool, Waiting { id, job, admission, attempts: Attempts::new(now, until) }, now);
     }
 
     /// Looks for room again, if a request waits for it.
@@ -92,12 +87,8 @@ impl InWork {
                 let entry = self.requests.get_mut(&waiting.id).expect("it is not answered");
                 entry.ticket = Some(ticket);
             }
-            Err(rejected) if matches!(rejected.cause, Rejection::Overloaded(_)) && now < waiting.until => {
+            Err(rejected) if matches!(rejected.cause, Rejection::Overloaded(_)) && waiting.attempts.go_on(now) => {
                 waiting.admission = rejected.admission;
-                if now >= waiting.next {
-                    waiting.next = now + waiting.pause;
-                    waiting.pause *= 2;
-                }
                 self.waiting = Some(waiting);
             }
             Err(rejected) => waiting.job.abandoned(Abandoned::Rejected(rejected.cause)),
@@ -107,8 +98,8 @@ impl InWork {
     /// When [`InWork::retry`] is due, if a request waits.
     pub(crate) fn due(&self) -> Option<Instant> {
         let waiting = self.waiting.as_ref()?;
-        let deadline = waiting.admission.cancellation.deadline().unwrap_or(waiting.until);
-        Some(waiting.next.min(waiting.until).min(deadline))
+        let deadline = waiting.admission.cancellation.deadline().unwrap_or(waiting.attempts.until());
+        Some(waiting.attempts.due().min(deadline))
     }
 
     /// A request is answered: its id is free.

@@ -10,6 +10,7 @@
 #![warn(missing_docs)]
 
 mod arriving;
+mod attempts;
 pub mod certificates;
 mod clock;
 mod connection;

@@ -99,10 +99,15 @@ pub struct ServerSettings {
     /// What is in work then still adds its answers. 64 KiB of errors and of answers to `health`, which count to no other bound, are
     /// as many.
     pub outgoing_bytes_max: usize,
-    /// Most bytes of buffers that frames are still arriving in, over all connections; a connection that needs more is
-    /// closed with `overloaded`. Buffers of up to 64 KiB do not count. At least `limits.frame_size_max` and 16 KiB, the
-    /// room of one read. Default 2 GiB.
+    /// Most bytes of buffers that frames are still arriving in, over all connections. Of a connection that needs more the server
+    /// reads no further; when there is no room after `incoming_wait` it is closed with `overloaded`. Buffers of up to 64 KiB do not
+    /// count; a connection has never more than one frame in its own. At least `limits.frame_size_max` and 16 KiB, the room of one
+    /// read. Default 2 GiB.
     pub incoming_bytes_max: usize,
+    /// Most bytes of them over the connections of one client, in the same way. Default 1.5 GiB.
+    pub client_incoming_bytes_max: usize,
+    /// How long a connection waits for room for the frame that is arriving before it is closed. Default 5 s.
+    pub incoming_wait: Duration,
     /// Bytes of the buffers of frames in work on one connection from which on the server reads no further until one is
     /// answered. Default 256 MiB.
     pub connection_bytes_max: usize,
@@ -220,6 +225,8 @@ impl ServerSettings {
             requests_in_flight_max: 256,
             outgoing_bytes_max: 8 << 20,
             incoming_bytes_max: 2 << 30,
+            client_incoming_bytes_max: 3 << 29,
+            incoming_wait: Duration::from_secs(5),
             connection_bytes_max: 256 << 20,
             queue_jobs_max: 16_384,
             queue_bytes_max: 2 << 30,
@@ -303,6 +310,7 @@ impl ServerSettings {
             ("queue_bytes_max", self.queue_bytes_max),
             ("app_bytes_max", self.app_bytes_max),
             ("incoming_bytes_max", self.incoming_bytes_max),
+            ("client_incoming_bytes_max", self.client_incoming_bytes_max),
         ];
         if let Some((setting, value)) =
             sizes.into_iter().find(|(_, size)| size.saturating_sub(READ_SIZE) < frame_size_max)

@@ -5,9 +5,9 @@ mod common;
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-use common::{Stage, toy_request, wait_until};
+use common::{PATIENCE, Stage, toy_request, wait_until};
 use fieldseal_engine::pool::Reason;
-use fieldseal_protocol::{Health, answer, request, write};
+use fieldseal_protocol::{Health, Message, answer, connection_error, request, write};
 use fieldseal_server::Outcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
@@ -263,10 +263,7 @@ fn a_pause_does_not_keep_half_a_frame_for_ever() {
     let mut raw = stage.raw();
     raw.send(|out| toy_request(1, "gate", &"x".repeat(8_000_000), out));
     wait_until("it has begun", || stage.toy.begun() == 1);
-    let mut half = Vec::new();
-    write::binary_header(1_000_000, &mut half);
-    half.resize(700_000, 0);
-    raw.write(&half);
+    raw.write(&half_a_frame());
     wait_until("half a frame has arrived, or took too long already", || {
         let counters = stage.server.counters();
         counters.incoming_bytes >= 700_000 || counters.connections_open == 0
@@ -276,22 +273,65 @@ fn a_pause_does_not_keep_half_a_frame_for_ever() {
     stage.assert_healthy();
 }
 
+/// 700,000 bytes of a frame of 1,000,000.
+fn half_a_frame() -> Vec<u8> {
+    let mut half = Vec::new();
+    write::binary_header(1_000_000, &mut half);
+    half.resize(700_000, 0);
+    half
+}
+
 #[test]
 fn frames_that_arrive_are_bounded_over_all_connections() {
     let stage = Stage::with(|settings| {
         settings.limits.frame_size_max = 1 << 20;
         settings.incoming_bytes_max = (1 << 20) + 16_384;
+        settings.incoming_wait = Duration::from_millis(100);
     });
-    let mut half = Vec::new();
-    write::binary_header(1_000_000, &mut half);
-    half.resize(700_000, 0);
     let mut first = stage.raw();
-    first.write(&half);
+    first.write(&half_a_frame());
     wait_until("it has arrived", || stage.server.counters().incoming_bytes >= 700_000);
-    let mut second = stage.raw();
-    second.write(&half);
-    assert_eq!(second.read_connection_error().0, "overloaded");
+    let mut second = stage.raw_of("other");
+    second.write(&half_a_frame());
+    let frame = second.read_frame().expect("a notification");
+    let Ok(Message::Notification { params, .. }) = Message::parse(&frame) else { panic!("another message") };
+    let error = connection_error(params).unwrap();
+    assert_eq!((error.code, error.retry_after_ms), ("overloaded", Some(100)));
     drop(first);
     wait_until("the memory is free", || stage.server.counters().incoming_bytes == 0);
     stage.assert_healthy();
+}
+
+#[test]
+fn a_frame_that_finds_no_room_waits_for_it() {
+    let stage = Stage::with(|settings| {
+        settings.limits.frame_size_max = 1 << 20;
+        settings.incoming_bytes_max = (1 << 20) + 16_384;
+        settings.incoming_wait = PATIENCE;
+    });
+    let mut first = stage.raw();
+    first.write(&half_a_frame());
+    wait_until("it has arrived", || stage.server.counters().incoming_bytes >= 700_000);
+    let mut second = stage.raw();
+    second.send(|out| toy_request(1, "echo", &"x".repeat(700_000), out));
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(stage.toy.begun(), 0);
+    drop(first);
+    assert_eq!(second.read_response(), (1, String::new()));
+}
+
+#[test]
+fn frames_that_arrive_from_one_client_leave_room_for_those_of_others() {
+    let stage = Stage::with(|settings| {
+        settings.limits.frame_size_max = 1 << 20;
+        settings.client_incoming_bytes_max = (1 << 20) + 16_384;
+        settings.incoming_wait = Duration::from_millis(100);
+    });
+    let (mut first, mut second, mut other) = (stage.raw(), stage.raw(), stage.raw_of("other"));
+    first.write(&half_a_frame());
+    wait_until("it has arrived", || stage.server.counters().incoming_bytes >= 700_000);
+    second.write(&half_a_frame());
+    assert_eq!(second.read_connection_error().0, "overloaded");
+    other.send(|out| toy_request(1, "echo", &"x".repeat(700_000), out));
+    assert_eq!(other.read_response(), (1, String::new()));
 }

@@ -329,6 +329,18 @@ pub static KEYS: &[Key] = &[
         "Bytes of the buffers that messages are still arriving in, over all connections; at least `server.frame_size_max` and 16KiB."
     ),
     number!(
+        "server.client_incoming_bytes_max",
+        Kind::Size(1, 1 << 40),
+        server.client_incoming_bytes_max,
+        "Bytes of them over the connections of one client; at least `server.frame_size_max` and 16KiB."
+    ),
+    time!(
+        "server.incoming_wait",
+        0,
+        server.incoming_wait,
+        "How long a connection waits, unread, for room for the message that is arriving before it is closed with `overloaded`."
+    ),
+    number!(
         "server.queue_jobs_max",
         Kind::Count(1, 1 << 24),
         server.queue_jobs_max,
@@ -650,6 +662,8 @@ mod tests {
             requests_in_flight_max: _,
             outgoing_bytes_max: _,
             incoming_bytes_max: _,
+            client_incoming_bytes_max: _,
+            incoming_wait: _,
             connection_bytes_max: _,
             queue_jobs_max: _,
             queue_bytes_max: _,
@@ -675,7 +689,7 @@ mod tests {
         } = server;
         let sections: BTreeSet<_> = KEYS.iter().map(|key| key.parts().0).collect();
         let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
-        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (13, 8, 8, 36));
+        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (13, 8, 8, 38));
         // The client's settings are taken apart in `ClientBounds::default`.
         assert_eq!((count("client"), count("operator")), (10, 4));
         assert!(sections.contains("input") && sections.contains("log"));
