@@ -141,7 +141,7 @@ pub struct ServerSettings {
     pub handshake_timeout: Duration,
     /// How long a peer may acknowledge nothing, by the system's account, before its connection counts as dead: bytes that were
     /// sent to it, or the probes that go out when nothing else does, from half of this time on. In whole seconds, at least 2;
-    /// only Linux counts bytes that were sent. Default 2 min.
+    /// only Linux counts bytes that were sent, and takes no more than 24 days, and 9 hours before a probe. Default 2 min.
     pub half_open_timeout: Duration,
     /// How long a connection may stay silent with nothing in work. Default 15 min.
     pub idle_timeout: Duration,
