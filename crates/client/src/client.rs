@@ -32,7 +32,7 @@ struct Inner {
     dialler: Dialler,
     open: Mutex<Vec<Arc<Connection>>>,
     /// Held while a connection is made: one at a time.
-    dialling: tokio::sync::Mutex<Dialling>,
+    dialling: Arc<tokio::sync::Mutex<Dialling>>,
 }
 
 /// How connections are made.
@@ -86,7 +86,7 @@ impl Client {
     }
 
     fn with(settings: ClientSettings, dialler: Dialler) -> Client {
-        let inner = Inner { settings, dialler, open: Mutex::default(), dialling: tokio::sync::Mutex::default() };
+        let inner = Inner { settings, dialler, open: Mutex::default(), dialling: Arc::default() };
         Client { inner: Arc::new(inner) }
     }
 
@@ -212,7 +212,7 @@ impl Client {
 }
 
 impl Inner {
-    async fn call(&self, encode: impl FnOnce(u32, &mut Vec<u8>)) -> Result<Answer, ClientError> {
+    async fn call(self: &Arc<Self>, encode: impl FnOnce(u32, &mut Vec<u8>)) -> Result<Answer, ClientError> {
         let connection = self.connection().await?;
         let size_max = self.settings.limits.frame_size_max;
         let encode = |id, out: &mut Vec<u8>| {
@@ -223,8 +223,9 @@ impl Inner {
         ticket.answer().await
     }
 
-    /// The connection with the fewest calls, or a new one while all have some.
-    async fn connection(&self) -> Result<Arc<Connection>, ClientError> {
+    /// The connection with the fewest calls. While all have some a further one is made for calls to come: this one does not wait for
+    /// an address that may not answer.
+    async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, ClientError> {
         let (best, may_open) = self.choose();
         let Some(best) = best else {
             let mut dialling = self.dialling.lock().await;
@@ -235,10 +236,10 @@ impl Inner {
             };
         };
         if may_open == MayOpen::Yes
-            && let Ok(mut dialling) = self.dialling.try_lock()
-            && let Ok(connection) = self.open(&mut dialling).await
+            && let Ok(mut dialling) = Arc::clone(&self.dialling).try_lock_owned()
         {
-            return Ok(connection);
+            let inner = Arc::clone(self);
+            tokio::spawn(async move { inner.open(&mut dialling).await.map(drop) });
         }
         Ok(best)
     }

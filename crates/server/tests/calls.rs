@@ -5,7 +5,7 @@ mod common;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use common::{Stage, toy_request, until, wait_until};
+use common::{PATIENCE, Stage, toy_request, until, wait_until};
 use fieldseal_client::{Client, ClientError, ClientSettings, Document, EncryptOptions, ErrorCode, ErrorKind, Retry};
 use fieldseal_engine::pool::Reason;
 use fieldseal_server::{Outcome, ShutdownReport};
@@ -125,7 +125,7 @@ async fn a_timeout_cancels_the_request_at_the_engine() {
     let stage = Stage::new();
     let settings = stage.client_settings();
     let client = Client::new(ClientSettings { request_timeout: LIMIT, connections_max: 1, ..settings }).unwrap();
-    let patience = Instant::now() + common::PATIENCE;
+    let patience = Instant::now() + PATIENCE;
     while client.health().await.is_err() {
         assert!(Instant::now() < patience, "no connection");
     }
@@ -335,6 +335,30 @@ fn a_peer_that_leaves_while_it_is_not_read_is_noticed() {
     stage.assert_healthy();
 }
 
+/// The second address takes connections and says nothing: a dial there lasts as long as it may.
+#[tokio::test]
+async fn a_call_does_not_wait_for_an_address_that_does_not_answer_while_a_connection_is_open() {
+    let stage = Stage::new();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut settings = stage.client_settings();
+    settings.addresses.push(silent.local_addr().unwrap().to_string());
+    settings.connect_timeout = Duration::from_secs(3600);
+    settings.request_timeout = PATIENCE;
+    let client = Client::connect(settings).await.unwrap();
+    let held = call(&client, "gate", "held");
+    let others = async {
+        until("it is in work", || stage.toy.begun() == 1).await;
+        for _ in 0..3 {
+            client.health().await.expect("an answer on the open connection");
+        }
+        stage.toy.open_gate();
+    };
+    let (held, ()) = tokio::join!(held, others);
+    held.expect("an answer");
+    silent.set_nonblocking(true).unwrap();
+    until("a further connection was tried", || silent.accept().is_ok()).await;
+}
+
 #[test]
 fn more_connections_than_allowed_are_closed_at_once() {
     let stage = Stage::with(|settings| settings.connections_max = 2);
@@ -411,7 +435,7 @@ async fn a_client_finds_a_restarted_server_again() {
     let _again = fieldseal_server::Server::start(settings, stage.toy.clone()).unwrap();
     let began = Instant::now();
     while call(&client, "echo", "").await.is_err() {
-        assert!(began.elapsed() < common::PATIENCE);
+        assert!(began.elapsed() < PATIENCE);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
