@@ -10,7 +10,7 @@ use fieldseal_server::{
     EngineService, Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written,
 };
 
-use crate::watch::Number;
+use crate::watch::{self, Number};
 use crate::world::World;
 
 pub struct Watched {
@@ -58,12 +58,12 @@ struct WatchedRequest {
 
 impl Request for WatchedRequest {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        self.world.step(self.number);
+        self.world.step(self.number, watch::Step::Work);
         self.request.step(out)
     }
 
     fn next_part(&mut self) -> Result<Planned, ErrorObject> {
-        self.world.step(self.number);
+        self.world.step(self.number, watch::Step::Plan);
         let watched = |part| {
             self.world.watch.begin_part();
             let world = Arc::clone(&self.world);
@@ -103,7 +103,7 @@ struct WatchedPart {
 
 impl Part for WatchedPart {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
-        self.world.step(self.number);
+        self.world.step(self.number, watch::Step::Work);
         self.part.step(out)
     }
 

@@ -12,6 +12,14 @@ use fieldseal_protocol::{CANCEL, Message, decode_cancel};
 /// Names a request among all of a schedule.
 pub type Number = u64;
 
+/// What a step does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Work,
+    /// Plans a part, which the same worker then begins with.
+    Plan,
+}
+
 #[derive(Default)]
 pub struct Watch {
     state: Mutex<State>,
@@ -25,8 +33,8 @@ struct State {
     /// Requests that are not dropped.
     live: BTreeMap<Number, Live>,
     parts: usize,
-    /// The requests of the slices in hand, the outermost first.
-    inside: Vec<Number>,
+    /// The steps of the slices in hand, the outermost first.
+    inside: Vec<(Number, Step)>,
     connections: BTreeMap<u64, Connection>,
     breach: Option<String>,
     seen: Seen,
@@ -54,9 +62,11 @@ struct Live {
 }
 
 struct Stopped {
-    /// Steps that may still begin: one for each worker that was inside.
+    /// Steps that may still begin: one for each worker that was planning, since planning and working are one.
     steps_left: usize,
-    slices_left: usize,
+    /// Slices after which it must have been dropped; counted from the first that is handed out after it was stopped, for then the pool
+    /// looks at the deadlines.
+    slices_left: Option<usize>,
 }
 
 #[derive(Default)]
@@ -136,11 +146,11 @@ impl Watch {
     }
 
     /// A step begins, which must not be one of a request that was stopped.
-    pub fn enter(&self, number: Number, now: Instant) {
+    pub fn enter(&self, number: Number, step: Step, now: Instant) {
         let mut state = self.lock();
         state.look(now);
         state.seen.steps += 1;
-        state.inside.push(number);
+        state.inside.push((number, step));
         match state.live.get_mut(&number) {
             Some(Live { stopped: None, .. }) => return,
             Some(Live { stopped: Some(stopped), .. }) if stopped.steps_left > 0 => {
@@ -166,9 +176,16 @@ impl Watch {
         self.lock().look(now);
     }
 
-    /// A worker has run a slice: those who were stopped were before all others.
-    pub fn note_slice(&self) {
-        self.lock().note_slice();
+    /// A worker is about to take a slice: those who are stopped are before all others.
+    pub fn begin_slice(&self, now: Instant) {
+        let mut state = self.lock();
+        state.look(now);
+        state.begin_slice();
+    }
+
+    /// A worker has run a slice.
+    pub fn end_slice(&self) {
+        self.lock().end_slice();
     }
 
     /// `is_parked` tells which connections have nothing more to do at the moment: what was told to them has been done.
@@ -212,33 +229,37 @@ impl State {
     fn look(&mut self, now: Instant) {
         let State { live, inside, seen, .. } = self;
         let newly = |live: &Live| live.stopped.is_none() && live.cancellation.check(now).is_err();
-        if !live.values().any(newly) {
-            return;
-        }
-        let stopped = live.values().filter(|live| live.stopped.is_some() || newly(live)).count();
-        let slices_left = stopped + inside.len() + 1;
         for (number, live) in live.iter_mut().filter(|(_, live)| newly(live)) {
-            let steps_left = inside.iter().filter(|other| *other == number).count();
+            let steps_left = inside.iter().filter(|step| **step == (*number, Step::Plan)).count();
             match live.cancellation.reason() {
                 Some(_) => seen.cancelled += 1,
                 None => seen.late += 1,
             }
-            seen.in_hand += u64::from(steps_left > 0);
-            live.stopped = Some(Stopped { steps_left, slices_left });
+            seen.in_hand += u64::from(inside.iter().any(|(other, _)| other == number));
+            live.stopped = Some(Stopped { steps_left, slices_left: None });
         }
     }
 
-    fn note_slice(&mut self) {
+    fn begin_slice(&mut self) {
+        let stopped = self.live.values().filter(|live| live.stopped.is_some()).count();
+        let slices = stopped + self.inside.len() + 1;
+        for stopped in self.live.values_mut().filter_map(|live| live.stopped.as_mut()) {
+            stopped.slices_left.get_or_insert(slices);
+        }
+    }
+
+    fn end_slice(&mut self) {
         let State { live, inside, seen, is_prompt, .. } = self;
         seen.nested += u64::from(!inside.is_empty());
         if !*is_prompt {
             return;
         }
+        let is_left = |number: &Number| inside.iter().all(|(other, _)| other != number);
         let mut overdue = None;
-        for (number, live) in live.iter_mut().filter(|(number, _)| !inside.contains(number)) {
-            let Some(stopped) = &mut live.stopped else { continue };
-            match stopped.slices_left.checked_sub(1) {
-                Some(left) => stopped.slices_left = left,
+        for (number, live) in live.iter_mut().filter(|(number, _)| is_left(number)) {
+            let Some(Stopped { slices_left: Some(left), .. }) = &mut live.stopped else { continue };
+            match left.checked_sub(1) {
+                Some(fewer) => *left = fewer,
                 None => overdue = Some(*number),
             }
         }

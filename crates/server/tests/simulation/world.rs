@@ -22,7 +22,7 @@ use crate::journal::Journal;
 use crate::material::Material;
 use crate::network::{Endpoint, Maker};
 use crate::service::{Seat, Watched};
-use crate::watch::{Number, Watch};
+use crate::watch::{Number, Step, Watch};
 
 /// What happens within a step at most.
 const INTERLUDES_MAX: u64 = 3;
@@ -220,8 +220,8 @@ impl World {
     }
 
     /// A step of a request begins. It takes some time, in which other workers and the network go on.
-    pub fn step(&self, number: Number) {
-        self.watch.enter(number, now(&self.ahead));
+    pub fn step(&self, number: Number, step: Step) {
+        self.watch.enter(number, step, now(&self.ahead));
         self.ahead.fetch_add(self.below(self.step_ns_max), Ordering::Relaxed);
         self.look();
         for _ in 0..self.below(INTERLUDES_MAX + 1) {
@@ -235,9 +235,9 @@ impl World {
     }
 
     fn run_slice(&self) {
-        self.look();
+        self.watch.begin_slice(now(&self.ahead));
         if self.server().run_one() {
-            self.watch.note_slice();
+            self.watch.end_slice();
         }
     }
 
