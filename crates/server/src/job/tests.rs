@@ -105,6 +105,9 @@ impl Script {
 /// Bytes of an answer before its content, which is one binary.
 const HEAD_SIZE: usize = 9;
 
+/// What somebody else does while a step runs.
+type Event = Box<dyn FnOnce() + Send>;
+
 /// What the requests of a simulation share.
 #[derive(Default)]
 struct World {
@@ -126,7 +129,7 @@ struct World {
     /// Steps and workers inside when that happened.
     cancelled_at: Mutex<Option<(usize, usize)>>,
     /// What comes along while a step runs, and which one.
-    arrival: Mutex<Option<(usize, Box<dyn FnOnce() + Send>)>>,
+    arrival: Mutex<Option<(usize, Event)>>,
 }
 
 impl World {
