@@ -48,9 +48,13 @@ impl Sessions {
             return key;
         }
         drop(kept);
-        // Made outside the lock: a key agreement takes tens of microseconds. Two threads may both make one; the later stays.
+        // Made outside the lock: a key agreement takes tens of microseconds. Of two threads that both make one, the first is followed.
         let key = Arc::new(make());
-        self.lock().sessions.insert(id, Session { key: Arc::clone(&key), born: now });
+        let mut kept = self.lock();
+        if let Some(session) = kept.sessions.get(&id).filter(usable) {
+            return Arc::clone(&session.key);
+        }
+        kept.sessions.insert(id, Session { key: Arc::clone(&key), born: now });
         key
     }
 
