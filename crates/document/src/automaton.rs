@@ -61,7 +61,7 @@ struct Step {
 }
 
 /// A selector of array elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Elements {
     Index(i64),
     Slice(Slice),
@@ -93,6 +93,7 @@ impl Program {
             steps.extend(query.segments.iter().map(|segment| {
                 let mut step = Step { descends: segment.reach == Reach::Descendants, ..Step::default() };
                 segment.selectors.iter().for_each(|selector| step.add(selector));
+                step.settle();
                 step
             }));
             steps.push(Step { accepts: true, ..Step::default() });
@@ -111,15 +112,20 @@ impl Step {
     fn add(&mut self, selector: &Selector) {
         let elements = match selector {
             Selector::Wildcard => return self.wildcard = true,
-            Selector::Name(name) if self.names.iter().any(|known| **known == **name) => return,
             Selector::Name(name) => return self.names.push(name.as_str().into()),
             Selector::Index(index) => Elements::Index(*index),
             Selector::Slice(slice) => Elements::Slice(*slice),
             Selector::Filter(_) => unreachable!("queries with filters are not compiled to a program"),
         };
-        if !self.elements.contains(&elements) {
-            self.elements.push(elements);
-        }
+        self.elements.push(elements);
+    }
+
+    /// What was added twice is in it once.
+    fn settle(&mut self) {
+        self.names.sort_unstable();
+        self.names.dedup();
+        self.elements.sort_unstable();
+        self.elements.dedup();
     }
 }
 

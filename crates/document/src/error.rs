@@ -71,6 +71,12 @@ pub enum DocumentErrorKind {
     TooManyNodes(usize),
     /// A filter looked at more values than `filter_steps_max` allows; the number is that limit.
     FilterTooCostly(u64),
+    /// A filter compares a string or number that is longer than `filter_comparison_max`, the number given.
+    ComparisonTooLong(usize),
+    /// A filter compares an object that has more members than `filter_members_max`, the number given.
+    TooManyMembers(usize),
+    /// A pattern of `match` or `search` needs more memory than `pattern_size_max`, the number given.
+    PatternTooLarge(usize),
 }
 
 /// A document that was refused, and where.
@@ -116,6 +122,15 @@ impl fmt::Display for DocumentError {
             }
             DocumentErrorKind::FilterTooCostly(max) => {
                 write!(f, "the selectors' filters would look at more than {max} values")
+            }
+            DocumentErrorKind::ComparisonTooLong(max) => {
+                write!(f, "a filter compares more than {max} bytes of a value, at byte {offset}")
+            }
+            DocumentErrorKind::TooManyMembers(max) => {
+                write!(f, "a filter compares an object with more than {max} members, at byte {offset}")
+            }
+            DocumentErrorKind::PatternTooLarge(max) => {
+                write!(f, "a pattern of match or search takes more than {max} bytes: write a simpler one")
             }
         }
     }
@@ -178,8 +193,10 @@ pub enum SelectorErrorKind {
     TooLong(usize),
     /// More selectors than `selectors_max`, the number given.
     TooMany(usize),
-    /// More segments than `segments_max`, the number given.
+    /// More segments, and selectors in them, than `segments_max`, the number given.
     TooManySegments(usize),
+    /// More calls of `match` and `search` than `patterns_max`, the number given.
+    TooManyPatterns(usize),
     /// Nested deeper than `filter_depth_max`, the number given.
     TooDeep(usize),
 }
@@ -209,6 +226,9 @@ impl fmt::Display for SelectorError {
             SelectorErrorKind::TooLong(max) => write!(f, "longer than {max} bytes"),
             SelectorErrorKind::TooMany(max) => write!(f, "more than {max} selectors"),
             SelectorErrorKind::TooManySegments(max) => write!(f, "more than {max} segments in all selectors together"),
+            SelectorErrorKind::TooManyPatterns(max) => {
+                write!(f, "more than {max} calls of match and search in all selectors together")
+            }
             SelectorErrorKind::TooDeep(max) => write!(f, "nested deeper than {max} levels"),
         }
     }

@@ -24,6 +24,7 @@
 #![warn(missing_docs)]
 
 mod automaton;
+mod chunks;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -42,6 +43,6 @@ pub use error::{
 };
 pub use limits::{DEPTH_CEILING, DOCUMENT_SIZE_CEILING, Limits};
 pub use nodes::{SelectedNode, Strategy, select};
-pub use selector::Selection;
+pub use selector::{Selection, SelectionBuilder};
 pub use text::{escape_into, escape_piece, escaped_size, is_number, unescape, unescape_piece};
-pub use walker::{Match, Progress, Purpose, ScalarKind, Walk, Walker};
+pub use walker::{LOOK_BYTES, Match, Progress, Purpose, ScalarKind, Walk, Walker};

@@ -6,7 +6,7 @@
 /// The largest document that can be walked at all: the tree and the counts of elements keep 32-bit numbers.
 pub const DOCUMENT_SIZE_CEILING: usize = u32::MAX as usize - 1;
 
-/// The greatest `depth_max` that is honoured: comparing two containers in a filter recurses once a level.
+/// The greatest `depth_max` that is honoured.
 pub const DEPTH_CEILING: usize = 1024;
 
 /// The bounds under which documents are walked and selectors are compiled.
@@ -23,7 +23,8 @@ pub struct Limits {
     pub selectors_max: usize,
     /// Bytes of one selector. Default 4096.
     pub selector_length_max: usize,
-    /// Segments of all selectors of one selection together, those inside filters included. Default 1024.
+    /// Segments of all selectors of one selection together, those inside filters included; in brackets each selector counts.
+    /// Default 512.
     pub segments_max: usize,
     /// Parentheses, function calls and filters inside one another in a selector. Default 32.
     pub filter_depth_max: usize,
@@ -32,6 +33,15 @@ pub struct Limits {
     /// Values that the filters of one selection may look at in one document; a filter with descendant queries inside
     /// can look at every value many times over. Default 2^28, seconds of work.
     pub filter_steps_max: u64,
+    /// Bytes of the longest string or number that a filter compares with another one. Default 32 KiB.
+    pub filter_comparison_max: usize,
+    /// Members of the largest object that a filter compares with another one. Default 1024.
+    pub filter_members_max: usize,
+    /// Calls of `match` and `search` in one selection. Default 32.
+    pub patterns_max: usize,
+    /// Bytes that a pattern of `match` or `search` takes once it is compiled; as much again some three times for what is known of
+    /// texts. Default 32 KiB.
+    pub pattern_size_max: usize,
 }
 
 impl Default for Limits {
@@ -41,10 +51,14 @@ impl Default for Limits {
             depth_max: 128,
             selectors_max: 64,
             selector_length_max: 4096,
-            segments_max: 1024,
+            segments_max: 512,
             filter_depth_max: 32,
             tree_nodes_max: 1 << 24,
             filter_steps_max: 1 << 28,
+            filter_comparison_max: 32 << 10,
+            filter_members_max: 1024,
+            patterns_max: 32,
+            pattern_size_max: 32 << 10,
         }
     }
 }

@@ -94,9 +94,12 @@ fn decode(text: &str, piece: Range<usize>, decoded: &mut String, lone: LoneSurro
     decoded.reserve(piece.end);
     let (mut copied, mut stop) = (0, piece.start);
     while copied < piece.end {
-        stop = scan::special(&inner[..piece.end], stop);
-        decoded.push_str(&text[copied..stop]);
-        copied = stop;
+        // Escape sequences come in rows: behind one, the next is looked for at once.
+        if copied < stop || inner[stop] != b'\\' {
+            stop = scan::special(&inner[..piece.end], stop);
+            decoded.push_str(&text[copied..stop]);
+            copied = stop;
+        }
         match inner[..piece.end].get(stop) {
             None => break,
             Some(b'\\') => {}
@@ -166,27 +169,57 @@ pub fn escape_piece(bytes: &[u8], out: &mut Vec<u8>) {
     loop {
         let stop = scan::special(bytes, copied);
         out.extend_from_slice(&bytes[copied..stop]);
-        let Some(&byte) = bytes.get(stop) else { break };
-        escape_byte(byte, out);
-        copied = stop + 1;
+        let row = &bytes[stop..bytes.len().min(stop + ROW_SIZE)];
+        if row.is_empty() {
+            break;
+        }
+        escape_row(row, out);
+        copied = stop + row.len();
     }
 }
 
 /// Bytes that [`escape_piece`] writes for a piece.
 pub fn escaped_size(bytes: &[u8]) -> usize {
-    let (mut size, mut stop) = (bytes.len(), 0);
+    let (mut size, mut passed) = (bytes.len(), 0);
     loop {
-        stop = scan::special(bytes, stop);
-        let Some(&byte) = bytes.get(stop) else { return size };
-        size += match byte {
-            b'"' | b'\\' | 0x08 | 0x0c | b'\n' | b'\r' | b'\t' => 1,
-            _ => UNIT_ESCAPE_SIZE - 1,
-        };
-        stop += 1;
+        let stop = scan::special(bytes, passed);
+        let row = &bytes[stop..bytes.len().min(stop + ROW_SIZE)];
+        if row.is_empty() {
+            return size;
+        }
+        size += row.iter().map(|&byte| ESCAPES[usize::from(byte)].length() - 1).sum::<usize>();
+        passed = stop + row.len();
     }
 }
 
-fn escape_byte(byte: u8, out: &mut Vec<u8>) {
+/// Bytes behind and with one to escape that are escaped without a look for the next: such bytes come in rows.
+const ROW_SIZE: usize = 16;
+
+/// Bytes of an entry of [`ESCAPES`]: more than the longest, so that each is copied whole.
+const ENTRY_SIZE: usize = 8;
+
+/// What stands for a byte within a string literal; the last byte is the length.
+#[derive(Clone, Copy)]
+struct Escape([u8; ENTRY_SIZE]);
+
+impl Escape {
+    fn length(self) -> usize {
+        usize::from(self.0[ENTRY_SIZE - 1])
+    }
+}
+
+static ESCAPES: [Escape; 256] = {
+    let mut escapes = [Escape([0; ENTRY_SIZE]); 256];
+    let mut byte = 0;
+    while byte < 256 {
+        escapes[byte] = escape_of(byte as u8);
+        byte += 1;
+    }
+    escapes
+};
+
+const fn escape_of(byte: u8) -> Escape {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let short = match byte {
         b'"' | b'\\' => byte,
         0x08 => b'b',
@@ -194,13 +227,24 @@ fn escape_byte(byte: u8, out: &mut Vec<u8>) {
         b'\n' => b'n',
         b'\r' => b'r',
         b'\t' => b't',
-        _ => {
-            const DIGITS: &[u8; 16] = b"0123456789abcdef";
-            let (high, low) = (DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]);
-            return out.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
+        0..=0x1f => {
+            let (high, low) = (DIGITS[(byte >> 4) as usize], DIGITS[(byte & 15) as usize]);
+            return Escape([b'\\', b'u', b'0', b'0', high, low, 0, UNIT_ESCAPE_SIZE as u8]);
         }
+        plain => return Escape([plain, 0, 0, 0, 0, 0, 0, 1]),
     };
-    out.extend_from_slice(&[b'\\', short]);
+    Escape([b'\\', short, 0, 0, 0, 0, 0, 2])
+}
+
+fn escape_row(row: &[u8], out: &mut Vec<u8>) {
+    let mut escaped = [0; ROW_SIZE * UNIT_ESCAPE_SIZE + ENTRY_SIZE];
+    let mut size = 0;
+    for &byte in row {
+        let escape = ESCAPES[usize::from(byte)];
+        escaped[size..size + ENTRY_SIZE].copy_from_slice(&escape.0);
+        size += escape.length();
+    }
+    out.extend_from_slice(&escaped[..size]);
 }
 
 /// Whether `text` is exactly one number of RFC 8259, section 6, with nothing around it.

@@ -3,18 +3,24 @@
 use std::sync::Arc;
 
 use crate::automaton::{Automaton, Detail, Program, SetId};
+use crate::chunks::Chunks;
 use crate::machine::{Container, Scalar, Sink};
 
 /// The number of elements of each array of a document, in the order in which the arrays begin. Taken in a pass of its
 /// own, only for selectors that count from an array's end; four bytes an array.
 #[derive(Debug, Default)]
 pub(crate) struct Lengths {
-    arrays: Vec<u32>,
+    arrays: Chunks<u32>,
     /// Arrays by number; nothing stands for an object.
     open: Vec<Option<u32>>,
 }
 
 impl Lengths {
+    /// Bytes that they take.
+    pub(crate) fn memory(&self) -> usize {
+        self.arrays.memory()
+    }
+
     fn count(&mut self) {
         if let Some(Some(array)) = self.open.last() {
             self.arrays[*array as usize] += 1;
@@ -91,6 +97,11 @@ impl Tracker {
             lengths,
             arrays_begun: 0,
         }
+    }
+
+    /// Bytes that the lengths of arrays take.
+    pub(crate) fn memory(&self) -> usize {
+        self.lengths.as_ref().map_or(0, Lengths::memory)
     }
 
     /// A member's name.

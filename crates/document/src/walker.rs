@@ -19,6 +19,9 @@ use crate::tree::{Evaluated, Evaluation, SelectedNodes, Tape};
 /// Bytes walked before they are checked as UTF-8: they are then still in the innermost caches.
 const PIECE_SIZE: usize = 16 << 10;
 
+/// Bytes that are walked in about the time of one look at a value by a filter.
+pub const LOOK_BYTES: usize = 16;
+
 /// What the matches are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
@@ -180,11 +183,23 @@ impl Walk {
         }
     }
 
+    /// Bytes that it takes beside the document and the matches, without what is known of patterns.
+    pub fn memory(&self) -> usize {
+        match &self.stage {
+            Stage::Count { lengths, .. } => lengths.memory(),
+            Stage::Stream { matcher, .. } => matcher.tracker.memory(),
+            Stage::Read { tape, .. } => tape.memory(),
+            Stage::Evaluate { evaluation } => evaluation.memory(),
+            Stage::HandOver { nodes, .. } => nodes.memory(),
+            Stage::Done | Stage::Failed(_) => 0,
+        }
+    }
+
     /// Walks on through `document` and appends what it matches, in document order.
     ///
     /// Stops after `matches_max` matches, or after about `bytes_max` bytes, whichever comes first; both count as at least
-    /// one. It overshoots by some 100 bytes at most, and stops within a token where that is longer; when filters are evaluated it
-    /// counts one value looked at as one byte and finishes the predicate at hand. A batch may bring no match. With filters, or
+    /// one. It overshoots by some 100 bytes at most, and stops within a token where that is longer; when filters are evaluated
+    /// [`LOOK_BYTES`] count as one look at a value. A batch may bring no match. With filters, or
     /// indexes that count from the end, the document is read once before the first match.
     ///
     /// # Errors
@@ -244,14 +259,15 @@ impl Walk {
                 Ok(result? == Reach::Finished)
             }
             Stage::Read { pass, tape } => {
-                if pass.run(document, bytes_max, &mut **tape)? == Reach::Finished {
+                // To write a value down takes about as long as to walk it.
+                if pass.run(document, bytes_max.div_ceil(2), &mut **tape)? == Reach::Finished {
                     let evaluation = Evaluation::new(std::mem::take(&mut **tape), &self.selection, &self.limits);
                     self.stage = Stage::Evaluate { evaluation: Box::new(evaluation) };
                 }
                 Ok(false)
             }
             Stage::Evaluate { evaluation } => {
-                if evaluation.run(document, bytes_max)? == Evaluated::More {
+                if evaluation.run(document, bytes_max / LOOK_BYTES)? == Evaluated::More {
                     return Ok(false);
                 }
                 if let Stage::Evaluate { evaluation } = std::mem::replace(&mut self.stage, Stage::Done) {

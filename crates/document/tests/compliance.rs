@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use fieldseal_document::{Limits, Match, Progress, Purpose, Selection, Strategy, Walker, select};
+use fieldseal_document::{LOOK_BYTES, Limits, Match, Progress, Purpose, Selection, Strategy, Walker, select};
 use serde_json::Value;
 
 fn cases() -> Option<Vec<Value>> {
@@ -49,10 +49,10 @@ fn scalars(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-fn walk(document: &[u8], selection: &Selection) -> Vec<Match> {
+fn walk(document: &[u8], selection: &Selection, bytes: usize) -> Vec<Match> {
     let mut walker = Walker::new(document, selection, Purpose::Encrypt, &Limits::default()).expect("it is small");
     let mut matches = Vec::new();
-    while walker.next_batch(&mut matches, 2, 7).expect("it is well-formed") == Progress::More {}
+    while walker.next_batch(&mut matches, 2, bytes).expect("it is well-formed") == Progress::More {}
     matches
 }
 
@@ -65,7 +65,11 @@ fn check_walk(name: &str, document: &[u8], selection: &Selection, selected: &BTr
     let text = |found: &Match| {
         serde_json::from_slice::<Value>(&document[found.start..found.end]).expect("a match is JSON").to_string()
     };
-    let mut found: Vec<_> = walk(document, selection).iter().map(text).collect();
+    let matches = walk(document, selection, 7);
+    for bytes in [1, 5 * LOOK_BYTES, usize::MAX] {
+        assert_eq!(walk(document, selection, bytes), matches, "{name}: {bytes} bytes at a time");
+    }
+    let mut found: Vec<_> = matches.iter().map(text).collect();
     expected.sort();
     found.sort();
     assert_eq!(found, expected, "{name}: walked");

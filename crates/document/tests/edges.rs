@@ -153,6 +153,84 @@ fn every_limit_holds_at_its_bound_and_one_past() {
 }
 
 #[test]
+fn every_limit_of_filters_holds_at_its_bound_and_one_past() {
+    let kind = |document: &str, selector: &str, limits: &Limits| {
+        walk_with(document.as_bytes(), &parse(&[selector]), limits).map(|found| found.len()).map_err(|error| error.kind)
+    };
+    let limits = Limits { filter_comparison_max: 4, filter_members_max: 2, ..Limits::default() };
+    let long = Err(Kind::ComparisonTooLong(4));
+    for (document, selector, expected) in [
+        (r#"["abcd"]"#, "$[?@ == 'abcd']", Ok(1)),
+        (r#"["abcde"]"#, "$[?@ == 'abcde']", long),
+        (r#"["abcde"]"#, "$[?@ == 'abcdef']", Ok(0)),
+        (r#"["abcde"]"#, "$[?@ < 'abce']", Ok(1)),
+        (r#"["abcde"]"#, "$[?@ < 'abcef']", long),
+        (r#"["\n\n"]"#, r"$[?@ == '\n\n']", Ok(1)),
+        (r#"["\n\nx"]"#, r"$[?@ == '\n\nx']", long),
+        (r#"["\n\nx"]"#, "$[?@ == 'too long for it']", Ok(0)),
+        ("[1234]", "$[?@ == 1234]", Ok(1)),
+        ("[12345]", "$[?@ == 1]", long),
+        (r#"[[12345],[12345]]"#, "$[?@ == $[0]]", long),
+        (r#"[{"a":1,"b":[]},{"b":[],"a":1}]"#, "$[?@ == $[0]]", Ok(2)),
+        (r#"[{"a":1,"b":2,"c":3},{"b":[],"a":1}]"#, "$[?@ == $[1]]", Err(Kind::TooManyMembers(2))),
+        (r#"[{"ab":1},{"ab":1}]"#, "$[?@ == $[1]]", Ok(2)),
+        (r#"[{"abcde":1},{"ab":1}]"#, "$[?@ == $[1]]", long),
+        // Neither measuring nor matching has a limit, nor telling values of different kinds apart.
+        (r#"["abcdef", [1,2,3,4,5]]"#, "$[?length(@) > 4]", Ok(6)),
+        (r#"["abcdef"]"#, "$[?match(@, '[a-f]{6}')]", Ok(1)),
+        (r#"["abcdef"]"#, "$[?@ == 123456]", Ok(0)),
+    ] {
+        assert_eq!(kind(document, selector, &limits), expected, "{selector} on {document}");
+    }
+    let limits = Limits { pattern_size_max: 2048, selector_length_max: 40, patterns_max: 2, ..Limits::default() };
+    assert_eq!(kind(r#"["aa"]"#, "$[?match(@, 'a{2}')]", &limits), Ok(1));
+    for (document, selector) in [
+        (r#"["aa"]"#, "$[?match(@, 'a{1000}')]"),
+        (r#"["a{1000}"]"#, "$[?match('aa', @)]"),
+        (&format!(r#"["{}"]"#, "a".repeat(41)), "$[?match('aa', @)]"),
+    ] {
+        assert_eq!(kind(document, selector, &limits), Err(Kind::PatternTooLarge(2048)), "{selector}");
+    }
+    assert_eq!(kind("[1]", "$[?match(@, 'a{1000}')]", &limits), Err(Kind::PatternTooLarge(2048)), "whatever the text");
+    let parse = |selectors: &[&str]| Selection::parse(selectors, &limits).map(drop).map_err(|error| error.kind);
+    assert_eq!(parse(&["$[?match(@, 'a')]", "$[?search(@, 'a')]"]), Ok(()));
+    let selectors = ["$[?match(@, 'a')]", "$[?search(@, 'a')]", "$[?match(@.a, @.b)]"];
+    assert_eq!(parse(&selectors), Err(SelectorErrorKind::TooManyPatterns(2)));
+}
+
+#[test]
+fn a_filter_stops_within_a_predicate_and_goes_on() {
+    let long = "\\u00e9x".repeat(20_000);
+    let list = (0..3000).map(|number| format!("{{\"n\":{number}}}")).collect::<Vec<_>>().join(",");
+    let document = format!(r#"{{"text":"{long}","plain":"{}","list":[{list}],"same":[{list}]}}"#, "ab".repeat(50_000));
+    for (selector, count) in [
+        ("$[?length(@) == 40000]", 1),
+        ("$[?length(@) == 100000]", 1),
+        ("$[?match(@, '(\u{e9}x)*')]", 1),
+        ("$[?search(@, 'b[ab]{9}b$')]", 1),
+        ("$[?search(@, 'zz')]", 0),
+        ("$[?@ == $.list]", 6000),
+        ("$[?@[?@.n > 2998]]", 6000),
+        ("$[?count(@..n) == 3000]", 6000),
+        ("$[?@.n == 1 || @[?@.n == 2999 && !@.m]]", 6000),
+        ("$[?value(@[?@.n == 2999].n) == 2999]", 6000),
+    ] {
+        let selection = parse(&[selector]);
+        let mut walk =
+            Walk::new(document.len(), &selection, Purpose::Encrypt, &Limits::default()).expect("it is small");
+        let (mut matches, mut batches) = (Vec::new(), 0);
+        let mut next = || walk.next_batch(document.as_bytes(), &mut matches, usize::MAX, 4096).map(|_| walk.position());
+        while next().expect("well-formed") == 0 {
+            batches += 1;
+        }
+        // To read the document takes a batch for each 4,096 bytes.
+        assert!(batches > document.len() / 4096 + 10, "{selector}: {batches} batches");
+        while walk.next_batch(document.as_bytes(), &mut matches, 1, 1).expect("well-formed") == Progress::More {}
+        assert_eq!(matches.len(), count, "{selector}");
+    }
+}
+
+#[test]
 fn every_limit_of_selectors_holds_at_its_bound_and_one_past() {
     let limits =
         Limits { selectors_max: 2, selector_length_max: 40, segments_max: 4, filter_depth_max: 3, ..Limits::default() };

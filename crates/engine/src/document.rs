@@ -81,8 +81,7 @@ impl Engine {
         selection: Option<&Selection>,
         size: usize,
     ) -> Result<DocumentEncryption, Error> {
-        let encryptor = self.encryptor(caller, options)?;
-        DocumentWork::new(self, encryptor, selection, Purpose::Encrypt, size)
+        self.rewrite_document(self.encryptor(caller, options)?, selection, size)
     }
 
     /// Begins to decrypt a document of `size` bytes: the envelopes that `selection` selects, else every envelope.
@@ -96,8 +95,7 @@ impl Engine {
         selection: Option<&Selection>,
         size: usize,
     ) -> Result<DocumentDecryption, Error> {
-        let decryptor = self.decryptor(caller, options)?;
-        DocumentWork::new(self, decryptor, selection, Purpose::Decrypt, size)
+        self.rewrite_document(self.decryptor(caller, options)?, selection, size)
     }
 
     /// Begins to rewrap a document of `size` bytes.
@@ -111,29 +109,32 @@ impl Engine {
         selection: Option<&Selection>,
         size: usize,
     ) -> Result<DocumentRewrap, Error> {
-        let rewrapper = self.rewrapper(caller, options)?;
-        DocumentWork::new(self, rewrapper, selection, Purpose::Decrypt, size)
+        self.rewrite_document(self.rewrapper(caller, options)?, selection, size)
     }
-}
 
-impl<R: Rewriter> DocumentWork<R> {
-    fn new(
-        engine: &Engine,
+    /// Begins to rewrite a document of `size` bytes: for whoever compiles the selectors once the caller's right is known, which a
+    /// rewriter stands for.
+    ///
+    /// # Errors
+    /// Too large.
+    pub fn rewrite_document<R: Rewriter>(
+        &self,
         rewriter: R,
         selection: Option<&Selection>,
-        purpose: Purpose,
         size: usize,
-    ) -> Result<Self, Error> {
-        Ok(Self {
-            plan: Plan::new(engine, selection, purpose, size)?,
+    ) -> Result<DocumentWork<R>, Error> {
+        Ok(DocumentWork {
+            plan: Plan::new(self, selection, R::PURPOSE, size)?,
             rewriter,
             stretch: Stretch::default(),
             count: 0,
             output_start: None,
-            output_size_max: engine.settings().document.document_size_max,
+            output_size_max: self.settings().document.document_size_max,
         })
     }
+}
 
+impl<R: Rewriter> DocumentWork<R> {
     /// Goes on through `document`, always the same, and appends to `out`, always the same.
     ///
     /// # Errors
@@ -187,6 +188,11 @@ impl<R: Rewriter> DocumentWork<R> {
         let message =
             format!("the result would have more than {limit} bytes, the limit of documents: split the document");
         Error::new(ErrorKind::TooLarge, message)
+    }
+
+    /// Bytes that the search for values takes beside the document: a tree, where selectors have filters.
+    pub fn memory(&self) -> usize {
+        self.plan.walk.memory()
     }
 
     /// How many values the steps replaced so far, without those of parts.
@@ -437,6 +443,9 @@ impl Copy<'_> {
 /// What becomes of a document's values: [`Encryptor`], [`Decryptor`] and [`Rewrapper`] say it. Nobody else can, as the copy has no
 /// name outside.
 pub trait Rewriter: Sized {
+    /// Which values it is for.
+    const PURPOSE: Purpose;
+
     /// How far a long value is.
     type Long: Default + Send + 'static;
 
@@ -460,6 +469,8 @@ pub trait Rewriter: Sized {
 }
 
 impl Rewriter for Encryptor {
+    const PURPOSE: Purpose = Purpose::Encrypt;
+
     type Long = LongEncryption;
 
     fn rewrite_long(
@@ -518,6 +529,8 @@ impl Rewriter for Encryptor {
 }
 
 impl Rewriter for Decryptor {
+    const PURPOSE: Purpose = Purpose::Decrypt;
+
     type Long = LongDecryption;
 
     fn rewrite_long(
@@ -558,6 +571,8 @@ impl Rewriter for Decryptor {
 }
 
 impl Rewriter for Rewrapper {
+    const PURPOSE: Purpose = Purpose::Decrypt;
+
     type Long = LongRewrap;
 
     fn rewrite_long(&mut self, long: &mut LongRewrap, value: &Value<'_>, out: &mut Vec<u8>) -> Result<LongStep, Error> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use fieldseal_crypto::{CryptoRng, EcContext, PublicKey, Recipient, prepare_tables};
-use fieldseal_document::Selection;
+use fieldseal_document::{Selection, SelectionBuilder};
 use fieldseal_envelope::{Malformed, Profile, SealingKey};
 use fieldseal_keystore::{AppName, ClientName, Keystore, Operation};
 
@@ -219,6 +219,11 @@ impl Engine {
     /// [`ErrorKind::InvalidSelector`] with the selector's index and the place in it.
     pub fn selection(&self, selectors: &[impl AsRef<str>]) -> Result<Selection, Error> {
         Ok(Selection::parse(selectors, &self.settings().document)?)
+    }
+
+    /// Begins a selection that is compiled selector by selector; [`Engine::selection`] does it at once.
+    pub fn selection_builder(&self) -> SelectionBuilder {
+        Selection::builder(&self.settings().document)
     }
 
     /// What the caller may do now.

@@ -114,7 +114,10 @@ impl From<DocumentError> for Error {
         let kind = match error.kind {
             DocumentErrorKind::TooLarge(_)
             | DocumentErrorKind::TooManyNodes(_)
-            | DocumentErrorKind::FilterTooCostly(_) => ErrorKind::TooLarge,
+            | DocumentErrorKind::FilterTooCostly(_)
+            | DocumentErrorKind::ComparisonTooLong(_)
+            | DocumentErrorKind::TooManyMembers(_)
+            | DocumentErrorKind::PatternTooLarge(_) => ErrorKind::TooLarge,
             _ => ErrorKind::InvalidDocument,
         };
         let placed = kind == ErrorKind::InvalidDocument;

@@ -321,6 +321,9 @@ fn faults_name_their_place_and_later_requests_are_served() {
     assert_eq!(fault(&run(&fixture, bad_document).0), ("invalid_document".to_owned(), None, Some(5)));
     let bad_selector = frame(|out| request::encrypt_document(9, &to("acme"), Some(&["$.a", "$["]), b"{}", out));
     assert_eq!(fault(&run(&fixture, bad_selector).0), ("invalid_selector".to_owned(), Some(1), Some(2)));
+    // Who may not use an app does not get its selectors compiled either.
+    let forbidden = frame(|out| request::encrypt_document(9, &to("other"), Some(&["$["]), b"{}", out));
+    assert_eq!(code_of(forbidden), "forbidden");
     let no_file = frame(|out| request::decrypt_file(9, &DecryptFileOptions::new("acme"), b"no file", out));
     assert_eq!(code_of(no_file), "invalid_envelope");
     let mut unknown = vec![0x94, 0x00, 0x09, 0xa4];

@@ -210,6 +210,30 @@ pub static KEYS: &[Key] = &[
         engine.document.filter_steps_max,
         "Values that the filters of one request may look at in all."
     ),
+    number!(
+        "document.filter_comparison_max",
+        Kind::Size(0, 1 << 30),
+        engine.document.filter_comparison_max,
+        "The longest string or number, and all names of an object together, that a filter compares with another value."
+    ),
+    number!(
+        "document.filter_members_max",
+        Kind::Count(0, 1 << 20),
+        engine.document.filter_members_max,
+        "Members of the largest object that a filter compares with another one."
+    ),
+    number!(
+        "document.patterns_max",
+        Kind::Count(0, 4096),
+        engine.document.patterns_max,
+        "Calls of `match` and `search` in all selectors of a request together."
+    ),
+    number!(
+        "document.pattern_size_max",
+        Kind::Size(1024, 1 << 30),
+        engine.document.pattern_size_max,
+        "Memory of a pattern of `match` or `search` once it is compiled; time to compile it grows with it."
+    ),
     path!("keystore.path", store.path, "The SQLite file with apps, keys and grants."),
     path!(
         "keystore.root_key_file",
@@ -641,6 +665,10 @@ mod tests {
             filter_depth_max: _,
             tree_nodes_max: _,
             filter_steps_max: _,
+            filter_comparison_max: _,
+            filter_members_max: _,
+            patterns_max: _,
+            pattern_size_max: _,
         } = document;
         let admin::Limits {
             app_count_max: _,
@@ -689,7 +717,7 @@ mod tests {
         } = server;
         let sections: BTreeSet<_> = KEYS.iter().map(|key| key.parts().0).collect();
         let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
-        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (13, 8, 8, 38));
+        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (13, 12, 8, 38));
         // The client's settings are taken apart in `ClientBounds::default`.
         assert_eq!((count("client"), count("operator")), (10, 4));
         assert!(sections.contains("input") && sections.contains("log"));

@@ -1,7 +1,5 @@
 //! What a selector means, as RFC 9535 names it: queries of segments of selectors, and the expressions of filters.
 
-use regex::Regex;
-
 /// A JSONPath query, absolute or relative: what follows its `$` or `@`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query {
@@ -47,11 +45,12 @@ pub(crate) enum Selector {
     Wildcard,
     Index(i64),
     Slice(Slice),
-    Filter(Box<Expression>),
+    /// The filter with this number among the selection's.
+    Filter(u32),
 }
 
 /// An array slice; what is `None` was left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slice {
     pub(crate) start: Option<i64>,
     pub(crate) end: Option<i64>,
@@ -126,7 +125,7 @@ pub(crate) enum Operator {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// At `$`: its answer is the same for the whole document; the number is its own among the selection's.
-    Root(usize),
+    Root(u32),
     /// At `@`.
     Current,
 }
@@ -173,14 +172,7 @@ pub(crate) enum Extent {
 pub(crate) struct PatternTest {
     pub(crate) extent: Extent,
     pub(crate) text: Comparable,
-    pub(crate) pattern: Pattern,
-}
-
-/// The pattern of a call: compiled ahead where it is a literal. `None` is a literal that is no I-Regexp; it matches nothing.
-#[derive(Clone, Debug)]
-pub(crate) enum Pattern {
-    Fixed(Option<Regex>),
-    Computed(Comparable),
+    pub(crate) pattern: Comparable,
 }
 
 #[cfg(test)]

@@ -3,10 +3,7 @@
 //! An operand is parsed first and judged by what follows it: before a comparison operator it must have a value, alone it
 //! must be a test. That is the whole type system, since the five registered functions take values and nodes only.
 
-use super::ast::{
-    Comparable, Comparison, Expression, Extent, FilterQuery, Literal, Operator, Origin, Pattern, PatternTest,
-};
-use super::iregexp;
+use super::ast::{Comparable, Comparison, Expression, Extent, FilterQuery, Literal, Operator, Origin, PatternTest};
 use super::parser::{Fault, Parsed, Parser};
 use crate::error::SelectorErrorKind;
 use crate::scan;
@@ -156,8 +153,8 @@ impl Parser<'_> {
             Some(b'-' | b'0'..=b'9') => Ok(Operand::Value(Comparable::Literal(self.number()?))),
             Some(b'@') => Ok(Operand::Query(self.filter_query(Origin::Current)?)),
             Some(b'$') => {
-                let origin = Origin::Root(self.root_queries);
-                self.root_queries += 1;
+                let origin = Origin::Root(self.parsed.root_queries);
+                self.parsed.root_queries += 1;
                 Ok(Operand::Query(self.filter_query(origin)?))
             }
             Some(b'a'..=b'z') => self.word(),
@@ -232,7 +229,8 @@ impl Parser<'_> {
                 let (text, at) = argument();
                 let text = self.comparable(text, at)?;
                 let (pattern, at) = argument();
-                let pattern = pattern_of(self.comparable(pattern, at)?, extent);
+                let pattern = self.comparable(pattern, at)?;
+                self.count_pattern(start)?;
                 Operand::Logical(Expression::Matches(Box::new(PatternTest { extent, text, pattern })))
             }
         })
@@ -271,19 +269,20 @@ impl Parser<'_> {
         Err(Fault { position, kind: SelectorErrorKind::Type(what) })
     }
 
-    /// Parsing, evaluating and dropping recurse by this depth and no other.
+    fn count_pattern(&mut self, position: usize) -> Parsed<()> {
+        if self.parsed.patterns >= self.limits.patterns_max {
+            return Err(Fault { position, kind: SelectorErrorKind::TooManyPatterns(self.limits.patterns_max) });
+        }
+        self.parsed.patterns += 1;
+        Ok(())
+    }
+
+    /// Parsing and dropping recurse by this depth and no other.
     fn descend(&mut self) -> Parsed<()> {
         self.depth += 1;
         if self.depth > self.limits.filter_depth_max {
             return self.fault(SelectorErrorKind::TooDeep(self.limits.filter_depth_max));
         }
         Ok(())
-    }
-}
-
-fn pattern_of(argument: Comparable, extent: Extent) -> Pattern {
-    match argument {
-        Comparable::Literal(Literal::String(pattern)) => Pattern::Fixed(iregexp::compile(&pattern, extent)),
-        argument => Pattern::Computed(argument),
     }
 }

@@ -1,9 +1,11 @@
 //! Selections: JSONPath selectors (RFC 9535) compiled to be shared between documents.
 
 pub(crate) mod ast;
+pub(crate) mod code;
 mod filter;
-pub(crate) mod iregexp;
+mod iregexp;
 mod parser;
+pub(crate) mod pattern;
 
 use std::sync::Arc;
 
@@ -11,7 +13,8 @@ use crate::automaton::Program;
 use crate::error::{SelectorError, SelectorErrorKind};
 use crate::limits::Limits;
 use ast::Query;
-use parser::Parser;
+use code::Code;
+use parser::{Counts, Parser};
 
 /// What of a document is meant: the union of any number of RFC 9535 selectors.
 ///
@@ -25,44 +28,46 @@ pub struct Selection {
 #[derive(Debug)]
 struct Compiled {
     queries: Vec<Query>,
-    /// `$` queries inside the filters of all queries.
-    root_queries: usize,
+    /// What the filters of all queries come to.
+    code: Code,
     /// The automaton's program; absent where a filter needs the tree.
     program: Option<Arc<Program>>,
+}
+
+/// A selection that is read selector by selector: for whoever may not spend the time of all of them at once.
+#[derive(Debug)]
+pub struct SelectionBuilder {
+    limits: Limits,
+    queries: Vec<Query>,
+    parsed: Counts,
 }
 
 impl Selection {
     /// Every scalar of a document: the selector `$`.
     pub fn everything() -> Selection {
-        Selection::compile(vec![Query::default()], 0)
+        Selection::compile(vec![Query::default()], Code::default())
     }
 
-    /// Compiles selectors; their union is selected. No selectors select nothing.
+    /// Compiles selectors; their union is selected. No selectors select nothing. Patterns of `match` and `search` are compiled when
+    /// a filter first needs them.
     ///
     /// # Errors
     /// The first selector that is not well-formed and well-typed by RFC 9535, or that passes a limit.
     pub fn parse(selectors: &[impl AsRef<str>], limits: &Limits) -> Result<Selection, SelectorError> {
-        if selectors.len() > limits.selectors_max {
-            let kind = SelectorErrorKind::TooMany(limits.selectors_max);
-            return Err(SelectorError { selector: limits.selectors_max, position: 0, kind });
-        }
-        let mut queries = Vec::with_capacity(selectors.len());
-        let (mut segments, mut root_queries) = (0, 0);
-        for (selector, text) in selectors.iter().enumerate() {
-            let mut parser = Parser::new(text.as_ref(), limits, segments, root_queries);
-            let query = parser.selector();
-            let query =
-                query.map_err(|fault| SelectorError { selector, position: fault.position, kind: fault.kind })?;
-            queries.push(query);
-            (segments, root_queries) = (parser.segments, parser.root_queries);
-        }
-        Ok(Selection::compile(queries, root_queries))
+        let mut builder = Selection::builder(limits);
+        selectors.iter().try_for_each(|selector| builder.add(selector.as_ref()))?;
+        Ok(builder.finish())
     }
 
-    fn compile(queries: Vec<Query>, root_queries: usize) -> Selection {
+    /// Begins a selection without selectors.
+    pub fn builder(limits: &Limits) -> SelectionBuilder {
+        SelectionBuilder { limits: limits.clone(), queries: Vec::new(), parsed: Counts::default() }
+    }
+
+    fn compile(queries: Vec<Query>, code: Code) -> Selection {
         let streams = !queries.iter().any(Query::has_filter);
         let program = streams.then(|| Arc::new(Program::new(&queries)));
-        Selection { compiled: Arc::new(Compiled { queries, root_queries, program }) }
+        Selection { compiled: Arc::new(Compiled { queries, code, program }) }
     }
 
     /// Whether documents are walked without a tree: false where any selector holds a filter.
@@ -78,7 +83,32 @@ impl Selection {
         &self.compiled.queries
     }
 
-    pub(crate) fn root_queries(&self) -> usize {
-        self.compiled.root_queries
+    pub(crate) fn code(&self) -> &Code {
+        &self.compiled.code
+    }
+}
+
+impl SelectionBuilder {
+    /// Adds a selector.
+    ///
+    /// # Errors
+    /// It is not well-formed and well-typed by RFC 9535, or passes a limit.
+    pub fn add(&mut self, selector: &str) -> Result<(), SelectorError> {
+        let number = self.queries.len();
+        if number >= self.limits.selectors_max {
+            let kind = SelectorErrorKind::TooMany(self.limits.selectors_max);
+            return Err(SelectorError { selector: number, position: 0, kind });
+        }
+        let query = Parser::new(selector, &self.limits, &mut self.parsed).selector();
+        let query =
+            query.map_err(|fault| SelectorError { selector: number, position: fault.position, kind: fault.kind })?;
+        self.queries.push(query);
+        Ok(())
+    }
+
+    /// What was added, compiled.
+    pub fn finish(self) -> Selection {
+        let code = Code::new(self.parsed.filters, self.parsed.root_queries as usize);
+        Selection::compile(self.queries, code)
     }
 }

@@ -3,7 +3,7 @@
 //! A hand-written descent over bytes; each fault has its position and what should have stood there. White space is allowed
 //! exactly where the ABNF has `S`. Filters are parsed in `filter.rs`, on the same parser.
 
-use super::ast::{Query, Reach, Segment, Selector, Slice};
+use super::ast::{Expression, Query, Reach, Segment, Selector, Slice};
 use crate::error::SelectorErrorKind;
 use crate::limits::Limits;
 
@@ -25,16 +25,26 @@ pub(crate) struct Parser<'a> {
     pub(super) position: usize,
     pub(super) limits: &'a Limits,
     pub(super) depth: usize,
-    /// Segments parsed so far in the whole selection.
+    pub(super) parsed: &'a mut Counts,
+}
+
+/// What the selectors of a selection have come to so far, all together.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Segments, and the selectors beyond the first in each.
     pub(crate) segments: usize,
-    /// `$` queries inside filters so far in the whole selection.
-    pub(crate) root_queries: usize,
+    /// `$` queries inside filters.
+    pub(crate) root_queries: u32,
+    /// Calls of `match` and `search`.
+    pub(crate) patterns: usize,
+    /// The filters; selectors hold their numbers.
+    pub(crate) filters: Vec<Expression>,
 }
 
 impl<'a> Parser<'a> {
     /// Before the first byte of `text`, with the counts of the selectors before it.
-    pub(crate) fn new(text: &'a str, limits: &'a Limits, segments: usize, root_queries: usize) -> Self {
-        Parser { text, position: 0, limits, depth: 0, segments, root_queries }
+    pub(crate) fn new(text: &'a str, limits: &'a Limits, parsed: &'a mut Counts) -> Self {
+        Parser { text, position: 0, limits, depth: 0, parsed }
     }
 
     /// `jsonpath-query`: the whole text.
@@ -62,12 +72,17 @@ impl<'a> Parser<'a> {
                 self.position = before;
                 return Ok(query);
             }
-            if self.segments >= self.limits.segments_max {
-                return self.fault(SelectorErrorKind::TooManySegments(self.limits.segments_max));
-            }
-            self.segments += 1;
+            self.count_segment()?;
             query.segments.push(self.segment()?);
         }
+    }
+
+    fn count_segment(&mut self) -> Parsed<()> {
+        if self.parsed.segments >= self.limits.segments_max {
+            return self.fault(SelectorErrorKind::TooManySegments(self.limits.segments_max));
+        }
+        self.parsed.segments += 1;
+        Ok(())
     }
 
     fn segment(&mut self) -> Parsed<Segment> {
@@ -115,6 +130,7 @@ impl<'a> Parser<'a> {
             if !self.eat(b',') {
                 return self.expected("',' or ']'");
             }
+            self.count_segment()?;
         }
     }
 
@@ -127,7 +143,9 @@ impl<'a> Parser<'a> {
             }
             Some(b'?') => {
                 self.position += 1;
-                Ok(Selector::Filter(Box::new(self.filter()?)))
+                let filter = self.filter()?;
+                self.parsed.filters.push(filter);
+                Ok(Selector::Filter(self.parsed.filters.len() as u32 - 1))
             }
             Some(b'-' | b':' | b'0'..=b'9') => self.index_or_slice(),
             _ => self.expected("a quoted name, '*', an index, a slice or a filter"),

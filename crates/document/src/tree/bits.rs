@@ -11,6 +11,11 @@ impl Bits {
         Bits { words: vec![0; length.div_ceil(64)] }
     }
 
+    /// Bytes that it takes.
+    pub(crate) fn memory(&self) -> usize {
+        self.words.len() * size_of::<u64>()
+    }
+
     pub(crate) fn insert(&mut self, number: u32) {
         self.words[number as usize / 64] |= 1 << (number % 64);
     }

@@ -6,6 +6,7 @@
 use super::bits::Bits;
 use super::predicate::Predicates;
 use super::tape::{Kind, Node, Place, Tape};
+use super::value::Source;
 use crate::error::DocumentError;
 use crate::limits::Limits;
 use crate::selector::Selection;
@@ -32,6 +33,18 @@ pub(crate) struct Evaluation {
     /// What the queries so far have selected.
     result: Bits,
     cursor: Cursor,
+    /// The value whose selection is being worked out.
+    asked: Option<Asked>,
+}
+
+/// A value, and how far it is known whether a segment selects it.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    child: u32,
+    /// The next of the segment's selectors.
+    selector: usize,
+    /// Whether that is a filter which has been begun.
+    is_begun: bool,
 }
 
 /// A place among the values that a segment looks at.
@@ -58,40 +71,87 @@ impl Evaluation {
         current.insert(0);
         Evaluation {
             selection: selection.clone(),
-            predicates: Predicates::new(selection.root_queries(), limits.filter_steps_max),
+            predicates: Predicates::new(selection.code(), limits),
             query: 0,
             segment: 0,
             current,
             selected: Bits::new(length),
             result: Bits::new(length),
             cursor: Cursor::default(),
+            asked: None,
             tape,
         }
     }
 
     /// Goes on for about `steps_max` values.
     pub(crate) fn run(&mut self, document: &[u8], steps_max: usize) -> Result<Evaluated, DocumentError> {
-        let stop = self.predicates.steps.taken().saturating_add(steps_max as u64);
+        self.predicates.steps.begin_run(steps_max);
         let selection = self.selection.clone();
         while let Some(query) = selection.queries().get(self.query) {
             let Some(segment) = query.segments.get(self.segment) else {
                 self.finish_query();
                 continue;
             };
-            while let Some(look) = self.next_look(segment.reach) {
-                self.predicates.steps.take(1)?;
-                if let Look::Child(child) = look
-                    && self.is_selected(document, segment, child)?
-                {
-                    self.selected.insert(child);
-                }
-                if self.predicates.steps.taken() >= stop {
-                    return Ok(Evaluated::More);
-                }
+            if self.apply(document, segment)? == Evaluated::More {
+                return Ok(Evaluated::More);
             }
             self.finish_segment();
         }
         Ok(Evaluated::Done)
+    }
+
+    /// Goes on with a segment.
+    fn apply(&mut self, document: &[u8], segment: &Segment) -> Result<Evaluated, DocumentError> {
+        loop {
+            if let Some(asked) = self.asked.take()
+                && self.ask(document, segment, asked)? == Evaluated::More
+            {
+                return Ok(Evaluated::More);
+            }
+            if self.predicates.steps.is_over() {
+                return Ok(Evaluated::More);
+            }
+            match self.next_look(segment.reach) {
+                None => return Ok(Evaluated::Done),
+                Some(Look::Parent) => self.predicates.steps.take(1)?,
+                Some(Look::Child(child)) => self.asked = Some(Asked { child, selector: 0, is_begun: false }),
+            }
+        }
+    }
+
+    /// Goes on to find out whether a segment selects a value; notes it if so.
+    fn ask(&mut self, document: &[u8], segment: &Segment, mut asked: Asked) -> Result<Evaluated, DocumentError> {
+        while let Some(selector) = segment.selectors.get(asked.selector) {
+            let is_selected = match selector {
+                Selector::Filter(filter) => {
+                    let source = Source { tape: &self.tape, document, code: self.selection.code() };
+                    if !std::mem::replace(&mut asked.is_begun, true) {
+                        self.predicates.steps.take(1)?;
+                        self.predicates.begin(source.code, *filter, asked.child);
+                    }
+                    let Some(verdict) = self.predicates.resume(source)? else {
+                        self.asked = Some(asked);
+                        return Ok(Evaluated::More);
+                    };
+                    verdict
+                }
+                selector => {
+                    self.predicates.steps.take(1)?;
+                    selects_by_place(&self.tape, document, selector, self.tape.node(asked.child))
+                }
+            };
+            if is_selected {
+                self.selected.insert(asked.child);
+                break;
+            }
+            asked = Asked { selector: asked.selector + 1, is_begun: false, ..asked };
+        }
+        Ok(Evaluated::Done)
+    }
+
+    /// Bytes that it takes, without compiled patterns.
+    pub(crate) fn memory(&self) -> usize {
+        self.tape.memory() + self.current.memory() + self.selected.memory() + self.result.memory()
     }
 
     /// What was selected.
@@ -119,15 +179,6 @@ impl Evaluation {
             Reach::Descendants => (cursor.end.max(parent + 1), cursor.end.max(parent_end)),
         };
         Some(Look::Parent)
-    }
-
-    fn is_selected(&mut self, document: &[u8], segment: &Segment, child: u32) -> Result<bool, DocumentError> {
-        for selector in &segment.selectors {
-            if self.predicates.selects(&self.tape, document, selector, child)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     fn finish_segment(&mut self) {
@@ -188,6 +239,11 @@ impl SelectedNodes {
         let number = self.nodes.next(self.next)?;
         self.next = number + 1;
         Some(number)
+    }
+
+    /// Bytes that they take.
+    pub(crate) fn memory(&self) -> usize {
+        self.tape.memory() + self.nodes.memory()
     }
 
     pub(crate) fn tape(&self) -> &Tape {

@@ -4,10 +4,15 @@
 //! It also evaluates selectors without filters, which is how the streaming walk is checked.
 
 mod bits;
+mod comparison;
 mod decimal;
 mod evaluation;
+mod matching;
 mod predicate;
 mod tape;
+mod text;
+mod value;
+mod walk;
 
 pub(crate) use evaluation::{Evaluated, Evaluation, SelectedNodes};
 pub(crate) use tape::{Place, Tape};

@@ -1,47 +1,54 @@
-//! Filters: whether a value satisfies a logical expression (RFC 9535, sections 2.3.5 and 2.4).
+//! Filters: whether a value satisfies a logical expression (RFC 9535, sections 2.3.5 and 2.4), worked out by a machine that stops
+//! between any two looks when its time is up.
 //!
-//! Queries inside a filter yield node lists in which a node can occur twice, as `count` demands. Each value looked at is a
-//! step, and steps are bounded. A query from `$` gives the same answer throughout the document and is asked once.
-//! Where an object has a name twice, an existence test or `count` sees all such members, a comparison the last of them.
+//! What is begun and not done lies on a stack of tasks: the code of a filter, the walk along a query's node list, a comparison of
+//! two containers, a text that is measured or matched. Queries inside a filter yield node lists in which a node can occur twice, as
+//! `count` demands. Each value looked at is a step, and steps are bounded. A query from `$` gives the same answer throughout the
+//! document and is asked once. Where an object has a name twice, an existence test or `count` sees all such members, a comparison the
+//! last of them.
 
-use std::borrow::Cow;
-use std::cmp::Ordering;
-use std::collections::HashMap;
-
-use regex::Regex;
-
-use super::decimal;
-use super::evaluation::selects_by_place;
-use super::tape::{Kind, Place, Tape};
+use super::comparison::Comparison;
+use super::matching::{Matching, Patterns};
+use super::tape::Kind;
+use super::text::{PIECE_SIZE, TextReader, characters};
+use super::value::{Bounds, Operand, Source};
+use super::walk::{self, Answer, NodeWalk};
 use crate::error::{DocumentError, DocumentErrorKind};
-use crate::selector::ast::{
-    Comparable, Comparison, Expression, Extent, FilterQuery, Literal, Operator, Origin, Pattern, PatternTest, Reach,
-    Selector,
-};
-use crate::selector::iregexp;
-use crate::text::unescape;
-
-/// Steps that compiling a pattern from the document counts as: about its time in values looked at.
-const PATTERN_STEPS: u64 = 10_000;
-
-/// Patterns from the document that are kept compiled.
-const PATTERNS_MAX: usize = 64;
+use crate::limits::Limits;
+use crate::selector::ast::{Operator, Origin};
+use crate::selector::code::{Code, Instruction, Use};
 
 /// Bytes of text that comparing or matching passes in about the time of one step.
 const BYTES_PER_STEP: usize = 16;
 
-/// The work done, and its bound.
+/// Bytes of escaped text, as they are written, that are decoded in about the time of one step.
+const DECODED_PER_STEP: usize = 8;
+
+/// The work done, its bound, and where to stop for now.
 #[derive(Debug)]
 pub(crate) struct Steps {
     taken: u64,
     max: u64,
+    stop: u64,
 }
 
 impl Steps {
-    pub(super) fn taken(&self) -> u64 {
-        self.taken
+    pub(super) fn new(max: u64) -> Self {
+        Steps { taken: 0, max, stop: 0 }
     }
 
+    /// From now on `count` steps may be taken, at least one.
+    pub(super) fn begin_run(&mut self, count: usize) {
+        self.stop = self.taken.saturating_add(count.max(1) as u64);
+    }
+
+    /// Whether it is time to stop.
+    #[inline]
+    pub(super) fn is_over(&self) -> bool {
+        self.taken >= self.stop
+    }
+
+    #[inline]
     pub(super) fn take(&mut self, count: u64) -> Result<(), DocumentError> {
         self.taken = self.taken.saturating_add(count);
         match self.taken > self.max {
@@ -49,426 +56,323 @@ impl Steps {
             false => Ok(()),
         }
     }
+
+    /// Takes what passing so many bytes comes to.
+    #[inline]
+    pub(super) fn take_bytes(&mut self, count: usize) -> Result<(), DocumentError> {
+        self.take((count / BYTES_PER_STEP) as u64)
+    }
+
+    /// Takes what decoding so many bytes comes to.
+    #[inline]
+    pub(super) fn take_decoded(&mut self, count: usize) -> Result<(), DocumentError> {
+        self.take((count / DECODED_PER_STEP) as u64)
+    }
 }
 
-/// How much of a node list a place in a filter asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
-    /// Whether there is a node.
-    Any,
-    /// The node, if there is exactly one.
-    Single,
-    /// How many there are.
-    Count,
-}
-
-/// What was asked of a node list: its length, no further than wanted, and a node of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Answer {
-    count: u64,
-    node: Option<u32>,
-}
-
-/// An operand of a comparison: a value, or Nothing.
+/// What is begun and not done.
 #[derive(Debug)]
-enum Value<'v> {
-    Nothing,
-    Node(u32),
-    Literal(&'v Literal),
-    Integer(u64),
+enum Task {
+    /// A filter's code, from `at` on, for the value `current`.
+    Filter {
+        at: u32,
+        current: u32,
+    },
+    Walk(NodeWalk),
+    /// The length of a text in characters.
+    Length {
+        text: Operand,
+        reader: Box<TextReader>,
+        count: u64,
+    },
+    Compare(Comparison),
+    Match(Matching),
 }
 
-/// A primitive value, ready to be compared.
-#[derive(Debug, PartialEq)]
-enum Primitive<'v> {
-    String(Cow<'v, str>),
-    Number(Cow<'v, [u8]>),
-    Boolean(bool),
-    Null,
+/// How far a task got.
+enum Reached {
+    /// Its end.
+    End,
+    /// No further in this run.
+    Stop(Task),
+    /// Something that has to be done first.
+    Needs(Task, Task),
 }
 
-/// The evaluator's state over one document.
+/// The machine, over one document.
 #[derive(Debug)]
 pub(crate) struct Predicates {
     pub(super) steps: Steps,
+    bounds: Bounds,
     /// Answers of the queries from `$`.
     roots: Vec<Option<Answer>>,
-    patterns: HashMap<(String, Extent), Option<Regex>>,
-    /// Memory for the nodes still to visit.
+    patterns: Patterns,
+    tasks: Vec<Task>,
+    operands: Vec<Operand>,
+    /// Nodes that walks still have to visit, each with the number of the segment that applies to it.
     pending: Vec<(u32, u32)>,
-}
-
-/// A document with its tape.
-#[derive(Clone, Copy)]
-struct Source<'v> {
-    tape: &'v Tape,
-    document: &'v [u8],
+    verdict: bool,
 }
 
 impl Predicates {
-    pub(super) fn new(root_queries: usize, steps_max: u64) -> Self {
+    pub(super) fn new(code: &Code, limits: &Limits) -> Self {
         Predicates {
-            steps: Steps { taken: 0, max: steps_max },
-            roots: vec![None; root_queries],
-            patterns: HashMap::new(),
+            steps: Steps::new(limits.filter_steps_max),
+            bounds: Bounds::new(limits),
+            roots: vec![None; code.root_queries()],
+            patterns: Patterns::new(code, limits),
+            tasks: Vec::new(),
+            operands: Vec::new(),
             pending: Vec::new(),
+            verdict: false,
         }
     }
 
-    /// Whether a selector selects a value of its parent.
-    pub(super) fn selects(
-        &mut self,
-        tape: &Tape,
-        document: &[u8],
-        selector: &Selector,
-        child: u32,
-    ) -> Result<bool, DocumentError> {
-        match selector {
-            Selector::Filter(expression) => self.holds(Source { tape, document }, expression, child),
-            selector => Ok(selects_by_place(tape, document, selector, tape.node(child))),
-        }
+    /// Begins to ask whether `current` satisfies a filter.
+    pub(super) fn begin(&mut self, code: &Code, filter: u32, current: u32) {
+        self.tasks.push(Task::Filter { at: code.start(filter), current });
     }
 
-    fn holds(&mut self, source: Source<'_>, expression: &Expression, current: u32) -> Result<bool, DocumentError> {
-        match expression {
-            Expression::Or(terms) => {
-                for term in terms {
-                    if self.holds(source, term, current)? {
-                        return Ok(true);
-                    }
+    /// Goes on; the verdict, unless the run is over before.
+    pub(super) fn resume(&mut self, source: Source<'_>) -> Result<Option<bool>, DocumentError> {
+        while let Some(task) = self.tasks.pop() {
+            match self.advance(source, task)? {
+                Reached::End => {}
+                Reached::Stop(task) => {
+                    self.tasks.push(task);
+                    return Ok(None);
                 }
-                Ok(false)
-            }
-            Expression::And(terms) => {
-                for term in terms {
-                    if !self.holds(source, term, current)? {
-                        return Ok(false);
-                    }
+                Reached::Needs(task, first) => {
+                    self.tasks.push(task);
+                    self.tasks.push(first);
                 }
-                Ok(true)
             }
-            Expression::Not(inner) => Ok(!self.holds(source, inner, current)?),
-            Expression::Exists(query) => Ok(self.answer(source, query, current, Wanted::Any)?.count > 0),
-            Expression::Compare(comparison) => self.compares(source, comparison, current),
-            Expression::Matches(test) => self.matches(source, test, current),
+        }
+        Ok(Some(self.verdict))
+    }
+
+    fn advance(&mut self, source: Source<'_>, task: Task) -> Result<Reached, DocumentError> {
+        match task {
+            Task::Filter { at, current } => self.run_code(source, at, current),
+            Task::Walk(walk) => self.walk_on(source, walk),
+            Task::Length { text, reader, count } => self.measure(source, text, reader, count),
+            Task::Compare(comparison) => self.compare_on(source, comparison),
+            Task::Match(matching) => self.match_on(source, matching),
         }
     }
 
-    fn answer(
+    /// Runs the code of a filter up to something that may take long.
+    fn run_code(&mut self, source: Source<'_>, mut at: u32, current: u32) -> Result<Reached, DocumentError> {
+        loop {
+            if self.steps.is_over() {
+                return Ok(Reached::Stop(Task::Filter { at, current }));
+            }
+            let instruction = source.code.instruction(at);
+            at += 1;
+            let first = match instruction {
+                Instruction::Walk(query, wanted) => self.begin_walk(source, query, wanted, current)?,
+                Instruction::Literal(number) => self.put(Operand::Literal(number)),
+                Instruction::Length => self.length(source),
+                Instruction::Compare(operator) => self.compare(source, operator)?,
+                Instruction::MatchFixed(number) => {
+                    let pattern = self.patterns.fixed(source.code, number, &mut self.steps)?;
+                    self.begin_match(source, pattern)
+                }
+                Instruction::MatchComputed(extent) => {
+                    let operand = self.take_operand();
+                    let pattern = self.patterns.computed(source, operand, extent, &mut self.steps)?;
+                    self.begin_match(source, pattern)
+                }
+                Instruction::Not => self.decide(!self.verdict),
+                Instruction::Jump { when, to } => {
+                    at = if self.verdict == when { to } else { at };
+                    None
+                }
+                Instruction::End => return Ok(Reached::End),
+            };
+            if let Some(first) = first {
+                return Ok(Reached::Needs(Task::Filter { at, current }, first));
+            }
+        }
+    }
+
+    fn put(&mut self, operand: Operand) -> Option<Task> {
+        self.operands.push(operand);
+        None
+    }
+
+    fn decide(&mut self, verdict: bool) -> Option<Task> {
+        self.verdict = verdict;
+        None
+    }
+
+    fn take_operand(&mut self) -> Operand {
+        self.operands.pop().expect("code puts an operand before it takes one")
+    }
+
+    /// A walk is gone along at once, and put aside only where it has to stop.
+    fn begin_walk(
         &mut self,
         source: Source<'_>,
-        query: &FilterQuery,
+        query: u32,
+        wanted: Use,
         current: u32,
-        wanted: Wanted,
-    ) -> Result<Answer, DocumentError> {
-        match query.origin {
-            Origin::Current => self.visit(source, query, current, wanted),
-            Origin::Root(slot) => match self.roots[slot] {
-                Some(answer) => Ok(answer),
-                None => {
-                    let answer = self.visit(source, query, 0, wanted)?;
-                    self.roots[slot] = Some(answer);
-                    Ok(answer)
-                }
-            },
-        }
-    }
-
-    /// Walks the node list of a query from `start`, no further than wanted. Nodes wait on a stack beside the number of the
-    /// segment that applies to them.
-    fn visit(
-        &mut self,
-        source: Source<'_>,
-        query: &FilterQuery,
-        start: u32,
-        wanted: Wanted,
-    ) -> Result<Answer, DocumentError> {
-        let segments = &query.query.segments;
-        if segments.is_empty() {
-            return Ok(Answer { count: 1, node: Some(start) });
-        }
-        let mut pending = std::mem::take(&mut self.pending);
-        pending.clear();
-        pending.push((start, 0));
-        let mut answer = Answer::default();
-        while let Some((parent, at)) = pending.pop() {
-            let segment = &segments[at as usize];
-            let is_last = at as usize + 1 == segments.len();
-            let end = source.tape.node(parent).next;
-            let mut child = parent + 1;
-            while child < end {
-                for selector in &segment.selectors {
-                    self.steps.take(1)?;
-                    if !self.selects(source.tape, source.document, selector, child)? {
-                        continue;
-                    }
-                    if is_last {
-                        answer = Answer { count: answer.count + 1, node: Some(child) };
-                    } else {
-                        pending.push((child, at + 1));
-                    }
-                }
-                if is_enough(&answer, wanted) {
-                    self.pending = pending;
-                    return Ok(answer);
-                }
-                child = match segment.reach {
-                    Reach::Children => source.tape.node(child).next,
-                    Reach::Descendants => child + 1,
-                };
-            }
-        }
-        self.pending = pending;
-        Ok(answer)
-    }
-
-    /// The node of a singular query.
-    fn singular(
-        &mut self,
-        source: Source<'_>,
-        query: &FilterQuery,
-        current: u32,
-    ) -> Result<Option<u32>, DocumentError> {
-        let mut node = match query.origin {
+    ) -> Result<Option<Task>, DocumentError> {
+        let start = match source.code.query(query).0 {
             Origin::Current => current,
-            Origin::Root(slot) => match self.roots[slot] {
-                Some(answer) => return Ok(answer.node),
+            Origin::Root(slot) => match self.roots[slot as usize] {
+                Some(answer) => {
+                    self.settle(wanted, answer);
+                    return Ok(None);
+                }
                 None => 0,
             },
         };
-        let mut found = Some(node);
-        for segment in &query.query.segments {
-            let selector = &segment.selectors[0];
-            found = None;
-            for child in source.tape.children(node) {
-                self.steps.take(1)?;
-                if selects_by_place(source.tape, source.document, selector, source.tape.node(child)) {
-                    found = Some(child);
-                }
+        let mut walk = NodeWalk::new(query, wanted, start, &mut self.pending);
+        Ok(match walk.advance(source, &mut self.steps, &mut self.pending, self.verdict)? {
+            walk::Reached::End => {
+                self.end_walk(source, &walk);
+                None
             }
-            match found {
-                Some(child) => node = child,
-                None => break,
+            walk::Reached::Stop => Some(Task::Walk(walk)),
+            walk::Reached::Asks { .. } => {
+                // The question is put again when this filter's own code rests below the walk.
+                walk.ask_again();
+                Some(Task::Walk(walk))
             }
-        }
-        if let Origin::Root(slot) = query.origin {
-            self.roots[slot] = Some(Answer { count: found.is_some().into(), node: found });
-        }
-        Ok(found)
+        })
     }
 
-    fn value<'v>(
-        &mut self,
-        source: Source<'_>,
-        comparable: &'v Comparable,
-        current: u32,
-    ) -> Result<Value<'v>, DocumentError> {
-        let node = match comparable {
-            Comparable::Literal(literal) => return Ok(Value::Literal(literal)),
-            Comparable::Length(argument) => return self.length(source, argument, current),
-            Comparable::Count(query) => {
-                return Ok(Value::Integer(self.answer(source, query, current, Wanted::Count)?.count));
+    fn walk_on(&mut self, source: Source<'_>, mut walk: NodeWalk) -> Result<Reached, DocumentError> {
+        Ok(match walk.advance(source, &mut self.steps, &mut self.pending, self.verdict)? {
+            walk::Reached::End => {
+                self.end_walk(source, &walk);
+                Reached::End
             }
-            Comparable::Query(query) => self.singular(source, query, current)?,
-            Comparable::Value(query) => {
-                let answer = self.answer(source, query, current, Wanted::Single)?;
-                answer.node.filter(|_| answer.count == 1)
+            walk::Reached::Stop => Reached::Stop(Task::Walk(walk)),
+            walk::Reached::Asks { filter, node } => {
+                let filter = Task::Filter { at: source.code.start(filter), current: node };
+                Reached::Needs(Task::Walk(walk), filter)
             }
+        })
+    }
+
+    fn end_walk(&mut self, source: Source<'_>, walk: &NodeWalk) {
+        if let Origin::Root(slot) = source.code.query(walk.query()).0 {
+            self.roots[slot as usize] = Some(walk.answer());
+        }
+        self.settle(walk.wanted(), walk.answer());
+    }
+
+    /// What a walk came to.
+    fn settle(&mut self, wanted: Use, answer: Answer) {
+        let operand = match wanted {
+            Use::Exists => {
+                self.verdict = answer.count > 0;
+                return;
+            }
+            Use::Count => Operand::Integer(answer.count),
+            Use::Single | Use::Singular => match answer.node.filter(|_| answer.count == 1) {
+                Some(node) => Operand::Node(node),
+                None => Operand::Nothing,
+            },
         };
-        Ok(node.map_or(Value::Nothing, Value::Node))
+        self.operands.push(operand);
     }
 
     /// The function `length` (section 2.4.4): characters, elements or members; Nothing for all else.
-    fn length<'v>(
+    fn length(&mut self, source: Source<'_>) -> Option<Task> {
+        let operand = self.take_operand();
+        if let Operand::Node(number) = operand
+            && let node = source.tape.node(number)
+            && matches!(node.kind, Kind::Object | Kind::Array)
+        {
+            return self.put(Operand::Integer(node.children.into()));
+        }
+        match source.text(operand) {
+            None => self.put(Operand::Nothing),
+            Some(_) => Some(Task::Length { text: operand, reader: Box::default(), count: 0 }),
+        }
+    }
+
+    fn measure(
         &mut self,
         source: Source<'_>,
-        argument: &'v Comparable,
-        current: u32,
-    ) -> Result<Value<'v>, DocumentError> {
-        let value = self.value(source, argument, current)?;
-        if let Value::Node(node) = value {
-            let node = source.tape.node(node);
-            if node.scalar().is_none() {
-                return Ok(Value::Integer(node.children.into()));
-            }
-        }
-        let Some(Primitive::String(text)) = self.primitive(source, &value)? else {
-            return Ok(Value::Nothing);
-        };
-        Ok(Value::Integer(text.chars().count() as u64))
-    }
-
-    /// The functions `match` and `search` (sections 2.4.6 and 2.4.7).
-    fn matches(&mut self, source: Source<'_>, test: &PatternTest, current: u32) -> Result<bool, DocumentError> {
-        let text = self.value(source, &test.text, current)?;
-        let Some(Primitive::String(text)) = self.primitive(source, &text)? else {
-            return Ok(false);
-        };
-        let argument = match &test.pattern {
-            Pattern::Fixed(regex) => return Ok(regex.as_ref().is_some_and(|regex| regex.is_match(&text))),
-            Pattern::Computed(argument) => self.value(source, argument, current)?,
-        };
-        let Some(Primitive::String(pattern)) = self.primitive(source, &argument)? else {
-            return Ok(false);
-        };
-        let regex = self.pattern(pattern.into_owned(), test.extent)?;
-        Ok(regex.as_ref().is_some_and(|regex| regex.is_match(&text)))
-    }
-
-    /// A pattern that came from the document, compiled.
-    fn pattern(&mut self, pattern: String, extent: Extent) -> Result<&Option<Regex>, DocumentError> {
-        let key = (pattern, extent);
-        if !self.patterns.contains_key(&key) {
-            self.steps.take(PATTERN_STEPS)?;
-            if self.patterns.len() >= PATTERNS_MAX {
-                self.patterns.clear();
-            }
-        }
-        let entry = self.patterns.entry(key);
-        Ok(entry.or_insert_with_key(|(pattern, extent)| iregexp::compile(pattern, *extent)))
-    }
-
-    /// A value as a primitive; nothing where it is none, or a string that is no Unicode text.
-    fn primitive<'v>(&mut self, source: Source<'v>, value: &Value<'v>) -> Result<Option<Primitive<'v>>, DocumentError> {
-        Ok(match value {
-            Value::Nothing => None,
-            Value::Integer(integer) => Some(Primitive::Number(integer.to_string().into_bytes().into())),
-            Value::Literal(Literal::String(text)) => Some(Primitive::String(text.as_str().into())),
-            Value::Literal(Literal::Number(text)) => Some(Primitive::Number(text.as_bytes().into())),
-            Value::Literal(Literal::Boolean(boolean)) => Some(Primitive::Boolean(*boolean)),
-            Value::Literal(Literal::Null) => Some(Primitive::Null),
-            Value::Node(number) => {
-                let node = source.tape.node(*number);
-                let token = node.token(source.document);
-                self.steps.take((token.len() / BYTES_PER_STEP) as u64)?;
-                match node.kind {
-                    Kind::Object | Kind::Array => None,
-                    Kind::String | Kind::EscapedString => text(token).map(Primitive::String),
-                    Kind::Number => Some(Primitive::Number(token.into())),
-                    Kind::Boolean => Some(Primitive::Boolean(token[0] == b't')),
-                    Kind::Null => Some(Primitive::Null),
+        operand: Operand,
+        mut reader: Box<TextReader>,
+        mut count: u64,
+    ) -> Result<Reached, DocumentError> {
+        let text = source.text(operand).expect("looked at before");
+        loop {
+            match reader.next(text, PIECE_SIZE) {
+                Ok([]) => {
+                    self.put(Operand::Integer(count));
+                    return Ok(Reached::End);
+                }
+                Ok(piece) => {
+                    count += characters(piece);
+                    self.steps.take_bytes(piece.len())?;
+                    self.steps.take_decoded(reader.decoded())?;
+                }
+                Err(_) => {
+                    self.put(Operand::Nothing);
+                    return Ok(Reached::End);
                 }
             }
-        })
-    }
-
-    fn compares(&mut self, source: Source<'_>, comparison: &Comparison, current: u32) -> Result<bool, DocumentError> {
-        let left = self.value(source, &comparison.left, current)?;
-        let right = self.value(source, &comparison.right, current)?;
-        match comparison.operator {
-            Operator::Equal => self.are_equal(source, &left, &right),
-            Operator::NotEqual => Ok(!self.are_equal(source, &left, &right)?),
-            Operator::Less => self.is_less(source, &left, &right),
-            Operator::LessOrEqual => Ok(self.is_less(source, &left, &right)? || self.are_equal(source, &left, &right)?),
-        }
-    }
-
-    fn is_less<'v>(&mut self, source: Source<'v>, left: &Value<'v>, right: &Value<'v>) -> Result<bool, DocumentError> {
-        let (left, right) = (self.primitive(source, left)?, self.primitive(source, right)?);
-        Ok(match (left, right) {
-            (Some(Primitive::Number(left)), Some(Primitive::Number(right))) => {
-                decimal::compare(&left, &right) == Ordering::Less
-            }
-            // UTF-8 sorts like the Unicode scalar values that the RFC compares by.
-            (Some(Primitive::String(left)), Some(Primitive::String(right))) => left < right,
-            _ => false,
-        })
-    }
-
-    fn are_equal<'v>(
-        &mut self,
-        source: Source<'v>,
-        left: &Value<'v>,
-        right: &Value<'v>,
-    ) -> Result<bool, DocumentError> {
-        match (left, right) {
-            (Value::Nothing, Value::Nothing) => return Ok(true),
-            (Value::Nothing, _) | (_, Value::Nothing) => return Ok(false),
-            (Value::Node(left), Value::Node(right)) => return self.nodes_equal(source, *left, *right),
-            _ => {}
-        }
-        let (left, right) = (self.primitive(source, left)?, self.primitive(source, right)?);
-        Ok(matches!((left, right), (Some(left), Some(right)) if primitives_equal(&left, &right)))
-    }
-
-    /// Deep equality; recursion is bounded by `DEPTH_CEILING`.
-    fn nodes_equal(&mut self, source: Source<'_>, left: u32, right: u32) -> Result<bool, DocumentError> {
-        self.steps.take(1)?;
-        let (left_node, right_node) = (source.tape.node(left), source.tape.node(right));
-        match (left_node.kind, right_node.kind) {
-            (Kind::Array, Kind::Array) if left_node.children != right_node.children => Ok(false),
-            (Kind::Array, Kind::Array) => {
-                for (left, right) in source.tape.children(left).zip(source.tape.children(right)) {
-                    if !self.nodes_equal(source, left, right)? {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
-            }
-            (Kind::Object, Kind::Object) => self.objects_equal(source, left, right),
-            _ => {
-                let left = self.primitive(source, &Value::Node(left))?;
-                let right = self.primitive(source, &Value::Node(right))?;
-                Ok(matches!((left, right), (Some(left), Some(right)) if primitives_equal(&left, &right)))
+            if self.steps.is_over() {
+                return Ok(Reached::Stop(Task::Length { text: operand, reader, count }));
             }
         }
     }
 
-    fn objects_equal(&mut self, source: Source<'_>, left: u32, right: u32) -> Result<bool, DocumentError> {
-        self.steps.take((source.tape.node(left).children + source.tape.node(right).children).into())?;
-        let (Some(left), Some(right)) = (source.members(left), source.members(right)) else {
-            return Ok(false);
+    /// Two containers are compared value by value, in steps; everything else at once.
+    fn compare(&mut self, source: Source<'_>, operator: Operator) -> Result<Option<Task>, DocumentError> {
+        let (right, left) = (self.take_operand(), self.take_operand());
+        self.steps.take_bytes(source.size(left).saturating_add(source.size(right)))?;
+        if operator != Operator::Less
+            && let (Operand::Node(left), Operand::Node(right)) = (left, right)
+            && source.tape.node(left).scalar().is_none()
+            && source.tape.node(right).scalar().is_none()
+        {
+            return Ok(Some(Task::Compare(Comparison::new(left, right, operator == Operator::NotEqual))));
+        }
+        let are_equal = || source.are_equal(left, right, self.bounds);
+        let is_less = || source.is_less(left, right, self.bounds);
+        let verdict = match operator {
+            Operator::Equal => are_equal()?,
+            Operator::NotEqual => !are_equal()?,
+            Operator::Less => is_less()?,
+            Operator::LessOrEqual => is_less()? || are_equal()?,
         };
-        if left.len() != right.len() {
-            return Ok(false);
-        }
-        for ((left_name, left), (right_name, right)) in left.iter().zip(&right) {
-            if left_name != right_name || !self.nodes_equal(source, *left, *right)? {
-                return Ok(false);
+        Ok(self.decide(verdict))
+    }
+
+    fn compare_on(&mut self, source: Source<'_>, mut comparison: Comparison) -> Result<Reached, DocumentError> {
+        match comparison.advance(source, &mut self.steps, self.bounds)? {
+            Some(verdict) => {
+                self.verdict = verdict;
+                Ok(Reached::End)
             }
+            None => Ok(Reached::Stop(Task::Compare(comparison))),
         }
-        Ok(true)
     }
-}
 
-impl<'v> Source<'v> {
-    /// An object's members by name, of equal names the last; nothing if a name is no Unicode text.
-    fn members(self, object: u32) -> Option<Vec<(Cow<'v, str>, u32)>> {
-        let mut members = Vec::with_capacity(self.tape.node(object).children as usize);
-        for child in self.tape.children(object) {
-            let Place::Member { start, end, .. } = self.tape.node(child).place() else {
-                continue;
-            };
-            members.push((text(&self.document[start as usize..end as usize])?, child));
+    /// The functions `match` and `search` (sections 2.4.6 and 2.4.7), with a pattern that is kept compiled, if it is one.
+    fn begin_match(&mut self, source: Source<'_>, pattern: Option<usize>) -> Option<Task> {
+        let operand = self.take_operand();
+        match (pattern, source.text(operand)) {
+            (Some(pattern), Some(_)) => Some(Task::Match(self.patterns.begin(pattern, operand))),
+            _ => self.decide(false),
         }
-        members.sort_by(|(left, _), (right, _)| left.cmp(right));
-        members.reverse();
-        members.dedup_by(|(later, _), (kept, _)| later == kept);
-        Some(members)
     }
-}
 
-fn is_enough(answer: &Answer, wanted: Wanted) -> bool {
-    match wanted {
-        Wanted::Any => answer.count > 0,
-        Wanted::Single => answer.count > 1,
-        Wanted::Count => false,
+    fn match_on(&mut self, source: Source<'_>, mut matching: Matching) -> Result<Reached, DocumentError> {
+        match self.patterns.advance(&mut matching, source, &mut self.steps)? {
+            Some(verdict) => {
+                self.verdict = verdict;
+                Ok(Reached::End)
+            }
+            None => Ok(Reached::Stop(Task::Match(matching))),
+        }
     }
-}
-
-fn primitives_equal(left: &Primitive<'_>, right: &Primitive<'_>) -> bool {
-    match (left, right) {
-        (Primitive::Number(left), Primitive::Number(right)) => decimal::compare(left, right) == Ordering::Equal,
-        (left, right) => left == right,
-    }
-}
-
-/// The text of a string token, unless it has none.
-fn text(token: &[u8]) -> Option<Cow<'_, str>> {
-    if !token.contains(&b'\\') {
-        return std::str::from_utf8(&token[1..token.len() - 1]).ok().map(Cow::Borrowed);
-    }
-    let mut scratch = String::new();
-    unescape(token, &mut scratch).ok()?;
-    Some(scratch.into())
 }

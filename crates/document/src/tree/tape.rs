@@ -1,5 +1,6 @@
 //! A document as a tape: its values in document order, each with where it stands and where its subtree ends.
 
+use crate::chunks::Chunks;
 use crate::error::{DocumentError, DocumentErrorKind};
 use crate::machine::{Container, Scalar, Sink};
 use crate::text::{may_unescape_to, unescape};
@@ -91,7 +92,7 @@ impl Node {
 /// All values of a document; node 0 is the root.
 #[derive(Debug, Default)]
 pub(crate) struct Tape {
-    nodes: Vec<Node>,
+    nodes: Chunks<Node>,
     nodes_max: usize,
     /// Containers not closed yet.
     open: Vec<u32>,
@@ -107,6 +108,11 @@ impl Tape {
 
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
+    }
+
+    /// Bytes that it takes.
+    pub(crate) fn memory(&self) -> usize {
+        self.nodes.memory()
     }
 
     pub(crate) fn node(&self, number: u32) -> &Node {

@@ -3,7 +3,7 @@
 use fieldseal_protocol::{
     DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams, EncryptFileParams, EncryptParams,
     ErrorCode, ErrorObject, HealthParams, InfoParams, InspectParams, Message, Method, PublicKeysParams, RawParams,
-    RewrapParams,
+    RawValues, RewrapParams,
 };
 
 /// The parameters of any method, or why there are none.
@@ -78,6 +78,15 @@ impl Call {
         match self.parsed() {
             Parsed::EncryptDocument(params) => params.document,
             Parsed::DecryptDocument(params) => params.document,
+            _ => unreachable!("{OWN}"),
+        }
+    }
+
+    /// The selectors of whichever method has them.
+    pub(super) fn select(&self) -> Option<RawValues<'_>> {
+        match self.parsed() {
+            Parsed::EncryptDocument(params) => params.select,
+            Parsed::DecryptDocument(params) => params.select,
             _ => unreachable!("{OWN}"),
         }
     }

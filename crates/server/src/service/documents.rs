@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use fieldseal_engine::{
-    Caller, Decryptor, DocumentPart, DocumentWork, Encryptor, Engine, Planned as Stretch, Progress, Rewriter, Selection,
+    Caller, Decryptor, DocumentPart, DocumentWork, Encryptor, Engine, Planned as Stretch, Progress, Rewriter,
+    SelectionBuilder,
 };
 use fieldseal_protocol::answer::OpenDocument;
 use fieldseal_protocol::{DecryptDocumentParams, EncryptDocumentParams, ErrorObject, RawValues};
@@ -15,10 +16,25 @@ use crate::interface::{Part, PartStep, Planned, Step, Written};
 
 /// A document in work, by an [`Encryptor`] or a [`Decryptor`].
 pub(super) struct Document<R: Rewriter> {
-    work: DocumentWork<R>,
+    stage: Stage<R>,
     answer: Option<OpenDocument>,
     /// Where the document begins in the answer.
     start: usize,
+}
+
+/// How far a document is.
+enum Stage<R: Rewriter> {
+    /// Its selectors are being compiled, one a step. Nobody has who may not use the app: there is a rewriter.
+    Selecting(Option<Selecting<R>>),
+    Working(DocumentWork<R>),
+}
+
+struct Selecting<R> {
+    engine: Engine,
+    rewriter: R,
+    selectors: SelectionBuilder,
+    /// Selectors that are compiled.
+    count: usize,
 }
 
 /// A part of it.
@@ -35,10 +51,9 @@ impl Document<Encryptor> {
         params: &EncryptDocumentParams<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
-        let selection = selection(engine, params.select)?;
         let options = convert::encrypt_options(&params.options);
-        let work = engine.encrypt_document(caller, &options, selection.as_ref(), params.document.len());
-        Ok(Self::begin(work.map_err(convert::error)?, id, out))
+        let rewriter = engine.encryptor(caller, &options).map_err(convert::error)?;
+        Self::begin(engine, rewriter, id, params.select, params.document, out)
     }
 }
 
@@ -50,24 +65,65 @@ impl Document<Decryptor> {
         params: &DecryptDocumentParams<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
-        let selection = selection(engine, params.select)?;
         let options = convert::decrypt_options(&params.options);
-        let work = engine.decrypt_document(caller, &options, selection.as_ref(), params.document.len());
-        Ok(Self::begin(work.map_err(convert::error)?, id, out))
+        let rewriter = engine.decryptor(caller, &options).map_err(convert::error)?;
+        Self::begin(engine, rewriter, id, params.select, params.document, out)
     }
 }
 
 impl<R: Rewriter> Document<R> {
-    fn begin(work: DocumentWork<R>, id: u32, out: &mut Vec<u8>) -> Self {
+    /// No list of selectors selects everything; an empty one was refused when the parameters were read.
+    fn begin(
+        engine: &Engine,
+        rewriter: R,
+        id: u32,
+        select: Option<RawValues<'_>>,
+        document: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Self, ErrorObject> {
+        let stage = match select {
+            None => {
+                let work = engine.rewrite_document(rewriter, None, document.len());
+                Stage::Working(work.map_err(convert::error)?)
+            }
+            Some(_) => {
+                let (engine, selectors) = (engine.clone(), engine.selection_builder());
+                Stage::Selecting(Some(Selecting { engine, rewriter, selectors, count: 0 }))
+            }
+        };
         let answer = Some(OpenDocument::begin(id, out));
-        Self { work, answer, start: out.len() }
+        Ok(Self { stage, answer, start: out.len() })
+    }
+}
+
+impl<R: Rewriter> Selecting<R> {
+    /// Compiles the next selector; false when there is none.
+    fn next(&mut self, select: Option<RawValues<'_>>) -> Result<bool, ErrorObject> {
+        let Some(selector) = select.and_then(|select| select.strings().nth(self.count)) else { return Ok(false) };
+        let added = self.selectors.add(selector?.as_str());
+        added.map_err(|error| convert::error(error.into()))?;
+        self.count += 1;
+        Ok(true)
+    }
+
+    fn finish(self, size: usize) -> Result<DocumentWork<R>, ErrorObject> {
+        let selection = self.selectors.finish();
+        self.engine.rewrite_document(self.rewriter, Some(&selection), size).map_err(convert::error)
     }
 }
 
 impl<R: Rewriter + Send + 'static> Document<R> {
+    /// The document in work, which it is once its selectors are compiled.
+    fn work(&self) -> Option<&DocumentWork<R>> {
+        match &self.stage {
+            Stage::Selecting(_) => None,
+            Stage::Working(work) => Some(work),
+        }
+    }
+
     /// Documents have a limit; what stands before one in the answer does not count.
     fn answer_size_max(&self) -> usize {
-        self.start.saturating_add(self.work.output_size_max())
+        self.work().map_or(usize::MAX, |work| self.start.saturating_add(work.output_size_max()))
     }
 
     fn open(&mut self) -> OpenDocument {
@@ -77,22 +133,34 @@ impl<R: Rewriter + Send + 'static> Document<R> {
 
 impl<R: Rewriter + Send + 'static> Work for Document<R> {
     fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        let progress = self.work.step(call.document(), out).map_err(convert::error)?;
+        let work = match &mut self.stage {
+            Stage::Working(work) => work,
+            Stage::Selecting(selecting) => {
+                let next = selecting.as_mut().expect("it is finished once").next(call.select())?;
+                if !next && let Some(selecting) = selecting.take() {
+                    self.stage = Stage::Working(selecting.finish(call.document().len())?);
+                }
+                return Ok(Step::More);
+            }
+        };
+        let progress = work.step(call.document(), out).map_err(convert::error)?;
+        let count = work.count();
         if progress == Progress::More {
             return Ok(Step::Spread { answer_size_max: self.answer_size_max() });
         }
-        self.open().finish(self.work.count(), out);
+        self.open().finish(count, out);
         Ok(Step::Done)
     }
 
     fn next_part(&mut self, call: &Arc<Call>) -> Result<Planned, ErrorObject> {
-        let part = match self.work.next_part(call.document()).map_err(convert::error)? {
+        let Stage::Working(work) = &mut self.stage else { unreachable!("only work spreads") };
+        let part = match work.next_part(call.document()).map_err(convert::error)? {
             Stretch::Part(part) => part,
             Stretch::Walked => return Ok(Planned::Nothing),
             Stretch::All => return Ok(Planned::None),
         };
         let part = Box::new(PartOfDocument { call: Arc::clone(call), part });
-        Ok(if self.work.is_planned() { Planned::Last(part) } else { Planned::Part(part) })
+        Ok(if work.is_planned() { Planned::Last(part) } else { Planned::Part(part) })
     }
 
     fn finish(&mut self, head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
@@ -100,11 +168,12 @@ impl<R: Rewriter + Send + 'static> Work for Document<R> {
     }
 
     fn too_large(&self, answer_size_max: usize) -> Option<ErrorObject> {
-        (self.answer_size_max() < answer_size_max).then(|| convert::error(self.work.too_large()))
+        let work = self.work()?;
+        (self.answer_size_max() < answer_size_max).then(|| convert::error(work.too_large()))
     }
 
     fn fields(&self) -> u64 {
-        self.work.count()
+        self.work().map_or(0, DocumentWork::count)
     }
 }
 
@@ -117,17 +186,4 @@ impl<R: Rewriter + Send> Part for PartOfDocument<R> {
     fn fields(&self) -> u64 {
         self.part.count()
     }
-}
-
-/// No list selects everything; an empty one was refused when the parameters were read.
-fn selection(engine: &Engine, select: Option<RawValues<'_>>) -> Result<Option<Selection>, ErrorObject> {
-    let Some(select) = select else { return Ok(None) };
-    let selectors_max = engine.settings().document.selectors_max;
-    // One more than allowed is enough to be refused: a long list is not collected.
-    let selectors = select
-        .strings()
-        .take(selectors_max + 1)
-        .map(|text| Ok(text?.as_str()))
-        .collect::<Result<Vec<_>, ErrorObject>>()?;
-    engine.selection(&selectors).map(Some).map_err(convert::error)
 }

@@ -1,0 +1,87 @@
+//! A list that grows without moving what it holds: a vector that doubles copies everything in one go, which for a list of hundreds of
+//! megabytes takes longer than a step may.
+
+use std::ops::{Index, IndexMut};
+
+/// Bytes of a chunk, about.
+const CHUNK_SIZE: usize = 64 << 10;
+
+/// Values in chunks of the same length.
+#[derive(Debug)]
+pub(crate) struct Chunks<T> {
+    chunks: Vec<Vec<T>>,
+}
+
+impl<T> Default for Chunks<T> {
+    fn default() -> Self {
+        Chunks { chunks: Vec::new() }
+    }
+}
+
+impl<T> Chunks<T> {
+    const LENGTH: usize = (CHUNK_SIZE / size_of::<T>()).next_power_of_two();
+
+    pub(crate) fn len(&self) -> usize {
+        self.chunks.last().map_or(0, |last| (self.chunks.len() - 1) * Self::LENGTH + last.len())
+    }
+
+    /// Bytes allocated.
+    pub(crate) fn memory(&self) -> usize {
+        self.chunks.len() * Self::LENGTH * size_of::<T>()
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, value: T) {
+        match self.chunks.last_mut().filter(|last| last.len() < Self::LENGTH) {
+            Some(last) => last.push(value),
+            None => self.begin_chunk(value),
+        }
+    }
+
+    #[cold]
+    fn begin_chunk(&mut self, value: T) {
+        let mut chunk = Vec::with_capacity(Self::LENGTH);
+        chunk.push(value);
+        self.chunks.push(chunk);
+    }
+}
+
+impl<T> Index<usize> for Chunks<T> {
+    type Output = T;
+
+    #[inline(always)]
+    fn index(&self, index: usize) -> &T {
+        &self.chunks[index / Self::LENGTH][index % Self::LENGTH]
+    }
+}
+
+impl<T> IndexMut<usize> for Chunks<T> {
+    #[inline(always)]
+    fn index_mut(&mut self, index: usize) -> &mut T {
+        &mut self.chunks[index / Self::LENGTH][index % Self::LENGTH]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_stay_where_they_were_pushed() {
+        let length = Chunks::<[u32; 7]>::LENGTH;
+        let mut chunks = Chunks::default();
+        for count in 0..=2 * length + 1 {
+            assert_eq!(chunks.len(), count);
+            chunks.push([count as u32; 7]);
+        }
+        chunks[length][0] = 5;
+        for index in [0, 1, length - 1, length, length + 1, 2 * length, 2 * length + 1] {
+            assert_eq!(chunks[index][1], index as u32);
+        }
+        assert_eq!(chunks[length][0], 5);
+        assert_eq!(chunks.memory(), 3 * length * 28);
+        let first = &raw const chunks[0];
+        (0..3 * length).for_each(|_| chunks.push([0; 7]));
+        assert_eq!(first, &raw const chunks[0], "growing moves nothing");
+    }
+}

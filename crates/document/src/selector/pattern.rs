@@ -1,0 +1,290 @@
+//! Patterns of `match` and `search` at work: an automaton whose states are made as texts lead to them, and that reads a text in pieces.
+//!
+//! Compiling costs time by the memory that a pattern may take, and a new state by the pattern's size, so that both are bounded by
+//! `pattern_size_max`; a byte of text that leads to a known state costs nanoseconds.
+
+use std::cell::RefCell;
+use std::sync::{Arc, OnceLock};
+
+use regex_automata::hybrid::LazyStateID;
+use regex_automata::hybrid::dfa::{Cache, DFA};
+use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
+use regex_automata::util::start;
+use regex_automata::{Anchored, MatchKind};
+
+use super::ast::Extent;
+use super::iregexp;
+
+/// Known states take as much memory as the pattern may take, this many times over, before they are forgotten.
+const CACHE_FACTOR: usize = 3;
+
+/// A pattern that takes more memory than allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooLarge;
+
+/// A pattern, compiled.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern {
+    automaton: Arc<DFA>,
+    anchored: Anchored,
+}
+
+/// A pattern that stands in a selector; it is compiled once, when it is first needed.
+#[derive(Debug)]
+pub(crate) struct FixedPattern {
+    text: String,
+    extent: Extent,
+    compiled: OnceLock<Result<Option<Pattern>, TooLarge>>,
+}
+
+impl FixedPattern {
+    pub(super) fn new(text: String, extent: Extent) -> Self {
+        FixedPattern { text, extent, compiled: OnceLock::new() }
+    }
+
+    /// As [`compile`].
+    pub(crate) fn get(&self, size_max: usize) -> Result<Option<Pattern>, TooLarge> {
+        self.compiled.get_or_init(|| compile(&self.text, self.extent, size_max)).clone()
+    }
+}
+
+/// The pattern compiled to match the whole or a part of a text; nothing where it is no I-Regexp (RFC 9485).
+pub(crate) fn compile(pattern: &str, extent: Extent, size_max: usize) -> Result<Option<Pattern>, TooLarge> {
+    let Some(translated) = iregexp::translate(pattern) else { return Ok(None) };
+    let (anchored, translated) = match extent {
+        Extent::Whole => (Anchored::Yes, format!(r"\A(?:{translated})\z")),
+        Extent::Part => (Anchored::No, translated),
+    };
+    let Some(nfa) = COMPILER.with_borrow_mut(|compiler| compiler.build(&translated, size_max))? else {
+        return Ok(None);
+    };
+    let config = DFA::config()
+        .match_kind(MatchKind::All)
+        .cache_capacity(size_max.saturating_mul(CACHE_FACTOR))
+        .skip_cache_capacity_check(true);
+    let dfa = DFA::builder().configure(config).build_from_nfa(nfa);
+    let automaton = Arc::new(dfa.expect("the capacity is raised to what it takes"));
+    Ok(Some(Pattern { automaton, anchored }))
+}
+
+/// A compiler that keeps its tables, which take longer to make than most patterns.
+struct Compiler {
+    size_max: usize,
+    compiler: thompson::Compiler,
+}
+
+thread_local! {
+    static COMPILER: RefCell<Compiler> = RefCell::new(Compiler::new(0));
+}
+
+impl Compiler {
+    fn new(size_max: usize) -> Self {
+        let config = thompson::Config::new().nfa_size_limit(Some(size_max)).which_captures(WhichCaptures::None);
+        let mut compiler = NFA::compiler();
+        compiler.configure(config);
+        Compiler { size_max, compiler }
+    }
+
+    /// As [`compile`], from what the crate's syntax has.
+    fn build(&mut self, pattern: &str, size_max: usize) -> Result<Option<NFA>, TooLarge> {
+        if self.size_max != size_max {
+            *self = Compiler::new(size_max);
+        }
+        match self.compiler.build(pattern) {
+            Ok(nfa) => Ok(Some(nfa)),
+            Err(error) if error.size_limit().is_some() => Err(TooLarge),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+/// A pattern with what is known of its automaton's states.
+#[derive(Debug)]
+pub(crate) struct Searcher {
+    pattern: Pattern,
+    cache: Cache,
+}
+
+/// A place in the automaton, of use to the searcher that gave it until another search begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place(LazyStateID);
+
+impl Searcher {
+    pub(crate) fn new(pattern: Pattern) -> Self {
+        let cache = pattern.automaton.create_cache();
+        Searcher { pattern, cache }
+    }
+
+    /// Before a text.
+    pub(crate) fn start(&mut self) -> Place {
+        let config = start::Config::new().anchored(self.pattern.anchored);
+        let state = self.pattern.automaton.start_state(&mut self.cache, &config);
+        Place(state.expect("states are forgotten, never refused"))
+    }
+
+    /// Reads on; true when the text matches, whatever follows.
+    pub(crate) fn read(&mut self, place: &mut Place, piece: &[u8]) -> bool {
+        for &byte in piece {
+            let next = self.pattern.automaton.next_state(&mut self.cache, place.0, byte);
+            place.0 = next.expect("states are forgotten, never refused");
+            if place.0.is_match() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether nothing that follows can make the text match.
+    pub(crate) fn is_hopeless(&self, place: Place) -> bool {
+        place.0.is_dead()
+    }
+
+    /// Whether the text matches that ends here.
+    pub(crate) fn matches_at_end(&mut self, place: Place) -> bool {
+        let end = self.pattern.automaton.next_eoi_state(&mut self.cache, place.0);
+        end.expect("states are forgotten, never refused").is_match()
+    }
+
+    /// Changes whenever a state was made, which takes long beside a step to a known one.
+    pub(crate) fn states_made(&self) -> (usize, usize) {
+        (self.cache.memory_usage(), self.cache.clear_count())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE_MAX: usize = 32 << 10;
+
+    /// Whether it matches, with the text read `piece` bytes at a time.
+    fn matches(pattern: &Pattern, text: &str, piece: usize) -> bool {
+        let mut searcher = Searcher::new(pattern.clone());
+        let mut place = searcher.start();
+        text.as_bytes().chunks(piece).any(|piece| searcher.read(&mut place, piece)) || searcher.matches_at_end(place)
+    }
+
+    fn search(pattern: &str, extent: Extent, text: &str) -> Option<bool> {
+        let pattern = compile(pattern, extent, SIZE_MAX).expect("not too large")?;
+        let whole = matches(&pattern, text, usize::MAX);
+        (1..4).for_each(|piece| assert_eq!(matches(&pattern, text, piece), whole, "{piece} bytes at a time"));
+        Some(whole)
+    }
+
+    fn whole(pattern: &str, text: &str) -> Option<bool> {
+        search(pattern, Extent::Whole, text)
+    }
+
+    #[test]
+    fn patterns_mean_what_the_rfc_says() {
+        let rows = [
+            ("", "", true),
+            ("a|", "", true),
+            ("a|b", "b", true),
+            ("a|b", "ab", false),
+            ("a.c", "a\u{10000}c", true),
+            ("a.c", "a\nc", false),
+            ("a.c", "a\rc", false),
+            ("a.c", "a\u{2028}c", true),
+            ("[^a]", "\n", true),
+            ("[-a]", "-", true),
+            ("[a-]", "-", true),
+            ("[a-c]+", "abc", true),
+            ("[&&a]", "&", true),
+            ("[~~]", "~", true),
+            ("a{2}", "aa", true),
+            ("a{2,}", "aaaa", true),
+            ("a{2,3}", "aaaa", false),
+            (r"\p{Lu}\P{Lu}", "Aa", true),
+            (r"[\p{Nd}x]+", "1x2", true),
+            (r"\.\t\-\$", ".\t-$", true),
+            ("(a(b)?)+", "aba", true),
+            ("#a b", "#a b", true),
+            ("^a$", "a", true),
+        ];
+        for (pattern, text, expected) in rows {
+            assert_eq!(whole(pattern, text), Some(expected), "{pattern:?} on {text:?}");
+        }
+        let parts = [
+            ("b.?b", "abcbd", true),
+            ("b.?b", "abccbd", false),
+            ("^b", "ab", false),
+            ("b$", "ab", true),
+            ("", "", true),
+        ];
+        for (pattern, text, expected) in parts {
+            assert_eq!(search(pattern, Extent::Part, text), Some(expected), "{pattern:?} in {text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_i_regexp_compiles_to_nothing() {
+        let patterns = [
+            "(",
+            ")",
+            "a)",
+            "[",
+            "[]",
+            "[^]",
+            "[a",
+            "a**",
+            "*",
+            "a{",
+            "a{,2}",
+            "a{x}",
+            "a{3,2}",
+            r"\d",
+            r"\w",
+            r"\b",
+            r"\1",
+            r"\",
+            r"\p{Greek}",
+            r"\pL",
+            "(?i)a",
+            "(?:a)",
+            "[a-c-e]",
+            "[[:alpha:]]",
+            "a++",
+            "a*?",
+            "]",
+            "}",
+            r"[\p{L}-z]",
+            "[z-a]",
+        ];
+        for pattern in patterns {
+            assert_eq!(whole(pattern, ""), None, "{pattern:?}");
+        }
+        assert_eq!(search(&"(".repeat(100_000), Extent::Part, ""), None);
+    }
+
+    #[test]
+    fn what_takes_too_much_memory_is_told_and_not_taken_for_a_text_that_does_not_match() {
+        for pattern in ["((((a{100}){100}){100}){100})", r"\p{L}\p{N}\p{S}\p{C}\p{P}\p{L}"] {
+            assert_eq!(compile(pattern, Extent::Whole, SIZE_MAX).err(), Some(TooLarge), "{pattern:?}");
+        }
+        assert!(compile(r"\p{L}+ \p{Lu}", Extent::Whole, SIZE_MAX).is_ok());
+    }
+
+    #[test]
+    fn a_search_goes_on_when_states_are_forgotten() {
+        // Which of the last twelve characters were an a makes thousands of states.
+        let pattern = compile("a[ac]{12}b", Extent::Part, 4 << 10).expect("not too large").expect("an I-Regexp");
+        let mut random = 88_172_645_463_325_252_u64;
+        let mut character = || {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            if random.is_multiple_of(2) { 'a' } else { 'c' }
+        };
+        let mut text: String = (0..20_000).map(|_| character()).collect();
+        let mut searcher = Searcher::new(pattern);
+        let mut place = searcher.start();
+        for piece in text.as_bytes().chunks(7) {
+            assert!(!searcher.read(&mut place, piece));
+        }
+        assert!(searcher.states_made().1 > 0, "the memory was too large for the test");
+        assert!(!searcher.matches_at_end(place));
+        text = format!("a{}b", "c".repeat(12));
+        assert!(searcher.read(&mut place, text.as_bytes()) || searcher.matches_at_end(place));
+    }
+}

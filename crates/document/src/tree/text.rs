@@ -1,0 +1,89 @@
+//! Texts of values, read in pieces: a string may be as long as a document, and what stands in it may be escaped.
+
+use crate::text::unescape_piece;
+
+/// Bytes that are decoded at a time.
+pub(super) const PIECE_SIZE: usize = 4096;
+
+/// The inside of a string.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Text<'v> {
+    /// The text itself, in UTF-8.
+    Plain(&'v [u8]),
+    /// With escape sequences.
+    Escaped(&'v [u8]),
+}
+
+/// A string that is no Unicode text: it holds a lone surrogate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NoText;
+
+/// A reader of a text, which is passed in anew each time.
+#[derive(Debug, Default)]
+pub(super) struct TextReader {
+    /// Bytes read, as they are written.
+    at: usize,
+    /// Text that was decoded, and how much of it is taken.
+    decoded: String,
+    taken: usize,
+    /// Bytes decoded since they were last asked for.
+    work: usize,
+}
+
+impl<'v> Text<'v> {
+    /// The text of a string's token.
+    pub(super) fn of_token(token: &'v [u8], is_escaped: bool) -> Self {
+        let inner = &token[1..token.len() - 1];
+        if is_escaped { Text::Escaped(inner) } else { Text::Plain(inner) }
+    }
+
+    /// Bytes as it is written.
+    pub(super) fn size(self) -> usize {
+        match self {
+            Text::Plain(bytes) | Text::Escaped(bytes) => bytes.len(),
+        }
+    }
+}
+
+impl TextReader {
+    /// The next bytes, `size_max` at most and at least one; none at the end. Characters may be cut.
+    pub(super) fn next<'t>(&'t mut self, text: Text<'t>, size_max: usize) -> Result<&'t [u8], NoText> {
+        match text {
+            Text::Plain(bytes) => {
+                let piece = &bytes[self.at..bytes.len().min(self.at.saturating_add(size_max))];
+                self.at += piece.len();
+                Ok(piece)
+            }
+            Text::Escaped(bytes) => {
+                if self.taken == self.decoded.len() {
+                    self.decode(bytes)?;
+                }
+                let piece = &self.decoded.as_bytes()[self.taken..];
+                let piece = &piece[..piece.len().min(size_max)];
+                self.taken += piece.len();
+                Ok(piece)
+            }
+        }
+    }
+
+    fn decode(&mut self, bytes: &[u8]) -> Result<(), NoText> {
+        self.decoded.clear();
+        self.taken = 0;
+        if self.at < bytes.len() {
+            let size = unescape_piece(&bytes[self.at..], PIECE_SIZE, &mut self.decoded).map_err(|_| NoText)?;
+            self.at += size;
+            self.work += size;
+        }
+        Ok(())
+    }
+
+    /// Bytes that were decoded since the last call.
+    pub(super) fn decoded(&mut self) -> usize {
+        std::mem::take(&mut self.work)
+    }
+}
+
+/// Characters that begin in these bytes of UTF-8.
+pub(super) fn characters(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|&&byte| byte & 0b1100_0000 != 0b1000_0000).count() as u64
+}

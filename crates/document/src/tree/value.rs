@@ -1,0 +1,234 @@
+//! The operands of filters, and how they compare (RFC 9535, section 2.3.5.2.2).
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use super::decimal;
+use super::tape::{Kind, Place, Tape};
+use super::text::{NoText, Text, TextReader};
+use crate::error::{DocumentError, DocumentErrorKind};
+use crate::limits::Limits;
+use crate::selector::ast::Literal;
+use crate::selector::code::Code;
+use crate::text::{may_unescape_to, unescape};
+
+/// What filters are evaluated on.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'v> {
+    pub(super) tape: &'v Tape,
+    pub(super) document: &'v [u8],
+    pub(super) code: &'v Code,
+}
+
+/// An operand: a value, or Nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operand {
+    Nothing,
+    Node(u32),
+    /// The literal with this number.
+    Literal(u32),
+    Integer(u64),
+}
+
+/// A primitive value, ready to be compared.
+#[derive(Clone, Debug)]
+pub(super) enum Primitive<'v> {
+    String(Text<'v>),
+    Number(Cow<'v, [u8]>),
+    Boolean(bool),
+    Null,
+}
+
+/// What may be compared.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    comparison_max: usize,
+    members_max: usize,
+}
+
+impl Bounds {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Bounds { comparison_max: limits.filter_comparison_max, members_max: limits.filter_members_max }
+    }
+}
+
+impl<'v> Source<'v> {
+    /// An operand as a primitive value; nothing where it is none.
+    pub(super) fn primitive(self, operand: Operand) -> Option<Primitive<'v>> {
+        match operand {
+            Operand::Nothing => None,
+            Operand::Integer(integer) => Some(Primitive::Number(integer.to_string().into_bytes().into())),
+            Operand::Literal(number) => Some(match self.code.literal(number) {
+                Literal::String(text) => Primitive::String(Text::Plain(text.as_bytes())),
+                Literal::Number(text) => Primitive::Number(text.as_bytes().into()),
+                Literal::Boolean(boolean) => Primitive::Boolean(*boolean),
+                Literal::Null => Primitive::Null,
+            }),
+            Operand::Node(number) => {
+                let node = self.tape.node(number);
+                let token = node.token(self.document);
+                match node.kind {
+                    Kind::Object | Kind::Array => None,
+                    Kind::String => Some(Primitive::String(Text::of_token(token, false))),
+                    Kind::EscapedString => Some(Primitive::String(Text::of_token(token, true))),
+                    Kind::Number => Some(Primitive::Number(token.into())),
+                    Kind::Boolean => Some(Primitive::Boolean(token[0] == b't')),
+                    Kind::Null => Some(Primitive::Null),
+                }
+            }
+        }
+    }
+
+    /// The text of an operand that is a string.
+    pub(super) fn text(self, operand: Operand) -> Option<Text<'v>> {
+        match self.primitive(operand) {
+            Some(Primitive::String(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Bytes that comparing an operand may look at.
+    pub(super) fn size(self, operand: Operand) -> usize {
+        match self.primitive(operand) {
+            Some(Primitive::String(text)) => text.size(),
+            Some(Primitive::Number(text)) => text.len(),
+            _ => 0,
+        }
+    }
+
+    /// Whether `left` is less than `right`; only numbers and strings have an order.
+    pub(super) fn is_less(self, left: Operand, right: Operand, bounds: Bounds) -> Result<bool, DocumentError> {
+        let order = match (self.primitive(left), self.primitive(right)) {
+            (Some(Primitive::Number(left)), Some(Primitive::Number(right))) => {
+                compared_numbers(&left, &right, bounds).map(Some)
+            }
+            (Some(Primitive::String(left)), Some(Primitive::String(right))) => compared_texts(left, right, bounds),
+            _ => Ok(None),
+        };
+        Ok(self.placed(order, left, bounds)? == Some(Ordering::Less))
+    }
+
+    /// Whether two operands of which not both are containers are equal.
+    pub(super) fn are_equal(self, left: Operand, right: Operand, bounds: Bounds) -> Result<bool, DocumentError> {
+        if left == Operand::Nothing && right == Operand::Nothing {
+            return Ok(true);
+        }
+        let equal = match (self.primitive(left), self.primitive(right)) {
+            (Some(Primitive::Number(left)), Some(Primitive::Number(right))) => {
+                compared_numbers(&left, &right, bounds).map(Ordering::is_eq)
+            }
+            (Some(Primitive::String(left)), Some(Primitive::String(right))) => are_equal_texts(left, right, bounds),
+            (Some(Primitive::Boolean(left)), Some(Primitive::Boolean(right))) => Ok(left == right),
+            (Some(Primitive::Null), Some(Primitive::Null)) => Ok(true),
+            _ => Ok(false),
+        };
+        self.placed(equal, left, bounds)
+    }
+
+    /// An object's members by name, of equal names the last; nothing if a name is no Unicode text.
+    pub(super) fn members(self, object: u32, bounds: Bounds) -> Result<Option<Vec<Member<'v>>>, DocumentError> {
+        let node = self.tape.node(object);
+        if node.children as usize > bounds.members_max {
+            let kind = DocumentErrorKind::TooManyMembers(bounds.members_max);
+            return Err(DocumentError::new(kind, node.start as usize));
+        }
+        let mut members = Vec::with_capacity(node.children as usize);
+        let mut size = 0;
+        for child in self.tape.children(object) {
+            let Place::Member { start, end, escaped } = self.tape.node(child).place() else {
+                continue;
+            };
+            let token = &self.document[start as usize..end as usize];
+            size += token.len() - 2;
+            if size > bounds.comparison_max {
+                return Err(too_long(bounds, start as usize));
+            }
+            let Some(name) = name_of(token, escaped) else { return Ok(None) };
+            members.push((name, child));
+        }
+        // Equal names stay in their order, so that the last of them is the one to keep.
+        members.sort_by(|(left, _), (right, _)| left.cmp(right));
+        members.reverse();
+        members.dedup_by(|(later, _), (kept, _)| later == kept);
+        Ok(Some(members))
+    }
+
+    fn placed<T>(self, result: Result<T, TooLong>, operand: Operand, bounds: Bounds) -> Result<T, DocumentError> {
+        let offset = match operand {
+            Operand::Node(number) => self.tape.node(number).start as usize,
+            _ => 0,
+        };
+        result.map_err(|TooLong| too_long(bounds, offset))
+    }
+}
+
+/// A member: its name, and its value.
+pub(super) type Member<'v> = (Cow<'v, str>, u32);
+
+/// More bytes than may be compared.
+#[derive(Debug)]
+struct TooLong;
+
+fn too_long(bounds: Bounds, offset: usize) -> DocumentError {
+    DocumentError::new(DocumentErrorKind::ComparisonTooLong(bounds.comparison_max), offset)
+}
+
+fn name_of(token: &[u8], is_escaped: bool) -> Option<Cow<'_, str>> {
+    if !is_escaped {
+        return std::str::from_utf8(&token[1..token.len() - 1]).ok().map(Cow::Borrowed);
+    }
+    let mut scratch = String::new();
+    unescape(token, &mut scratch).ok()?;
+    Some(scratch.into())
+}
+
+fn compared_numbers(left: &[u8], right: &[u8], bounds: Bounds) -> Result<Ordering, TooLong> {
+    match left.len().max(right.len()) > bounds.comparison_max {
+        true => Err(TooLong),
+        false => Ok(decimal::compare(left, right)),
+    }
+}
+
+/// How two texts compare; nothing if one of them is none. UTF-8 sorts like the Unicode scalar values that the RFC compares by.
+fn compared_texts(left: Text<'_>, right: Text<'_>, bounds: Bounds) -> Result<Option<Ordering>, TooLong> {
+    if let (Text::Plain(left), Text::Plain(right)) = (left, right)
+        && left.len().min(right.len()) <= bounds.comparison_max
+    {
+        return Ok(Some(left.cmp(right)));
+    }
+    let (Some(left), Some(right)) = (decoded(left, bounds)?, decoded(right, bounds)?) else { return Ok(None) };
+    Ok(Some(left.cmp(&right)))
+}
+
+fn are_equal_texts(left: Text<'_>, right: Text<'_>, bounds: Bounds) -> Result<bool, TooLong> {
+    let cannot_equal = |escaped: &[u8], size: usize| size >= escaped.len() || !may_unescape_to(escaped, size);
+    let differ = match (left, right) {
+        (Text::Plain(left), Text::Plain(right)) => left.len() != right.len(),
+        (Text::Plain(plain), Text::Escaped(escaped)) | (Text::Escaped(escaped), Text::Plain(plain)) => {
+            cannot_equal(escaped, plain.len())
+        }
+        (Text::Escaped(_), Text::Escaped(_)) => false,
+    };
+    Ok(!differ && compared_texts(left, right, bounds)? == Some(Ordering::Equal))
+}
+
+/// The text itself; nothing where there is none.
+fn decoded<'v>(text: Text<'v>, bounds: Bounds) -> Result<Option<Cow<'v, [u8]>>, TooLong> {
+    if text.size() > bounds.comparison_max {
+        return Err(TooLong);
+    }
+    match text {
+        Text::Plain(bytes) => Ok(Some(bytes.into())),
+        Text::Escaped(_) => {
+            let mut reader = TextReader::default();
+            let mut bytes = Vec::with_capacity(text.size());
+            loop {
+                match reader.next(text, usize::MAX) {
+                    Ok([]) => return Ok(Some(bytes.into())),
+                    Ok(piece) => bytes.extend_from_slice(piece),
+                    Err(NoText) => return Ok(None),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The walk along the node list of a query in a filter, no further than its use asks for.
+
+use super::evaluation::selects_by_place;
+use super::predicate::Steps;
+use super::value::Source;
+use crate::error::DocumentError;
+use crate::selector::ast::{Reach, Selector};
+use crate::selector::code::Use;
+
+/// What was asked of a node list: its length, no further than wanted, and a node of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) count: u64,
+    pub(super) node: Option<u32>,
+}
+
+/// A walk. Nodes that wait to be visited lie on a stack that walks share, beside the number of the segment that applies to them.
+#[derive(Debug)]
+pub(super) struct NodeWalk {
+    query: u32,
+    wanted: Use,
+    start: u32,
+    /// Where its own nodes begin on the stack.
+    base: u32,
+    /// The segment at hand, the next value that it looks at, where those end, and which of its selectors is next.
+    segment: u32,
+    child: u32,
+    end: u32,
+    selector: u32,
+    /// Whether a filter was asked about the child and has its verdict now.
+    has_asked: bool,
+    answer: Answer,
+}
+
+/// How far a walk got.
+pub(super) enum Reached {
+    End,
+    Stop,
+    /// A filter has to be asked about a node first.
+    Asks {
+        filter: u32,
+        node: u32,
+    },
+}
+
+impl NodeWalk {
+    pub(super) fn new(query: u32, wanted: Use, start: u32, pending: &mut Vec<(u32, u32)>) -> Self {
+        let base = pending.len() as u32;
+        pending.push((start, 0));
+        NodeWalk {
+            query,
+            wanted,
+            start,
+            base,
+            segment: 0,
+            child: 0,
+            end: 0,
+            selector: 0,
+            has_asked: false,
+            answer: Answer::default(),
+        }
+    }
+
+    pub(super) fn query(&self) -> u32 {
+        self.query
+    }
+
+    pub(super) fn wanted(&self) -> Use {
+        self.wanted
+    }
+
+    pub(super) fn answer(&self) -> Answer {
+        self.answer
+    }
+
+    /// Takes the question back that it has just asked, to ask it anew.
+    pub(super) fn ask_again(&mut self) {
+        self.has_asked = false;
+        self.selector -= 1;
+    }
+
+    /// Goes on; `verdict` is the one of the filter that it asked last.
+    pub(super) fn advance(
+        &mut self,
+        source: Source<'_>,
+        steps: &mut Steps,
+        pending: &mut Vec<(u32, u32)>,
+        verdict: bool,
+    ) -> Result<Reached, DocumentError> {
+        let segments = &source.code.query(self.query).1.segments;
+        if segments.is_empty() {
+            pending.truncate(self.base as usize);
+            self.answer = Answer { count: 1, node: Some(self.start) };
+            return Ok(Reached::End);
+        }
+        if std::mem::take(&mut self.has_asked) && verdict {
+            self.found(segments.len(), pending);
+        }
+        loop {
+            if self.is_enough() {
+                pending.truncate(self.base as usize);
+                return Ok(Reached::End);
+            }
+            if steps.is_over() {
+                return Ok(Reached::Stop);
+            }
+            if self.child >= self.end {
+                if pending.len() <= self.base as usize {
+                    return Ok(Reached::End);
+                }
+                let (parent, segment) = pending.pop().expect("counted above");
+                (self.segment, self.selector) = (segment, 0);
+                (self.child, self.end) = (parent + 1, source.tape.node(parent).next);
+                steps.take(1)?;
+                continue;
+            }
+            let segment = &segments[self.segment as usize];
+            let Some(selector) = segment.selectors.get(self.selector as usize) else {
+                self.selector = 0;
+                self.child = match segment.reach {
+                    Reach::Children => source.tape.node(self.child).next,
+                    Reach::Descendants => self.child + 1,
+                };
+                continue;
+            };
+            steps.take(1)?;
+            self.selector += 1;
+            if let Selector::Filter(filter) = selector {
+                self.has_asked = true;
+                return Ok(Reached::Asks { filter: *filter, node: self.child });
+            }
+            if selects_by_place(source.tape, source.document, selector, source.tape.node(self.child)) {
+                self.found(segments.len(), pending);
+            }
+        }
+    }
+
+    /// The child is selected: it is an answer, or the next segment applies to it.
+    fn found(&mut self, segments: usize, pending: &mut Vec<(u32, u32)>) {
+        let is_singular = self.wanted == Use::Singular;
+        if self.segment as usize + 1 == segments {
+            let count = if is_singular { 1 } else { self.answer.count + 1 };
+            self.answer = Answer { count, node: Some(self.child) };
+            return;
+        }
+        if is_singular {
+            pending.truncate(self.base as usize);
+        }
+        pending.push((self.child, self.segment + 1));
+    }
+
+    fn is_enough(&self) -> bool {
+        match self.wanted {
+            Use::Exists => self.answer.count > 0,
+            Use::Single => self.answer.count > 1,
+            Use::Count | Use::Singular => false,
+        }
+    }
+}
