@@ -48,6 +48,7 @@ pub struct PublicKeys {
 /// Inspects the envelopes of one request.
 pub struct Inspector {
     inside: Option<Inside>,
+    step_values_max: usize,
 }
 
 /// What opening needs: an app, and the right to decrypt for it.
@@ -73,7 +74,7 @@ impl Engine {
             scratch: OpenScratch::default(),
             long: None,
         });
-        Ok(Inspector { inside })
+        Ok(Inspector { inside, step_values_max: self.settings().step_values_max.max(1) })
     }
 
     /// Inspects one envelope; see [`Engine::inspector`] and [`Inspector::inspect`].
@@ -102,6 +103,24 @@ impl Engine {
 }
 
 impl Inspector {
+    /// How many envelopes one worker should take at a time: fewer where the envelopes so far have cost key agreements.
+    pub fn part_values_max(&self) -> usize {
+        let fitting = self.inside.as_ref().map_or(usize::MAX, |inside| inside.openings.values_in_step());
+        fitting.min(self.step_values_max)
+    }
+
+    /// An inspector of the same request for another worker: what one has opened helps the other. An envelope that takes further
+    /// steps goes to the first of them.
+    pub fn fork(&mut self) -> Self {
+        let inside = self.inside.as_mut().map(|inside| Inside {
+            permit: inside.permit.clone(),
+            openings: inside.openings.fork(),
+            scratch: OpenScratch::default(),
+            long: inside.long.take(),
+        });
+        Self { inside, step_values_max: self.step_values_max }
+    }
+
     /// What `text` states, and with an app what its inside tells; never its value. Nothing yet where that takes further steps: the
     /// next call, which has the same text, goes on.
     ///
@@ -140,7 +159,10 @@ impl Inside {
         let Self { permit: Permit { engine, app, rights, .. }, openings, scratch, .. } = self;
         let ephemeral = EphemeralId::of(envelope);
         let opening = openings.find(ephemeral, || engine.opening(app, ephemeral))?;
-        let Some(key) = openings.key(&opening, &engine.agreements(), envelope, scratch)? else { return Ok(false) };
+        let agreements = u64::from(opening.known().is_none());
+        let key = openings.key(&opening, &engine.agreements(), envelope, scratch)?;
+        openings.note(usize::from(key.is_some()), agreements);
+        let Some(key) = key else { return Ok(false) };
         let opened = key.open(envelope, scratch)?;
         check_role(rights, None, opened.metadata)?;
         inspected.tell(opened.metadata, opening.version());

@@ -9,8 +9,8 @@ use fieldseal_engine::admin::{
 use fieldseal_engine::pool::{Pool, PoolSettings, Reason};
 use fieldseal_engine::{Caller, Engine, Settings, system_random};
 use fieldseal_protocol::{
-    DecryptOptions, DocumentResult, EncryptOptions, Keying, Limits as WireLimits, Message, RewrapOptions, RewrapResult,
-    Scalar, ValuesResult, request,
+    DecryptOptions, DocumentResult, EncryptOptions, InspectResult, Keying, Limits as WireLimits, Message,
+    RewrapOptions, RewrapResult, Scalar, ValuesResult, answer, request,
 };
 use fieldseal_server::EngineService;
 use fieldseal_server::in_process::InProcess;
@@ -100,6 +100,13 @@ fn values(answer: &[u8]) -> Vec<Scalar<'_>> {
 fn document(answer: &[u8]) -> (&[u8], u64) {
     let result = DocumentResult::decode(result(answer)).expect("a document");
     (result.document, result.count)
+}
+
+fn text_of<'a>(value: &Scalar<'a>) -> &'a str {
+    match value {
+        Scalar::Str(text) => text.as_str(),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Strings, numbers, booleans and nothing, in turn.
@@ -213,15 +220,7 @@ fn rewrapped_lists_keep_their_order_and_their_count() {
     bench.engine.maintain().expect("refreshed");
     let new = bench.encrypt(Keying::Request, &given[..500]);
     let (old, new) = (values(&old), values(&new));
-    let list: Vec<&str> = old[..1_000]
-        .iter()
-        .chain(&new)
-        .chain(&old[1_000..])
-        .map(|value| match value {
-            Scalar::Str(text) => text.as_str(),
-            other => panic!("{other:?}"),
-        })
-        .collect();
+    let list: Vec<&str> = old[..1_000].iter().chain(&new).chain(&old[1_000..]).map(text_of).collect();
     let answer = bench.call(|out| request::rewrap(ID, &RewrapOptions::new("acme"), list.iter().copied(), out));
     let rewrapped = RewrapResult::decode(result(&answer)).expect("a list");
     assert_eq!((rewrapped.count, rewrapped.values.count()), (1_500, 2_000));
@@ -233,6 +232,83 @@ fn rewrapped_lists_keep_their_order_and_their_count() {
     assert!(values(&opened) == expected);
 }
 
+/// The whole that the parts are held against: a list of one is done by the first step, without parts.
+fn inspect_one_by_one(bench: &Bench, app: Option<&str>, list: &[&str]) -> Vec<u8> {
+    let mut answer = Vec::new();
+    answer::begin_inspect(ID, list.len() as u32, &mut answer);
+    let mut head = Vec::new();
+    answer::begin_inspect(ID, 1, &mut head);
+    for text in list {
+        let one = bench.call(|out| request::inspect(ID, app, [*text].into_iter(), out));
+        answer.extend_from_slice(one.strip_prefix(&head[..]).expect("the answer's beginning"));
+    }
+    answer
+}
+
+#[test]
+fn inspected_lists_are_told_byte_for_byte_as_one_by_one() {
+    for step_values_max in [1, 7, 256] {
+        let bench = bench(3, Settings { step_values_max, step_bytes_max: 2_000, ..Settings::default() });
+        let mut texts = texts(600);
+        // Long ones, each several steps: in the first place, which the request begins by itself, and where parts meet.
+        [0, 1, 7, 255, 256, 257, 599].into_iter().for_each(|place| texts[place] = "long ".repeat(1_000));
+        let given = mixed(&texts);
+        let mut sealed = vec![bench.encrypt(Keying::Request, &given), bench.encrypt(Keying::Field, &given[..60])];
+        bench.engine.store().rotate(&AppName::parse("acme").expect("a name")).expect("rotated");
+        bench.engine.maintain().expect("refreshed");
+        sealed.push(bench.encrypt(Keying::Session, &given));
+        let sealed: Vec<Scalar<'_>> = sealed.iter().flat_map(|answer| values(answer)).collect();
+        let list: Vec<&str> = sealed.iter().filter(|value| **value != Scalar::Nil).map(text_of).collect();
+        assert!(list.len() > 1_000, "{}", list.len());
+        for app in [None, Some("acme")] {
+            for count in [2, 8, 9, 300, list.len()] {
+                let list = &list[..count];
+                let whole = inspect_one_by_one(&bench, app, list);
+                let told = bench.call(|out| request::inspect(ID, app, list.iter().copied(), out));
+                assert!(told == whole, "{count} envelopes, {step_values_max} a part");
+            }
+        }
+    }
+}
+
+/// A buffer that doubled would be copied whole in one step: what leaves is what each part wrote.
+#[test]
+fn the_answer_to_inspect_is_written_in_parts_by_all_workers() {
+    let bench = bench(2, Settings::default());
+    let given = vec![Scalar::from("x"); 5_000];
+    let sealed = bench.encrypt(Keying::Request, &given);
+    let sealed = values(&sealed);
+    let list: Vec<&str> = sealed.iter().map(text_of).collect();
+    for app in [None, Some("acme")] {
+        let before = bench.server.pool().counters().turns_shared;
+        let frame = frame(|out| request::inspect(ID, app, list.iter().copied(), out));
+        let buffers = bench.server.submit(&bench.caller, frame, ID).wait(PATIENCE);
+        bench.wait_until_idle();
+        assert_eq!(InspectResult::decode(result(&buffers.concat())).expect("told").count(), 5_000);
+        let largest = buffers.iter().map(Vec::capacity).max().expect("some");
+        assert!(largest < 128 << 10, "{largest} of {} bytes", buffers.iter().map(Vec::len).sum::<usize>());
+        assert!(bench.server.pool().counters().turns_shared > before, "by one worker alone");
+    }
+}
+
+#[test]
+fn of_several_faults_of_a_list_that_is_inspected_the_first_is_told() {
+    let bench = bench(3, Settings { step_values_max: 16, ..Settings::default() });
+    let sealed = bench.encrypt(Keying::Request, &vec![Scalar::from("text"); 2_000]);
+    let sealed = values(&sealed);
+    for round in 0..20_usize {
+        let places = [round * 97 + 1, 1_999 - round, round * 50 + 30];
+        let first = *places.iter().min().expect("three");
+        let mut list = sealed.clone();
+        places.into_iter().for_each(|place| list[place] = Scalar::from("ev:none"));
+        let texts: Vec<&str> = list.iter().map(text_of).collect();
+        for app in [None, Some("acme")] {
+            let answer = bench.call(|out| request::inspect(ID, app, texts.iter().copied(), out));
+            assert_eq!(fault(&answer), ("invalid_envelope".to_owned(), Some(first as u64), None));
+        }
+    }
+}
+
 #[test]
 fn of_several_faults_the_first_is_told() {
     let bench = bench(3, Settings { step_values_max: 16, ..Settings::default() });
@@ -240,23 +316,14 @@ fn of_several_faults_the_first_is_told() {
     let given: Vec<Scalar<'_>> = texts.iter().map(|text| Scalar::from(text.as_str())).collect();
     let sealed = bench.encrypt(Keying::Request, &given);
     let good = values(&sealed);
-    let text = |index: usize| match &good[index] {
-        Scalar::Str(text) => text.as_str(),
-        other => panic!("{other:?}"),
-    };
+    let text = |index: usize| text_of(&good[index]);
     let forged = |index: usize| {
         let text = text(index);
         let (start, end) = text.split_at(text.len() - 4);
         format!("{start}{}{}", if end.starts_with('A') { 'B' } else { 'A' }, &end[1..])
     };
     let plain = |list: &[Scalar<'_>]| {
-        let members: Vec<&str> = list
-            .iter()
-            .map(|value| match value {
-                Scalar::Str(text) => text.as_str(),
-                other => panic!("{other:?}"),
-            })
-            .collect();
+        let members: Vec<&str> = list.iter().map(text_of).collect();
         format!("[\"{}\"]", members.join("\",\""))
     };
     for round in 0..20_usize {

@@ -1,4 +1,4 @@
-//! `rewrap` and `inspect`, one envelope after the other, and the answers that need no work: `public_keys`, `info`.
+//! `rewrap` and `inspect`, lists of envelopes, and the answers that need no work: `public_keys`, `info`.
 
 use std::sync::Arc;
 
@@ -112,8 +112,15 @@ fn rewrap(
     Ok(rewrapped)
 }
 
-/// Envelopes that are being inspected, by one worker: it takes little, or else key agreements that are worth no parts.
+/// Envelopes that are being inspected.
 pub(super) struct Inspect {
+    inspector: Inspector,
+    span: Span,
+}
+
+/// A piece of the list.
+struct InspectPart {
+    call: Arc<Call>,
     inspector: Inspector,
     span: Span,
 }
@@ -130,47 +137,66 @@ impl Inspect {
         answer::begin_inspect(id, params.values.count(), out);
         Ok(Self { inspector, span: Span::whole(params.values, engine.settings().step_bytes_max) })
     }
-
-    /// Writes what there is to tell of the next envelope; says whether that took no further step.
-    fn inspect(&mut self, text: &[u8], out: &mut Vec<u8>) -> Result<bool, ErrorObject> {
-        let inspected = self.inspector.inspect(text);
-        let inspected = inspected.map_err(|error| convert::error(error).at_index(self.span.index()))?;
-        let Some(inspected) = inspected else { return Ok(false) };
-        let told = Inspected {
-            version: inspected.version.text(),
-            curve: convert::wire_curve(inspected.version.curve()),
-            kind: convert::text_kind(inspected.value_type),
-            debug: inspected.marking == fieldseal_engine::Marking::Debug,
-            ephemeral: &inspected.ephemeral,
-            role: inspected.role.as_deref(),
-            origin: inspected.origin.map(u64::from),
-            encrypted_at: inspected.encrypted_at.map(u64::from),
-            key_version: inspected.key_version.map(u64::from),
-        };
-        answer::inspected(&told, out);
-        Ok(true)
-    }
 }
 
 impl Work for Inspect {
     fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        let list = call.inspect().values;
-        if let Some(string) = self.span.long_string(list) {
-            // An envelope is ASCII: what is not UTF-8 is none, and no more of it is looked at.
-            if self.inspect(string.bytes, out)? {
-                self.span.pass(&string);
-            }
-        } else if let Some(text) = self.span.read_texts(list, 1)?.first()
-            && self.inspect(text.as_bytes(), out)?
-        {
-            self.span.skip(list, 1)?;
-        }
-        Ok(if self.span.is_done() { Step::Done } else { Step::More })
+        inspect(&mut self.inspector, call, &mut self.span, out)?;
+        Ok(if self.span.is_done() { Step::Done } else { NOT_LIMITED })
+    }
+
+    fn next_part(&mut self, call: &Arc<Call>) -> Result<Planned, ErrorObject> {
+        let span = self.span.cut(call.inspect().values, self.inspector.part_values_max())?;
+        let inspector = self.inspector.fork();
+        Ok(part_of(self.span.is_done(), InspectPart { call: Arc::clone(call), inspector, span }))
     }
 
     fn fields(&self) -> u64 {
         0
     }
+}
+
+impl Part for InspectPart {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
+        inspect(&mut self.inspector, &self.call, &mut self.span, out)?;
+        Ok(if self.span.is_done() { PartStep::Done } else { PartStep::More })
+    }
+}
+
+/// Passes over one envelope, which costs the check of a point or a key agreement, or a piece of a long one.
+fn inspect(inspector: &mut Inspector, call: &Call, span: &mut Span, out: &mut Vec<u8>) -> Result<(), ErrorObject> {
+    let list = call.inspect().values;
+    if let Some(string) = span.long_string(list) {
+        // An envelope is ASCII: what is not UTF-8 is none, and no more of it is looked at.
+        if tell(inspector, span, string.bytes, out)? {
+            span.pass(&string);
+        }
+    } else if let Some(text) = span.read_texts(list, 1)?.first()
+        && tell(inspector, span, text.as_bytes(), out)?
+    {
+        span.skip(list, 1)?;
+    }
+    Ok(())
+}
+
+/// Writes what there is to tell of the next envelope; says whether that took no further step.
+fn tell(inspector: &mut Inspector, span: &Span, text: &[u8], out: &mut Vec<u8>) -> Result<bool, ErrorObject> {
+    let inspected = inspector.inspect(text);
+    let inspected = inspected.map_err(|error| convert::error(error).at_index(span.index()))?;
+    let Some(inspected) = inspected else { return Ok(false) };
+    let told = Inspected {
+        version: inspected.version.text(),
+        curve: convert::wire_curve(inspected.version.curve()),
+        kind: convert::text_kind(inspected.value_type),
+        debug: inspected.marking == fieldseal_engine::Marking::Debug,
+        ephemeral: &inspected.ephemeral,
+        role: inspected.role.as_deref(),
+        origin: inspected.origin.map(u64::from),
+        encrypted_at: inspected.encrypted_at.map(u64::from),
+        key_version: inspected.key_version.map(u64::from),
+    };
+    answer::inspected(&told, out);
+    Ok(true)
 }
 
 pub(super) fn public_keys(
