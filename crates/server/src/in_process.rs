@@ -89,7 +89,7 @@ impl<S: Service> InProcess<S> {
         InFlight { pool: &self.pool, outbox, cancellation, ticket }
     }
 
-    fn answers(&self) -> MutexGuard<'_, Share> {
+    pub(crate) fn answers(&self) -> MutexGuard<'_, Share> {
         self.answers.lock().expect("nothing panics while this is locked")
     }
 }

@@ -126,6 +126,12 @@ pub trait Request: Send {
     fn fields(&self) -> u64 {
         0
     }
+
+    /// Bytes of memory that it holds for its work, beside its frame and its answer, and that can grow with what is asked of it. Asked
+    /// after each of its own steps and each time that it has planned; they count to the memory for answers until it ends.
+    fn memory(&self) -> usize {
+        0
+    }
 }
 
 /// A part of a request, which one worker does. What it needs it shares with the others or owns.

@@ -37,8 +37,11 @@ struct State {
     /// How the request ends when it does not end well, and the part that decides it: nothing behind that part is wanted.
     ending: Option<(u64, Ending)>,
     answer_size_max: usize,
-    /// Memory of all buffers, those in workers' hands included, and the share of the memory for answers that stands for it.
+    /// Memory of all buffers, those in workers' hands included, with what the request holds for its work, and the share of the memory
+    /// for answers that stands for both.
     bytes: usize,
+    /// What of `bytes` the request holds for its work, as it told last.
+    working: usize,
     share: Share,
     /// What was done until now, but for the request's own steps and the parts that are put aside.
     effort: Effort,
@@ -143,6 +146,7 @@ impl RequestJob {
             ending: None,
             answer_size_max: usize::MAX,
             bytes: 0,
+            working: 0,
             share,
             effort: Effort::default(),
             reply: Some(reply),
@@ -306,6 +310,12 @@ impl State {
         }
     }
 
+    /// Counts what the request now holds for its work.
+    fn charge_working(&mut self, bytes: usize) {
+        let before = std::mem::replace(&mut self.working, bytes);
+        self.charge(before, bytes);
+    }
+
     fn end(&mut self) -> Task {
         let request = self.request.take().expect("no worker has it in hand");
         let phase = std::mem::replace(&mut self.phase, Phase::Ended);
@@ -356,10 +366,12 @@ impl<'a> Visit<'a> {
             shrink(&mut head);
         }
         self.now = self.turn.now();
+        let working = request.memory();
         let mut state = self.job.lock();
         state.busy -= 1;
         state.request = Some(request);
         state.charge(before, head.capacity());
+        state.charge_working(working);
         match result {
             Ok(Step::More) => state.held.head = head,
             Ok(Step::Spread { answer_size_max }) => {
@@ -379,20 +391,22 @@ impl<'a> Visit<'a> {
     fn plan(&mut self, mut request: Box<dyn Request>) -> MutexGuard<'a, State> {
         let planned = request.next_part();
         self.now = self.turn.now();
+        let working = request.memory();
         let mut state = self.job.lock();
         state.request = Some(request);
+        state.charge_working(working);
         if matches!(planned, Ok(Planned::Last(_) | Planned::None)) {
             state.phase = Phase::Planned;
         }
         match planned {
             Ok(Planned::Part(part) | Planned::Last(part)) => {
                 let running = state.begin_part(part);
-                if !self.is_over() {
+                if !self.is_over() && state.wants(running.number) {
                     let others = state.others();
                     drop(state);
                     return self.work(running, others);
                 }
-                // Planning has used up the slice.
+                // Planning has used up the slice, or the memory.
                 state.held.paused.insert(running.number, running);
             }
             Ok(Planned::Nothing | Planned::None) => {}

@@ -165,6 +165,13 @@ impl Request for EngineRequest {
             Stage::Arrived(_) | Stage::Read(_) | Stage::Over => 0,
         }
     }
+
+    fn memory(&self) -> usize {
+        match &self.stage {
+            Stage::Working(_, work) | Stage::Spread(_, work) => work.memory(),
+            Stage::Arrived(_) | Stage::Read(_) | Stage::Over => 0,
+        }
+    }
 }
 
 impl EngineRequest {

@@ -49,6 +49,8 @@ struct Script {
     fault_in_planning: Option<usize>,
     tells_last: bool,
     size_max: usize,
+    /// Bytes that it holds for its work after each time that it was called, its own steps and the planning; none beyond.
+    memory: Vec<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -77,6 +79,7 @@ impl Script {
             fault_in_planning: chance.one_in(20).then(|| chance.below(count.max(1))),
             tells_last: chance.one_in(2),
             size_max: if chance.one_in(10) { chance.below(400) } else { usize::MAX },
+            memory: (0..chance.below(20)).map(|_| chance.below(100)).collect(),
         }
     }
 
@@ -221,6 +224,8 @@ impl Service for Scripted {
 struct ScriptedRequest {
     alive: Alive,
     script: Script,
+    /// Steps and plannings.
+    calls: usize,
     steps: usize,
     planned: usize,
     walked: usize,
@@ -228,7 +233,7 @@ struct ScriptedRequest {
 
 impl ScriptedRequest {
     fn new(world: &Arc<World>, script: Script) -> ScriptedRequest {
-        ScriptedRequest { alive: Alive::new(world), script, steps: 0, planned: 0, walked: 0 }
+        ScriptedRequest { alive: Alive::new(world), script, calls: 0, steps: 0, planned: 0, walked: 0 }
     }
 }
 
@@ -239,6 +244,7 @@ fn fault(message: impl Into<String>) -> ErrorObject {
 impl Request for ScriptedRequest {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         self.alive.0.step();
+        self.calls += 1;
         if self.steps < self.script.steps_alone {
             self.steps += 1;
             self.alive.0.fields.fetch_add(1, Ordering::Relaxed);
@@ -258,6 +264,7 @@ impl Request for ScriptedRequest {
 
     fn next_part(&mut self) -> Result<Planned, ErrorObject> {
         self.alive.0.step();
+        self.calls += 1;
         let (number, count) = (self.planned, self.script.parts.len());
         let Some(script) = self.script.parts.get(number) else { return Ok(Planned::None) };
         if self.walked < script.walks {
@@ -283,6 +290,10 @@ impl Request for ScriptedRequest {
 
     fn fields(&self) -> u64 {
         self.steps as u64
+    }
+
+    fn memory(&self) -> usize {
+        self.calls.checked_sub(1).and_then(|call| self.script.memory.get(call)).copied().unwrap_or(0)
     }
 }
 
@@ -468,6 +479,42 @@ fn large_parts_go_out_in_the_buffers_that_they_were_written_in() {
     assert_eq!(held, answer.iter().map(Vec::capacity).sum::<usize>(), "each byte counts until it is taken");
     assert_eq!(told(answer).expect("content").len(), sizes.iter().sum::<usize>());
     simulation.assert_all_is_given_back();
+}
+
+/// What a request holds for its work counts from the call that took it to the one that gave it back; where there is no room for it the
+/// request ends as for its answer.
+#[test]
+fn the_memory_that_a_request_works_with_counts_as_its_answer_does() {
+    /// More than all buffers of these answers.
+    const BUFFERS: usize = 400;
+    let memory = vec![1_000, 7_000, 3_000, 9_000, 2_000];
+    let alone = Script { steps_alone: 4, memory: memory.clone(), ..Script::default() };
+    let spread = Script { memory: memory.clone(), ..parts(&[10; 6]) };
+    // Before which step of all to look, and how many calls the request has had by then: each part is done once it is planned.
+    let looks_alone = [(2, 1), (3, 2), (4, 3), (5, 4)];
+    let looks_spread = [(2, 1), (3, 2), (4, 2), (5, 3), (6, 3), (7, 4), (9, 5), (11, 6)];
+    for (script, looks) in [(&alone, &looks_alone[..]), (&spread, &looks_spread[..])] {
+        for &(step, calls) in looks {
+            let simulation = Simulation::new(script.clone(), None, 1, 9_000 + BUFFERS);
+            let (watch, held) = (simulation.engine.answers().take(), Arc::new(AtomicUsize::new(usize::MAX)));
+            let seen = Arc::clone(&held);
+            let look = Box::new(move || seen.store(watch.budget_used(), Ordering::Relaxed));
+            *simulation.world.arrival.lock().unwrap() = Some((step, look));
+            let in_flight = simulation.submit();
+            simulation.run();
+            let (held, expected) = (held.load(Ordering::Relaxed), memory.get(calls - 1).copied().unwrap_or(0));
+            assert!((expected..expected + BUFFERS).contains(&held), "{held} bytes before step {step}, not {expected}");
+            assert!(simulation.engine.answers_bytes() < BUFFERS, "the answer alone is left");
+            told(in_flight.answer().expect("an answer")).expect("content");
+            simulation.assert_all_is_given_back();
+        }
+        let simulation = Simulation::new(script.clone(), None, 1, 8_999);
+        let in_flight = simulation.submit();
+        simulation.run();
+        assert_eq!(told(in_flight.answer().expect("an answer")).expect_err("no room").0, "overloaded");
+        assert!(simulation.world.steps.load(Ordering::Relaxed) <= 6, "it has ended with the fourth call");
+        simulation.assert_all_is_given_back();
+    }
 }
 
 /// The promise of the design, by the histogram that an operator reads: whatever a large request has before it, a small one of somebody

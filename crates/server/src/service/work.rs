@@ -30,6 +30,11 @@ pub(super) trait Work: Send {
 
     /// As [`crate::Request::fields`].
     fn fields(&self) -> u64;
+
+    /// As [`crate::Request::memory`].
+    fn memory(&self) -> usize {
+        0
+    }
 }
 
 pub(super) fn part_of(is_last: bool, part: impl Part + 'static) -> Planned {
