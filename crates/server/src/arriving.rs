@@ -3,8 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-/// How many times `frame_timeout` a frame may take with all pauses.
-const WITH_PAUSES: u32 = 8;
+use crate::settings::ServerSettings;
 
 /// A frame that has not arrived whole.
 pub(crate) struct Arriving {
@@ -33,34 +32,52 @@ impl Arriving {
     }
 
     /// When it has taken too long.
-    pub(crate) fn due(&self, frame_timeout: Duration) -> Instant {
-        let at_last = self.began + frame_timeout.saturating_mul(WITH_PAUSES);
-        if self.pause_began.is_some() { at_last } else { at_last.min(self.began + frame_timeout + self.paused) }
+    pub(crate) fn due(&self, settings: &ServerSettings) -> Instant {
+        let at_last = self.began + settings.paused_frame_timeout;
+        if self.pause_began.is_some() {
+            at_last
+        } else {
+            at_last.min(self.began + settings.frame_timeout + self.paused)
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::TlsSettings;
+
+    fn settings() -> ServerSettings {
+        let tls = TlsSettings {
+            certificate_chain_pem: Vec::new(),
+            private_key_pem: Vec::new().into(),
+            client_authorities_pem: Vec::new(),
+        };
+        ServerSettings {
+            frame_timeout: Duration::from_secs(10),
+            paused_frame_timeout: Duration::from_secs(80),
+            ..ServerSettings::new(tls)
+        }
+    }
 
     #[test]
     fn pauses_do_not_count_but_end() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let limit = Duration::from_secs(10);
+        let settings = settings();
         let mut frame = Arriving::new(start);
-        assert_eq!(frame.due(limit), at(10));
+        assert_eq!(frame.due(&settings), at(10));
         frame.pause(at(4));
         frame.pause(at(5));
-        assert_eq!(frame.due(limit), at(80));
+        assert_eq!(frame.due(&settings), at(80));
         frame.resume(at(24));
         frame.resume(at(25));
-        assert_eq!(frame.due(limit), at(30));
+        assert_eq!(frame.due(&settings), at(30));
         frame.pause(at(29));
         frame.resume(at(79));
-        assert_eq!(frame.due(limit), at(80), "20 and 50 s of pauses");
+        assert_eq!(frame.due(&settings), at(80), "20 and 50 s of pauses");
         frame.pause(at(79));
         frame.resume(at(100));
-        assert_eq!(frame.due(limit), at(80));
+        assert_eq!(frame.due(&settings), at(80));
     }
 }

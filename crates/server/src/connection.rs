@@ -36,9 +36,6 @@ use crate::wire::{Socket, Wire, discard};
 const TURN_BYTES_MAX: usize = 64 << 10;
 /// Buffers above this size count to `incoming_bytes_max` while frames arrive in them.
 const UNCOUNTED_SIZE_MAX: usize = 64 << 10;
-/// Bytes of errors and other short messages, which do not count to the memory for answers, that wait on one connection before the
-/// server reads no further.
-const UNCOUNTED_OUTGOING_MAX: usize = 64 << 10;
 /// How often a connection that reads no further looks whether its peer has gone.
 const PAUSED_LOOK: Duration = Duration::from_millis(250);
 
@@ -289,7 +286,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let settings = &self.hub.settings;
         !self.in_work.has_room(settings)
             || self.outgoing.bytes() >= settings.outgoing_bytes_max
-            || self.outgoing.uncounted() >= UNCOUNTED_OUTGOING_MAX
+            || self.outgoing.uncounted() >= settings.outgoing_short_bytes_max
     }
 
     /// Whether it reads nothing, for whatever reason.
@@ -470,7 +467,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     /// When the next look at the times is due.
     fn due(&self, is_done: bool) -> Instant {
         let settings = &self.hub.settings;
-        let frame = self.times.frame.as_ref().map(|frame| frame.due(settings.frame_timeout));
+        let frame = self.times.frame.as_ref().map(|frame| frame.due(settings));
         let write = self.is_writing().then(|| self.times.pace.due(settings));
         let paused = self.is_reading_nothing().then(|| clock::now() + PAUSED_LOOK);
         let room = self.no_room.as_ref().map(Attempts::due);
@@ -489,8 +486,10 @@ impl<S: Service, W: Wire> Connection<S, W> {
             let message = "the client's certificate has expired";
             return Err(End::Fault(ErrorObject::new(ErrorCode::Forbidden, message)));
         }
-        if self.times.frame.as_ref().is_some_and(|frame| now >= frame.due(settings.frame_timeout)) {
-            let message = format!("the frame did not arrive within {} ms", settings.frame_timeout.as_millis());
+        if self.times.frame.as_ref().is_some_and(|frame| now >= frame.due(settings)) {
+            let (limit, paused) = (settings.frame_timeout.as_millis(), settings.paused_frame_timeout.as_millis());
+            let message =
+                format!("the frame did not arrive within {limit} ms, or {paused} ms with the server's pauses");
             return Err(End::Fault(ErrorObject::new(ErrorCode::DeadlineExceeded, message)));
         }
         if self.is_writing() && now >= self.times.pace.due(settings) {

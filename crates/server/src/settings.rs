@@ -96,9 +96,11 @@ pub struct ServerSettings {
     /// that stays below it can always cancel: what it sends is read at once.
     pub requests_in_flight_max: usize,
     /// Most bytes of answers that wait to be written on one connection before the server reads no further. Default 8 MiB.
-    /// What is in work then still adds its answers. 64 KiB of errors and of answers to `health`, which count to no other bound, are
-    /// as many.
+    /// What is in work then still adds its answers.
     pub outgoing_bytes_max: usize,
+    /// Most bytes among them of errors and of answers to `health`, which count to no other bound, before the server reads no further.
+    /// Default 64 KiB.
+    pub outgoing_short_bytes_max: usize,
     /// Most bytes of buffers that frames are still arriving in, over all connections. Of a connection that needs more the server
     /// reads no further; when there is no room after `incoming_wait` it is closed with `overloaded`. Buffers of up to 64 KiB do not
     /// count; a connection has never more than one frame in its own. At least `limits.frame_size_max` and 16 KiB, the room of one
@@ -126,8 +128,8 @@ pub struct ServerSettings {
     pub retry_after: Duration,
     /// In which order requests are worked on. Default: fairly.
     pub scheduling: Scheduling,
-    /// Most bytes of answers that are being made or wait to be written, over all connections; a request whose answer does
-    /// not fit any more is answered with `overloaded`. Looked at after each step of a request, so that each worker may be
+    /// Most bytes of answers that are being made or wait to be written, with what requests hold beside for their work, over all
+    /// connections; a request for which there is not enough any more is answered with `overloaded`. Looked at after each step of a request, so that each worker may be
     /// a step beyond it. At least twice `limits.frame_size_max`, for a buffer that grows doubles. Default 4 GiB.
     pub answers_bytes_max: usize,
     /// Most bytes of them over the connections of one client; what does not fit is answered in the same way. At least twice
@@ -145,9 +147,11 @@ pub struct ServerSettings {
     pub half_open_timeout: Duration,
     /// How long a connection may stay silent with nothing in work. Default 15 min.
     pub idle_timeout: Duration,
-    /// How long a frame may take from its first byte to its last, not counting pauses that the server makes, and at most eight times as
-    /// long with them. Default 2 min.
+    /// How long a frame may take from its first byte to its last, not counting pauses that the server makes. Default 2 min.
     pub frame_timeout: Duration,
+    /// How long it may take with the pauses, in which the server does not read because the peer does not take its answers or has too much
+    /// in work. At least `frame_timeout`. Default 16 min.
+    pub paused_frame_timeout: Duration,
     /// How long the peer may take fewer than `write_progress_min` bytes of the answers that wait for it. Default 30 s.
     pub write_timeout: Duration,
     /// Bytes that the peer takes at least in `write_timeout`, TLS included, as far as there are that many. Counted when the
@@ -192,6 +196,9 @@ pub enum SettingsError {
         /// `limits.frame_size_max`.
         frame_size_max: usize,
     },
+    /// With pauses a frame would have less time than without.
+    #[error("setting `paused_frame_timeout` is at least `frame_timeout`")]
+    BelowFrameTimeout,
     /// The system counts in seconds.
     #[error("setting `half_open_timeout` is at least 2 s")]
     HalfOpen,
@@ -224,6 +231,7 @@ impl ServerSettings {
             handshakes_max: 512,
             requests_in_flight_max: 256,
             outgoing_bytes_max: 8 << 20,
+            outgoing_short_bytes_max: 64 << 10,
             incoming_bytes_max: 2 << 30,
             client_incoming_bytes_max: 3 << 29,
             incoming_wait: Duration::from_secs(5),
@@ -243,6 +251,7 @@ impl ServerSettings {
             half_open_timeout: Duration::from_secs(120),
             idle_timeout: Duration::from_secs(15 * 60),
             frame_timeout: Duration::from_secs(120),
+            paused_frame_timeout: Duration::from_secs(16 * 60),
             write_timeout: Duration::from_secs(30),
             write_progress_min: 16 << 10,
             outgoing_timeout: Duration::from_secs(10 * 60),
@@ -278,6 +287,7 @@ impl ServerSettings {
             ("handshakes_max", self.handshakes_max),
             ("requests_in_flight_max", self.requests_in_flight_max),
             ("outgoing_bytes_max", self.outgoing_bytes_max),
+            ("outgoing_short_bytes_max", self.outgoing_short_bytes_max),
             ("connection_bytes_max", self.connection_bytes_max),
             ("connection_answers_bytes_max", self.connection_answers_bytes_max),
             ("queue_jobs_max", self.queue_jobs_max),
@@ -298,6 +308,9 @@ impl ServerSettings {
         ];
         if let Some((setting, _)) = times.into_iter().find(|(_, time)| time.is_zero()) {
             return Err(SettingsError::NoTime(setting));
+        }
+        if self.paused_frame_timeout < self.frame_timeout {
+            return Err(SettingsError::BelowFrameTimeout);
         }
         if self.half_open_timeout < HALF_OPEN_TIMEOUT_MIN {
             return Err(SettingsError::HalfOpen);
@@ -353,6 +366,10 @@ mod tests {
         assert_eq!(none.validate(), Err(SettingsError::Zero("workers")));
         let at_once = ServerSettings { frame_timeout: Duration::ZERO, ..settings() };
         assert_eq!(at_once.validate(), Err(SettingsError::NoTime("frame_timeout")));
+        let hurried = ServerSettings { paused_frame_timeout: Duration::from_secs(119), ..settings() };
+        assert_eq!(hurried.validate(), Err(SettingsError::BelowFrameTimeout));
+        let mute = ServerSettings { outgoing_short_bytes_max: 0, ..settings() };
+        assert_eq!(mute.validate(), Err(SettingsError::Zero("outgoing_short_bytes_max")));
         let hasty = ServerSettings { half_open_timeout: Duration::from_millis(1999), ..settings() };
         assert_eq!(hasty.validate(), Err(SettingsError::HalfOpen));
         let narrow = ServerSettings { queue_bytes_max: (1 << 30) + READ_SIZE - 1, ..settings() };

@@ -251,11 +251,14 @@ fn a_peer_that_asks_for_health_and_takes_no_answer_is_read_no_further() {
     stage.assert_healthy();
 }
 
-/// It makes the server pause by not taking an answer, with half a frame on the way.
+/// It makes the server pause by not taking an answer, with half a frame on the way: that lasts longer than `frame_timeout`, since the
+/// pause is the server's, and no longer than `paused_frame_timeout`.
 #[test]
 fn a_pause_does_not_keep_half_a_frame_for_ever() {
+    const PAUSED: Duration = Duration::from_secs(4);
     let stage = Stage::with(|settings| {
-        settings.frame_timeout = Duration::from_millis(300);
+        settings.frame_timeout = PAUSED / 2;
+        settings.paused_frame_timeout = PAUSED;
         settings.write_timeout = Duration::from_secs(3600);
         settings.outgoing_timeout = Duration::from_secs(3600);
         settings.outgoing_bytes_max = 1 << 20;
@@ -263,13 +266,12 @@ fn a_pause_does_not_keep_half_a_frame_for_ever() {
     let mut raw = stage.raw();
     raw.send(|out| toy_request(1, "gate", &"x".repeat(8_000_000), out));
     wait_until("it has begun", || stage.toy.begun() == 1);
+    let began = Instant::now();
     raw.write(&half_a_frame());
-    wait_until("half a frame has arrived, or took too long already", || {
-        let counters = stage.server.counters();
-        counters.incoming_bytes >= 700_000 || counters.connections_open == 0
-    });
+    wait_until("half a frame has arrived", || stage.server.counters().incoming_bytes >= 700_000);
     stage.toy.open_gate();
     wait_until("its memory is free", || stage.server.counters().incoming_bytes == 0);
+    assert!(began.elapsed() >= PAUSED, "it was closed after {:?}, pause or not", began.elapsed());
     stage.assert_healthy();
 }
 

@@ -347,6 +347,12 @@ pub static KEYS: &[Key] = &[
         "Answers that wait on one connection before the server reads no further."
     ),
     number!(
+        "server.outgoing_short_bytes_max",
+        Kind::Size(1, GIB),
+        server.outgoing_short_bytes_max,
+        "Errors and answers to `health` among them, which count to no other bound, before the server reads no further."
+    ),
+    number!(
         "server.incoming_bytes_max",
         Kind::Size(1, 1 << 40),
         server.incoming_bytes_max,
@@ -408,7 +414,7 @@ pub static KEYS: &[Key] = &[
         "server.answers_bytes_max",
         Kind::Size(1, 1 << 40),
         server.answers_bytes_max,
-        "Bytes of answers being made or waiting to be written, over all connections; at least twice `server.frame_size_max`."
+        "Bytes of answers being made or waiting to be written, with the memory that requests work with, over all connections; at least twice `server.frame_size_max`."
     ),
     number!(
         "server.client_answers_bytes_max",
@@ -445,7 +451,13 @@ pub static KEYS: &[Key] = &[
         "server.frame_timeout",
         1,
         server.frame_timeout,
-        "How long a message may take from its first byte to its last."
+        "How long a message may take from its first byte to its last, not counting pauses in which the server does not read."
+    ),
+    time!(
+        "server.paused_frame_timeout",
+        1,
+        server.paused_frame_timeout,
+        "How long it may take with them; at least `server.frame_timeout`."
     ),
     time!(
         "server.write_timeout",
@@ -689,6 +701,7 @@ mod tests {
             handshakes_max: _,
             requests_in_flight_max: _,
             outgoing_bytes_max: _,
+            outgoing_short_bytes_max: _,
             incoming_bytes_max: _,
             client_incoming_bytes_max: _,
             incoming_wait: _,
@@ -708,6 +721,7 @@ mod tests {
             half_open_timeout: _,
             idle_timeout: _,
             frame_timeout: _,
+            paused_frame_timeout: _,
             write_timeout: _,
             write_progress_min: _,
             outgoing_timeout: _,
@@ -717,7 +731,7 @@ mod tests {
         } = server;
         let sections: BTreeSet<_> = KEYS.iter().map(|key| key.parts().0).collect();
         let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
-        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (13, 12, 8, 38));
+        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (13, 12, 8, 40));
         // The client's settings are taken apart in `ClientBounds::default`.
         assert_eq!((count("client"), count("operator")), (10, 4));
         assert!(sections.contains("input") && sections.contains("log"));

@@ -301,6 +301,7 @@ fn server_settings(chance: &mut StdRng, workers: usize, bounds: Bounds, scheduli
         scheduling,
         idle_timeout: Duration::from_secs(60),
         frame_timeout: Duration::from_secs(5),
+        paused_frame_timeout: Duration::from_secs(40),
         write_timeout: Duration::from_secs(5),
         ..ServerSettings::new(nothing)
     };
