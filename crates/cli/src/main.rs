@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod allocator;
 mod arguments;
 mod commands;
 mod config;
@@ -26,11 +27,6 @@ use clap::Parser;
 use crate::arguments::Arguments;
 use crate::failure::{Exit, Failure};
 use crate::output::note;
-
-/// The workers' buffers come and go by the thousand and are freed on other threads: the system's allocator makes threads wait for
-/// one another there, and gives large buffers back to the system each time (`docs/decisions/0007-allocator.md`).
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     // Before any secret is read. A system that forbids it is told of and no reason to stop.

@@ -1,0 +1,46 @@
+//! The program's allocator (`docs/decisions/0007-allocator.md`).
+
+/// The workers' buffers come and go by the thousand and are freed on other threads: the system's allocator makes threads wait for
+/// one another there, and gives large buffers back to the system each time. This one gives them back on a thread of its own, after a
+/// second: who frees a large buffer is not held up by it.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    const SIZE: usize = 256 << 20;
+    /// What a slice of a worker may last at most.
+    const SLICE_MAX: Duration = Duration::from_micros(200);
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// Bytes resident, as Linux tells.
+    fn resident() -> usize {
+        let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+        let pages = statm.split(' ').nth(1).expect("the second number").parse::<usize>().expect("a number");
+        pages * 4096
+    }
+
+    /// Workers and network threads free frames and answers: that takes no longer than a slice, and the memory comes back all the same.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn who_frees_a_large_buffer_is_not_held_up_and_the_memory_comes_back() {
+        let before = resident();
+        let free = || {
+            let buffer = vec![1_u8; SIZE];
+            assert!(resident() >= before + SIZE / 2, "it is resident");
+            let began = Instant::now();
+            drop(buffer);
+            began.elapsed()
+        };
+        // The machine may have other work: the least is what freeing takes.
+        let least = (0..5).map(|_| free()).min().expect("five");
+        assert!(least < SLICE_MAX, "{least:?}");
+        let began = Instant::now();
+        while resident() > before + SIZE / 4 {
+            assert!(began.elapsed() < PATIENCE, "{} bytes stay resident", resident());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
