@@ -25,7 +25,7 @@ pub use ec::{Curve, EcContext, PrivateKey, PublicKey};
 pub use lanes::{Lanes, LanesUnavailable, use_lanes};
 pub use rand_core;
 pub use rand_core::CryptoRng;
-pub use recipient::{Encapsulation, Recipient, prepare_tables};
+pub use recipient::{Encapsulation, Recipient, RecipientWork, prepare_tables};
 pub use secret::Secret;
 
 /// A tag, key or padding fault. It carries no detail on purpose: what failed must not be told apart from outside.

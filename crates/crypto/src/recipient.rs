@@ -4,9 +4,10 @@
 //! their multiples make them two to four times as fast as a library: the generator's for the whole process, the recipient's in a
 //! [`Recipient`].
 
+use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
-use fieldseal_lanes::ec::{self, FixedBase, Point, Scalar};
+use fieldseal_lanes::ec::{self, FixedBase, FixedBaseWork, Point, Scalar};
 use rand_core::CryptoRng;
 
 use crate::ec::{Curve, EcContext, PrivateKey, PublicKey, SCALAR_SIZE};
@@ -15,6 +16,8 @@ use crate::secret::Secret;
 
 /// Bytes of a recipient's table.
 pub const TABLE_SIZE: usize = ec::TABLE_SIZE;
+/// Pieces in which it is made.
+pub const TABLE_PIECES: usize = ec::TABLE_PIECES;
 
 /// An ephemeral public key and the X coordinate that its owner and the recipient share.
 pub struct Encapsulation {
@@ -39,12 +42,6 @@ struct Tables {
 }
 
 impl Tables {
-    fn new(kernel: ec::Kernel, public: &PublicKey) -> Self {
-        let (x, y) = public.coordinates();
-        let recipient = FixedBase::new(kernel, curve(public.curve()), x, y).expect("a public key is on its curve");
-        Self { generator: generator(kernel, public.curve()), recipient }
-    }
-
     /// Draws as a loop of single keys would.
     fn encapsulate(&self, curve: Curve, count: usize, rng: &mut dyn CryptoRng) -> Vec<Encapsulation> {
         let scalars: Vec<Scalar> = (0..count).map(|_| scalar(curve, rng)).collect();
@@ -67,9 +64,16 @@ impl From<PublicKey> for Recipient {
 }
 
 impl Recipient {
-    /// With a table of [`TABLE_SIZE`] bytes, which is made in less than a millisecond and pays after some twenty messages.
+    /// With a table of [`TABLE_SIZE`] bytes, which is made in less than a millisecond and pays after some twenty messages. Whoever has
+    /// other work to look after takes a [`RecipientWork`].
     pub fn with_table(public: PublicKey) -> Self {
-        Self { public, tables: lanes::serving_curves().map(|kernel| Tables::new(kernel, &public)) }
+        let Some(mut work) = RecipientWork::new(public) else { return Self::from(public) };
+        loop {
+            match work.go_on() {
+                ControlFlow::Continue(rest) => work = rest,
+                ControlFlow::Break(recipient) => return recipient,
+            }
+        }
     }
 
     /// The key.
@@ -96,8 +100,39 @@ impl Recipient {
     }
 }
 
+/// A recipient whose table is on its way, in [`TABLE_PIECES`] pieces of some 50 µs. Holds nothing secret, and may be left unfinished.
+#[derive(Debug)]
+pub struct RecipientWork {
+    public: PublicKey,
+    kernel: ec::Kernel,
+    table: FixedBaseWork,
+}
+
+impl RecipientWork {
+    /// Begins; none where the CPU's kernels are at fault. Takes what [`prepare_tables`] takes where that was not called before.
+    pub fn new(public: PublicKey) -> Option<Self> {
+        let kernel = lanes::serving_curves()?;
+        generator(kernel, public.curve());
+        let (x, y) = public.coordinates();
+        let table = FixedBaseWork::new(kernel, curve(public.curve()), x, y).expect("a public key is on its curve");
+        Some(Self { public, kernel, table })
+    }
+
+    /// Does a piece: the recipient with its table after the last one, before it what is to be gone on with.
+    pub fn go_on(self) -> ControlFlow<Recipient, Self> {
+        let Self { public, kernel, table } = self;
+        match table.go_on() {
+            ControlFlow::Continue(table) => ControlFlow::Continue(Self { public, kernel, table }),
+            ControlFlow::Break(recipient) => {
+                let tables = Tables { generator: generator(kernel, public.curve()), recipient };
+                ControlFlow::Break(Recipient { public, tables: Some(tables) })
+            }
+        }
+    }
+}
+
 /// Makes what tables need in common: the kernel, which has to give known answers, and the generators' tables. Takes some milliseconds
-/// once a process; where nobody calls it, the first [`Recipient::with_table`] does.
+/// once a process; where nobody calls it, the first [`RecipientWork`] does.
 pub fn prepare_tables() {
     if let Some(kernel) = lanes::serving_curves() {
         Curve::ALL.into_iter().for_each(|curve| _ = generator(kernel, curve));
@@ -244,6 +279,23 @@ mod tests {
                 assert!(is_equal(&many, &single), "{count}");
                 assert!(is_equal(&many, &library.encapsulate_many(&context, count, &mut rng())), "{count}");
             }
+        }
+    }
+
+    /// A table in pieces is the table at once: it gives the same for the same scalars. Before it is done there is none.
+    #[test]
+    fn a_table_in_pieces_serves_as_one_at_once() {
+        for curve in Curve::ALL {
+            let (context, _, at_once) = fixture(curve, 9);
+            let mut work = RecipientWork::new(*at_once.public()).expect("a kernel");
+            for _ in 1..TABLE_PIECES {
+                work = work.go_on().continue_value().expect("not the last piece");
+            }
+            let in_pieces = work.go_on().break_value().expect("the last piece");
+            assert!(in_pieces.has_table() && in_pieces.public() == at_once.public());
+            let [one, other] =
+                [&in_pieces, &at_once].map(|r| r.encapsulate_many(&context, 19, &mut StdRng::seed_from_u64(12)));
+            assert!(is_equal(&one, &other));
         }
     }
 

@@ -1,22 +1,28 @@
 //! Recipients' tables across requests, by public key: a rotation makes another key. They hold nothing secret, so a change of the store
 //! leaves them as they are; what is used least goes.
+//!
+//! A table would take a step for itself, and a long one. So it is made in pieces, one in each step that asks for it: whoever finds it
+//! at rest does the next piece, outside the lock, and uses the library meanwhile, as does everybody who comes while somebody works on it.
 
 use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fieldseal_crypto::{PublicKey, Recipient};
+use fieldseal_crypto::{PublicKey, Recipient, RecipientWork};
 use lru::LruCache;
 
 /// How far a recipient is on its way to a table.
 enum Known {
     /// Met once. A table pays from the second time on, so that an app that is met once, or forgotten in between, costs none.
     Once,
-    /// Somebody is making its table.
+    /// Somebody does a piece of its table.
     InWork,
+    /// Its table is on its way, and nobody works on it.
+    AtRest(Box<RecipientWork>),
     Ready(Arc<Recipient>),
 }
 
-/// The recipients met last, with a table from the second time on.
+/// The recipients met last, with a table some time after the second.
 pub(crate) struct Recipients {
     /// None keeps nothing.
     known: Option<Mutex<LruCache<PublicKey, Known>>>,
@@ -27,24 +33,49 @@ impl Recipients {
         Self { known: NonZeroUsize::new(count_max).map(|count_max| Mutex::new(LruCache::new(count_max))) }
     }
 
-    /// The recipient with this key. The second call makes its table, which takes less than a millisecond, outside the lock; whoever
-    /// comes meanwhile goes without.
+    /// The recipient with this key. From the second call on each does a piece of its table, unless another call is at it, and goes
+    /// without as long as it is not done.
     pub(crate) fn get(&self, public: &PublicKey) -> Arc<Recipient> {
         let without_table = || Arc::new(Recipient::from(*public));
         let Some(known) = &self.known else { return without_table() };
         let mut locked = lock(known);
-        match locked.get_mut(public) {
-            Some(Known::Ready(recipient)) => return Arc::clone(recipient),
-            Some(Known::InWork) => return without_table(),
-            Some(once @ Known::Once) => *once = Known::InWork,
-            None => {
-                let _ = locked.push(*public, Known::Once);
-                return without_table();
+        let Some(found) = locked.get_mut(public) else {
+            let _ = locked.push(*public, Known::Once);
+            return without_table();
+        };
+        let work = match std::mem::replace(found, Known::InWork) {
+            Known::Ready(recipient) => {
+                *found = Known::Ready(Arc::clone(&recipient));
+                return recipient;
             }
+            Known::InWork => return without_table(),
+            Known::Once => None,
+            Known::AtRest(work) => Some(work),
+        };
+        drop(locked);
+        let piece = match work {
+            Some(work) => work.go_on(),
+            None => match RecipientWork::new(*public) {
+                Some(work) => work.go_on(),
+                // No kernel to make a table for.
+                None => ControlFlow::Break(Recipient::from(*public)),
+            },
+        };
+        let (recipient, left) = match piece {
+            ControlFlow::Break(recipient) => {
+                let recipient = Arc::new(recipient);
+                (Arc::clone(&recipient), Known::Ready(recipient))
+            }
+            ControlFlow::Continue(work) => (without_table(), Known::AtRest(Box::new(work))),
+        };
+        // Where it was forgotten meanwhile, the piece is lost, unless it was the last. Who met it since may have begun anew: then there
+        // are two tables on their way, of which a later piece replaces an earlier one, but nothing replaces what is ready.
+        let mut locked = lock(known);
+        match (locked.get_mut(public), left) {
+            (Some(Known::Ready(_)), _) | (None, Known::AtRest(_)) => {}
+            (_, left) => _ = locked.put(*public, left),
         }
         drop(locked);
-        let recipient = Arc::new(Recipient::with_table(*public));
-        lock(known).put(*public, Known::Ready(Arc::clone(&recipient)));
         recipient
     }
 }
@@ -55,7 +86,10 @@ fn lock(known: &Mutex<LruCache<PublicKey, Known>>) -> MutexGuard<'_, LruCache<Pu
 
 #[cfg(test)]
 mod tests {
+    use fieldseal_crypto::recipient::TABLE_PIECES;
     use fieldseal_crypto::{Curve, EcContext, PrivateKey};
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
 
     use super::*;
 
@@ -73,26 +107,35 @@ mod tests {
         })
     }
 
+    /// Asks for a key as often as it takes to make its table but for the last piece.
+    fn all_but_ready(recipients: &Recipients, key: &PublicKey) {
+        (0..TABLE_PIECES).for_each(|_| assert_eq!(are_ready(recipients, [key]), [false]));
+    }
+
     #[test]
-    fn the_second_time_makes_the_table_that_stays() {
+    fn a_piece_is_done_each_time_from_the_second_on_and_the_table_stays() {
         let (keys, recipients) = (keys(), Recipients::new(2));
         for key in &keys {
-            assert_eq!(are_ready(&recipients, [key; 3]), [false, true, true]);
+            // Met, then a piece each time.
+            all_but_ready(&recipients, key);
+        }
+        for key in &keys {
+            assert_eq!(are_ready(&recipients, [key; 2]), [true, true], "both fit");
             assert!(Arc::ptr_eq(&recipients.get(key), &recipients.get(key)));
         }
-        assert_eq!(are_ready(&recipients, [&keys[0], &keys[1]]), [true, true], "both fit");
     }
 
     #[test]
     fn the_one_used_least_goes_and_begins_anew() {
         let (keys, recipients) = (keys(), Recipients::new(1));
         let [first, second] = [&keys[0], &keys[1]];
-        assert_eq!(
-            are_ready(&recipients, [first, second, first, second]),
-            [false; 4],
-            "nobody pays for what is forgotten"
-        );
-        assert_eq!(are_ready(&recipients, [first, first, second, first]), [false, true, false, false]);
+        for _ in 0..TABLE_PIECES {
+            assert_eq!(are_ready(&recipients, [first, second]), [false; 2], "nobody pays for what is forgotten");
+        }
+        all_but_ready(&recipients, first);
+        assert_eq!(are_ready(&recipients, [second]), [false], "a table on its way is forgotten as well");
+        all_but_ready(&recipients, first);
+        assert_eq!(are_ready(&recipients, [first, second, first]), [true, false, false]);
     }
 
     #[test]
@@ -101,14 +144,36 @@ mod tests {
         assert_eq!(are_ready(&recipients, [&keys[0]; 3]), [false; 3]);
     }
 
+    /// Whoever comes while another works on the table goes without, at once.
     #[test]
-    fn threads_share_one_table() {
+    fn nobody_waits_for_a_piece() {
         let (keys, recipients) = (keys(), Recipients::new(1));
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| (0..20).for_each(|_| drop(recipients.get(&keys[0]))));
-            }
-        });
-        assert!(recipients.get(&keys[0]).has_table());
+        let known = recipients.known.as_ref().expect("keeps some");
+        lock(known).put(keys[0], Known::InWork);
+        assert_eq!(are_ready(&recipients, [&keys[0]; TABLE_PIECES + 1]), [false; TABLE_PIECES + 1]);
+        assert!(matches!(lock(known).peek(&keys[0]), Some(Known::InWork)), "left to whoever does it");
+    }
+
+    /// Each piece is done by one of them, so that together they need no more calls than one alone; and what they get is right.
+    #[test]
+    fn threads_do_the_pieces_of_one_table_between_them() {
+        let (keys, recipients) = (keys(), Recipients::new(1));
+        let mut rng = crate::system_random();
+        let context = EcContext::new(&mut rng);
+        for key in &keys {
+            let got: Vec<Arc<Recipient>> = std::thread::scope(|scope| {
+                let threads: Vec<_> =
+                    (0..4).map(|_| scope.spawn(|| (0..30).map(|_| recipients.get(key)).collect::<Vec<_>>())).collect();
+                threads.into_iter().flat_map(|thread| thread.join().expect("ends")).collect()
+            });
+            let with_table: Vec<&Arc<Recipient>> = got.iter().filter(|recipient| recipient.has_table()).collect();
+            assert!(!with_table.is_empty() && got.len() - with_table.len() >= TABLE_PIECES, "{}", with_table.len());
+            assert!(with_table.iter().all(|recipient| Arc::ptr_eq(recipient, with_table[0])), "one table");
+            let library = Recipient::from(*key);
+            let seeded = || StdRng::seed_from_u64(5);
+            let (by_table, by_library) =
+                (with_table[0].encapsulate(&context, &mut seeded()), library.encapsulate(&context, &mut seeded()));
+            assert!(by_table.ephemeral == by_library.ephemeral && by_table.shared == by_library.shared);
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! Products of many scalars and fixed points against RustCrypto's, through every kernel of this CPU.
 
 use fieldseal_lanes::ec::{
-    Curve, FixedBase, GROUP_POINTS_MAX, Kernel, NotOnCurve, Point, SCALAR_SIZE, Scalar, TABLE_SIZE, multiply,
+    Curve, FixedBase, FixedBaseWork, GROUP_POINTS_MAX, Kernel, NotOnCurve, Point, SCALAR_SIZE, Scalar, TABLE_PIECES,
+    TABLE_SIZE, multiply,
 };
 use k256::elliptic_curve::sec1::ToEncodedPoint;
 use k256::elliptic_curve::{Field, PrimeField};
@@ -197,6 +198,27 @@ fn coordinates_not_below_the_prime_are_refused() {
     for kernel in Kernel::detect() {
         assert!(FixedBase::new(kernel, Curve::Secp256k1, &x, &y).is_ok());
         assert_eq!(FixedBase::new(kernel, Curve::Secp256k1, &x_plus_prime, &y).err(), Some(NotOnCurve));
+    }
+}
+
+/// A table in pieces, between which another is made, multiplies as one at once does: a piece depends on nothing but the pieces before.
+#[test]
+fn tables_in_pieces_multiply_as_tables_at_once() {
+    let scalars = scalars::<P256>(20).into_iter().step_by(17).map(bytes::<P256>).collect::<Vec<Bytes>>();
+    let scalars: Vec<Scalar> =
+        scalars.iter().map(|scalar| Scalar::new(Curve::P256, scalar).expect("in range")).collect();
+    let points = [2_u64, 3].map(|i| P256::coordinates(P256::product(P256::GENERATOR, i.into())));
+    for kernel in Kernel::detect() {
+        let mut work = points.map(|(x, y)| FixedBaseWork::new(kernel, Curve::P256, &x, &y).expect("on the curve"));
+        for _ in 1..TABLE_PIECES {
+            work = work.map(|work| work.go_on().continue_value().expect("not the last piece"));
+        }
+        let bases = work.map(|work| work.go_on().break_value().expect("the last piece"));
+        let at_once = points.map(|(x, y)| FixedBase::new(kernel, Curve::P256, &x, &y).expect("on the curve"));
+        let [mut out, mut expected] = [(); 2].map(|()| vec![Point::default(); 2 * scalars.len()]);
+        multiply(&[&bases[0], &bases[1]], &scalars, &mut out);
+        multiply(&[&at_once[0], &at_once[1]], &scalars, &mut expected);
+        assert!(out == expected && out.iter().all(|point| *point != Point::default()), "{}", kernel.name());
     }
 }
 

@@ -21,6 +21,8 @@ mod table;
 mod walk;
 mod words;
 
+use std::ops::ControlFlow;
+
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::Adx;
 use crate::wipe::wipe;
@@ -40,6 +42,8 @@ use words::Words;
 pub const SCALAR_SIZE: usize = 32;
 /// Bytes of a point's table.
 pub const TABLE_SIZE: usize = ENTRIES * size_of::<Entry>();
+/// Pieces in which a point's table is made.
+pub const TABLE_PIECES: usize = table::PIECES;
 /// Products that share an inversion.
 pub const GROUP_POINTS_MAX: usize = 16;
 
@@ -162,7 +166,7 @@ impl std::fmt::Display for NotOnCurve {
 
 impl std::error::Error for NotOnCurve {}
 
-/// A point with its table: [`TABLE_SIZE`] bytes, made in half a millisecond.
+/// A point with its table: [`TABLE_SIZE`] bytes, made in half a millisecond and more.
 pub struct FixedBase {
     kernel: Kernel,
     curve: Curve,
@@ -176,14 +180,12 @@ impl std::fmt::Debug for FixedBase {
 }
 
 impl FixedBase {
-    /// The table of the point with these big-endian coordinates.
+    /// The table of the point with these big-endian coordinates, all at once.
     ///
     /// # Errors
     /// [`NotOnCurve`], also for coordinates that are not below the field's prime.
     pub fn new(kernel: Kernel, curve: Curve, x: &[u8; SCALAR_SIZE], y: &[u8; SCALAR_SIZE]) -> Result<Self, NotOnCurve> {
-        let (x, y) = (words::from_bytes(x), words::from_bytes(y));
-        let table = dispatch!(kernel, curve, build_table(&x, &y));
-        Ok(Self { kernel, curve, table: table.ok_or(NotOnCurve)? })
+        Ok(FixedBaseWork::new(kernel, curve, x, y)?.finish())
     }
 
     /// The table of the curve's generator.
@@ -192,13 +194,63 @@ impl FixedBase {
             Curve::P256 => P256::GENERATOR,
             Curve::Secp256k1 => Secp256k1::GENERATOR,
         };
-        let table = dispatch!(kernel, curve, build_table(&x, &y));
-        Self { kernel, curve, table: table.expect("the generator is on its curve") }
+        FixedBaseWork::of_numbers(kernel, curve, &x, &y).expect("the generator is on its curve").finish()
     }
 }
 
-fn build_table<C: curve::Curve, P: Path>(path: P, x: &Words, y: &Words) -> Option<Box<[Entry; ENTRIES]>> {
-    Some(table::build(path, Affine::<Element<C, P>>::from_numbers(path, x, y)?))
+/// A [`FixedBase`] on its way, in [`TABLE_PIECES`] pieces of some 50 µs: whoever makes it may do something else in between, and may give up.
+pub struct FixedBaseWork {
+    kernel: Kernel,
+    curve: Curve,
+    table: table::Work,
+}
+
+impl std::fmt::Debug for FixedBaseWork {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "FixedBaseWork({:?}, {})", self.curve, self.kernel.name())
+    }
+}
+
+impl FixedBaseWork {
+    /// Begins the table of the point with these big-endian coordinates.
+    ///
+    /// # Errors
+    /// As [`FixedBase::new`].
+    pub fn new(kernel: Kernel, curve: Curve, x: &[u8; SCALAR_SIZE], y: &[u8; SCALAR_SIZE]) -> Result<Self, NotOnCurve> {
+        Self::of_numbers(kernel, curve, &words::from_bytes(x), &words::from_bytes(y))
+    }
+
+    fn of_numbers(kernel: Kernel, curve: Curve, x: &Words, y: &Words) -> Result<Self, NotOnCurve> {
+        let table = dispatch!(kernel, curve, begin_table(x, y));
+        Ok(Self { kernel, curve, table: table.ok_or(NotOnCurve)? })
+    }
+
+    /// Does a piece: the table after the last one, before it what is to be gone on with.
+    pub fn go_on(mut self) -> ControlFlow<FixedBase, Self> {
+        let Self { kernel, curve, ref mut table } = self;
+        if dispatch!(kernel, curve, go_on_with_table(table)) {
+            return ControlFlow::Break(FixedBase { kernel, curve, table: self.table.finish() });
+        }
+        ControlFlow::Continue(self)
+    }
+
+    /// Does all that is left.
+    pub fn finish(mut self) -> FixedBase {
+        loop {
+            match self.go_on() {
+                ControlFlow::Continue(work) => self = work,
+                ControlFlow::Break(base) => return base,
+            }
+        }
+    }
+}
+
+fn begin_table<C: curve::Curve, P: Path>(path: P, x: &Words, y: &Words) -> Option<table::Work> {
+    Some(table::Work::new(path, Affine::<Element<C, P>>::from_numbers(path, x, y)?))
+}
+
+fn go_on_with_table<C: curve::Curve, P: Path>(path: P, table: &mut table::Work) -> bool {
+    table.go_on::<C, P>(path)
 }
 
 /// Each scalar's product with each base: `out[s * bases.len() + b]` is scalar s times base b. Up to [`GROUP_POINTS_MAX`] of them share an
