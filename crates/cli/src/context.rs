@@ -11,6 +11,7 @@ use crate::arguments::Place;
 use crate::config::{Config, Loaded, Presence, Sources, load};
 use crate::failure::{Failure, Outcome};
 use crate::output::note;
+use crate::paths;
 
 /// The environment variable that holds the root key's text.
 const ROOT_KEY_VARIABLE: &str = "FIELDSEAL_ROOT_KEY";
@@ -33,14 +34,16 @@ pub enum Made {
 }
 
 impl Context {
-    /// Loads the configuration as it is, right or wrong.
+    /// Loads the configuration as it is, right or wrong, and chooses the instructions that serve.
     pub fn read(place: &Place) -> Self {
         let (file, presence) = match &place.config {
             Some(file) => (file.clone(), Presence::Required),
             None => (place.dir.join(CONFIG_FILE), Presence::Optional),
         };
         let environment = without_root_key(std::env::vars_os());
-        let loaded = load(&Sources { file: &file, presence, environment, settings: &place.set });
+        let wrong_paths = paths::choose(&environment);
+        let mut loaded = load(&Sources { file: &file, presence, environment, settings: &place.set });
+        loaded.problems.extend(wrong_paths);
         Self { folder: place.dir.clone(), loaded }
     }
 

@@ -15,6 +15,7 @@ mod envelopes;
 mod failure;
 mod input;
 mod output;
+mod paths;
 mod progress;
 mod show;
 mod transform;

@@ -1,6 +1,6 @@
 //! Which kernels of `fieldseal-lanes` take the short messages of AES-GCM and the products of curves. Chosen once a process: the fastest
 //! that this CPU can run and that gives the known answers, unless whoever starts the process names one. Where there is none, the
-//! library takes all.
+//! libraries take all.
 
 use std::sync::OnceLock;
 
@@ -51,7 +51,56 @@ impl Lanes {
             Self::Portable => Ok(None),
             _ => {
                 let named = usable().iter().find(|kernel| kernel.name() == self.name());
-                named.copied().map(Some).ok_or(LanesUnavailable(self))
+                named.copied().map(Some).ok_or(LanesUnavailable(self.name()))
+            }
+        }
+    }
+}
+
+/// How curves are multiplied for encapsulation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum CurveLanes {
+    /// The fastest of this CPU; what every CPU has where [`Lanes::Portable`] serves.
+    #[default]
+    Auto,
+    /// No tables: the libraries multiply.
+    Library,
+    /// Tables, with instructions that every CPU has.
+    Portable,
+    /// Tables, with MULX, ADCX and ADOX.
+    Adx,
+}
+
+impl CurveLanes {
+    /// Every choice.
+    pub const ALL: [Self; 4] = [Self::Auto, Self::Library, Self::Portable, Self::Adx];
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Library => "library",
+            Self::Portable => "portable",
+            Self::Adx => "adx",
+        }
+    }
+
+    /// The kernel of this choice, none for the libraries.
+    ///
+    /// # Errors
+    /// As [`Lanes::kernel`].
+    pub(crate) fn kernel(self) -> Result<Option<ec::Kernel>, LanesUnavailable> {
+        let mut kernels = ec::Kernel::detect().into_iter();
+        match self {
+            Self::Auto => {
+                let is_portable = serving().is_none();
+                let is_allowed = |kernel: &ec::Kernel| !is_portable || matches!(kernel, ec::Kernel::Portable);
+                Ok(kernels.filter(is_allowed).find(|kernel| kernel.is_right()))
+            }
+            Self::Library => Ok(None),
+            _ => {
+                let named = kernels.find(|kernel| kernel.name() == self.name() && kernel.is_right());
+                named.map(Some).ok_or(LanesUnavailable(self.name()))
             }
         }
     }
@@ -59,11 +108,11 @@ impl Lanes {
 
 /// The chosen kernel cannot serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LanesUnavailable(Lanes);
+pub struct LanesUnavailable(&'static str);
 
 impl std::fmt::Display for LanesUnavailable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "this CPU cannot run the lanes `{}`, or another choice was in use before", self.0.name())
+        write!(f, "this CPU cannot run `{}`, or gives wrong answers by it, or another choice was in use before", self.0)
     }
 }
 
@@ -85,7 +134,7 @@ pub fn use_lanes(choice: Lanes) -> Result<(), LanesUnavailable> {
     let kernel = choice.kernel()?;
     let serving = SERVING.get_or_init(|| kernel);
     let is_chosen = serving.map(Kernel::name) == kernel.map(Kernel::name);
-    is_chosen.then_some(()).ok_or(LanesUnavailable(choice))
+    is_chosen.then_some(()).ok_or(LanesUnavailable(choice.name()))
 }
 
 /// The kernel that serves, chosen now where nobody has.
@@ -93,15 +142,22 @@ pub(crate) fn serving() -> Option<Kernel> {
     *SERVING.get_or_init(|| Lanes::Auto.kernel().ok().flatten())
 }
 
-/// The kernel that serves the curves: the fastest, but for a process that was told to be portable.
+static SERVING_CURVES: OnceLock<Option<ec::Kernel>> = OnceLock::new();
+
+/// Chooses for the curves, likewise; after [`use_lanes`], where both do.
+///
+/// # Errors
+/// As [`use_lanes`].
+pub fn use_curve_lanes(choice: CurveLanes) -> Result<(), LanesUnavailable> {
+    let kernel = choice.kernel()?;
+    let serving = SERVING_CURVES.get_or_init(|| kernel);
+    let is_chosen = serving.map(ec::Kernel::name) == kernel.map(ec::Kernel::name);
+    is_chosen.then_some(()).ok_or(LanesUnavailable(choice.name()))
+}
+
+/// The kernel that serves the curves, chosen now where nobody has.
 pub(crate) fn serving_curves() -> Option<ec::Kernel> {
-    static SERVING_CURVES: OnceLock<Option<ec::Kernel>> = OnceLock::new();
-    *SERVING_CURVES.get_or_init(|| {
-        let is_portable = serving().is_none();
-        let mut kernels = ec::Kernel::detect();
-        kernels.retain(|kernel| !is_portable || matches!(kernel, ec::Kernel::Portable));
-        kernels.into_iter().find(|kernel| kernel.is_right())
-    })
+    *SERVING_CURVES.get_or_init(|| CurveLanes::Auto.kernel().ok().flatten())
 }
 
 #[cfg(test)]
@@ -120,20 +176,33 @@ mod tests {
         assert_eq!(serving().map(Kernel::name), fastest);
         assert_eq!(use_lanes(Lanes::Auto), Ok(()));
         if fastest.is_some() {
-            assert_eq!(use_lanes(Lanes::Portable), Err(LanesUnavailable(Lanes::Portable)));
+            assert_eq!(use_lanes(Lanes::Portable), Err(LanesUnavailable("portable")));
         }
+    }
+
+    #[test]
+    fn names_are_those_of_the_kernels_of_curves() {
+        let kernels: Vec<&str> = CurveLanes::ALL[2..].iter().map(|lanes| lanes.name()).collect();
+        assert!(ec::Kernel::NAMES.iter().all(|name| kernels.contains(name)));
+        assert_eq!(kernels.len(), ec::Kernel::NAMES.len());
     }
 
     #[test]
     fn the_fastest_serves_the_curves() {
         let fastest = ec::Kernel::detect().first().map(|kernel| kernel.name());
         assert_eq!(serving_curves().map(ec::Kernel::name), fastest);
+        assert_eq!(use_curve_lanes(CurveLanes::Auto), Ok(()));
+        assert_eq!(use_curve_lanes(CurveLanes::Library), Err(LanesUnavailable("library")));
     }
 
     #[test]
     fn what_the_cpu_lacks_is_refused() {
         let available: Vec<&str> = Kernel::detect().into_iter().map(Kernel::name).collect();
         for lanes in Lanes::ALL.into_iter().skip(2) {
+            assert_eq!(lanes.kernel().is_ok(), available.contains(&lanes.name()), "{lanes:?}");
+        }
+        let available: Vec<&str> = ec::Kernel::detect().into_iter().map(ec::Kernel::name).collect();
+        for lanes in CurveLanes::ALL.into_iter().skip(2) {
             assert_eq!(lanes.kernel().is_ok(), available.contains(&lanes.name()), "{lanes:?}");
         }
     }

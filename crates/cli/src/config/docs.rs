@@ -23,8 +23,17 @@ The same by environment: `FIELDSEAL_ENGINE_KEYING=session`; by flag: `--set engi
 - Times carry their unit: `500ms`, `15s`, `2m`, `1h`. Sizes are bytes, or carry one: `64KiB`, `256MiB`, `1GiB`.
 - Relative paths start at the folder that `--dir` names.
 
-Three more environment variables have no key: `FIELDSEAL_DIR` and `FIELDSEAL_CONFIG` stand for the flags `--dir` and `--config`;
-`FIELDSEAL_ROOT_KEY` holds the text of the root key, in place of its file.
+Five more environment variables have no key: `FIELDSEAL_DIR` and `FIELDSEAL_CONFIG` stand for the flags `--dir` and `--config`;
+`FIELDSEAL_ROOT_KEY` holds the text of the root key, in place of its file; two force a path through the CPU, for comparisons and where
+a fault of one is suspected. What the CPU lacks is refused, and `fieldseal info` tells what serves.
+
+- `FIELDSEAL_LANES`, for AES-GCM of values up to 512 bytes: `auto`, `portable` (the library's own code), `aesni`, `vaes256`, `vaes512`,
+  `armv8`; `aes-gcm-lanes` of `info`.
+- `FIELDSEAL_CURVES`, for fresh keys: `auto`, `library`, `portable` (tables, with instructions that every CPU has), `adx`;
+  `encapsulation` of `info`.
+
+`auto`, the default, takes the fastest that the CPU has and that gives known answers; with `FIELDSEAL_LANES=portable` fresh keys are
+made by `portable` too, unless `FIELDSEAL_CURVES` says otherwise.
 
 ## Exit codes
 

@@ -11,12 +11,14 @@ use toml::de::{DeTable, DeValue};
 use super::keys::Key;
 use super::value::Raw;
 use super::{Config, KEYS};
+use crate::paths::{CURVES_VARIABLE, LANES_VARIABLE};
 
 /// Largest configuration file in bytes; a typical one has a few hundred.
 pub const FILE_SIZE_MAX: u64 = 1 << 20;
 
 /// Variables that commands read themselves.
-const OTHER_VARIABLES: [&str; 3] = ["FIELDSEAL_DIR", "FIELDSEAL_CONFIG", "FIELDSEAL_ROOT_KEY"];
+const OTHER_VARIABLES: [&str; 5] =
+    ["FIELDSEAL_DIR", "FIELDSEAL_CONFIG", "FIELDSEAL_ROOT_KEY", LANES_VARIABLE, CURVES_VARIABLE];
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]

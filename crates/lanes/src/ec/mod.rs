@@ -198,7 +198,7 @@ impl FixedBase {
     }
 }
 
-/// A [`FixedBase`] on its way, in [`TABLE_PIECES`] pieces of some 50 µs: whoever makes it may do something else in between, and may give up.
+/// A [`FixedBase`] on its way, in [`TABLE_PIECES`] pieces of some 50 µs: whoever makes it may do something else in between, or give up.
 pub struct FixedBaseWork {
     kernel: Kernel,
     curve: Curve,

@@ -1,0 +1,32 @@
+//! Which instructions serve, where the environment says so: for comparisons, and where a fault of one path is suspected.
+
+use fieldseal_engine::{CurveLanes, Lanes, LanesUnavailable, use_curve_lanes, use_lanes};
+
+/// The variable for short messages of AES-GCM.
+pub const LANES_VARIABLE: &str = "FIELDSEAL_LANES";
+/// The variable for fresh keys.
+pub const CURVES_VARIABLE: &str = "FIELDSEAL_CURVES";
+
+/// Chooses for this process what the environment names; gives what is wrong with it.
+pub fn choose(environment: &[(String, String)]) -> Vec<String> {
+    let value = |variable| environment.iter().find(|(name, _)| name == variable).map(|(_, value)| value.as_str());
+    // The second follows the first where nothing is said of it.
+    let lanes = choice(LANES_VARIABLE, value(LANES_VARIABLE), &Lanes::ALL, Lanes::name, use_lanes);
+    let curves = choice(CURVES_VARIABLE, value(CURVES_VARIABLE), &CurveLanes::ALL, CurveLanes::name, use_curve_lanes);
+    [lanes, curves].into_iter().filter_map(Result::err).collect()
+}
+
+fn choice<T: Copy>(
+    variable: &str,
+    value: Option<&str>,
+    all: &[T],
+    name: impl Fn(T) -> &'static str,
+    choose: impl Fn(T) -> Result<(), LanesUnavailable>,
+) -> Result<(), String> {
+    let Some(value) = value else { return Ok(()) };
+    let Some(choice) = all.iter().find(|choice| name(**choice) == value) else {
+        let names: Vec<&str> = all.iter().map(|choice| name(*choice)).collect();
+        return Err(format!("{variable}: it takes one of {}", names.join(", ")));
+    };
+    choose(*choice).map_err(|error| format!("{variable}: {error}"))
+}
