@@ -68,6 +68,27 @@ token!(
     Adx, is_x86_feature_detected: "bmi2", "adx", "avx2"
 );
 
+#[cfg(target_arch = "x86_64")]
+token!(
+    /// Shuffles of bytes in 128-bit registers.
+    Ssse3, is_x86_feature_detected: "ssse3", "sse4.1"
+);
+#[cfg(target_arch = "x86_64")]
+token!(
+    /// Shuffles of bytes in 256-bit registers.
+    Avx2, is_x86_feature_detected: "ssse3", "sse4.1", "avx2"
+);
+#[cfg(target_arch = "x86_64")]
+token!(
+    /// Shuffles of bytes across 512-bit registers, with masks.
+    Vbmi, is_x86_feature_detected: "bmi2", "avx2", "avx512f", "avx512bw", "avx512vl", "avx512vbmi"
+);
+
+#[cfg(target_arch = "aarch64")]
+token!(
+    /// Registers of 128 bits.
+    Neon, is_aarch64_feature_detected: "neon"
+);
 #[cfg(target_arch = "aarch64")]
 token!(
     /// The AES and PMULL instructions of the ARMv8 cryptographic extension.
@@ -84,6 +105,13 @@ impl From<Vaes256> for AesNi {
 #[cfg(target_arch = "x86_64")]
 impl From<Vaes512> for AesNi {
     fn from(_: Vaes512) -> Self {
+        Self(())
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl From<Avx2> for Ssse3 {
+    fn from(_: Avx2) -> Self {
         Self(())
     }
 }

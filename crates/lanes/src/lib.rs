@@ -7,6 +7,8 @@
 pub mod cpu;
 pub mod ec;
 pub mod gcm;
+mod short;
+pub mod text;
 mod wipe;
 
 pub use cpu::cpu_features;

@@ -17,7 +17,6 @@ mod known_answers;
 mod memory;
 mod message;
 mod run;
-mod short;
 #[cfg(target_arch = "x86_64")]
 mod vaes256;
 #[cfg(target_arch = "x86_64")]
@@ -28,6 +27,7 @@ mod vector;
 use crate::cpu::Armv8;
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::{AesNi, Vaes256, Vaes512};
+use crate::short;
 use key::Expanded;
 
 /// Bytes of a nonce.

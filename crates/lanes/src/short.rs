@@ -1,6 +1,8 @@
 //! Blocks that are not whole. Branches depend on lengths alone.
+#![cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code))]
 
-use super::vector::{BLOCK_SIZE, Block};
+/// Bytes of a block.
+const BLOCK_SIZE: usize = 16;
 
 /// Ones and then zeros: 16 bytes from place 16 − n keep the first n bytes of a block.
 const KEEP: [u8; 2 * BLOCK_SIZE] = {
@@ -15,8 +17,15 @@ const KEEP: [u8; 2 * BLOCK_SIZE] = {
 
 /// A block of which the first `size` bytes are ones; at most 16.
 #[inline(always)]
-pub(super) fn mask(size: usize) -> &'static Block {
+pub(crate) fn mask(size: usize) -> &'static [u8; BLOCK_SIZE] {
     KEEP[BLOCK_SIZE - size..].first_chunk().expect("as long as two blocks")
+}
+
+/// The same as little-endian halves.
+#[inline(always)]
+pub(crate) fn mask_halves(size: usize) -> [u64; 2] {
+    let (halves, _) = mask(size).as_chunks();
+    [u64::from_le_bytes(halves[0]), u64::from_le_bytes(halves[1])]
 }
 
 /// The first bytes of a block, followed by zeros, as little-endian halves.
@@ -24,7 +33,7 @@ pub(super) fn mask(size: usize) -> &'static Block {
 /// # Safety
 /// `bytes` is readable for `size` bytes, from 1 to 16.
 #[inline(always)]
-pub(super) unsafe fn load(bytes: *const u8, size: usize) -> [u64; 2] {
+pub(crate) unsafe fn load(bytes: *const u8, size: usize) -> [u64; 2] {
     // SAFETY: the caller's promise.
     let bytes = unsafe { std::slice::from_raw_parts(bytes, size) };
     if let (Some(front), Some(back)) = (bytes.first_chunk(), bytes.last_chunk()) {
@@ -43,7 +52,7 @@ pub(super) unsafe fn load(bytes: *const u8, size: usize) -> [u64; 2] {
 /// # Safety
 /// `out` is writable for `size` bytes, from 1 to 16.
 #[inline(always)]
-pub(super) unsafe fn store([low, high]: [u64; 2], out: *mut u8, size: usize) {
+pub(crate) unsafe fn store([low, high]: [u64; 2], out: *mut u8, size: usize) {
     // SAFETY: the caller's promise.
     let out = unsafe { std::slice::from_raw_parts_mut(out, size) };
     let bits = u128::from(high) << 64 | u128::from(low);

@@ -1,0 +1,122 @@
+//! The steps of `ssse3` on 256-bit registers: 24 bytes, half of them in each lane.
+
+use std::arch::x86_64::*;
+
+use super::NONCE_TEXT_SIZE;
+use super::frame::Frame;
+use super::ssse3::{self, CLASSES, EXCLUDED, PACK, ROWS, SHIFTS, SPREAD};
+use super::steps::{self, Steps, entries};
+use crate::cpu::Avx2 as Cpu;
+use crate::gcm::NONCE_SIZE;
+
+pub(super) struct Avx2;
+
+entries!(Cpu, Avx2, "ssse3,sse4.1,avx2");
+
+/// The greater lane holds its bytes four places up, so that both can be loaded without a byte beyond a step.
+const SPREAD_BOTH: [u8; 32] = {
+    let mut both = [0; 32];
+    let mut i = 0;
+    while i < 16 {
+        both[i] = SPREAD[i];
+        both[16 + i] = SPREAD[i] + 4;
+        i += 1;
+    }
+    both
+};
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn both(block: &[u8; 16]) -> __m256i {
+    // SAFETY: a block is as long as the unaligned load.
+    unsafe { _mm256_broadcastsi128_si256(_mm_loadu_si128(block.as_ptr().cast())) }
+}
+
+/// # Safety
+/// `bytes` is readable for 24 bytes, `out` writable for 32.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn encode_block(bytes: *const u8, out: *mut u8) {
+    // SAFETY: the caller's promise; the table is as long as the load.
+    let (bytes, spread) = unsafe {
+        let front = _mm_loadu_si128(bytes.cast());
+        let bytes = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(front), _mm_loadu_si128(bytes.add(8).cast()));
+        (bytes, _mm256_loadu_si256(SPREAD_BOTH.as_ptr().cast()))
+    };
+    let spread = _mm256_shuffle_epi8(bytes, spread);
+    let even = _mm256_and_si256(spread, _mm256_set1_epi32(0x0fc0_fc00));
+    let odd = _mm256_and_si256(spread, _mm256_set1_epi32(0x003f_03f0));
+    let even = _mm256_mulhi_epu16(even, _mm256_set1_epi32(0x0400_0040));
+    let values = _mm256_or_si256(even, _mm256_mullo_epi16(odd, _mm256_set1_epi32(0x0100_0010)));
+    let is_first = _mm256_cmpgt_epi8(_mm256_set1_epi8(26), values);
+    let rows = _mm256_subs_epu8(values, _mm256_set1_epi8(51));
+    let rows = _mm256_or_si256(rows, _mm256_and_si256(is_first, _mm256_set1_epi8(13)));
+    let text = _mm256_add_epi8(values, _mm256_shuffle_epi8(both(&ROWS), rows));
+    // SAFETY: the caller's promise.
+    unsafe { _mm256_storeu_si256(out.cast(), text) }
+}
+
+/// # Safety
+/// `text` is readable for 32 bytes, `out` writable for 24.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn decode_block(text: *const u8, out: *mut u8) -> bool {
+    // SAFETY: the caller's promise.
+    let text = unsafe { _mm256_loadu_si256(text.cast()) };
+    let upper = _mm256_and_si256(_mm256_srli_epi32::<4>(text), _mm256_set1_epi8(15));
+    let lower = _mm256_and_si256(text, _mm256_set1_epi8(15));
+    let excluded = _mm256_shuffle_epi8(both(&EXCLUDED), lower);
+    let faults = _mm256_and_si256(_mm256_shuffle_epi8(both(&CLASSES), upper), excluded);
+    let is_slash = _mm256_cmpeq_epi8(text, _mm256_set1_epi8(b'/' as i8));
+    let shifts = _mm256_shuffle_epi8(both(&SHIFTS), _mm256_add_epi8(upper, is_slash));
+    let values = _mm256_add_epi8(text, shifts);
+    let pairs = _mm256_maddubs_epi16(values, _mm256_set1_epi32(0x0140_0140));
+    let words = _mm256_madd_epi16(pairs, _mm256_set1_epi32(0x0001_1000));
+    let packed = _mm256_shuffle_epi8(words, both(&PACK));
+    // Three words of each lane.
+    let bytes = _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 1, 2, 4, 5, 6, 3, 7));
+    // SAFETY: the caller's promise.
+    unsafe {
+        _mm_storeu_si128(out.cast(), _mm256_castsi256_si128(bytes));
+        _mm_storel_epi64(out.add(16).cast(), _mm256_extracti128_si256::<1>(bytes));
+    }
+    _mm256_testz_si256(faults, faults) != 0
+}
+
+impl Steps for Avx2 {
+    type Cpu = Cpu;
+    const BYTES: usize = 24;
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn encode_step(_: Cpu, bytes: *const u8, out: *mut u8) {
+        // SAFETY: the caller's promise, and the token.
+        unsafe { encode_block(bytes, out) }
+    }
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn encode_short(cpu: Cpu, bytes: *const u8, size: usize, out: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { steps::encode_to::<ssse3::Ssse3>(cpu.into(), std::slice::from_raw_parts(bytes, size), out) }
+    }
+
+    #[inline(always)]
+    fn encode_nonce(cpu: Cpu, nonce: &[u8; NONCE_SIZE], out: &mut [u8; NONCE_TEXT_SIZE]) {
+        ssse3::Ssse3::encode_nonce(cpu.into(), nonce, out);
+    }
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn decode_step(_: Cpu, text: *const u8, out: *mut u8) -> bool {
+        // SAFETY: the caller's promise, and the token.
+        unsafe { decode_block(text, out) }
+    }
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn decode_short(cpu: Cpu, text: *const u8, size: usize, out: *mut u8) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { steps::decode_to::<ssse3::Ssse3>(cpu.into(), std::slice::from_raw_parts(text, size), out) }
+    }
+}

@@ -1,0 +1,92 @@
+//! What stands around the base64 of a sealed value, the same for many values: `head ‖ nonce ‖ middle ‖ sealed ‖ tail`.
+//!
+//! The parts are written from the first to the last, head and middle with as many bytes as the longest may have: what is too much is
+//! overwritten by the next part. So no copy has a length that the compiler does not know.
+
+use super::steps::{Steps, encode_to};
+use super::{NONCE_TEXT_SIZE, encoded_size};
+use crate::gcm::NONCE_SIZE;
+
+/// Longest head in bytes.
+pub const HEAD_SIZE_MAX: usize = 32;
+/// Longest middle in bytes.
+pub const MIDDLE_SIZE_MAX: usize = 48;
+/// Fewest bytes of a sealed value: its tag.
+pub const SEALED_SIZE_MIN: usize = crate::gcm::TAG_SIZE;
+/// Bytes of a tail.
+const TAIL_SIZE: usize = 2;
+
+/// The fixed parts of a sealed value's text.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    head: [u8; HEAD_SIZE_MAX],
+    middle: [u8; MIDDLE_SIZE_MAX],
+    tail: [u8; TAIL_SIZE],
+    head_size: u8,
+    middle_size: u8,
+}
+
+impl Frame {
+    /// From its three parts.
+    ///
+    /// # Panics
+    /// When head or middle are longer than [`HEAD_SIZE_MAX`] or [`MIDDLE_SIZE_MAX`], or so short that what is written too much would
+    /// reach beyond the shortest text.
+    pub fn new(head: &[u8], middle: &[u8], tail: [u8; TAIL_SIZE]) -> Self {
+        let rest = encoded_size(SEALED_SIZE_MIN) + TAIL_SIZE;
+        assert!(head.len() + NONCE_TEXT_SIZE + middle.len() + rest >= HEAD_SIZE_MAX, "a text as long as a head");
+        assert!(middle.len() + rest >= MIDDLE_SIZE_MAX, "a rest as long as a middle");
+        let mut frame = Self {
+            head: [0; HEAD_SIZE_MAX],
+            middle: [0; MIDDLE_SIZE_MAX],
+            tail,
+            head_size: head.len() as u8,
+            middle_size: middle.len() as u8,
+        };
+        frame.head[..head.len()].copy_from_slice(head);
+        frame.middle[..middle.len()].copy_from_slice(middle);
+        frame
+    }
+
+    /// What stands before the nonce.
+    pub fn head(&self) -> &[u8] {
+        &self.head[..self.head_size.into()]
+    }
+
+    /// What stands between nonce and sealed value.
+    pub fn middle(&self) -> &[u8] {
+        &self.middle[..self.middle_size.into()]
+    }
+
+    /// What stands at the end.
+    pub fn tail(&self) -> &[u8] {
+        &self.tail
+    }
+
+    /// Bytes of the text of `sealed_size` bytes.
+    #[inline]
+    pub fn text_size(&self, sealed_size: usize) -> usize {
+        let fixed = usize::from(self.head_size) + NONCE_TEXT_SIZE + usize::from(self.middle_size) + TAIL_SIZE;
+        fixed + encoded_size(sealed_size)
+    }
+
+    /// Writes a text.
+    ///
+    /// # Safety
+    /// `out` is writable for [`Frame::text_size`] bytes.
+    #[inline(always)]
+    pub(super) unsafe fn write<S: Steps>(&self, cpu: S::Cpu, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: *mut u8) {
+        assert!(sealed.len() >= SEALED_SIZE_MIN, "a tag at least");
+        // SAFETY: the caller's promise. `new` has checked that the longest head and middle fit the shortest text.
+        unsafe {
+            out.cast::<[u8; HEAD_SIZE_MAX]>().write_unaligned(self.head);
+            let out = out.add(self.head_size.into());
+            S::encode_nonce(cpu, nonce, &mut *out.cast());
+            let out = out.add(NONCE_TEXT_SIZE);
+            out.cast::<[u8; MIDDLE_SIZE_MAX]>().write_unaligned(self.middle);
+            let out = out.add(self.middle_size.into());
+            encode_to::<S>(cpu, sealed, out);
+            out.add(encoded_size(sealed.len())).cast::<[u8; TAIL_SIZE]>().write_unaligned(self.tail);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! NEON: a look-up of 64 bytes holds the alphabet, two of them its reverse. 12 bytes a step, of which every three are a 32-bit word.
+
+use std::arch::aarch64::*;
+
+use super::frame::Frame;
+use super::steps::{self, Steps, entries};
+use super::tables::{ALPHABET, NONE, VALUES};
+use super::{NONCE_TEXT_SIZE, decoded_size, encoded_size};
+use crate::cpu::Neon as Cpu;
+use crate::gcm::NONCE_SIZE;
+use crate::short;
+
+pub(super) struct Neon;
+
+entries!(Cpu, Neon, "neon");
+
+/// Every three bytes in reverse, and a zero.
+const SPREAD: [u8; 16] = [2, 1, 0, 255, 5, 4, 3, 255, 8, 7, 6, 255, 11, 10, 9, 255];
+/// The three lesser bytes of every word in reverse, and four zeros.
+const PACK: [u8; 16] = [2, 1, 0, 6, 5, 4, 10, 9, 8, 14, 13, 12, 255, 255, 255, 255];
+
+/// Runs intrinsics that need nothing but what a token stands for.
+macro_rules! with_token {
+    ($intrinsics:expr) => {
+        // SAFETY: the token in reach was only made on a CPU that has these instructions.
+        unsafe { $intrinsics }
+    };
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn load(block: &[u8; 16]) -> uint8x16_t {
+    // SAFETY: a block is as long as the load.
+    unsafe { vld1q_u8(block.as_ptr()) }
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn table(bytes: &[u8; 64]) -> uint8x16x4_t {
+    // SAFETY: as long as the loads.
+    unsafe { vld1q_u8_x4(bytes.as_ptr()) }
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn from_halves([low, high]: [u64; 2]) -> uint8x16_t {
+    vreinterpretq_u8_u64(vcombine_u64(vcreate_u64(low), vcreate_u64(high)))
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn halves(block: uint8x16_t) -> [u64; 2] {
+    let block = vreinterpretq_u64_u8(block);
+    [vgetq_lane_u64::<0>(block), vgetq_lane_u64::<1>(block)]
+}
+
+/// The first 12 bytes to 16 characters.
+#[inline]
+#[target_feature(enable = "neon")]
+fn encode_block(bytes: uint8x16_t) -> uint8x16_t {
+    let words = vreinterpretq_u32_u8(vqtbl1q_u8(bytes, load(&SPREAD)));
+    let six = |bits, place| vandq_u32(bits, vdupq_n_u32(63 << place));
+    let values = vorrq_u32(
+        vorrq_u32(vshrq_n_u32::<18>(words), six(vshrq_n_u32::<4>(words), 8)),
+        vorrq_u32(six(vshlq_n_u32::<10>(words), 16), six(vshlq_n_u32::<24>(words), 24)),
+    );
+    vqtbl4q_u8(table(&ALPHABET), vreinterpretq_u8_u32(values))
+}
+
+/// 16 characters to 12 bytes and 4 zeros, and whether all are base64.
+#[inline]
+#[target_feature(enable = "neon")]
+fn decode_block(text: uint8x16_t) -> (uint8x16_t, bool) {
+    let (low, high) = VALUES.split_at(64);
+    let (low, high) = (low.first_chunk().expect("64 bytes"), high.first_chunk().expect("64 bytes"));
+    // A place beyond a table gives zero by the first look-up and leaves what there is by the second.
+    let values = vqtbx4q_u8(vqtbl4q_u8(table(low), text), table(high), vsubq_u8(text, vdupq_n_u8(64)));
+    let is_right = vmaxvq_u8(vorrq_u8(text, values)) < NONE;
+    let values = vreinterpretq_u32_u8(values);
+    let six = |bits, place| vandq_u32(bits, vdupq_n_u32(63 << place));
+    let words = vorrq_u32(
+        vorrq_u32(six(vshlq_n_u32::<18>(values), 18), six(vshlq_n_u32::<4>(values), 12)),
+        vorrq_u32(six(vshrq_n_u32::<10>(values), 6), vshrq_n_u32::<24>(values)),
+    );
+    (vqtbl1q_u8(vreinterpretq_u8_u32(words), load(&PACK)), is_right)
+}
+
+impl Steps for Neon {
+    type Cpu = Cpu;
+    const BYTES: usize = 12;
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn encode_step(cpu: Cpu, bytes: *const u8, out: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { Self::encode_nonce(cpu, &*bytes.cast(), &mut *out.cast()) }
+    }
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn encode_short(_: Cpu, bytes: *const u8, size: usize, out: *mut u8) {
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { short::load(bytes, size) };
+        let text = with_token!(halves(encode_block(from_halves(bytes))));
+        // SAFETY: the caller's promise.
+        unsafe { short::store(text, out, encoded_size(size)) }
+    }
+
+    #[inline(always)]
+    fn encode_nonce(_: Cpu, nonce: &[u8; NONCE_SIZE], out: &mut [u8; NONCE_TEXT_SIZE]) {
+        let (front, back) = nonce.split_at(8);
+        let front = u64::from_le_bytes(front.try_into().expect("8 bytes"));
+        let back = u32::from_le_bytes(back.try_into().expect("4 bytes"));
+        // SAFETY: the token; the text is as long as the store.
+        unsafe { vst1q_u8(out.as_mut_ptr(), encode_block(from_halves([front, back.into()]))) }
+    }
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn decode_step(_: Cpu, text: *const u8, out: *mut u8) -> bool {
+        // SAFETY: the caller's promise, and the token.
+        let (bytes, is_right) = unsafe { decode_block(vld1q_u8(text)) };
+        let [front, back] = with_token!(halves(bytes));
+        // SAFETY: the caller's promise.
+        unsafe {
+            out.cast::<u64>().write_unaligned(front);
+            out.add(8).cast::<u32>().write_unaligned(back as u32);
+        }
+        is_right
+    }
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn decode_short(_: Cpu, text: *const u8, size: usize, out: *mut u8) -> bool {
+        // SAFETY: the caller's promise.
+        let [low, high] = unsafe { short::load(text, size) };
+        // `A` has the value zero.
+        let [kept_low, kept_high] = short::mask_halves(size);
+        let all = u64::from_ne_bytes([b'A'; 8]);
+        let padded = [low | all & !kept_low, high | all & !kept_high];
+        let (bytes, is_right) = with_token!(decode_block(from_halves(padded)));
+        let [low, high] = with_token!(halves(bytes));
+        let count = decoded_size(size).unwrap_or(0);
+        // SAFETY: the caller's promise.
+        unsafe { short::store([low, high], out, count) }
+        // What no byte has must be zero.
+        let [kept_low, kept_high] = short::mask_halves(count);
+        is_right && low & !kept_low | high & !kept_high == 0
+    }
+}

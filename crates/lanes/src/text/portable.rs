@@ -1,0 +1,117 @@
+//! Plain Rust: six bytes a step, by tables.
+
+use super::frame::Frame;
+use super::steps::{self, Steps, entries};
+use super::tables::{ALPHABET, NONE, VALUES};
+use super::{NONCE_TEXT_SIZE, decoded_size, encoded_size};
+use crate::gcm::NONCE_SIZE;
+
+/// The token that every CPU has.
+#[derive(Clone, Copy)]
+pub(super) struct AnyCpu;
+
+pub(super) struct Portable;
+
+entries!(AnyCpu, Portable);
+
+/// Bytes of a step: as many as make a power of two of characters.
+const STEP: usize = 6;
+const CHARACTERS: usize = STEP / 3 * 4;
+
+/// Bits that no value has.
+const FAULT: u32 = 0xff << 24;
+
+/// Values of the characters of a group of four by their bytes, each where it belongs in the group's 24 bits.
+static VALUE_OF: [[u32; 256]; 4] = {
+    let mut tables = [[FAULT; 256]; 4];
+    let mut place = 0;
+    while place < tables.len() {
+        let mut character = 0;
+        while character < VALUES.len() {
+            if VALUES[character] != NONE {
+                tables[place][character] = (VALUES[character] as u32) << (18 - 6 * place);
+            }
+            character += 1;
+        }
+        place += 1;
+    }
+    tables
+};
+
+/// The characters of 48 bits.
+#[inline(always)]
+fn characters(bits: u64) -> [u8; CHARACTERS] {
+    [42, 36, 30, 24, 18, 12, 6, 0].map(|place| ALPHABET[(bits >> place & 63) as usize])
+}
+
+/// The 24 bits of four characters, or a fault.
+#[inline(always)]
+fn bits([a, b, c, d]: [u8; 4]) -> u32 {
+    let value = |place: usize, character: u8| VALUE_OF[place][usize::from(character)];
+    value(0, a) | value(1, b) | value(2, c) | value(3, d)
+}
+
+/// The first bytes of a step, followed by others.
+#[inline(always)]
+fn padded<const N: usize>(bytes: &[u8], padding: u8) -> [u8; N] {
+    std::array::from_fn(|i| bytes.get(i).copied().unwrap_or(padding))
+}
+
+impl Steps for Portable {
+    type Cpu = AnyCpu;
+    const BYTES: usize = STEP;
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn encode_step(_: AnyCpu, bytes: *const u8, out: *mut u8) {
+        // SAFETY: the caller's promise.
+        let [a, b, c, d, e, f] = unsafe { bytes.cast::<[u8; STEP]>().read() };
+        let text = characters(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
+        // SAFETY: the caller's promise.
+        unsafe { out.cast::<[u8; CHARACTERS]>().write(text) }
+    }
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn encode_short(_: AnyCpu, bytes: *const u8, size: usize, out: *mut u8) {
+        // SAFETY: the caller's promise.
+        let (bytes, out) = unsafe {
+            (std::slice::from_raw_parts(bytes, size), std::slice::from_raw_parts_mut(out, encoded_size(size)))
+        };
+        let [a, b, c, d, e, f] = padded(bytes, 0);
+        let text = characters(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
+        out.copy_from_slice(&text[..out.len()]);
+    }
+
+    #[inline(always)]
+    fn encode_nonce(cpu: AnyCpu, nonce: &[u8; NONCE_SIZE], out: &mut [u8; NONCE_TEXT_SIZE]) {
+        steps::encode::<Self>(cpu, nonce, out);
+    }
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn decode_step(_: AnyCpu, text: *const u8, out: *mut u8) -> bool {
+        // SAFETY: the caller's promise.
+        let [first, second] = unsafe { text.cast::<[[u8; 4]; 2]>().read() }.map(bits);
+        let [_, _, bytes @ ..] = (u64::from(first) << 24 | u64::from(second)).to_be_bytes();
+        // SAFETY: the caller's promise.
+        unsafe { out.cast::<[u8; STEP]>().write(bytes) }
+        (first | second) & FAULT == 0
+    }
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn decode_short(_: AnyCpu, text: *const u8, size: usize, out: *mut u8) -> bool {
+        let count = decoded_size(size).unwrap_or(0);
+        // SAFETY: the caller's promise.
+        let (text, out) =
+            unsafe { (std::slice::from_raw_parts(text, size), std::slice::from_raw_parts_mut(out, count)) };
+        // `A` has the value zero.
+        let [a, b, c, d, e, f, g, h] = padded(text, b'A');
+        let [first, second] = [[a, b, c, d], [e, f, g, h]].map(bits);
+        let bytes = (u64::from(first) << 24 | u64::from(second)) << 16;
+        out.copy_from_slice(&bytes.to_be_bytes()[..count]);
+        // What no byte has must be zero.
+        (first | second) & FAULT == 0 && bytes << (8 * count) == 0
+    }
+}

@@ -1,0 +1,190 @@
+//! Shuffles of 128-bit registers: 12 bytes a step, of which every three are a 32-bit word of four characters.
+//!
+//! The alphabet does not fit a shuffle of 16 bytes. It has five rows without gaps, so it is enough to look up by row what separates a
+//! character from its value.
+
+use std::arch::x86_64::*;
+
+use super::frame::Frame;
+use super::steps::{self, Steps, entries};
+use super::tables::{ALPHABET, VALUES, shift};
+use super::{NONCE_TEXT_SIZE, decoded_size, encoded_size};
+use crate::cpu::Ssse3 as Cpu;
+use crate::gcm::NONCE_SIZE;
+use crate::short;
+
+pub(super) struct Ssse3;
+
+entries!(Cpu, Ssse3, "ssse3,sse4.1");
+
+/// Runs intrinsics that need nothing but what a token stands for.
+macro_rules! with_token {
+    ($intrinsics:expr) => {
+        // SAFETY: the token in reach was only made on a CPU that has these instructions.
+        unsafe { $intrinsics }
+    };
+}
+
+/// The second and first, then the third and second byte of every three: each six bits of a word then lie in one half of it.
+pub(super) const SPREAD: [u8; 16] = [1, 0, 2, 1, 4, 3, 5, 4, 7, 6, 8, 7, 10, 9, 11, 10];
+/// The three lesser bytes of every word in reverse.
+pub(super) const PACK: [u8; 16] = [2, 1, 0, 6, 5, 4, 10, 9, 8, 14, 13, 12, 128, 128, 128, 128];
+
+/// What separates characters from values by the row of a value: 0 for `a-z`, 1 to 10 for the digits, 11 and 12 for the last two, 13 for
+/// `A-Z`.
+pub(super) const ROWS: [u8; 16] = {
+    let mut rows = [0; 16];
+    let mut value = 0;
+    while value < ALPHABET.len() {
+        let row = if value < 26 { 13 } else { (value as u8).saturating_sub(51) };
+        rows[row as usize] = shift(ALPHABET[value]).wrapping_neg();
+        value += 1;
+    }
+    rows
+};
+
+/// Classes of characters by their upper four bits, as bits: characters of one class are base64 for the same lower four bits.
+/// The last class has none.
+pub(super) const CLASSES: [u8; 16] = {
+    let mut classes = [16; 16];
+    (classes[2], classes[3], classes[4], classes[5], classes[6], classes[7]) = (1, 2, 4, 8, 4, 8);
+    classes
+};
+
+/// The classes of which no character with these lower four bits is base64.
+pub(super) const EXCLUDED: [u8; 16] = {
+    let mut excluded = [16; 16];
+    let mut character = 0;
+    while character < VALUES.len() {
+        if VALUES[character] >= 64 {
+            excluded[character & 15] |= CLASSES[character >> 4];
+        }
+        character += 1;
+    }
+    excluded
+};
+
+/// What separates values from characters by the upper four bits of a character. `/`, whose row is not that of `+`, has the place 1.
+pub(super) const SHIFTS: [u8; 16] = {
+    let mut shifts = [0; 16];
+    shifts[1] = shift(b'/');
+    shifts[2] = shift(b'+');
+    shifts[3] = shift(b'0');
+    (shifts[4], shifts[5]) = (shift(b'A'), shift(b'P'));
+    (shifts[6], shifts[7]) = (shift(b'a'), shift(b'p'));
+    shifts
+};
+
+#[inline]
+#[target_feature(enable = "sse2")]
+fn load(block: &[u8; 16]) -> __m128i {
+    // SAFETY: a block is as long as the unaligned load.
+    unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "sse4.1")]
+fn from_halves([low, high]: [u64; 2]) -> __m128i {
+    _mm_set_epi64x(high as i64, low as i64)
+}
+
+#[inline]
+#[target_feature(enable = "sse4.1")]
+fn halves(block: __m128i) -> [u64; 2] {
+    [_mm_cvtsi128_si64(block) as u64, _mm_extract_epi64::<1>(block) as u64]
+}
+
+/// The first 12 bytes to 16 characters.
+#[inline]
+#[target_feature(enable = "ssse3,sse4.1")]
+fn encode_block(bytes: __m128i) -> __m128i {
+    let spread = _mm_shuffle_epi8(bytes, load(&SPREAD));
+    // Products with powers of two are shifts by a distance of its own in each half.
+    let even = _mm_mulhi_epu16(_mm_and_si128(spread, _mm_set1_epi32(0x0fc0_fc00)), _mm_set1_epi32(0x0400_0040));
+    let odd = _mm_mullo_epi16(_mm_and_si128(spread, _mm_set1_epi32(0x003f_03f0)), _mm_set1_epi32(0x0100_0010));
+    let values = _mm_or_si128(even, odd);
+    let is_first = _mm_cmpgt_epi8(_mm_set1_epi8(26), values);
+    let rows = _mm_or_si128(_mm_subs_epu8(values, _mm_set1_epi8(51)), _mm_and_si128(is_first, _mm_set1_epi8(13)));
+    _mm_add_epi8(values, _mm_shuffle_epi8(load(&ROWS), rows))
+}
+
+/// 16 characters to 12 bytes and 4 zeros, and whether all are base64.
+#[inline]
+#[target_feature(enable = "ssse3,sse4.1")]
+fn decode_block(text: __m128i) -> (__m128i, bool) {
+    // Bits 4 and up; a top bit is left out, and so is the neighbour's, so that a shuffle does not give zero.
+    let upper = _mm_and_si128(_mm_srli_epi32::<4>(text), _mm_set1_epi8(15));
+    let lower = _mm_and_si128(text, _mm_set1_epi8(15));
+    let faults = _mm_and_si128(_mm_shuffle_epi8(load(&CLASSES), upper), _mm_shuffle_epi8(load(&EXCLUDED), lower));
+    let is_slash = _mm_cmpeq_epi8(text, _mm_set1_epi8(b'/' as i8));
+    let shifts = _mm_shuffle_epi8(load(&SHIFTS), _mm_add_epi8(upper, is_slash));
+    let values = _mm_add_epi8(text, shifts);
+    let pairs = _mm_maddubs_epi16(values, _mm_set1_epi32(0x0140_0140));
+    let words = _mm_madd_epi16(pairs, _mm_set1_epi32(0x0001_1000));
+    (_mm_shuffle_epi8(words, load(&PACK)), _mm_testz_si128(faults, faults) != 0)
+}
+
+impl Steps for Ssse3 {
+    type Cpu = Cpu;
+    const BYTES: usize = 12;
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn encode_step(cpu: Cpu, bytes: *const u8, out: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { Self::encode_nonce(cpu, &*bytes.cast(), &mut *out.cast()) }
+    }
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn encode_short(_: Cpu, bytes: *const u8, size: usize, out: *mut u8) {
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { short::load(bytes, size) };
+        let text = with_token!(halves(encode_block(from_halves(bytes))));
+        // SAFETY: the caller's promise.
+        unsafe { short::store(text, out, encoded_size(size)) }
+    }
+
+    #[inline(always)]
+    fn encode_nonce(_: Cpu, nonce: &[u8; NONCE_SIZE], out: &mut [u8; NONCE_TEXT_SIZE]) {
+        let (front, back) = nonce.split_at(8);
+        let front = u64::from_le_bytes(front.try_into().expect("8 bytes"));
+        let back = u32::from_le_bytes(back.try_into().expect("4 bytes"));
+        let text = with_token!(encode_block(from_halves([front, back.into()])));
+        // SAFETY: as long as the unaligned store.
+        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), text) }
+    }
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn decode_step(_: Cpu, text: *const u8, out: *mut u8) -> bool {
+        // SAFETY: the caller's promise.
+        let (bytes, is_right) = unsafe { decode_block(_mm_loadu_si128(text.cast())) };
+        let [front, back] = with_token!(halves(bytes));
+        // SAFETY: the caller's promise.
+        unsafe {
+            out.cast::<u64>().write_unaligned(front);
+            out.add(8).cast::<u32>().write_unaligned(back as u32);
+        }
+        is_right
+    }
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn decode_short(_: Cpu, text: *const u8, size: usize, out: *mut u8) -> bool {
+        // SAFETY: the caller's promise.
+        let [low, high] = unsafe { short::load(text, size) };
+        // `A` has the value zero.
+        let [kept_low, kept_high] = short::mask_halves(size);
+        let all = u64::from_ne_bytes([b'A'; 8]);
+        let padded = [low | all & !kept_low, high | all & !kept_high];
+        let (bytes, is_right) = with_token!(decode_block(from_halves(padded)));
+        let [low, high] = with_token!(halves(bytes));
+        let count = decoded_size(size).unwrap_or(0);
+        // SAFETY: the caller's promise.
+        unsafe { short::store([low, high], out, count) }
+        // What no byte has must be zero.
+        let [kept_low, kept_high] = short::mask_halves(count);
+        is_right && low & !kept_low | high & !kept_high == 0
+    }
+}

@@ -1,0 +1,142 @@
+//! What the algorithm asks of a set of instructions, and the loops over it.
+//!
+//! All is inlined into functions that [`entries`] compiles for the CPU: as calls they would pass through memory.
+
+use super::frame::Frame;
+use super::{NONCE_TEXT_SIZE, decoded_size, encoded_size};
+use crate::gcm::NONCE_SIZE;
+
+/// Steps of base64. Pointers are read and written for exactly what each function says.
+pub(super) trait Steps {
+    /// The token that proves the instructions.
+    type Cpu: Copy;
+    /// Bytes that a whole step encodes.
+    const BYTES: usize;
+    /// Characters of a whole step.
+    const CHARACTERS: usize = Self::BYTES / 3 * 4;
+
+    /// Encodes a whole step.
+    ///
+    /// # Safety
+    /// `bytes` is readable for [`Steps::BYTES`], `out` writable for [`Steps::CHARACTERS`].
+    unsafe fn encode_step(cpu: Self::Cpu, bytes: *const u8, out: *mut u8);
+    /// Encodes less than a step, but something.
+    ///
+    /// # Safety
+    /// `bytes` is readable for `size` bytes, `out` writable for their [`encoded_size`].
+    unsafe fn encode_short(cpu: Self::Cpu, bytes: *const u8, size: usize, out: *mut u8);
+    /// Encodes a nonce.
+    fn encode_nonce(cpu: Self::Cpu, nonce: &[u8; NONCE_SIZE], out: &mut [u8; NONCE_TEXT_SIZE]);
+    /// Decodes a whole step; gives whether it is base64.
+    ///
+    /// # Safety
+    /// `text` is readable for [`Steps::CHARACTERS`], `out` writable for [`Steps::BYTES`].
+    unsafe fn decode_step(cpu: Self::Cpu, text: *const u8, out: *mut u8) -> bool;
+    /// Decodes less than a step, but something; gives whether it is base64.
+    ///
+    /// # Safety
+    /// `text` is readable for `size` bytes, `out` writable for their [`decoded_size`], and there is one.
+    unsafe fn decode_short(cpu: Self::Cpu, text: *const u8, size: usize, out: *mut u8) -> bool;
+}
+
+/// # Safety
+/// `out` is writable for [`encoded_size`] bytes.
+#[inline(always)]
+pub(super) unsafe fn encode_to<S: Steps>(cpu: S::Cpu, bytes: &[u8], mut out: *mut u8) {
+    let steps = bytes.chunks_exact(S::BYTES);
+    let rest = steps.remainder();
+    for step in steps {
+        // SAFETY: a chunk is a step long, and the caller's promise.
+        unsafe {
+            S::encode_step(cpu, step.as_ptr(), out);
+            out = out.add(S::CHARACTERS);
+        }
+    }
+    if !rest.is_empty() {
+        // SAFETY: as above.
+        unsafe { S::encode_short(cpu, rest.as_ptr(), rest.len(), out) }
+    }
+}
+
+#[inline(always)]
+pub(super) fn encode<S: Steps>(cpu: S::Cpu, bytes: &[u8], out: &mut [u8]) {
+    assert_eq!(out.len(), encoded_size(bytes.len()), "room for exactly this text");
+    // SAFETY: asserted.
+    unsafe { encode_to::<S>(cpu, bytes, out.as_mut_ptr()) }
+}
+
+/// # Safety
+/// `out` is writable for [`decoded_size`] bytes, and there is one.
+#[inline(always)]
+pub(super) unsafe fn decode_to<S: Steps>(cpu: S::Cpu, text: &[u8], mut out: *mut u8) -> bool {
+    let steps = text.chunks_exact(S::CHARACTERS);
+    let rest = steps.remainder();
+    let mut is_right = true;
+    for step in steps {
+        // SAFETY: a chunk is a step long, and the caller's promise.
+        unsafe {
+            is_right &= S::decode_step(cpu, step.as_ptr(), out);
+            out = out.add(S::BYTES);
+        }
+    }
+    if !rest.is_empty() {
+        // SAFETY: as above.
+        is_right &= unsafe { S::decode_short(cpu, rest.as_ptr(), rest.len(), out) };
+    }
+    is_right
+}
+
+#[inline(always)]
+pub(super) fn decode<S: Steps>(cpu: S::Cpu, text: &[u8], out: &mut [u8]) -> bool {
+    assert_eq!(Some(out.len()), decoded_size(text.len()), "room for exactly these bytes");
+    // SAFETY: asserted.
+    unsafe { decode_to::<S>(cpu, text, out.as_mut_ptr()) }
+}
+
+#[inline(always)]
+pub(super) fn append<S: Steps>(cpu: S::Cpu, frame: &Frame, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: &mut Vec<u8>) {
+    let size = frame.text_size(sealed.len());
+    out.reserve(size);
+    // SAFETY: room for the text was reserved, and `write` writes all of it.
+    unsafe {
+        frame.write::<S>(cpu, nonce, sealed, out.as_mut_ptr().add(out.len()));
+        out.set_len(out.len() + size);
+    }
+}
+
+/// The functions that each set of instructions has, compiled for it.
+macro_rules! entries {
+    ($cpu:ty, $steps:ty $(, $features:literal)?) => {
+        #[allow(unused_unsafe)] // Portable code has none.
+        pub(super) fn encode(cpu: $cpu, bytes: &[u8], out: &mut [u8]) {
+            $(#[target_feature(enable = $features)])?
+            fn with_features(cpu: $cpu, bytes: &[u8], out: &mut [u8]) {
+                steps::encode::<$steps>(cpu, bytes, out);
+            }
+            // SAFETY: the token proves the features.
+            unsafe { with_features(cpu, bytes, out) }
+        }
+
+        #[allow(unused_unsafe)] // Portable code has none.
+        pub(super) fn decode(cpu: $cpu, text: &[u8], out: &mut [u8]) -> bool {
+            $(#[target_feature(enable = $features)])?
+            fn with_features(cpu: $cpu, text: &[u8], out: &mut [u8]) -> bool {
+                steps::decode::<$steps>(cpu, text, out)
+            }
+            // SAFETY: the token proves the features.
+            unsafe { with_features(cpu, text, out) }
+        }
+
+        #[allow(unused_unsafe)] // Portable code has none.
+        pub(super) fn append(cpu: $cpu, frame: &Frame, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: &mut Vec<u8>) {
+            $(#[target_feature(enable = $features)])?
+            fn with_features(cpu: $cpu, frame: &Frame, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: &mut Vec<u8>) {
+                steps::append::<$steps>(cpu, frame, nonce, sealed, out);
+            }
+            // SAFETY: the token proves the features.
+            unsafe { with_features(cpu, frame, nonce, sealed, out) }
+        }
+    };
+}
+
+pub(super) use entries;

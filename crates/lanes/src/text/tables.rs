@@ -1,0 +1,23 @@
+//! The alphabet of base64, and what kernels look up, made from it by the compiler.
+
+/// Characters by value (RFC 4648, table 1).
+pub(super) const ALPHABET: [u8; 64] = *b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// The value of what is no character of base64: its top bit tells it.
+pub(super) const NONE: u8 = 0x80;
+
+/// Values by ASCII character.
+pub(super) const VALUES: [u8; 128] = {
+    let mut values = [NONE; 128];
+    let mut value = 0;
+    while value < ALPHABET.len() {
+        values[ALPHABET[value] as usize] = value as u8;
+        value += 1;
+    }
+    values
+};
+
+/// What separates a character from its value: the characters are in five rows without gaps, `A-Z`, `a-z`, `0-9`, `+` and `/`.
+pub(super) const fn shift(character: u8) -> u8 {
+    VALUES[character as usize].wrapping_sub(character)
+}

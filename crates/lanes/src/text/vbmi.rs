@@ -1,0 +1,170 @@
+//! AVX-512 VBMI: a shuffle of 64 bytes holds the alphabet, one of 128 its reverse, and masks leave out what a step has not.
+
+use std::arch::x86_64::*;
+
+use super::frame::Frame;
+use super::steps::{self, Steps, entries};
+use super::tables::{ALPHABET, VALUES};
+use super::{NONCE_TEXT_SIZE, decoded_size, encoded_size};
+use crate::cpu::Vbmi as Cpu;
+use crate::gcm::NONCE_SIZE;
+
+pub(super) struct Vbmi;
+
+entries!(Cpu, Vbmi, "bmi2,avx2,avx512f,avx512bw,avx512vl,avx512vbmi");
+
+const STEP: usize = 48;
+
+/// The second and first, then the third and second byte of every three.
+const SPREAD: [u8; 64] = {
+    let mut spread = [0; 64];
+    let mut word = 0;
+    while word < 16 {
+        let first = 3 * word as u8;
+        spread[4 * word] = first + 1;
+        spread[4 * word + 1] = first;
+        spread[4 * word + 2] = first + 2;
+        spread[4 * word + 3] = first + 1;
+        word += 1;
+    }
+    spread
+};
+
+/// The three lesser bytes of every word in reverse.
+const PACK: [u8; 64] = {
+    let mut pack = [0; 64];
+    let mut i = 0;
+    while i < STEP {
+        pack[i] = (i / 3 * 4 + 2 - i % 3) as u8;
+        i += 1;
+    }
+    pack
+};
+
+/// Where each six bits of a spread word begin, and the same again for the other word of a 64-bit lane.
+const PLACES: i64 = 0x3036_242a_1016_040a;
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load(table: &[u8; 64]) -> __m512i {
+    // SAFETY: the table is as long as the unaligned load.
+    unsafe { _mm512_loadu_si512(table.as_ptr().cast()) }
+}
+
+/// Ones for the first `size` bytes.
+#[inline]
+#[target_feature(enable = "bmi2")]
+fn front(size: usize) -> u64 {
+    _bzhi_u64(u64::MAX, size as u32)
+}
+
+/// The first 48 bytes to 64 characters.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+fn encode_block(bytes: __m512i) -> __m512i {
+    let spread = _mm512_permutexvar_epi8(load(&SPREAD), bytes);
+    let values = _mm512_multishift_epi64_epi8(_mm512_set1_epi64(PLACES), spread);
+    // A shuffle looks at six bits only.
+    _mm512_permutexvar_epi8(values, load(&ALPHABET))
+}
+
+/// 64 characters to 48 bytes, and whether all are base64.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+fn decode_block(text: __m512i) -> (__m512i, bool) {
+    let (low, high) = VALUES.split_at(64);
+    let (low, high) = (low.first_chunk().expect("64 bytes"), high.first_chunk().expect("64 bytes"));
+    let values = _mm512_permutex2var_epi8(load(low), text, load(high));
+    // A shuffle looks at seven bits only: the top bit of a character counts like that of a value.
+    let is_right = _mm512_movepi8_mask(_mm512_or_si512(text, values)) == 0;
+    let pairs = _mm512_maddubs_epi16(values, _mm512_set1_epi32(0x0140_0140));
+    let words = _mm512_madd_epi16(pairs, _mm512_set1_epi32(0x0001_1000));
+    (_mm512_permutexvar_epi8(load(&PACK), words), is_right)
+}
+
+/// The first 12 bytes to 16 characters.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
+fn nonce_block(nonce: &[u8; NONCE_SIZE]) -> __m128i {
+    let (front, back) = nonce.split_at(8);
+    let front = i64::from_le_bytes(front.try_into().expect("8 bytes"));
+    let back = i32::from_le_bytes(back.try_into().expect("4 bytes"));
+    let bytes = _mm_insert_epi32::<2>(_mm_cvtsi64_si128(front), back);
+    let spread = _mm_shuffle_epi8(bytes, _mm512_castsi512_si128(load(&SPREAD)));
+    let values = _mm_multishift_epi64_epi8(_mm_set1_epi64x(PLACES), spread);
+    _mm512_castsi512_si128(_mm512_permutexvar_epi8(_mm512_castsi128_si512(values), load(&ALPHABET)))
+}
+
+/// # Safety
+/// As [`Steps::encode_short`].
+#[inline]
+#[target_feature(enable = "bmi2,avx512f,avx512bw,avx512vbmi")]
+unsafe fn encode_masked(bytes: *const u8, size: usize, out: *mut u8) {
+    // SAFETY: the masks let loads and stores touch nothing beyond what the caller promises.
+    unsafe {
+        let bytes = _mm512_maskz_loadu_epi8(front(size), bytes.cast());
+        _mm512_mask_storeu_epi8(out.cast(), front(encoded_size(size)), encode_block(bytes));
+    }
+}
+
+/// # Safety
+/// As [`Steps::decode_short`].
+#[inline]
+#[target_feature(enable = "bmi2,avx512f,avx512bw,avx512vbmi")]
+unsafe fn decode_masked(text: *const u8, size: usize, out: *mut u8) -> bool {
+    // `A` has the value zero.
+    let zeros = _mm512_set1_epi8(b'A' as i8);
+    // SAFETY: the mask lets the load touch nothing beyond what the caller promises.
+    let (bytes, is_right) = decode_block(unsafe { _mm512_mask_loadu_epi8(zeros, front(size), text.cast()) });
+    let kept = front(decoded_size(size).unwrap_or(0));
+    // SAFETY: likewise.
+    unsafe { _mm512_mask_storeu_epi8(out.cast(), kept, bytes) }
+    // What no byte has must be zero. Beyond a step a shuffle repeats its first byte.
+    is_right && _mm512_test_epi8_mask(bytes, bytes) & !kept & front(STEP) == 0
+}
+
+impl Steps for Vbmi {
+    type Cpu = Cpu;
+    const BYTES: usize = STEP;
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn encode_step(_: Cpu, bytes: *const u8, out: *mut u8) {
+        // SAFETY: the caller's promise, and the token; the mask leaves out what lies beyond a step.
+        unsafe {
+            let bytes = _mm512_maskz_loadu_epi8((1 << STEP) - 1, bytes.cast());
+            _mm512_storeu_si512(out.cast(), encode_block(bytes));
+        }
+    }
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn encode_short(_: Cpu, bytes: *const u8, size: usize, out: *mut u8) {
+        // SAFETY: the caller's promise, and the token.
+        unsafe { encode_masked(bytes, size, out) }
+    }
+
+    #[inline(always)]
+    fn encode_nonce(_: Cpu, nonce: &[u8; NONCE_SIZE], out: &mut [u8; NONCE_TEXT_SIZE]) {
+        // SAFETY: the token; the text is as long as the store.
+        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), nonce_block(nonce)) }
+    }
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn decode_step(_: Cpu, text: *const u8, out: *mut u8) -> bool {
+        // SAFETY: the caller's promise, and the token; the mask leaves out what lies beyond a step.
+        unsafe {
+            let (bytes, is_right) = decode_block(_mm512_loadu_si512(text.cast()));
+            _mm512_mask_storeu_epi8(out.cast(), (1 << STEP) - 1, bytes);
+            is_right
+        }
+    }
+
+    // SAFETY: the trait says what the caller promises.
+    #[inline(always)]
+    unsafe fn decode_short(_: Cpu, text: *const u8, size: usize, out: *mut u8) -> bool {
+        // SAFETY: the caller's promise, and the token.
+        unsafe { decode_masked(text, size, out) }
+    }
+}
