@@ -294,6 +294,30 @@ fn text_of<'a>(value: &Scalar<'a>) -> &'a str {
 }
 
 #[test]
+fn the_tree_of_a_document_is_memory_that_its_request_tells() {
+    let fixture = fixture_with(Settings { step_bytes_max: 4096, ..Settings::default() }, 1 << 30);
+    let document = format!("[{}]", vec!["7"; 10_000].join(","));
+    for (selector, expected) in [("$[?@ == 8]", 10_001 * 32), ("$[-1]", 4), ("$.a", 0)] {
+        let select = [selector];
+        let frame = frame(|out| {
+            request::encrypt_document(9, &EncryptOptions::new("acme"), Some(&select), document.as_bytes(), out);
+        });
+        let mut request =
+            fixture.service.request(&fixture.caller, frame, 9, Instant::now(), Arc::new(Cancellation::new()));
+        while request.step(&mut Vec::new()).expect("a step") == Step::More {}
+        let mut memory_max = request.memory();
+        while !matches!(request.next_part().expect("a part"), Planned::Last(_) | Planned::None) {
+            memory_max = memory_max.max(request.memory());
+        }
+        // Memory is taken in chunks of 64 KiB.
+        let is_told =
+            if expected == 0 { memory_max == 0 } else { (expected..expected + (256 << 10)).contains(&memory_max) };
+        assert!(is_told, "{selector}: {memory_max} bytes");
+        assert_eq!(request.memory(), 0, "{selector}: all is handed out");
+    }
+}
+
+#[test]
 fn faults_name_their_place_and_later_requests_are_served() {
     let fixture = fixture_with(Settings { step_values_max: 2, ..Settings::default() }, 1 << 30);
     let sealed = encrypt(&fixture, &EncryptOptions::new("acme"), &[Scalar::from("secret text"); 5]);

@@ -175,6 +175,10 @@ impl<R: Rewriter + Send + 'static> Work for Document<R> {
     fn fields(&self) -> u64 {
         self.work().map_or(0, DocumentWork::count)
     }
+
+    fn memory(&self) -> usize {
+        self.work().map_or(0, DocumentWork::memory)
+    }
 }
 
 impl<R: Rewriter + Send> Part for PartOfDocument<R> {
