@@ -129,8 +129,9 @@ pub struct ServerSettings {
     /// In which order requests are worked on. Default: fairly.
     pub scheduling: Scheduling,
     /// Most bytes of answers that are being made or wait to be written, with what requests hold beside for their work, over all
-    /// connections; a request for which there is not enough any more is answered with `overloaded`. Looked at after each step of a request, so that each worker may be
-    /// a step beyond it. At least twice `limits.frame_size_max`, for a buffer that grows doubles. Default 4 GiB.
+    /// connections; a request for which there is not enough any more is answered with `overloaded`. Looked at after each step of a
+    /// request, so that each worker may be a step beyond it. At least twice `limits.frame_size_max`, for a buffer that grows
+    /// doubles. Default 4 GiB.
     pub answers_bytes_max: usize,
     /// Most bytes of them over the connections of one client; what does not fit is answered in the same way. At least twice
     /// `limits.frame_size_max`. Default 2 GiB.

@@ -414,7 +414,7 @@ pub static KEYS: &[Key] = &[
         "server.answers_bytes_max",
         Kind::Size(1, 1 << 40),
         server.answers_bytes_max,
-        "Bytes of answers being made or waiting to be written, with the memory that requests work with, over all connections; at least twice `server.frame_size_max`."
+        "Bytes of answers made or waiting to be written, and of what requests work with; at least twice `server.frame_size_max`."
     ),
     number!(
         "server.client_answers_bytes_max",
