@@ -17,6 +17,7 @@ use fieldseal_protocol::{
     answer, decode_cancel,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep_until, timeout};
 
 use crate::arriving::Arriving;
@@ -143,9 +144,13 @@ impl<S: Service, W: Wire> Connection<S, W> {
     /// Serves until the connection ends, in order or not.
     pub(crate) async fn run(mut self) -> End {
         let end = poll_fn(|cx| self.poll(cx)).await;
-        self.disconnect();
+        let mut left = self.disconnect();
         if matches!(end, End::Fault(_) | End::Idle | End::ShutDown) {
             self.part(&end).await;
+        }
+        // A large answer is freed in many turns: others wait for this thread.
+        while !(left.free_some() && self.outgoing.free_some()) {
+            yield_now().await;
         }
         end
     }
@@ -509,16 +514,16 @@ impl<S: Service, W: Wire> Connection<S, W> {
         is_done && self.times.frame.is_none()
     }
 
-    /// Stops what the connection asked for, and frees what it holds.
-    fn disconnect(&mut self) {
+    /// Stops what the connection asked for, and frees what it holds but answers: gives those that it has not looked at.
+    fn disconnect(&mut self) -> Buffers {
         self.in_work.disconnect(&self.hub.pool);
-        self.outbox.close();
         self.frames = FrameBuffer::new(self.hub.settings.limits);
         self.arriving = self.memory.incoming_share();
+        self.outbox.close()
     }
 
     /// Writes what is left and why the connection ends, and gives the peer time to read it.
-    async fn part(mut self, end: &End) {
+    async fn part(&mut self, end: &End) {
         let limit = self.hub.settings.close_timeout;
         if let End::Fault(error) = end {
             Counters::add(&self.hub.counters.connections_faulted);
@@ -541,7 +546,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
 /// However the task ends, a panic or the end of the runtime included, nobody works for a connection that is gone.
 impl<S: Service, W: Wire> Drop for Connection<S, W> {
     fn drop(&mut self) {
-        self.disconnect();
+        drop(self.disconnect());
     }
 }
 

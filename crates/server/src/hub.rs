@@ -208,7 +208,7 @@ pub(crate) struct Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.outbox.close();
+        drop(self.outbox.close());
         self.hub.lock().open.remove(&self.number);
         self.hub.connection_ended.notify_all();
     }

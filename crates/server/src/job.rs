@@ -16,6 +16,8 @@ use crate::rope::Rope;
 
 /// Steps follow one another without a look at the queue until this much time is used: short steps are not worth one.
 const SLICE_TIME: Duration = Duration::from_micros(50);
+/// Buffers that are freed in one step: some tens of microseconds (`docs/decisions/0007-allocator.md`).
+pub(crate) const FREED_BUFFERS_MAX: usize = 64;
 /// The number of what concerns a request as a whole, and so goes before all its parts.
 const WHOLE: u64 = 0;
 const FIRST_PART: u64 = 1;
@@ -94,6 +96,18 @@ impl Held {
     fn paused_fields(&self) -> u64 {
         self.paused.values().map(|running| running.part.fields()).sum()
     }
+
+    /// Buffers that are written, and places of those that were to be.
+    fn count(&self) -> usize {
+        self.written.count() + self.parts.len()
+    }
+
+    /// Takes as many of them as are freed in one step.
+    fn take_some(&mut self) -> Vec<Vec<u8>> {
+        let Held { written, parts, .. } = self;
+        let last = std::iter::from_fn(|| parts.pop_back().or_else(|| written.pop().map(Some)));
+        last.take(FREED_BUFFERS_MAX).flatten().collect()
+    }
 }
 
 impl From<ErrorObject> for Ending {
@@ -114,6 +128,8 @@ enum Task {
     Step(Box<dyn Request>, Vec<u8>),
     Plan(Box<dyn Request>),
     Work(Running, Others),
+    /// Buffers that nobody wants any more, to be freed.
+    Free(Vec<Vec<u8>>),
     End(Remains),
     Leave(Slice),
 }
@@ -211,7 +227,7 @@ impl State {
             self.look_for_stop(visit);
         }
         if self.is_complete() {
-            return self.end();
+            return self.free_or_end(visit);
         }
         if visit.is_over() {
             return self.leave();
@@ -316,6 +332,18 @@ impl State {
         self.charge(before, bytes);
     }
 
+    /// Ends the request, when so little is left of what nobody wants that it is freed in one step.
+    fn free_or_end(&mut self, visit: &Visit<'_>) -> Task {
+        if self.ending.is_none() || self.held.count() <= FREED_BUFFERS_MAX {
+            return self.end();
+        }
+        if visit.is_over() {
+            return Task::Leave(Slice::More);
+        }
+        self.busy += 1;
+        Task::Free(self.held.take_some())
+    }
+
     fn end(&mut self) -> Task {
         let request = self.request.take().expect("no worker has it in hand");
         let phase = std::mem::replace(&mut self.phase, Phase::Ended);
@@ -346,6 +374,7 @@ impl<'a> Visit<'a> {
                 Task::Step(request, head) => self.step(request, head),
                 Task::Plan(request) => self.plan(request),
                 Task::Work(running, others) => self.work(running, others),
+                Task::Free(buffers) => self.free(buffers),
                 Task::End(remains) => return self.end(remains),
                 Task::Leave(slice) => return slice,
             };
@@ -463,6 +492,15 @@ impl<'a> Visit<'a> {
             Ok(_) => state.settle(number, out),
             Err(error) => state.end_at(number, error.into()),
         }
+        state
+    }
+
+    /// Frees a piece of what nobody wants.
+    fn free(&mut self, buffers: Vec<Vec<u8>>) -> MutexGuard<'a, State> {
+        drop(buffers);
+        self.now = self.turn.now();
+        let mut state = self.job.lock();
+        state.busy -= 1;
         state
     }
 

@@ -15,6 +15,7 @@ use fieldseal_protocol::{ErrorCode, ErrorObject, answer};
 
 use crate::clock;
 use crate::hub::Share;
+use crate::job::FREED_BUFFERS_MAX;
 use crate::metrics::{Arrival, Effort, Outcome, Requests};
 use crate::rope::{MERGE_SIZE_MAX, Rope};
 
@@ -93,6 +94,12 @@ impl Buffers {
         }
     }
 
+    /// Frees some buffers that are not to be written, as many as a thread frees in one go; says whether that were all.
+    pub(crate) fn free_some(&mut self) -> bool {
+        self.buffers.truncate(self.buffers.len().saturating_sub(FREED_BUFFERS_MAX));
+        self.buffers.is_empty()
+    }
+
     /// Everything, for who does not write it to a socket.
     pub(crate) fn into_bytes(self) -> Vec<Vec<u8>> {
         self.buffers.into_iter().map(|buffer| buffer.bytes).collect()
@@ -163,12 +170,12 @@ impl Outbox {
         }
     }
 
-    /// The connection is gone: what comes from now on is dropped at once.
-    pub(crate) fn close(&self) {
+    /// The connection is gone: what comes from now on is dropped at once. Gives what has come before, to be freed.
+    pub(crate) fn close(&self) -> Buffers {
         let mut state = self.lock();
         state.is_closed = true;
-        state.answers = Answers::default();
         state.task = None;
+        std::mem::take(&mut state.answers).buffers
     }
 
     fn send(&self, id: u32, message: Rope, share: Option<Share>) {
@@ -329,6 +336,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_written_is_freed_in_pieces_with_its_share() {
+        const COUNT: usize = 10 * FREED_BUFFERS_MAX + 1;
+        let mut origin = Share::of(COUNT * MERGE_SIZE_MAX);
+        let mut buffers = Buffers::default();
+        for _ in 0..COUNT {
+            origin.resize(MERGE_SIZE_MAX).unwrap();
+            buffers.push(vec![0; MERGE_SIZE_MAX].into(), Some(origin.take()));
+        }
+        for left in (0..COUNT).rev().step_by(FREED_BUFFERS_MAX) {
+            assert_eq!(origin.budget_used(), (left + 1) * MERGE_SIZE_MAX);
+            assert_eq!(buffers.free_some(), left < FREED_BUFFERS_MAX);
+        }
+        assert_eq!((origin.budget_used(), buffers.free_some()), (0, true));
+    }
+
+    #[test]
     fn one_wake_for_all_answers_until_they_are_taken() {
         let outbox = Arc::new(Outbox::default());
         let wakes = Arc::new(Count::default());
@@ -341,7 +364,7 @@ mod tests {
         assert_eq!((answers.ids, answers.buffers.front()), (vec![3, 1, 2], &[3, 1, 2][..]));
         outbox.send(4, vec![4].into(), None);
         assert_eq!(wakes.0.load(Ordering::Relaxed), 2);
-        outbox.close();
+        drop(outbox.close());
         outbox.send(5, vec![5].into(), None);
         assert_eq!((outbox.take().ids, wakes.0.load(Ordering::Relaxed)), (vec![], 2));
     }

@@ -48,6 +48,19 @@ impl Rope {
         }
     }
 
+    /// How many buffers there are behind the first.
+    pub(crate) fn count(&self) -> usize {
+        self.others.len()
+    }
+
+    /// Takes the last buffer off, but never the first.
+    pub(crate) fn pop(&mut self) -> Option<Vec<u8>> {
+        let last = self.others.pop()?;
+        self.size -= last.len();
+        self.capacity -= last.capacity();
+        Some(last)
+    }
+
     /// The first buffer, which must keep its size and capacity.
     pub(crate) fn first_mut(&mut self) -> &mut Vec<u8> {
         &mut self.first

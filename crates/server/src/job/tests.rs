@@ -126,6 +126,8 @@ struct World {
     fields: AtomicU64,
     /// Nanoseconds since the beginning.
     time: Arc<AtomicU64>,
+    /// Nanoseconds that each look at the clock takes.
+    tick: Arc<AtomicU64>,
     cancellation: Mutex<Option<Arc<Cancellation>>>,
     /// Steps until the request is cancelled.
     cancel_in: AtomicUsize,
@@ -349,7 +351,7 @@ impl Simulation {
         let observer = Arc::<Times>::clone(&times);
         let settings = PoolSettings { workers, observer, ..PoolSettings::default() };
         let world = World { workers, chance: Mutex::new(chance), ..World::default() };
-        let clock = Hands { began: Instant::now(), time: Arc::clone(&world.time) };
+        let clock = Hands { began: Instant::now(), time: Arc::clone(&world.time), tick: Arc::clone(&world.tick) };
         let pool = Arc::new(Pool::manual(settings, Arc::new(clock)));
         world.engine.set(Arc::clone(&pool)).expect("set once");
         let world = Arc::new(world);
@@ -402,11 +404,13 @@ impl Simulation {
 struct Hands {
     began: Instant,
     time: Arc<AtomicU64>,
+    tick: Arc<AtomicU64>,
 }
 
 impl Clock for Hands {
     fn now(&self) -> Instant {
-        self.began + Duration::from_nanos(self.time.load(Ordering::Relaxed))
+        let tick = self.tick.load(Ordering::Relaxed);
+        self.began + Duration::from_nanos(self.time.fetch_add(tick, Ordering::Relaxed))
     }
 }
 
@@ -543,6 +547,41 @@ fn a_small_request_waits_for_the_slices_in_hand_only() {
         longest = longest.max(waits.sum);
     }
     assert!(longest > SLICE_TIME.as_secs_f64() / 2.0, "some had to wait: {longest}");
+}
+
+/// An answer of many parts that nobody waits for any more is freed over many slices, however it ends: else a worker would be away for
+/// milliseconds. Others work meanwhile.
+#[test]
+fn what_nobody_waits_for_is_freed_in_pieces() {
+    const PARTS: usize = 5_000;
+    let many = parts(&[5_000; PARTS]);
+    let faulty = Script { fault_in_planning: Some(PARTS - 1), ..many.clone() };
+    let too_large = Script { size_max: PARTS * 5_000 - 1, ..many.clone() };
+    for (script, code) in [(many, "cancelled"), (faulty, "invalid_params"), (too_large, "invalid_params")] {
+        let simulation = Simulation::new(script, None, 1, 1 << 30);
+        if code == "cancelled" {
+            simulation.world.cancel_in.store(2 * PARTS - 2, Ordering::Relaxed);
+        }
+        let (small, of_small) = simulation.job(Script::default(), 2);
+        let (pool, tick) =
+            (Arc::clone(simulation.world.engine.get().expect("set")), Arc::clone(&simulation.world.tick));
+        let at_the_end = Box::new(move || {
+            // From now on each look at the clock ends a slice.
+            tick.store(SLICE_TIME.as_nanos() as u64, Ordering::Relaxed);
+            pool.submit(small, of_small).expect("admitted");
+        });
+        *simulation.world.arrival.lock().unwrap() = Some((2 * PARTS - 3, at_the_end));
+        let in_flight = simulation.submit();
+        simulation.run();
+        assert_eq!(told(in_flight.answer().expect("an answer")).expect_err("no content").0, code);
+        let counters = simulation.engine.pool().counters();
+        let least = PARTS / FREED_BUFFERS_MAX;
+        assert!(counters.slices as usize >= least, "{} slices, not {least}", counters.slices);
+        assert_eq!(counters.jobs_done, 2);
+        let waits = simulation.times.queue_wait.snapshot();
+        assert!(waits.sum <= 10.0 * SLICE_TIME.as_secs_f64(), "{waits:?}");
+        simulation.assert_all_is_given_back();
+    }
 }
 
 #[test]
