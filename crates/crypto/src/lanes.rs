@@ -1,11 +1,11 @@
-//! Which kernels of `fieldseal-lanes` take the short messages of AES-GCM and the products of curves. Chosen once a process: the fastest
+//! Which kernels of `fieldseal-lanes` take the short messages of AES-GCM, the products of curves and base64. Chosen once a process: the fastest
 //! that this CPU can run and that gives the known answers, unless whoever starts the process names one. Where there is none, the
 //! libraries take all.
 
 use std::sync::OnceLock;
 
-use fieldseal_lanes::ec;
 use fieldseal_lanes::gcm::Kernel;
+use fieldseal_lanes::{ec, text};
 
 /// What may be chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -124,7 +124,8 @@ fn usable() -> &'static [Kernel] {
     USABLE.get_or_init(|| Kernel::detect().into_iter().filter(|kernel| kernel.is_right()).collect())
 }
 
-static SERVING: OnceLock<Option<Kernel>> = OnceLock::new();
+/// What was chosen, and the kernel of it.
+static SERVING: OnceLock<(Lanes, Option<Kernel>)> = OnceLock::new();
 
 /// Chooses for the whole process. Belongs before the first key: what has served once stays.
 ///
@@ -132,14 +133,18 @@ static SERVING: OnceLock<Option<Kernel>> = OnceLock::new();
 /// [`LanesUnavailable`], also when another choice serves already.
 pub fn use_lanes(choice: Lanes) -> Result<(), LanesUnavailable> {
     let kernel = choice.kernel()?;
-    let serving = SERVING.get_or_init(|| kernel);
+    let (_, serving) = SERVING.get_or_init(|| (choice, kernel));
     let is_chosen = serving.map(Kernel::name) == kernel.map(Kernel::name);
     is_chosen.then_some(()).ok_or(LanesUnavailable(choice.name()))
 }
 
 /// The kernel that serves, chosen now where nobody has.
 pub(crate) fn serving() -> Option<Kernel> {
-    *SERVING.get_or_init(|| Lanes::Auto.kernel().ok().flatten())
+    chosen().1
+}
+
+fn chosen() -> (Lanes, Option<Kernel>) {
+    *SERVING.get_or_init(|| (Lanes::Auto, Lanes::Auto.kernel().ok().flatten()))
 }
 
 static SERVING_CURVES: OnceLock<Option<ec::Kernel>> = OnceLock::new();
@@ -158,6 +163,26 @@ pub fn use_curve_lanes(choice: CurveLanes) -> Result<(), LanesUnavailable> {
 /// The kernel that serves the curves, chosen now where nobody has.
 pub(crate) fn serving_curves() -> Option<ec::Kernel> {
     *SERVING_CURVES.get_or_init(|| CurveLanes::Auto.kernel().ok().flatten())
+}
+
+/// The kernel that serves base64: the fastest, but none of a later generation than the choice that a process was told.
+pub fn text_kernel() -> text::Kernel {
+    static SERVING_TEXT: OnceLock<text::Kernel> = OnceLock::new();
+    *SERVING_TEXT.get_or_init(|| {
+        let mut kernels = text::Kernel::detect();
+        kernels.retain(|kernel| serves_text(chosen().0, kernel.name()));
+        kernels.into_iter().find(|kernel| kernel.is_right()).unwrap_or(text::Kernel::Portable)
+    })
+}
+
+fn serves_text(choice: Lanes, kernel: &str) -> bool {
+    let later: &[&str] = match choice {
+        Lanes::Auto | Lanes::Vaes512 | Lanes::Armv8 => &[],
+        Lanes::Vaes256 => &["vbmi"],
+        Lanes::AesNi => &["vbmi", "avx2"],
+        Lanes::Portable => return kernel == "portable",
+    };
+    !later.contains(&kernel)
 }
 
 #[cfg(test)]
@@ -193,6 +218,16 @@ mod tests {
         assert_eq!(serving_curves().map(ec::Kernel::name), fastest);
         assert_eq!(use_curve_lanes(CurveLanes::Auto), Ok(()));
         assert_eq!(use_curve_lanes(CurveLanes::Library), Err(LanesUnavailable("library")));
+    }
+
+    #[test]
+    fn the_fastest_serves_text_and_no_choice_is_without() {
+        assert_eq!(text_kernel().name(), text::Kernel::detect()[0].name());
+        let served = |choice| text::Kernel::NAMES.into_iter().filter(move |name| serves_text(choice, name));
+        assert_eq!(served(Lanes::Portable).collect::<Vec<_>>(), ["portable"]);
+        assert_eq!(served(Lanes::AesNi).collect::<Vec<_>>(), ["ssse3", "neon", "portable"]);
+        assert_eq!(served(Lanes::Vaes256).collect::<Vec<_>>(), ["avx2", "ssse3", "neon", "portable"]);
+        assert_eq!(served(Lanes::Auto).count(), text::Kernel::NAMES.len());
     }
 
     #[test]

@@ -22,7 +22,7 @@ mod ffi;
 
 pub use aead::{AeadAlgorithm, AeadKey, Nonce, NonceSequence};
 pub use ec::{Curve, EcContext, PrivateKey, PublicKey};
-pub use lanes::{CurveLanes, Lanes, LanesUnavailable, use_curve_lanes, use_lanes};
+pub use lanes::{CurveLanes, Lanes, LanesUnavailable, text_kernel, use_curve_lanes, use_lanes};
 pub use rand_core;
 pub use rand_core::CryptoRng;
 pub use recipient::{Encapsulation, Recipient, RecipientWork, prepare_tables};
@@ -53,6 +53,7 @@ pub fn implementations() -> Vec<(&'static str, String)> {
         ("hmac-sha-256", boringssl.clone()),
         ("ecdh-p256", boringssl),
         ("ecdh-secp256k1", "libsecp256k1".to_owned()),
+        ("base64", text_kernel().name().to_owned()),
         (
             "encapsulation",
             lanes::serving_curves().map_or(CurveLanes::Library.name(), |kernel| kernel.name()).to_owned(),

@@ -156,10 +156,9 @@ impl Decryptor {
 /// Takes neighbours with one ephemeral key from the front; none when the first text is no envelope.
 fn take_run<'a>(texts: &[&'a [u8]], run: &mut Vec<Envelope<'a>>) -> Result<(), Malformed> {
     for text in texts.iter().take(RUN_VALUES_MAX) {
-        match Envelope::parse(text) {
-            Ok(envelope) if run.first().is_none_or(|first| EphemeralId::of(first) == EphemeralId::of(&envelope)) => {
-                run.push(envelope);
-            }
+        let parsed = run.last().map_or_else(|| Envelope::parse(text), |last| last.parse_next(text));
+        match parsed {
+            Ok(envelope) if run.first().is_none_or(|first| first.shares_key(&envelope)) => run.push(envelope),
             // One behind others waits for its turn: the first fault of all is the one to tell.
             Err(malformed) if malformed != Malformed::NotAnEnvelope && run.is_empty() => return Err(malformed),
             _ => break,

@@ -3,17 +3,21 @@
 
 use fieldseal_crypto::aead::{NONCE_SIZE, TAG_SIZE};
 use fieldseal_crypto::ec::COMPRESSED_SIZE;
-use fieldseal_crypto::{Curve, PublicKey};
+use fieldseal_crypto::{Curve, PublicKey, text_kernel};
+pub(crate) use fieldseal_lanes::text::encoded_size;
+use fieldseal_lanes::text::{NONCE_TEXT_SIZE, decoded_size};
 
 /// What every envelope begins with.
 const ENVELOPE_PREFIX: &[u8] = b"ev:";
 /// What every envelope ends with.
-const SUFFIX: &[u8] = b":$";
+pub(crate) const SUFFIX: [u8; 2] = *b":$";
 const DEBUG_MARK: &[u8] = b"debug:";
 /// 12 bytes in base64: no padding arises.
-pub(crate) const IV_TEXT_SIZE: usize = 16;
+const IV_TEXT_SIZE: usize = NONCE_TEXT_SIZE;
 /// 33 bytes in base64: no padding arises.
 pub(crate) const EPHEMERAL_TEXT_SIZE: usize = 44;
+/// The ephemeral key and the colons around it.
+pub(crate) const MIDDLE_SIZE: usize = EPHEMERAL_TEXT_SIZE + 2;
 
 /// The JSON type of a sealed value. The numbers are those of the associated data's flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -188,6 +192,10 @@ pub struct Envelope<'a> {
     pub iv: [u8; NONCE_SIZE],
     /// The ephemeral public key, compressed; not yet checked to be a point.
     pub ephemeral: [u8; COMPRESSED_SIZE],
+    /// What stands before the IV.
+    head: &'a [u8],
+    /// What stands between IV and ciphertext.
+    middle: &'a [u8; MIDDLE_SIZE],
     ciphertext: &'a [u8],
 }
 
@@ -198,7 +206,7 @@ impl<'a> Envelope<'a> {
     /// [`Malformed`], decided by the text alone.
     pub fn parse(text: &'a [u8]) -> Result<Self, Malformed> {
         let inner = text.strip_prefix(ENVELOPE_PREFIX).ok_or(Malformed::NotAnEnvelope)?;
-        let inner = match inner.strip_suffix(SUFFIX) {
+        let inner = match inner.strip_suffix(&SUFFIX) {
             Some(inner) => inner,
             None if names_a_version(inner) => return Err(Malformed::CutShort),
             None => return Err(Malformed::NotAnEnvelope),
@@ -210,15 +218,35 @@ impl<'a> Envelope<'a> {
         let (version, inner) = split_part(inner, 4).ok_or(Malformed::UnknownVersion)?;
         let version = Version::from_text(version).ok_or(Malformed::UnknownVersion)?;
         let (value_type, inner) = split_type(inner);
-        let (iv_text, inner) = split_part(inner, IV_TEXT_SIZE).ok_or(Malformed::Iv)?;
-        let (ephemeral_text, ciphertext) = split_part(inner, EPHEMERAL_TEXT_SIZE).ok_or(Malformed::Ephemeral)?;
+        let head = &text[..text.len() - SUFFIX.len() - inner.len()];
+        let (iv_text, _) = split_part(inner, IV_TEXT_SIZE).ok_or(Malformed::Iv)?;
+        let inner = &inner[IV_TEXT_SIZE..];
+        let (middle, ciphertext) = inner.split_first_chunk::<MIDDLE_SIZE>().ok_or(Malformed::Ephemeral)?;
+        let [b':', ephemeral_text @ .., b':'] = middle else { return Err(Malformed::Ephemeral) };
         let iv = decode_exact(iv_text).ok_or(Malformed::Iv)?;
         let ephemeral = decode_exact(ephemeral_text).ok_or(Malformed::Ephemeral)?;
-        let ciphertext = strip_padding(ciphertext);
-        if decoded_size(ciphertext.len()).is_none_or(|size| size < TAG_SIZE) {
-            return Err(Malformed::Ciphertext);
+        let ciphertext = ciphertext_of(ciphertext)?;
+        Ok(Self { marking, version, value_type, iv, ephemeral, head, middle, ciphertext })
+    }
+
+    /// The same for a text that most likely has all but IV and ciphertext in common with this envelope, as neighbours have: what is
+    /// the same is compared as text and not taken apart again.
+    ///
+    /// # Errors
+    /// [`Malformed`], as [`Envelope::parse`] has it.
+    pub fn parse_next<'b>(&self, text: &'b [u8]) -> Result<Envelope<'b>, Malformed> {
+        self.parse_alike(text).map_or_else(|| Envelope::parse(text), Ok)
+    }
+
+    fn parse_alike<'b>(&self, text: &'b [u8]) -> Option<Envelope<'b>> {
+        let (head, inner) = text.split_at_checked(self.head.len())?;
+        let (iv_text, inner) = inner.split_first_chunk::<IV_TEXT_SIZE>()?;
+        let (middle, inner) = inner.split_first_chunk()?;
+        if middle != self.middle || head != self.head {
+            return None;
         }
-        Ok(Self { marking, version, value_type, iv, ephemeral, ciphertext })
+        let ciphertext = ciphertext_of(inner.strip_suffix(&SUFFIX)?).ok()?;
+        Some(Envelope { iv: decode_exact(iv_text)?, head, middle, ciphertext, ..*self })
     }
 
     /// The ephemeral public key, validated.
@@ -227,6 +255,11 @@ impl<'a> Envelope<'a> {
     /// [`Malformed::EphemeralPoint`].
     pub fn ephemeral_key(&self) -> Result<PublicKey, Malformed> {
         PublicKey::from_sec1(self.version.curve(), &self.ephemeral).map_err(|_| Malformed::EphemeralPoint)
+    }
+
+    /// Whether both have one ephemeral key on one curve.
+    pub fn shares_key(&self, other: &Envelope<'_>) -> bool {
+        self.version.curve() == other.version.curve() && self.ephemeral == other.ephemeral
     }
 
     /// Bytes of ciphertext and tag together.
@@ -263,8 +296,13 @@ impl<'a> Envelope<'a> {
 }
 
 fn decode(text: &[u8], out: &mut [u8]) -> Result<(), Malformed> {
-    let out = base64_simd::Out::from_slice(out);
-    base64_simd::STANDARD_NO_PAD.decode(text, out).map(drop).map_err(|_| Malformed::Ciphertext)
+    if text_kernel().decode(text, out) { Ok(()) } else { Err(Malformed::Ciphertext) }
+}
+
+/// The base64 of a ciphertext without its padding, if it has a length that it can have.
+fn ciphertext_of(text: &[u8]) -> Result<&[u8], Malformed> {
+    let text = strip_padding(text);
+    if decoded_size(text.len()).is_none_or(|size| size < TAG_SIZE) { Err(Malformed::Ciphertext) } else { Ok(text) }
 }
 
 /// Whether what follows `ev:` is a known version, so that the text was meant to be an envelope.
@@ -291,8 +329,7 @@ fn split_type(text: &[u8]) -> (ValueType, &[u8]) {
 
 fn decode_exact<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     let mut bytes = [0; N];
-    let decoded = base64_simd::STANDARD_NO_PAD.decode(text, base64_simd::Out::from_slice(&mut bytes)).ok()?;
-    (decoded.len() == N).then_some(bytes)
+    (decoded_size(text.len()) == Some(N) && text_kernel().decode(text, &mut bytes)).then_some(bytes)
 }
 
 /// Padding counts only where it fills the last group of four.
@@ -301,23 +338,6 @@ fn strip_padding(text: &[u8]) -> &[u8] {
         return text;
     }
     text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(text)
-}
-
-/// Bytes that `length` characters of unpadded base64 hold; `None` where no number of bytes gives that length.
-fn decoded_size(length: usize) -> Option<usize> {
-    (length % 4 != 1).then_some(length / 4 * 3 + (length % 4).saturating_sub(1))
-}
-
-/// Characters of unpadded base64 for `size` bytes.
-pub(crate) fn encoded_size(size: usize) -> usize {
-    size / 3 * 4 + [0, 2, 3][size % 3]
-}
-
-/// Appends unpadded base64 of `bytes` at the front of `out` and gives the rest.
-pub(crate) fn encode_base64<'o>(bytes: &[u8], out: &'o mut [u8]) -> &'o mut [u8] {
-    let (text, rest) = out.split_at_mut(encoded_size(bytes.len()));
-    let _ = base64_simd::STANDARD_NO_PAD.encode(bytes, base64_simd::Out::from_slice(text));
-    rest
 }
 
 #[cfg(test)]
@@ -341,6 +361,39 @@ mod tests {
         assert_eq!(Envelope::parse(debug.as_bytes()).expect("well formed").marking, Marking::Debug);
         let string = SAMPLE.replace("number:", "string:");
         assert_eq!(Envelope::parse(string.as_bytes()).expect("well formed").value_type, ValueType::String);
+    }
+
+    /// Whatever stands before, a text is taken apart as it is alone: neighbours alike, of another type, key or version, malformed.
+    #[test]
+    fn a_neighbour_changes_nothing() {
+        let mut texts = vec![SAMPLE.to_owned(), String::new()];
+        for (this, other) in [
+            ("urjR", "urjS"),
+            ("urjR", "ur!R"),
+            ("urjR", "ur:R"),
+            ("urjR3/lBjwvbkfq1:", "urjR3/lBjwvbkfq1"),
+            ("number:", ""),
+            ("number:", "string:"),
+            ("number:", "boolean:"),
+            ("ev:", "ev:debug:"),
+            ("Tk9D", "RFVC"),
+            ("Tk9D", "Tk9E"),
+            ("AzZP", "AzZQ"),
+            ("AzZP", "AzZ-"),
+            ("OZL2:", "OZL2."),
+            ("B8DQ:$", "B8DQ==:$"),
+            ("B8DQ:$", "B8DQAAAA:$"),
+            ("B8DQ:$", "B8:$"),
+            ("B8DQ:$", "B8DQ:"),
+            (":$", ""),
+        ] {
+            texts.push(SAMPLE.replace(this, other));
+        }
+        for before in texts.iter().filter_map(|text| Envelope::parse(text.as_bytes()).ok()) {
+            for text in &texts {
+                assert_eq!(before.parse_next(text.as_bytes()), Envelope::parse(text.as_bytes()), "{text}");
+            }
+        }
     }
 
     /// Rule 1: padding.

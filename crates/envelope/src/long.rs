@@ -5,9 +5,10 @@
 //! takes or where it fails; then [`LongText`] takes it apart.
 
 use fieldseal_crypto::aead::{OpenStream, SealStream, TAG_SIZE};
+use fieldseal_crypto::text_kernel;
 
 use crate::file::EncryptedFile;
-use crate::format::{Envelope, Malformed, ValueType, Version, encode_base64, encoded_size};
+use crate::format::{Envelope, Malformed, SUFFIX, ValueType, Version, encoded_size};
 use crate::metadata::{self, Metadata, OpenedMetadata};
 use crate::number::NumberText;
 use crate::open::{Form, Label, OpenError, OpeningKey};
@@ -61,14 +62,14 @@ impl LongSealing {
     pub fn finish(mut self, out: &mut Vec<u8>) {
         self.sealed.extend_from_slice(&self.stream.finish());
         append_base64(&self.sealed, out);
-        out.extend_from_slice(b":$");
+        out.extend_from_slice(&SUFFIX);
     }
 }
 
-fn append_base64(bytes: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn append_base64(bytes: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.resize(start + encoded_size(bytes.len()), 0);
-    encode_base64(bytes, &mut out[start..]);
+    text_kernel().encode(bytes, &mut out[start..]);
 }
 
 /// Something sealed, taken apart.

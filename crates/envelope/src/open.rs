@@ -280,7 +280,6 @@ impl std::error::Error for OpenError {}
 
 /// Ciphertexts one after the other in `sealed`, and which of them are not base64: their bytes count for nothing.
 fn decode_group(group: &[Envelope<'_>], sealed: &mut Vec<u8>) -> [Result<(), Malformed>; GROUP_VALUES_MAX] {
-    sealed.clear();
     sealed.resize(group.iter().map(Envelope::sealed_size).sum(), 0);
     let mut results = [Ok(()); GROUP_VALUES_MAX];
     let mut rest = sealed.as_mut_slice();

@@ -5,12 +5,14 @@
 use fieldseal_crypto::aead::{SealItem, SealStream, TAG_SIZE};
 use fieldseal_crypto::{
     AeadAlgorithm, AeadKey, CryptoRng, Curve, EcContext, Encapsulation, Nonce, NonceSequence, PublicKey, Recipient,
-    Secret,
+    Secret, text_kernel,
 };
+use fieldseal_lanes::text::{Frame, Kernel};
 
 use crate::aad::AssociatedData;
-use crate::format::{EPHEMERAL_TEXT_SIZE, IV_TEXT_SIZE, Marking, ValueType, Version, encode_base64, encoded_size};
+use crate::format::{MIDDLE_SIZE, Marking, SUFFIX, ValueType, Version};
 use crate::kdf;
+use crate::long::append_base64;
 use crate::metadata::Metadata;
 
 /// Values sealed side by side.
@@ -88,10 +90,9 @@ pub struct SealingKey {
     key: AeadKey,
     nonces: NonceSequence,
     aad: AssociatedData,
-    /// `:ephemeral:` as it stands in each text.
-    ephemeral_text: [u8; EPHEMERAL_TEXT_SIZE + 2],
-    /// What stands before the IV, by type.
-    heads: [Vec<u8>; 3],
+    /// What stands around IV and ciphertext, by type.
+    frames: [Frame; 3],
+    text: Kernel,
 }
 
 impl SealingKey {
@@ -116,15 +117,16 @@ impl SealingKey {
     ) -> Self {
         assert_eq!(profile.version.curve(), recipient.curve(), "a recipient on the profile's curve");
         let aad = AssociatedData::new(&encapsulation.ephemeral, recipient);
-        let mut ephemeral_text = [b':'; EPHEMERAL_TEXT_SIZE + 2];
-        encode_base64(&aad.ephemeral, &mut ephemeral_text[1..]);
+        let text = text_kernel();
+        let mut middle = [b':'; MIDDLE_SIZE];
+        text.encode(&aad.ephemeral, &mut middle[1..MIDDLE_SIZE - 1]);
         Self {
             profile,
             key: aead_key(profile.version, encapsulation),
             nonces: NonceSequence::new(rng, values_max),
             aad,
-            ephemeral_text,
-            heads: ValueType::ALL.map(|value_type| head(profile, value_type)),
+            frames: ValueType::ALL.map(|value_type| Frame::new(&head(profile, value_type), &middle, SUFFIX)),
+            text,
         }
     }
 
@@ -140,8 +142,7 @@ impl SealingKey {
 
     /// Bytes of the envelope of a text of `text_size` bytes.
     pub fn envelope_size(&self, metadata: Option<&Metadata>, value_type: ValueType, text_size: usize) -> usize {
-        let sealed_size = metadata_size(metadata) + text_size + TAG_SIZE;
-        self.heads[value_type as usize].len() + IV_TEXT_SIZE + self.ephemeral_text.len() + encoded_size(sealed_size) + 2
+        self.frames[value_type as usize].text_size(metadata_size(metadata) + text_size + TAG_SIZE)
     }
 
     /// Appends the envelope of every value to `out`. Before each, `before(index, envelope size, out)` may append what stands
@@ -168,7 +169,7 @@ impl SealingKey {
                 let size = self.envelope_size(metadata, value.value_type, value.text.len());
                 before(first + i, size, out);
                 let (this, rest) = sealed.split_at(metadata_size(metadata) + value.text.len() + TAG_SIZE);
-                self.write_text(value.value_type, nonce, this, size, out);
+                self.text.append(&self.frames[value.value_type as usize], &nonce.0, this, out);
                 sealed = rest;
             }
             first += group.len();
@@ -211,16 +212,6 @@ impl SealingKey {
         }
     }
 
-    fn write_text(&self, value_type: ValueType, nonce: &Nonce, sealed: &[u8], size: usize, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.resize(start + size, 0);
-        let rest = copy(&self.heads[value_type as usize], &mut out[start..]);
-        let rest = encode_base64(&nonce.0, rest);
-        let rest = copy(&self.ephemeral_text, rest);
-        let rest = encode_base64(sealed, rest);
-        rest.copy_from_slice(b":$");
-    }
-
     /// Begins to seal a value or file in pieces.
     pub(crate) fn stream(&self, value_type: ValueType) -> Result<(Nonce, SealStream), KeySpent> {
         let nonce = self.nonces.take(1).and_then(|mut range| range.next()).ok_or(KeySpent)?;
@@ -229,11 +220,10 @@ impl SealingKey {
 
     /// What stands before the ciphertext of an envelope.
     pub(crate) fn write_head(&self, value_type: ValueType, nonce: &Nonce, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.heads[value_type as usize]);
-        let start = out.len();
-        out.resize(start + IV_TEXT_SIZE, 0);
-        encode_base64(&nonce.0, &mut out[start..]);
-        out.extend_from_slice(&self.ephemeral_text);
+        let frame = &self.frames[value_type as usize];
+        out.extend_from_slice(frame.head());
+        append_base64(&nonce.0, out);
+        out.extend_from_slice(frame.middle());
     }
 
     pub(crate) fn ephemeral(&self) -> &[u8] {
@@ -306,10 +296,4 @@ fn with_metadata<'s>(metadata: Option<&Metadata>, group: &[Value<'_>], plaintext
         }
     }
     plaintexts
-}
-
-fn copy<'o>(bytes: &[u8], out: &'o mut [u8]) -> &'o mut [u8] {
-    let (target, rest) = out.split_at_mut(bytes.len());
-    target.copy_from_slice(bytes);
-    rest
 }

@@ -10,7 +10,7 @@ use crate::metadata::{Package, Use, short};
 const EDGES: [(&str, &[&str]); 16] = [
     ("lanes", &[]),
     ("crypto", &["lanes"]),
-    ("envelope", &["crypto"]),
+    ("envelope", &["lanes", "crypto"]),
     ("document", &[]),
     ("keystore", &["crypto"]),
     ("pool", &[]),
