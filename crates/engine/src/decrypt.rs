@@ -138,16 +138,14 @@ impl Decryptor {
         let Self { permit: Permit { rights, .. }, role, scratch, .. } = self;
         let mut fault = None;
         key.open_many(run, scratch, |i, result| {
-            let shown = result.map_err(Error::from).and_then(|opened| {
-                check_role(rights, role.as_ref(), opened.metadata)?;
-                Ok(opened)
-            });
-            match shown {
-                Ok(opened) => each(first + i, Some(opened)),
-                Err(error) => {
-                    fault.get_or_insert(error.at_index((first + i) as u64));
-                }
-            }
+            let error = match result {
+                Ok(opened) => match check_role(rights, role.as_ref(), opened.metadata) {
+                    Ok(()) => return each(first + i, Some(opened)),
+                    Err(error) => error,
+                },
+                Err(error) => error.into(),
+            };
+            fault.get_or_insert(error.at_index((first + i) as u64));
         });
         fault.map_or(Ok(()), Err)
     }
@@ -156,12 +154,17 @@ impl Decryptor {
 /// Takes neighbours with one ephemeral key from the front; none when the first text is no envelope.
 fn take_run<'a>(texts: &[&'a [u8]], run: &mut Vec<Envelope<'a>>) -> Result<(), Malformed> {
     for text in texts.iter().take(RUN_VALUES_MAX) {
-        let parsed = run.last().map_or_else(|| Envelope::parse(text), |last| last.parse_next(text));
-        match parsed {
-            Ok(envelope) if run.first().is_none_or(|first| first.shares_key(&envelope)) => run.push(envelope),
+        match Envelope::parse_next(text, run) {
+            Ok(()) => {
+                let is_neighbour = run.last().zip(run.first()).is_some_and(|(last, first)| first.shares_key(last));
+                if !is_neighbour {
+                    run.pop();
+                    break;
+                }
+            }
             // One behind others waits for its turn: the first fault of all is the one to tell.
             Err(malformed) if malformed != Malformed::NotAnEnvelope && run.is_empty() => return Err(malformed),
-            _ => break,
+            Err(_) => break,
         }
     }
     Ok(())

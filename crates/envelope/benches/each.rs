@@ -1,5 +1,5 @@
 //! Values of 32 bytes, each under a key of its own, in groups as a step of the engine has them: microseconds a value to its envelope's
-//! text, by the library alone and with a recipient's table.
+//! text, by the library alone and with a recipient's table. And many values under one key: nanoseconds a value to text and back.
 //!
 //! Medians of rounds that take all rows in turn; in brackets how many times faster than the library.
 
@@ -7,12 +7,18 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use fieldseal_crypto::{Curve, EcContext, PrivateKey, Recipient};
-use fieldseal_envelope::{Profile, SealScratch, Value, ValueType, seal_each};
+use fieldseal_envelope::{
+    Envelope, OpenScratch, OpeningKey, Profile, SealScratch, SealingKey, Value, ValueType, seal_each,
+};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 const ROUNDS: usize = 301;
 const TEXT: [u8; 32] = [b'x'; 32];
+/// Values under one key: a step of the engine.
+const MANY: usize = 256;
+/// Neighbours that are taken apart before they are opened, as the engine does it.
+const RUN: usize = 32;
 
 struct Row {
     name: String,
@@ -27,6 +33,48 @@ fn seal(context: &EcContext, row: &Row, rng: &mut StdRng, out: &mut Vec<u8>) {
     let scratch = &mut SealScratch::default();
     out.clear();
     seal_each(context, &row.recipient, profile, None, &values, rng, scratch, out, |_, _, _| ());
+}
+
+fn open(key: &OpeningKey, texts: &[&[u8]], scratch: &mut OpenScratch) {
+    let mut envelopes: Vec<Envelope<'_>> = Vec::with_capacity(RUN);
+    for texts in texts.chunks(RUN) {
+        for text in texts {
+            Envelope::parse_next(text, &mut envelopes).expect("an envelope");
+        }
+        key.open_many(&envelopes, scratch, |_, opened| {
+            black_box(opened.expect("opens"));
+        });
+        envelopes.clear();
+    }
+}
+
+/// Many values under one key.
+fn many(context: &EcContext, curve: Curve, rounds: usize, rng: &mut StdRng) {
+    let private = PrivateKey::generate(curve, rng);
+    let public = context.public_key(&private);
+    let key = SealingKey::generate(context, &Recipient::from(public), Profile::plain(curve), 1 << 32, rng);
+    let values = [Value { value_type: ValueType::String, text: &TEXT }; MANY];
+    let (mut scratch, mut out, mut sealing, mut opening) = (SealScratch::default(), Vec::new(), Vec::new(), Vec::new());
+    let (mut open_scratch, mut opening_key) = (OpenScratch::default(), None);
+    for _ in 0..rounds {
+        out.clear();
+        let start = Instant::now();
+        let header = |_, size: usize, out: &mut Vec<u8>| out.extend_from_slice(&[0xd9, size as u8]);
+        key.seal_many(None, &values, &mut scratch, black_box(&mut out), header).expect("nonces are left");
+        sealing.push(start.elapsed().as_nanos() as f64 / MANY as f64);
+        let texts: Vec<&[u8]> = out.chunks(out.len() / MANY).map(|text| &text[2..]).collect();
+        let opening_key = opening_key.get_or_insert_with(|| {
+            let ephemeral = Envelope::parse(texts[0]).expect("an envelope").ephemeral_key().expect("a point");
+            OpeningKey::agree(context, &private, &public, &ephemeral)
+        });
+        let start = Instant::now();
+        open(opening_key, black_box(&texts), &mut open_scratch);
+        opening.push(start.elapsed().as_nanos() as f64 / MANY as f64);
+    }
+    for (name, mut times) in [("sealing", sealing), ("opening", opening)] {
+        times.sort_by(f64::total_cmp);
+        println!("{name:<24}{:>10.1} ns", times[rounds / 2]);
+    }
 }
 
 fn main() {
@@ -55,5 +103,7 @@ fn main() {
             let median = row.times[rounds / 2];
             println!("{:<24}{median:>10.2} ({:.2})", row.name, library / median);
         }
+        println!("\n{MANY} values under one key on {}\n", curve.short_name());
+        many(&context, curve, 20 * rounds, &mut rng);
     }
 }

@@ -12,6 +12,8 @@ const ENVELOPE_PREFIX: &[u8] = b"ev:";
 /// What every envelope ends with.
 pub(crate) const SUFFIX: [u8; 2] = *b":$";
 const DEBUG_MARK: &[u8] = b"debug:";
+/// Prefix, version and a colon.
+const HEAD_SIZE_MIN: usize = 8;
 /// 12 bytes in base64: no padding arises.
 const IV_TEXT_SIZE: usize = NONCE_TEXT_SIZE;
 /// 33 bytes in base64: no padding arises.
@@ -229,24 +231,32 @@ impl<'a> Envelope<'a> {
         Ok(Self { marking, version, value_type, iv, ephemeral, head, middle, ciphertext })
     }
 
-    /// The same for a text that most likely has all but IV and ciphertext in common with this envelope, as neighbours have: what is
-    /// the same is compared as text and not taken apart again.
+    /// Takes `text` apart and appends it to `run`. What it has in common with the last envelope of `run` is compared as text and not
+    /// taken apart again: neighbours most likely differ in IV and ciphertext only.
     ///
     /// # Errors
-    /// [`Malformed`], as [`Envelope::parse`] has it.
-    pub fn parse_next<'b>(&self, text: &'b [u8]) -> Result<Envelope<'b>, Malformed> {
-        self.parse_alike(text).map_or_else(|| Envelope::parse(text), Ok)
+    /// [`Malformed`], as [`Envelope::parse`] has it; then `run` is as it was.
+    pub fn parse_next(text: &'a [u8], run: &mut Vec<Self>) -> Result<(), Malformed> {
+        let mut iv = [0; NONCE_SIZE];
+        let next = match run.last().and_then(|last| Some((last, last.ciphertext_alike(text, &mut iv)?))) {
+            Some((last, ciphertext)) => Self { iv, ciphertext, ..*last },
+            None => Self::parse(text)?,
+        };
+        run.push(next);
+        Ok(())
     }
 
-    fn parse_alike<'b>(&self, text: &'b [u8]) -> Option<Envelope<'b>> {
+    /// The ciphertext, and the IV in `iv`, of a text that has everything else in common.
+    #[inline]
+    fn ciphertext_alike<'b>(&self, text: &'b [u8], iv: &mut [u8; NONCE_SIZE]) -> Option<&'b [u8]> {
         let (head, inner) = text.split_at_checked(self.head.len())?;
         let (iv_text, inner) = inner.split_first_chunk::<IV_TEXT_SIZE>()?;
         let (middle, inner) = inner.split_first_chunk()?;
-        if middle != self.middle || head != self.head {
+        if !is_same(middle, self.middle) || !is_same_head(head, self.head) {
             return None;
         }
         let ciphertext = ciphertext_of(inner.strip_suffix(&SUFFIX)?).ok()?;
-        Some(Envelope { iv: decode_exact(iv_text)?, head, middle, ciphertext, ..*self })
+        text_kernel().decode_nonce(iv_text, iv).then_some(ciphertext)
     }
 
     /// The ephemeral public key, validated.
@@ -259,7 +269,11 @@ impl<'a> Envelope<'a> {
 
     /// Whether both have one ephemeral key on one curve.
     pub fn shares_key(&self, other: &Envelope<'_>) -> bool {
-        self.version.curve() == other.version.curve() && self.ephemeral == other.ephemeral
+        self.version.curve() == other.version.curve() && self.has_ephemeral(&other.ephemeral)
+    }
+
+    pub(crate) fn has_ephemeral(&self, ephemeral: &[u8; COMPRESSED_SIZE]) -> bool {
+        is_same(&self.ephemeral, ephemeral)
     }
 
     /// Bytes of ciphertext and tag together.
@@ -297,6 +311,25 @@ impl<'a> Envelope<'a> {
 
 fn decode(text: &[u8], out: &mut [u8]) -> Result<(), Malformed> {
     if text_kernel().decode(text, out) { Ok(()) } else { Err(Malformed::Ciphertext) }
+}
+
+/// Equality of arrays of a register and more. The operator is a call of the C library for such.
+#[inline]
+fn is_same<const N: usize>(one: &[u8; N], other: &[u8; N]) -> bool {
+    const REGISTER: usize = size_of::<u128>();
+    let word = |bytes: &[u8; N], at: usize| u128::from_ne_bytes(*bytes[at..].first_chunk().expect("a register"));
+    let difference = |at| word(one, at) ^ word(other, at);
+    let whole = (0..N - REGISTER).step_by(REGISTER).fold(0, |sum, at| sum | difference(at));
+    whole | difference(N - REGISTER) == 0
+}
+
+/// Equality of what stands before the IV, of one length: `ev:` and a version, and seldom more.
+#[inline]
+fn is_same_head(one: &[u8], other: &[u8]) -> bool {
+    match (one.split_first_chunk::<HEAD_SIZE_MIN>(), other.split_first_chunk::<HEAD_SIZE_MIN>()) {
+        (Some((one, rest)), Some((other, other_rest))) => one == other && (rest.is_empty() || rest == other_rest),
+        _ => false,
+    }
 }
 
 /// The base64 of a ciphertext without its padding, if it has a length that it can have.
@@ -391,7 +424,10 @@ mod tests {
         }
         for before in texts.iter().filter_map(|text| Envelope::parse(text.as_bytes()).ok()) {
             for text in &texts {
-                assert_eq!(before.parse_next(text.as_bytes()), Envelope::parse(text.as_bytes()), "{text}");
+                let mut run = vec![before];
+                let parsed = Envelope::parse_next(text.as_bytes(), &mut run).map(|()| run[1]);
+                assert_eq!(parsed, Envelope::parse(text.as_bytes()), "{text}");
+                assert_eq!(run.len(), 1 + usize::from(parsed.is_ok()));
             }
         }
     }

@@ -149,7 +149,7 @@ impl OpeningKey {
     /// # Panics
     /// When the envelope's ephemeral key is another.
     pub fn open<'s>(&self, envelope: &Envelope<'_>, scratch: &'s mut OpenScratch) -> Result<Opened<'s>, OpenError> {
-        assert_eq!(envelope.ephemeral, self.aad.ephemeral, "an envelope of this ephemeral key");
+        assert!(envelope.has_ephemeral(&self.aad.ephemeral), "an envelope of this ephemeral key");
         scratch.sealed.resize(envelope.sealed_size(), 0);
         envelope.decode_sealed(&mut scratch.sealed).map_err(OpenError::Malformed)?;
         scratch.plaintext.resize(envelope.sealed_size() - TAG_SIZE, 0);
@@ -189,7 +189,7 @@ impl OpeningKey {
         let mut rest = sealed.as_slice();
         let mut items = [OpenItem { nonce: Nonce([0; 12]), aad: &[], sealed: &[] }; GROUP_VALUES_MAX];
         for (item, envelope) in items.iter_mut().zip(group) {
-            assert_eq!(envelope.ephemeral, self.aad.ephemeral, "an envelope of this ephemeral key");
+            assert!(envelope.has_ephemeral(&self.aad.ephemeral), "an envelope of this ephemeral key");
             item.nonce = Nonce(envelope.iv);
             item.aad = self.associated_data(attempts(envelope.version)[0].1, Label::of(envelope));
             (item.sealed, rest) = rest.split_at(envelope.sealed_size());
@@ -204,16 +204,19 @@ impl OpeningKey {
         for (i, envelope) in group.iter().enumerate() {
             let (opened, after) = rest.split_at_mut(items[i].sealed.len() - TAG_SIZE);
             rest = after;
-            let result = match (decoded[i], results[i]) {
-                (Err(malformed), _) => Err(OpenError::Malformed(malformed)),
+            let form = match (decoded[i], results[i]) {
                 (Ok(()), Ok(())) => Ok(Form::Standard),
+                (Err(malformed), _) => Err(OpenError::Malformed(malformed)),
                 (Ok(()), Err(DecryptFailed)) => {
                     let others = &attempts(envelope.version)[1..];
                     let opens = self.try_attempts(others, Label::of(envelope), items[i].sealed, opened);
                     opens.map(|_| Form::Tolerated)
                 }
             };
-            each(i, result.and_then(|form| interpret(envelope, opened, form)));
+            match form {
+                Ok(form) => each(i, interpret(envelope, opened, form)),
+                Err(error) => each(i, Err(error)),
+            }
         }
     }
 
@@ -303,23 +306,26 @@ fn group_size(envelopes: &[Envelope<'_>]) -> usize {
 }
 
 /// Content that its sender got wrong fails like a wrong tag: whoever knows the public key can seal anything.
+#[inline]
 fn interpret<'s>(envelope: &Envelope<'_>, plaintext: &'s [u8], form: Form) -> Result<Opened<'s>, OpenError> {
-    let (metadata, text) = match envelope.version.has_metadata() {
-        true => {
-            metadata::split(plaintext).map(|(metadata, text)| (Some(metadata), text)).ok_or(OpenError::DecryptFailed)?
-        }
-        false => (None, plaintext),
-    };
-    let text = std::str::from_utf8(text).map_err(|_| OpenError::DecryptFailed)?;
-    // Without this a sealed `1,"admin":true` of type number would become part of a document's structure.
-    let fits = match envelope.value_type {
+    let value_type = envelope.value_type;
+    if !envelope.version.has_metadata() {
+        let text = text_of(value_type, plaintext).ok_or(OpenError::DecryptFailed)?;
+        return Ok(Opened { value_type, text, metadata: None, form });
+    }
+    let (metadata, text) = metadata::split(plaintext).ok_or(OpenError::DecryptFailed)?;
+    let text = text_of(value_type, text).ok_or(OpenError::DecryptFailed)?;
+    Ok(Opened { value_type, text, metadata: Some(metadata), form })
+}
+
+/// A text that fits its type. Without this a sealed `1,"admin":true` of type number would become part of a document's structure.
+#[inline]
+fn text_of(value_type: ValueType, text: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(text).ok()?;
+    let fits = match value_type {
         ValueType::String => true,
         ValueType::Number => NumberText::default().read(text.as_bytes()).is_whole(),
         ValueType::Boolean => matches!(text, "true" | "false"),
     };
-    if fits {
-        Ok(Opened { value_type: envelope.value_type, text, metadata, form })
-    } else {
-        Err(OpenError::DecryptFailed)
-    }
+    fits.then_some(text)
 }

@@ -81,7 +81,7 @@ token!(
 #[cfg(target_arch = "x86_64")]
 token!(
     /// Shuffles of bytes across 512-bit registers, with masks.
-    Vbmi, is_x86_feature_detected: "bmi2", "avx2", "avx512f", "avx512bw", "avx512vl", "avx512vbmi"
+    Vbmi, is_x86_feature_detected: "ssse3", "sse4.1", "bmi2", "avx2", "avx512f", "avx512bw", "avx512vl", "avx512vbmi"
 );
 
 #[cfg(target_arch = "aarch64")]
@@ -112,6 +112,13 @@ impl From<Vaes512> for AesNi {
 #[cfg(target_arch = "x86_64")]
 impl From<Avx2> for Ssse3 {
     fn from(_: Avx2) -> Self {
+        Self(())
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl From<Vbmi> for Ssse3 {
+    fn from(_: Vbmi) -> Self {
         Self(())
     }
 }

@@ -110,6 +110,11 @@ fn every_byte_at_every_place() {
                     };
                     let is_right = kernel.decode(&text, &mut out);
                     assert_eq!(is_right, expected, "{}: {byte:#x} at {place} of {size}", kernel.name());
+                    if let Ok(text) = text.as_slice().try_into() {
+                        let mut nonce = [AROUND; NONCE_SIZE];
+                        assert_eq!(kernel.decode_nonce(text, &mut nonce), is_right);
+                        assert!(!is_right || nonce == *out);
+                    }
                 }
                 text[place] = good[place];
             }

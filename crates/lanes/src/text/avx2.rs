@@ -106,6 +106,11 @@ impl Steps for Avx2 {
         ssse3::Ssse3::encode_nonce(cpu.into(), nonce, out);
     }
 
+    #[inline(always)]
+    fn decode_nonce(cpu: Cpu, text: &[u8; NONCE_TEXT_SIZE], out: &mut [u8; NONCE_SIZE]) -> bool {
+        ssse3::Ssse3::decode_nonce(cpu.into(), text, out)
+    }
+
     // SAFETY: the trait says what the caller promises.
     #[inline(always)]
     unsafe fn decode_step(_: Cpu, text: *const u8, out: *mut u8) -> bool {

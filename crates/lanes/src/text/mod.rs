@@ -123,6 +123,12 @@ impl Kernel {
         dispatch!(self, decode(text, out))
     }
 
+    /// [`Kernel::decode`] for a nonce.
+    #[must_use]
+    pub fn decode_nonce(self, text: &[u8; NONCE_TEXT_SIZE], out: &mut [u8; NONCE_SIZE]) -> bool {
+        dispatch!(self, decode_nonce(text, out))
+    }
+
     /// Appends the text of a sealed value.
     ///
     /// # Panics

@@ -59,7 +59,7 @@ fn halves(block: uint8x16_t) -> [u64; 2] {
 #[target_feature(enable = "neon")]
 fn encode_block(bytes: uint8x16_t) -> uint8x16_t {
     let words = vreinterpretq_u32_u8(vqtbl1q_u8(bytes, load(&SPREAD)));
-    let six = |bits, place| vandq_u32(bits, vdupq_n_u32(63 << place));
+    let six = |bits, place: u32| vandq_u32(bits, vdupq_n_u32(63 << place));
     let values = vorrq_u32(
         vorrq_u32(vshrq_n_u32::<18>(words), six(vshrq_n_u32::<4>(words), 8)),
         vorrq_u32(six(vshlq_n_u32::<10>(words), 16), six(vshlq_n_u32::<24>(words), 24)),
@@ -77,7 +77,7 @@ fn decode_block(text: uint8x16_t) -> (uint8x16_t, bool) {
     let values = vqtbx4q_u8(vqtbl4q_u8(table(low), text), table(high), vsubq_u8(text, vdupq_n_u8(64)));
     let is_right = vmaxvq_u8(vorrq_u8(text, values)) < NONE;
     let values = vreinterpretq_u32_u8(values);
-    let six = |bits, place| vandq_u32(bits, vdupq_n_u32(63 << place));
+    let six = |bits, place: u32| vandq_u32(bits, vdupq_n_u32(63 << place));
     let words = vorrq_u32(
         vorrq_u32(six(vshlq_n_u32::<18>(values), 18), six(vshlq_n_u32::<4>(values), 12)),
         vorrq_u32(six(vshrq_n_u32::<10>(values), 6), vshrq_n_u32::<24>(values)),
@@ -115,18 +115,21 @@ impl Steps for Neon {
         unsafe { vst1q_u8(out.as_mut_ptr(), encode_block(from_halves([front, back.into()]))) }
     }
 
+    #[inline(always)]
+    fn decode_nonce(_: Cpu, text: &[u8; NONCE_TEXT_SIZE], out: &mut [u8; NONCE_SIZE]) -> bool {
+        // SAFETY: the token; the text is as long as the load.
+        let (bytes, is_right) = unsafe { decode_block(vld1q_u8(text.as_ptr())) };
+        let [front, back] = with_token!(halves(bytes));
+        out[..8].copy_from_slice(&front.to_le_bytes());
+        out[8..].copy_from_slice(&(back as u32).to_le_bytes());
+        is_right
+    }
+
     // SAFETY: the trait says what the caller promises.
     #[inline(always)]
-    unsafe fn decode_step(_: Cpu, text: *const u8, out: *mut u8) -> bool {
-        // SAFETY: the caller's promise, and the token.
-        let (bytes, is_right) = unsafe { decode_block(vld1q_u8(text)) };
-        let [front, back] = with_token!(halves(bytes));
+    unsafe fn decode_step(cpu: Cpu, text: *const u8, out: *mut u8) -> bool {
         // SAFETY: the caller's promise.
-        unsafe {
-            out.cast::<u64>().write_unaligned(front);
-            out.add(8).cast::<u32>().write_unaligned(back as u32);
-        }
-        is_right
+        unsafe { Self::decode_nonce(cpu, &*text.cast(), &mut *out.cast()) }
     }
 
     // SAFETY: the trait says what the caller promises.

@@ -88,6 +88,11 @@ impl Steps for Portable {
         steps::encode::<Self>(cpu, nonce, out);
     }
 
+    #[inline(always)]
+    fn decode_nonce(cpu: AnyCpu, text: &[u8; NONCE_TEXT_SIZE], out: &mut [u8; NONCE_SIZE]) -> bool {
+        steps::decode::<Self>(cpu, text, out)
+    }
+
     // SAFETY: the trait says what the caller promises.
     #[inline(always)]
     unsafe fn decode_step(_: AnyCpu, text: *const u8, out: *mut u8) -> bool {

@@ -155,18 +155,21 @@ impl Steps for Ssse3 {
         unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), text) }
     }
 
+    #[inline(always)]
+    fn decode_nonce(_: Cpu, text: &[u8; NONCE_TEXT_SIZE], out: &mut [u8; NONCE_SIZE]) -> bool {
+        // SAFETY: the token; the text is as long as the load.
+        let (bytes, is_right) = unsafe { decode_block(_mm_loadu_si128(text.as_ptr().cast())) };
+        let [front, back] = with_token!(halves(bytes));
+        out[..8].copy_from_slice(&front.to_le_bytes());
+        out[8..].copy_from_slice(&(back as u32).to_le_bytes());
+        is_right
+    }
+
     // SAFETY: the trait says what the caller promises.
     #[inline(always)]
-    unsafe fn decode_step(_: Cpu, text: *const u8, out: *mut u8) -> bool {
+    unsafe fn decode_step(cpu: Cpu, text: *const u8, out: *mut u8) -> bool {
         // SAFETY: the caller's promise.
-        let (bytes, is_right) = unsafe { decode_block(_mm_loadu_si128(text.cast())) };
-        let [front, back] = with_token!(halves(bytes));
-        // SAFETY: the caller's promise.
-        unsafe {
-            out.cast::<u64>().write_unaligned(front);
-            out.add(8).cast::<u32>().write_unaligned(back as u32);
-        }
-        is_right
+        unsafe { Self::decode_nonce(cpu, &*text.cast(), &mut *out.cast()) }
     }
 
     // SAFETY: the trait says what the caller promises.

@@ -27,6 +27,8 @@ pub(super) trait Steps {
     unsafe fn encode_short(cpu: Self::Cpu, bytes: *const u8, size: usize, out: *mut u8);
     /// Encodes a nonce.
     fn encode_nonce(cpu: Self::Cpu, nonce: &[u8; NONCE_SIZE], out: &mut [u8; NONCE_TEXT_SIZE]);
+    /// Decodes a nonce; gives whether it is base64.
+    fn decode_nonce(cpu: Self::Cpu, text: &[u8; NONCE_TEXT_SIZE], out: &mut [u8; NONCE_SIZE]) -> bool;
     /// Decodes a whole step; gives whether it is base64.
     ///
     /// # Safety
@@ -122,6 +124,16 @@ macro_rules! entries {
             $(#[target_feature(enable = $features)])?
             fn with_features(cpu: $cpu, text: &[u8], out: &mut [u8]) -> bool {
                 steps::decode::<$steps>(cpu, text, out)
+            }
+            // SAFETY: the token proves the features.
+            unsafe { with_features(cpu, text, out) }
+        }
+
+        #[allow(unused_unsafe)] // Portable code has none.
+        pub(super) fn decode_nonce(cpu: $cpu, text: &[u8; NONCE_TEXT_SIZE], out: &mut [u8; NONCE_SIZE]) -> bool {
+            $(#[target_feature(enable = $features)])?
+            fn with_features(cpu: $cpu, text: &[u8; NONCE_TEXT_SIZE], out: &mut [u8; NONCE_SIZE]) -> bool {
+                <$steps>::decode_nonce(cpu, text, out)
             }
             // SAFETY: the token proves the features.
             unsafe { with_features(cpu, text, out) }

@@ -18,6 +18,7 @@ pub(super) const VALUES: [u8; 128] = {
 };
 
 /// What separates a character from its value: the characters are in five rows without gaps, `A-Z`, `a-z`, `0-9`, `+` and `/`.
+#[cfg(target_arch = "x86_64")]
 pub(super) const fn shift(character: u8) -> u8 {
     VALUES[character as usize].wrapping_sub(character)
 }

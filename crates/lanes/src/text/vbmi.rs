@@ -3,6 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::frame::Frame;
+use super::ssse3;
 use super::steps::{self, Steps, entries};
 use super::tables::{ALPHABET, VALUES};
 use super::{NONCE_TEXT_SIZE, decoded_size, encoded_size};
@@ -11,7 +12,7 @@ use crate::gcm::NONCE_SIZE;
 
 pub(super) struct Vbmi;
 
-entries!(Cpu, Vbmi, "bmi2,avx2,avx512f,avx512bw,avx512vl,avx512vbmi");
+entries!(Cpu, Vbmi, "ssse3,sse4.1,bmi2,avx2,avx512f,avx512bw,avx512vl,avx512vbmi");
 
 const STEP: usize = 48;
 
@@ -148,6 +149,11 @@ impl Steps for Vbmi {
     fn encode_nonce(_: Cpu, nonce: &[u8; NONCE_SIZE], out: &mut [u8; NONCE_TEXT_SIZE]) {
         // SAFETY: the token; the text is as long as the store.
         unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), nonce_block(nonce)) }
+    }
+
+    #[inline(always)]
+    fn decode_nonce(cpu: Cpu, text: &[u8; NONCE_TEXT_SIZE], out: &mut [u8; NONCE_SIZE]) -> bool {
+        ssse3::Ssse3::decode_nonce(cpu.into(), text, out)
     }
 
     // SAFETY: the trait says what the caller promises.
