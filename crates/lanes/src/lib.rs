@@ -9,6 +9,8 @@ pub mod ec;
 pub mod gcm;
 mod short;
 pub mod text;
+#[cfg(all(test, feature = "valgrind", target_arch = "x86_64"))]
+mod valgrind;
 mod wipe;
 
 pub use cpu::cpu_features;

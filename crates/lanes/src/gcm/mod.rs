@@ -10,6 +10,8 @@ mod aesni;
 #[cfg(target_arch = "aarch64")]
 mod armv8;
 mod cipher;
+#[cfg(all(test, feature = "valgrind", target_arch = "x86_64"))]
+mod constant_time;
 mod group;
 mod hash;
 mod key;

@@ -1,0 +1,114 @@
+//! Whether timing could tell a key, a text or a tag, under Valgrind. It knows AES-NI and PCLMULQDQ and neither VAES nor AVX-512; the wider
+//! kernels are the same code of `group`, `hash`, `cipher` and `key` over wider vectors, and `cargo bench --bench timing` has their times.
+
+use super::{Kernel, Key, Nonce, OpenItem, SealItem, TAG_SIZE};
+use crate::cpu::AesNi;
+use crate::valgrind::{assert_watched, complaints, hide, reveal};
+
+const AADS: [[u8; 33]; 2] = [[3; 33], [4; 33]];
+/// Lengths of texts: none, parts of blocks of every way that they are read in, whole blocks, many.
+const SIZES: [usize; 16] = [0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 32, 33, 48, 63, 100, 512];
+
+fn kernel() -> Kernel {
+    assert_watched();
+    Kernel::AesNi(AesNi::detect().expect("Valgrind has AES-NI where the CPU has it"))
+}
+
+fn nonce(i: usize) -> Nonce {
+    Nonce([i as u8; 12])
+}
+
+/// Texts of all lengths, several of each in a row.
+fn texts() -> Vec<Vec<u8>> {
+    SIZES.into_iter().flat_map(|size| [vec![0x5a; size], vec![0xc3; size], vec![0x01; size]]).collect()
+}
+
+fn seal_items(texts: &[Vec<u8>], is_shared: bool) -> Vec<SealItem<'_>> {
+    let aad = |i: usize| AADS[if is_shared { 0 } else { i % 2 }].as_slice();
+    let item = |(i, plaintext)| SealItem { nonce: nonce(i), aad: aad(i), plaintext };
+    texts.iter().map(Vec::as_slice).enumerate().map(item).collect()
+}
+
+fn sealed_size(texts: &[Vec<u8>]) -> usize {
+    texts.iter().map(|text| text.len() + TAG_SIZE).sum()
+}
+
+/// Expands a secret key and seals secret texts with it; the same as without secrets, and what Valgrind complained about.
+fn complaints_of_sealing(key_size: usize, texts: &[Vec<u8>], is_shared: bool) -> u64 {
+    let kernel = kernel();
+    let mut expected = vec![0; sealed_size(texts)];
+    Key::new(kernel, &[0x77; 32][..key_size]).seal(&seal_items(texts, is_shared), &mut expected);
+    let (mut key, mut hidden) = (vec![0x77; key_size], texts.to_vec());
+    hide(key.as_mut_slice());
+    hidden.iter_mut().for_each(|text| hide(text.as_mut_slice()));
+    let mut sealed = vec![0; expected.len()];
+    let count = complaints(|| Key::new(kernel, &key).seal(&seal_items(&hidden, is_shared), &mut sealed));
+    reveal(sealed.as_mut_slice());
+    assert!(sealed == expected);
+    count
+}
+
+/// Opens with a secret key, a third of the tags being wrong, each at another byte.
+fn complaints_of_opening(key_size: usize, texts: &[Vec<u8>], is_shared: bool) -> u64 {
+    let kernel = kernel();
+    let mut sealed = vec![0; sealed_size(texts)];
+    let items = seal_items(texts, is_shared);
+    Key::new(kernel, &[0x77; 32][..key_size]).seal(&items, &mut sealed);
+    let mut rest = sealed.as_mut_slice();
+    let mut open_items = Vec::new();
+    for (i, item) in items.iter().enumerate() {
+        let (this, after) = rest.split_at_mut(item.plaintext.len() + TAG_SIZE);
+        if i % 3 == 1 {
+            this[item.plaintext.len() + i % TAG_SIZE] ^= 1;
+        }
+        open_items.push(OpenItem { nonce: item.nonce, aad: item.aad, sealed: this });
+        rest = after;
+    }
+    let mut key = vec![0x77; key_size];
+    hide(key.as_mut_slice());
+    let mut out = vec![0xff; texts.iter().map(Vec::len).sum()];
+    let mut opened = vec![false; items.len()];
+    let count = complaints(|| Key::new(kernel, &key).open(&open_items, &mut out, &mut opened));
+    reveal(out.as_mut_slice());
+    let expected =
+        texts.iter().enumerate().flat_map(|(i, text)| if i % 3 == 1 { vec![0; text.len()] } else { text.clone() });
+    assert!(out.into_iter().eq(expected));
+    assert!(opened.iter().enumerate().all(|(i, opened)| *opened == (i % 3 != 1)));
+    count
+}
+
+/// Key schedule, powers of the hash key, AES, GHASH, tags; in groups of one length and in mixed ones.
+#[test]
+fn sealing_does_not_look_at_keys_and_texts() {
+    for key_size in [16, 32] {
+        assert_eq!(complaints_of_sealing(key_size, &texts(), false), 0, "mixed");
+        for size in SIZES {
+            assert_eq!(complaints_of_sealing(key_size, &vec![vec![0x5a; size]; 9], true), 0, "{size}");
+        }
+    }
+}
+
+/// The comparison of tags as well; which of them were right may be known.
+#[test]
+fn opening_does_not_look_at_keys_and_tags() {
+    for key_size in [16, 32] {
+        assert_eq!(complaints_of_opening(key_size, &texts(), false), 0, "mixed");
+        for size in SIZES {
+            assert_eq!(complaints_of_opening(key_size, &vec![vec![0x5a; size]; 9], true), 0, "{size}");
+        }
+    }
+}
+
+/// The check can fail: a comparison that ends at the first byte that differs is noticed, and GHASH by a table.
+#[test]
+fn a_look_at_a_tag_or_at_a_state_is_noticed() {
+    let kernel = kernel();
+    let mut key = [0x77; 32];
+    hide(&mut key);
+    let mut tag = [0; TAG_SIZE];
+    Key::new(kernel, &key).seal(&[SealItem { nonce: nonce(1), aad: &AADS[0], plaintext: &[] }], &mut tag);
+    let careless = || _ = std::hint::black_box(tag.iter().position(|byte| *byte != std::hint::black_box(0xa5)));
+    assert_ne!(complaints(careless), 0);
+    let table = [[0_u8; TAG_SIZE]; 16];
+    assert_ne!(complaints(|| _ = std::hint::black_box(table[usize::from(tag[0] & 15)])), 0);
+}
