@@ -1,5 +1,6 @@
 //! AES-256-GCM of many messages of one length with 33 bytes of associated data, as an envelope has them: nanoseconds a message through
-//! each kernel of the lanes, the library's loop, and aws-lc-rs in the same run; then one message at a time, and keys.
+//! each kernel of the lanes, the library's loop, and aws-lc-rs in the same run; one message at a time, by the public call and by the
+//! kernels themselves; then groups of several sizes, and keys.
 //!
 //! Medians of rounds that take all rows in turn; in brackets how many times faster than the library's loop.
 
@@ -9,6 +10,7 @@ use std::time::Instant;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce as LcNonce, UnboundKey};
 use fieldseal_crypto::Lanes;
 use fieldseal_crypto::aead::{AeadAlgorithm, AeadKey, Nonce, OpenItem, SealItem, TAG_SIZE};
+use fieldseal_lanes::gcm;
 
 const SIZES: [usize; 16] = [0, 8, 16, 24, 32, 33, 48, 64, 100, 128, 192, 256, 384, 512, 1024, 4096];
 /// Messages of a call, as an envelope has them.
@@ -98,9 +100,60 @@ fn size_column(size: usize) -> Vec<(String, f64)> {
             }
         }));
     }
+    for kernel in gcm::Kernel::detect().into_iter().filter(|_| size <= gcm::MESSAGE_SIZE_MAX) {
+        let key = gcm::Key::new(kernel, &KEY);
+        rows.push(row(format!("kernel {}, alone", kernel.name()), move |out: &mut [u8]| {
+            for (item, out) in items.iter().zip(out.chunks_exact_mut(size + TAG_SIZE)) {
+                key.seal(std::slice::from_ref(item), out);
+            }
+        }));
+    }
     let mut out = vec![0; COUNT * (size + TAG_SIZE)];
     measure(&mut rows, COUNT, &mut out);
     rows.into_iter().map(|row| (row.name, median(&row.times))).collect()
+}
+
+/// Messages of a call and how they are alike.
+#[derive(Clone, Copy, PartialEq)]
+enum Likeness {
+    /// 32 bytes each, the same associated data.
+    Alike,
+    /// 32 bytes each, associated data of their own.
+    OwnAad,
+    /// From 1 to 63 bytes, 32 on average, the same associated data.
+    Mixed,
+}
+
+/// Nanoseconds a message for calls of `count` messages, by each kernel.
+fn count_column(count: usize, likeness: Likeness) -> Vec<(String, f64)> {
+    let size = |i: usize| if likeness == Likeness::Mixed { 1 + (i * 37 + 31) % 63 } else { 32 };
+    let texts: Vec<Vec<u8>> = (0..count).map(|i| vec![1; size(i)]).collect();
+    let aads = vec![AAD; count];
+    let aad = |i: usize| aads[if likeness == Likeness::OwnAad { i } else { 0 }].as_slice();
+    let item = |(i, plaintext)| SealItem { nonce: Nonce([i as u8; 12]), aad: aad(i), plaintext };
+    let items: Vec<SealItem<'_>> = texts.iter().map(Vec::as_slice).enumerate().map(item).collect();
+    let keys = available();
+    let mut rows: Vec<Row<'_>> =
+        keys.iter().map(|(lanes, key)| row(lanes.name(), |out: &mut [u8]| key.seal_many(&items, out))).collect();
+    let mut out = vec![0; texts.iter().map(|text| text.len() + TAG_SIZE).sum()];
+    measure(&mut rows, count, &mut out);
+    rows.into_iter().map(|row| (row.name, median(&row.times))).collect()
+}
+
+fn tell_counts() {
+    let mut columns: Vec<(String, Vec<(String, f64)>)> =
+        [1, 2, 4, 8, 16, 32, 63].map(|count| (count.to_string(), count_column(count, Likeness::Alike))).into();
+    columns.push(("63, own AAD".to_owned(), count_column(63, Likeness::OwnAad)));
+    columns.push(("63, mixed".to_owned(), count_column(63, Likeness::Mixed)));
+    println!("\nNanoseconds a message of 32 bytes by messages a call\n");
+    print!("{:<24}", "messages");
+    columns.iter().for_each(|(name, _)| print!("{name:>14}"));
+    println!();
+    for (place, (name, _)) in columns[0].1.iter().enumerate() {
+        print!("{name:<24}");
+        columns.iter().for_each(|(_, column)| print!("{:>14.1}", column[place].1));
+        println!();
+    }
 }
 
 fn main() {
@@ -112,7 +165,7 @@ fn main() {
     println!();
     for (place, (name, _)) in columns[0].iter().enumerate() {
         print!("{name:<24}");
-        for column in &columns {
+        for column in columns.iter().filter(|column| place < column.len()) {
             let is_open = name.starts_with("open");
             let library =
                 column.iter().find(|(name, _)| name == if is_open { "open portable" } else { "seal portable" });
@@ -121,6 +174,7 @@ fn main() {
         }
         println!();
     }
+    tell_counts();
     let mut rows: Vec<Row<'_>> = Lanes::ALL
         .into_iter()
         .skip(1)

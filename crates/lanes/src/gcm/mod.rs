@@ -38,6 +38,8 @@ pub const NONCE_SIZE: usize = 12;
 pub const TAG_SIZE: usize = 16;
 /// Longest message in bytes. Where a library's bulk code overtakes these kernels stands in `docs/lanes.md`.
 pub const MESSAGE_SIZE_MAX: usize = 512;
+/// The same for kernels with one message a register.
+const ONE_LANE_SIZE_MAX: usize = 384;
 
 /// Blocks of the longest message.
 const BLOCKS_MAX: usize = MESSAGE_SIZE_MAX.div_ceil(vector::BLOCK_SIZE);
@@ -119,6 +121,30 @@ impl Kernel {
         }
     }
 
+    /// Longest messages in bytes of which several together take less time than by a library's code for long ones (`docs/lanes.md`).
+    pub fn size_max(self) -> usize {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::AesNi(_) => ONE_LANE_SIZE_MAX,
+            #[cfg(target_arch = "x86_64")]
+            Self::Vaes256(_) | Self::Vaes512(_) => MESSAGE_SIZE_MAX,
+            #[cfg(target_arch = "aarch64")]
+            Self::Armv8(_) => ONE_LANE_SIZE_MAX,
+        }
+    }
+
+    /// The kernel for a message that stands alone: one lane, as the others would compute what nobody asked for. Keys are the same for all.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
+    fn for_count(self, count: usize) -> Self {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Vaes256(cpu) if count == 1 => Self::AesNi(cpu.into()),
+            #[cfg(target_arch = "x86_64")]
+            Self::Vaes512(cpu) if count == 1 => Self::AesNi(cpu.into()),
+            _ => self,
+        }
+    }
+
     /// Whether it gives the known answers on this CPU: a compiler, a hypervisor or a CPU may be at fault. Microseconds.
     pub fn is_right(self) -> bool {
         known_answers::hold(self)
@@ -138,6 +164,11 @@ impl std::fmt::Debug for Key {
 }
 
 impl Key {
+    /// What it was expanded for.
+    pub fn kernel(&self) -> Kernel {
+        self.kernel
+    }
+
     /// Expands a key of 16 or 32 bytes.
     ///
     /// # Panics
@@ -163,7 +194,7 @@ impl Key {
     /// # Panics
     /// When `out` has another length than these together, or a message is longer than [`MESSAGE_SIZE_MAX`].
     pub fn seal(&self, items: &[SealItem<'_>], out: &mut [u8]) {
-        match self.kernel {
+        match self.kernel.for_count(items.len()) {
             #[cfg(target_arch = "x86_64")]
             Kernel::AesNi(cpu) => aesni::seal(cpu, &self.expanded, items, out),
             #[cfg(target_arch = "x86_64")]
@@ -182,7 +213,7 @@ impl Key {
     /// When `out` has another length than the plaintexts together, or `opened` than `items`; when a message is longer than
     /// [`MESSAGE_SIZE_MAX`], or shorter than a tag.
     pub fn open(&self, items: &[OpenItem<'_>], out: &mut [u8], opened: &mut [bool]) {
-        match self.kernel {
+        match self.kernel.for_count(items.len()) {
             #[cfg(target_arch = "x86_64")]
             Kernel::AesNi(cpu) => aesni::open(cpu, &self.expanded, items, out, opened),
             #[cfg(target_arch = "x86_64")]
