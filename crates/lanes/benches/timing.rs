@@ -1,17 +1,19 @@
-//! Whether the time of a product tells its scalar: measurements of one scalar and of random ones, in random order, and Welch's t of the two
-//! (Reparaz, Balasch and Verbauwhede, "Dude, is my code constant time?"). Beyond ±10 there is a leak for sure. A function that leaks is
-//! measured beside, so that the test shows what it can see.
+//! Whether the time of a product tells its scalar, that of sealing its key or text, and that of opening where a tag is wrong:
+//! measurements of one secret and of random ones, in random order, and Welch's t of the two (Reparaz, Balasch and Verbauwhede, "Dude, is my
+//! code constant time?"). Beyond ±10 there is a leak for sure. Functions that leak are measured beside, so that the test shows what it
+//! can see.
 
 use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use fieldseal_lanes::ec::{Curve, FixedBase, Kernel, Point, SCALAR_SIZE, Scalar, multiply};
+use fieldseal_lanes::gcm::{self, Key, Nonce, OpenItem, SealItem, TAG_SIZE};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 const MEASUREMENTS: usize = 40_000;
-/// Random scalars, so many that none is known to a branch predictor.
+/// Random secrets, so many that none is known to a branch predictor.
 const SCALARS: usize = 4_096;
 /// What is slower than nine of ten measurements was disturbed.
 const KEPT: f64 = 0.9;
@@ -80,6 +82,57 @@ fn leak(scalar: &[u8; SCALAR_SIZE]) {
     (0..ones).for_each(|i| _ = black_box(i));
 }
 
+/// Messages of a call: more than a group, so that both ways through the pipeline are taken.
+const MESSAGES: usize = 9;
+const AAD: [u8; 33] = [3; 33];
+
+fn seal(key: &Key, text: &[u8], out: &mut [u8]) {
+    let items: [SealItem<'_>; MESSAGES] =
+        std::array::from_fn(|i| SealItem { nonce: Nonce([i as u8; 12]), aad: &AAD, plaintext: text });
+    key.seal(&items, out);
+}
+
+/// The tag of a message without text under a key, wrong in one byte: the first for the fixed secret, any for the others.
+fn wrong_tag(tag: &[u8; TAG_SIZE], secret: &[u8; SCALAR_SIZE]) -> [u8; TAG_SIZE] {
+    let mut wrong = *tag;
+    wrong[usize::from(secret[SCALAR_SIZE - 1] - 1) % TAG_SIZE] ^= 0x80;
+    wrong
+}
+
+/// Compares as a careless program would: up to the first byte that differs.
+fn careless_comparison(tag: &[u8; TAG_SIZE], other: &[u8; TAG_SIZE]) -> bool {
+    tag.iter().zip(other).all(|(byte, other)| black_box(*byte) == black_box(*other))
+}
+
+/// Rows of AES-GCM: name, t, and whether it must leak.
+fn gcm_rows(bytes: &[[u8; SCALAR_SIZE]]) -> Vec<(String, f64, bool)> {
+    let mut rows = Vec::new();
+    let mut out = [0; MESSAGES * (SCALAR_SIZE + TAG_SIZE)];
+    let secrets: Vec<[u8; SCALAR_SIZE]> = bytes.iter().map(|bytes| bytes.map(|byte| byte.max(1))).collect();
+    for kernel in gcm::Kernel::detect() {
+        let mut tell = |what: &str, t: f64| rows.push((format!("{what}, {}", kernel.name()), t, false));
+        tell("key schedule", welch_t(bytes, |bytes| *bytes, |bytes| drop(black_box(Key::new(kernel, bytes)))));
+        let by_key = |key: &Key| seal(key, &[7; SCALAR_SIZE], black_box(&mut out));
+        tell("AES and GHASH by key", welch_t(bytes, |bytes| Key::new(kernel, bytes), by_key));
+        let key = Key::new(kernel, &[7; 32]);
+        tell("AES and GHASH by text", welch_t(bytes, |bytes| *bytes, |text| seal(&key, text, black_box(&mut out))));
+        let mut tag = [0; TAG_SIZE];
+        key.seal(&[SealItem { nonce: Nonce([1; 12]), aad: &AAD, plaintext: &[] }], &mut tag);
+        let mut opened = [true];
+        let open = |wrong: &[u8; TAG_SIZE]| {
+            let item = OpenItem { nonce: Nonce([1; 12]), aad: &AAD, sealed: wrong };
+            key.open(&[item], &mut [], black_box(&mut opened));
+            assert!(!opened[0]);
+        };
+        tell("comparison of tags", welch_t(&secrets, |secret| wrong_tag(&tag, secret), open));
+    }
+    let tag = [0x5a; TAG_SIZE];
+    let compare = |wrong: &[u8; TAG_SIZE]| _ = black_box(careless_comparison(&tag, wrong));
+    let t = welch_t(&secrets, |secret| wrong_tag(&tag, secret), compare);
+    rows.push(("a comparison that leaks".to_owned(), t, true));
+    rows
+}
+
 fn main() -> ExitCode {
     if std::env::args().any(|argument| argument == "--test") {
         return ExitCode::SUCCESS;
@@ -102,6 +155,7 @@ fn main() -> ExitCode {
         let t = welch_t(&bytes, |bytes| *bytes, |bytes| drop(black_box(Scalar::new(curve, bytes))));
         tell(&format!("{curve:?} recoding"), t, false);
     }
+    gcm_rows(&bytes).into_iter().for_each(|(name, t, may_leak)| tell(&name, t, may_leak));
     tell("a function that leaks", welch_t(&bytes, |bytes| *bytes, leak), true);
     if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
