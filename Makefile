@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check loom constant-time audit bench fuzz
+.PHONY: help run setup test check loom constant-time aarch64 audit bench fuzz
 
 # Tools that setup installs stand in front of the machine's own.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -19,7 +19,7 @@ ONCE ?=
 say = @printf '== %s\n' '$(1)'
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## build, then show the main job on real input and keep serving (ONCE=1: end after the demonstration)
 	@scripts/setup.sh build
@@ -49,6 +49,10 @@ loom: setup ## every interleaving of the pool's threads
 constant-time: setup ## whether branches or addresses depend on secrets, under Valgrind
 	$(call say,constant-time: scripts/constant-time.sh)
 	@scripts/constant-time.sh
+
+aarch64: setup ## the kernels for AArch64, their tests under QEMU
+	$(call say,aarch64: scripts/aarch64.sh)
+	@scripts/aarch64.sh
 
 audit: setup ## known vulnerabilities of dependencies (downloads the advisory database, so not part of test)
 	$(call say,deny: advisories)

@@ -123,13 +123,12 @@ impl From<Vbmi> for Ssse3 {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
 mod tests {
     use super::*;
 
     /// The kernel's own account of the CPU, an independent oracle on Linux.
     #[test]
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     fn agrees_with_the_kernel() {
         let info = std::fs::read_to_string("/proc/cpuinfo").expect("readable");
         let flags = info.lines().find(|line| line.starts_with("flags")).expect("a flags line");

