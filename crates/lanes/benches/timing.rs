@@ -118,10 +118,10 @@ fn gcm_rows(bytes: &[[u8; SCALAR_SIZE]]) -> Vec<(String, f64, bool)> {
         tell("AES and GHASH by text", welch_t(bytes, |bytes| *bytes, |text| seal(&key, text, black_box(&mut out))));
         let mut tag = [0; TAG_SIZE];
         key.seal(&[SealItem { nonce: Nonce([1; 12]), aad: &AAD, plaintext: &[] }], &mut tag);
-        let mut opened = [true];
+        let mut opened = [true; MESSAGES];
         let open = |wrong: &[u8; TAG_SIZE]| {
             let item = OpenItem { nonce: Nonce([1; 12]), aad: &AAD, sealed: wrong };
-            key.open(&[item], &mut [], black_box(&mut opened));
+            key.open(&[item; MESSAGES], &mut [], black_box(&mut opened));
             assert!(!opened[0]);
         };
         tell("comparison of tags", welch_t(&secrets, |secret| wrong_tag(&tag, secret), open));
