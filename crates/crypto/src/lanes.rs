@@ -166,13 +166,17 @@ pub(crate) fn serving_curves() -> Option<ec::Kernel> {
 }
 
 /// The kernel that serves base64: the fastest, but none of a later generation than the choice that a process was told.
+#[inline]
 pub fn text_kernel() -> text::Kernel {
     static SERVING_TEXT: OnceLock<text::Kernel> = OnceLock::new();
-    *SERVING_TEXT.get_or_init(|| {
-        let mut kernels = text::Kernel::detect();
-        kernels.retain(|kernel| serves_text(chosen().0, kernel.name()));
-        kernels.into_iter().find(|kernel| kernel.is_right()).unwrap_or(text::Kernel::Portable)
-    })
+    *SERVING_TEXT.get_or_init(choose_text)
+}
+
+#[cold]
+fn choose_text() -> text::Kernel {
+    let mut kernels = text::Kernel::detect();
+    kernels.retain(|kernel| serves_text(chosen().0, kernel.name()));
+    kernels.into_iter().find(|kernel| kernel.is_right()).unwrap_or(text::Kernel::Portable)
 }
 
 fn serves_text(choice: Lanes, kernel: &str) -> bool {

@@ -13,7 +13,7 @@ use crate::permit::{Permit, Renewal};
 use crate::policy::{Caller, Rights};
 
 /// Neighbours that are taken apart before they are opened: what is known of them then stays in a first-level cache.
-const RUN_VALUES_MAX: usize = 32;
+const RUN_VALUES_MAX: usize = 64;
 
 /// What a request says about its decryption.
 #[derive(Debug, Clone, Copy)]

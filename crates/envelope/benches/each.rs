@@ -18,7 +18,7 @@ const TEXT: [u8; 32] = [b'x'; 32];
 /// Values under one key: a step of the engine.
 const MANY: usize = 256;
 /// Neighbours that are taken apart before they are opened, as the engine does it.
-const RUN: usize = 32;
+const RUN: usize = 64;
 
 struct Row {
     name: String,

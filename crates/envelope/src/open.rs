@@ -14,7 +14,7 @@ use crate::metadata::{self, OpenedMetadata};
 use crate::number::NumberText;
 
 /// Values opened side by side.
-const GROUP_VALUES_MAX: usize = 32;
+const GROUP_VALUES_MAX: usize = 64;
 /// Bytes of ciphertext in a group of more than one value.
 const GROUP_BYTES_MAX: usize = 8 << 10;
 

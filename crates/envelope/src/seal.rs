@@ -16,7 +16,7 @@ use crate::long::append_base64;
 use crate::metadata::Metadata;
 
 /// Values sealed side by side.
-const GROUP_VALUES_MAX: usize = 32;
+const GROUP_VALUES_MAX: usize = 64;
 /// Bytes of plaintext in a group of more than one value: with its ciphertext it stays in a first-level cache.
 const GROUP_BYTES_MAX: usize = 8 << 10;
 

@@ -110,6 +110,7 @@ impl Kernel {
     ///
     /// # Panics
     /// When `out` has not exactly [`encoded_size`] bytes.
+    #[inline]
     pub fn encode(self, bytes: &[u8], out: &mut [u8]) {
         dispatch!(self, encode(bytes, out));
     }
@@ -119,12 +120,14 @@ impl Kernel {
     /// # Panics
     /// When `out` has not exactly [`decoded_size`] bytes, or no bytes give a text of this length.
     #[must_use]
+    #[inline]
     pub fn decode(self, text: &[u8], out: &mut [u8]) -> bool {
         dispatch!(self, decode(text, out))
     }
 
     /// [`Kernel::decode`] for a nonce.
     #[must_use]
+    #[inline]
     pub fn decode_nonce(self, text: &[u8; NONCE_TEXT_SIZE], out: &mut [u8; NONCE_SIZE]) -> bool {
         dispatch!(self, decode_nonce(text, out))
     }
@@ -133,6 +136,7 @@ impl Kernel {
     ///
     /// # Panics
     /// When `sealed` has fewer than [`SEALED_SIZE_MIN`] bytes.
+    #[inline]
     pub fn append(self, frame: &Frame, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: &mut Vec<u8>) {
         dispatch!(self, append(frame, nonce, sealed, out));
     }
@@ -141,11 +145,11 @@ impl Kernel {
 /// Characters of base64 for `size` bytes.
 #[inline]
 pub const fn encoded_size(size: usize) -> usize {
-    size / 3 * 4 + (size % 3 * 4).div_ceil(3)
+    (4 * size).div_ceil(3)
 }
 
 /// Bytes that `length` characters of base64 hold; `None` where no number of bytes gives that length.
 #[inline]
 pub const fn decoded_size(length: usize) -> Option<usize> {
-    if length % 4 == 1 { None } else { Some(length / 4 * 3 + length % 4 * 3 / 4) }
+    if length % 4 == 1 { None } else { Some(length * 3 / 4) }
 }

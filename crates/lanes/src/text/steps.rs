@@ -110,6 +110,7 @@ pub(super) fn append<S: Steps>(cpu: S::Cpu, frame: &Frame, nonce: &[u8; NONCE_SI
 macro_rules! entries {
     ($cpu:ty, $steps:ty $(, $features:literal)?) => {
         #[allow(unused_unsafe)] // Portable code has none.
+        #[inline]
         pub(super) fn encode(cpu: $cpu, bytes: &[u8], out: &mut [u8]) {
             $(#[target_feature(enable = $features)])?
             fn with_features(cpu: $cpu, bytes: &[u8], out: &mut [u8]) {
@@ -120,6 +121,7 @@ macro_rules! entries {
         }
 
         #[allow(unused_unsafe)] // Portable code has none.
+        #[inline]
         pub(super) fn decode(cpu: $cpu, text: &[u8], out: &mut [u8]) -> bool {
             $(#[target_feature(enable = $features)])?
             fn with_features(cpu: $cpu, text: &[u8], out: &mut [u8]) -> bool {
@@ -130,6 +132,7 @@ macro_rules! entries {
         }
 
         #[allow(unused_unsafe)] // Portable code has none.
+        #[inline]
         pub(super) fn decode_nonce(cpu: $cpu, text: &[u8; NONCE_TEXT_SIZE], out: &mut [u8; NONCE_SIZE]) -> bool {
             $(#[target_feature(enable = $features)])?
             fn with_features(cpu: $cpu, text: &[u8; NONCE_TEXT_SIZE], out: &mut [u8; NONCE_SIZE]) -> bool {
@@ -140,6 +143,7 @@ macro_rules! entries {
         }
 
         #[allow(unused_unsafe)] // Portable code has none.
+        #[inline]
         pub(super) fn append(cpu: $cpu, frame: &Frame, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: &mut Vec<u8>) {
             $(#[target_feature(enable = $features)])?
             fn with_features(cpu: $cpu, frame: &Frame, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: &mut Vec<u8>) {
