@@ -21,6 +21,8 @@ pub struct Scanner {
     outer: Vec<u64>,
     /// Sum of `outer`: each such value takes at least a byte, which bounds the frame from below.
     outer_sum: u64,
+    /// Where the values of the innermost open container begin, and how many there are, unless one inside has ended since.
+    innermost: Option<(usize, u64)>,
     /// Bytes that the caller has shown so far; the buffer of one frame may only grow.
     shown: usize,
     failed: Option<FrameError>,
@@ -37,6 +39,7 @@ impl Scanner {
             remaining: 1,
             outer: Vec::new(),
             outer_sum: 0,
+            innermost: None,
             shown: 0,
             failed: None,
             #[cfg(test)]
@@ -77,6 +80,17 @@ impl Scanner {
         self.position + usize::try_from(self.remaining + self.outer_sum).expect("bounded by the frame size limit")
     }
 
+    /// The length that the frame will have if the values still to come in the innermost container are as long as those before them.
+    /// Never below [`Scanner::frame_size_min`], and a guess: the limit does not hold for it.
+    pub fn frame_size_expected(&self) -> usize {
+        let Some((start, count)) = self.innermost else { return self.frame_size_min() };
+        let passed = count - self.remaining;
+        let size = self.position.saturating_sub(start) as u64;
+        let missing = u128::from(size) * u128::from(self.remaining) / u128::from(passed.max(1));
+        let expected = self.position as u128 + missing + u128::from(self.outer_sum);
+        usize::try_from(expected).unwrap_or(usize::MAX).max(self.frame_size_min())
+    }
+
     /// Bytes that need no second look: everything before the next head.
     pub fn position(&self) -> usize {
         self.position
@@ -84,6 +98,7 @@ impl Scanner {
 
     fn restart(&mut self) -> usize {
         self.shown = 0;
+        self.innermost = None;
         self.remaining = 1;
         std::mem::take(&mut self.position)
     }
@@ -149,8 +164,10 @@ impl Scanner {
             self.outer.push(self.remaining);
             self.outer_sum += self.remaining;
             self.remaining = inside;
+            self.innermost = Some((self.position, inside));
         }
         while self.remaining == 0 {
+            self.innermost = None;
             let Some(outer) = self.outer.pop() else { return };
             self.outer_sum -= outer;
             self.remaining = outer;
@@ -210,6 +227,26 @@ mod tests {
         }
         assert_eq!(scanner.scan(&frame), Ok(Some(frame.len())));
         assert_eq!(scanner.heads_read, VALUES as u64 + 1);
+    }
+
+    #[test]
+    fn the_size_of_a_list_is_expected_from_its_first_values() {
+        let mut frame = Vec::new();
+        write::array_header(2, &mut frame);
+        write::array_header(1000, &mut frame);
+        (0..1000).for_each(|_| write::string("thirty-one characters and a head", &mut frame));
+        let list_size = frame.len();
+        write::string("behind it", &mut frame);
+        let mut scanner = Scanner::new(Limits::default());
+        assert_eq!(scanner.frame_size_expected(), 1);
+        for shown in [400, 5_000, list_size - 40] {
+            assert_eq!(scanner.scan(&frame[..shown]), Ok(None));
+            assert_eq!(scanner.frame_size_expected(), list_size + 1, "after {shown} bytes");
+        }
+        assert_eq!(scanner.scan(&frame[..list_size]), Ok(None));
+        assert_eq!(scanner.frame_size_expected(), list_size + 1, "nothing is known of what is behind the list");
+        assert_eq!(scanner.scan(&frame), Ok(Some(frame.len())));
+        assert_eq!(scanner.frame_size_expected(), 1);
     }
 
     #[test]
