@@ -1,6 +1,6 @@
 //! Which kernels of `fieldseal-lanes` take the short messages of AES-GCM, the products of curves and base64. Chosen once a process:
 //! the fastest that this CPU can run and that gives the known answers, unless whoever starts the process names one. Where there is
-//! none, the libraries take all.
+//! none, the library takes all.
 
 use std::sync::OnceLock;
 
