@@ -38,10 +38,22 @@ static VALUE_OF: [[u32; 256]; 4] = {
     tables
 };
 
+/// The characters of twelve bits, the first in the low byte: half as many look-ups as one for each character, in 8 KiB.
+static PAIRS: [u16; 1 << 12] = {
+    let mut pairs = [0; 1 << 12];
+    let mut bits = 0;
+    while bits < pairs.len() {
+        pairs[bits] = u16::from_le_bytes([ALPHABET[bits >> 6], ALPHABET[bits & 63]]);
+        bits += 1;
+    }
+    pairs
+};
+
 /// The characters of 48 bits.
 #[inline(always)]
 fn characters(bits: u64) -> [u8; CHARACTERS] {
-    [42, 36, 30, 24, 18, 12, 6, 0].map(|place| ALPHABET[(bits >> place & 63) as usize])
+    let pair = |place: u32| u64::from(PAIRS[(bits >> place & 0xfff) as usize]);
+    (pair(36) | pair(24) << 16 | pair(12) << 32 | pair(0) << 48).to_le_bytes()
 }
 
 /// The 24 bits of four characters, or a fault.
