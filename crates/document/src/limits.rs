@@ -40,7 +40,7 @@ pub struct Limits {
     /// Calls of `match` and `search` in one selection. Default 32.
     pub patterns_max: usize,
     /// Bytes that a pattern of `match` or `search` takes once it is compiled; as much again some three times for what is known of
-    /// texts. Default 32 KiB.
+    /// texts. Default 64 KiB.
     pub pattern_size_max: usize,
 }
 
@@ -58,7 +58,7 @@ impl Default for Limits {
             filter_comparison_max: 32 << 10,
             filter_members_max: 1024,
             patterns_max: 32,
-            pattern_size_max: 32 << 10,
+            pattern_size_max: 64 << 10,
         }
     }
 }

@@ -155,7 +155,7 @@ impl Searcher {
 mod tests {
     use super::*;
 
-    const SIZE_MAX: usize = 32 << 10;
+    const SIZE_MAX: usize = 64 << 10;
 
     /// Whether it matches, with the text read `piece` bytes at a time.
     fn matches(pattern: &Pattern, text: &str, piece: usize) -> bool {
@@ -262,7 +262,9 @@ mod tests {
         for pattern in ["((((a{100}){100}){100}){100})", r"\p{L}\p{N}\p{S}\p{C}\p{P}\p{L}"] {
             assert_eq!(compile(pattern, Extent::Whole, SIZE_MAX).err(), Some(TooLarge), "{pattern:?}");
         }
-        assert!(compile(r"\p{L}+ \p{Lu}", Extent::Whole, SIZE_MAX).is_ok());
+        for pattern in [r"\p{L}+ \p{Lu}", r"[\p{Lu}a-z]{2,6}|(x)?"] {
+            assert!(compile(pattern, Extent::Whole, SIZE_MAX).is_ok(), "{pattern:?}");
+        }
     }
 
     #[test]
