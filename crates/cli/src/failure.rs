@@ -155,6 +155,7 @@ impl From<admin::Error> for Failure {
             E::UnknownApp(_) => ": run fieldseal keys list to see the apps, fieldseal keys create APP to make one",
             E::AppExists(_) => ": fieldseal keys rotate APP gives it new keys",
             E::UnknownClient(_) => ": run fieldseal certs list to see the clients",
+            E::UnknownApiKey(_) => ": run fieldseal api-keys list to see the keys",
             E::Full => ": free some room, or raise keystore.store_size_max, then try again",
             E::DamagedKey { .. } | E::Inconsistent(_) => {
                 ": run fieldseal store check, and restore the store from a backup"

@@ -8,7 +8,7 @@ use fieldseal_crypto::Curve;
 use crate::files::SecretPath;
 use crate::pem::ImportError;
 use crate::root_key::{RootKeyError, RootKeyId};
-use crate::{AppName, ClientName};
+use crate::{ApiKeyId, AppName, ClientName};
 
 /// Why a store refused or failed. Unless said otherwise nothing was changed.
 #[derive(Debug)]
@@ -90,6 +90,8 @@ pub enum Error {
     },
     /// No client of this name.
     UnknownClient(ClientName),
+    /// No API key of this id.
+    UnknownApiKey(ApiKeyId),
     /// One more would pass a bound of [`Limits`](crate::Limits).
     TooMany {
         /// What is bounded.
@@ -140,6 +142,8 @@ pub enum Counted {
     Clients,
     /// Apps or roles named in one grant.
     GrantEntries,
+    /// API keys in a store.
+    ApiKeys,
 }
 
 /// What is wrong with a private key in the store.
@@ -173,6 +177,7 @@ impl fmt::Display for Counted {
             Self::Versions => "versions of the app",
             Self::Clients => "clients in the store",
             Self::GrantEntries => "apps or roles in the grant",
+            Self::ApiKeys => "API keys in the store",
         })
     }
 }
@@ -219,6 +224,7 @@ impl fmt::Display for Error {
                 write!(f, "this {} key is already version {version} of app {app}", curve.short_name())
             }
             Self::UnknownClient(client) => write!(f, "no client {client}"),
+            Self::UnknownApiKey(id) => write!(f, "no API key {id}"),
             Self::TooMany { what, limit } => write!(f, "too many {what}: at most {limit}"),
             Self::DamagedKey { app, version, curve, fault } => write!(
                 f,

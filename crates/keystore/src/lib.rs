@@ -1,4 +1,4 @@
-//! Apps, their key versions and the clients' grants at rest.
+//! Apps, their key versions, the clients' grants and the API keys at rest.
 //!
 //! [`Keystore`] is the interface; [`SqliteKeystore`] the embedded default. Private keys lie in the store encrypted under a
 //! [`RootKey`], which lives elsewhere: a file of its own, or text that the caller took from its environment
@@ -22,13 +22,15 @@ mod sqlite;
 mod store;
 mod wrapping;
 
+pub use fieldseal_crypto::Secret;
+
 pub use error::{Counted, Error, KeyFault};
 pub use files::SecretPath;
 pub use model::{
-    AppKeys, AppSummary, Apps, CheckReport, ClientGrant, Fault, KeyPair, KeyState, KeyVersion, NewClient, NewKeys,
-    Operation, PublicKeys, Roles, VersionSummary,
+    ApiKey, ApiOperation, AppKeys, AppSummary, Apps, CheckReport, ClientGrant, Fault, KeyPair, KeyState, KeyVersion,
+    NewApiKey, NewClient, NewKeys, Operation, PublicKeys, Roles, TOKEN_SECRET_SIZE, VersionSummary,
 };
-pub use name::{AppName, ClientName, InvalidName, RoleName};
+pub use name::{ApiKeyId, AppName, ClientName, InvalidName, RoleName};
 pub use pem::{ImportError, PEM_SIZE_MAX, parse_private_key_pem, public_key_pem, read_private_key_pem};
 pub use root_key::{LocalRootKey, ROOT_KEY_FILE_SIZE_MAX, RootKey, RootKeyError, RootKeyId};
 pub use sqlite::{OpenMode, SCHEMA_VERSION, SqliteKeystore};

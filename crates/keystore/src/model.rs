@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fieldseal_crypto::{Curve, EcContext, PrivateKey, PublicKey};
 
 use crate::error::KeyFault;
-use crate::{AppName, ClientName, Error, RoleName};
+use crate::{ApiKeyId, AppName, ClientName, Error, RoleName};
 
 /// Whether a key version may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -245,6 +245,59 @@ impl ClientGrant {
     }
 }
 
+/// Bytes of the secret that client-side tokens are signed with.
+pub const TOKEN_SECRET_SIZE: usize = 32;
+
+/// What an API key may be used for. Reading public keys needs any of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ApiOperation {
+    /// Values to envelopes.
+    Encrypt,
+    /// Envelopes to values.
+    Decrypt,
+    /// Opening envelopes for what they tell beside their value.
+    Inspect,
+    /// Making tokens with which somebody else may decrypt one payload.
+    IssueTokens,
+}
+
+impl ApiOperation {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Encrypt, Self::Decrypt, Self::Inspect, Self::IssueTokens];
+}
+
+/// What an API key is to be good for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewApiKey {
+    /// The one app that it is for, which must exist.
+    pub app: AppName,
+    /// What it may be used for.
+    pub operations: BTreeSet<ApiOperation>,
+    /// Which data roles it shows, itself and by the tokens that it makes.
+    pub roles: Roles,
+    /// SHA-256 of its secret, which is random and as long: nothing is to be gained by hashing it slowly.
+    pub secret_sha256: [u8; 32],
+}
+
+/// An API key as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiKey {
+    /// By which it is found. No secret.
+    pub id: ApiKeyId,
+    /// The one app that it is for.
+    pub app: AppName,
+    /// What it may be used for.
+    pub operations: BTreeSet<ApiOperation>,
+    /// Which data roles it shows.
+    pub roles: Roles,
+    /// SHA-256 of its secret.
+    pub secret_sha256: [u8; 32],
+    /// Unix seconds.
+    pub created_at: u64,
+    /// Unix seconds; good for nothing from then on.
+    pub revoked_at: Option<u64>,
+}
+
 /// What [`Keystore::check`](crate::Keystore::check) found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckReport {
@@ -256,6 +309,8 @@ pub struct CheckReport {
     pub version_count: usize,
     /// Clients in the store.
     pub client_count: usize,
+    /// API keys in the store, revoked ones included.
+    pub api_key_count: usize,
     /// Nothing when the store is sound.
     pub faults: Vec<Fault>,
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use fieldseal_crypto::CryptoRng;
+
 /// Text that is no name of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidName {
@@ -136,6 +138,45 @@ name!(
     }
 );
 
+/// By which an API key is found: 16 digits of `[0-9a-f]`. No secret.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ApiKeyId(String);
+
+/// Random bytes in an [`ApiKeyId`].
+const API_KEY_ID_SIZE: usize = 8;
+
+impl ApiKeyId {
+    /// Parses the id.
+    ///
+    /// # Errors
+    /// [`InvalidName`], which says what ids look like.
+    pub fn parse(text: &str) -> Result<Self, InvalidName> {
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        if text.len() == 2 * API_KEY_ID_SIZE && text.bytes().all(is_digit) {
+            return Ok(Self(text.to_owned()));
+        }
+        Err(InvalidName { kind: "an API key's", pattern: "[0-9a-f]{16}" })
+    }
+
+    /// A new one.
+    pub(crate) fn random(rng: &mut dyn CryptoRng) -> Self {
+        let mut bytes = [0; API_KEY_ID_SIZE];
+        rng.fill_bytes(&mut bytes);
+        Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ApiKeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,6 +212,16 @@ mod tests {
         }
         for text in ["", "A", "a_b", "abcdefghijklmnopqrstu"] {
             assert!(RoleName::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn ids_of_api_keys_are_sixteen_small_hexadecimal_digits() {
+        assert_eq!(ApiKeyId::parse("00ff00aa9b8c7d6e").expect("an id").to_string(), "00ff00aa9b8c7d6e");
+        let refused =
+            ["", "00ff00aa9b8c7d6", "00ff00aa9b8c7d6e0", "00FF00AA9B8C7D6E", "g0ff00aa9b8c7d6e", "00ff00aa9b8c7d6\n"];
+        for text in refused {
+            assert!(ApiKeyId::parse(text).is_err(), "{text:?}");
         }
     }
 

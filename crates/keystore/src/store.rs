@@ -2,12 +2,12 @@
 
 use std::time::{Duration, SystemTime};
 
-use fieldseal_crypto::CryptoRng;
+use fieldseal_crypto::{CryptoRng, Secret};
 
 use crate::root_key::RootKey;
 use crate::{
-    AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Error, NewClient, NewKeys, PublicKeys,
-    VersionSummary,
+    ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Error, NewApiKey, NewClient,
+    NewKeys, PublicKeys, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 /// Bounds of a store. A change that would pass one is refused; what is stored already still reads.
@@ -19,7 +19,9 @@ pub struct Limits {
     pub version_count_max: u32,
     /// Clients in the store.
     pub client_count_max: u32,
-    /// Apps, and apart from them roles, that one grant names.
+    /// API keys in the store, revoked ones included.
+    pub api_key_count_max: u32,
+    /// Apps, and apart from them roles, that one grant or API key names.
     pub grant_entry_count_max: u32,
     /// Size of the store in bytes.
     pub store_size_max: u64,
@@ -33,6 +35,7 @@ impl Default for Limits {
             app_count_max: 100_000,
             version_count_max: 256,
             client_count_max: 100_000,
+            api_key_count_max: 100_000,
             grant_entry_count_max: 1_000,
             store_size_max: 1 << 30,
             busy_timeout: Duration::from_secs(5),
@@ -194,6 +197,36 @@ pub trait Keystore: Send + Sync {
     /// # Errors
     /// As [`Keystore::disable_client`].
     fn enable_client(&self, client: &ClientName) -> Result<(), Error>;
+
+    /// Makes an API key; its id is random.
+    ///
+    /// # Errors
+    /// [`Error::UnknownApp`], [`Error::TooMany`], [`Error::Busy`], [`Error::Full`].
+    fn create_api_key(&self, key: &NewApiKey) -> Result<ApiKey, Error>;
+
+    /// One API key, revoked or not, or `None`.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], [`Error::Inconsistent`].
+    fn api_key(&self, id: &ApiKeyId) -> Result<Option<ApiKey>, Error>;
+
+    /// All API keys by app, at most [`Limits::api_key_count_max`].
+    ///
+    /// # Errors
+    /// As [`Keystore::api_key`].
+    fn list_api_keys(&self) -> Result<Vec<ApiKey>, Error>;
+
+    /// Revokes an API key for good. No change when it is revoked already.
+    ///
+    /// # Errors
+    /// [`Error::UnknownApiKey`], [`Error::Busy`], [`Error::Full`].
+    fn revoke_api_key(&self, id: &ApiKeyId) -> Result<(), Error>;
+
+    /// The secret that client-side tokens are signed with, the same for all who share the store; made when first asked for.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], [`Error::Full`], [`Error::RootKey`], [`Error::Inconsistent`] when it does not open.
+    fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, Error>;
 
     /// Looks at everything: the database's own integrity, that every private key opens and matches its public key, that versions
     /// count up from 1 and every app has an active one. What is wrong with the store stands in the report.

@@ -42,6 +42,14 @@ fn associated_data(place: &Place<'_>, public: &PublicKey) -> Vec<u8> {
     .concat()
 }
 
+/// First bytes of the associated data of a secret of the store's own.
+const SECRET_AAD_LABEL: &[u8] = b"fieldseal-store-secret-1";
+
+/// Label ‖ store id (16) ‖ purpose: a secret opens in its own store and for its own purpose only.
+pub(crate) fn secret_associated_data(store: StoreId, purpose: &str) -> Vec<u8> {
+    [SECRET_AAD_LABEL, &store.0, purpose.as_bytes()].concat()
+}
+
 /// Seals the private half of `pair` for its place.
 pub(crate) fn wrap(
     root_key: &dyn RootKey,

@@ -416,11 +416,11 @@ fn a_store_of_a_newer_schema_is_refused() {
     let (_folder, path) = place();
     drop(open(&path));
     let raw = rusqlite::Connection::open(&path).expect("opened");
-    raw.execute("UPDATE store SET schema_version = 2", []).expect("changed");
+    raw.execute("UPDATE store SET schema_version = 3", []).expect("changed");
     // A newer schema may have dropped what this one knows.
     raw.execute_batch("ALTER TABLE store DROP COLUMN store_id").expect("changed");
     let refused = SqliteKeystore::open(&path, OpenMode::Existing, environment(), Limits::default());
-    assert!(matches!(refused, Err(Error::NewerSchema { found: 2, supported: 1 })));
+    assert!(matches!(refused, Err(Error::NewerSchema { found: 3, supported: 2 })));
 }
 
 #[test]

@@ -19,6 +19,7 @@ pub fn run(context: &Context, command: &StoreCommand) -> Outcome {
             "apps": report.app_count,
             "key_versions": report.version_count,
             "clients": report.client_count,
+            "api_keys": report.api_key_count,
             "faults": faults,
         }))?;
     } else {

@@ -254,6 +254,12 @@ pub static KEYS: &[Key] = &[
         "Clients in the store."
     ),
     number!(
+        "keystore.api_key_count_max",
+        Kind::Count(1, 10_000_000),
+        keystore.api_key_count_max,
+        "API keys in the store, revoked ones included."
+    ),
+    number!(
         "keystore.grant_entry_count_max",
         Kind::Count(1, 100_000),
         keystore.grant_entry_count_max,
@@ -686,6 +692,7 @@ mod tests {
             app_count_max: _,
             version_count_max: _,
             client_count_max: _,
+            api_key_count_max: _,
             grant_entry_count_max: _,
             store_size_max: _,
             busy_timeout: _,
@@ -731,7 +738,7 @@ mod tests {
         } = server;
         let sections: BTreeSet<_> = KEYS.iter().map(|key| key.parts().0).collect();
         let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
-        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (13, 12, 8, 40));
+        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (13, 12, 9, 40));
         // The client's settings are taken apart in `ClientBounds::default`.
         assert_eq!((count("client"), count("operator")), (10, 4));
         assert!(sections.contains("input") && sections.contains("log"));

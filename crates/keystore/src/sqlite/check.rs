@@ -3,7 +3,7 @@
 use fieldseal_crypto::Curve;
 use rusqlite::Connection;
 
-use super::{SCHEMA_VERSION, SqliteKeystore, apps, clients};
+use super::{SCHEMA_VERSION, SqliteKeystore, api_keys, apps, clients};
 use crate::Error;
 use crate::model::{CheckReport, Fault, KeyState};
 use crate::wrapping::UnwrapError;
@@ -18,6 +18,7 @@ impl SqliteKeystore {
             app_count: 0,
             version_count: 0,
             client_count: 0,
+            api_key_count: 0,
             faults: database_faults(connection)?,
         };
         // What a damaged database would say about keys is worth nothing.
@@ -35,6 +36,14 @@ impl SqliteKeystore {
         match clients::all(connection) {
             Ok(clients) => report.client_count = clients.len(),
             Err(error) => report.faults.push(unreadable("the clients", error)?),
+        }
+        match api_keys::all(connection) {
+            Ok(keys) => report.api_key_count = keys.len(),
+            Err(error) => report.faults.push(unreadable("the API keys", error)?),
+        }
+        // Said to be inconsistent where it does not open.
+        if let Err(error) = api_keys::token_secret(connection, &*self.root_key, self.id) {
+            report.faults.push(unreadable("the store's secrets", error)?);
         }
         Ok(report)
     }

@@ -5,6 +5,7 @@
 //! (`docs/decisions/0005-keystore.md`). The file is 0600 and its folder is nobody else's to write; SQLite gives its journal the
 //! mode of the file.
 
+mod api_keys;
 mod apps;
 mod check;
 mod clients;
@@ -14,18 +15,21 @@ use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use fieldseal_crypto::{CryptoRng, EcContext};
+use fieldseal_crypto::{CryptoRng, EcContext, Secret};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 pub use schema::SCHEMA_VERSION;
 
 use crate::files::{self, FileId, SecretPath};
-use crate::model::{AppKeys, AppSummary, CheckReport, ClientGrant, KeyState, NewClient, NewKeys, VersionSummary};
+use crate::model::{
+    ApiKey, AppKeys, AppSummary, CheckReport, ClientGrant, KeyState, NewApiKey, NewClient, NewKeys, TOKEN_SECRET_SIZE,
+    VersionSummary,
+};
 use crate::root_key::{RootKey, RootKeyId};
 use crate::store::{Clock, Environment, Generation, Keystore, Limits};
 use crate::wrapping::StoreId;
-use crate::{AppName, ClientName, Error};
+use crate::{ApiKeyId, AppName, ClientName, Error};
 
 /// Bytes of a page: SQLite's default, which `store_size_max` is counted in.
 const PAGE_SIZE: u64 = 4096;
@@ -157,7 +161,7 @@ fn open_file(
         schema::Content::Foreign => return Err(Error::NotAStore(path.to_owned())),
         schema::Content::Blank if mode == OpenMode::Existing => return Err(Error::NoStore(path.to_owned())),
         schema::Content::Blank => schema::initialise(&mut connection, root_key, rng)?,
-        schema::Content::Store => schema::verify(&connection, root_key)?,
+        schema::Content::Store => schema::verify(&mut connection, root_key)?,
     };
     Ok((file, connection, id))
 }
@@ -315,6 +319,30 @@ impl Keystore for SqliteKeystore {
 
     fn enable_client(&self, client: &ClientName) -> Result<(), Error> {
         self.change(|transaction, _| clients::set_state(transaction, client, Standing::Enabled))
+    }
+
+    fn create_api_key(&self, key: &NewApiKey) -> Result<ApiKey, Error> {
+        self.change(|transaction, rng| api_keys::insert(transaction, key, self.now(), &self.limits, rng))
+    }
+
+    fn api_key(&self, id: &ApiKeyId) -> Result<Option<ApiKey>, Error> {
+        self.read(|transaction| api_keys::find(transaction, id))
+    }
+
+    fn list_api_keys(&self) -> Result<Vec<ApiKey>, Error> {
+        self.read(|transaction| api_keys::all(transaction))
+    }
+
+    fn revoke_api_key(&self, id: &ApiKeyId) -> Result<(), Error> {
+        self.change(|transaction, _| api_keys::revoke(transaction, id, self.now()))
+    }
+
+    fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, Error> {
+        let (root_key, id) = (&*self.root_key, self.id);
+        match self.read(|transaction| api_keys::token_secret(transaction, root_key, id))? {
+            Some(secret) => Ok(secret),
+            None => self.change(|transaction, rng| api_keys::token_secret_or_new(transaction, root_key, id, rng)),
+        }
     }
 
     fn check(&self) -> Result<CheckReport, Error> {

@@ -10,7 +10,7 @@ use crate::root_key::RootKeyId;
 use crate::wrapping::{STORE_ID_SIZE, StoreId};
 
 /// The schema that this program writes and reads.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// `FSK1`, in the header of the file, where `file` and others look for it.
 const APPLICATION_ID: i32 = i32::from_be_bytes(*b"FSK1");
@@ -67,6 +67,31 @@ const TABLES: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
+/// What version 2 has beside version 1.
+const TABLES_OF_VERSION_2: &str = "
+    CREATE TABLE api_key (
+        id TEXT PRIMARY KEY CHECK (length(id) = 16),
+        app TEXT NOT NULL REFERENCES app (name),
+        created_at INTEGER NOT NULL CHECK (created_at >= 0),
+        revoked_at INTEGER CHECK (revoked_at >= 0),
+        secret_sha256 BLOB NOT NULL CHECK (length(secret_sha256) = 32),
+        may_encrypt INTEGER NOT NULL CHECK (may_encrypt IN (0, 1)),
+        may_decrypt INTEGER NOT NULL CHECK (may_decrypt IN (0, 1)),
+        may_inspect INTEGER NOT NULL CHECK (may_inspect IN (0, 1)),
+        may_issue_tokens INTEGER NOT NULL CHECK (may_issue_tokens IN (0, 1)),
+        any_role INTEGER NOT NULL CHECK (any_role IN (0, 1))
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE api_key_role (
+        api_key TEXT NOT NULL REFERENCES api_key (id),
+        role TEXT NOT NULL,
+        PRIMARY KEY (api_key, role)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE secret (
+        purpose TEXT PRIMARY KEY,
+        wrapped BLOB NOT NULL
+    ) STRICT, WITHOUT ROWID;
+";
+
 /// What a database file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
@@ -104,6 +129,7 @@ pub(super) fn initialise(
     rng.fill_bytes(&mut id.0);
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.execute_batch(TABLES)?;
+    transaction.execute_batch(TABLES_OF_VERSION_2)?;
     transaction.execute(
         "INSERT INTO store (only_row, schema_version, store_id, root_key_id, generation) VALUES (1, ?1, ?2, ?3, 1)",
         (SCHEMA_VERSION, id.0, root_key.0),
@@ -112,25 +138,42 @@ pub(super) fn initialise(
     Ok(id)
 }
 
-/// Checks that this program and this root key fit the store.
-pub(super) fn verify(connection: &Connection, root_key: RootKeyId) -> Result<StoreId, Error> {
-    const NO_ROW: Error = Error::Inconsistent("the row that describes the store is missing");
-    let found: u32 =
-        connection.query_row("SELECT schema_version FROM store", [], |row| row.get(0)).optional()?.ok_or(NO_ROW)?;
+/// Checks that this program and this root key fit the store, and brings an older store to this version.
+pub(super) fn verify(connection: &mut Connection, root_key: RootKeyId) -> Result<StoreId, Error> {
+    let found = version(connection)?;
     if found > SCHEMA_VERSION {
         let supported = SCHEMA_VERSION;
         return Err(Error::NewerSchema { found, supported });
     }
-    if found < SCHEMA_VERSION {
+    if found == 0 {
         return Err(Error::Inconsistent("its schema version is 0"));
     }
     let (id, store) = connection.query_row("SELECT store_id, root_key_id FROM store", [], |row| {
         Ok((StoreId(row.get(0)?), RootKeyId(row.get(1)?)))
     })?;
-    if store == root_key {
-        Ok(id)
-    } else {
+    if store != root_key {
         let given = root_key;
-        Err(Error::WrongRootKey { store, given })
+        return Err(Error::WrongRootKey { store, given });
     }
+    if found < SCHEMA_VERSION {
+        migrate(connection)?;
+    }
+    Ok(id)
+}
+
+fn version(connection: &Connection) -> Result<u32, Error> {
+    const NO_ROW: Error = Error::Inconsistent("the row that describes the store is missing");
+    connection.query_row("SELECT schema_version FROM store", [], |row| row.get(0)).optional()?.ok_or(NO_ROW)
+}
+
+/// Brings a store of version 1 to this one, in one transaction. Programs that only know version 1 refuse the store from then on.
+fn migrate(connection: &mut Connection) -> Result<(), Error> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have been quicker.
+    if version(&transaction)? == 1 {
+        transaction.execute_batch(TABLES_OF_VERSION_2)?;
+        transaction.execute("UPDATE store SET schema_version = 2, generation = generation + 1", [])?;
+        transaction.commit()?;
+    }
+    Ok(())
 }
