@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fieldseal_crypto::Curve;
-use fieldseal_keystore::{AppKeys, AppName, ClientGrant, ClientName, Generation, KeyPair, Keystore};
+use fieldseal_keystore::{ApiKey, ApiKeyId, AppKeys, AppName, ClientGrant, ClientName, Generation, KeyPair, Keystore};
 
 use crate::counters::{CacheCounters, Lookups};
 use crate::error::{Error, ErrorKind};
@@ -35,8 +35,10 @@ struct Known {
     answered_at: Duration,
     apps: HashMap<AppName, Arc<App>>,
     clients: HashMap<ClientName, Arc<ClientGrant>>,
+    api_keys: HashMap<ApiKeyId, Arc<ApiKey>>,
     app_lookups: Lookups,
     client_lookups: Lookups,
+    api_key_lookups: Lookups,
 }
 
 impl Known {
@@ -46,6 +48,10 @@ impl Known {
 
     fn find_client(&mut self, name: &ClientName) -> Option<Arc<ClientGrant>> {
         self.client_lookups.note(self.clients.get(name).map(Arc::clone))
+    }
+
+    fn find_api_key(&mut self, id: &ApiKeyId) -> Option<Arc<ApiKey>> {
+        self.api_key_lookups.note(self.api_keys.get(id).map(Arc::clone))
     }
 }
 
@@ -69,10 +75,14 @@ impl Directory {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How well apps and grants were known.
-    pub(crate) fn counters(&self) -> (CacheCounters, CacheCounters) {
+    /// How well apps, grants and API keys were known.
+    pub(crate) fn counters(&self) -> [CacheCounters; 3] {
         let known = self.known();
-        (known.app_lookups.with_entries(known.apps.len()), known.client_lookups.with_entries(known.clients.len()))
+        [
+            known.app_lookups.with_entries(known.apps.len()),
+            known.client_lookups.with_entries(known.clients.len()),
+            known.api_key_lookups.with_entries(known.api_keys.len()),
+        ]
     }
 
     /// Asks the store whether it has changed since the last time. What is known is forgotten by [`Directory::forget`].
@@ -93,6 +103,7 @@ impl Directory {
         let mut known = self.known();
         known.apps.clear();
         known.clients.clear();
+        known.api_keys.clear();
     }
 
     /// Whether the app is known to be there and enabled, without asking the store.
@@ -103,6 +114,25 @@ impl Directory {
     /// The client's grant, if it is known without asking the store.
     pub(crate) fn known_client(&self, name: &ClientName) -> Option<Arc<ClientGrant>> {
         self.known().clients.get(name).cloned()
+    }
+
+    /// The API key, if it is known without asking the store.
+    pub(crate) fn known_api_key(&self, id: &ApiKeyId) -> Option<Arc<ApiKey>> {
+        self.known().api_keys.get(id).cloned()
+    }
+
+    /// The API key, revoked or not. Ids that nobody has are not kept: who makes them up shall fill nothing.
+    pub(crate) fn api_key(&self, id: &ApiKeyId) -> Result<Option<Arc<ApiKey>>, Error> {
+        if let Some(key) = self.known().find_api_key(id) {
+            return Ok(Some(key));
+        }
+        let generation = self.store.generation()?;
+        let Some(key) = self.store.api_key(id)?.map(Arc::new) else { return Ok(None) };
+        let mut known = self.known();
+        if known.generation.is_none_or(|of_known| of_known == generation) {
+            known.api_keys.insert(id.clone(), Arc::clone(&key));
+        }
+        Ok(Some(key))
     }
 
     pub(crate) fn app(&self, name: &AppName) -> Result<Arc<App>, Error> {

@@ -7,6 +7,11 @@ pub trait Clock: Send + Sync {
     /// Unix seconds, written into metadata.
     fn now_unix_s(&self) -> u32;
 
+    /// Unix milliseconds, by which tokens expire.
+    fn now_unix_ms(&self) -> u64 {
+        u64::from(self.now_unix_s()) * 1000
+    }
+
     /// Time since some fixed moment; never goes back. Ages of keys are measured by it.
     fn monotonic(&self) -> Duration;
 }
@@ -26,6 +31,11 @@ impl Clock for SystemClock {
     fn now_unix_s(&self) -> u32 {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
+    }
+
+    fn now_unix_ms(&self) -> u64 {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
     }
 
     fn monotonic(&self) -> Duration {

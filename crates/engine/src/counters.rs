@@ -7,6 +7,8 @@ pub struct Counters {
     pub apps: CacheCounters,
     /// Clients' grants, read from the store.
     pub grants: CacheCounters,
+    /// API keys, read from the store.
+    pub api_keys: CacheCounters,
     /// Sealing keys of sessions. A lookup for each step of a request.
     pub sessions: CacheCounters,
     /// Opening keys that are kept across requests. A lookup for each ephemeral key of a request.

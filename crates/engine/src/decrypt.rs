@@ -4,13 +4,12 @@
 use std::sync::Arc;
 
 use fieldseal_envelope::{Envelope, Malformed, OpenScratch, Opened, OpenedMetadata, OpeningKey, Role};
-use fieldseal_keystore::Operation;
 
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::opening::{EphemeralId, Opening, RequestOpenings};
 use crate::permit::{Permit, Renewal};
-use crate::policy::{Caller, Rights};
+use crate::policy::{Act, Caller, Rights};
 
 /// Neighbours that are taken apart before they are opened: what is known of them then stays in a first-level cache.
 const RUN_VALUES_MAX: usize = 64;
@@ -45,7 +44,7 @@ impl Engine {
     /// # Errors
     /// Forbidden, unknown app, disabled app, invalid role, store unavailable.
     pub fn decryptor(&self, caller: &Caller, options: &DecryptOptions<'_>) -> Result<Decryptor, Error> {
-        let permit = Permit::new(self, caller, &[Operation::Decrypt], options.app)?;
+        let permit = Permit::new(self, caller, &[Act::Decrypt], options.app)?;
         Ok(Decryptor {
             permit,
             role: options.role.map(Role::parse).transpose()?,

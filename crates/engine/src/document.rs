@@ -663,7 +663,7 @@ fn texts_of<'d>(document: &'d [u8], offered: &[Match]) -> Result<Vec<Cow<'d, [u8
 }
 
 /// UTF-8, as the walk has checked: a string's text without quotation marks and escapes; a number's or boolean's token as it is.
-fn text_of<'d>(document: &'d [u8], found: &Match) -> Result<Cow<'d, [u8]>, Error> {
+pub(crate) fn text_of<'d>(document: &'d [u8], found: &Match) -> Result<Cow<'d, [u8]>, Error> {
     if found.kind != (ScalarKind::String { escaped: true }) {
         return Ok(Cow::Borrowed(plain_text(document, found)));
     }

@@ -6,13 +6,12 @@ use fieldseal_crypto::{Curve, PublicKey, Recipient};
 use fieldseal_envelope::{
     Metadata, ORIGIN_FIELDSEAL, Profile, Role, SealScratch, SealingKey, Value, ValueType, seal_each,
 };
-use fieldseal_keystore::Operation;
 
 use crate::cost;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::permit::{Permit, Renewal};
-use crate::policy::Caller;
+use crate::policy::{Act, Caller};
 use crate::settings::{EmptyStrings, Keying};
 
 /// What a request says about its encryption. What it leaves out the engine's settings say.
@@ -54,7 +53,7 @@ impl Engine {
     /// # Errors
     /// Forbidden, unknown app, disabled app, invalid role, store unavailable.
     pub fn encryptor(&self, caller: &Caller, options: &EncryptOptions<'_>) -> Result<Encryptor, Error> {
-        let permit = Permit::new(self, caller, &[Operation::Encrypt], options.app)?;
+        let permit = Permit::new(self, caller, &[Act::Encrypt], options.app)?;
         let role = options.role.map(Role::parse).transpose()?;
         let curve = options.curve.unwrap_or(self.settings().curve);
         let profile = if role.is_some() { Profile::with_metadata(curve) } else { Profile::plain(curve) };

@@ -1,20 +1,20 @@
 //! The engine itself: what all requests share, and where each of them begins.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use fieldseal_crypto::{CryptoRng, EcContext, PublicKey, Recipient, prepare_tables};
 use fieldseal_document::{Selection, SelectionBuilder};
 use fieldseal_envelope::{Malformed, Profile, SealingKey};
-use fieldseal_keystore::{AppName, ClientName, Keystore, Operation};
+use fieldseal_keystore::{ApiKeyId, AppName, ClientName, Keystore, Secret, TOKEN_SECRET_SIZE};
 
 use crate::apps::{App, Directory};
 use crate::clock::{Clock, SystemClock};
 use crate::counters::Counters;
 use crate::error::{Error, ErrorKind};
 use crate::opening::{Agreements, EphemeralId, Opening, OpeningCache};
-use crate::policy::{Caller, Rights};
+use crate::policy::{Act, Caller, Rights};
 use crate::recipients::Recipients;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
@@ -36,6 +36,7 @@ struct Shared {
     opening_agreements: Arc<AtomicU64>,
     epoch: AtomicU64,
     store: StoreWatch,
+    token_secret: OnceLock<Secret<TOKEN_SECRET_SIZE>>,
 }
 
 /// What is known of the store's health, for looks that must not wait.
@@ -80,6 +81,7 @@ impl Engine {
             opening_agreements: Arc::default(),
             epoch: AtomicU64::default(),
             store: store_watch,
+            token_secret: OnceLock::new(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -177,10 +179,11 @@ impl Engine {
     /// The counts as they are now.
     pub fn counters(&self) -> Counters {
         let Shared { directory, sessions, openings, opening_agreements, .. } = &*self.shared;
-        let (apps, grants) = directory.counters();
+        let [apps, grants, api_keys] = directory.counters();
         Counters {
             apps,
             grants,
+            api_keys,
             sessions: sessions.counters(),
             opening_keys: openings.counters(),
             opening_agreements: opening_agreements.load(Ordering::Relaxed),
@@ -199,6 +202,32 @@ impl Engine {
         Ok(caller)
     }
 
+    /// The caller with this API key, if the key is in force. May wait for the store.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forbidden`], the same for every key that is not good; [`ErrorKind::Unavailable`].
+    pub fn api_caller(&self, id: &ApiKeyId, secret_sha256: [u8; 32]) -> Result<(Caller, AppName), Error> {
+        let rights = Rights::of_key(self.shared.directory.api_key(id)?, &secret_sha256)?;
+        let Rights::Key(key) = rights else { unreachable!("the rights of a key are a key's") };
+        Ok((Caller::ApiKey { id: id.clone(), secret_sha256 }, key.app.clone()))
+    }
+
+    /// The same by what is known without asking the store, so that it never waits: nothing where that does not suffice.
+    pub fn known_api_caller(&self, id: &ApiKeyId, secret_sha256: [u8; 32]) -> Option<(Caller, AppName)> {
+        let known = self.shared.directory.known_api_key(id)?;
+        let Rights::Key(key) = Rights::of_key(Some(known), &secret_sha256).ok()? else { return None };
+        Some((Caller::ApiKey { id: id.clone(), secret_sha256 }, key.app.clone()))
+    }
+
+    /// The secret that tokens are signed with, read from the store when first needed.
+    pub(crate) fn token_secret(&self) -> Result<&Secret<TOKEN_SECRET_SIZE>, Error> {
+        if let Some(secret) = self.shared.token_secret.get() {
+            return Ok(secret);
+        }
+        let secret = self.store().token_secret()?;
+        Ok(self.shared.token_secret.get_or_init(|| secret))
+    }
+
     /// Whether the app is there and the caller may do anything with it, by what is known without asking the store, so that it never
     /// waits: false for what no request has needed since the store last changed.
     pub fn is_known_to_use(&self, caller: &Caller, app: &str) -> bool {
@@ -209,6 +238,10 @@ impl Engine {
             Caller::Client { name, certificate_sha256 } => {
                 directory.known_client(name).and_then(|grant| Rights::granted(grant, certificate_sha256).ok())
             }
+            Caller::ApiKey { id, secret_sha256 } => {
+                directory.known_api_key(id).and_then(|key| Rights::of_key(Some(key), secret_sha256).ok())
+            }
+            Caller::Token { app, roles } => Some(Rights::Token { app: app.clone(), roles: roles.clone() }),
         };
         rights.is_some_and(|rights| rights.check_any(&app).is_ok()) && directory.knows_app(&app)
     }
@@ -228,20 +261,20 @@ impl Engine {
 
     /// What the caller may do now.
     pub(crate) fn rights(&self, caller: &Caller) -> Result<Rights, Error> {
-        let Caller::Client { name, certificate_sha256 } = caller else { return Ok(Rights::Everything) };
-        Rights::granted(self.shared.directory.client(name)?, certificate_sha256)
+        let directory = &self.shared.directory;
+        match caller {
+            Caller::Owner => Ok(Rights::Everything),
+            Caller::Client { name, certificate_sha256 } => Rights::granted(directory.client(name)?, certificate_sha256),
+            Caller::ApiKey { id, secret_sha256 } => Rights::of_key(directory.api_key(id)?, secret_sha256),
+            Caller::Token { app, roles } => Ok(Rights::Token { app: app.clone(), roles: roles.clone() }),
+        }
     }
 
     /// The app, once the caller's rights to it were checked.
-    pub(crate) fn authorised(
-        &self,
-        caller: &Caller,
-        operations: &[Operation],
-        app: &str,
-    ) -> Result<(Rights, Arc<App>), Error> {
+    pub(crate) fn authorised(&self, caller: &Caller, acts: &[Act], app: &str) -> Result<(Rights, Arc<App>), Error> {
         let rights = self.rights(caller)?;
         let name = app_name(app)?;
-        rights.check(operations, &name)?;
+        rights.check(acts, &name)?;
         Ok((rights, self.shared.directory.app(&name)?))
     }
 
@@ -270,6 +303,10 @@ impl Engine {
 
     pub(crate) fn now_unix_s(&self) -> u32 {
         self.shared.clock.now_unix_s()
+    }
+
+    pub(crate) fn now_unix_ms(&self) -> u64 {
+        self.shared.clock.now_unix_ms()
     }
 
     /// The recipient with this key, with a table if it is met often.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use fieldseal_crypto::{Curve, Recipient};
 use fieldseal_envelope::file::{EncryptedFile, FileCheck, FileSealing};
 use fieldseal_envelope::{Marking, Sealed, metadata_in_file};
-use fieldseal_keystore::Operation;
 
 use crate::document::Progress;
 use crate::engine::Engine;
@@ -13,7 +12,7 @@ use crate::error::Error;
 use crate::long::wipe;
 use crate::opening::{EphemeralId, LongSearch};
 use crate::permit::{Permit, Renewal};
-use crate::policy::Caller;
+use crate::policy::{Act, Caller};
 
 /// A file that is being encrypted.
 pub struct FileEncryption {
@@ -45,7 +44,7 @@ impl Engine {
     /// # Errors
     /// Forbidden, unknown app, disabled app, store unavailable.
     pub fn encrypt_file(&self, caller: &Caller, app: &str, curve: Option<Curve>) -> Result<FileEncryption, Error> {
-        let permit = Permit::new(self, caller, &[Operation::Encrypt], app)?;
+        let permit = Permit::new(self, caller, &[Act::Encrypt], app)?;
         let recipient = self.recipient(permit.app.newest(curve.unwrap_or(self.settings().curve)).1.public());
         Ok(FileEncryption { permit, recipient, sealing: None, done: 0 })
     }
@@ -55,7 +54,7 @@ impl Engine {
     /// # Errors
     /// Forbidden, unknown app, disabled app, store unavailable.
     pub fn decrypt_file(&self, caller: &Caller, app: &str) -> Result<FileDecryption, Error> {
-        let permit = Permit::new(self, caller, &[Operation::Decrypt], app)?;
+        let permit = Permit::new(self, caller, &[Act::Decrypt], app)?;
         Ok(FileDecryption { permit, stage: Stage::Check(FileCheck::default()), start: 0 })
     }
 }

@@ -3,7 +3,6 @@
 use fieldseal_crypto::Curve;
 use fieldseal_crypto::PublicKey;
 use fieldseal_envelope::{Envelope, Marking, OpenScratch, OpenedMetadata, ValueType, Version};
-use fieldseal_keystore::Operation;
 
 use crate::decrypt::check_role;
 use crate::engine::Engine;
@@ -11,7 +10,7 @@ use crate::error::Error;
 use crate::long::LongOpen;
 use crate::opening::{EphemeralId, RequestOpenings};
 use crate::permit::{Permit, Renewal};
-use crate::policy::Caller;
+use crate::policy::{Act, Caller};
 
 /// What an envelope states; the last four only when it was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +66,7 @@ impl Engine {
     /// Forbidden; with an app also: unknown app, disabled app, store unavailable.
     pub fn inspector(&self, caller: &Caller, app: Option<&str>) -> Result<Inspector, Error> {
         self.admit(caller)?;
-        let permit = app.map(|app| Permit::new(self, caller, &[Operation::Decrypt], app)).transpose()?;
+        let permit = app.map(|app| Permit::new(self, caller, &[Act::Inspect], app)).transpose()?;
         let inside = permit.map(|permit| Inside {
             permit,
             openings: RequestOpenings::new(self.settings().request_opening_keys_max),

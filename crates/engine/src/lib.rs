@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod api_key;
 mod apps;
 mod clock;
 mod cost;
@@ -31,7 +32,9 @@ mod recipients;
 mod rewrap;
 mod sessions;
 mod settings;
+mod token;
 
+pub use api_key::{ApiKeySecret, read_api_key};
 pub use clock::{Clock, SystemClock};
 pub use counters::{CacheCounters, Counters};
 pub use decrypt::{DecryptOptions, Decryptor};
@@ -50,6 +53,7 @@ pub use long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};
 pub use policy::Caller;
 pub use rewrap::{RewrapOptions, Rewrapper};
 pub use settings::{EmptyStrings, Keying, Settings};
+pub use token::{IssuedToken, PayloadDigest, PayloadReading, TOKEN_AGE_DEFAULT, TOKEN_AGE_MAX, Token};
 
 /// Administration of apps, keys and grants, for whoever owns the store.
 pub mod admin {

@@ -3,12 +3,10 @@
 
 use std::sync::Arc;
 
-use fieldseal_keystore::Operation;
-
 use crate::apps::App;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::policy::{Caller, Rights};
+use crate::policy::{Act, Caller, Rights};
 
 /// Whether anything changed since the permit was last looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,17 +24,12 @@ pub(crate) struct Permit {
     pub(crate) rights: Rights,
     pub(crate) app: Arc<App>,
     caller: Caller,
-    operations: &'static [Operation],
+    operations: &'static [Act],
     epoch: u64,
 }
 
 impl Permit {
-    pub(crate) fn new(
-        engine: &Engine,
-        caller: &Caller,
-        operations: &'static [Operation],
-        app: &str,
-    ) -> Result<Self, Error> {
+    pub(crate) fn new(engine: &Engine, caller: &Caller, operations: &'static [Act], app: &str) -> Result<Self, Error> {
         let epoch = engine.epoch();
         let (rights, app) = engine.authorised(caller, operations, app)?;
         Ok(Self { engine: engine.clone(), rights, app, caller: caller.clone(), operations, epoch })

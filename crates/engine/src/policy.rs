@@ -1,9 +1,13 @@
 //! Who may do what. A caller over the network is a client whose grant stands in the store and is read again with each change of
-//! it, so that a client that was disabled is refused from the next refresh on; the owner of the store may do everything.
+//! it, so that a client that was disabled is refused from the next refresh on; the same holds for API keys. A token says itself what
+//! it is good for. The owner of the store may do everything.
 
 use std::sync::Arc;
 
-use fieldseal_keystore::{AppName, ClientGrant, ClientName, Operation, RoleName, Roles};
+use fieldseal_crypto::secret::equal_constant_time;
+use fieldseal_keystore::{
+    ApiKey, ApiKeyId, ApiOperation, AppName, ClientGrant, ClientName, Operation, RoleName, Roles,
+};
 
 use crate::error::{Error, ErrorKind};
 
@@ -19,6 +23,30 @@ pub enum Caller {
         /// SHA-256 of the certificate it came with.
         certificate_sha256: [u8; 32],
     },
+    /// Whoever shows an API key.
+    ApiKey {
+        /// By which it is found.
+        id: ApiKeyId,
+        /// SHA-256 of the secret that was shown.
+        secret_sha256: [u8; 32],
+    },
+    /// Whoever shows a client-side token whose signature was found good; see [`crate::Token`].
+    Token {
+        /// The one app that it is for.
+        app: AppName,
+        /// Which data roles it shows.
+        roles: Roles,
+    },
+}
+
+/// What is done with an app.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Act {
+    Encrypt,
+    Decrypt,
+    /// Opening an envelope for what it tells beside its value.
+    Inspect,
+    IssueToken,
 }
 
 /// What a caller may do, as of now.
@@ -26,7 +54,12 @@ pub enum Caller {
 pub(crate) enum Rights {
     Everything,
     Granted(Arc<ClientGrant>),
+    Key(Arc<ApiKey>),
+    Token { app: AppName, roles: Roles },
 }
+
+/// What every API key that is not good is told: whether there is such a key is nobody's business.
+const NOT_A_KEY: &str = "the API key is not known to this engine, or was revoked";
 
 impl Rights {
     /// Those of a client that came with a certificate.
@@ -42,42 +75,95 @@ impl Rights {
         Ok(Self::Granted(grant))
     }
 
-    /// Refuses before anything is looked up, so that an app that the caller has no business with looks like one that is not there.
-    pub(crate) fn check(&self, operations: &[Operation], app: &AppName) -> Result<(), Error> {
-        let Self::Granted(grant) = self else { return Ok(()) };
-        if operations.iter().all(|&operation| grant.allows(operation, app)) {
-            return Ok(());
+    /// Those of whoever shows a secret as that of an API key. Takes the same time wherever the secret differs.
+    pub(crate) fn of_key(key: Option<Arc<ApiKey>>, secret_sha256: &[u8; 32]) -> Result<Self, Error> {
+        match key {
+            Some(key) if equal_constant_time(&key.secret_sha256, secret_sha256) && key.revoked_at.is_none() => {
+                Ok(Self::Key(key))
+            }
+            _ => Err(Error::new(ErrorKind::Forbidden, NOT_A_KEY)),
         }
-        let (client, names) =
-            (&grant.name, operations.iter().map(|&o| operation_name(o)).collect::<Vec<_>>().join(" and "));
-        Err(Error::new(ErrorKind::Forbidden, format!("client {client} may not {names} for app {app}")))
     }
 
-    /// Whether either operation is allowed: enough to inspect and to read public keys.
+    /// Refuses before anything is looked up, so that an app that the caller has no business with looks like one that is not there.
+    pub(crate) fn check(&self, acts: &[Act], app: &AppName) -> Result<(), Error> {
+        let who = match self {
+            Self::Everything => return Ok(()),
+            Self::Granted(grant) => format!("client {}", grant.name),
+            Self::Key(key) => format!("API key {}", key.id),
+            Self::Token { .. } => "the token".to_owned(),
+        };
+        if acts.iter().all(|&act| self.allows(act, app)) {
+            return Ok(());
+        }
+        let names = acts.iter().map(|&act| self.name_of(act)).collect::<Vec<_>>().join(" and ");
+        Err(Error::new(ErrorKind::Forbidden, format!("{who} may not {names} for app {app}")))
+    }
+
+    fn allows(&self, act: Act, app: &AppName) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Granted(grant) => match act {
+                Act::Encrypt => grant.allows(Operation::Encrypt, app),
+                Act::Decrypt | Act::Inspect => grant.allows(Operation::Decrypt, app),
+                // Tokens are for HTTP, which knows its callers by their keys.
+                Act::IssueToken => false,
+            },
+            Self::Key(key) => key.app == *app && key.operations.contains(&act.of_key()),
+            Self::Token { app: own, .. } => own == app && act == Act::Decrypt,
+        }
+    }
+
+    /// The right that is missing, by the name under which it is granted.
+    fn name_of(&self, act: Act) -> &'static str {
+        match (act, self) {
+            (Act::Encrypt, _) => "encrypt",
+            (Act::Decrypt, _) | (Act::Inspect, Self::Granted(_)) => "decrypt",
+            (Act::Inspect, _) => "inspect",
+            (Act::IssueToken, _) => "make client-side tokens",
+        }
+    }
+
+    /// Whether anything is allowed: enough to read public keys.
     pub(crate) fn check_any(&self, app: &AppName) -> Result<(), Error> {
-        self.check(&[Operation::Encrypt], app).or_else(|_| self.check(&[Operation::Decrypt], app))
+        match self {
+            Self::Key(key) if key.app == *app && !key.operations.is_empty() => Ok(()),
+            _ => self.check(&[Act::Encrypt], app).or_else(|_| self.check(&[Act::Decrypt], app)),
+        }
+    }
+
+    /// The roles that the caller may see; nothing where that has no bound.
+    pub(crate) fn roles(&self) -> Option<&Roles> {
+        match self {
+            Self::Everything => None,
+            Self::Granted(grant) => Some(&grant.roles),
+            Self::Key(key) => Some(&key.roles),
+            Self::Token { roles, .. } => Some(roles),
+        }
     }
 
     /// Whether a value of `role` may be shown to the caller.
     pub(crate) fn check_role(&self, role: &str) -> Result<(), Error> {
-        let covered = match self {
-            Self::Everything => true,
-            Self::Granted(grant) => match &grant.roles {
-                Roles::Any => true,
-                roles => RoleName::parse(role).is_ok_and(|role| roles.cover(&role)),
-            },
+        let (roles, who) = match self {
+            Self::Everything => return Ok(()),
+            Self::Granted(grant) => (&grant.roles, "client"),
+            Self::Key(key) => (&key.roles, "API key"),
+            Self::Token { roles, .. } => (roles, "token"),
         };
-        if covered {
-            Ok(())
-        } else {
-            Err(Error::new(ErrorKind::Forbidden, "the value's role is not granted to this client"))
+        if *roles == Roles::Any || RoleName::parse(role).is_ok_and(|role| roles.cover(&role)) {
+            return Ok(());
         }
+        Err(Error::new(ErrorKind::Forbidden, format!("the value's role is not granted to this {who}")))
     }
 }
 
-fn operation_name(operation: Operation) -> &'static str {
-    match operation {
-        Operation::Encrypt => "encrypt",
-        Operation::Decrypt => "decrypt",
+impl Act {
+    fn of_key(self) -> ApiOperation {
+        match self {
+            Self::Encrypt => ApiOperation::Encrypt,
+            Self::Decrypt => ApiOperation::Decrypt,
+            Self::Inspect => ApiOperation::Inspect,
+            Self::IssueToken => ApiOperation::IssueTokens,
+        }
     }
 }

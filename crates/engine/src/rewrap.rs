@@ -8,14 +8,13 @@ use fieldseal_envelope::{
     Envelope, Form, Malformed, Marking, Metadata, ORIGIN_FIELDSEAL, OpenScratch, OpenedMetadata, Profile, Role,
     SealScratch, SealingKey, Value,
 };
-use fieldseal_keystore::Operation;
 
 use crate::decrypt::check_role;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::opening::{EphemeralId, RequestOpenings};
 use crate::permit::{Permit, Renewal};
-use crate::policy::Caller;
+use crate::policy::{Act, Caller};
 
 /// What a request says about its rewrapping.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +41,7 @@ impl Engine {
     /// # Errors
     /// Forbidden, unknown app, disabled app, store unavailable.
     pub fn rewrapper(&self, caller: &Caller, options: &RewrapOptions<'_>) -> Result<Rewrapper, Error> {
-        let permit = Permit::new(self, caller, &[Operation::Encrypt, Operation::Decrypt], options.app)?;
+        let permit = Permit::new(self, caller, &[Act::Encrypt, Act::Decrypt], options.app)?;
         Ok(Rewrapper {
             permit,
             curve: options.curve,

@@ -37,6 +37,8 @@ pub enum Tenant<'a> {
     Client(&'a str),
     /// Whoever holds the engine itself.
     Owner,
+    /// Whoever comes over HTTP without a key, and apps that are not known yet.
+    Public,
 }
 
 /// The engine, as the server sees it.

@@ -55,6 +55,8 @@ impl Service for EngineService {
             (Some(app), _) if self.engine.is_known_to_use(caller, app) => Tenant::App(app),
             (_, Caller::Client { name, .. }) => Tenant::Client(name.as_str()),
             (_, Caller::Owner) => Tenant::Owner,
+            // Each is for one app, which the first line knows once a request has needed it.
+            (_, Caller::ApiKey { .. } | Caller::Token { .. }) => Tenant::Public,
         }
     }
 

@@ -195,7 +195,7 @@ impl Snapshot {
     fn write_caches(&self, out: &mut Writer<'_>) -> fmt::Result {
         const LOOKUPS: Named = Named::plain(
             "cache_lookups",
-            "Lookups of caches: of apps with their keys and of clients' grants, both read from the store; of sessions' sealing keys; of \
+            "Lookups of caches: of apps with their keys, of clients' grants and of API keys, all read from the store; of sessions' sealing keys; of \
              opening keys, kept across requests by ephemeral key; each a hit or a miss, for which the work is done",
         );
         const ENTRIES: Named = Named::plain("cache_entries", "What the caches hold now");
@@ -203,8 +203,14 @@ impl Snapshot {
             "opening_agreements",
             "Key agreements made to open envelopes: what opening keys are there to spare",
         );
-        let Counters { apps, grants, sessions, opening_keys, opening_agreements } = self.engine;
-        let caches = [("apps", apps), ("grants", grants), ("sessions", sessions), ("opening_keys", opening_keys)];
+        let Counters { apps, grants, api_keys, sessions, opening_keys, opening_agreements } = self.engine;
+        let caches = [
+            ("apps", apps),
+            ("grants", grants),
+            ("api_keys", api_keys),
+            ("sessions", sessions),
+            ("opening_keys", opening_keys),
+        ];
         let lookups = caches
             .iter()
             .flat_map(|(cache, counters)| [([*cache, "hit"], counters.hits), ([*cache, "miss"], counters.misses)]);

@@ -1,0 +1,87 @@
+//! The text of API keys: `fsk_ID_SECRET`, the id as the store has it, the secret as 64 hexadecimal digits.
+
+use fieldseal_crypto::hash::sha256;
+use fieldseal_crypto::{CryptoRng, Secret};
+use fieldseal_keystore::ApiKeyId;
+use zeroize::Zeroizing;
+
+/// What every key begins with, so that people and scanners of repositories recognise one.
+const PREFIX: &str = "fsk_";
+/// Random bytes of a key: nobody guesses one, and one SHA-256 hides it.
+const SECRET_SIZE: usize = 32;
+
+/// The secret of a new API key. Shown once, never stored.
+pub struct ApiKeySecret(Secret<SECRET_SIZE>);
+
+impl ApiKeySecret {
+    /// A random one.
+    pub fn generate(rng: &mut dyn CryptoRng) -> Self {
+        Self(Secret::random(rng))
+    }
+
+    /// What is stored of it.
+    pub fn sha256(&self) -> [u8; 32] {
+        sha256(&[self.0.expose()])
+    }
+
+    /// The key as its user shows it.
+    pub fn text(&self, id: &ApiKeyId) -> Zeroizing<String> {
+        Zeroizing::new(format!("{PREFIX}{id}_{}", *hex(self.0.expose())))
+    }
+}
+
+/// Id and SHA-256 of the secret of a key's text; nothing where it is none.
+pub fn read_api_key(text: &str) -> Option<(ApiKeyId, [u8; 32])> {
+    let (id, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
+    let secret = Zeroizing::new(unhex(secret)?);
+    (secret.len() == SECRET_SIZE).then_some(())?;
+    Some((ApiKeyId::parse(id).ok()?, sha256(&[&secret])))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> Zeroizing<String> {
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).expect("half a byte");
+    let mut text = Zeroizing::new(String::with_capacity(2 * bytes.len()));
+    bytes.iter().for_each(|byte| text.extend([digit(byte >> 4), digit(byte & 15)]));
+    text
+}
+
+/// The bytes of small hexadecimal digits.
+pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
+    let half = |digit: u8| match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    };
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    rest.is_empty().then_some(())?;
+    let mut bytes = Vec::with_capacity(pairs.len());
+    for [high, low] in pairs {
+        bytes.push(half(*high)? << 4 | half(*low)?);
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_reads_back_as_what_is_stored_and_nothing_else_does() {
+        let secret = ApiKeySecret::generate(&mut rand::rng());
+        let id = ApiKeyId::parse("00ff00aa9b8c7d6e").expect("an id");
+        let text = secret.text(&id);
+        assert_eq!(text.len(), 4 + 16 + 1 + 64);
+        assert_eq!(read_api_key(&text), Some((id, secret.sha256())));
+        let upper = text.to_uppercase();
+        for wrong in ["", "fsk_", &text[1..], &text[..84], &format!("{}0", &*text), &format!("{}00", &*text), &upper] {
+            assert_eq!(read_api_key(wrong), None, "{} bytes", wrong.len());
+        }
+    }
+
+    #[test]
+    fn bytes_come_back_from_their_digits() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        assert_eq!(unhex(&hex(&bytes)), Some(bytes));
+        assert_eq!([unhex("0"), unhex("0g"), unhex("AA"), unhex("ä")], [None, None, None, None]);
+    }
+}

@@ -1,0 +1,214 @@
+//! Client-side tokens: with one, whoever holds no key may decrypt one payload of one app for some minutes.
+//!
+//! A token says itself what it is good for, under a MAC whose key lies in the store, so that whoever shares the store checks it without
+//! looking anything up. It cannot be taken back: revoking the API key that made it ends no token, disabling the app does.
+//!
+//! The payload is known by its strings, in their order: what may become something else by decryption. White space, escapes, names of
+//! members and numbers do not count, as JSON libraries write them differently; nothing of them is decrypted.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use fieldseal_crypto::hash::{hmac_sha256, hmac_sha256_verify, sha256};
+use fieldseal_document::{Match, Progress, Purpose, ScalarKind, Selection, Walk};
+use fieldseal_keystore::{AppName, RoleName, Roles};
+use rand::Rng as _;
+
+use crate::api_key::{hex, unhex};
+use crate::cost;
+use crate::document::text_of;
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind};
+use crate::policy::{Act, Caller, Rights};
+
+/// How long a token is good where nothing else was asked for.
+pub const TOKEN_AGE_DEFAULT: Duration = Duration::from_secs(5 * 60);
+/// How long it may be good at most.
+pub const TOKEN_AGE_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// What every token begins with.
+const PREFIX: &str = "fst_";
+/// What stands before the content where its MAC is made: the same key may serve other purposes later.
+const LABEL: &[u8] = b"fieldseal-client-side-token-1";
+/// The form of the content.
+const FORM: u8 = 1;
+const MAC_SIZE: usize = 32;
+const ID_SIZE: usize = 8;
+/// Form, two times, digest, id, number of roles.
+const FIXED_SIZE: usize = 1 + 8 + 8 + 32 + ID_SIZE + 1;
+/// Stands for every role, in place of their number.
+const ANY_ROLE: u8 = u8::MAX;
+/// Most roles that a token names: it travels in a header.
+const ROLES_MAX: usize = 32;
+/// Longest text of a token that is looked at.
+const TEXT_SIZE_MAX: usize = 4096;
+
+/// What a payload is known by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PayloadDigest([u8; 32]);
+
+/// A payload whose digest is being made.
+pub struct PayloadReading {
+    walk: Walk,
+    digest: [u8; 32],
+    values_max: usize,
+    bytes_max: usize,
+}
+
+/// A token that was just made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IssuedToken {
+    /// Names it, in logs and answers; no secret.
+    pub id: String,
+    /// The token itself.
+    pub text: String,
+    /// Unix milliseconds.
+    pub created_ms: u64,
+    /// Unix milliseconds.
+    pub expires_ms: u64,
+}
+
+/// A token whose MAC and time are good.
+#[derive(Debug, Clone)]
+pub struct Token {
+    /// Who shows it.
+    pub caller: Caller,
+    /// The app that it is for.
+    pub app: AppName,
+    /// The payload that it is for; whoever decrypts compares it.
+    pub payload: PayloadDigest,
+}
+
+impl Engine {
+    /// Begins to read a payload of `size` bytes.
+    ///
+    /// # Errors
+    /// Too large.
+    pub fn payload(&self, size: usize) -> Result<PayloadReading, Error> {
+        let settings = self.settings();
+        let walk = Walk::new(size, &Selection::everything(), Purpose::Encrypt, &settings.document)?;
+        let bytes_max = cost::walked_bytes_max(settings.step_bytes_max);
+        Ok(PayloadReading { walk, digest: [0; 32], values_max: settings.step_values_max.max(1), bytes_max })
+    }
+
+    /// Makes a token for `payload` of `app`, good until `expires_ms`, else for [`TOKEN_AGE_DEFAULT`]. It shows the roles that the caller
+    /// may see.
+    ///
+    /// # Errors
+    /// Forbidden, unknown app, disabled app, store unavailable; a time that has passed or is more than [`TOKEN_AGE_MAX`] ahead; more roles
+    /// than a token holds.
+    pub fn issue_token(
+        &self,
+        caller: &Caller,
+        app: &str,
+        payload: PayloadDigest,
+        expires_ms: Option<u64>,
+    ) -> Result<IssuedToken, Error> {
+        let (rights, app) = self.authorised(caller, &[Act::IssueToken], app)?;
+        let created_ms = self.now_unix_ms();
+        let after = |age: Duration| created_ms + u64::try_from(age.as_millis()).expect("minutes");
+        let expires_ms = expires_ms.unwrap_or(after(TOKEN_AGE_DEFAULT));
+        if expires_ms <= created_ms || expires_ms > after(TOKEN_AGE_MAX) {
+            let message = "a token expires in the future, and within 10 minutes";
+            return Err(Error::new(ErrorKind::InvalidParams, message));
+        }
+        let mut id = [0; ID_SIZE];
+        self.rng().fill_bytes(&mut id);
+        let mut content = vec![FORM];
+        content.extend(created_ms.to_be_bytes());
+        content.extend(expires_ms.to_be_bytes());
+        content.extend(payload.0);
+        content.extend(id);
+        write_roles(&rights, &mut content)?;
+        content.extend(app.name.as_str().as_bytes());
+        let mac = hmac_sha256(self.token_secret()?.expose(), &[LABEL, &content].concat());
+        content.extend(mac);
+        let text = format!("{PREFIX}{}", *hex(&content));
+        Ok(IssuedToken { id: hex(&id).to_string(), text, created_ms, expires_ms })
+    }
+
+    /// Makes ready what [`Engine::token`] needs, so that it never waits.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub fn prepare_tokens(&self) -> Result<(), Error> {
+        self.token_secret().map(drop)
+    }
+
+    /// Who shows this token. Looks nothing up.
+    ///
+    /// # Errors
+    /// Forbidden, the same for every fault but time: not a token, not of this store; one that has expired.
+    pub fn token(&self, text: &str) -> Result<Token, Error> {
+        let not_good = || Error::new(ErrorKind::Forbidden, "the token is not one of this engine");
+        let digits = text.strip_prefix(PREFIX).filter(|_| text.len() <= TEXT_SIZE_MAX).ok_or_else(not_good)?;
+        let bytes = unhex(digits).ok_or_else(not_good)?;
+        let (content, mac) = bytes.split_last_chunk::<MAC_SIZE>().ok_or_else(not_good)?;
+        if !hmac_sha256_verify(self.token_secret()?.expose(), &[LABEL, content].concat(), mac) {
+            return Err(not_good());
+        }
+        let (expires_ms, token) = read(content).ok_or_else(not_good)?;
+        if self.now_unix_ms() >= expires_ms {
+            return Err(Error::new(ErrorKind::Forbidden, "the token has expired"));
+        }
+        Ok(token)
+    }
+}
+
+impl PayloadReading {
+    /// Goes on through `payload`, always the same; gives its digest once it is done.
+    ///
+    /// # Errors
+    /// It is not JSON (with the byte), or a string is no Unicode text.
+    pub fn step(&mut self, payload: &[u8]) -> Result<Option<PayloadDigest>, Error> {
+        let mut matches: Vec<Match> = Vec::new();
+        let progress = self.walk.next_batch(payload, &mut matches, self.values_max, self.bytes_max)?;
+        for found in &matches {
+            if let ScalarKind::String { .. } = found.kind {
+                let text = text_of(payload, found)?;
+                self.digest = sha256(&[&self.digest, &sha256(&[&text])]);
+            }
+        }
+        Ok((progress == Progress::Done).then_some(PayloadDigest(self.digest)))
+    }
+}
+
+fn write_roles(rights: &Rights, content: &mut Vec<u8>) -> Result<(), Error> {
+    let Some(Roles::Only(roles)) = rights.roles() else {
+        content.push(ANY_ROLE);
+        return Ok(());
+    };
+    if roles.len() > ROLES_MAX {
+        let message = format!("a token names at most {ROLES_MAX} roles: use an API key with fewer, or for every role");
+        return Err(Error::new(ErrorKind::InvalidParams, message));
+    }
+    content.push(u8::try_from(roles.len()).expect("bounded above"));
+    for role in roles {
+        content.push(u8::try_from(role.as_str().len()).expect("names are short"));
+        content.extend(role.as_str().as_bytes());
+    }
+    Ok(())
+}
+
+/// Expiry and token of content whose MAC is good.
+fn read(content: &[u8]) -> Option<(u64, Token)> {
+    let (fixed, mut rest) = content.split_first_chunk::<FIXED_SIZE>()?;
+    (fixed[0] == FORM).then_some(())?;
+    let expires_ms = u64::from_be_bytes(fixed[9..17].try_into().ok()?);
+    let payload = PayloadDigest(fixed[17..49].try_into().ok()?);
+    let roles = match fixed[FIXED_SIZE - 1] {
+        ANY_ROLE => Roles::Any,
+        count => {
+            let mut roles = BTreeSet::new();
+            for _ in 0..count {
+                let (size, after) = rest.split_first()?;
+                let (role, after) = after.split_at_checked(usize::from(*size))?;
+                roles.insert(RoleName::parse(std::str::from_utf8(role).ok()?).ok()?);
+                rest = after;
+            }
+            Roles::Only(roles)
+        }
+    };
+    let app = AppName::parse(std::str::from_utf8(rest).ok()?).ok()?;
+    Some((expires_ms, Token { caller: Caller::Token { app: app.clone(), roles }, app, payload }))
+}

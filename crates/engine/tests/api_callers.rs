@@ -1,0 +1,218 @@
+//! Callers of the HTTP interface: API keys are as powerful as they were told, and tokens open their payload alone, for their time.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use fieldseal_engine::admin::{
+    ApiOperation, AppName, Environment, Keystore, Limits, LocalRootKey, NewApiKey, NewKeys, OpenMode, RoleName, Roles,
+    SqliteKeystore, system_clock,
+};
+use fieldseal_engine::{
+    ApiKeySecret, Caller, Clock, DecryptOptions, EncryptOptions, Engine, Error, ErrorKind, PayloadDigest, Progress,
+    Settings, read_api_key, system_random,
+};
+
+#[derive(Clone, Default)]
+struct Hands(Arc<AtomicU64>);
+
+impl Clock for Hands {
+    fn now_unix_s(&self) -> u32 {
+        1_700_000_000 + self.0.load(Ordering::Relaxed) as u32
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::Relaxed))
+    }
+}
+
+const NOW_MS: u64 = 1_700_000_000_000;
+const MINUTE_MS: u64 = 60_000;
+
+fn engine() -> (tempfile::TempDir, Engine, Hands) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let environment = Environment {
+        root_key: Box::new(LocalRootKey::generate(&mut system_random())),
+        clock: Box::new(system_clock),
+        rng: Box::new(system_random()),
+    };
+    let path = folder.path().join("private").join("store.sqlite");
+    let store = SqliteKeystore::open(&path, OpenMode::CreateIfMissing, environment, Limits::default()).expect("opens");
+    for name in ["acme", "other"] {
+        store.create_app(&AppName::parse(name).expect("a name"), NewKeys::generated()).expect("created");
+    }
+    let hands = Hands::default();
+    let engine = Engine::with_clock(Box::new(store), Settings::default(), Box::new(hands.clone()));
+    engine.maintain().expect("refreshed");
+    (folder, engine, hands)
+}
+
+fn key(engine: &Engine, operations: &[ApiOperation], roles: &[&str]) -> Caller {
+    let secret = ApiKeySecret::generate(&mut system_random());
+    let roles = roles.iter().map(|role| RoleName::parse(role).expect("a role")).collect::<BTreeSet<_>>();
+    let new = NewApiKey {
+        app: AppName::parse("acme").expect("a name"),
+        operations: operations.iter().copied().collect(),
+        roles: if roles.is_empty() { Roles::Any } else { Roles::Only(roles) },
+        secret_sha256: secret.sha256(),
+    };
+    let stored = engine.store().create_api_key(&new).expect("made");
+    engine.maintain().expect("refreshed");
+    let (id, sha256) = read_api_key(&secret.text(&stored.id)).expect("its own text");
+    engine.api_caller(&id, sha256).expect("known").0
+}
+
+fn encrypt(engine: &Engine, caller: &Caller, role: Option<&str>, document: &str) -> Result<String, Error> {
+    let options = EncryptOptions { role, ..EncryptOptions::new("acme") };
+    let mut work = engine.encrypt_document(caller, &options, None, document.len())?;
+    let mut out = Vec::new();
+    while work.step(document.as_bytes(), &mut out)? == Progress::More {}
+    Ok(String::from_utf8(out).expect("JSON"))
+}
+
+fn decrypt(engine: &Engine, caller: &Caller, app: &str, document: &str) -> Result<String, Error> {
+    let mut work = engine.decrypt_document(caller, &DecryptOptions::new(app), None, document.len())?;
+    let mut out = Vec::new();
+    while work.step(document.as_bytes(), &mut out)? == Progress::More {}
+    Ok(String::from_utf8(out).expect("JSON"))
+}
+
+fn kind<T>(result: Result<T, Error>) -> ErrorKind {
+    result.err().expect("refused").kind
+}
+
+fn digest(engine: &Engine, payload: &str) -> PayloadDigest {
+    let mut reading = engine.payload(payload.len()).expect("not too large");
+    loop {
+        if let Some(digest) = reading.step(payload.as_bytes()).expect("JSON") {
+            return digest;
+        }
+    }
+}
+
+#[test]
+fn a_key_is_only_as_powerful_as_it_was_told() {
+    let (_folder, engine, _) = engine();
+    let sealed = encrypt(&engine, &Caller::Owner, None, "[\"a\"]").expect("the owner may");
+    let envelope = sealed.trim_matches(['[', ']', '"']);
+    let all = ApiOperation::ALL;
+    for own in all {
+        let caller = key(&engine, &[own], &[]);
+        let token = engine.issue_token(&caller, "acme", digest(&engine, &sealed), None);
+        let may = [
+            encrypt(&engine, &caller, None, "[1]").is_ok(),
+            decrypt(&engine, &caller, "acme", &sealed).is_ok(),
+            engine.inspect(&caller, Some("acme"), envelope.as_bytes()).is_ok(),
+            token.is_ok(),
+        ];
+        assert_eq!(may, all.map(|operation| operation == own), "{own:?}");
+        assert!(engine.public_keys(&caller, "acme").is_ok());
+        assert_eq!(kind(engine.public_keys(&caller, "other")), ErrorKind::Forbidden);
+        assert_eq!(kind(engine.public_keys(&caller, "nobody")), ErrorKind::Forbidden, "looks like one that is there");
+    }
+    let idle = key(&engine, &[], &[]);
+    assert_eq!(kind(engine.public_keys(&idle, "acme")), ErrorKind::Forbidden);
+}
+
+#[test]
+fn a_wrong_secret_an_unknown_id_and_a_revoked_key_are_told_the_same() {
+    let (_folder, engine, _) = engine();
+    let Caller::ApiKey { id, secret_sha256 } = key(&engine, &[ApiOperation::Decrypt], &[]) else { panic!("a key") };
+    assert!(engine.known_api_caller(&id, secret_sha256).is_some());
+    assert!(engine.known_api_caller(&id, [0; 32]).is_none());
+    let wrong = engine.api_caller(&id, [0; 32]).expect_err("another secret");
+    let unknown = fieldseal_engine::admin::ApiKeyId::parse("0123456789abcdef").expect("an id");
+    assert_eq!(engine.api_caller(&unknown, secret_sha256).expect_err("unknown"), wrong);
+    engine.store().revoke_api_key(&id).expect("revoked");
+    assert!(engine.api_caller(&id, secret_sha256).is_ok(), "not noticed yet");
+    let sealed = encrypt(&engine, &Caller::Owner, None, "[\"a\"]").expect("the owner may");
+    let caller = Caller::ApiKey { id: id.clone(), secret_sha256 };
+    let mut work = engine.decrypt_document(&caller, &DecryptOptions::new("acme"), None, sealed.len()).expect("begun");
+    engine.maintain().expect("refreshed");
+    assert_eq!(engine.api_caller(&id, secret_sha256).expect_err("revoked"), wrong);
+    assert!(engine.known_api_caller(&id, secret_sha256).is_none());
+    let ended = work.step(sealed.as_bytes(), &mut Vec::new());
+    assert_eq!(ended.expect_err("what lives on the key ends").kind, ErrorKind::Forbidden);
+}
+
+#[test]
+fn roles_hold_for_keys_and_for_the_tokens_that_they_make() {
+    let (_folder, engine, _) = engine();
+    let sealed = |role| encrypt(&engine, &Caller::Owner, role, "[\"a\"]").expect("the owner may");
+    let (plain, pci, health) = (sealed(None), sealed(Some("pci")), sealed(Some("health")));
+    let caller = key(&engine, &[ApiOperation::Decrypt, ApiOperation::IssueTokens], &["pci"]);
+    for (document, may) in [(&plain, true), (&pci, true), (&health, false)] {
+        let token = engine.issue_token(&caller, "acme", digest(&engine, document), None).expect("made");
+        let by_token = engine.token(&token.text).expect("good").caller;
+        for caller in [&caller, &by_token] {
+            assert_eq!(decrypt(&engine, caller, "acme", document).is_ok(), may);
+        }
+    }
+}
+
+#[test]
+fn a_token_is_for_its_app_payload_and_time() {
+    let (_folder, engine, hands) = engine();
+    let caller = key(&engine, &[ApiOperation::IssueTokens], &[]);
+    let sealed = encrypt(&engine, &Caller::Owner, None, "{\"a\":\"x\",\"n\":1}").expect("the owner may");
+    let payload = digest(&engine, &sealed);
+    let issued = engine.issue_token(&caller, "acme", payload, None).expect("made");
+    assert_eq!((issued.created_ms, issued.expires_ms), (NOW_MS, NOW_MS + 5 * MINUTE_MS));
+    let token = engine.token(&issued.text).expect("good");
+    assert_eq!((token.app.as_str(), token.payload), ("acme", payload));
+    assert_eq!(decrypt(&engine, &token.caller, "acme", &sealed).as_deref(), Ok("{\"a\":\"x\",\"n\":1}"));
+    assert_eq!(kind(decrypt(&engine, &token.caller, "other", &sealed)), ErrorKind::Forbidden);
+    assert_eq!(kind(encrypt(&engine, &token.caller, None, "[1]")), ErrorKind::Forbidden);
+    assert_eq!(kind(engine.issue_token(&token.caller, "acme", payload, None)), ErrorKind::Forbidden);
+    for wrong in [NOW_MS, NOW_MS - 1, NOW_MS + 10 * MINUTE_MS + 1, u64::MAX] {
+        assert_eq!(
+            kind(engine.issue_token(&caller, "acme", payload, Some(wrong))),
+            ErrorKind::InvalidParams,
+            "{wrong}"
+        );
+    }
+    let longest = engine.issue_token(&caller, "acme", payload, Some(NOW_MS + 10 * MINUTE_MS)).expect("made");
+    hands.0.store(299, Ordering::Relaxed);
+    assert!(engine.token(&issued.text).is_ok());
+    hands.0.store(300, Ordering::Relaxed);
+    let expired = engine.token(&issued.text).expect_err("its time is over");
+    assert!(expired.kind == ErrorKind::Forbidden && expired.message.contains("expired"));
+    assert!(engine.token(&longest.text).is_ok());
+    engine.store().disable_app(&AppName::parse("acme").expect("a name")).expect("disabled");
+    engine.maintain().expect("refreshed");
+    assert_eq!(kind(decrypt(&engine, &token.caller, "acme", &sealed)), ErrorKind::AppDisabled);
+}
+
+#[test]
+fn no_changed_token_is_good_and_none_of_another_store() {
+    let (_folder, engine, _) = engine();
+    let caller = key(&engine, &[ApiOperation::IssueTokens], &["pci"]);
+    let text = engine.issue_token(&caller, "acme", digest(&engine, "[]"), None).expect("made").text;
+    assert!(engine.token(&text).is_ok());
+    for place in 0..text.len() {
+        let mut changed = text.clone().into_bytes();
+        changed[place] = if changed[place] == b'0' { b'1' } else { b'0' };
+        let changed = String::from_utf8(changed).expect("ASCII");
+        assert_eq!(kind(engine.token(&changed)), ErrorKind::Forbidden, "at {place}");
+        assert!(engine.token(&text[..place]).is_err());
+    }
+    assert!(engine.token(&format!("{text}00")).is_err());
+    assert!(engine.token(&format!("fst_{}", "0".repeat(100_000))).is_err());
+    let (_other_folder, other, _) = self::engine();
+    assert_eq!(kind(other.token(&text)), ErrorKind::Forbidden);
+}
+
+#[test]
+fn a_payload_is_known_by_its_strings_in_their_order() {
+    let (_folder, engine, _) = engine();
+    let of = |payload: &str| digest(&engine, payload);
+    let payload = of(r#"{"a":"ev:x","n":1.0,"b":["y/"]}"#);
+    assert_eq!(of(" { \"a\" : \"\\u0065v:x\" , \"n\":1, \"b\":[\"y\\/\"] } "), payload);
+    assert_eq!(of(r#"{"data":{"a":"ev:x","n":1.0,"b":["y/"]}}"#), payload, "as SDKs wrap it");
+    for other in [r#"{"a":"y/","b":["ev:x"]}"#, r#"["ev:x"]"#, r#"["ev:x","y/","y/"]"#, r#"["ev:xy/"]"#, "[]"] {
+        assert_ne!(of(other), payload, "{other}");
+    }
+    let mut reading = engine.payload(1).expect("not too large");
+    assert_eq!(kind(reading.step(b"[")), ErrorKind::InvalidDocument);
+}
