@@ -77,6 +77,9 @@ pub enum Command {
     /// Certificates of the server and its clients, and what clients may do
     #[command(subcommand)]
     Certs(CertsCommand),
+    /// Keys with which programs call the engine over HTTP
+    #[command(subcommand)]
+    ApiKeys(ApiKeysCommand),
     /// The keystore itself
     #[command(subcommand)]
     Store(StoreCommand),
@@ -471,6 +474,52 @@ pub enum Allowed {
     Encrypt,
     /// Envelopes to values
     Decrypt,
+}
+
+/// `fieldseal api-keys`.
+#[derive(Debug, Subcommand)]
+pub enum ApiKeysCommand {
+    /// Make a key for an app and print it, this once: the keystore holds its hash alone
+    #[command(after_help = "Example:\n  fieldseal api-keys create acme --allow encrypt,decrypt --role pci")]
+    Create {
+        /// The app
+        app: String,
+        /// What it may be used for, and nothing else
+        #[arg(long, value_enum, value_delimiter = ',', required = true)]
+        allow: Vec<ApiAllowed>,
+        /// A data role whose values it shows, beside those without a role, which it always does; may be repeated [default: every role]
+        #[arg(long, value_name = "ROLE")]
+        role: Vec<String>,
+        /// The form.
+        #[command(flatten)]
+        form: Form,
+    },
+    /// List keys by their ids, with what they may be used for
+    #[command(after_help = "Example:\n  fieldseal api-keys list")]
+    List {
+        /// The form.
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Revoke a key for good; running engines refuse it within seconds
+    #[command(after_help = "Example:\n  fieldseal api-keys revoke 3f9c0a1b2c3d4e5f")]
+    Revoke {
+        /// Its id: what stands between `fsk_` and the next `_`
+        id: String,
+    },
+}
+
+/// What an API key may be used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ApiAllowed {
+    /// Values to envelopes
+    Encrypt,
+    /// Envelopes to values
+    Decrypt,
+    /// What envelopes tell beside their values
+    Inspect,
+    /// Tokens with which somebody else may decrypt one payload
+    ClientSideTokens,
 }
 
 /// `fieldseal store`.

@@ -1,5 +1,6 @@
 //! One module a command. A command takes its arguments and what it needs from the context, and returns how it ended.
 
+mod api_keys;
 mod bench;
 mod certs;
 mod config;
@@ -41,6 +42,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::Inspect(arguments) => inspect::run(&context, &arguments),
         Command::Keys(command) => keys::run(&context, command),
         Command::Certs(command) => certs::run(&context, command),
+        Command::ApiKeys(command) => api_keys::run(&context, command),
         Command::Store(command) => store::run(&context, &command),
         Command::Info(arguments) => info::run(&context, &arguments),
         Command::Config(_) | Command::Bench(_) => unreachable!("handled above"),

@@ -1,0 +1,97 @@
+//! `api-keys`: keys with which programs call the engine over HTTP.
+
+use std::collections::BTreeSet;
+
+use fieldseal_engine::admin::{ApiKey, ApiKeyId, ApiOperation, AppName, Keystore, NewApiKey, RoleName, Roles};
+use fieldseal_engine::{ApiKeySecret, system_random};
+use serde_json::{Value, json};
+
+use crate::arguments::{ApiAllowed, ApiKeysCommand, Form};
+use crate::context::Context;
+use crate::failure::{Failure, Outcome};
+use crate::output::{note, print, print_json};
+use crate::show::time;
+
+/// `fieldseal api-keys`.
+pub fn run(context: &Context, command: ApiKeysCommand) -> Outcome {
+    match command {
+        ApiKeysCommand::Create { app, allow, role, form } => {
+            let role: BTreeSet<RoleName> = role.iter().map(|role| RoleName::parse(role)).collect::<Result<_, _>>()?;
+            let roles = if role.is_empty() { Roles::Any } else { Roles::Only(role) };
+            let operations = allow.into_iter().map(operation).collect();
+            create(context, AppName::parse(&app)?, operations, roles, form)
+        }
+        ApiKeysCommand::List { form } => list(context, form),
+        ApiKeysCommand::Revoke { id } => {
+            // Whoever pastes the whole key shall not find it in an error; the id in it is what counts.
+            let id = id.strip_prefix("fsk_").map_or(&*id, |key| key.split('_').next().unwrap_or_default());
+            let id = ApiKeyId::parse(id).map_err(|error| Failure::usage(error.to_string()))?;
+            context.store()?.revoke_api_key(&id)?;
+            print(&format!("revoked {id}: running engines refuse it within seconds\n"))
+        }
+    }
+}
+
+fn create(context: &Context, app: AppName, operations: BTreeSet<ApiOperation>, roles: Roles, form: Form) -> Outcome {
+    let secret = ApiKeySecret::generate(&mut system_random());
+    let new = NewApiKey { app, operations, roles, secret_sha256: secret.sha256() };
+    let key = context.store()?.create_api_key(&new)?;
+    let text = secret.text(&key.id);
+    if form.json {
+        let mut told = key_json(&key);
+        told["key"] = text.as_str().into();
+        return print_json(&told);
+    }
+    note(format_args!("this key is shown once; id {}", key.id));
+    print(&format!("{}\n", *text))
+}
+
+fn list(context: &Context, form: Form) -> Outcome {
+    let keys = context.store()?.list_api_keys()?;
+    if form.json {
+        return print_json(&Value::Array(keys.iter().map(key_json).collect()));
+    }
+    let line = |key: &ApiKey| {
+        let revoked = key.revoked_at.map_or_else(String::new, |at| format!("  revoked {}", time(at)));
+        let (id, app, allowed, roles) = (&key.id, &key.app, words(key).join(","), roles(key).join(","));
+        format!("{id}  {app}  allow {allowed}  roles {roles}  made {}{revoked}\n", time(key.created_at))
+    };
+    print(&keys.iter().map(line).collect::<String>())
+}
+
+fn key_json(key: &ApiKey) -> Value {
+    json!({
+        "id": key.id.as_str(),
+        "app": key.app.as_str(),
+        "allow": words(key),
+        "roles": roles(key),
+        "created_at": key.created_at,
+        "revoked_at": key.revoked_at,
+    })
+}
+
+fn operation(allowed: ApiAllowed) -> ApiOperation {
+    match allowed {
+        ApiAllowed::Encrypt => ApiOperation::Encrypt,
+        ApiAllowed::Decrypt => ApiOperation::Decrypt,
+        ApiAllowed::Inspect => ApiOperation::Inspect,
+        ApiAllowed::ClientSideTokens => ApiOperation::IssueTokens,
+    }
+}
+
+fn words(key: &ApiKey) -> Vec<&'static str> {
+    let word = |operation: &ApiOperation| match operation {
+        ApiOperation::Encrypt => "encrypt",
+        ApiOperation::Decrypt => "decrypt",
+        ApiOperation::Inspect => "inspect",
+        ApiOperation::IssueTokens => "client-side-tokens",
+    };
+    key.operations.iter().map(word).collect()
+}
+
+fn roles(key: &ApiKey) -> Vec<&str> {
+    match &key.roles {
+        Roles::Any => vec!["*"],
+        Roles::Only(roles) => roles.iter().map(RoleName::as_str).collect(),
+    }
+}
