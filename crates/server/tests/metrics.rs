@@ -277,16 +277,24 @@ fn what_the_engine_answers_is_counted_to_the_byte() {
 }
 
 fn assert_told_of_caches(counters: &Counters, metrics: &str) {
-    let Counters { apps, grants, sessions, opening_keys, opening_agreements } = *counters;
-    for (cache, counted) in [("apps", apps), ("grants", grants), ("sessions", sessions), ("opening_keys", opening_keys)]
-    {
+    let Counters { apps, grants, api_keys, sessions, opening_keys, opening_agreements } = *counters;
+    for (cache, counted) in [
+        ("apps", apps),
+        ("grants", grants),
+        ("api_keys", api_keys),
+        ("sessions", sessions),
+        ("opening_keys", opening_keys),
+    ] {
         let lookups = |result: &str| {
             sample(metrics, &format!("fieldseal_cache_lookups_total{{cache=\"{cache}\",result=\"{result}\"}}"))
         };
         assert_eq!((lookups("hit"), lookups("miss")), (counted.hits as f64, counted.misses as f64), "{cache}");
         let entries = sample(metrics, &format!("fieldseal_cache_entries{{cache=\"{cache}\"}}"));
         assert_eq!(entries, counted.entries as f64, "{cache}");
-        assert!(cache == "sessions" || counted.hits > 0 && counted.misses > 0, "{cache}: {counted:?}");
+        assert!(
+            ["sessions", "api_keys"].contains(&cache) || counted.hits > 0 && counted.misses > 0,
+            "{cache}: {counted:?}"
+        );
     }
     assert!(opening_agreements > 0);
     assert_eq!(sample(metrics, "fieldseal_opening_agreements_total"), opening_agreements as f64);
