@@ -77,8 +77,9 @@ pub enum Command {
     /// Certificates of the server and its clients, and what clients may do
     #[command(subcommand)]
     Certs(CertsCommand),
+    // Not shown before there is a door that takes these keys.
     /// Keys with which programs call the engine over HTTP
-    #[command(subcommand)]
+    #[command(subcommand, hide = true)]
     ApiKeys(ApiKeysCommand),
     /// The keystore itself
     #[command(subcommand)]
