@@ -237,11 +237,13 @@ mod tests {
     #[test]
     fn what_the_cpu_lacks_is_refused() {
         let available: Vec<&str> = Kernel::detect().into_iter().map(Kernel::name).collect();
-        for lanes in Lanes::ALL.into_iter().skip(2) {
+        for lanes in Lanes::ALL.into_iter().filter(|lanes| !matches!(lanes, Lanes::Auto | Lanes::Portable)) {
             assert_eq!(lanes.kernel().is_ok(), available.contains(&lanes.name()), "{lanes:?}");
         }
         let available: Vec<&str> = ec::Kernel::detect().into_iter().map(ec::Kernel::name).collect();
-        for lanes in CurveLanes::ALL.into_iter().skip(2) {
+        for lanes in
+            CurveLanes::ALL.into_iter().filter(|lanes| !matches!(lanes, CurveLanes::Auto | CurveLanes::Library))
+        {
             assert_eq!(lanes.kernel().is_ok(), available.contains(&lanes.name()), "{lanes:?}");
         }
     }
