@@ -7,7 +7,7 @@ use fieldseal_engine::{
     SelectionBuilder,
 };
 use fieldseal_protocol::answer::OpenDocument;
-use fieldseal_protocol::{DecryptDocumentParams, EncryptDocumentParams, ErrorObject, RawValues};
+use fieldseal_protocol::{DecryptDocumentParams, EncryptDocumentParams, ErrorObject, RawValues, ValuesPosition};
 
 use super::call::Call;
 use super::convert;
@@ -33,8 +33,8 @@ struct Selecting<R> {
     engine: Engine,
     rewriter: R,
     selectors: SelectionBuilder,
-    /// Selectors that are compiled.
-    count: usize,
+    /// Where the next selector stands.
+    position: ValuesPosition,
 }
 
 /// A part of it.
@@ -88,7 +88,7 @@ impl<R: Rewriter> Document<R> {
             }
             Some(_) => {
                 let (engine, selectors) = (engine.clone(), engine.selection_builder());
-                Stage::Selecting(Some(Selecting { engine, rewriter, selectors, count: 0 }))
+                Stage::Selecting(Some(Selecting { engine, rewriter, selectors, position: ValuesPosition::default() }))
             }
         };
         let answer = Some(OpenDocument::begin(id, out));
@@ -99,10 +99,12 @@ impl<R: Rewriter> Document<R> {
 impl<R: Rewriter> Selecting<R> {
     /// Compiles the next selector; false when there is none.
     fn next(&mut self, select: Option<RawValues<'_>>) -> Result<bool, ErrorObject> {
-        let Some(selector) = select.and_then(|select| select.strings().nth(self.count)) else { return Ok(false) };
+        let Some(select) = select else { return Ok(false) };
+        let mut selectors = select.strings_from(self.position);
+        let Some(selector) = selectors.next() else { return Ok(false) };
         let added = self.selectors.add(selector?.as_str());
         added.map_err(|error| convert::error(error.into()))?;
-        self.count += 1;
+        self.position = selectors.position();
         Ok(true)
     }
 
