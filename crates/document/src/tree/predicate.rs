@@ -7,6 +7,8 @@
 //! document and is asked once. Where an object has a name twice, an existence test or `count` sees all such members, a comparison the
 //! last of them.
 
+use std::cmp::Ordering;
+
 use super::comparison::Comparison;
 use super::matching::{Matching, Patterns};
 use super::tape::Kind;
@@ -170,7 +172,7 @@ impl Predicates {
             let instruction = source.code.instruction(at);
             at += 1;
             let first = match instruction {
-                Instruction::Walk(query, wanted) => self.begin_walk(source, query, wanted, current)?,
+                Instruction::Walk(query, wanted) => self.begin_walk(source, query, wanted, current),
                 Instruction::Literal(number) => self.put(Operand::Literal(number)),
                 Instruction::Length => self.length(source),
                 Instruction::Compare(operator) => self.compare(source, operator)?,
@@ -210,58 +212,36 @@ impl Predicates {
         self.operands.pop().expect("code puts an operand before it takes one")
     }
 
-    /// A walk is gone along at once, and put aside only where it has to stop.
-    fn begin_walk(
-        &mut self,
-        source: Source<'_>,
-        query: u32,
-        wanted: Use,
-        current: u32,
-    ) -> Result<Option<Task>, DocumentError> {
+    /// The walk that a query takes, unless its answer is known.
+    fn begin_walk(&mut self, source: Source<'_>, query: u32, wanted: Use, current: u32) -> Option<Task> {
         let start = match source.code.query(query).0 {
             Origin::Current => current,
             Origin::Root(slot) => match self.roots[slot as usize] {
                 Some(answer) => {
                     self.settle(wanted, answer);
-                    return Ok(None);
+                    return None;
                 }
                 None => 0,
             },
         };
-        let mut walk = NodeWalk::new(query, wanted, start, &mut self.pending);
-        Ok(match walk.advance(source, &mut self.steps, &mut self.pending, self.verdict)? {
-            walk::Reached::End => {
-                self.end_walk(source, &walk);
-                None
-            }
-            walk::Reached::Stop => Some(Task::Walk(walk)),
-            walk::Reached::Asks { .. } => {
-                // The question is put again when this filter's own code rests below the walk.
-                walk.ask_again();
-                Some(Task::Walk(walk))
-            }
-        })
+        Some(Task::Walk(NodeWalk::new(query, wanted, start, &mut self.pending)))
     }
 
     fn walk_on(&mut self, source: Source<'_>, mut walk: NodeWalk) -> Result<Reached, DocumentError> {
         Ok(match walk.advance(source, &mut self.steps, &mut self.pending, self.verdict)? {
-            walk::Reached::End => {
-                self.end_walk(source, &walk);
-                Reached::End
-            }
             walk::Reached::Stop => Reached::Stop(Task::Walk(walk)),
             walk::Reached::Asks { filter, node } => {
                 let filter = Task::Filter { at: source.code.start(filter), current: node };
                 Reached::Needs(Task::Walk(walk), filter)
             }
+            walk::Reached::End => {
+                if let Origin::Root(slot) = source.code.query(walk.query()).0 {
+                    self.roots[slot as usize] = Some(walk.answer());
+                }
+                self.settle(walk.wanted(), walk.answer());
+                Reached::End
+            }
         })
-    }
-
-    fn end_walk(&mut self, source: Source<'_>, walk: &NodeWalk) {
-        if let Origin::Root(slot) = source.code.query(walk.query()).0 {
-            self.roots[slot as usize] = Some(walk.answer());
-        }
-        self.settle(walk.wanted(), walk.answer());
     }
 
     /// What a walk came to.
@@ -337,12 +317,12 @@ impl Predicates {
             return Ok(Some(Task::Compare(Comparison::new(left, right, operator == Operator::NotEqual))));
         }
         let are_equal = || source.are_equal(left, right, self.bounds);
-        let is_less = || source.is_less(left, right, self.bounds);
+        let order = || source.order(left, right, self.bounds);
         let verdict = match operator {
             Operator::Equal => are_equal()?,
             Operator::NotEqual => !are_equal()?,
-            Operator::Less => is_less()?,
-            Operator::LessOrEqual => is_less()? || are_equal()?,
+            Operator::Less => order()? == Some(Ordering::Less),
+            Operator::LessOrEqual => order()?.is_some_and(Ordering::is_le),
         };
         Ok(self.decide(verdict))
     }

@@ -89,23 +89,34 @@ impl<'v> Source<'v> {
 
     /// Bytes that comparing an operand may look at.
     pub(super) fn size(self, operand: Operand) -> usize {
-        match self.primitive(operand) {
-            Some(Primitive::String(text)) => text.size(),
-            Some(Primitive::Number(text)) => text.len(),
-            _ => 0,
+        match operand {
+            Operand::Nothing | Operand::Integer(_) => 0,
+            Operand::Literal(number) => match self.code.literal(number) {
+                Literal::String(text) | Literal::Number(text) => text.len(),
+                Literal::Boolean(_) | Literal::Null => 0,
+            },
+            Operand::Node(number) => {
+                let node = self.tape.node(number);
+                if node.scalar().is_some() { node.token(self.document).len() } else { 0 }
+            }
         }
     }
 
-    /// Whether `left` is less than `right`; only numbers and strings have an order.
-    pub(super) fn is_less(self, left: Operand, right: Operand, bounds: Bounds) -> Result<bool, DocumentError> {
+    /// How two operands compare of which not both are containers. Only numbers and strings have an order; others are equal, or nothing.
+    pub(super) fn order(
+        self,
+        left: Operand,
+        right: Operand,
+        bounds: Bounds,
+    ) -> Result<Option<Ordering>, DocumentError> {
         let order = match (self.primitive(left), self.primitive(right)) {
             (Some(Primitive::Number(left)), Some(Primitive::Number(right))) => {
                 compared_numbers(&left, &right, bounds).map(Some)
             }
             (Some(Primitive::String(left)), Some(Primitive::String(right))) => compared_texts(left, right, bounds),
-            _ => Ok(None),
+            _ => return Ok(self.are_equal(left, right, bounds)?.then_some(Ordering::Equal)),
         };
-        Ok(self.placed(order, left, bounds)? == Some(Ordering::Less))
+        self.placed(order, left, bounds)
     }
 
     /// Whether two operands of which not both are containers are equal.

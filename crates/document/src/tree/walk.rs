@@ -73,12 +73,6 @@ impl NodeWalk {
         self.answer
     }
 
-    /// Takes the question back that it has just asked, to ask it anew.
-    pub(super) fn ask_again(&mut self) {
-        self.has_asked = false;
-        self.selector -= 1;
-    }
-
     /// Goes on; `verdict` is the one of the filter that it asked last.
     pub(super) fn advance(
         &mut self,
