@@ -1,58 +1,24 @@
 //! Callers of the HTTP interface: API keys are as powerful as they were told, and tokens open their payload alone, for their time.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use fieldseal_engine::admin::{
-    ApiOperation, AppName, Environment, Keystore, Limits, LocalRootKey, NewApiKey, NewKeys, OpenMode, RoleName, Roles,
-    SqliteKeystore, system_clock,
-};
+use common::{Bench, app, bench, rewritten};
+use fieldseal_engine::admin::{ApiOperation, NewApiKey, RoleName, Roles};
 use fieldseal_engine::{
-    ApiKeySecret, Caller, Clock, DecryptOptions, EncryptOptions, Engine, Error, ErrorKind, PayloadDigest, Progress,
-    Settings, read_api_key, system_random,
+    ApiKeySecret, Caller, DecryptOptions, EncryptOptions, Engine, Error, ErrorKind, PayloadDigest, read_api_key,
+    system_random,
 };
 
-#[derive(Clone, Default)]
-struct Hands(Arc<AtomicU64>);
-
-impl Clock for Hands {
-    fn now_unix_s(&self) -> u32 {
-        1_700_000_000 + self.0.load(Ordering::Relaxed) as u32
-    }
-
-    fn monotonic(&self) -> Duration {
-        Duration::from_secs(self.0.load(Ordering::Relaxed))
-    }
-}
+mod common;
 
 const NOW_MS: u64 = 1_700_000_000_000;
 const MINUTE_MS: u64 = 60_000;
-
-fn engine() -> (tempfile::TempDir, Engine, Hands) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let environment = Environment {
-        root_key: Box::new(LocalRootKey::generate(&mut system_random())),
-        clock: Box::new(system_clock),
-        rng: Box::new(system_random()),
-    };
-    let path = folder.path().join("private").join("store.sqlite");
-    let store = SqliteKeystore::open(&path, OpenMode::CreateIfMissing, environment, Limits::default()).expect("opens");
-    for name in ["acme", "other"] {
-        store.create_app(&AppName::parse(name).expect("a name"), NewKeys::generated()).expect("created");
-    }
-    let hands = Hands::default();
-    let engine = Engine::with_clock(Box::new(store), Settings::default(), Box::new(hands.clone()));
-    engine.maintain().expect("refreshed");
-    (folder, engine, hands)
-}
 
 fn key(engine: &Engine, operations: &[ApiOperation], roles: &[&str]) -> Caller {
     let secret = ApiKeySecret::generate(&mut system_random());
     let roles = roles.iter().map(|role| RoleName::parse(role).expect("a role")).collect::<BTreeSet<_>>();
     let new = NewApiKey {
-        app: AppName::parse("acme").expect("a name"),
+        app: app("acme"),
         operations: operations.iter().copied().collect(),
         roles: if roles.is_empty() { Roles::Any } else { Roles::Only(roles) },
         secret_sha256: secret.sha256(),
@@ -65,17 +31,11 @@ fn key(engine: &Engine, operations: &[ApiOperation], roles: &[&str]) -> Caller {
 
 fn encrypt(engine: &Engine, caller: &Caller, role: Option<&str>, document: &str) -> Result<String, Error> {
     let options = EncryptOptions { role, ..EncryptOptions::new("acme") };
-    let mut work = engine.encrypt_document(caller, &options, None, document.len())?;
-    let mut out = Vec::new();
-    while work.step(document.as_bytes(), &mut out)? == Progress::More {}
-    Ok(String::from_utf8(out).expect("JSON"))
+    rewritten(engine.encrypt_document(caller, &options, None, document.len())?, document)
 }
 
 fn decrypt(engine: &Engine, caller: &Caller, app: &str, document: &str) -> Result<String, Error> {
-    let mut work = engine.decrypt_document(caller, &DecryptOptions::new(app), None, document.len())?;
-    let mut out = Vec::new();
-    while work.step(document.as_bytes(), &mut out)? == Progress::More {}
-    Ok(String::from_utf8(out).expect("JSON"))
+    rewritten(engine.decrypt_document(caller, &DecryptOptions::new(app), None, document.len())?, document)
 }
 
 fn kind<T>(result: Result<T, Error>) -> ErrorKind {
@@ -93,7 +53,7 @@ fn digest(engine: &Engine, payload: &str) -> PayloadDigest {
 
 #[test]
 fn a_key_is_only_as_powerful_as_it_was_told() {
-    let (_folder, engine, _) = engine();
+    let Bench { engine, folder: _folder, .. } = bench();
     let sealed = encrypt(&engine, &Caller::Owner, None, "[\"a\"]").expect("the owner may");
     let envelope = sealed.trim_matches(['[', ']', '"']);
     let all = ApiOperation::ALL;
@@ -117,7 +77,7 @@ fn a_key_is_only_as_powerful_as_it_was_told() {
 
 #[test]
 fn a_wrong_secret_an_unknown_id_and_a_revoked_key_are_told_the_same() {
-    let (_folder, engine, _) = engine();
+    let Bench { engine, folder: _folder, .. } = bench();
     let Caller::ApiKey { id, secret_sha256 } = key(&engine, &[ApiOperation::Decrypt], &[]) else { panic!("a key") };
     assert!(engine.known_api_caller(&id, secret_sha256).is_some());
     assert!(engine.known_api_caller(&id, [0; 32]).is_none());
@@ -138,7 +98,7 @@ fn a_wrong_secret_an_unknown_id_and_a_revoked_key_are_told_the_same() {
 
 #[test]
 fn roles_hold_for_keys_and_for_the_tokens_that_they_make() {
-    let (_folder, engine, _) = engine();
+    let Bench { engine, folder: _folder, .. } = bench();
     let sealed = |role| encrypt(&engine, &Caller::Owner, role, "[\"a\"]").expect("the owner may");
     let (plain, pci, health) = (sealed(None), sealed(Some("pci")), sealed(Some("health")));
     let caller = key(&engine, &[ApiOperation::Decrypt, ApiOperation::IssueTokens], &["pci"]);
@@ -153,7 +113,7 @@ fn roles_hold_for_keys_and_for_the_tokens_that_they_make() {
 
 #[test]
 fn a_token_is_for_its_app_payload_and_time() {
-    let (_folder, engine, hands) = engine();
+    let Bench { engine, folder: _folder, hands } = bench();
     let caller = key(&engine, &[ApiOperation::IssueTokens], &[]);
     let sealed = encrypt(&engine, &Caller::Owner, None, "{\"a\":\"x\",\"n\":1}").expect("the owner may");
     let payload = digest(&engine, &sealed);
@@ -173,20 +133,20 @@ fn a_token_is_for_its_app_payload_and_time() {
         );
     }
     let longest = engine.issue_token(&caller, "acme", payload, Some(NOW_MS + 10 * MINUTE_MS)).expect("made");
-    hands.0.store(299, Ordering::Relaxed);
+    hands.advance(299);
     assert!(engine.token(&issued.text).is_ok());
-    hands.0.store(300, Ordering::Relaxed);
+    hands.advance(1);
     let expired = engine.token(&issued.text).expect_err("its time is over");
     assert!(expired.kind == ErrorKind::Forbidden && expired.message.contains("expired"));
     assert!(engine.token(&longest.text).is_ok());
-    engine.store().disable_app(&AppName::parse("acme").expect("a name")).expect("disabled");
+    engine.store().disable_app(&app("acme")).expect("disabled");
     engine.maintain().expect("refreshed");
     assert_eq!(kind(decrypt(&engine, &token.caller, "acme", &sealed)), ErrorKind::AppDisabled);
 }
 
 #[test]
 fn no_changed_token_is_good_and_none_of_another_store() {
-    let (_folder, engine, _) = engine();
+    let Bench { engine, folder: _folder, .. } = bench();
     let caller = key(&engine, &[ApiOperation::IssueTokens], &["pci"]);
     let text = engine.issue_token(&caller, "acme", digest(&engine, "[]"), None).expect("made").text;
     assert!(engine.token(&text).is_ok());
@@ -199,13 +159,13 @@ fn no_changed_token_is_good_and_none_of_another_store() {
     }
     assert!(engine.token(&format!("{text}00")).is_err());
     assert!(engine.token(&format!("fst_{}", "0".repeat(100_000))).is_err());
-    let (_other_folder, other, _) = self::engine();
+    let Bench { engine: other, folder: _other_folder, .. } = bench();
     assert_eq!(kind(other.token(&text)), ErrorKind::Forbidden);
 }
 
 #[test]
 fn a_payload_is_known_by_its_strings_in_their_order() {
-    let (_folder, engine, _) = engine();
+    let Bench { engine, folder: _folder, .. } = bench();
     let of = |payload: &str| digest(&engine, payload);
     let payload = of(r#"{"a":"ev:x","n":1.0,"b":["y/"]}"#);
     assert_eq!(of(" { \"a\" : \"\\u0065v:x\" , \"n\":1, \"b\":[\"y\\/\"] } "), payload);

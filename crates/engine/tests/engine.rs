@@ -1,77 +1,24 @@
 //! The engine over a real store: documents come back byte for byte, keys rotate, caches forget, and whoever may not is refused.
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
+use common::{Bench, app, bench, bench_with, rewritten};
 use fieldseal_crypto::aead::SealItem;
 use fieldseal_crypto::hash::sha256;
 use fieldseal_crypto::recipient::TABLE_PIECES;
 use fieldseal_crypto::{AeadAlgorithm, AeadKey, EcContext, Nonce, Recipient};
-use fieldseal_engine::admin::{
-    AppName, Apps, ClientName, Environment, Keystore, Limits, LocalRootKey, NewClient, NewKeys, OpenMode, Operation,
-    RoleName, Roles, SqliteKeystore, system_clock,
-};
+use fieldseal_engine::admin::{Apps, ClientName, NewClient, Operation, RoleName, Roles};
 use fieldseal_engine::{
-    CacheCounters, Caller, Clock, Counters, Curve, DecryptOptions, DocumentLimits, DocumentWork, EmptyStrings,
-    EncryptOptions, Engine, Error, ErrorKind, Keying, Planned, Progress, RewrapOptions, Rewriter, Selection, Settings,
-    Value, ValueType, system_random,
+    CacheCounters, Caller, Counters, Curve, DecryptOptions, DocumentLimits, DocumentWork, EmptyStrings, EncryptOptions,
+    Engine, Error, ErrorKind, Keying, Planned, Progress, RewrapOptions, Rewriter, Selection, Settings, Value,
+    ValueType, system_random,
 };
 use fieldseal_envelope::Envelope;
 use proptest::prelude::*;
 
-/// A clock that tests move.
-#[derive(Clone, Default)]
-struct Hands(Arc<AtomicU64>);
-
-impl Hands {
-    fn advance(&self, seconds: u64) {
-        self.0.fetch_add(seconds, Ordering::Relaxed);
-    }
-}
-
-impl Clock for Hands {
-    fn now_unix_s(&self) -> u32 {
-        1_700_000_000 + self.0.load(Ordering::Relaxed) as u32
-    }
-
-    fn monotonic(&self) -> Duration {
-        Duration::from_secs(self.0.load(Ordering::Relaxed))
-    }
-}
-
-struct Bench {
-    engine: Engine,
-    hands: Hands,
-    folder: tempfile::TempDir,
-}
-
-fn app(name: &str) -> AppName {
-    AppName::parse(name).expect("a name")
-}
-
-fn bench_with(settings: Settings) -> Bench {
-    let folder = tempfile::tempdir().expect("a folder");
-    let environment = Environment {
-        root_key: Box::new(LocalRootKey::generate(&mut system_random())),
-        clock: Box::new(system_clock),
-        rng: Box::new(system_random()),
-    };
-    let path = folder.path().join("private").join("store.sqlite");
-    let store = SqliteKeystore::open(&path, OpenMode::CreateIfMissing, environment, Limits::default()).expect("opens");
-    for name in ["acme", "other"] {
-        store.create_app(&app(name), NewKeys::generated()).expect("created");
-    }
-    let hands = Hands::default();
-    let engine = Engine::with_clock(Box::new(store), settings, Box::new(hands.clone()));
-    engine.maintain().expect("refreshed");
-    Bench { engine, hands, folder }
-}
-
-fn bench() -> Bench {
-    bench_with(Settings::default())
-}
+mod common;
 
 fn encrypt_with(
     engine: &Engine,
@@ -89,10 +36,7 @@ fn encrypt_selected(
     selection: Option<&Selection>,
     document: &str,
 ) -> Result<String, Error> {
-    let mut work = engine.encrypt_document(&Caller::Owner, options, selection, document.len())?;
-    let mut out = Vec::new();
-    while work.step(document.as_bytes(), &mut out)? == Progress::More {}
-    Ok(String::from_utf8(out).expect("UTF-8"))
+    rewritten(engine.encrypt_document(&Caller::Owner, options, selection, document.len())?, document)
 }
 
 fn encrypt(engine: &Engine, select: &[&str], document: &str) -> String {
@@ -100,10 +44,7 @@ fn encrypt(engine: &Engine, select: &[&str], document: &str) -> String {
 }
 
 fn decrypt_as(engine: &Engine, caller: &Caller, options: &DecryptOptions<'_>, document: &str) -> Result<String, Error> {
-    let mut work = engine.decrypt_document(caller, options, None, document.len())?;
-    let mut out = Vec::new();
-    while work.step(document.as_bytes(), &mut out)? == Progress::More {}
-    Ok(String::from_utf8(out).expect("UTF-8"))
+    rewritten(engine.decrypt_document(caller, options, None, document.len())?, document)
 }
 
 fn decrypt(engine: &Engine, document: &str) -> Result<String, Error> {
