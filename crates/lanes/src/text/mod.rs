@@ -7,6 +7,8 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod blocks;
 mod frame;
 mod known_answers;
 #[cfg(target_arch = "aarch64")]

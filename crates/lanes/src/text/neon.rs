@@ -2,6 +2,7 @@
 
 use std::arch::aarch64::*;
 
+use super::blocks::block_steps;
 use super::frame::Frame;
 use super::steps::{self, Steps, entries};
 use super::tables::{ALPHABET, NONE, VALUES};
@@ -32,6 +33,13 @@ macro_rules! with_token {
 fn load(block: &[u8; 16]) -> uint8x16_t {
     // SAFETY: a block is as long as the load.
     unsafe { vld1q_u8(block.as_ptr()) }
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn store(block: uint8x16_t, out: &mut [u8; 16]) {
+    // SAFETY: as long as the store.
+    unsafe { vst1q_u8(out.as_mut_ptr(), block) }
 }
 
 #[inline]
@@ -85,69 +93,4 @@ fn decode_block(text: uint8x16_t) -> (uint8x16_t, bool) {
     (vqtbl1q_u8(vreinterpretq_u8_u32(words), load(&PACK)), is_right)
 }
 
-impl Steps for Neon {
-    type Cpu = Cpu;
-    const BYTES: usize = 12;
-
-    // SAFETY: the trait says what the caller promises.
-    #[inline(always)]
-    unsafe fn encode_step(cpu: Cpu, bytes: *const u8, out: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe { Self::encode_nonce(cpu, &*bytes.cast(), &mut *out.cast()) }
-    }
-
-    // SAFETY: the trait says what the caller promises.
-    #[inline(always)]
-    unsafe fn encode_short(_: Cpu, bytes: *const u8, size: usize, out: *mut u8) {
-        // SAFETY: the caller's promise.
-        let bytes = unsafe { short::load(bytes, size) };
-        let text = with_token!(halves(encode_block(from_halves(bytes))));
-        // SAFETY: the caller's promise.
-        unsafe { short::store(text, out, encoded_size(size)) }
-    }
-
-    #[inline(always)]
-    fn encode_nonce(_: Cpu, nonce: &[u8; NONCE_SIZE], out: &mut [u8; NONCE_TEXT_SIZE]) {
-        let (front, back) = nonce.split_at(8);
-        let front = u64::from_le_bytes(front.try_into().expect("8 bytes"));
-        let back = u32::from_le_bytes(back.try_into().expect("4 bytes"));
-        // SAFETY: the token; the text is as long as the store.
-        unsafe { vst1q_u8(out.as_mut_ptr(), encode_block(from_halves([front, back.into()]))) }
-    }
-
-    #[inline(always)]
-    fn decode_nonce(_: Cpu, text: &[u8; NONCE_TEXT_SIZE], out: &mut [u8; NONCE_SIZE]) -> bool {
-        // SAFETY: the token; the text is as long as the load.
-        let (bytes, is_right) = unsafe { decode_block(vld1q_u8(text.as_ptr())) };
-        let [front, back] = with_token!(halves(bytes));
-        out[..8].copy_from_slice(&front.to_le_bytes());
-        out[8..].copy_from_slice(&(back as u32).to_le_bytes());
-        is_right
-    }
-
-    // SAFETY: the trait says what the caller promises.
-    #[inline(always)]
-    unsafe fn decode_step(cpu: Cpu, text: *const u8, out: *mut u8) -> bool {
-        // SAFETY: the caller's promise.
-        unsafe { Self::decode_nonce(cpu, &*text.cast(), &mut *out.cast()) }
-    }
-
-    // SAFETY: the trait says what the caller promises.
-    #[inline(always)]
-    unsafe fn decode_short(_: Cpu, text: *const u8, size: usize, out: *mut u8) -> bool {
-        // SAFETY: the caller's promise.
-        let [low, high] = unsafe { short::load(text, size) };
-        // `A` has the value zero.
-        let [kept_low, kept_high] = short::mask_halves(size);
-        let all = u64::from_ne_bytes([b'A'; 8]);
-        let padded = [low | all & !kept_low, high | all & !kept_high];
-        let (bytes, is_right) = with_token!(decode_block(from_halves(padded)));
-        let [low, high] = with_token!(halves(bytes));
-        let count = decoded_size(size).unwrap_or(0);
-        // SAFETY: the caller's promise.
-        unsafe { short::store([low, high], out, count) }
-        // What no byte has must be zero.
-        let [kept_low, kept_high] = short::mask_halves(count);
-        is_right && low & !kept_low | high & !kept_high == 0
-    }
-}
+block_steps!(Cpu, Neon);

@@ -5,6 +5,7 @@
 
 use std::arch::x86_64::*;
 
+use super::blocks::block_steps;
 use super::frame::Frame;
 use super::steps::{self, Steps, entries};
 use super::tables::{ALPHABET, VALUES, shift};
@@ -83,6 +84,13 @@ fn load(block: &[u8; 16]) -> __m128i {
 }
 
 #[inline]
+#[target_feature(enable = "sse2")]
+fn store(block: __m128i, out: &mut [u8; 16]) {
+    // SAFETY: as long as the unaligned store.
+    unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), block) }
+}
+
+#[inline]
 #[target_feature(enable = "sse4.1")]
 fn from_halves([low, high]: [u64; 2]) -> __m128i {
     _mm_set_epi64x(high as i64, low as i64)
@@ -124,70 +132,4 @@ fn decode_block(text: __m128i) -> (__m128i, bool) {
     (_mm_shuffle_epi8(words, load(&PACK)), _mm_testz_si128(faults, faults) != 0)
 }
 
-impl Steps for Ssse3 {
-    type Cpu = Cpu;
-    const BYTES: usize = 12;
-
-    // SAFETY: the trait says what the caller promises.
-    #[inline(always)]
-    unsafe fn encode_step(cpu: Cpu, bytes: *const u8, out: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe { Self::encode_nonce(cpu, &*bytes.cast(), &mut *out.cast()) }
-    }
-
-    // SAFETY: the trait says what the caller promises.
-    #[inline(always)]
-    unsafe fn encode_short(_: Cpu, bytes: *const u8, size: usize, out: *mut u8) {
-        // SAFETY: the caller's promise.
-        let bytes = unsafe { short::load(bytes, size) };
-        let text = with_token!(halves(encode_block(from_halves(bytes))));
-        // SAFETY: the caller's promise.
-        unsafe { short::store(text, out, encoded_size(size)) }
-    }
-
-    #[inline(always)]
-    fn encode_nonce(_: Cpu, nonce: &[u8; NONCE_SIZE], out: &mut [u8; NONCE_TEXT_SIZE]) {
-        let (front, back) = nonce.split_at(8);
-        let front = u64::from_le_bytes(front.try_into().expect("8 bytes"));
-        let back = u32::from_le_bytes(back.try_into().expect("4 bytes"));
-        let text = with_token!(encode_block(from_halves([front, back.into()])));
-        // SAFETY: as long as the unaligned store.
-        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), text) }
-    }
-
-    #[inline(always)]
-    fn decode_nonce(_: Cpu, text: &[u8; NONCE_TEXT_SIZE], out: &mut [u8; NONCE_SIZE]) -> bool {
-        // SAFETY: the token; the text is as long as the load.
-        let (bytes, is_right) = unsafe { decode_block(_mm_loadu_si128(text.as_ptr().cast())) };
-        let [front, back] = with_token!(halves(bytes));
-        out[..8].copy_from_slice(&front.to_le_bytes());
-        out[8..].copy_from_slice(&(back as u32).to_le_bytes());
-        is_right
-    }
-
-    // SAFETY: the trait says what the caller promises.
-    #[inline(always)]
-    unsafe fn decode_step(cpu: Cpu, text: *const u8, out: *mut u8) -> bool {
-        // SAFETY: the caller's promise.
-        unsafe { Self::decode_nonce(cpu, &*text.cast(), &mut *out.cast()) }
-    }
-
-    // SAFETY: the trait says what the caller promises.
-    #[inline(always)]
-    unsafe fn decode_short(_: Cpu, text: *const u8, size: usize, out: *mut u8) -> bool {
-        // SAFETY: the caller's promise.
-        let [low, high] = unsafe { short::load(text, size) };
-        // `A` has the value zero.
-        let [kept_low, kept_high] = short::mask_halves(size);
-        let all = u64::from_ne_bytes([b'A'; 8]);
-        let padded = [low | all & !kept_low, high | all & !kept_high];
-        let (bytes, is_right) = with_token!(decode_block(from_halves(padded)));
-        let [low, high] = with_token!(halves(bytes));
-        let count = decoded_size(size).unwrap_or(0);
-        // SAFETY: the caller's promise.
-        unsafe { short::store([low, high], out, count) }
-        // What no byte has must be zero.
-        let [kept_low, kept_high] = short::mask_halves(count);
-        is_right && low & !kept_low | high & !kept_high == 0
-    }
-}
+block_steps!(Cpu, Ssse3);

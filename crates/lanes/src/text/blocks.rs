@@ -1,0 +1,74 @@
+//! The steps over registers of 16 bytes, 12 bytes of which are one step, alike for every set of instructions that has such registers.
+
+/// Implements [`Steps`](super::steps::Steps) over what stands beside it: `load`, `store`, `from_halves`, `halves`, `encode_block` and
+/// `decode_block`, called by `with_token!`.
+macro_rules! block_steps {
+    ($cpu:ty, $steps:ty) => {
+        impl Steps for $steps {
+            type Cpu = $cpu;
+            const BYTES: usize = 12;
+
+            // SAFETY: the trait says what the caller promises.
+            #[inline(always)]
+            unsafe fn encode_step(cpu: $cpu, bytes: *const u8, out: *mut u8) {
+                // SAFETY: the caller's promise.
+                unsafe { Self::encode_nonce(cpu, &*bytes.cast(), &mut *out.cast()) }
+            }
+
+            // SAFETY: the trait says what the caller promises.
+            #[inline(always)]
+            unsafe fn encode_short(_: $cpu, bytes: *const u8, size: usize, out: *mut u8) {
+                // SAFETY: the caller's promise.
+                let bytes = unsafe { short::load(bytes, size) };
+                let text = with_token!(halves(encode_block(from_halves(bytes))));
+                // SAFETY: the caller's promise.
+                unsafe { short::store(text, out, encoded_size(size)) }
+            }
+
+            #[inline(always)]
+            fn encode_nonce(_: $cpu, nonce: &[u8; NONCE_SIZE], out: &mut [u8; NONCE_TEXT_SIZE]) {
+                let (front, back) = nonce.split_at(8);
+                let front = u64::from_le_bytes(front.try_into().expect("8 bytes"));
+                let back = u32::from_le_bytes(back.try_into().expect("4 bytes"));
+                with_token!(store(encode_block(from_halves([front, back.into()])), out));
+            }
+
+            #[inline(always)]
+            fn decode_nonce(_: $cpu, text: &[u8; NONCE_TEXT_SIZE], out: &mut [u8; NONCE_SIZE]) -> bool {
+                let (bytes, is_right) = with_token!(decode_block(load(text)));
+                let [front, back] = with_token!(halves(bytes));
+                out[..8].copy_from_slice(&front.to_le_bytes());
+                out[8..].copy_from_slice(&(back as u32).to_le_bytes());
+                is_right
+            }
+
+            // SAFETY: the trait says what the caller promises.
+            #[inline(always)]
+            unsafe fn decode_step(cpu: $cpu, text: *const u8, out: *mut u8) -> bool {
+                // SAFETY: the caller's promise.
+                unsafe { Self::decode_nonce(cpu, &*text.cast(), &mut *out.cast()) }
+            }
+
+            // SAFETY: the trait says what the caller promises.
+            #[inline(always)]
+            unsafe fn decode_short(_: $cpu, text: *const u8, size: usize, out: *mut u8) -> bool {
+                // SAFETY: the caller's promise.
+                let [low, high] = unsafe { short::load(text, size) };
+                // `A` has the value zero.
+                let [kept_low, kept_high] = short::mask_halves(size);
+                let all = u64::from_ne_bytes([b'A'; 8]);
+                let padded = [low | all & !kept_low, high | all & !kept_high];
+                let (bytes, is_right) = with_token!(decode_block(from_halves(padded)));
+                let [low, high] = with_token!(halves(bytes));
+                let count = decoded_size(size).unwrap_or(0);
+                // SAFETY: the caller's promise.
+                unsafe { short::store([low, high], out, count) }
+                // What no byte has must be zero.
+                let [kept_low, kept_high] = short::mask_halves(count);
+                is_right && low & !kept_low | high & !kept_high == 0
+            }
+        }
+    };
+}
+
+pub(super) use block_steps;
