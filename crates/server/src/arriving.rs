@@ -45,18 +45,12 @@ impl Arriving {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::TlsSettings;
 
     fn settings() -> ServerSettings {
-        let tls = TlsSettings {
-            certificate_chain_pem: Vec::new(),
-            private_key_pem: Vec::new().into(),
-            client_authorities_pem: Vec::new(),
-        };
         ServerSettings {
             frame_timeout: Duration::from_secs(10),
             paused_frame_timeout: Duration::from_secs(80),
-            ..ServerSettings::new(tls)
+            ..ServerSettings::for_tests()
         }
     }
 

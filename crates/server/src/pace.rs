@@ -59,19 +59,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::settings::TlsSettings;
 
     fn settings() -> ServerSettings {
-        let tls = TlsSettings {
-            certificate_chain_pem: Vec::new(),
-            private_key_pem: Vec::new().into(),
-            client_authorities_pem: Vec::new(),
-        };
         ServerSettings {
             write_timeout: Duration::from_secs(30),
             write_progress_min: 100,
             outgoing_timeout: Duration::from_secs(60),
-            ..ServerSettings::new(tls)
+            ..ServerSettings::for_tests()
         }
     }
 

@@ -343,50 +343,54 @@ impl ServerSettings {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn settings() -> ServerSettings {
-        ServerSettings::new(TlsSettings {
+impl ServerSettings {
+    /// Settings of a server that takes no connection.
+    pub(crate) fn for_tests() -> Self {
+        Self::new(TlsSettings {
             certificate_chain_pem: Vec::new(),
             private_key_pem: Zeroizing::new(b"not to be shown".to_vec()),
             client_authorities_pem: Vec::new(),
         })
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn the_defaults_fit_together() {
-        let settings = settings();
+        let settings = ServerSettings::for_tests();
         assert_eq!(settings.validate(), Ok(()));
         assert_eq!(settings.address.port(), 3443);
     }
 
     #[test]
     fn what_does_not_fit_is_named() {
-        let none = ServerSettings { workers: 0, ..settings() };
+        let none = ServerSettings { workers: 0, ..ServerSettings::for_tests() };
         assert_eq!(none.validate(), Err(SettingsError::Zero("workers")));
-        let at_once = ServerSettings { frame_timeout: Duration::ZERO, ..settings() };
+        let at_once = ServerSettings { frame_timeout: Duration::ZERO, ..ServerSettings::for_tests() };
         assert_eq!(at_once.validate(), Err(SettingsError::NoTime("frame_timeout")));
-        let hurried = ServerSettings { paused_frame_timeout: Duration::from_secs(119), ..settings() };
+        let hurried = ServerSettings { paused_frame_timeout: Duration::from_secs(119), ..ServerSettings::for_tests() };
         assert_eq!(hurried.validate(), Err(SettingsError::BelowFrameTimeout));
-        let mute = ServerSettings { outgoing_short_bytes_max: 0, ..settings() };
+        let mute = ServerSettings { outgoing_short_bytes_max: 0, ..ServerSettings::for_tests() };
         assert_eq!(mute.validate(), Err(SettingsError::Zero("outgoing_short_bytes_max")));
-        let hasty = ServerSettings { half_open_timeout: Duration::from_millis(1999), ..settings() };
+        let hasty = ServerSettings { half_open_timeout: Duration::from_millis(1999), ..ServerSettings::for_tests() };
         assert_eq!(hasty.validate(), Err(SettingsError::HalfOpen));
-        let narrow = ServerSettings { queue_bytes_max: (1 << 30) + READ_SIZE - 1, ..settings() };
+        let narrow = ServerSettings { queue_bytes_max: (1 << 30) + READ_SIZE - 1, ..ServerSettings::for_tests() };
         assert!(narrow.validate().unwrap_err().to_string().contains("`queue_bytes_max` (1073758207 bytes)"));
-        let exact = ServerSettings { queue_bytes_max: (1 << 30) + READ_SIZE, ..settings() };
+        let exact = ServerSettings { queue_bytes_max: (1 << 30) + READ_SIZE, ..ServerSettings::for_tests() };
         assert_eq!(exact.validate(), Ok(()));
-        let narrow = ServerSettings { answers_bytes_max: (2 << 30) - 1, ..settings() };
+        let narrow = ServerSettings { answers_bytes_max: (2 << 30) - 1, ..ServerSettings::for_tests() };
         assert!(narrow.validate().unwrap_err().to_string().contains("`answers_bytes_max` (2147483647 bytes)"));
-        let exact = ServerSettings { answers_bytes_max: 2 << 30, ..settings() };
+        let exact = ServerSettings { answers_bytes_max: 2 << 30, ..ServerSettings::for_tests() };
         assert_eq!(exact.validate(), Ok(()));
-        let narrow = ServerSettings { client_answers_bytes_max: (2 << 30) - 1, ..settings() };
+        let narrow = ServerSettings { client_answers_bytes_max: (2 << 30) - 1, ..ServerSettings::for_tests() };
         assert!(narrow.validate().unwrap_err().to_string().contains("`client_answers_bytes_max` (2147483647 bytes)"));
     }
 
     #[test]
     fn the_private_key_is_not_shown() {
-        assert!(!format!("{:?}", settings()).contains("110"));
+        assert!(!format!("{:?}", ServerSettings::for_tests()).contains("110"));
     }
 }
