@@ -48,6 +48,10 @@ const _: () = assert!(
     STEP_TABLE_AGREEMENTS_MAX as u64 * TABLE_AGREEMENT_NS <= STEP_NS,
     "a step of key agreements by tables fits"
 );
+const _: () = assert!(
+    STEP_NS + 2 * TABLE_AGREEMENT_NS <= STEP_CEILING_NS,
+    "a full step in which a request's key and a spare one are made is not too long"
+);
 
 /// Bytes that a step walks where one encrypts `step_bytes_max`: half, as walking takes longer a byte.
 pub(crate) fn walked_bytes_max(step_bytes_max: usize) -> usize {

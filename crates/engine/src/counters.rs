@@ -11,6 +11,8 @@ pub struct Counters {
     pub api_keys: CacheCounters,
     /// Sealing keys of sessions. A lookup for each step of a request.
     pub sessions: CacheCounters,
+    /// Sealing keys that were made ahead for the next request. A lookup for each fresh key.
+    pub spare_keys: CacheCounters,
     /// Opening keys that are kept across requests. A lookup for each ephemeral key of a request.
     pub opening_keys: CacheCounters,
     /// Key agreements that were made to open envelopes since the engine began.

@@ -18,6 +18,7 @@ use crate::policy::{Act, Caller, Rights};
 use crate::recipients::Recipients;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
+use crate::spares::Spares;
 
 /// The door. Cheap to clone; all clones are one engine.
 #[derive(Clone)]
@@ -28,6 +29,7 @@ pub struct Engine {
 struct Shared {
     directory: Directory,
     sessions: Sessions,
+    spares: Spares,
     openings: OpeningCache,
     recipients: Recipients,
     settings: Settings,
@@ -73,6 +75,7 @@ impl Engine {
         let shared = Shared {
             directory: Directory::new(store),
             sessions: Sessions::default(),
+            spares: Spares::default(),
             openings,
             recipients,
             settings,
@@ -111,6 +114,7 @@ impl Engine {
     pub fn maintain(&self) -> Result<(), Error> {
         let now = self.now();
         self.shared.sessions.expire(now, self.settings().session_age_max);
+        self.shared.spares.expire(now, self.settings().spare_key_age_max);
         self.shared.openings.expire(now);
         self.reblind(now);
         let answered = self.shared.directory.refresh(now);
@@ -152,6 +156,7 @@ impl Engine {
     fn forget(&self) {
         self.shared.directory.forget();
         self.shared.sessions.clear();
+        self.shared.spares.clear();
         self.shared.openings.clear();
         self.shared.epoch.fetch_add(1, Ordering::Relaxed);
     }
@@ -178,13 +183,14 @@ impl Engine {
 
     /// The counts as they are now.
     pub fn counters(&self) -> Counters {
-        let Shared { directory, sessions, openings, opening_agreements, .. } = &*self.shared;
+        let Shared { directory, sessions, spares, openings, opening_agreements, .. } = &*self.shared;
         let [apps, grants, api_keys] = directory.counters();
         Counters {
             apps,
             grants,
             api_keys,
             sessions: sessions.counters(),
+            spare_keys: spares.counters(),
             opening_keys: openings.counters(),
             opening_agreements: opening_agreements.load(Ordering::Relaxed),
         }
@@ -314,10 +320,19 @@ impl Engine {
         self.shared.recipients.get(public)
     }
 
-    /// A key for one request.
+    /// A key for one request: the spare, or one of two, of which the other becomes the spare.
     pub(crate) fn request_key(&self, recipient: &PublicKey, profile: Profile) -> Arc<SealingKey> {
+        let (spares, now, age_max) = (&self.shared.spares, self.now(), self.settings().spare_key_age_max);
+        if let Some(spare) = spares.take(recipient, profile, now, age_max) {
+            return Arc::new(spare);
+        }
         let recipient = self.recipient(recipient);
-        Arc::new(SealingKey::generate(&self.ec(), &recipient, profile, u64::MAX, &mut self.rng()))
+        if age_max.is_zero() || !recipient.has_table() {
+            return Arc::new(SealingKey::generate(&self.ec(), &recipient, profile, u64::MAX, &mut self.rng()));
+        }
+        let [key, spare] = SealingKey::generate_pair(&self.ec(), &recipient, profile, u64::MAX, &mut self.rng());
+        spares.put(recipient.public(), spare, now);
+        Arc::new(key)
     }
 
     /// The session's key.

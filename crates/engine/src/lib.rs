@@ -32,6 +32,7 @@ mod recipients;
 mod rewrap;
 mod sessions;
 mod settings;
+mod spares;
 mod token;
 
 pub use api_key::{ApiKeySecret, read_api_key};

@@ -40,6 +40,9 @@ pub struct Settings {
     pub session_age_max: Duration,
     /// How many values a session's sealing key seals. Default 2^20, never more than 2^32.
     pub session_values_max: u64,
+    /// How long a key that was made together with a request's own waits for the next request, one for each public key in use.
+    /// Default 1 s; zero makes none ahead.
+    pub spare_key_age_max: Duration,
     /// Opening keys kept across requests, about 2 KiB each and key version. Default 10,000.
     pub opening_keys_max: usize,
     /// How long an opening key is kept across requests. Default 60 s.
@@ -70,6 +73,7 @@ impl Default for Settings {
             empty_strings: EmptyStrings::Encrypt,
             session_age_max: Duration::from_secs(15),
             session_values_max: 1 << 20,
+            spare_key_age_max: Duration::from_secs(1),
             opening_keys_max: 10_000,
             opening_key_age_max: Duration::from_secs(60),
             request_opening_keys_max: 1 << 14,

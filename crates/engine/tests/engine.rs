@@ -224,6 +224,78 @@ fn sessions_end_by_time_and_by_count() {
     assert_eq!(decrypt(&engine, &sealed).expect("decrypts"), many);
 }
 
+/// A bench at which both curves of `acme` have their tables, so that keys are made in pairs.
+fn bench_with_tables(settings: Settings) -> Bench {
+    let bench = bench_with(settings);
+    for curve in [Curve::P256, Curve::Secp256k1] {
+        let options = EncryptOptions { curve: Some(curve), keying: Some(Keying::Field), ..EncryptOptions::new("acme") };
+        for _ in 0..=TABLE_PIECES + 1 {
+            encrypt_with(&bench.engine, &options, &[], "[1]").expect("encrypts");
+        }
+    }
+    bench
+}
+
+fn ephemeral_of(engine: &Engine, options: &EncryptOptions<'_>) -> Vec<u8> {
+    let text = encrypt_with(engine, options, &[], "[\"one\",2]").expect("encrypts");
+    assert_eq!(ephemerals(&text), 1, "one key for a request");
+    assert_eq!(decrypt(engine, &text).expect("decrypts"), "[\"one\",2]");
+    Envelope::parse(envelopes(&text)[0].as_bytes()).expect("well formed").ephemeral.to_vec()
+}
+
+#[test]
+fn a_spare_key_serves_the_next_request_and_no_other() {
+    let Bench { engine, folder: _folder, .. } = bench_with_tables(Settings::default());
+    let counted = |engine: &Engine| engine.counters().spare_keys;
+    let before = counted(&engine);
+    let mut seen = HashSet::new();
+    for curve in [Curve::P256, Curve::Secp256k1] {
+        // With a role the envelopes have another form, and the key of one form never serves the other.
+        for role in [None, Some("card")] {
+            let options = EncryptOptions { curve: Some(curve), role, ..EncryptOptions::new("acme") };
+            (0..4).for_each(|_| assert!(seen.insert(ephemeral_of(&engine, &options)), "fresh for each request"));
+        }
+    }
+    let after = counted(&engine);
+    assert_eq!((after.hits - before.hits, after.misses - before.misses, after.entries), (8, 8, 0));
+}
+
+#[test]
+fn a_spare_key_is_gone_when_its_time_is_over_the_key_is_rotated_or_none_is_wanted() {
+    let Bench { engine, hands, folder: _folder } = bench_with_tables(Settings::default());
+    let options = EncryptOptions::new("acme");
+    ephemeral_of(&engine, &options);
+    assert_eq!(engine.counters().spare_keys.entries, 1);
+    hands.advance(1);
+    let hits = engine.counters().spare_keys.hits;
+    ephemeral_of(&engine, &options);
+    assert_eq!(engine.counters().spare_keys.hits, hits, "1 s is over");
+    hands.advance(1);
+    engine.maintain().expect("maintained");
+    assert_eq!(engine.counters().spare_keys.entries, 0, "wiped though nobody asks for it");
+    ephemeral_of(&engine, &options);
+    engine.store().rotate(&app("acme")).expect("rotated");
+    engine.maintain().expect("refreshed");
+    assert_eq!(engine.counters().spare_keys.entries, 0);
+    let none = Settings { spare_key_age_max: Duration::ZERO, ..Settings::default() };
+    let Bench { engine, folder: _folder, .. } = bench_with_tables(none);
+    ephemeral_of(&engine, &options);
+    ephemeral_of(&engine, &options);
+    assert_eq!((engine.counters().spare_keys.hits, engine.counters().spare_keys.entries), (0, 0));
+}
+
+#[test]
+fn threads_never_share_a_spare_key() {
+    let Bench { engine, folder: _folder, .. } = bench_with_tables(Settings::default());
+    let all = std::thread::scope(|scope| {
+        let ask = || (0..200).map(|_| ephemeral_of(&engine, &EncryptOptions::new("acme"))).collect::<Vec<_>>();
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("ends")).collect::<Vec<_>>()
+    });
+    assert_eq!(all.iter().collect::<HashSet<_>>().len(), 800);
+    assert!(engine.counters().spare_keys.hits > 0);
+}
+
 #[test]
 fn a_session_shared_by_threads_repeats_no_nonce() {
     let Bench { engine, folder: _folder, .. } = bench();

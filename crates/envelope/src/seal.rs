@@ -108,6 +108,19 @@ impl SealingKey {
         Self::from_encapsulation(&encapsulation, recipient.public(), profile, values_max, rng)
     }
 
+    /// Two such keys, independent of each other: with a recipient that has a table for less than the price of two.
+    pub fn generate_pair(
+        ec: &EcContext,
+        recipient: &Recipient,
+        profile: Profile,
+        values_max: u64,
+        rng: &mut dyn CryptoRng,
+    ) -> [Self; 2] {
+        let pair = recipient.encapsulate_many(ec, 2, rng);
+        let [first, second] = pair.as_slice() else { unreachable!("two were asked for") };
+        [first, second].map(|one| Self::from_encapsulation(one, recipient.public(), profile, values_max, rng))
+    }
+
     pub(crate) fn from_encapsulation(
         encapsulation: &Encapsulation,
         recipient: &PublicKey,

@@ -119,6 +119,12 @@ pub static KEYS: &[Key] = &[
         engine.session_values_max,
         "How many values keying `session` seals with one key."
     ),
+    time!(
+        "engine.spare_key_age_max",
+        0,
+        engine.spare_key_age_max,
+        "How long a key that was made together with a request's own, which saves a fifth, waits for the next request; 0 makes none."
+    ),
     number!(
         "engine.opening_keys_max",
         Kind::Count(0, 10_000_000),
@@ -664,6 +670,7 @@ mod tests {
             empty_strings: _,
             session_age_max: _,
             session_values_max: _,
+            spare_key_age_max: _,
             opening_keys_max: _,
             opening_key_age_max: _,
             request_opening_keys_max: _,
@@ -738,7 +745,7 @@ mod tests {
         } = server;
         let sections: BTreeSet<_> = KEYS.iter().map(|key| key.parts().0).collect();
         let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
-        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (13, 12, 9, 40));
+        assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (14, 12, 9, 40));
         // The client's settings are taken apart in `ClientBounds::default`.
         assert_eq!((count("client"), count("operator")), (10, 4));
         assert!(sections.contains("input") && sections.contains("log"));

@@ -203,12 +203,13 @@ impl Snapshot {
             "opening_agreements",
             "Key agreements made to open envelopes: what opening keys are there to spare",
         );
-        let Counters { apps, grants, api_keys, sessions, opening_keys, opening_agreements } = self.engine;
+        let Counters { apps, grants, api_keys, sessions, spare_keys, opening_keys, opening_agreements } = self.engine;
         let caches = [
             ("apps", apps),
             ("grants", grants),
             ("api_keys", api_keys),
             ("sessions", sessions),
+            ("spare_keys", spare_keys),
             ("opening_keys", opening_keys),
         ];
         let lookups = caches
