@@ -171,13 +171,18 @@ impl Turn<'_> {
     /// It is given back when a worker is idle, or when the job was already spread over several when this slice began: then the
     /// one that comes back first goes on without waiting for this one. Otherwise a call costs one load of an atomic.
     pub fn share(&self) -> bool {
-        if !self.is_spread && self.shared.spare.load(Ordering::Relaxed) <= 0 {
+        if !self.is_wanted() {
             return false;
         }
         let mut hand = self.hand.get();
         let is_shared = self.shared.share(&mut hand);
         self.hand.set(hand);
         is_shared
+    }
+
+    /// Whether [`Turn::share`] would look for another worker: what is done for its sake need not be done where there is none.
+    pub fn is_wanted(&self) -> bool {
+        self.is_spread || self.shared.spare.load(Ordering::Relaxed) > 0
     }
 
     /// The time by the pool's clock.

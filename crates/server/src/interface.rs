@@ -115,6 +115,16 @@ pub trait Request: Send {
         Ok(Planned::None)
     }
 
+    /// Does what would be the next part at once, or a step of it: for a worker whom no other would join, which saves what planning costs.
+    /// Called only where [`Request::next_part`] may be, and in any order with it. What it appends to `out`, an empty buffer, stands behind all
+    /// parts that were planned. None where the request does not work without a plan, now or ever; then nothing was done.
+    ///
+    /// # Errors
+    /// As [`Part::step`].
+    fn step_unplanned(&mut self, _out: &mut Vec<u8>) -> Option<Result<PartStep, ErrorObject>> {
+        None
+    }
+
     /// Ends an answer whose parts are all done: `head` is what the steps wrote, `written` what there is of all parts and steps; what is
     /// appended to `tail` ends the message.
     fn finish(&mut self, _head: &mut Vec<u8>, _written: Written, _tail: &mut Vec<u8>) {}

@@ -69,7 +69,7 @@ struct Held {
 enum Phase {
     /// It works by itself.
     Alone,
-    /// Its parts are being planned.
+    /// Its parts are being planned, or done without a plan.
     Spreading,
     /// All its parts are planned.
     Planned,
@@ -416,8 +416,14 @@ impl<'a> Visit<'a> {
         state
     }
 
-    /// Plans the next part and does it, while others may plan on.
+    /// Does what would be the next part, where nobody would join in; elsewhere plans it and does it, while others may plan on.
     fn plan(&mut self, mut request: Box<dyn Request>) -> MutexGuard<'a, State> {
+        if !self.turn.is_wanted() {
+            let mut out = Vec::new();
+            if let Some(result) = request.step_unplanned(&mut out) {
+                return self.end_unplanned(request, out, result);
+            }
+        }
         let planned = request.next_part();
         self.now = self.turn.now();
         let working = request.memory();
@@ -445,6 +451,35 @@ impl<'a> Visit<'a> {
             }
         }
         state.busy -= 1;
+        state
+    }
+
+    /// Takes in what a step without a plan has written: it counts as a part, though it may be less than one.
+    fn end_unplanned(
+        &mut self,
+        request: Box<dyn Request>,
+        mut out: Vec<u8>,
+        result: Result<PartStep, ErrorObject>,
+    ) -> MutexGuard<'a, State> {
+        shrink(&mut out);
+        self.now = self.turn.now();
+        let working = request.memory();
+        let mut state = self.job.lock();
+        state.busy -= 1;
+        state.request = Some(request);
+        state.charge_working(working);
+        let number = state.next_number();
+        match result {
+            Ok(step) => {
+                if step == PartStep::Done {
+                    state.phase = Phase::Planned;
+                }
+                state.held.parts.push_back(None);
+                state.charge(0, out.capacity());
+                state.settle(number, out);
+            }
+            Err(error) => state.end_at(number, error.into()),
+        }
         state
     }
 

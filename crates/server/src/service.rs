@@ -18,7 +18,7 @@ use fieldseal_engine::pool::Cancellation;
 use fieldseal_engine::{Caller, Counters, Engine};
 use fieldseal_protocol::{ErrorCode, ErrorObject, Limits};
 
-use crate::interface::{PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
+use crate::interface::{PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
 use call::{Call, Parsed};
 use documents::Document;
 use files::File;
@@ -144,6 +144,13 @@ impl Request for EngineRequest {
     fn next_part(&mut self) -> Result<Planned, ErrorObject> {
         match &mut self.stage {
             Stage::Spread(call, work) => work.next_part(call),
+            _ => panic!("a request has parts once it has spread"),
+        }
+    }
+
+    fn step_unplanned(&mut self, out: &mut Vec<u8>) -> Option<Result<PartStep, ErrorObject>> {
+        match &mut self.stage {
+            Stage::Spread(call, work) => work.step_unplanned(call, out),
             _ => panic!("a request has parts once it has spread"),
         }
     }

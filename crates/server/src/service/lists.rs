@@ -46,16 +46,25 @@ impl Rewrap {
         let span = Span::whole(params.values, engine.settings().step_bytes_max);
         Ok(Self { rewrapper, span, long: Long::default(), rewrapped: 0 })
     }
+
+    fn advance(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<(), ErrorObject> {
+        self.rewrapped += rewrap(&mut self.rewrapper, call, &mut self.span, &mut self.long, out)?;
+        Ok(())
+    }
 }
 
 impl Work for Rewrap {
     fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        self.rewrapped += rewrap(&mut self.rewrapper, call, &mut self.span, &mut self.long, out)?;
+        self.advance(call, out)?;
         if !self.span.is_done() {
             return Ok(NOT_LIMITED);
         }
         answer::end_rewrap(self.rewrapped, out);
         Ok(Step::Done)
+    }
+
+    fn step_unplanned(&mut self, call: &Call, out: &mut Vec<u8>) -> Option<Result<PartStep, ErrorObject>> {
+        Some(self.advance(call, out).map(|()| self.span.progress()))
     }
 
     fn next_part(&mut self, call: &Arc<Call>) -> Result<Planned, ErrorObject> {
@@ -76,7 +85,7 @@ impl Work for Rewrap {
 impl Part for RewrapPart {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
         self.rewrapped += rewrap(&mut self.rewrapper, &self.call, &mut self.span, &mut self.long, out)?;
-        Ok(if self.span.is_done() { PartStep::Done } else { PartStep::More })
+        Ok(self.span.progress())
     }
 
     fn fields(&self) -> u64 {
@@ -145,6 +154,10 @@ impl Work for Inspect {
         Ok(if self.span.is_done() { Step::Done } else { NOT_LIMITED })
     }
 
+    fn step_unplanned(&mut self, call: &Call, out: &mut Vec<u8>) -> Option<Result<PartStep, ErrorObject>> {
+        Some(inspect(&mut self.inspector, call, &mut self.span, out).map(|()| self.span.progress()))
+    }
+
     fn next_part(&mut self, call: &Arc<Call>) -> Result<Planned, ErrorObject> {
         let span = self.span.cut(call.inspect().values, self.inspector.part_values_max())?;
         let inspector = self.inspector.fork();
@@ -159,7 +172,7 @@ impl Work for Inspect {
 impl Part for InspectPart {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
         inspect(&mut self.inspector, &self.call, &mut self.span, out)?;
-        Ok(if self.span.is_done() { PartStep::Done } else { PartStep::More })
+        Ok(self.span.progress())
     }
 }
 

@@ -2,6 +2,8 @@
 
 use fieldseal_protocol::{RawValues, Scalar, Text, ValueError, ValuesPosition};
 
+use crate::interface::PartStep;
+
 /// A piece of a list, from its next value to its end.
 #[derive(Clone, Copy)]
 pub(super) struct Span {
@@ -31,6 +33,11 @@ impl Span {
 
     pub(super) fn is_done(&self) -> bool {
         self.next.index() == self.end
+    }
+
+    /// What a step on it has left.
+    pub(super) fn progress(&self) -> PartStep {
+        if self.is_done() { PartStep::Done } else { PartStep::More }
     }
 
     /// The index of the next value in the list.

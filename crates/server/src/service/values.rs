@@ -50,12 +50,21 @@ impl EncryptValues {
         let span = Span::whole(params.values, engine.settings().step_bytes_max);
         Ok(Self { encryptor, span, long: Long::default(), encrypted: 0 })
     }
+
+    fn advance(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<(), ErrorObject> {
+        self.encrypted += encrypt(&mut self.encryptor, call.encrypt().values, &mut self.span, &mut self.long, out)?;
+        Ok(())
+    }
 }
 
 impl Work for EncryptValues {
     fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        self.encrypted += encrypt(&mut self.encryptor, call.encrypt().values, &mut self.span, &mut self.long, out)?;
+        self.advance(call, out)?;
         Ok(if self.span.is_done() { Step::Done } else { NOT_LIMITED })
+    }
+
+    fn step_unplanned(&mut self, call: &Call, out: &mut Vec<u8>) -> Option<Result<PartStep, ErrorObject>> {
+        Some(self.advance(call, out).map(|()| self.span.progress()))
     }
 
     fn next_part(&mut self, call: &Arc<Call>) -> Result<Planned, ErrorObject> {
@@ -74,7 +83,7 @@ impl Part for EncryptPart {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
         self.encrypted +=
             encrypt(&mut self.encryptor, self.call.encrypt().values, &mut self.span, &mut self.long, out)?;
-        Ok(if self.span.is_done() { PartStep::Done } else { PartStep::More })
+        Ok(self.span.progress())
     }
 
     fn fields(&self) -> u64 {
@@ -153,12 +162,21 @@ impl DecryptValues {
         let span = Span::whole(params.values, engine.settings().step_bytes_max);
         Ok(Self { decryptor, span, long: Long::default(), decrypted: 0 })
     }
+
+    fn advance(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<(), ErrorObject> {
+        self.decrypted += decrypt(&mut self.decryptor, call.decrypt().values, &mut self.span, &mut self.long, out)?;
+        Ok(())
+    }
 }
 
 impl Work for DecryptValues {
     fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        self.decrypted += decrypt(&mut self.decryptor, call.decrypt().values, &mut self.span, &mut self.long, out)?;
+        self.advance(call, out)?;
         Ok(if self.span.is_done() { Step::Done } else { NOT_LIMITED })
+    }
+
+    fn step_unplanned(&mut self, call: &Call, out: &mut Vec<u8>) -> Option<Result<PartStep, ErrorObject>> {
+        Some(self.advance(call, out).map(|()| self.span.progress()))
     }
 
     fn next_part(&mut self, call: &Arc<Call>) -> Result<Planned, ErrorObject> {
@@ -177,7 +195,7 @@ impl Part for DecryptPart {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
         self.decrypted +=
             decrypt(&mut self.decryptor, self.call.decrypt().values, &mut self.span, &mut self.long, out)?;
-        Ok(if self.span.is_done() { PartStep::Done } else { PartStep::More })
+        Ok(self.span.progress())
     }
 
     fn fields(&self) -> u64 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fieldseal_protocol::ErrorObject;
 
 use super::call::Call;
-use crate::interface::{Part, Planned, Step, Written};
+use crate::interface::{Part, PartStep, Planned, Step, Written};
 
 /// A request spreads; its answer has no limit but the service's.
 pub(super) const NOT_LIMITED: Step = Step::Spread { answer_size_max: usize::MAX };
@@ -18,6 +18,11 @@ pub(super) trait Work: Send {
     /// As [`crate::Request::next_part`].
     fn next_part(&mut self, _call: &Arc<Call>) -> Result<Planned, ErrorObject> {
         Ok(Planned::None)
+    }
+
+    /// As [`crate::Request::step_unplanned`].
+    fn step_unplanned(&mut self, _call: &Call, _out: &mut Vec<u8>) -> Option<Result<PartStep, ErrorObject>> {
+        None
     }
 
     /// As [`crate::Request::finish`].
