@@ -116,8 +116,8 @@ pub trait Request: Send {
     }
 
     /// Does what would be the next part at once, or a step of it: for a worker whom no other would join, which saves what planning costs.
-    /// Called only where [`Request::next_part`] may be, and in any order with it. What it appends to `out`, an empty buffer, stands behind all
-    /// parts that were planned. None where the request does not work without a plan, now or ever; then nothing was done.
+    /// Called only where [`Request::next_part`] may be, and in any order with it. What it appends to `out`, an empty buffer, stands behind
+    /// all parts that were planned. None where the request does not work without a plan, now or ever; then nothing was done.
     ///
     /// # Errors
     /// As [`Part::step`].
