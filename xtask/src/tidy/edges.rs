@@ -7,7 +7,7 @@ use super::{Finding, Repository};
 use crate::metadata::{Package, Use, short};
 
 /// Crate, and the crates it may import in what ships.
-const EDGES: [(&str, &[&str]); 16] = [
+const EDGES: [(&str, &[&str]); 17] = [
     ("lanes", &[]),
     ("crypto", &["lanes"]),
     ("envelope", &["lanes", "crypto"]),
@@ -16,15 +16,19 @@ const EDGES: [(&str, &[&str]); 16] = [
     ("pool", &[]),
     ("engine", &["lanes", "crypto", "envelope", "document", "keystore", "pool"]),
     ("protocol", &[]),
-    ("server", &["engine", "protocol"]),
+    ("http", &[]),
+    ("server", &["engine", "protocol", "http"]),
     ("client", &["protocol"]),
-    ("relay", &["client", "document"]),
+    ("relay", &["client", "document", "http"]),
     ("load", &["client"]),
     ("cli", &["engine", "server", "client", "relay", "load"]),
     ("bindings", &["crypto", "client", "protocol"]),
     (
         "testkit",
-        &["lanes", "crypto", "envelope", "document", "keystore", "pool", "engine", "protocol", "server", "client"],
+        &[
+            "lanes", "crypto", "envelope", "document", "keystore", "pool", "engine", "protocol", "http", "server",
+            "client",
+        ],
     ),
     ("xtask", &[]),
 ];
@@ -44,13 +48,13 @@ struct Library {
 const LIBRARIES: [Library; 8] = [
     Library {
         names: &["tokio-boring"],
-        allowed_in: &["server", "client"],
-        instead: "only server and client speak TLS",
+        allowed_in: &["http", "server", "client", "relay"],
+        instead: "only http, server, client and relay speak TLS",
     },
     Library {
         names: &["boring"],
-        allowed_in: &["crypto", "server", "client", "cli"],
-        instead: "use the crypto crate; only server, client (TLS) and cli (certificates) may use it besides",
+        allowed_in: &["crypto", "http", "server", "client", "relay", "cli"],
+        instead: "use the crypto crate; only http, server, client, relay (TLS) and cli (certificates) may use it besides",
     },
     Library {
         names: &[
@@ -100,13 +104,13 @@ const LIBRARIES: [Library; 8] = [
     },
     Library {
         names: &["tokio", "tokio-*"],
-        allowed_in: &["server", "client", "relay", "load", "cli"],
-        instead: "keep this crate free of a runtime; network code stands in server, client, relay, load and cli",
+        allowed_in: &["http", "server", "client", "relay", "load", "cli"],
+        instead: "keep this crate free of a runtime; network code stands in http, server, client, relay, load and cli",
     },
     Library {
         names: &["hyper", "hyper-*", "http-body*"],
-        allowed_in: &["server", "relay"],
-        instead: "only server and relay speak HTTP",
+        allowed_in: &["http", "server", "relay"],
+        instead: "only http, server and relay speak HTTP",
     },
     Library {
         names: &["prometheus*"],

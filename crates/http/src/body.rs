@@ -1,0 +1,228 @@
+//! Bodies: of a request, bounded in time while it is waited for and read on when nobody wants it; of an answer, in pieces.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Empty};
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use thiserror::Error;
+use tokio::time::timeout;
+
+use crate::activity::Exchange;
+use crate::progress::Progress;
+use crate::settings::HttpSettings;
+
+/// Bytes handed to the connection in one go: what an answer holds is freed as the peer takes it.
+const PIECE_SIZE: usize = 64 << 10;
+
+/// The body of an answer.
+pub type ResponseBody = UnsyncBoxBody<Bytes, BodyError>;
+
+/// Why a body ends before its end.
+#[derive(Debug, Error)]
+pub enum BodyError {
+    /// The peer brings too little.
+    #[error("the body comes too slowly")]
+    Slow,
+    /// The connection or stream broke, or the body's form is wrong.
+    #[error("the body broke off: {0}")]
+    Broken(#[from] hyper::Error),
+    /// Whoever makes the body cannot go on.
+    #[error("{0}")]
+    Source(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// The body of a request, as it arrives. What is left of it when it is dropped is read on for a while, so that a peer that only looks
+/// for an answer after it has sent everything finds it.
+#[derive(Debug)]
+pub struct RequestBody {
+    /// `None` once it goes to be read on.
+    incoming: Option<Incoming>,
+    reading: Progress,
+    drain: Drain,
+    exchange: Arc<Exchange>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Drain {
+    bytes_max: u64,
+    timeout: Duration,
+    /// The peer waits to be told that it may send, or has sent too little: there is nothing to read on.
+    is_vain: bool,
+}
+
+impl RequestBody {
+    /// `waits`: the peer sends nothing before it is told to (`Expect: 100-continue`).
+    pub(crate) fn new(incoming: Incoming, exchange: Arc<Exchange>, settings: &HttpSettings, waits: bool) -> Self {
+        let (bytes_max, timeout) = (settings.refused_body_max, settings.refused_body_timeout);
+        let reading = Progress::new(settings.body_timeout, settings.body_progress_min);
+        RequestBody { incoming: Some(incoming), reading, drain: Drain { bytes_max, timeout, is_vain: waits }, exchange }
+    }
+
+    fn incoming(&self) -> &Incoming {
+        self.incoming.as_ref().expect("only taken when dropped")
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let RequestBody { incoming, reading, drain, .. } = &mut *self;
+        drain.is_vain = false;
+        let incoming = incoming.as_mut().expect("only taken when dropped");
+        match Pin::new(incoming).poll_frame(cx) {
+            Poll::Pending if reading.poll_overdue(cx).is_ready() => {
+                drain.is_vain = true;
+                Poll::Ready(Some(Err(BodyError::Slow)))
+            }
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(frame) => {
+                let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()).and_then(Frame::data_ref);
+                reading.moved(data.map_or(0, |data| data.len() as u64));
+                Poll::Ready(frame.map(|frame| frame.map_err(BodyError::Broken)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming().is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming().size_hint()
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        let Some(incoming) = self.incoming.take() else { return };
+        if incoming.is_end_stream() || self.drain.is_vain {
+            return;
+        }
+        let (drain, exchange) = (self.drain, Arc::clone(&self.exchange));
+        // Outside of a runtime the connection is gone too.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                // Whether it ended in time is nobody's concern any more: dropping the rest closes the stream.
+                let _ = timeout(drain.timeout, discard(incoming, drain.bytes_max)).await;
+                drop(exchange);
+            });
+        }
+    }
+}
+
+async fn discard(mut incoming: Incoming, bytes_max: u64) {
+    let mut bytes = 0;
+    while let Some(Ok(frame)) = incoming.frame().await {
+        bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+        if bytes > bytes_max {
+            return;
+        }
+    }
+}
+
+/// An answer of these bytes.
+pub fn bytes(bytes: Bytes) -> ResponseBody {
+    Buffers::new([bytes], ()).boxed_unsync()
+}
+
+/// An answer without a body.
+pub fn empty() -> ResponseBody {
+    Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
+
+/// A body of buffers in order, handed out in pieces of up to 64 KiB; what it holds beside is dropped with it.
+#[derive(Debug)]
+pub struct Buffers<H> {
+    buffers: VecDeque<Bytes>,
+    left: u64,
+    _holds: H,
+}
+
+impl<H> Buffers<H> {
+    /// The bytes of `buffers`; `holds` lives as long as the body does.
+    pub fn new(buffers: impl IntoIterator<Item = Bytes>, holds: H) -> Self {
+        let buffers: VecDeque<Bytes> = buffers.into_iter().filter(|buffer| !buffer.is_empty()).collect();
+        let left = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        Buffers { buffers, left, _holds: holds }
+    }
+}
+
+impl<H: Unpin> Body for Buffers<H> {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let Some(first) = self.buffers.front_mut() else { return Poll::Ready(None) };
+        let piece = first.split_to(first.len().min(PIECE_SIZE));
+        if first.is_empty() {
+            self.buffers.pop_front();
+        }
+        self.left -= piece.len() as u64;
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
+/// The body of an answer on its way, which notes how long the peer leaves a piece lying.
+#[derive(Debug)]
+pub(crate) struct Sending {
+    body: ResponseBody,
+    exchange: Arc<Exchange>,
+    /// How long the peer may take for a piece, and for how many bytes that is.
+    timeout: Duration,
+    progress_min: u64,
+    /// Whether pieces are asked for only when the peer has room: over HTTP/1.1 the socket tells.
+    is_timed: bool,
+}
+
+impl Sending {
+    pub(crate) fn new(body: ResponseBody, exchange: Arc<Exchange>, settings: &HttpSettings, is_timed: bool) -> Self {
+        let (timeout, progress_min) = (settings.write_timeout, settings.write_progress_min);
+        Sending { body, exchange, timeout, progress_min, is_timed }
+    }
+
+    fn handed(&self, size: usize) {
+        let windows = u32::try_from((size as u64).div_ceil(self.progress_min).max(1)).unwrap_or(u32::MAX);
+        if self.is_timed {
+            self.exchange.handed(Instant::now() + self.timeout.saturating_mul(windows));
+        }
+    }
+}
+
+impl Body for Sending {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        self.exchange.asked();
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if let Some(Ok(frame)) = &frame
+            && !self.body.is_end_stream()
+        {
+            self.handed(frame.data_ref().map_or(0, Bytes::len));
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

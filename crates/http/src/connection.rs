@@ -1,0 +1,239 @@
+//! One connection: HTTP/1.1 or HTTP/2 over a stream, its requests to the handler, and the watch over its peer.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hyper::body::Incoming;
+use hyper::header::EXPECT;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper::{Request, Response, Version};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use crate::activity::{Activity, Exchange, Place, Registry, Verdict, count};
+use crate::body::{RequestBody, ResponseBody, Sending};
+use crate::progress::Progress;
+use crate::settings::HttpSettings;
+use crate::watched::Watched;
+
+/// Looks at a connection are a part of the shortest time that is watched, and within these bounds.
+const LOOKS_PER_TIMEOUT: u32 = 8;
+const LOOK_PAUSE_MIN: Duration = Duration::from_millis(10);
+const LOOK_PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// What a connection speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1, or 1.0.
+    Http1,
+    /// HTTP/2.
+    Http2,
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Where from.
+    pub address: SocketAddr,
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// The name that it asked for in the TLS handshake (SNI).
+    pub server_name: Option<String>,
+}
+
+/// Whoever answers requests.
+pub trait Handler: Send + Sync + 'static {
+    /// Answers a request. The future is dropped when the peer resets the stream or goes away; what is left of the body when the handler
+    /// drops it is read on within bounds. An upgrade (`hyper::upgrade::on`) works over HTTP/1.1.
+    fn handle(
+        self: Arc<Self>,
+        request: Request<RequestBody>,
+        peer: Arc<Peer>,
+    ) -> impl Future<Output = Response<ResponseBody>> + Send;
+}
+
+/// How far a listener is on its way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Serving,
+    /// Requests in work are finished, connections then closed.
+    Draining,
+    /// Connections are dropped.
+    Closing,
+}
+
+/// How a connection ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    Closed,
+    Displaced,
+    Cut(&'static str),
+    Broken(hyper::Error),
+}
+
+/// Where streams become connections: what all of one listener share. For streams of another source, such as a tunnel, there is
+/// [`Door::serve`].
+pub struct Door<H> {
+    pub(crate) handler: Arc<H>,
+    pub(crate) settings: Arc<HttpSettings>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) phase: watch::Receiver<Phase>,
+}
+
+impl<H> Clone for Door<H> {
+    fn clone(&self) -> Self {
+        Door {
+            handler: Arc::clone(&self.handler),
+            settings: Arc::clone(&self.settings),
+            registry: Arc::clone(&self.registry),
+            phase: self.phase.clone(),
+        }
+    }
+}
+
+impl<H: Handler> Door<H> {
+    /// Serves HTTP on a stream until it ends, by the bounds and the handler of the listener that the door is of. It takes a place among
+    /// the listener's connections; where there is none it ends at once.
+    pub async fn serve<S>(&self, stream: S, peer: Peer)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        if let Some(place) = self.registry.take() {
+            self.serve_in(place, stream, peer).await;
+        }
+    }
+
+    pub(crate) async fn serve_in<S>(&self, place: Place, stream: S, peer: Peer) -> End
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let activity = Arc::clone(&place.activity);
+        let writing = Progress::new(self.settings.write_timeout, self.settings.write_progress_min);
+        let stream = TokioIo::new(Watched::new(stream, writing, place));
+        let peer = Arc::new(peer);
+        let is_http2 = peer.protocol == Protocol::Http2;
+        let (door, for_requests) = (self.clone(), Arc::clone(&activity));
+        let service = service_fn(move |request| door.clone().answer(request, for_requests.begin(), Arc::clone(&peer)));
+        if is_http2 {
+            let mut builder = http2::Builder::new(TokioExecutor::new());
+            builder
+                .timer(TokioTimer::new())
+                .max_concurrent_streams(self.settings.streams_max)
+                .max_header_list_size(u32::try_from(self.settings.header_size_max).unwrap_or(u32::MAX));
+            self.watch(pin!(builder.serve_connection(stream, service)), &activity, is_http2).await
+        } else {
+            let mut builder = http1::Builder::new();
+            builder
+                .timer(TokioTimer::new())
+                // The watch does it, and does not take a connection without a request for a slow head.
+                .header_read_timeout(None)
+                .max_header_size(self.settings.header_size_max)
+                .max_headers(self.settings.headers_max);
+            let connection = builder.serve_connection(stream, service).with_upgrades();
+            self.watch(pin!(connection), &activity, is_http2).await
+        }
+    }
+
+    /// One request, from its whole head to the answer's head.
+    fn answer(
+        self,
+        request: Request<Incoming>,
+        exchange: Arc<Exchange>,
+        peer: Arc<Peer>,
+    ) -> impl Future<Output = Result<Response<Sending>, Infallible>> + Send + 'static {
+        let waits = request.version() >= Version::HTTP_11 && request.headers().contains_key(EXPECT);
+        let of_request = Arc::clone(&exchange);
+        let request = request.map(|incoming| RequestBody::new(incoming, of_request, &self.settings, waits));
+        async move {
+            let is_http2 = peer.protocol == Protocol::Http2;
+            let response = self.handler.handle(request, peer).await;
+            Ok(response.map(|body| Sending::new(body, exchange, &self.settings, is_http2)))
+        }
+    }
+
+    /// Drives a connection, and ends it where its peer keeps it waiting, its place is gone or the listener ends.
+    async fn watch<C: Connection>(&self, mut connection: Pin<&mut C>, activity: &Activity, is_http2: bool) -> End {
+        let settings = &self.settings;
+        let pause = look_pause(settings);
+        let mut phase = self.phase.clone();
+        let mut seen = Phase::Serving;
+        loop {
+            tokio::select! {
+                ended = connection.as_mut() => return ended.map_or_else(End::Broken, |()| End::Closed),
+                () = activity.displaced.notified() => {
+                    end(connection, settings.close_timeout).await;
+                    return End::Displaced;
+                }
+                now = next_phase(&mut phase, seen) => match now {
+                    Phase::Draining => {
+                        seen = now;
+                        connection.as_mut().graceful_shutdown();
+                    }
+                    _ => return End::Closed,
+                },
+                () = sleep(pause) => match activity.verdict(settings, Instant::now(), !is_http2) {
+                    Verdict::Goes => {}
+                    Verdict::Idle => {
+                        end(connection, settings.close_timeout).await;
+                        return End::Closed;
+                    }
+                    verdict => {
+                        count(&self.registry.tallies.cut);
+                        let is_head = verdict == Verdict::SlowHead;
+                        return End::Cut(if is_head { "the head comes too slowly" } else { "its answer is not taken" });
+                    }
+                },
+            }
+        }
+    }
+}
+
+/// Waits for the phase after `seen`. A listener that is gone has closed.
+async fn next_phase(phase: &mut watch::Receiver<Phase>, seen: Phase) -> Phase {
+    phase.wait_for(|phase| *phase != seen).await.map_or(Phase::Closing, |phase| *phase)
+}
+
+fn look_pause(settings: &HttpSettings) -> Duration {
+    let shortest = settings.header_read_timeout.min(settings.idle_timeout).min(settings.write_timeout);
+    (shortest / LOOKS_PER_TIMEOUT).clamp(LOOK_PAUSE_MIN, LOOK_PAUSE_MAX)
+}
+
+/// Lets the connection say that it ends.
+async fn end<C: Connection>(mut connection: Pin<&mut C>, limit: Duration) {
+    connection.as_mut().graceful_shutdown();
+    // What the peer makes of it is its own affair.
+    let _ = timeout(limit, connection).await;
+}
+
+/// What both kinds of connections can.
+trait Connection: Future<Output = hyper::Result<()>> {
+    fn graceful_shutdown(self: Pin<&mut Self>);
+}
+
+macro_rules! connection {
+    ($type:ty, $($bounds:tt)*) => {
+        impl<I, S> Connection for $type
+        where
+            I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+            S: hyper::service::HttpService<Incoming, ResBody = Sending>,
+            S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+            $($bounds)*
+        {
+            fn graceful_shutdown(self: Pin<&mut Self>) {
+                Self::graceful_shutdown(self);
+            }
+        }
+    };
+}
+
+connection!(http1::UpgradeableConnection<I, S>,);
+connection!(
+    http2::Connection<I, S, TokioExecutor>,
+    TokioExecutor: hyper::rt::bounds::Http2ServerConnExec<S::Future, Sending>,
+);

@@ -1,0 +1,250 @@
+//! From a new socket to a connection: places, handshake, protocol; and the way out.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{BufReader, BufWriter};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+use tokio_boring::{SslStream, SslStreamBuilder};
+
+use boring::ssl::{Error as SslError, NameType, Ssl};
+
+use crate::activity::{HttpCounters, Place, Registry, count};
+use crate::connection::{Door, End, Handler, Peer, Phase, Protocol};
+use crate::settings::HttpSettings;
+use crate::tls::{self, Acceptor};
+
+/// After the system refused a socket (no descriptors, no memory), which it would at once refuse again.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Connections that the system accepts before we do.
+const BACKLOG: u32 = 1024;
+/// BoringSSL reads a record in two pieces and writes each at once; these put them together.
+const BUFFER_SIZE: usize = 16 << 10;
+/// Bytes that the system takes before it can send them. With its own megabytes a slow peer would for long show no movement.
+#[cfg(target_os = "linux")]
+const UNSENT_SIZE_MAX: u32 = 128 << 10;
+/// Probes that remain unanswered before a silent peer counts as dead.
+const PROBES_MAX: u32 = 4;
+/// The longest silence before a probe, and between two, that Linux takes.
+const PROBE_PAUSE_MAX: Duration = Duration::from_secs(32_767);
+/// The longest time without an acknowledgement that Linux takes: milliseconds in 31 bits.
+#[cfg(target_os = "linux")]
+const USER_TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
+
+type Socket = BufWriter<BufReader<TcpStream>>;
+
+/// What happened at a listener beside requests, for a log.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// The system gives no socket.
+    CannotAccept(&'a io::Error),
+    /// No place was free.
+    Refused(SocketAddr),
+    /// A handshake failed, for this reason.
+    HandshakeFailed(SocketAddr, &'a str),
+    /// A connection was cut, for this reason.
+    Cut(SocketAddr, &'a str),
+    /// A connection broke, which peers do.
+    Broken(SocketAddr, &'a hyper::Error),
+}
+
+/// Whoever is told of what happens; called on a network thread, so that it must not wait.
+pub trait Observer: Send + Sync + 'static {
+    /// Something happened.
+    fn happened(&self, event: &Event<'_>);
+}
+
+/// Where a listener listens, and how.
+pub struct ListenerOptions {
+    /// Where. Port 0 lets the system choose one.
+    pub address: SocketAddr,
+    /// TLS; without it plain HTTP/1.1, for tests and for whoever ends TLS before it.
+    pub acceptor: Option<Acceptor>,
+    /// Bounds.
+    pub settings: HttpSettings,
+    /// Who is told.
+    pub observer: Arc<dyn Observer>,
+}
+
+/// A running listener. Dropping it ends everything at once; [`Listener::shutdown`] is the polite way.
+pub struct Listener<H> {
+    address: SocketAddr,
+    door: Door<H>,
+    phase: watch::Sender<Phase>,
+    accepting: AbortHandle,
+}
+
+impl<H: Handler> Listener<H> {
+    /// Listens and serves from now on, on the runtime that calls it.
+    ///
+    /// # Errors
+    /// Settings that make no sense (as `InvalidInput`), an address that is taken.
+    pub fn start(options: ListenerOptions, handler: Arc<H>) -> io::Result<Self> {
+        let ListenerOptions { address, acceptor, settings, observer } = options;
+        settings.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let listener = bind(address)?;
+        let address = listener.local_addr()?;
+        let (phase, watched) = watch::channel(Phase::Serving);
+        let registry = Arc::new(Registry::new(settings.connections_max));
+        let door = Door { handler, settings: Arc::new(settings), registry, phase: watched };
+        let accepting = tokio::spawn(accept(listener, door.clone(), acceptor, observer)).abort_handle();
+        Ok(Listener { address, door, phase, accepting })
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The counters as they are now.
+    pub fn counters(&self) -> HttpCounters {
+        self.door.registry.counters()
+    }
+
+    /// A way to count later, for metrics.
+    pub fn counting(&self) -> impl Fn() -> HttpCounters + Send + Sync + 'static {
+        let registry = Arc::clone(&self.door.registry);
+        move || registry.counters()
+    }
+
+    /// A door by which other streams come to the same handler, within the same bounds.
+    pub fn door(&self) -> Door<H> {
+        self.door.clone()
+    }
+
+    /// Takes no connection any more, and lets each end once its requests are answered. Returns at once.
+    pub fn begin_shutdown(&self) {
+        self.accepting.abort();
+        self.phase.send_replace(Phase::Draining);
+    }
+
+    /// The same, then waits for connections to end for up to `drain_timeout`; tells how many had not, which are dropped.
+    pub async fn shutdown(self) -> usize {
+        self.begin_shutdown();
+        let registry = Arc::clone(&self.door.registry);
+        let ended = timeout(self.door.settings.drain_timeout, registry.all_ended()).await;
+        let left = if ended.is_ok() { 0 } else { registry.counters().connections_open };
+        self.phase.send_replace(Phase::Closing);
+        left
+    }
+}
+
+impl<H> Drop for Listener<H> {
+    fn drop(&mut self) {
+        self.accepting.abort();
+        self.phase.send_replace(Phase::Closing);
+    }
+}
+
+impl<H> fmt::Debug for Listener<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A restarted process takes its port back while old connections are still fading.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Accepts until the task is aborted.
+async fn accept<H: Handler>(
+    listener: TcpListener,
+    door: Door<H>,
+    acceptor: Option<Acceptor>,
+    observer: Arc<dyn Observer>,
+) {
+    loop {
+        match listener.accept().await {
+            Ok((socket, address)) => {
+                count(&door.registry.tallies.accepted);
+                let Some(place) = door.registry.take() else {
+                    count(&door.registry.tallies.refused);
+                    observer.happened(&Event::Refused(address));
+                    continue;
+                };
+                let (door, observer, acceptor) = (door.clone(), Arc::clone(&observer), acceptor.clone());
+                tokio::spawn(async move {
+                    match serve(socket, address, &door, acceptor, place, &*observer).await {
+                        End::Closed | End::Displaced => {}
+                        End::Cut(reason) => observer.happened(&Event::Cut(address, reason)),
+                        End::Broken(error) => observer.happened(&Event::Broken(address, &error)),
+                    }
+                });
+            }
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) => {
+                observer.happened(&Event::CannotAccept(&error));
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// The life of a connection.
+async fn serve<H: Handler>(
+    socket: TcpStream,
+    address: SocketAddr,
+    door: &Door<H>,
+    acceptor: Option<Acceptor>,
+    place: Place,
+    observer: &dyn Observer,
+) -> End {
+    let mut peer = Peer { address, protocol: Protocol::Http1, server_name: None };
+    // A socket that is already broken tells so when it is read.
+    let _ = prepare(&socket, door.settings.half_open_timeout);
+    let Some(acceptor) = acceptor else { return door.serve_in(place, socket, peer).await };
+    let socket = BufWriter::with_capacity(BUFFER_SIZE, BufReader::with_capacity(BUFFER_SIZE, socket));
+    let shaken = tokio::select! {
+        shaken = timeout(door.settings.handshake_timeout, shake_hands(socket, &acceptor)) => shaken,
+        () = place.activity.displaced.notified() => return End::Displaced,
+    };
+    let failure = match shaken {
+        Ok(Ok(stream)) => {
+            let is_http2 = stream.ssl().selected_alpn_protocol() == Some(b"h2");
+            peer.protocol = if is_http2 { Protocol::Http2 } else { Protocol::Http1 };
+            peer.server_name = stream.ssl().servername(NameType::HOST_NAME).map(str::to_owned);
+            return door.serve_in(place, stream, peer).await;
+        }
+        Ok(Err(reason)) => reason,
+        Err(_) => "it took too long".to_owned(),
+    };
+    count(&door.registry.tallies.handshakes_failed);
+    observer.happened(&Event::HandshakeFailed(address, &failure));
+    End::Closed
+}
+
+async fn shake_hands(socket: Socket, acceptor: &Acceptor) -> Result<SslStream<Socket>, String> {
+    let session = Ssl::new(&acceptor.context()).map_err(|error| tls::reasons(&error))?;
+    SslStreamBuilder::new(session, socket).accept().await.map_err(|error| {
+        let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<SslError>());
+        let reasons = source.and_then(SslError::ssl_error).map(tls::reasons).unwrap_or_default();
+        if reasons.is_empty() { "the client closed the connection".to_owned() } else { reasons }
+    })
+}
+
+/// Tells the system how to treat the socket.
+fn prepare(socket: &TcpStream, half_open_timeout: Duration) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    let socket = SockRef::from(socket);
+    let silence = (half_open_timeout / 2).min(PROBE_PAUSE_MAX);
+    let between = (silence / PROBES_MAX).max(Duration::from_secs(1));
+    let probes = TcpKeepalive::new().with_time(silence).with_interval(between).with_retries(PROBES_MAX);
+    socket.set_tcp_keepalive(&probes)?;
+    #[cfg(target_os = "linux")]
+    {
+        socket.set_tcp_user_timeout(Some(half_open_timeout.min(USER_TIMEOUT_MAX)))?;
+        socket.set_tcp_notsent_lowat(UNSENT_SIZE_MAX)?;
+    }
+    Ok(())
+}

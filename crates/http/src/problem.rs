@@ -1,0 +1,57 @@
+//! Errors for callers over HTTP: `application/problem+json`, with a code for programs and a sentence for people.
+
+use std::time::Duration;
+
+use hyper::body::Bytes;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::{Response, StatusCode};
+
+use crate::body::{self, ResponseBody};
+
+/// An error that is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The status, which also gives the title.
+    pub status: StatusCode,
+    /// A stable name for programs, such as `too-large`.
+    pub code: &'static str,
+    /// One sentence for a person; holds no secret.
+    pub detail: String,
+    /// How long to wait before another try, if that can help.
+    pub retry_after: Option<Duration>,
+}
+
+impl Problem {
+    /// An error.
+    pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+        Problem { status, code, detail: detail.into(), retry_after: None }
+    }
+
+    /// The same with a time to wait.
+    #[must_use]
+    pub fn retry_after(self, pause: Duration) -> Self {
+        Problem { retry_after: Some(pause), ..self }
+    }
+
+    /// The answer.
+    pub fn response(&self) -> Response<ResponseBody> {
+        let title = self.status.canonical_reason().unwrap_or("Error");
+        let content = serde_json::json!({
+            "code": self.code,
+            "title": title,
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+        });
+        let mut response = Response::new(body::bytes(Bytes::from(content.to_string())));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(pause) = self.retry_after {
+            // Whole seconds are all that the header can say: rounded up, so that nobody comes too early.
+            let seconds = pause.as_secs() + u64::from(pause.subsec_nanos() > 0);
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}

@@ -1,0 +1,144 @@
+//! Every bound of a listener, with its default.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// What a listener holds, and how long it waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpSettings {
+    /// Most connections at a time, their handshakes included. One more takes the place of the one that has been without a request for
+    /// longest; where all have requests it is closed at once. At least 1. Default 4,096.
+    pub connections_max: usize,
+    /// How long a TLS handshake may take. Default 10 s.
+    pub handshake_timeout: Duration,
+    /// How long the head of an HTTP/1.1 request may take from its first byte to its last. Default 10 s.
+    pub header_read_timeout: Duration,
+    /// Most bytes of the head of a request, at least 8 KiB; more is answered with 431. Default 32 KiB.
+    pub header_size_max: usize,
+    /// Most header fields of an HTTP/1.1 request; more is answered with 431. In HTTP/2 the bytes bound them. At least 1. Default 100.
+    pub headers_max: usize,
+    /// Most requests at a time on one connection of HTTP/2. At least 1. Default 100.
+    pub streams_max: u32,
+    /// How long the peer may bring fewer than `body_progress_min` bytes of a body that is waited for. Default 30 s.
+    pub body_timeout: Duration,
+    /// Bytes of a body that the peer brings at least in `body_timeout`, as far as there are that many. Default 16 KiB.
+    pub body_progress_min: u64,
+    /// How long the peer may take fewer than `write_progress_min` bytes of an answer that waits for it. Default 30 s.
+    pub write_timeout: Duration,
+    /// Bytes of answers that the peer takes at least in `write_timeout`, as far as there are that many. At least 1. Default 16 KiB.
+    pub write_progress_min: u64,
+    /// How long a connection may be without a request before it is closed. Default 75 s.
+    pub idle_timeout: Duration,
+    /// Most bytes that are read on, and thrown away, of a body that the answer did not wait for. Default 256 MiB.
+    pub refused_body_max: u64,
+    /// How long they are read on. Default 10 s.
+    pub refused_body_timeout: Duration,
+    /// How long a peer may acknowledge nothing, by the system's account, before its connection counts as dead. In whole seconds, at
+    /// least 2. Default 2 min.
+    pub half_open_timeout: Duration,
+    /// How long a connection that is closed by the listener is kept for the peer to take what was written. Default 2 s.
+    pub close_timeout: Duration,
+    /// How long a shutdown waits for requests to end. Default 30 s.
+    pub drain_timeout: Duration,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        HttpSettings {
+            connections_max: 4096,
+            handshake_timeout: Duration::from_secs(10),
+            header_read_timeout: Duration::from_secs(10),
+            header_size_max: 32 << 10,
+            headers_max: 100,
+            streams_max: 100,
+            body_timeout: Duration::from_secs(30),
+            body_progress_min: 16 << 10,
+            write_timeout: Duration::from_secs(30),
+            write_progress_min: 16 << 10,
+            idle_timeout: Duration::from_secs(75),
+            refused_body_max: 256 << 20,
+            refused_body_timeout: Duration::from_secs(10),
+            half_open_timeout: Duration::from_secs(120),
+            close_timeout: Duration::from_secs(2),
+            drain_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A bound that makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum SettingsError {
+    /// None at all.
+    #[error("setting `{0}` is at least 1")]
+    Zero(&'static str),
+    /// No time at all.
+    #[error("setting `{0}` is longer than nothing")]
+    NoTime(&'static str),
+    /// Less than the HTTP library reads in one go, or more than it counts.
+    #[error("setting `header_size_max` is at least {HEADER_SIZE_MIN} bytes and at most {HEADER_SIZE_MAX}")]
+    HeaderSize,
+    /// The system counts in seconds.
+    #[error("setting `half_open_timeout` is at least 2 s")]
+    HalfOpen,
+}
+
+const HEADER_SIZE_MIN: usize = 8 << 10;
+const HEADER_SIZE_MAX: usize = 16 << 20;
+/// Half of it is the least time, in whole seconds, that the system waits before it probes a connection.
+const HALF_OPEN_TIMEOUT_MIN: Duration = Duration::from_secs(2);
+
+impl HttpSettings {
+    /// Checks that the bounds make sense.
+    ///
+    /// # Errors
+    /// The first that does not.
+    pub fn validate(&self) -> Result<(), SettingsError> {
+        let counts = [
+            ("connections_max", self.connections_max as u64),
+            ("headers_max", self.headers_max as u64),
+            ("streams_max", u64::from(self.streams_max)),
+            ("body_progress_min", self.body_progress_min),
+            ("write_progress_min", self.write_progress_min),
+        ];
+        if let Some((setting, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
+            return Err(SettingsError::Zero(setting));
+        }
+        let times = [
+            ("handshake_timeout", self.handshake_timeout),
+            ("header_read_timeout", self.header_read_timeout),
+            ("body_timeout", self.body_timeout),
+            ("write_timeout", self.write_timeout),
+            ("idle_timeout", self.idle_timeout),
+        ];
+        if let Some((setting, _)) = times.into_iter().find(|(_, time)| time.is_zero()) {
+            return Err(SettingsError::NoTime(setting));
+        }
+        if !(HEADER_SIZE_MIN..=HEADER_SIZE_MAX).contains(&self.header_size_max) {
+            return Err(SettingsError::HeaderSize);
+        }
+        if self.half_open_timeout < HALF_OPEN_TIMEOUT_MIN {
+            return Err(SettingsError::HalfOpen);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_fit_and_what_makes_no_sense_is_named() {
+        assert_eq!(HttpSettings::default().validate(), Ok(()));
+        let defaults = HttpSettings::default;
+        let none = HttpSettings { streams_max: 0, ..defaults() };
+        assert_eq!(none.validate(), Err(SettingsError::Zero("streams_max")));
+        let no_time = HttpSettings { body_timeout: Duration::ZERO, ..defaults() };
+        assert_eq!(no_time.validate(), Err(SettingsError::NoTime("body_timeout")));
+        let head = HttpSettings { header_size_max: HEADER_SIZE_MIN - 1, ..defaults() };
+        assert_eq!(head.validate(), Err(SettingsError::HeaderSize));
+        let half_open = HttpSettings { half_open_timeout: Duration::from_millis(1999), ..defaults() };
+        assert_eq!(half_open.validate(), Err(SettingsError::HalfOpen));
+    }
+}

@@ -1,0 +1,229 @@
+//! A listener with a handler that does as it is told, and clients of both protocols.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use boring::asn1::Asn1Time;
+use boring::ec::{EcGroup, EcKey};
+use boring::hash::MessageDigest;
+use boring::nid::Nid;
+use boring::pkey::PKey;
+use boring::ssl::{SslConnector, SslMethod, SslVerifyMode, SslVersion};
+use boring::x509::X509;
+use fieldseal_http::{
+    Acceptor, Buffers, Event, Handler, HttpCounters, HttpSettings, Listener, ListenerOptions, Observer, Peer, Problem,
+    RequestBody, ResponseBody, ServerIdentity, bytes,
+};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::{http1, http2};
+use hyper::header::CONTENT_TYPE;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+use tokio_boring::SslStream;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+pub const TLS1_1: SslVersion = SslVersion::TLS1_1;
+pub const TLS1_2: SslVersion = SslVersion::TLS1_2;
+pub const TLS1_3: SslVersion = SslVersion::TLS1_3;
+
+/// The defaults: no test waits for one of them.
+pub fn settings() -> HttpSettings {
+    HttpSettings::default()
+}
+
+#[derive(Default)]
+pub struct Echo {
+    hanging: Arc<AtomicUsize>,
+    release: Arc<Notify>,
+}
+
+/// Counts a request while it hangs.
+struct Hanging(Arc<AtomicUsize>);
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Handler for Echo {
+    async fn handle(self: Arc<Self>, request: Request<RequestBody>, peer: Arc<Peer>) -> Response<ResponseBody> {
+        match request.uri().path() {
+            "/refuse" => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "no more").response(),
+            "/protocol" => Response::new(bytes(Bytes::from(format!("{:?}", peer.protocol)))),
+            "/endless" => Response::new(Buffers::new(vec![Bytes::from(vec![0; 1 << 20]); 1000], ()).boxed_unsync()),
+            "/hang" => {
+                let released = self.release.notified();
+                self.hanging.fetch_add(1, Ordering::SeqCst);
+                let _hanging = Hanging(Arc::clone(&self.hanging));
+                released.await;
+                Response::new(bytes(Bytes::from_static(b"released")))
+            }
+            _ => match request.into_body().collect().await {
+                Ok(body) => Response::new(bytes(body.to_bytes())),
+                Err(error) => Problem::new(StatusCode::REQUEST_TIMEOUT, "slow-body", error.to_string()).response(),
+            },
+        }
+    }
+}
+
+/// Everything is counted; nothing is written.
+struct Silent;
+
+impl Observer for Silent {
+    fn happened(&self, _: &Event<'_>) {}
+}
+
+pub struct Served {
+    pub listener: Listener<Echo>,
+    pub release: Arc<Notify>,
+    hanging: Arc<AtomicUsize>,
+    address: SocketAddr,
+    certificate: X509,
+}
+
+impl Served {
+    pub fn start(settings: HttpSettings, with_tls: bool) -> Served {
+        let (certificate, identity) = identity();
+        let echo = Arc::new(Echo::default());
+        let (release, hanging) = (Arc::clone(&echo.release), Arc::clone(&echo.hanging));
+        let options = ListenerOptions {
+            address: ([127, 0, 0, 1], 0).into(),
+            acceptor: with_tls.then(|| Acceptor::new(&identity).unwrap()),
+            settings,
+            observer: Arc::new(Silent),
+        };
+        let listener = Listener::start(options, echo).unwrap();
+        let address = listener.local_addr();
+        Served { listener, release, hanging, address, certificate }
+    }
+
+    pub async fn socket(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// Waits for the handler to have so many requests hanging.
+    pub async fn hanging_is(&self, count: usize) {
+        let waiting = async {
+            while self.hanging.load(Ordering::SeqCst) != count {
+                sleep(Duration::from_millis(2)).await;
+            }
+        };
+        timeout(PATIENCE, waiting).await.expect("the handler got there in time");
+    }
+
+    /// Waits for counters like this.
+    pub async fn until(&self, is_so: impl Fn(&HttpCounters) -> bool) {
+        let waiting = async {
+            while !is_so(&self.listener.counters()) {
+                sleep(Duration::from_millis(2)).await;
+            }
+        };
+        timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{:?}", self.listener.counters()));
+    }
+}
+
+fn identity() -> (X509, ServerIdentity) {
+    let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
+    let key = PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap();
+    let mut builder = X509::builder().unwrap();
+    builder.set_version(2).unwrap();
+    builder.set_pubkey(&key).unwrap();
+    builder.set_not_before(&Asn1Time::days_from_now(0).unwrap()).unwrap();
+    builder.set_not_after(&Asn1Time::days_from_now(1).unwrap()).unwrap();
+    builder.sign(&key, MessageDigest::sha256()).unwrap();
+    let certificate = builder.build();
+    let identity = ServerIdentity {
+        certificate_chain_pem: certificate.to_pem().unwrap(),
+        private_key_pem: key.private_key_to_pem_pkcs8().unwrap().into(),
+    };
+    (certificate, identity)
+}
+
+pub async fn tls(socket: TcpStream, served: &Served, is_http2: bool) -> SslStream<TcpStream> {
+    try_tls(socket, served, is_http2, TLS1_3).await.expect("the handshake succeeds")
+}
+
+pub async fn try_tls(
+    socket: TcpStream,
+    served: &Served,
+    is_http2: bool,
+    version: SslVersion,
+) -> Option<SslStream<TcpStream>> {
+    let mut connector = SslConnector::builder(SslMethod::tls()).unwrap();
+    // The one certificate that the test has made; its name does not matter.
+    connector.set_verify(SslVerifyMode::NONE);
+    connector.set_min_proto_version(Some(version)).unwrap();
+    connector.set_max_proto_version(Some(version)).unwrap();
+    connector.set_alpn_protos(if is_http2 { b"\x02h2" } else { b"\x08http/1.1" }).unwrap();
+    let stream = tokio_boring::connect(connector.build().configure().unwrap(), "localhost", socket).await.ok()?;
+    let presented = stream.ssl().peer_certificate().unwrap();
+    assert_eq!(presented.to_der().unwrap(), served.certificate.to_der().unwrap());
+    Some(stream)
+}
+
+pub struct Answer {
+    pub status: StatusCode,
+    pub content_type: String,
+    pub body: Bytes,
+}
+
+pub enum Client {
+    Http1(http1::SendRequest<Full<Bytes>>),
+    Http2(http2::SendRequest<Full<Bytes>>),
+}
+
+impl Client {
+    pub async fn connect(served: &Served, is_http2: bool) -> Client {
+        Client::over(tls(served.socket().await, served, is_http2).await, is_http2).await
+    }
+
+    pub async fn over(stream: SslStream<TcpStream>, is_http2: bool) -> Client {
+        let stream = TokioIo::new(stream);
+        if is_http2 {
+            let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+            tokio::spawn(connection);
+            Client::Http2(sender)
+        } else {
+            let (sender, connection) = http1::handshake(stream).await.unwrap();
+            tokio::spawn(connection);
+            Client::Http1(sender)
+        }
+    }
+
+    async fn send(&mut self, request: Request<Full<Bytes>>) -> hyper::Result<Response<Incoming>> {
+        match self {
+            Client::Http1(sender) => {
+                sender.ready().await?;
+                sender.send_request(request).await
+            }
+            Client::Http2(sender) => sender.send_request(request).await,
+        }
+    }
+
+    /// A request whose answer's body is not read.
+    pub async fn begin(&mut self, path: &str) -> Response<Incoming> {
+        let request = Request::get(format!("https://localhost{path}")).body(Full::default()).unwrap();
+        self.send(request).await.unwrap()
+    }
+
+    pub async fn try_post(&mut self, path: &str, body: Vec<u8>) -> Option<Answer> {
+        let request = Request::post(format!("https://localhost{path}")).header("host", "localhost");
+        let request = request.body(Full::from(body)).unwrap();
+        let response = timeout(PATIENCE, self.send(request)).await.expect("an answer in time").ok()?;
+        let (parts, body) = response.into_parts();
+        let body = timeout(PATIENCE, body.collect()).await.expect("its body in time").ok()?.to_bytes();
+        let content_type = parts.headers.get(CONTENT_TYPE).map_or("", |value| value.to_str().unwrap()).to_owned();
+        Some(Answer { status: parts.status, content_type, body })
+    }
+
+    pub async fn post(&mut self, path: &str, body: Vec<u8>) -> Answer {
+        self.try_post(path, body).await.expect("the connection holds")
+    }
+}

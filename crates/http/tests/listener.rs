@@ -1,0 +1,214 @@
+//! A listener on real sockets: both protocols, what it refuses, whom it cuts off, and how it ends.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Answer, Client, Served, settings};
+use fieldseal_http::HttpSettings;
+use hyper::StatusCode;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{sleep, timeout};
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+const SHORT: Duration = Duration::from_millis(200);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_protocols_serve_and_keep_their_connection() {
+    let served = Served::start(settings(), true);
+    for is_http2 in [false, true] {
+        let mut client = Client::connect(&served, is_http2).await;
+        for size in [0, 1, 65_536, 3_000_000] {
+            let body: Vec<u8> = (0..size).map(|i| (i % 251) as u8).collect();
+            let Answer { status, body: echoed, .. } = client.post("/echo", body.clone()).await;
+            assert_eq!(status, StatusCode::OK);
+            assert!(echoed == body, "{size} bytes, HTTP/2: {is_http2}");
+        }
+        assert_eq!(client.post("/protocol", vec![]).await.body, if is_http2 { "Http2" } else { "Http1" });
+    }
+    assert_eq!(served.listener.counters().connections_accepted, 2);
+}
+
+/// A caller that sends everything before it looks for an answer finds it, and may go on with the connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_reaches_a_caller_that_is_still_sending() {
+    let served = Served::start(settings(), true);
+    for is_http2 in [false, true] {
+        let mut client = Client::connect(&served, is_http2).await;
+        let answer = client.post("/refuse", vec![7; 20_000_000]).await;
+        assert_eq!(
+            (answer.status, answer.content_type.as_str()),
+            (StatusCode::PAYLOAD_TOO_LARGE, "application/problem+json")
+        );
+        let problem: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+        let expected =
+            serde_json::json!({"code": "too-large", "title": "Payload Too Large", "status": 413, "detail": "no more"});
+        assert_eq!(problem, expected);
+        assert_eq!(client.post("/echo", b"again".to_vec()).await.body, "again", "HTTP/2: {is_http2}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_read_on_after_a_refusal_is_bounded() {
+    let bounds = HttpSettings { refused_body_max: 1 << 20, ..settings() };
+    let served = Served::start(bounds, false);
+    let mut socket = served.socket().await;
+    socket.write_all(b"POST /refuse HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000000\r\n\r\n").await.unwrap();
+    let sending = async {
+        let bytes = vec![0; 1 << 20];
+        for sent in 0..1000 {
+            if socket.write_all(&bytes).await.is_err() {
+                return sent;
+            }
+        }
+        1000
+    };
+    let sent = timeout(PATIENCE, sending).await.unwrap();
+    assert!(sent < 100, "{sent} MiB were taken");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_heads_slow_bodies_and_idle_connections_end() {
+    let bounds =
+        HttpSettings { header_read_timeout: SHORT, body_timeout: SHORT, idle_timeout: SHORT * 3, ..settings() };
+    let served = Served::start(bounds, false);
+    let began = Instant::now();
+
+    let mut slow_head = served.socket().await;
+    let mut bytes = Vec::new();
+    let dribble = async {
+        for byte in b"GET / HTTP/1.1\r\nx-long: ".iter().chain(std::iter::repeat(&b'a')) {
+            if slow_head.write_all(&[*byte]).await.is_err() {
+                return;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, dribble).await.unwrap();
+    assert!(began.elapsed() >= SHORT);
+    assert_eq!(served.listener.counters().connections_cut, 1);
+
+    let mut slow_body = served.socket().await;
+    slow_body.write_all(b"POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\nhalf").await.unwrap();
+    timeout(PATIENCE, slow_body.read_to_end(&mut bytes)).await.unwrap().unwrap();
+    assert!(bytes.starts_with(b"HTTP/1.1 408 "), "{}", String::from_utf8_lossy(&bytes));
+
+    let mut idle = served.socket().await;
+    idle.write_all(b"POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nhi").await.unwrap();
+    bytes.clear();
+    timeout(PATIENCE, idle.read_to_end(&mut bytes)).await.unwrap().unwrap();
+    assert!(bytes.ends_with(b"hi"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_takes_nothing_of_an_answer_is_cut_off() {
+    let bounds = HttpSettings { write_timeout: SHORT, ..settings() };
+    let served = Served::start(bounds, true);
+    let socket = served.socket().await;
+    let plain = Served::start(HttpSettings { write_timeout: SHORT, ..settings() }, false);
+    let mut lazy = plain.socket().await;
+    lazy.write_all(b"GET /endless HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    plain.until(|counters| counters.connections_open == 0).await;
+
+    // Over HTTP/2 the socket takes all, as the peer gives the stream no room.
+    let mut client = Client::over(common::tls(socket, &served, true).await, true).await;
+    let unread = client.begin("/endless").await;
+    served.until(|counters| counters.connections_cut == 1 && counters.connections_open == 0).await;
+    drop(unread);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_goes_away_ends_its_request() {
+    let served = Served::start(settings(), true);
+    for is_http2 in [false, true] {
+        let mut client = Client::connect(&served, is_http2).await;
+        let waiting = tokio::spawn(async move { client.post("/hang", vec![1]).await });
+        served.hanging_is(1).await;
+        waiting.abort();
+        served.hanging_is(0).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn places_are_bounded_and_the_idle_give_way() {
+    let served = Served::start(HttpSettings { connections_max: 2, ..settings() }, true);
+    let mut first = Client::connect(&served, false).await;
+    assert_eq!(first.post("/echo", b"1".to_vec()).await.body, "1");
+    let mut second = Client::connect(&served, true).await;
+    let hanging = tokio::spawn(async move { second.post("/hang", vec![1]).await });
+    served.hanging_is(1).await;
+    let mut third = Client::connect(&served, true).await;
+    assert_eq!(third.post("/echo", b"3".to_vec()).await.body, "3");
+    assert_eq!(served.listener.counters().connections_displaced, 1);
+    let also_hanging = tokio::spawn(async move { third.post("/hang", vec![1]).await });
+    served.hanging_is(2).await;
+    let mut refused = served.socket().await;
+    let mut bytes = Vec::new();
+    // Closed at once, with or without a reset.
+    let _ = timeout(PATIENCE, refused.read_to_end(&mut bytes)).await.unwrap();
+    assert_eq!((bytes.len(), served.listener.counters().connections_refused), (0, 1));
+    hanging.abort();
+    also_hanging.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heads_are_bounded() {
+    let served = Served::start(settings(), false);
+    let fields = |count: usize, size: usize| format!("x: {}\r\n", "a".repeat(size)).repeat(count);
+    for (fields, status) in [(fields(90, 10), "200"), (fields(101, 1), "431"), (fields(2, 20_000), "431")] {
+        let mut socket = served.socket().await;
+        let head = format!("GET /echo HTTP/1.1\r\nhost: a\r\nconnection: close\r\n{fields}\r\n");
+        socket.write_all(head.as_bytes()).await.unwrap();
+        let mut bytes = vec![0; 12];
+        timeout(PATIENCE, socket.read_exact(&mut bytes)).await.unwrap().unwrap();
+        assert_eq!(String::from_utf8_lossy(&bytes), format!("HTTP/1.1 {status}"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn handshakes_are_bounded_in_time_and_by_protocol() {
+    let served = Served::start(HttpSettings { handshake_timeout: SHORT, ..settings() }, true);
+    let mut silent = served.socket().await;
+    let mut bytes = Vec::new();
+    timeout(PATIENCE, silent.read_to_end(&mut bytes)).await.unwrap().unwrap();
+    let mut plain = served.socket().await;
+    plain.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    let _ = timeout(PATIENCE, plain.read_to_end(&mut bytes)).await.unwrap();
+    assert!(!bytes.starts_with(b"HTTP"));
+    served.until(|counters| counters.handshakes_failed == 2).await;
+    for (version, is_served) in [(common::TLS1_1, false), (common::TLS1_2, true), (common::TLS1_3, true)] {
+        let shaken = common::try_tls(served.socket().await, &served, true, version).await;
+        assert_eq!(shaken.is_some(), is_served, "{version:?}");
+    }
+}
+
+/// Requests in work end well, new connections are not taken, and idle ones are closed at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_lets_requests_end() {
+    for is_http2 in [false, true] {
+        let served = Served::start(settings(), true);
+        let mut idle = Client::connect(&served, is_http2).await;
+        assert_eq!(idle.post("/echo", b"1".to_vec()).await.body, "1");
+        let mut busy = Client::connect(&served, is_http2).await;
+        let answer = tokio::spawn(async move { busy.post("/hang", vec![1]).await });
+        served.hanging_is(1).await;
+        served.listener.begin_shutdown();
+        served.until(|counters| counters.connections_open == 1).await;
+        let release = served.release.clone();
+        let ending = tokio::spawn(async move { served.listener.shutdown().await });
+        release.notify_waiters();
+        assert_eq!(timeout(PATIENCE, answer).await.unwrap().unwrap().body, "released");
+        assert_eq!(timeout(PATIENCE, ending).await.unwrap().unwrap(), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_does_not_wait_for_ever() {
+    let served = Served::start(HttpSettings { drain_timeout: SHORT, ..settings() }, true);
+    let mut busy = Client::connect(&served, true).await;
+    let answer = tokio::spawn(async move { busy.try_post("/hang", vec![1]).await });
+    served.hanging_is(1).await;
+    assert_eq!(timeout(PATIENCE, served.listener.shutdown()).await.unwrap(), 1);
+    assert!(timeout(PATIENCE, answer).await.unwrap().unwrap().is_none());
+}
