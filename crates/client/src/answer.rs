@@ -3,8 +3,8 @@
 use std::fmt;
 
 use fieldseal_protocol::{
-    Curve, DocumentResult, FileResult, Health, InfoResult, InspectResult, Inspected, Message, PublicKeys, RawValue,
-    RewrapResult, Scalar, TextKind, ValuesResult,
+    Authenticated, Curve, DocumentResult, FileResult, Health, InfoResult, InspectResult, Inspected, Message,
+    PublicKeys, RawValue, RewrapResult, Scalar, TextKind, ValuesResult,
 };
 
 use crate::error::ClientError;
@@ -84,6 +84,17 @@ impl Answer {
             k1: keys.k1.to_owned(),
             r1_pem: keys.r1_pem.map(str::to_owned),
             k1_pem: keys.k1_pem.map(str::to_owned),
+        })
+    }
+
+    pub(crate) fn api_key(&self) -> Result<ApiKeyFacts, ClientError> {
+        let key = Authenticated::decode(self.result())?;
+        let owned = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect();
+        Ok(ApiKeyFacts {
+            id: key.key_id.to_owned(),
+            app: key.app.to_owned(),
+            operations: owned(key.operations()?),
+            roles: key.roles()?.map(owned),
         })
     }
 
@@ -238,6 +249,19 @@ impl Inspection {
             key_version: inspected.key_version,
         }
     }
+}
+
+/// An API key that is in force: whose it is and what it is good for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiKeyFacts {
+    /// What names the key; no secret.
+    pub id: String,
+    /// The one app that it is for.
+    pub app: String,
+    /// What it may be used for: `encrypt`, `decrypt`, `inspect`, `client-side-tokens`, or words of a newer engine.
+    pub operations: Vec<String>,
+    /// Which data roles it shows; `None` for every role.
+    pub roles: Option<Vec<String>>,
 }
 
 /// The newest public keys of an app.

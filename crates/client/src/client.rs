@@ -12,7 +12,7 @@ use fieldseal_protocol::{
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
-use crate::answer::{Answer, Document, Inspection, PublicKeySet, Rewrapped, Value};
+use crate::answer::{Answer, ApiKeyFacts, Document, Inspection, PublicKeySet, Rewrapped, Value};
 use crate::connection::Connection;
 use crate::error::{ClientError, ErrorKind};
 use crate::settings::ClientSettings;
@@ -178,6 +178,15 @@ impl Client {
     /// As every call: the engine's error, or why there is no answer.
     pub async fn public_keys(&self, app: &str) -> Result<PublicKeySet, ClientError> {
         self.call_raw(|id, out| request::public_keys(id, app, out)).await?.public_keys()
+    }
+
+    /// Whose API key this is and what it is good for: for whoever takes API keys from others, such as a relay. The engine answers only
+    /// clients that may use the key's app.
+    ///
+    /// # Errors
+    /// As every call; `forbidden` where the key is not good, or is for an app that this client may not use.
+    pub async fn authenticate(&self, api_key: &str) -> Result<ApiKeyFacts, ClientError> {
+        self.call_raw(|id, out| request::authenticate(id, api_key, out)).await?.api_key()
     }
 
     /// `ok`, `draining`, or another word that means not ready.

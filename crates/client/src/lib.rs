@@ -21,7 +21,7 @@ mod shared;
 pub mod simulation;
 mod tls;
 
-pub use answer::{Answer, Document, Inspection, PublicKeySet, Rewrapped, Value};
+pub use answer::{Answer, ApiKeyFacts, Document, Inspection, PublicKeySet, Rewrapped, Value};
 pub use client::Client;
 pub use error::{ClientError, ErrorKind, Sent};
 pub use fieldseal_protocol::{

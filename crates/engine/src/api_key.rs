@@ -1,9 +1,15 @@
-//! The text of API keys: `fsk_ID_SECRET`, the id as the store has it, the secret as 64 hexadecimal digits.
+//! The text of API keys: `fsk_ID_SECRET`, the id as the store has it, the secret as 64 hexadecimal digits. And who shows one.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use fieldseal_crypto::hash::sha256;
 use fieldseal_crypto::{CryptoRng, Secret};
-use fieldseal_keystore::ApiKeyId;
+use fieldseal_keystore::{ApiKey, ApiKeyId, ApiOperation, AppName, Roles};
 use zeroize::Zeroizing;
+
+use crate::error::Error;
+use crate::policy::{Caller, Rights};
 
 /// What every key begins with, so that people and scanners of repositories recognise one.
 const PREFIX: &str = "fsk_";
@@ -36,6 +42,47 @@ pub fn read_api_key(text: &str) -> Option<(ApiKeyId, [u8; 32])> {
     let secret = Zeroizing::new(unhex(secret)?);
     (secret.len() == SECRET_SIZE).then_some(())?;
     Some((ApiKeyId::parse(id).ok()?, sha256(&[&secret])))
+}
+
+/// Whoever has shown an API key that is in force.
+#[derive(Debug, Clone)]
+pub struct ApiCaller {
+    caller: Caller,
+    key: Arc<ApiKey>,
+}
+
+impl ApiCaller {
+    pub(crate) fn new(key: Option<Arc<ApiKey>>, secret_sha256: [u8; 32]) -> Result<Self, Error> {
+        let Rights::Key(key) = Rights::of_key(key, &secret_sha256)? else {
+            unreachable!("the rights of a key are a key's");
+        };
+        Ok(Self { caller: Caller::ApiKey { id: key.id.clone(), secret_sha256 }, key })
+    }
+
+    /// As whom the engine's work is asked for, where the key's rights are looked at again.
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// Names the key; no secret.
+    pub fn id(&self) -> &ApiKeyId {
+        &self.key.id
+    }
+
+    /// The one app that the key is for.
+    pub fn app(&self) -> &AppName {
+        &self.key.app
+    }
+
+    /// What the key may be used for.
+    pub fn operations(&self) -> &BTreeSet<ApiOperation> {
+        &self.key.operations
+    }
+
+    /// Which data roles it shows.
+    pub fn roles(&self) -> &Roles {
+        &self.key.roles
+    }
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> Zeroizing<String> {

@@ -9,12 +9,13 @@ use fieldseal_document::{Selection, SelectionBuilder};
 use fieldseal_envelope::{Malformed, Profile, SealingKey};
 use fieldseal_keystore::{ApiKeyId, AppName, ClientName, Keystore, Secret, TOKEN_SECRET_SIZE};
 
+use crate::api_key::{ApiCaller, read_api_key};
 use crate::apps::{App, Directory};
 use crate::clock::{Clock, SystemClock};
 use crate::counters::Counters;
 use crate::error::{Error, ErrorKind};
 use crate::opening::{Agreements, EphemeralId, Opening, OpeningCache};
-use crate::policy::{Act, Caller, Rights};
+use crate::policy::{Act, Caller, Rights, not_a_key};
 use crate::recipients::Recipients;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
@@ -212,17 +213,29 @@ impl Engine {
     ///
     /// # Errors
     /// [`ErrorKind::Forbidden`], the same for every key that is not good; [`ErrorKind::Unavailable`].
-    pub fn api_caller(&self, id: &ApiKeyId, secret_sha256: [u8; 32]) -> Result<(Caller, AppName), Error> {
-        let rights = Rights::of_key(self.shared.directory.api_key(id)?, &secret_sha256)?;
-        let Rights::Key(key) = rights else { unreachable!("the rights of a key are a key's") };
-        Ok((Caller::ApiKey { id: id.clone(), secret_sha256 }, key.app.clone()))
+    pub fn api_caller(&self, id: &ApiKeyId, secret_sha256: [u8; 32]) -> Result<ApiCaller, Error> {
+        ApiCaller::new(self.shared.directory.api_key(id)?, secret_sha256)
     }
 
     /// The same by what is known without asking the store, so that it never waits: nothing where that does not suffice.
-    pub fn known_api_caller(&self, id: &ApiKeyId, secret_sha256: [u8; 32]) -> Option<(Caller, AppName)> {
-        let known = self.shared.directory.known_api_key(id)?;
-        let Rights::Key(key) = Rights::of_key(Some(known), &secret_sha256).ok()? else { return None };
-        Some((Caller::ApiKey { id: id.clone(), secret_sha256 }, key.app.clone()))
+    pub fn known_api_caller(&self, id: &ApiKeyId, secret_sha256: [u8; 32]) -> Option<ApiCaller> {
+        ApiCaller::new(Some(self.shared.directory.known_api_key(id)?), secret_sha256).ok()
+    }
+
+    /// Whose API key this text is, asked by somebody who may do anything with the key's app: a relay, which takes keys from those whom it
+    /// serves. May wait for the store.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forbidden`]: the key is not good, which is told the same whatever the reason, or its app is none of the asker's;
+    /// [`ErrorKind::Unavailable`].
+    pub fn authenticate(&self, asker: &Caller, api_key: &str) -> Result<ApiCaller, Error> {
+        let rights = self.rights(asker)?;
+        let (id, secret_sha256) = read_api_key(api_key).ok_or_else(not_a_key)?;
+        let shown = self.api_caller(&id, secret_sha256)?;
+        rights
+            .check_any(shown.app())
+            .map_err(|_| Error::new(ErrorKind::Forbidden, "the API key is for an app that this client may not use"))?;
+        Ok(shown)
     }
 
     /// The secret that tokens are signed with, read from the store when first needed.

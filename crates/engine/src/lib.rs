@@ -35,7 +35,7 @@ mod settings;
 mod spares;
 mod token;
 
-pub use api_key::{ApiKeySecret, read_api_key};
+pub use api_key::{ApiCaller, ApiKeySecret, read_api_key};
 pub use clock::{Clock, SystemClock};
 pub use counters::{CacheCounters, Counters};
 pub use decrypt::{DecryptOptions, Decryptor};

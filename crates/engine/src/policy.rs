@@ -59,7 +59,9 @@ pub(crate) enum Rights {
 }
 
 /// What every API key that is not good is told: whether there is such a key is nobody's business.
-const NOT_A_KEY: &str = "the API key is not known to this engine, or was revoked";
+pub(crate) fn not_a_key() -> Error {
+    Error::new(ErrorKind::Forbidden, "the API key is not known to this engine, or was revoked")
+}
 
 impl Rights {
     /// Those of a client that came with a certificate.
@@ -81,7 +83,7 @@ impl Rights {
             Some(key) if equal_constant_time(&key.secret_sha256, secret_sha256) && key.revoked_at.is_none() => {
                 Ok(Self::Key(key))
             }
-            _ => Err(Error::new(ErrorKind::Forbidden, NOT_A_KEY)),
+            _ => Err(not_a_key()),
         }
     }
 

@@ -26,7 +26,7 @@ fn key(engine: &Engine, operations: &[ApiOperation], roles: &[&str]) -> Caller {
     let stored = engine.store().create_api_key(&new).expect("made");
     engine.maintain().expect("refreshed");
     let (id, sha256) = read_api_key(&secret.text(&stored.id)).expect("its own text");
-    engine.api_caller(&id, sha256).expect("known").0
+    engine.api_caller(&id, sha256).expect("known").caller().clone()
 }
 
 fn encrypt(engine: &Engine, caller: &Caller, role: Option<&str>, document: &str) -> Result<String, Error> {

@@ -264,6 +264,16 @@ pub enum ApiOperation {
 impl ApiOperation {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Encrypt, Self::Decrypt, Self::Inspect, Self::IssueTokens];
+
+    /// The word for people and programs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Encrypt => "encrypt",
+            Self::Decrypt => "decrypt",
+            Self::Inspect => "inspect",
+            Self::IssueTokens => "client-side-tokens",
+        }
+    }
 }
 
 /// What an API key is to be good for.

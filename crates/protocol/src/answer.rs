@@ -156,6 +156,24 @@ pub fn public_keys(id: u32, keys: &PublicKeys<'_>, out: &mut Vec<u8>) {
     }
 }
 
+/// The answer to `authenticate`: `roles` where they are not all.
+pub fn authenticated(id: u32, key_id: &str, app: &str, operations: &[&str], roles: Option<&[&str]>, out: &mut Vec<u8>) {
+    begin(id, out);
+    write::map_header(3 + usize::from(roles.is_some()), out);
+    string_field(Field::KeyId, key_id, out);
+    string_field(Field::App, app, out);
+    strings_field(Field::Operations, operations, out);
+    if let Some(roles) = roles {
+        strings_field(Field::Roles, roles, out);
+    }
+}
+
+fn strings_field(name: Field, texts: &[&str], out: &mut Vec<u8>) {
+    field(name, out);
+    write::array_header(texts.len(), out);
+    texts.iter().for_each(|text| write::string(text, out));
+}
+
 /// The answer to `health`.
 pub fn health(id: u32, health: Health<'_>, out: &mut Vec<u8>) {
     begin(id, out);

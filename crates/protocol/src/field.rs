@@ -56,6 +56,10 @@ fields! {
     Origin "origin" "Number of the software that made an envelope.",
     EncryptedAt "encrypted_at" "When an envelope was made, in Unix seconds.",
     KeyVersion "key_version" "The app's key version that opens an envelope.",
+    ApiKey "api_key" "An API key, as its user shows it.",
+    KeyId "key_id" "What names an API key.",
+    Operations "operations" "What an API key may be used for.",
+    Roles "roles" "The data roles that an API key shows.",
 }
 
 impl fmt::Display for Field {

@@ -187,6 +187,7 @@ fn reencode_request(method: Method, params: RawParams<'_>) -> Reencoded {
             let params = InspectParams::decode(params)?;
             request::inspect(7, params.app, strings(params.values)?.into_iter(), &mut out);
         }
+        Method::Authenticate => request::authenticate(7, crate::AuthenticateParams::decode(params)?.api_key, &mut out),
         Method::PublicKeys => request::public_keys(7, PublicKeysParams::decode(params)?.app, &mut out),
         Method::Health => crate::HealthParams::decode(params).map(|_| request::health(7, &mut out))?,
         Method::Info => crate::InfoParams::decode(params).map(|_| request::info(7, &mut out))?,
@@ -197,13 +198,14 @@ fn reencode_request(method: Method, params: RawParams<'_>) -> Reencoded {
 type Reencode = fn(RawValue<'_>) -> Reencoded;
 
 /// One for each kind of result.
-const RESULTS: [Reencode; 8] = [
+const RESULTS: [Reencode; 9] = [
     reencode_values,
     reencode_document,
     reencode_file,
     reencode_rewrap,
     reencode_inspect,
     reencode_public_keys,
+    reencode_authenticated,
     reencode_health,
     reencode_info,
 ];
@@ -249,6 +251,13 @@ fn reencode_inspect(result: RawValue<'_>) -> Reencoded {
     let mut out = Vec::new();
     answer::begin_inspect(7, envelopes.len() as u32, &mut out);
     envelopes.iter().for_each(|envelope| answer::inspected(envelope, &mut out));
+    Ok(out)
+}
+
+fn reencode_authenticated(result: RawValue<'_>) -> Reencoded {
+    let mut out = Vec::new();
+    let key = crate::Authenticated::decode(result)?;
+    answer::authenticated(7, key.key_id, key.app, &key.operations()?, key.roles()?.as_deref(), &mut out);
     Ok(out)
 }
 

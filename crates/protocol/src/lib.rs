@@ -48,12 +48,13 @@ pub use options::{
     Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, RewrapOptions, TextKind,
 };
 pub use params::{
-    DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams, EncryptFileParams, EncryptParams,
-    HealthParams, InfoParams, InspectParams, PublicKeysParams, RewrapParams,
+    AuthenticateParams, DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams,
+    EncryptFileParams, EncryptParams, HealthParams, InfoParams, InspectParams, PublicKeysParams, RewrapParams,
 };
 pub use peek::Peek;
 pub use results::{
-    DocumentResult, FileResult, Health, InfoResult, InspectResult, Inspected, PublicKeys, RewrapResult, ValuesResult,
+    Authenticated, DocumentResult, FileResult, Health, InfoResult, InspectResult, Inspected, PublicKeys, RewrapResult,
+    ValuesResult,
 };
 pub use scanner::Scanner;
 pub use values::{RawValues, Scalar, Strings, Text, ValueError, ValueFault, Values, ValuesPosition};

@@ -46,6 +46,7 @@ methods! {
     Rewrap "rewrap" "Envelopes to envelopes under the newest key version.",
     Inspect "inspect" "What envelopes say about themselves.",
     PublicKeys "public_keys" "The public keys of an app.",
+    Authenticate "authenticate" "Whose API key this is, and what it is good for.",
     Health "health" "Whether the engine serves.",
     Info "info" "Versions and limits of the engine.",
 }

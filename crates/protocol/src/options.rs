@@ -61,6 +61,8 @@ words! {
 
 /// Longest name of an app, in bytes of UTF-8.
 pub(crate) const APP_SIZE_MAX: usize = 128;
+/// Longest API key that is read, in bytes.
+pub(crate) const API_KEY_SIZE_MAX: usize = 256;
 /// Longest data role, in characters.
 pub(crate) const ROLE_SIZE_MAX: usize = 20;
 

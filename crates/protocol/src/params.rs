@@ -8,8 +8,8 @@ use crate::error::ContentError;
 use crate::field::{Field, FieldSet};
 use crate::message::RawParams;
 use crate::options::{
-    APP_SIZE_MAX, Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, ROLE_SIZE_MAX,
-    RewrapOptions,
+    API_KEY_SIZE_MAX, APP_SIZE_MAX, Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions,
+    Keying, ROLE_SIZE_MAX, RewrapOptions,
 };
 use crate::values::RawValues;
 
@@ -94,6 +94,19 @@ pub struct InspectParams<'a> {
 pub struct PublicKeysParams<'a> {
     /// The tenant.
     pub app: &'a str,
+}
+
+/// Parameters of `authenticate`. The key is a secret: they do not print.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct AuthenticateParams<'a> {
+    /// The API key, as its user shows it.
+    pub api_key: &'a str,
+}
+
+impl std::fmt::Debug for AuthenticateParams<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AuthenticateParams").finish_non_exhaustive()
+    }
 }
 
 /// Parameters of `health`: none.
@@ -227,6 +240,17 @@ impl<'a> PublicKeysParams<'a> {
     }
 }
 
+impl<'a> AuthenticateParams<'a> {
+    /// Reads the parameters.
+    ///
+    /// # Errors
+    /// Anything but exactly the method's fields, each at most once, of its type and in its range.
+    pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
+        let fields = Fields::read(params, FieldSet::of(&[Field::ApiKey]))?;
+        Ok(AuthenticateParams { api_key: required(fields.api_key, Field::ApiKey)? })
+    }
+}
+
 impl HealthParams {
     /// Reads the parameters. The elements of lists are checked when they are iterated.
     ///
@@ -267,6 +291,7 @@ struct Fields<'a> {
     values: Option<RawValues<'a>>,
     document: Option<&'a [u8]>,
     data: Option<&'a [u8]>,
+    api_key: Option<&'a str>,
 }
 
 impl<'a> Fields<'a> {
@@ -284,6 +309,7 @@ impl<'a> Fields<'a> {
                 Field::Values => fields.values = Some(entries.values(field)?),
                 Field::Document => fields.document = Some(entries.bytes(field)?),
                 Field::Data => fields.data = Some(entries.binary(field)?),
+                Field::ApiKey => fields.api_key = Some(api_key(entries.string(field)?)?),
                 _ => unreachable!("no method expects {field}"),
             }
         }
@@ -314,6 +340,14 @@ fn app(name: Option<&str>) -> Result<Option<&str>, ContentError> {
     match name {
         Some(name) if !(1..=APP_SIZE_MAX).contains(&name.len()) => Err(out_of_range(Field::App, "1 to 128 bytes")),
         other => Ok(other),
+    }
+}
+
+fn api_key(text: &str) -> Result<&str, ContentError> {
+    if (1..=API_KEY_SIZE_MAX).contains(&text.len()) {
+        Ok(text)
+    } else {
+        Err(out_of_range(Field::ApiKey, "1 to 256 bytes"))
     }
 }
 

@@ -107,6 +107,13 @@ pub fn public_keys(id: u32, app: &str, out: &mut Vec<u8>) {
     Fields { app: Some(app), ..Fields::default() }.begin(id, Method::PublicKeys, 0, out);
 }
 
+/// `authenticate`.
+pub fn authenticate(id: u32, api_key: &str, out: &mut Vec<u8>) {
+    Fields::default().begin(id, Method::Authenticate, 1, out);
+    write::string(Field::ApiKey.as_str(), out);
+    write::string(api_key, out);
+}
+
 /// `health`.
 pub fn health(id: u32, out: &mut Vec<u8>) {
     Fields::default().begin(id, Method::Health, 0, out);

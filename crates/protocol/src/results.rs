@@ -269,6 +269,64 @@ impl<'a> PublicKeys<'a> {
     }
 }
 
+/// Result of `authenticate`: an API key that is in force.
+#[derive(Clone, Copy, Debug)]
+pub struct Authenticated<'a> {
+    /// What names the key; no secret.
+    pub key_id: &'a str,
+    /// The one app that the key is for.
+    pub app: &'a str,
+    operations: RawValues<'a>,
+    roles: Option<RawValues<'a>>,
+}
+
+impl<'a> Authenticated<'a> {
+    /// Reads the result; its lists are read by [`Authenticated::operations`] and [`Authenticated::roles`].
+    ///
+    /// # Errors
+    /// When it is not a map with the fields `key_id`, `app` and `operations`.
+    pub fn decode(result: RawValue<'a>) -> Result<Self, ContentError> {
+        const FIELDS: FieldSet = FieldSet::of(&[Field::KeyId, Field::App, Field::Operations, Field::Roles]);
+        let mut entries = Entries::of_map(result.reader(), FIELDS, Unknown::Skip)?;
+        let (mut key_id, mut app, mut operations, mut roles) = (None, None, None, None);
+        while let Some(field) = entries.next_field()? {
+            match field {
+                Field::KeyId => key_id = Some(entries.string(field)?),
+                Field::App => app = Some(entries.string(field)?),
+                Field::Operations => operations = Some(entries.values(field)?),
+                Field::Roles => roles = entries.optional_values(field)?,
+                _ => unreachable!("not among the fields of an API key"),
+            }
+        }
+        Ok(Authenticated {
+            key_id: required(key_id, Field::KeyId)?,
+            app: required(app, Field::App)?,
+            operations: required(operations, Field::Operations)?,
+            roles,
+        })
+    }
+
+    /// What the key may be used for: `encrypt`, `decrypt`, `inspect`, `client-side-tokens`, or words of a newer engine.
+    ///
+    /// # Errors
+    /// An element that is no string.
+    pub fn operations(&self) -> Result<Vec<&'a str>, ContentError> {
+        texts(self.operations)
+    }
+
+    /// Which data roles it shows; `None` for every role.
+    ///
+    /// # Errors
+    /// An element that is no string.
+    pub fn roles(&self) -> Result<Option<Vec<&'a str>>, ContentError> {
+        self.roles.map(texts).transpose()
+    }
+}
+
+fn texts(values: RawValues<'_>) -> Result<Vec<&str>, ContentError> {
+    values.strings().map(|text| Ok(text?.as_str())).collect()
+}
+
 /// Result of `health`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Health<'a> {

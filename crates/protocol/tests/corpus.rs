@@ -56,6 +56,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
         ("rewrap", seed(|out| request::rewrap(5, &rewrap, envelopes(), out))),
         ("inspect", seed(|out| request::inspect(6, Some("acme"), envelopes(), out))),
         ("public_keys", seed(|out| request::public_keys(7, "acme", out))),
+        ("authenticate", seed(|out| request::authenticate(10, "fsk_00ff", out))),
         (
             "health_info_cancel",
             seed(|out| {
@@ -122,6 +123,10 @@ fn answers() -> Vec<(&'static str, Vec<u8>)> {
             }),
         ),
         ("answer_public_keys", seed(|out| answer::public_keys(1, &keys, out))),
+        (
+            "answer_authenticate",
+            seed(|out| answer::authenticated(1, "00ff", "acme", &["encrypt", "decrypt"], Some(&["card"]), out)),
+        ),
         ("answer_health", seed(|out| answer::health(1, Health::OK, out))),
         ("answer_info", seed(|out| answer::info(1, &[("protocol", "1"), ("version", "0.1.0")], out))),
         ("answer_error", seed(|out| answer::error(1, &error, out))),

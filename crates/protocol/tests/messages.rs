@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use fieldseal_protocol::{
-    ContentError, DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams, EncryptFileParams,
-    EncryptParams, ErrorCode, ErrorObject, FrameError, Health, HealthParams, InfoParams, InspectParams, Limits,
-    Message, MessageFault, Method, PublicKeysParams, RawParams, RawValue, Retry, RewrapParams, UnscannedError,
-    ValuesResult, answer, connection_error, decode_cancel, request,
+    AuthenticateParams, ContentError, DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams,
+    EncryptFileParams, EncryptParams, ErrorCode, ErrorObject, FrameError, Health, HealthParams, InfoParams,
+    InspectParams, Limits, Message, MessageFault, Method, PublicKeysParams, RawParams, RawValue, Retry, RewrapParams,
+    UnscannedError, ValuesResult, answer, connection_error, decode_cancel, request,
 };
 use rmpv::Value;
 
@@ -47,6 +47,7 @@ fn decode(method: Method, params: RawParams<'_>) -> Result<(), ContentError> {
         Method::Rewrap => RewrapParams::decode(params).map(drop),
         Method::Inspect => InspectParams::decode(params).map(drop),
         Method::PublicKeys => PublicKeysParams::decode(params).map(drop),
+        Method::Authenticate => AuthenticateParams::decode(params).map(drop),
         Method::Health => HealthParams::decode(params).map(drop),
         Method::Info => InfoParams::decode(params).map(drop),
     }
@@ -80,6 +81,7 @@ fn fields_of(method: Method) -> (Fields, Fields) {
         Method::Rewrap => (vec![app, values], vec![curve, deadline]),
         Method::Inspect => (vec![values], vec![app]),
         Method::PublicKeys => (vec![app], vec![]),
+        Method::Authenticate => (vec![("api_key", Value::from("fsk_00ff"))], vec![]),
         Method::Health | Method::Info => (vec![], vec![]),
     }
 }

@@ -226,6 +226,7 @@ impl EngineRequest {
         let (engine, caller, id) = (&self.engine, &*self.caller, self.id);
         match parsed {
             Parsed::PublicKeys(params) => lists::public_keys(engine, caller, id, params, out),
+            Parsed::Authenticate(params) => lists::authenticate(engine, caller, id, params, out),
             Parsed::Info => {
                 lists::info(id, &self.limits, out);
                 Ok(())

@@ -2,17 +2,18 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::engine::{EngineFixture, engine};
-use fieldseal_engine::Settings;
-use fieldseal_engine::admin::{AppName, ClientName};
+use fieldseal_engine::admin::{ApiOperation, AppName, ClientName, NewApiKey, NewKeys, RoleName, Roles};
 use fieldseal_engine::pool::{Cancellation, Stop};
+use fieldseal_engine::{ApiKeySecret, Settings, system_random};
 use fieldseal_protocol::{
-    DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, ErrorObject, FileResult,
-    InfoResult, InspectResult, Keying, Limits as WireLimits, Message, PublicKeys, RewrapOptions, RewrapResult, Scalar,
-    ValuesResult, answer, request,
+    Authenticated, DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, ErrorObject,
+    FileResult, InfoResult, InspectResult, Keying, Limits as WireLimits, Message, PublicKeys, RewrapOptions,
+    RewrapResult, Scalar, ValuesResult, answer, request,
 };
 use fieldseal_server::{EngineService, Part, PartStep, PeerIdentity, Planned, Request, Service, Step, Tenant, Written};
 
@@ -284,6 +285,52 @@ fn documents_files_and_lists() {
     assert!(facts.contains(&("protocol", "1")) && facts.contains(&("frame_size_max", "1073741824")), "{facts:?}");
     let named = |name| facts.iter().any(|(fact, _)| *fact == name);
     assert!(["version", "elements_max", "depth_max", "aes-256-gcm"].into_iter().all(named), "{facts:?}");
+}
+
+/// A relay learns of a key what it has to know, for apps that are its own alone, and nothing of keys that are not good.
+#[test]
+fn whose_an_api_key_is_is_told_to_those_who_may_use_its_app() {
+    let fixture = fixture();
+    let store = fixture.engine.engine.store();
+    let shown = |app: &str, roles: &[&str]| {
+        let secret = ApiKeySecret::generate(&mut system_random());
+        let roles: BTreeSet<RoleName> = roles.iter().map(|role| RoleName::parse(role).expect("a role")).collect();
+        let app = AppName::parse(app).expect("a name");
+        let operations = [ApiOperation::Encrypt, ApiOperation::IssueTokens].into();
+        let roles = if roles.is_empty() { Roles::Any } else { Roles::Only(roles) };
+        let key = store.create_api_key(&NewApiKey { app, operations, roles, secret_sha256: secret.sha256() });
+        let id = key.expect("made").id;
+        (secret.text(&id), id)
+    };
+    let ((own, own_id), (with_roles, _)) = (shown("acme", &[]), shown("acme", &["card", "pin"]));
+    store.create_app(&AppName::parse("other").expect("a name"), NewKeys::generated()).expect("created");
+    let (others, _) = shown("other", &[]);
+    fixture.service.maintain();
+    let ask = |key: &str| run(&fixture, frame(|out| request::authenticate(9, key, out))).0;
+
+    let answer = ask(&own);
+    let told = Authenticated::decode(result(&answer)).expect("a key");
+    assert_eq!((told.key_id, told.app), (own_id.as_str(), "acme"));
+    assert_eq!(told.operations().expect("words"), ["encrypt", "client-side-tokens"]);
+    assert_eq!(told.roles().expect("every role"), None);
+    let answer = ask(&with_roles);
+    let told = Authenticated::decode(result(&answer)).expect("a key");
+    assert_eq!(told.roles().expect("words"), Some(vec!["card", "pin"]));
+
+    let wrong_secret = format!("{}{}", &own[..own.len() - 1], if own.ends_with('0') { '1' } else { '0' });
+    let refused = |key: &str| {
+        let answer = ask(key);
+        let Ok(Message::Response { result: Err(error), .. }) = Message::parse(&answer) else { panic!("not refused") };
+        let error = error.error().expect("an error object");
+        assert_eq!(error.code, "forbidden");
+        error.message.to_owned()
+    };
+    let not_good = refused(&wrong_secret);
+    assert_eq!([refused("x"), refused("fsk_0123456789abcdef_00")], [not_good.clone(), not_good.clone()]);
+    assert!(refused(&others).contains("an app that this client may not use"));
+    store.revoke_api_key(&own_id).expect("revoked");
+    fixture.service.maintain();
+    assert_eq!(refused(&own), not_good);
 }
 
 fn text_of<'a>(value: &Scalar<'a>) -> &'a str {

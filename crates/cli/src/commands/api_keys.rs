@@ -80,13 +80,7 @@ fn operation(allowed: ApiAllowed) -> ApiOperation {
 }
 
 fn words(key: &ApiKey) -> Vec<&'static str> {
-    let word = |operation: &ApiOperation| match operation {
-        ApiOperation::Encrypt => "encrypt",
-        ApiOperation::Decrypt => "decrypt",
-        ApiOperation::Inspect => "inspect",
-        ApiOperation::IssueTokens => "client-side-tokens",
-    };
-    key.operations.iter().map(word).collect()
+    key.operations.iter().map(|operation| operation.as_str()).collect()
 }
 
 fn roles(key: &ApiKey) -> Vec<&str> {

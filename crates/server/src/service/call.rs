@@ -1,9 +1,9 @@
 //! A request's frame together with what was read of it: lists and documents are used where they lie, across all steps.
 
 use fieldseal_protocol::{
-    DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams, EncryptFileParams, EncryptParams,
-    ErrorCode, ErrorObject, HealthParams, InfoParams, InspectParams, Message, Method, PublicKeysParams, RawParams,
-    RawValues, RewrapParams,
+    AuthenticateParams, DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams,
+    EncryptFileParams, EncryptParams, ErrorCode, ErrorObject, HealthParams, InfoParams, InspectParams, Message, Method,
+    PublicKeysParams, RawParams, RawValues, RewrapParams,
 };
 
 /// The parameters of any method, or why there are none.
@@ -17,6 +17,7 @@ pub(super) enum Parsed<'a> {
     Rewrap(RewrapParams<'a>),
     Inspect(InspectParams<'a>),
     PublicKeys(PublicKeysParams<'a>),
+    Authenticate(AuthenticateParams<'a>),
     Info,
     Fault(ErrorObject),
 }
@@ -105,7 +106,7 @@ impl Parsed<'_> {
             Self::EncryptFile(params) => params.options.deadline_ms,
             Self::DecryptFile(params) => params.options.deadline_ms,
             Self::Rewrap(params) => params.options.deadline_ms,
-            Self::Inspect(_) | Self::PublicKeys(_) | Self::Info | Self::Fault(_) => None,
+            Self::Inspect(_) | Self::PublicKeys(_) | Self::Authenticate(_) | Self::Info | Self::Fault(_) => None,
         }
     }
 }
@@ -128,6 +129,7 @@ fn read_params(method: Method, params: RawParams<'_>) -> Result<Parsed<'_>, Erro
         Method::Rewrap => Parsed::Rewrap(RewrapParams::decode(params)?),
         Method::Inspect => Parsed::Inspect(InspectParams::decode(params)?),
         Method::PublicKeys => Parsed::PublicKeys(PublicKeysParams::decode(params)?),
+        Method::Authenticate => Parsed::Authenticate(AuthenticateParams::decode(params)?),
         Method::Info => {
             InfoParams::decode(params)?;
             Parsed::Info

@@ -1,11 +1,11 @@
-//! `rewrap` and `inspect`, lists of envelopes, and the answers that need no work: `public_keys`, `info`.
+//! `rewrap` and `inspect`, lists of envelopes, and the answers that need no work: `public_keys`, `authenticate`, `info`.
 
 use std::sync::Arc;
 
 use fieldseal_engine::{Caller, Engine, Inspector, LongRewrap, RewrapOptions, Rewrapper, admin};
 use fieldseal_protocol::{
-    ErrorObject, InspectParams, Inspected, Limits, PROTOCOL_VERSION, PublicKeys, PublicKeysParams, RewrapParams,
-    Scalar, answer, write,
+    AuthenticateParams, ErrorObject, InspectParams, Inspected, Limits, PROTOCOL_VERSION, PublicKeys, PublicKeysParams,
+    RewrapParams, Scalar, answer, write,
 };
 
 use super::call::Call;
@@ -230,6 +230,23 @@ pub(super) fn public_keys(
         k1_pem: Some(&k1_pem),
     };
     answer::public_keys(id, &told, out);
+    Ok(())
+}
+
+pub(super) fn authenticate(
+    engine: &Engine,
+    caller: &Caller,
+    id: u32,
+    params: &AuthenticateParams<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), ErrorObject> {
+    let shown = engine.authenticate(caller, params.api_key).map_err(convert::error)?;
+    let operations: Vec<&str> = shown.operations().iter().map(|operation| operation.as_str()).collect();
+    let roles: Option<Vec<&str>> = match shown.roles() {
+        admin::Roles::Any => None,
+        admin::Roles::Only(roles) => Some(roles.iter().map(|role| role.as_str()).collect()),
+    };
+    answer::authenticated(id, shown.id().as_str(), shown.app().as_str(), &operations, roles.as_deref(), out);
     Ok(())
 }
 
