@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::engine::{EngineFixture, engine};
-use fieldseal_engine::admin::{ApiOperation, AppName, ClientName, NewApiKey, NewKeys, RoleName, Roles};
+use fieldseal_engine::admin::{ApiOperation, AppName, ClientName, NewApiKey, RoleName, Roles};
 use fieldseal_engine::pool::{Cancellation, Stop};
 use fieldseal_engine::{ApiKeySecret, Settings, system_random};
 use fieldseal_protocol::{
@@ -303,7 +303,6 @@ fn whose_an_api_key_is_is_told_to_those_who_may_use_its_app() {
         (secret.text(&id), id)
     };
     let ((own, own_id), (with_roles, _)) = (shown("acme", &[]), shown("acme", &["card", "pin"]));
-    store.create_app(&AppName::parse("other").expect("a name"), NewKeys::generated()).expect("created");
     let (others, _) = shown("other", &[]);
     fixture.service.maintain();
     let ask = |key: &str| run(&fixture, frame(|out| request::authenticate(9, key, out))).0;
