@@ -1,0 +1,138 @@
+// Typed access to the values of a scenario file, which notes all that is wrong instead of stopping at the first.
+
+/** The way to a value: keys and positions from the top of the file. */
+export type Path = readonly (string | number)[];
+
+/** One thing that is wrong. */
+export interface Problem {
+  readonly path: Path;
+  readonly message: string;
+}
+
+/** Units of time in milliseconds. */
+const UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
+/** Longest part of a value that an error shows, in characters. */
+const SHOWN_MAX = 40;
+
+/** `scenarios[0].flow[1].send`. */
+export function shownPath(path: Path): string {
+  return path.map((part, index) => (typeof part === 'number' ? `[${part}]` : index > 0 ? `.${part}` : part)).join('');
+}
+
+function shown(text: string): string {
+  return text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text;
+}
+
+/** A value and the way to it. */
+export class Value {
+  constructor(
+    readonly raw: unknown,
+    readonly path: Path,
+    readonly problems: Problem[],
+  ) {}
+
+  /** Notes that something is wrong here. */
+  note(message: string): undefined {
+    this.problems.push({ path: this.path, message: `${shownPath(this.path)}: ${message}` });
+    return undefined;
+  }
+
+  private refuse(takes: string): undefined {
+    const raw = this.raw;
+    let found = 'nothing';
+    if (Array.isArray(raw)) found = 'a list';
+    else if (typeof raw === 'object' && raw !== null) found = 'a map';
+    else if (raw !== null && raw !== undefined) found = `\`${shown(String(raw as string | number | boolean))}\``;
+    return this.note(`it takes ${takes}, found ${found}`);
+  }
+
+  /** The text of what is neither list nor map nor nothing. */
+  private scalar(): string | undefined {
+    const raw = this.raw;
+    if (typeof raw === 'string') return raw.trim();
+    return typeof raw === 'number' || typeof raw === 'boolean' ? String(raw) : undefined;
+  }
+
+  /** A map of which `keys` are all that may stand in it; any may where none are given. */
+  map(keys?: readonly string[]): Fields | undefined {
+    if (typeof this.raw !== 'object' || this.raw === null || Array.isArray(this.raw)) return this.refuse('a map');
+    const raw = this.raw as Record<string, unknown>;
+    for (const name of Object.keys(raw)) {
+      if (keys && !keys.includes(name)) {
+        const path = [...this.path, name];
+        this.problems.push({ path, message: `there is no key \`${shown(shownPath(path))}\`: it takes ${keys.join(', ')}` });
+      }
+    }
+    return new Fields(raw, this);
+  }
+
+  /** A list with at least one item. */
+  list(): Value[] | undefined {
+    if (!Array.isArray(this.raw)) return this.refuse('a list');
+    if (this.raw.length === 0) return this.note('it takes at least 1 item, found 0');
+    return this.raw.map((item, index) => new Value(item, [...this.path, index], this.problems));
+  }
+
+  /** Text that is not empty. */
+  text(): string | undefined {
+    const text = this.scalar();
+    return text === undefined || text === '' ? this.refuse('text') : text;
+  }
+
+  /** A whole number. */
+  whole(least: number, most: number): number | undefined {
+    const text = this.scalar();
+    const number = text !== undefined && /^\d+$/.test(text) ? Number(text) : NaN;
+    return number >= least && number <= most ? number : this.refuse(`a whole number from ${least} to ${most}`);
+  }
+
+  /** A length of time, in milliseconds; bounds in seconds, the lower one exclusive where it says `above 0`. */
+  time(least: 'from 0' | 'above 0', mostSeconds: number): number | undefined {
+    const match = /^(\d+\.?\d*|\.\d+)\s*(ms|s|m|h)?$/.exec(this.scalar() ?? '');
+    const milliseconds = match ? Number(match[1]) * (UNITS[match[2] ?? 's'] ?? NaN) : NaN;
+    const isRight = milliseconds >= 0 && milliseconds <= mostSeconds * 1000 && (least === 'from 0' || milliseconds > 0);
+    const takes = least === 'from 0' ? 'a time' : 'a time above 0';
+    return isRight
+      ? milliseconds
+      : this.refuse(`${takes}, up to ${mostSeconds} seconds: seconds, or text such as "250ms", "1.5s" or "15m"`);
+  }
+
+  /** Yes or no. */
+  boolean(): boolean | undefined {
+    const text = this.scalar()?.toLowerCase();
+    return text === 'true' || text === 'false' ? text === 'true' : this.refuse('true or false');
+  }
+
+  /** One of some words. */
+  word<T extends string>(words: readonly T[]): T | undefined {
+    const text = this.scalar();
+    return words.find((word) => word === text) ?? this.refuse(words.join(' or '));
+  }
+}
+
+/** The values of a map. A key that says nothing counts as left out. */
+export class Fields {
+  constructor(
+    private readonly raw: Record<string, unknown>,
+    private readonly around: Value,
+  ) {}
+
+  has(key: string): boolean {
+    return Object.hasOwn(this.raw, key) && this.raw[key] !== null && this.raw[key] !== undefined;
+  }
+
+  get(key: string): Value | undefined {
+    return this.has(key) ? new Value(this.raw[key], [...this.around.path, key], this.around.problems) : undefined;
+  }
+
+  /** The value of a key that must be there. */
+  required(key: string): Value | undefined {
+    return this.get(key) ?? this.around.note(`the key \`${key}\` is missing`);
+  }
+
+  /** The value as `read` reads it, or `otherwise` where the key is left out or wrong. */
+  or<T>(key: string, otherwise: T, read: (value: Value) => T | undefined): T {
+    const value = this.get(key);
+    return (value && read(value)) ?? otherwise;
+  }
+}

@@ -1,0 +1,126 @@
+// The engine as Artillery loads it: `config.engines.e3` and `engine: e3` of a scenario.
+
+import { isMainThread } from 'node:worker_threads';
+
+import { Failure } from './connection';
+import type { Problem } from './fields';
+import { Material } from './material';
+import { type Events, Metrics } from './metrics';
+import { shownProblems } from './place';
+import { Pool } from './pool';
+import { type Config, type Kind, type Script, type Step, readConfig, readFlow } from './scenario';
+import { User } from './user';
+import { type Wire, loadWire } from './wire';
+
+/** How long answers are waited for when the phases are over, in milliseconds. */
+const LAST_ANSWERS = 60_000;
+
+type Callback = (error: Error | null, context?: unknown) => void;
+type RunScenario = (context: unknown, callback: Callback) => void;
+
+/** All that users need, where the file has nothing wrong in it. */
+interface Ready {
+  readonly config: Config;
+  readonly pool: Pool;
+  readonly materials: (kind: Kind) => Material;
+  /** When the connections stood and the envelopes were made; what was due before is due then. */
+  readonly since: Promise<number>;
+}
+
+/** Artillery makes one for each of its threads. */
+class E3Engine {
+  private readonly problems: Problem[] = [];
+  private readonly kinds = new Map<string, Kind>();
+  private readonly flows = new Map<unknown, Step[]>();
+  private readonly config: Config | undefined;
+  private readonly ready: Ready | undefined;
+
+  constructor(private readonly script: Script) {
+    this.config = readConfig(script, this.problems);
+    for (const [index, spec] of (script.scenarios ?? []).entries()) {
+      if (this.isOurs(spec)) this.readFlow(spec, ['scenarios', index]);
+    }
+    const wire = this.config && this.loadWire(this.config);
+    if (this.problems.length === 0 && this.config && wire) this.ready = prepare(this.config, wire, [...this.kinds.values()]);
+    // Artillery would go on without an engine that throws here, and end with an error that says nothing.
+    if (!this.ready && !isMainThread) {
+      process.nextTick(() => {
+        throw this.refusal();
+      });
+    }
+  }
+
+  /** A function that runs the scenario for one user. */
+  createScenario(spec: { name?: string }, events: Events): RunScenario {
+    if (this.ready && !this.flows.has(spec)) this.readFlow(spec, []);
+    const [ready, steps] = [this.ready, this.flows.get(spec)];
+    if (!ready || !steps || this.problems.length > 0) throw this.refusal();
+    const position = this.script.scenarios?.indexOf(spec) ?? -1;
+    const metrics = new Metrics(events, spec.name ?? `scenario ${position + 1}`);
+    return (context, callback) => {
+      const arrived = performance.now();
+      metrics.started();
+      const run = async (): Promise<void> => {
+        const due = Math.max(arrived, await ready.since);
+        await new User(ready.pool.next(), ready.materials, metrics, due).run(steps);
+      };
+      run().then(
+        () => {
+          setImmediate(callback, null, context);
+        },
+        (error: unknown) => {
+          setImmediate(callback, error instanceof Error ? error : new Error(String(error)), context);
+        },
+      );
+    };
+  }
+
+  private isOurs(spec: unknown): boolean {
+    const engine = (spec as { engine?: unknown } | null)?.engine ?? this.script.config.engine;
+    return engine === 'e3';
+  }
+
+  private readFlow(spec: unknown, path: (string | number)[]): void {
+    this.flows.set(spec, readFlow(spec, path, this.config?.app ?? '', this.kinds, this.problems));
+  }
+
+  private loadWire(config: Config): Wire | undefined {
+    try {
+      return loadWire(config.rpc, config.folder);
+    } catch (error) {
+      const path = ['config', 'e3', 'rpc'];
+      this.problems.push({ path, message: `config.e3.rpc: ${error instanceof Error ? error.message : String(error)}` });
+      return undefined;
+    }
+  }
+
+  /** An error that Artillery prints as it is: one line for each thing that is wrong. */
+  private refusal(): Error {
+    const error = new Error(`\n${shownProblems(this.problems, this.script._scriptPath)}`);
+    error.stack = error.message;
+    return error;
+  }
+}
+
+function prepare(config: Config, wire: Wire, kinds: readonly Kind[]): Ready {
+  const pool = new Pool(config.target, wire);
+  const made = new Map<Kind, Material>();
+  const materials = (kind: Kind): Material => {
+    const material = made.get(kind) ?? new Material(kind, wire);
+    made.set(kind, material);
+    return material;
+  };
+  const warm = async (): Promise<number> => {
+    await pool.warm();
+    // What cannot be made now fails for the user who needs it.
+    await Promise.allSettled(kinds.map((kind) => materials(kind).ready(pool.next())));
+    return performance.now();
+  };
+  const giveUp = setTimeout(() => {
+    pool.end(new Failure('no_answer', 'no answer came'));
+  }, config.phasesMs + LAST_ANSWERS);
+  giveUp.unref();
+  return { config, pool, materials, since: warm() };
+}
+
+export = E3Engine;

@@ -1,0 +1,41 @@
+// Where in the scenario file something stands.
+
+import { readFileSync } from 'node:fs';
+
+import { LineCounter, isNode, parseDocument } from 'yaml';
+
+import type { Path, Problem } from './fields';
+
+/** All that is wrong, one line each: `FILE:LINE:COLUMN: what`, in the order of the file. Without the place where it cannot be found. */
+export function shownProblems(problems: readonly Problem[], file: string | undefined): string {
+  const places = file === undefined ? undefined : new Places(file);
+  const lines = problems.map(({ path, message }) => ({ message, place: places?.of(path) }));
+  lines.sort((a, b) => (a.place?.line ?? 0) - (b.place?.line ?? 0) || (a.place?.col ?? 0) - (b.place?.col ?? 0));
+  return lines
+    .map(({ message, place }) => (place && file !== undefined ? `${file}:${place.line}:${place.col}: ${message}` : message))
+    .join('\n');
+}
+
+/** A file, read once more with its places, which Artillery does not keep. */
+class Places {
+  private readonly counter = new LineCounter();
+  private readonly document;
+
+  constructor(file: string) {
+    try {
+      this.document = parseDocument(readFileSync(file, 'utf8'), { lineCounter: this.counter });
+    } catch {
+      // Artillery has read it a moment ago; the problem is told without its place.
+      this.document = undefined;
+    }
+  }
+
+  /** The place of a value, or of the nearest one around it. */
+  of(path: Path): { line: number; col: number } | undefined {
+    for (let size = path.length; size >= 0 && this.document; size -= 1) {
+      const node = this.document.getIn(path.slice(0, size), true);
+      if (isNode(node) && node.range) return this.counter.linePos(node.range[0]);
+    }
+    return undefined;
+  }
+}

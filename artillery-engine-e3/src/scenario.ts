@@ -1,0 +1,224 @@
+// What a scenario file says to this engine. docs/load.md has the meaning of every key; Artillery itself reads the others.
+
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { createSecureContext } from 'node:tls';
+
+import type { Path, Problem } from './fields';
+import { type Fields, Value } from './fields';
+
+/** The parts of Artillery's script that are read here. Every value is checked before it is believed. */
+export interface Script {
+  config: Record<string, unknown>;
+  scenarios?: unknown[];
+  /** The scenario file, where Artillery says so. */
+  _scriptPath?: string;
+}
+
+/** Where the engine is, and what is shown to it. */
+export interface Target {
+  readonly host: string;
+  readonly port: number;
+  /** The name in the engine's certificate. */
+  readonly serverName: string;
+  readonly key: string;
+  readonly cert: string;
+  readonly ca: string;
+  /** Connections that the users share. */
+  readonly connections: number;
+}
+
+/** A kind of request. */
+export interface Kind {
+  readonly numEncrypts: number;
+  readonly fieldSize: number;
+  readonly curve?: 'r1' | 'k1';
+  readonly keying?: 'field' | 'request' | 'session';
+  readonly decrypt: boolean;
+  /** Milliseconds from when the request was sent. */
+  readonly cancelAfter?: number;
+  readonly app: string;
+}
+
+/** One step of a user. Times in milliseconds. */
+export type Step =
+  | { readonly send: Kind }
+  | { readonly think: number }
+  | { readonly count: number; readonly loop: readonly Step[] };
+
+/** All of `config` that matters here. */
+export interface Config {
+  readonly target: Target;
+  readonly app: string;
+  readonly rpc: string;
+  /** The folder that files are found from. */
+  readonly folder: string;
+  /** How long the phases take in all, in milliseconds. */
+  readonly phasesMs: number;
+}
+
+const E3_KEYS = ['port', 'key', 'cert', 'ca', 'rpc', 'app', 'connections', 'serverName'] as const;
+const SEND_KEYS = ['numEncrypts', 'fieldSize', 'curve', 'keying', 'decrypt', 'cancelAfter', 'app'] as const;
+const STEP_KEYS = ['send', 'think', 'loop', 'count'] as const;
+const SCENARIO_KEYS = ['name', 'engine', 'weight', 'flow'] as const;
+const PORT = 3443;
+const APP = 'dev';
+const RPC = '@fieldseal/wire';
+const CONNECTIONS = 2;
+const CONNECTIONS_MAX = 1000;
+const NUM_ENCRYPTS_MAX = 1_000_000;
+const FIELD_SIZE = 32;
+const FIELD_SIZE_MAX = 1 << 20;
+/** Bytes of all values of a request. */
+const CONTENT_SIZE_MAX = 256 << 20;
+const COUNT_MAX = 1_000_000;
+const DEPTH_MAX = 16;
+const DAY_SECONDS = 86_400;
+const PEM_BEGINS = '-----BEGIN';
+
+/** Reads `config`; nothing where something is wrong, which then stands in `problems`. */
+export function readConfig(script: Script, problems: Problem[]): Config | undefined {
+  const before = problems.length;
+  const config = new Value(script.config, ['config'], problems).map();
+  const folder = script._scriptPath === undefined ? process.cwd() : dirname(resolve(script._scriptPath));
+  const target = config?.required('target')?.text();
+  const e3 = config?.required('e3')?.map(E3_KEYS);
+  const phasesMs = config ? readPhases(config) : 0;
+  if (!config || !e3) return undefined;
+
+  const [host, portOfTarget] = hostAndPort(target ?? '');
+  const port = e3.or('port', portOfTarget ?? PORT, (value) => value.whole(1, 65_535));
+  if (portOfTarget !== undefined && e3.has('port')) config.get('target')?.note('the port stands here and in e3.port');
+  const cert = e3.required('cert')?.text();
+  const read = {
+    key: readPem(e3.required('key'), folder),
+    cert: readPem(e3.get('cert'), folder),
+    ca: readAuthority(e3, cert, folder),
+  };
+  const serverName = e3.or('serverName', host, (value) => value.text());
+  const connections = e3.or('connections', CONNECTIONS, (value) => value.whole(1, CONNECTIONS_MAX));
+  const app = e3.or('app', APP, (value) => value.text());
+  const rpc = e3.or('rpc', RPC, (value) => value.text());
+  const { key, cert: chain, ca } = read;
+  if (problems.length > before || key === undefined || chain === undefined || ca === undefined) return undefined;
+  const whole: Target = { host, port, serverName, key, cert: chain, ca, connections };
+  checkCertificates(whole, e3);
+  return problems.length > before ? undefined : { target: whole, app, rpc, folder, phasesMs };
+}
+
+/** `HOST:PORT`, `HOST`, or an IPv6 address with or without brackets. */
+function hostAndPort(target: string): [string, number | undefined] {
+  const match = /^(?:\[([^\]]+)\]|([^:]*)):(\d{1,5})$/.exec(target);
+  if (match) return [match[1] ?? match[2] ?? '', Number(match[3])];
+  return [target.replace(/^\[(.*)\]$/, '$1'), undefined];
+}
+
+/** What Artillery would only say on its way is said before; the sum of all phases, in milliseconds. */
+function readPhases(config: Fields): number {
+  let sum = 0;
+  for (const phase of config.get('phases')?.list() ?? []) {
+    const fields = phase.map();
+    if (fields?.has('connections')) fields.get('connections')?.note('closed phases are for `fieldseal load` only');
+    const time = fields?.get('pause') ?? fields?.get('duration');
+    sum += time?.time('from 0', 7 * DAY_SECONDS) ?? 0;
+  }
+  return sum;
+}
+
+function readPem(value: Value | undefined, folder: string): string | undefined {
+  const text = value?.text();
+  if (value === undefined || text === undefined || text.startsWith(PEM_BEGINS)) return text;
+  return readText(value, join(resolve(folder, text)));
+}
+
+function readText(value: Value, path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    return value.note(`cannot read ${path}: ${(error as NodeJS.ErrnoException).code ?? String(error)}`);
+  }
+}
+
+/** `ca`, or `ca.pem` beside the client's certificate. */
+function readAuthority(e3: Fields, cert: string | undefined, folder: string): string | undefined {
+  const given = e3.get('ca');
+  if (given || cert === undefined) return readPem(given, folder);
+  if (cert.startsWith(PEM_BEGINS)) return e3.get('cert')?.note('where `cert` is PEM text, `ca` must be there too');
+  const beside = join(dirname(resolve(folder, cert)), 'ca.pem');
+  if (existsSync(beside)) return readFileSync(beside, 'utf8');
+  return e3.get('cert')?.note(`there is no ${beside}: name the engine's authority in \`ca\``);
+}
+
+/** Whether key and certificates are what they should be; the library's message does not show them. */
+function checkCertificates(target: Target, e3: Fields): void {
+  const checks: [string, () => unknown][] = [
+    ['ca', () => createSecureContext({ ca: target.ca })],
+    ['cert', () => createSecureContext({ cert: target.cert })],
+    ['key', () => createSecureContext({ cert: target.cert, key: target.key })],
+  ];
+  for (const [name, check] of checks) {
+    try {
+      check();
+    } catch (error) {
+      const value = e3.get(name) ?? e3.get('cert');
+      value?.note(`${name} cannot be used: ${error instanceof Error ? error.message : String(error)}`);
+      return;
+    }
+  }
+}
+
+/** The steps of one scenario. `kinds` keeps each kind of request once. */
+export function readFlow(spec: unknown, path: Path, app: string, kinds: Map<string, Kind>, problems: Problem[]): Step[] {
+  const steps = new Value(spec, path, problems).map(SCENARIO_KEYS)?.required('flow')?.list() ?? [];
+  return steps.flatMap((step) => readStep(step, app, kinds, 1) ?? []);
+}
+
+function readStep(value: Value, app: string, kinds: Map<string, Kind>, depth: number): Step | undefined {
+  const step = value.map(STEP_KEYS);
+  if (!step) return undefined;
+  const forms = ['send', 'think', 'loop'].filter((form) => step.has(form));
+  if (forms.length !== 1 || (step.has('count') && !step.has('loop'))) {
+    return value.note('a step is one of `send`, `think`, or `loop` with `count`');
+  }
+  if (step.has('send')) {
+    const send = readSend(step.get('send'), app, kinds);
+    return send && { send };
+  }
+  if (step.has('think')) {
+    const think = step.get('think')?.time('from 0', DAY_SECONDS);
+    return think === undefined ? undefined : { think };
+  }
+  if (depth > DEPTH_MAX) return value.note(`loops stand up to ${DEPTH_MAX} deep`);
+  const count = step.required('count')?.whole(1, COUNT_MAX);
+  const loop = (step.get('loop')?.list() ?? []).flatMap((inner) => readStep(inner, app, kinds, depth + 1) ?? []);
+  return count === undefined ? undefined : { count, loop };
+}
+
+function readSend(value: Value | undefined, app: string, kinds: Map<string, Kind>): Kind | undefined {
+  const send = value?.map(SEND_KEYS);
+  if (!value || !send) return undefined;
+  const numEncrypts = send.required('numEncrypts')?.whole(1, NUM_ENCRYPTS_MAX);
+  const fieldSize = send.or('fieldSize', FIELD_SIZE, (size) => size.whole(1, FIELD_SIZE_MAX));
+  const curve = send.get('curve')?.word(['r1', 'k1'] as const);
+  const keying = send.get('keying')?.word(['field', 'request', 'session'] as const);
+  const decrypt = send.or('decrypt', false, (yes) => yes.boolean());
+  const cancelAfter = send.get('cancelAfter')?.time('above 0', DAY_SECONDS);
+  const name = send.or('app', app, (text) => text.text());
+  if (numEncrypts === undefined) return undefined;
+  if (numEncrypts * fieldSize > CONTENT_SIZE_MAX) {
+    return value.note(`its values have ${numEncrypts * fieldSize} bytes; a request has at most ${CONTENT_SIZE_MAX}`);
+  }
+  const kind: Kind = {
+    numEncrypts,
+    fieldSize,
+    ...(curve && { curve }),
+    ...(keying && { keying }),
+    decrypt,
+    ...(cancelAfter !== undefined && { cancelAfter }),
+    app: name,
+  };
+  const words = JSON.stringify(kind);
+  const known = kinds.get(words) ?? kind;
+  kinds.set(words, known);
+  return known;
+}

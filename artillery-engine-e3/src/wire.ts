@@ -1,0 +1,44 @@
+// The wire bindings, which the scenario file names.
+
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { isAbsolute, join, resolve } from 'node:path';
+
+import type * as WireModule from '@fieldseal/wire';
+
+/** The module's functions. */
+export type Wire = typeof WireModule;
+export type { Answer } from '@fieldseal/wire';
+
+const FUNCTIONS = ['encodeEncryptFields', 'encodeDecryptAnswer', 'encodeCancel', 'Decoder'] as const;
+
+/**
+ * The bindings that `rpc` names: a path from `folder`, the package's or its module's, or a package that is installed there or here.
+ *
+ * @throws {Error} One line on why they cannot be had.
+ */
+export function loadWire(rpc: string, folder: string): Wire {
+  const path = resolve(folder, rpc);
+  const isPath = isAbsolute(rpc) || rpc.startsWith('.') || existsSync(path);
+  let wire: Partial<Wire>;
+  try {
+    wire = (isPath ? createRequire(__filename)(path) : loadPackage(rpc, folder)) as Partial<Wire>;
+  } catch (error) {
+    const [line] = String(error instanceof Error ? error.message : error).split('\n');
+    throw new Error(`cannot load the wire bindings from ${isPath ? path : `the package ${rpc}`}: ${line ?? ''}`);
+  }
+  const missing = FUNCTIONS.find((name) => typeof wire[name] !== 'function');
+  if (missing !== undefined) throw new Error(`${rpc} is no build of @fieldseal/wire: it has no ${missing}`);
+  return wire as Wire;
+}
+
+/** From where the scenario stands, then from where this engine stands. */
+function loadPackage(name: string, folder: string): unknown {
+  const there = createRequire(join(folder, 'scenario.yml'));
+  try {
+    return there(there.resolve(name));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw error;
+    return createRequire(__filename)(name);
+  }
+}

@@ -1,0 +1,239 @@
+// Requests and answers against the messages that the Rust crate keeps (fuzz/corpus/frames), byte for byte.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { test } from 'node:test';
+import { Worker } from 'node:worker_threads';
+
+import { decode, encode } from '@msgpack/msgpack';
+
+const wire = createRequire(import.meta.url)('..');
+const VALUES = [null, true, 300, -70000, 12.5, 'Zoë', 'a field of thirty-two characters'];
+
+const seed = (name) => readFileSync(new URL(`../../../fuzz/corpus/frames/${name}`, import.meta.url));
+const read = (bytes) => decode(bytes, { useBigInt64: true });
+const written = (message) => Buffer.from(encode(message, { useBigInt64: true }));
+const has = (code, message = /./) => ({ code, message });
+
+/** The answers of a stream that arrives in pieces of `size` bytes. */
+function answers(stream, size = stream.length || 1, bounds = undefined) {
+  const decoder = new wire.Decoder(bounds);
+  const seen = [];
+  for (let at = 0; at < stream.length; at += size) {
+    decoder.push(stream.subarray(at, at + size));
+    for (let answer = decoder.next(); answer; answer = decoder.next()) seen.push(answer);
+  }
+  assert.equal(decoder.partialSize, 0);
+  return seen;
+}
+
+test('requests are those of the Rust crate, byte for byte', () => {
+  const options = { app: 'acme', curve: 'k1', keying: 'session', role: 'card', deadlineMs: 500 };
+  assert.deepEqual(wire.encodeEncrypt(1, options, VALUES), seed('encrypt'));
+  assert.deepEqual(wire.encodeDecrypt(200, { app: 'acme', role: 'card', deadlineMs: 70_000 }, VALUES), seed('decrypt'));
+  const health = seed('health_info_cancel');
+  assert.deepEqual(wire.encodeHealth(8), health.subarray(0, wire.encodeHealth(8).length));
+  assert.deepEqual(wire.encodeCancel(8), health.subarray(-wire.encodeCancel(8).length));
+});
+
+test('an independent library reads the requests', () => {
+  const [kind, id, method, params] = read(wire.encodeEncrypt(0xffffffff, { app: 'ä' }, ['€', 2n ** 64n - 1n, -(2n ** 63n)]));
+  assert.deepEqual([kind, id, method], [0, 0xffffffff, 'encrypt']);
+  assert.deepEqual(params, [{ app: 'ä', values: ['€', 2n ** 64n - 1n, -(2n ** 63n)] }]);
+});
+
+test('strings of every length arrive whole', () => {
+  const lengths = [0, 1, 31, 32, 85, 126, 127, 128, 250, 251, 252, 253, 254, 255, 256, 257, 1000, 65_535, 65_536, 100_000];
+  for (const letter of ['x', 'é', '€', '😀']) {
+    const values = lengths.map((length) => letter.repeat(length));
+    const [, , , [{ values: seen }]] = read(wire.encodeEncrypt(1, { app: 'a' }, values));
+    assert.deepEqual(seen, values, letter);
+    const [answer] = answers(written([1, 1, null, { values }]));
+    assert.deepEqual(answer.values(), values, letter);
+  }
+  const [, , , [{ values }]] = read(wire.encodeEncrypt(1, { app: 'a' }, ['a\ud800b']));
+  assert.deepEqual(values, ['a\ufffdb'], 'half a surrogate has no UTF-8');
+});
+
+test('long lists are whole', () => {
+  const values = Array.from({ length: 60_001 }, (_, index) => (index % 3 ? `value ${index}` : index));
+  const [, , , [{ values: seen }]] = read(wire.encodeEncrypt(1, { app: 'a' }, values));
+  assert.deepEqual(seen, values);
+  assert.deepEqual(answers(written([1, 1, null, { values }]), 16_384)[0].values(), values);
+});
+
+test('fields of one size go from a Buffer as they are', () => {
+  const content = Buffer.from('abcdefghé!');
+  const options = { app: 'acme', keying: 'request' };
+  const request = wire.encodeEncryptFields(3, options, content.subarray(0, 8), 4);
+  assert.deepEqual(request, wire.encodeEncrypt(3, options, ['abcd', 'efgh']));
+  assert.deepEqual(wire.encodeEncryptFields(3, options, Buffer.alloc(0), 4), wire.encodeEncrypt(3, options, []));
+  assert.throws(() => wire.encodeEncryptFields(3, options, content, 4), has('invalid_argument', /content: 11 bytes/));
+  assert.throws(() => wire.encodeEncryptFields(3, options, content.subarray(0, 9), 9), has('invalid_argument', /field 0 is not UTF-8/));
+  assert.throws(() => wire.encodeEncryptFields(3, options, content, 0), has('invalid_argument', /fieldSize/));
+});
+
+test('what an answer holds becomes a request without JavaScript seeing it', () => {
+  const [answer] = answers(seed('answer_values'));
+  assert.deepEqual(wire.encodeDecryptAnswer(200, { app: 'acme', role: 'card', deadlineMs: 70_000 }, answer), seed('decrypt'));
+  const [failed] = answers(seed('answer_error'));
+  assert.throws(() => wire.encodeDecryptAnswer(1, { app: 'acme' }, failed), has('invalid_answer'));
+});
+
+test('answers are read, however they are split', () => {
+  const stream = Buffer.concat(['answer_values', 'answer_error', 'answer_health', 'connection_error'].map(seed));
+  for (let size = 1; size <= stream.length; size += 1) {
+    const [values, failed, health, ended] = answers(stream, size);
+    assert.deepEqual([values.id, values.error, values.count], [1, null, VALUES.length]);
+    assert.deepEqual(values.values(), VALUES);
+    assert.equal(values.size, seed('answer_values').length);
+    assert.equal(failed.error.code, 'decrypt_failed');
+    assert.deepEqual(failed.error, { code: 'decrypt_failed', message: 'an envelope did not open', retry: 'never', index: 3 });
+    assert.equal(health.status, 'ok');
+    assert.deepEqual([ended.id, ended.error.code], [null, 'decrypt_failed']);
+  }
+});
+
+test('numbers come back as what holds them exactly', () => {
+  const [signed, unsigned, float] = [Buffer.alloc(8), Buffer.alloc(8), Buffer.alloc(8)];
+  const int = (number) => [0xd3, ...(signed.writeBigInt64BE(number), signed)];
+  const uint = (number) => [0xcf, ...(unsigned.writeBigUInt64BE(number), unsigned)];
+  const double = (number) => [0xcb, ...(float.writeDoubleBE(number), float)];
+  const cases = [
+    [int(0n), 0], [int(-1n), -1], [uint(2n ** 53n - 1n), 2 ** 53 - 1], [int(1n - 2n ** 53n), 1 - 2 ** 53],
+    [uint(2n ** 53n), 2n ** 53n], [uint(2n ** 64n - 1n), 2n ** 64n - 1n], [int(-(2n ** 53n)), -(2n ** 53n)], [int(-(2n ** 63n)), -(2n ** 63n)],
+    [double(0.1), 0.1], [double(-0), -0], [double(1e300), 1e300], [[0xca, 0x3d, 0xcc, 0xcc, 0xcd], 0.1],
+  ];
+  const head = [0x94, 1, 9, 0xc0, 0x81, 0xa6, ...Buffer.from('values'), 0x90 + cases.length];
+  const [answer] = answers(Buffer.from([head, ...cases.map(([bytes]) => bytes)].flat()));
+  const seen = answer.values();
+  for (const [index, [, number]] of cases.entries()) assert.ok(Object.is(seen[index], number), `${seen[index]} is ${number}`);
+});
+
+test('what was not asked for is an error with a code', () => {
+  const [values, failed] = [answers(seed('answer_values'))[0], answers(seed('answer_error'))[0]];
+  assert.throws(() => values.status, has('invalid_answer'));
+  assert.throws(() => failed.values(), has('invalid_answer', /look at `error` first/));
+  assert.throws(() => failed.count, has('invalid_answer'));
+  assert.throws(() => answers(seed('answer_health'))[0].values(), has('invalid_answer'));
+  assert.throws(() => answers(written([1, 1, 'odd', null]))[0].error, has('invalid_answer'));
+});
+
+test('arguments are checked, and named', () => {
+  const encode = (options, values = []) => () => wire.encodeEncrypt(1, options, values);
+  assert.throws(encode({}), has('invalid_argument', /^app: /));
+  assert.throws(encode(undefined), has('invalid_argument', /^options: /));
+  assert.throws(encode({ app: 5 }), has('invalid_argument', /^app: /));
+  assert.throws(encode({ app: 'a', curve: 'r2' }), has('invalid_argument', /^curve: expected r1 or k1/));
+  assert.throws(encode({ app: 'a', keying: 'never' }), has('invalid_argument', /^keying: /));
+  assert.throws(encode({ app: 'a', deadlineMs: 0 }), has('invalid_argument', /^deadlineMs: /));
+  assert.throws(encode({ app: 'a', deadlineMs: 1.5 }), has('invalid_argument', /^deadlineMs: /));
+  assert.throws(encode({ app: 'a' }, 'abc'), has('invalid_argument', /^values: expected an array/));
+  for (const value of [NaN, Infinity, undefined, {}, [], 2n ** 64n, -(2n ** 63n) - 1n, Symbol('s'), () => 1]) {
+    assert.throws(encode({ app: 'a' }, [1, value]), has('invalid_argument', /^values, index 1: /));
+  }
+  for (const id of [-1, 1.5, NaN, 2 ** 32, '1', undefined]) {
+    assert.throws(() => wire.encodeCancel(id), has('invalid_argument', /^id: /));
+    assert.throws(() => wire.encodeHealth(id), has('invalid_argument', /^id: /));
+  }
+  const failing = { get app() { throw new RangeError('a getter of the caller'); } };
+  assert.throws(encode(failing), /a getter of the caller|internal|exception/);
+  assert.throws(() => new wire.Decoder(5), has('invalid_argument', /^bounds: /));
+  assert.throws(() => new wire.Decoder({ frameSizeMax: 0 }), has('invalid_argument', /^frameSizeMax: /));
+  assert.throws(() => new wire.Decoder().push('text'));
+});
+
+test('requests keep to their bound', () => {
+  const values = ['x'.repeat(500), 'y'.repeat(600)];
+  assert.throws(() => wire.encodeEncrypt(1, { app: 'a', frameSizeMax: 1000 }, values), has('too_large'));
+  const size = wire.encodeEncrypt(1, { app: 'a' }, values).length;
+  assert.equal(wire.encodeEncrypt(1, { app: 'a', frameSizeMax: size }, values).length, size);
+  assert.throws(() => wire.encodeEncrypt(1, { app: 'a', frameSizeMax: size - 1 }, values), has('too_large'));
+  const fields = Buffer.alloc(1000, 'x');
+  assert.throws(() => wire.encodeEncryptFields(1, { app: 'a', frameSizeMax: 999 }, fields, 10), has('too_large'));
+});
+
+test('hostile bytes are refused, and the stream stays broken', () => {
+  const bounds = { frameSizeMax: 100_000, elementsMax: 1024, depthMax: 8 };
+  const codes = {
+    depth_bomb: 'invalid_frame',
+    reserved_marker: 'invalid_frame',
+    elements_one_past: 'too_large',
+    huge_count: 'too_large',
+    huge_string: 'too_large',
+  };
+  for (const [name, code] of Object.entries(codes)) {
+    for (const size of [1, 3, 1000]) {
+      const decoder = new wire.Decoder(bounds);
+      const feed = () => {
+        for (let at = 0; at < seed(name).length; at += size) decoder.push(seed(name).subarray(at, at + size));
+      };
+      assert.throws(feed, has(code), name);
+      assert.throws(() => decoder.push(seed('answer_values')), has(code), `${name} again`);
+    }
+  }
+  for (const message of [seed('http'), seed('encrypt'), written([1, -1, null, {}]), written([1, 2]), written([3]), written('no'), written([])]) {
+    assert.throws(() => answers(message), has('invalid_message'));
+  }
+});
+
+test('what came whole before the fault is still there', () => {
+  const decoder = new wire.Decoder();
+  assert.throws(() => decoder.push(Buffer.concat([seed('answer_values'), Buffer.from([0xc1])])), has('invalid_frame'));
+  assert.equal(decoder.next().id, 1);
+  assert.equal(decoder.next(), null);
+});
+
+test('every change of a byte is an answer or an error with a code', () => {
+  const codes = new Set();
+  for (const name of ['answer_values', 'answer_error', 'answer_health', 'connection_error', 'answer_rewrap']) {
+    const bytes = seed(name);
+    for (let at = 0; at < bytes.length; at += 1) {
+      for (const value of [0x00, 0x80, 0x91, 0xa0, 0xc0, 0xc1, 0xcb, 0xd4, 0xdb, 0xdd, 0xff]) {
+        const changed = Buffer.from(bytes);
+        changed[at] = value;
+        const decoder = new wire.Decoder({ frameSizeMax: 10_000 });
+        for (const look of [
+          () => decoder.push(changed),
+          () => {
+            for (let answer = decoder.next(); answer; answer = decoder.next()) {
+              for (const part of ['error', 'count', 'status']) {
+                try { void answer[part]; } catch (error) { codes.add(error.code); }
+              }
+              answer.values();
+            }
+          },
+        ]) {
+          try { look(); } catch (error) { codes.add(error.code); }
+        }
+      }
+    }
+  }
+  assert.deepEqual([...codes].sort(), ['invalid_answer', 'invalid_frame', 'invalid_message', 'too_large']);
+});
+
+test('memory of answers is given back', { timeout: 60_000 }, () => {
+  const stream = written([1, 1, null, { values: Array.from({ length: 2000 }, () => 'x'.repeat(100)) }]);
+  const resident = () => process.memoryUsage().rss;
+  for (let round = 0; round < 200; round += 1) answers(stream);
+  const before = resident();
+  // 2,000 answers of 200 KB: 400 MB, if nothing told the collector of them.
+  for (let round = 0; round < 2000; round += 1) answers(stream);
+  const grown = (resident() - before) / 2 ** 20;
+  assert.ok(grown < 150, `${grown} MiB more`);
+});
+
+test('threads of Node have the module each', async () => {
+  const code = `
+    const { parentPort, workerData } = require('node:worker_threads');
+    const wire = require(workerData);
+    parentPort.postMessage(wire.encodeHealth(7).toString('hex'));`;
+  const path = createRequire(import.meta.url).resolve('..');
+  const run = () => new Promise((resolve, reject) => {
+    const worker = new Worker(code, { eval: true, workerData: path });
+    worker.once('message', resolve).once('error', reject);
+  });
+  const expected = wire.encodeHealth(7).toString('hex');
+  assert.deepEqual(await Promise.all([run(), run(), run()]), [expected, expected, expected]);
+});
