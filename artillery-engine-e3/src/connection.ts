@@ -32,7 +32,7 @@ export interface Sent {
   /** Its answer; rejected with a {@link Failure}, also where the answer is an error. */
   readonly answer: Promise<Answer>;
   /** Asks the engine to stop. The answer still comes. */
-  cancel(): void;
+  cancel: () => void;
 }
 
 /** A connection that stands. */
@@ -47,10 +47,10 @@ export class Connection {
     private readonly wire: Wire,
   ) {
     this.decoder = new wire.Decoder();
-    socket.on('data', (bytes) => {
+    socket.on('data', (bytes: Buffer) => {
       this.take(bytes);
     });
-    socket.on('error', (error) => {
+    socket.on('error', (error: Error) => {
       this.end(new Failure('connection_lost', error.message));
     });
     socket.on('close', () => {
@@ -88,7 +88,7 @@ export class Connection {
         reject(new Failure('connect_failed', `${host}:${port}: ${message}`));
       };
       const timer = setTimeout(fail, CONNECT_TIMEOUT, `no connection within ${CONNECT_TIMEOUT} ms`);
-      socket.once('error', (error) => {
+      socket.once('error', (error: Error) => {
         fail(error.message);
       });
       socket.once('close', () => {

@@ -39,10 +39,10 @@ export class Value {
 
   private refuse(takes: string): undefined {
     const raw = this.raw;
-    let found = 'nothing';
+    const scalar = this.scalar();
+    let found = scalar === undefined ? 'nothing' : `\`${shown(scalar)}\``;
     if (Array.isArray(raw)) found = 'a list';
     else if (typeof raw === 'object' && raw !== null) found = 'a map';
-    else if (raw !== null && raw !== undefined) found = `\`${shown(String(raw as string | number | boolean))}\``;
     return this.note(`it takes ${takes}, found ${found}`);
   }
 

@@ -22,23 +22,23 @@ export function loadWire(rpc: string, folder: string): Wire {
   const isPath = isAbsolute(rpc) || rpc.startsWith('.') || existsSync(path);
   let wire: Partial<Wire>;
   try {
-    wire = (isPath ? createRequire(__filename)(path) : loadPackage(rpc, folder)) as Partial<Wire>;
+    wire = isPath ? (createRequire(__filename)(path) as Partial<Wire>) : loadPackage(rpc, folder);
   } catch (error) {
     const [line] = String(error instanceof Error ? error.message : error).split('\n');
     throw new Error(`cannot load the wire bindings from ${isPath ? path : `the package ${rpc}`}: ${line ?? ''}`);
   }
   const missing = FUNCTIONS.find((name) => typeof wire[name] !== 'function');
   if (missing !== undefined) throw new Error(`${rpc} is no build of @fieldseal/wire: it has no ${missing}`);
-  return wire as Wire;
+  return wire;
 }
 
 /** From where the scenario stands, then from where this engine stands. */
-function loadPackage(name: string, folder: string): unknown {
+function loadPackage(name: string, folder: string): Partial<Wire> {
   const there = createRequire(join(folder, 'scenario.yml'));
   try {
-    return there(there.resolve(name));
+    return there(there.resolve(name)) as Partial<Wire>;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw error;
-    return createRequire(__filename)(name);
+    return createRequire(__filename)(name) as Partial<Wire>;
   }
 }

@@ -1,0 +1,69 @@
+// A running engine for the Node tests, started as `fieldseal dev` starts one, and a plain TLS connection to it.
+
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { connect } from 'node:tls';
+
+export const APP = 'dev';
+const STOP_MS_MAX = 30_000;
+
+/** The program under test, which run.sh names. */
+export function program() {
+  const path = process.env.FIELDSEAL;
+  if (!path) throw new Error('set FIELDSEAL, or run tests/artillery/run.sh');
+  return path;
+}
+
+/** An engine with an app, an authority and certificates of its own. */
+export class Engine {
+  /** `settings` as on the command line: `engine.curve=k1`. */
+  static async start(settings = [], port = 0, folder = mkdtempSync(join(tmpdir(), 'fieldseal-artillery-'))) {
+    const engine = new Engine();
+    engine.folder = folder;
+    const flags = settings.flatMap((setting) => ['--set', setting]);
+    const command = ['--dir', join(folder, 'store'), 'dev', '--app', APP, '--port', String(port), '--json', ...flags];
+    engine.process = spawn(program(), command, { stdio: ['ignore', 'pipe', 'pipe'] });
+    engine.log = '';
+    engine.process.stderr.on('data', (text) => { engine.log += text; });
+    engine.exited = once(engine.process, 'exit');
+    for await (const line of createInterface({ input: engine.process.stdout })) {
+      const ready = JSON.parse(line);
+      const [host, boundPort] = ready.address.split(':');
+      return Object.assign(engine, { host, port: Number(boundPort), ca: ready.ca, cert: ready.certificate, key: ready.key });
+    }
+    throw new Error(`the engine did not start: ${engine.log}`);
+  }
+
+  /** Another client's certificate and key, with no right to anything. */
+  stranger() {
+    const done = spawnSync(program(), ['--dir', join(this.folder, 'store'), 'certs', 'issue', 'stranger', '--json'], { encoding: 'utf8' });
+    if (done.status !== 0) throw new Error(done.stderr);
+    const folder = join(this.folder, 'store', 'certs');
+    return { cert: join(folder, 'stranger.pem'), key: join(folder, 'stranger.key') };
+  }
+
+  /** A connection as docs/protocol.md describes it. */
+  async connect() {
+    const read = (path) => readFileSync(path);
+    const socket = connect({
+      host: this.host, port: this.port, ca: read(this.ca), cert: read(this.cert), key: read(this.key),
+      ALPNProtocols: ['fieldseal/1'], minVersion: 'TLSv1.3', servername: '',
+    });
+    socket.setNoDelay(true);
+    await once(socket, 'secureConnect');
+    return socket;
+  }
+
+  /** Ends it as an operator does; what is in work is finished. */
+  async stop({ keep = false } = {}) {
+    const timer = setTimeout(() => this.process.kill('SIGKILL'), STOP_MS_MAX);
+    this.process.kill('SIGTERM');
+    await this.exited;
+    clearTimeout(timer);
+    if (!keep) rmSync(this.folder, { recursive: true, force: true });
+  }
+}
