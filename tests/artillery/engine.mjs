@@ -38,12 +38,17 @@ export class Engine {
     throw new Error(`the engine did not start: ${engine.log}`);
   }
 
-  /** Another client's certificate and key, with no right to anything. */
+  /** Certificate and key of a client that may use no app but another one. */
   stranger() {
-    const done = spawnSync(program(), ['--dir', join(this.folder, 'store'), 'certs', 'issue', 'stranger', '--json'], { encoding: 'utf8' });
+    const certs = ['--dir', join(this.folder, 'store'), 'certs'];
+    const done = spawnSync(program(), [...certs, 'issue', 'stranger', '--app', 'other', '--allow', 'encrypt'], { encoding: 'utf8' });
     if (done.status !== 0) throw new Error(done.stderr);
-    const folder = join(this.folder, 'store', 'certs');
-    return { cert: join(folder, 'stranger.pem'), key: join(folder, 'stranger.key') };
+    return { cert: this.file('stranger.pem'), key: this.file('stranger.key') };
+  }
+
+  /** A file that lies with the certificates. */
+  file(name) {
+    return join(this.folder, 'store', 'certs', name);
   }
 
   /** A connection as docs/protocol.md describes it. */

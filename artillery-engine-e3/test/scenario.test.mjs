@@ -1,0 +1,122 @@
+// Scenario files: what is read, and that whatever is wrong is told in one line with its place.
+
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+
+import { parse } from 'yaml';
+
+const require = createRequire(import.meta.url);
+const { readConfig, readFlow } = require('../dist/scenario.js');
+const { shownProblems } = require('../dist/place.js');
+const { loadWire } = require('../dist/wire.js');
+
+const folder = mkdtempSync(join(tmpdir(), 'fieldseal-e3-'));
+after(() => rmSync(folder, { recursive: true }));
+
+const FLOW = 'flow: [ { count: 1, loop: [ { send: { numEncrypts: 30 } } ] } ]';
+
+/** The problems of a file with `config` and one scenario, without the file's name. */
+function problems(text) {
+  const file = join(folder, 'load.yml');
+  writeFileSync(file, text);
+  const script = { ...parse(text), _scriptPath: file };
+  const found = [];
+  const config = readConfig(script, found);
+  (script.scenarios ?? []).forEach((spec, index) => readFlow(spec, ['scenarios', index], config?.app ?? '', new Map(), found));
+  return shownProblems(found, file).replaceAll(`${file}:`, '').split('\n').filter(Boolean);
+}
+
+/** Those of a step in the flow, line 1 of the file. */
+const ofStep = (step) => problems(`scenarios: [ { flow: [ ${step} ] } ]\nconfig: {}\n`).filter((line) => line.startsWith('1:'));
+
+test('steps become what docs/load.md says', () => {
+  const text = `
+name: "All of it"
+flow:
+  - send: { numEncrypts: "2000", fieldSize: 64, curve: k1, keying: field, decrypt: true, cancelAfter: "250ms", app: shop }
+  - think: 1.5
+  - count: 3
+    loop:
+      - send: { numEncrypts: 30 }
+      - { count: "2", loop: [ { think: "2m" }, { think: ".5 s" }, { think: "10" }, { think: 0 } ] }
+      - send: { numEncrypts: 30, app: dev }
+`;
+  const found = [];
+  const kinds = new Map();
+  const [large, think, loop] = readFlow(parse(text), ['scenarios', 0], 'dev', kinds, found);
+  assert.deepEqual(found, []);
+  const words = { numEncrypts: 2000, fieldSize: 64, curve: 'k1', keying: 'field', decrypt: true, cancelAfter: 250, app: 'shop' };
+  assert.deepEqual(large.send, words);
+  assert.deepEqual(think, { think: 1500 });
+  assert.equal(loop.count, 3);
+  assert.deepEqual(loop.loop[0].send, { numEncrypts: 30, fieldSize: 32, decrypt: false, app: 'dev' });
+  assert.deepEqual(loop.loop[1], { count: 2, loop: [120_000, 500, 10_000, 0].map((milliseconds) => ({ think: milliseconds })) });
+  assert.equal(loop.loop[2].send, loop.loop[0].send, 'the same kind is kept once');
+  assert.equal(kinds.size, 2);
+});
+
+test('what is wrong with a step is told with its place', () => {
+  const cases = {
+    '{ send: { numEncrypt: 30 } }': [
+      '1:33: scenarios[0].flow[0].send: the key `numEncrypts` is missing',
+      '1:47: there is no key `scenarios[0].flow[0].send.numEncrypt`: it takes numEncrypts, fieldSize, curve, keying, decrypt, cancelAfter, app',
+    ],
+    '{ send: { numEncrypts: many } }': ['1:48: scenarios[0].flow[0].send.numEncrypts: it takes a whole number from 1 to 1000000, found `many`'],
+    '{ send: { numEncrypts: 0 } }': ['1:48: scenarios[0].flow[0].send.numEncrypts: it takes a whole number from 1 to 1000000, found `0`'],
+    '{ send: { numEncrypts: 1.5 } }': ['1:48: scenarios[0].flow[0].send.numEncrypts: it takes a whole number from 1 to 1000000, found `1.5`'],
+    '{ send: 30 }': ['1:33: scenarios[0].flow[0].send: it takes a map, found `30`'],
+    '{ send: { numEncrypts: 1, curve: p256 } }': ['1:58: scenarios[0].flow[0].send.curve: it takes r1 or k1, found `p256`'],
+    '{ send: { numEncrypts: 1, keying: [] } }': ['1:59: scenarios[0].flow[0].send.keying: it takes field or request or session, found a list'],
+    '{ send: { numEncrypts: 1, decrypt: maybe } }': ['1:60: scenarios[0].flow[0].send.decrypt: it takes true or false, found `maybe`'],
+    '{ send: { numEncrypts: 1000000, fieldSize: 1000 } }':
+      ['1:33: scenarios[0].flow[0].send: its values have 1000000000 bytes; a request has at most 268435456'],
+    '{ loop: [ { think: 1 } ] }': ['1:25: scenarios[0].flow[0]: the key `count` is missing'],
+    '{ count: 1, loop: [] }': ['1:43: scenarios[0].flow[0].loop: it takes at least 1 item, found 0'],
+    '{ count: 1 }': ['1:25: scenarios[0].flow[0]: a step is one of `send`, `think`, or `loop` with `count`'],
+    '{ think: 1, send: { numEncrypts: 1 } }': ['1:25: scenarios[0].flow[0]: a step is one of `send`, `think`, or `loop` with `count`'],
+    '{ get: { url: / } }': [
+      '1:25: scenarios[0].flow[0]: a step is one of `send`, `think`, or `loop` with `count`',
+      '1:32: there is no key `scenarios[0].flow[0].get`: it takes send, think, loop, count',
+    ],
+  };
+  for (const [step, lines] of Object.entries(cases)) assert.deepEqual(ofStep(step), lines, step);
+  for (const time of ['soon', '-1', '5 days', '""', '{}']) {
+    assert.match(ofStep(`{ think: ${time} }`)[0] ?? '', /think: it takes a time, up to 86400 seconds/, time);
+  }
+  assert.match(ofStep('{ send: { numEncrypts: 1, cancelAfter: 0 } }')[0], /cancelAfter: it takes a time above 0/);
+  const deep = (depth) => '{ count: 1, loop: [ '.repeat(depth) + '{ think: 1 }' + ' ] }'.repeat(depth);
+  assert.deepEqual(ofStep(deep(16)), []);
+  assert.match(ofStep(deep(17))[0], /loops stand up to 16 deep/);
+});
+
+test('what is wrong with config is told with its place, all of it at once', () => {
+  assert.deepEqual(problems(`config:\n  e3: { port: 70000, keys: x, cert: no.pem }\nscenarios:\n  - ${FLOW}\n`), [
+    '2:3: config: the key `target` is missing'.replace('2:3', '2:3'),
+    '2:7: config.e3: the key `key` is missing',
+    '2:15: config.e3.port: it takes a whole number from 1 to 65535, found `70000`',
+    '2:28: there is no key `config.e3.keys`: it takes port, key, cert, ca, rpc, app, connections, serverName',
+    `2:37: config.e3.cert: cannot read ${join(folder, 'no.pem')}: ENOENT`,
+    `2:37: config.e3.cert: there is no ${join(folder, 'ca.pem')}: name the engine's authority in \`ca\``,
+  ]);
+  assert.match(problems('config: { target: a }\nscenarios: []\n')[0], /config: the key `e3` is missing/);
+  assert.match(problems(`config:\n  target: "a:1"\n  e3: { port: 2, key: k, cert: c }\n`).join('\n'), /2:11: .*stands here and in e3.port/);
+  const closed = problems('config:\n  target: a\n  e3: {}\n  phases: [ { duration: 5, connections: 3 } ]\n');
+  assert.ok(closed.includes('4:41: config.phases[0].connections: closed phases are for `fieldseal load` only'), closed.join('\n'));
+  const pem = '"-----BEGIN CERTIFICATE-----\\nAAAA\\n-----END CERTIFICATE-----\\n"';
+  const unusable = problems(`config:\n  target: a\n  e3: { key: ${pem}, cert: ${pem}, ca: ${pem} }\n`);
+  assert.match(unusable.join('\n'), /^3:\d+: config\.e3\.ca: ca cannot be used: /);
+  assert.match(problems(`config:\n  target: a\n  e3: { key: ${pem}, cert: ${pem} }\n`).join('\n'), /`ca` must be there too/);
+});
+
+test('bindings that cannot be had are told in one line', () => {
+  assert.throws(() => loadWire('./nothing.node', folder), { message: /^cannot load the wire bindings from .*nothing\.node: Cannot find module[^\n]*$/ });
+  assert.throws(() => loadWire('no-such-package', folder), { message: /^cannot load the wire bindings from the package no-such-package: [^\n]*$/ });
+  writeFileSync(join(folder, 'other.js'), 'module.exports = { encodeCancel() {} };');
+  assert.throws(() => loadWire('other.js', folder), { message: 'other.js is no build of @fieldseal/wire: it has no encodeEncryptFields' });
+  assert.equal(typeof loadWire('@fieldseal/wire', folder).Decoder, 'function');
+  assert.equal(typeof loadWire(require.resolve('@fieldseal/wire/wire.node'), folder).Decoder, 'function');
+});
