@@ -7,6 +7,8 @@ export type Path = readonly (string | number)[];
 export interface Problem {
   readonly path: Path;
   readonly message: string;
+  /** The key is at fault and not its value. */
+  readonly isOfKey?: true;
 }
 
 /** Units of time in milliseconds. */
@@ -53,14 +55,15 @@ export class Value {
     return typeof raw === 'number' || typeof raw === 'boolean' ? String(raw) : undefined;
   }
 
-  /** A map of which `keys` are all that may stand in it; any may where none are given. */
-  map(keys?: readonly string[]): Fields | undefined {
+  /** A map of which `keys` are all that may stand in it, but for those that are `passed` over; any may where none are given. */
+  map(keys?: readonly string[], passed: readonly string[] = []): Fields | undefined {
     if (typeof this.raw !== 'object' || this.raw === null || Array.isArray(this.raw)) return this.refuse('a map');
     const raw = this.raw as Record<string, unknown>;
     for (const name of Object.keys(raw)) {
-      if (keys && !keys.includes(name)) {
+      if (keys && !keys.includes(name) && !passed.includes(name)) {
         const path = [...this.path, name];
-        this.problems.push({ path, message: `there is no key \`${shown(shownPath(path))}\`: it takes ${keys.join(', ')}` });
+        const message = `there is no key \`${shown(shownPath(path))}\`: it takes ${keys.join(', ')}`;
+        this.problems.push({ path, message, isOfKey: true });
       }
     }
     return new Fields(raw, this);

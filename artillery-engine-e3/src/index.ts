@@ -96,7 +96,7 @@ class E3Engine {
 
   /** An error that Artillery prints as it is: one line for each thing that is wrong. */
   private refusal(): Error {
-    const error = new Error(`\n${shownProblems(this.problems, this.script._scriptPath)}`);
+    const error = new Error(`\n${shownProblems(this.problems, this.script._scriptPath)}\n`);
     error.stack = error.message;
     return error;
   }

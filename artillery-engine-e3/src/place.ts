@@ -2,14 +2,14 @@
 
 import { readFileSync } from 'node:fs';
 
-import { LineCounter, isNode, parseDocument } from 'yaml';
+import { LineCounter, isMap, isNode, isScalar, parseDocument } from 'yaml';
 
 import type { Path, Problem } from './fields';
 
 /** All that is wrong, one line each: `FILE:LINE:COLUMN: what`, in the order of the file. Without the place where it cannot be found. */
 export function shownProblems(problems: readonly Problem[], file: string | undefined): string {
   const places = file === undefined ? undefined : new Places(file);
-  const lines = problems.map(({ path, message }) => ({ message, place: places?.of(path) }));
+  const lines = problems.map(({ path, message, isOfKey }) => ({ message, place: places?.of(path, isOfKey === true) }));
   lines.sort((a, b) => (a.place?.line ?? 0) - (b.place?.line ?? 0) || (a.place?.col ?? 0) - (b.place?.col ?? 0));
   return lines
     .map(({ message, place }) => (place && file !== undefined ? `${file}:${place.line}:${place.col}: ${message}` : message))
@@ -31,11 +31,17 @@ class Places {
   }
 
   /** The place of a value, or of the nearest one around it. */
-  of(path: Path): { line: number; col: number } | undefined {
+  of(path: Path, isOfKey: boolean): { line: number; col: number } | undefined {
     for (let size = path.length; size >= 0 && this.document; size -= 1) {
-      const node = this.document.getIn(path.slice(0, size), true);
+      const node = isOfKey && size === path.length ? this.key(path) : this.document.getIn(path.slice(0, size), true);
       if (isNode(node) && node.range) return this.counter.linePos(node.range[0]);
     }
     return undefined;
+  }
+
+  private key(path: Path): unknown {
+    const map = this.document?.getIn(path.slice(0, -1), true);
+    const name = path.at(-1);
+    return isMap(map) ? map.items.find(({ key }) => isScalar(key) && key.value === name)?.key : undefined;
   }
 }

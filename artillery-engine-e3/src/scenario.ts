@@ -1,5 +1,6 @@
 // What a scenario file says to this engine. docs/load.md has the meaning of every key; Artillery itself reads the others.
 
+import { X509Certificate } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
@@ -61,6 +62,8 @@ const E3_KEYS = ['port', 'key', 'cert', 'ca', 'rpc', 'app', 'connections', 'serv
 const SEND_KEYS = ['numEncrypts', 'fieldSize', 'curve', 'keying', 'decrypt', 'cancelAfter', 'app'] as const;
 const STEP_KEYS = ['send', 'think', 'loop', 'count'] as const;
 const SCENARIO_KEYS = ['name', 'engine', 'weight', 'flow'] as const;
+/** What Artillery's plugins for HTTP add to every scenario, whatever its engine. */
+const PLUGIN_KEYS = ['beforeRequest', 'afterResponse', 'onError'] as const;
 const PORT = 3443;
 const APP = 'dev';
 const RPC = '@fieldseal/wire';
@@ -152,7 +155,7 @@ function readAuthority(e3: Fields, cert: string | undefined, folder: string): st
 /** Whether key and certificates are what they should be; the library's message does not show them. */
 function checkCertificates(target: Target, e3: Fields): void {
   const checks: [string, () => unknown][] = [
-    ['ca', () => createSecureContext({ ca: target.ca })],
+    ['ca', () => new X509Certificate(target.ca)],
     ['cert', () => createSecureContext({ cert: target.cert })],
     ['key', () => createSecureContext({ cert: target.cert, key: target.key })],
   ];
@@ -169,7 +172,7 @@ function checkCertificates(target: Target, e3: Fields): void {
 
 /** The steps of one scenario. `kinds` keeps each kind of request once. */
 export function readFlow(spec: unknown, path: Path, app: string, kinds: Map<string, Kind>, problems: Problem[]): Step[] {
-  const steps = new Value(spec, path, problems).map(SCENARIO_KEYS)?.required('flow')?.list() ?? [];
+  const steps = new Value(spec, path, problems).map(SCENARIO_KEYS, PLUGIN_KEYS)?.required('flow')?.list() ?? [];
   return steps.flatMap((step) => readStep(step, app, kinds, 1) ?? []);
 }
 

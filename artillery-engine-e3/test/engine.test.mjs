@@ -141,13 +141,19 @@ test('whom it does not trust it does not talk to', async () => {
 /** A server with the engine's certificate that answers a request of `id` as `answer` says. */
 async function misbehaving(answer, ALPNProtocols = ['fieldseal/1']) {
   const [key, cert, ca] = ['server.key', 'server.pem', 'ca.pem'].map((name) => readFileSync(engine.file(name)));
+  const sockets = [];
   const server = createServer({ key, cert, ca, requestCert: true, ALPNProtocols }, (socket) => {
+    sockets.push(socket);
     socket.on('error', () => undefined);
     // The id is the third byte of a request while it is below 128.
     socket.on('data', (bytes) => answer(socket, bytes[2]));
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
+  server.end = () => {
+    server.close();
+    sockets.forEach((socket) => socket.destroy());
+  };
   return server;
 }
 
@@ -168,11 +174,11 @@ test('answers that are wrong, or of nobody, or missing are told of', async () =>
     const server = await misbehaving(answer);
     const { failure: ended, error } = await runFlow([{ send: { numEncrypts: 3 } }], { port: server.address().port });
     assert.deepEqual([ended, error], [failure, failure === null ? [] : [failure]], String(answer));
-    server.close();
+    server.end();
   }
   const server = await misbehaving(() => undefined, ['http/1.1']);
   assert.equal((await runFlow([{ send: { numEncrypts: 3 } }], { port: server.address().port })).failure, 'connect_failed');
-  server.close();
+  server.end();
 });
 
 test('a file that is wrong is refused before anything is sent', () => {

@@ -62,25 +62,25 @@ flow:
 test('what is wrong with a step is told with its place', () => {
   const cases = {
     '{ send: { numEncrypt: 30 } }': [
-      '1:33: scenarios[0].flow[0].send: the key `numEncrypts` is missing',
-      '1:47: there is no key `scenarios[0].flow[0].send.numEncrypt`: it takes numEncrypts, fieldSize, curve, keying, decrypt, cancelAfter, app',
+      '1:32: scenarios[0].flow[0].send: the key `numEncrypts` is missing',
+      '1:34: there is no key `scenarios[0].flow[0].send.numEncrypt`: it takes numEncrypts, fieldSize, curve, keying, decrypt, cancelAfter, app',
     ],
-    '{ send: { numEncrypts: many } }': ['1:48: scenarios[0].flow[0].send.numEncrypts: it takes a whole number from 1 to 1000000, found `many`'],
-    '{ send: { numEncrypts: 0 } }': ['1:48: scenarios[0].flow[0].send.numEncrypts: it takes a whole number from 1 to 1000000, found `0`'],
-    '{ send: { numEncrypts: 1.5 } }': ['1:48: scenarios[0].flow[0].send.numEncrypts: it takes a whole number from 1 to 1000000, found `1.5`'],
-    '{ send: 30 }': ['1:33: scenarios[0].flow[0].send: it takes a map, found `30`'],
-    '{ send: { numEncrypts: 1, curve: p256 } }': ['1:58: scenarios[0].flow[0].send.curve: it takes r1 or k1, found `p256`'],
-    '{ send: { numEncrypts: 1, keying: [] } }': ['1:59: scenarios[0].flow[0].send.keying: it takes field or request or session, found a list'],
-    '{ send: { numEncrypts: 1, decrypt: maybe } }': ['1:60: scenarios[0].flow[0].send.decrypt: it takes true or false, found `maybe`'],
+    '{ send: { numEncrypts: many } }': ['1:47: scenarios[0].flow[0].send.numEncrypts: it takes a whole number from 1 to 1000000, found `many`'],
+    '{ send: { numEncrypts: 0 } }': ['1:47: scenarios[0].flow[0].send.numEncrypts: it takes a whole number from 1 to 1000000, found `0`'],
+    '{ send: { numEncrypts: 1.5 } }': ['1:47: scenarios[0].flow[0].send.numEncrypts: it takes a whole number from 1 to 1000000, found `1.5`'],
+    '{ send: 30 }': ['1:32: scenarios[0].flow[0].send: it takes a map, found `30`'],
+    '{ send: { numEncrypts: 1, curve: p256 } }': ['1:57: scenarios[0].flow[0].send.curve: it takes r1 or k1, found `p256`'],
+    '{ send: { numEncrypts: 1, keying: [] } }': ['1:58: scenarios[0].flow[0].send.keying: it takes field or request or session, found a list'],
+    '{ send: { numEncrypts: 1, decrypt: maybe } }': ['1:59: scenarios[0].flow[0].send.decrypt: it takes true or false, found `maybe`'],
     '{ send: { numEncrypts: 1000000, fieldSize: 1000 } }':
-      ['1:33: scenarios[0].flow[0].send: its values have 1000000000 bytes; a request has at most 268435456'],
-    '{ loop: [ { think: 1 } ] }': ['1:25: scenarios[0].flow[0]: the key `count` is missing'],
-    '{ count: 1, loop: [] }': ['1:43: scenarios[0].flow[0].loop: it takes at least 1 item, found 0'],
-    '{ count: 1 }': ['1:25: scenarios[0].flow[0]: a step is one of `send`, `think`, or `loop` with `count`'],
-    '{ think: 1, send: { numEncrypts: 1 } }': ['1:25: scenarios[0].flow[0]: a step is one of `send`, `think`, or `loop` with `count`'],
+      ['1:32: scenarios[0].flow[0].send: its values have 1000000000 bytes; a request has at most 268435456'],
+    '{ loop: [ { think: 1 } ] }': ['1:24: scenarios[0].flow[0]: the key `count` is missing'],
+    '{ count: 1, loop: [] }': ['1:42: scenarios[0].flow[0].loop: it takes at least 1 item, found 0'],
+    '{ count: 1 }': ['1:24: scenarios[0].flow[0]: a step is one of `send`, `think`, or `loop` with `count`'],
+    '{ think: 1, send: { numEncrypts: 1 } }': ['1:24: scenarios[0].flow[0]: a step is one of `send`, `think`, or `loop` with `count`'],
     '{ get: { url: / } }': [
-      '1:25: scenarios[0].flow[0]: a step is one of `send`, `think`, or `loop` with `count`',
-      '1:32: there is no key `scenarios[0].flow[0].get`: it takes send, think, loop, count',
+      '1:24: scenarios[0].flow[0]: a step is one of `send`, `think`, or `loop` with `count`',
+      '1:26: there is no key `scenarios[0].flow[0].get`: it takes send, think, loop, count',
     ],
   };
   for (const [step, lines] of Object.entries(cases)) assert.deepEqual(ofStep(step), lines, step);
@@ -95,10 +95,10 @@ test('what is wrong with a step is told with its place', () => {
 
 test('what is wrong with config is told with its place, all of it at once', () => {
   assert.deepEqual(problems(`config:\n  e3: { port: 70000, keys: x, cert: no.pem }\nscenarios:\n  - ${FLOW}\n`), [
-    '2:3: config: the key `target` is missing'.replace('2:3', '2:3'),
+    '2:3: config: the key `target` is missing',
     '2:7: config.e3: the key `key` is missing',
     '2:15: config.e3.port: it takes a whole number from 1 to 65535, found `70000`',
-    '2:28: there is no key `config.e3.keys`: it takes port, key, cert, ca, rpc, app, connections, serverName',
+    '2:22: there is no key `config.e3.keys`: it takes port, key, cert, ca, rpc, app, connections, serverName',
     `2:37: config.e3.cert: cannot read ${join(folder, 'no.pem')}: ENOENT`,
     `2:37: config.e3.cert: there is no ${join(folder, 'ca.pem')}: name the engine's authority in \`ca\``,
   ]);

@@ -33,16 +33,17 @@ export class Engine {
     for await (const line of createInterface({ input: engine.process.stdout })) {
       const ready = JSON.parse(line);
       const [host, boundPort] = ready.address.split(':');
-      return Object.assign(engine, { host, port: Number(boundPort), ca: ready.ca, cert: ready.certificate, key: ready.key });
+      return Object.assign(engine, { host, port: Number(boundPort), operator: ready.operator, ca: ready.ca, cert: ready.certificate, key: ready.key });
     }
     throw new Error(`the engine did not start: ${engine.log}`);
   }
 
   /** Certificate and key of a client that may use no app but another one. */
   stranger() {
-    const certs = ['--dir', join(this.folder, 'store'), 'certs'];
-    const done = spawnSync(program(), [...certs, 'issue', 'stranger', '--app', 'other', '--allow', 'encrypt'], { encoding: 'utf8' });
-    if (done.status !== 0) throw new Error(done.stderr);
+    for (const command of [['keys', 'create', 'other'], ['certs', 'issue', 'stranger', '--app', 'other', '--allow', 'encrypt']]) {
+      const done = spawnSync(program(), ['--dir', join(this.folder, 'store'), ...command], { encoding: 'utf8' });
+      if (done.status !== 0) throw new Error(done.stderr);
+    }
     return { cert: this.file('stranger.pem'), key: this.file('stranger.key') };
   }
 

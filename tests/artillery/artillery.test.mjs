@@ -1,0 +1,127 @@
+// The published scenario under Artillery itself, against a real engine.
+//
+// FULL=1 runs it for the 90 seconds that it says, on the port that it says; otherwise its rate is higher for a few seconds.
+
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+
+import { artillery, printed } from './artillery.mjs';
+import { Engine } from './engine.mjs';
+
+const SIZES = [30, 150, 2000];
+const FULL = process.env.FULL === '1';
+const PHASES = FULL ? [{ arrivalRate: 2, duration: 90 }] : [{ arrivalRate: 25, duration: 4 }];
+const USERS = PHASES[0].arrivalRate * PHASES[0].duration;
+const TIMEOUT = (FULL ? 90_000 : 0) + 120_000;
+
+let engine;
+let folder;
+before(async () => {
+  engine = await Engine.start([], FULL ? 3443 : 0);
+  folder = mkdtempSync(join(tmpdir(), 'fieldseal-artillery-'));
+});
+after(async () => {
+  await engine?.stop();
+  if (folder) rmSync(folder, { recursive: true, force: true });
+});
+
+/** What the engine itself has counted of a metric. */
+async function counted(metric) {
+  const text = await (await fetch(`http://${engine.operator}/metrics`)).text();
+  return Number(new RegExp(`^${metric}\\{method="encrypt",outcome="ok"\\} (\\d+)$`, 'm').exec(text)?.[1] ?? 0);
+}
+
+test('the published scenario runs as it stands, and every count is right', { timeout: TIMEOUT }, async () => {
+  const file = printed(engine, folder);
+  const before = [await counted('fieldseal_requests_total'), await counted('fieldseal_fields_total')];
+  const { code, text, report } = await artillery(file, FULL ? {} : { config: { phases: PHASES, e3: { port: engine.port } } });
+  assert.equal(code, 0, text);
+  const { counters, summaries, rates } = report;
+  assert.deepEqual([counters['vusers.created'], counters['vusers.completed'], counters['vusers.failed']], [USERS, USERS, 0]);
+  assert.deepEqual(Object.keys(counters).filter((name) => name.startsWith('errors.')), []);
+  let fields = 0;
+  for (const size of SIZES) {
+    const name = `Send ${size} encryptions`;
+    const users = counters[`vusers.created_by_name.${name}`] ?? 0;
+    fields += users * size;
+    for (const metric of ['requests', 'answers']) {
+      assert.equal(counters[`e3.${metric}.scenario.${name}`] ?? 0, users);
+      assert.equal(counters[`e3.${metric}.size.${size}`] ?? 0, users);
+    }
+    for (const metric of ['latency', 'fields_per_second']) {
+      assert.equal(summaries[`e3.${metric}.scenario.${name}`]?.count ?? 0, users);
+      assert.equal(summaries[`e3.${metric}.size.${size}`]?.count ?? 0, users);
+    }
+  }
+  assert.ok((counters['vusers.created_by_name.Send 30 encryptions'] ?? 0) > USERS / 2, 'weights are kept');
+  assert.deepEqual([counters['e3.requests'], counters['e3.answers'], counters['e3.fields']], [USERS, USERS, fields]);
+  assert.equal(summaries['e3.latency'].count, USERS);
+  assert.ok(summaries['e3.latency'].min > 0 && summaries['e3.latency'].median < 1000, JSON.stringify(summaries['e3.latency']));
+  assert.ok(rates['e3.request_rate'] > 0);
+  const since = [await counted('fieldseal_requests_total') - before[0], await counted('fieldseal_fields_total') - before[1]];
+  assert.deepEqual(since, [USERS, fields], 'the engine has counted as many');
+});
+
+test('options, loops, thinking, cancelling and errors, under Artillery', { timeout: TIMEOUT }, async () => {
+  const file = join(folder, 'options.yml');
+  writeFileSync(file, `
+config:
+  target: "${engine.host}:${engine.port}"
+  e3: { key: ${engine.key}, cert: ${engine.cert}, ca: ${engine.ca}, rpc: "@fieldseal/wire", app: dev, connections: 3 }
+  phases: [ { arrivalCount: 40, duration: 2 } ]
+  engines: { e3: {} }
+before:
+  engine: e3
+  flow: [ { send: { numEncrypts: 1 } } ]
+scenarios:
+  - name: options
+    engine: e3
+    flow:
+      - send: { numEncrypts: 10, curve: k1, keying: field, fieldSize: 100 }
+      - think: "10ms"
+      - { count: 2, loop: [ { count: 3, loop: [ { send: { numEncrypts: 20, decrypt: true } } ] } ] }
+      - send: { numEncrypts: 300000, keying: field, cancelAfter: "20ms" }
+      - send: { numEncrypts: 1 }
+  - name: nobody
+    engine: e3
+    flow: [ { send: { numEncrypts: 5, app: nobody } }, { send: { numEncrypts: 1 } } ]
+`);
+  const { code, text, report } = await artillery(file);
+  assert.equal(code, 0, text);
+  const { counters } = report;
+  const [good, bad] = ['options', 'nobody'].map((name) => counters[`vusers.created_by_name.${name}`] ?? 0);
+  assert.equal(good + bad, 40);
+  assert.deepEqual([counters['vusers.completed'], counters['vusers.failed']], [good, bad]);
+  assert.deepEqual([counters['errors.cancelled'] ?? 0, counters['errors.forbidden'] ?? 0], [good, bad]);
+  assert.equal(counters['e3.answers.size.20'], good * 6);
+  assert.deepEqual([counters['e3.requests'], counters['e3.answers']], [good * 9 + bad, good * 8]);
+  assert.equal(counters['e3.fields'], good * (10 + 6 * 20 + 1));
+});
+
+test('a file that is wrong ends Artillery at once, with one line each and the place', { timeout: TIMEOUT }, async () => {
+  const file = join(folder, 'wrong.yml');
+  writeFileSync(file, `
+config:
+  target: "${engine.host}"
+  e3: { port: many, key: missing.key, cert: ${engine.cert}, rpc: "./nothing" }
+  phases: [ { arrivalRate: 2, duration: 90 } ]
+  engines: { e3: {} }
+scenarios:
+  - engine: e3
+    flow: [ { send: { numEncrypts: 30, curve: p256 } } ]
+`);
+  const began = performance.now();
+  const { code, text } = await artillery(file);
+  assert.notEqual(code, 0);
+  assert.ok(performance.now() - began < 60_000, 'long before the phases are over');
+  const lines = text.split('\n');
+  const begins = [
+    `${file}:4:15: config.e3.port: it takes a whole number from 1 to 65535, found \`many\``,
+    `${file}:4:26: config.e3.key: cannot read ${join(folder, 'missing.key')}: ENOENT`,
+    `${file}:9:47: scenarios[0].flow[0].send.curve: it takes r1 or k1, found \`p256\``,
+  ];
+  for (const line of begins) assert.equal(lines.filter((found) => found.startsWith(line)).length, 1, `${line}\n\nin\n\n${text}`);
+});
