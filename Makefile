@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check loom constant-time aarch64 audit bench fuzz
+.PHONY: help run setup test check artillery loom constant-time aarch64 audit bench fuzz
 
 # Tools that setup installs stand in front of the machine's own.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -41,6 +41,11 @@ test: check ## everything: the checks, all tests with the fuzz corpora, the othe
 	$(call say,test: the other languages)
 	@cargo build --profile checked --package fieldseal-cli
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/interop/run.sh
+	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/artillery/run.sh
+
+artillery: setup ## the Node packages and Artillery against an engine (FULL=1: the published scenario for its 90 seconds)
+	@cargo build --profile checked --package fieldseal-cli
+	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/artillery/run.sh
 
 loom: setup ## every interleaving of the pool's threads
 	$(call say,loom: fieldseal-pool)
