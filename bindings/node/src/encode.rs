@@ -8,7 +8,7 @@ use napi::{Env, ValueType};
 use napi_derive::napi;
 
 use crate::decode::Answer;
-use crate::fault::{Code, Result, fault, invalid_argument, of_content, of_node};
+use crate::fault::{Code, Fault, Result, fault, invalid_argument, of_content, of_node};
 use crate::js::Js;
 use crate::values::Taken;
 
@@ -43,15 +43,21 @@ pub fn encode_encrypt_fields<'env>(
         let size = content.len();
         return Err(invalid_argument(format!("content: {size} bytes are no multiple of fieldSize {field_size}")));
     }
-    let fields = content.chunks_exact(field_size).map(|field| std::str::from_utf8(field).map(Scalar::from));
-    let fields = fields
-        .enumerate()
-        .map(|(index, field)| field.map_err(|_| invalid_argument(format!("content: field {index} is not UTF-8"))));
-    let fields = fields.collect::<Result<Vec<_>>>()?;
-    let encoded = encoded(&options, fields.into_iter(), |values, out| {
+    // Looked at as a whole, which takes a tenth of the time of looking at each field.
+    let text = std::str::from_utf8(content).map_err(|error| no_utf8(error.valid_up_to() / field_size))?;
+    let count = text.len() / field_size;
+    if let Some(index) = (1..count).find(|index| !text.is_char_boundary(index * field_size)) {
+        return Err(no_utf8(index - 1));
+    }
+    let fields = (0..count).map(|index| Scalar::from(&text[index * field_size..][..field_size]));
+    let encoded = encoded(&options, fields, |values, out| {
         request::encrypt(id, &options.for_encrypt(), values, out);
     });
     options.buffer(env, encoded)
+}
+
+fn no_utf8(index: usize) -> Fault {
+    invalid_argument(format!("content: field {index} is not UTF-8"))
 }
 
 /// `decrypt` of an array of values.

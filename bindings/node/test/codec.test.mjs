@@ -71,6 +71,8 @@ test('fields of one size go from a Buffer as they are', () => {
   assert.deepEqual(wire.encodeEncryptFields(3, options, Buffer.alloc(0), 4), wire.encodeEncrypt(3, options, []));
   assert.throws(() => wire.encodeEncryptFields(3, options, content, 4), has('invalid_argument', /content: 11 bytes/));
   assert.throws(() => wire.encodeEncryptFields(3, options, content.subarray(0, 9), 9), has('invalid_argument', /field 0 is not UTF-8/));
+  assert.throws(() => wire.encodeEncryptFields(3, options, Buffer.from('abcdéf!'), 5), has('invalid_argument', /8 bytes/));
+  assert.throws(() => wire.encodeEncryptFields(3, options, Buffer.from('abcdefgé'), 1), has('invalid_argument', /field 7 is not UTF-8/));
   assert.throws(() => wire.encodeEncryptFields(3, options, content, 0), has('invalid_argument', /fieldSize/));
 });
 
