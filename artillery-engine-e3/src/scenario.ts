@@ -61,7 +61,7 @@ export interface Config {
 const E3_KEYS = ['port', 'key', 'cert', 'ca', 'rpc', 'app', 'connections', 'serverName'] as const;
 const SEND_KEYS = ['numEncrypts', 'fieldSize', 'curve', 'keying', 'decrypt', 'cancelAfter', 'app'] as const;
 const STEP_KEYS = ['send', 'think', 'loop', 'count'] as const;
-const SCENARIO_KEYS = ['name', 'engine', 'weight', 'flow'] as const;
+const SCENARIO_KEYS = ['name', 'engine', 'weight', 'every', 'flow'] as const;
 /** What Artillery's plugins for HTTP add to every scenario, whatever its engine. */
 const PLUGIN_KEYS = ['beforeRequest', 'afterResponse', 'onError'] as const;
 const PORT = 3443;
@@ -91,7 +91,9 @@ export function readConfig(script: Script, problems: Problem[]): Config | undefi
 
   const [host, portOfTarget] = hostAndPort(target ?? '');
   const port = e3.or('port', portOfTarget ?? PORT, (value) => value.whole(1, 65_535));
-  if (portOfTarget !== undefined && e3.has('port')) config.get('target')?.note('the port stands here and in e3.port');
+  if (portOfTarget !== undefined && e3.has('port')) {
+    config.get('target')?.note('the port stands here and in config.e3.port: leave one of them out');
+  }
   const cert = e3.required('cert')?.text();
   const read = {
     key: readPem(e3.required('key'), folder),
@@ -172,7 +174,9 @@ function checkCertificates(target: Target, e3: Fields): void {
 
 /** The steps of one scenario. `kinds` keeps each kind of request once. */
 export function readFlow(spec: unknown, path: Path, app: string, kinds: Map<string, Kind>, problems: Problem[]): Step[] {
-  const steps = new Value(spec, path, problems).map(SCENARIO_KEYS, PLUGIN_KEYS)?.required('flow')?.list() ?? [];
+  const scenario = new Value(spec, path, problems).map(SCENARIO_KEYS, PLUGIN_KEYS);
+  scenario?.get('every')?.note('users by the clock are for `fieldseal load` only');
+  const steps = scenario?.required('flow')?.list() ?? [];
   return steps.flatMap((step) => readStep(step, app, kinds, 1) ?? []);
 }
 
@@ -180,9 +184,8 @@ function readStep(value: Value, app: string, kinds: Map<string, Kind>, depth: nu
   const step = value.map(STEP_KEYS);
   if (!step) return undefined;
   const forms = ['send', 'think', 'loop'].filter((form) => step.has(form));
-  if (forms.length !== 1 || (step.has('count') && !step.has('loop'))) {
-    return value.note('a step is one of `send`, `think`, or `loop` with `count`');
-  }
+  if (forms.length !== 1) return value.note('a step takes one of send, think, loop');
+  if (step.has('count') && !step.has('loop')) return value.note('`count` belongs to a `loop`');
   if (step.has('send')) {
     const send = readSend(step.get('send'), app, kinds);
     return send && { send };
@@ -191,7 +194,7 @@ function readStep(value: Value, app: string, kinds: Map<string, Kind>, depth: nu
     const think = step.get('think')?.time('from 0', DAY_SECONDS);
     return think === undefined ? undefined : { think };
   }
-  if (depth > DEPTH_MAX) return value.note(`loops stand up to ${DEPTH_MAX} deep`);
+  if (depth > DEPTH_MAX) return step.get('loop')?.note(`loops stand in loops up to ${DEPTH_MAX} deep`);
   const count = step.required('count')?.whole(1, COUNT_MAX);
   const loop = (step.get('loop')?.list() ?? []).flatMap((inner) => readStep(inner, app, kinds, depth + 1) ?? []);
   return count === undefined ? undefined : { count, loop };
@@ -209,7 +212,7 @@ function readSend(value: Value | undefined, app: string, kinds: Map<string, Kind
   const name = send.or('app', app, (text) => text.text());
   if (numEncrypts === undefined) return undefined;
   if (numEncrypts * fieldSize > CONTENT_SIZE_MAX) {
-    return value.note(`its values have ${numEncrypts * fieldSize} bytes; a request has at most ${CONTENT_SIZE_MAX}`);
+    return value.note(`numEncrypts times fieldSize takes up to ${CONTENT_SIZE_MAX} bytes`);
   }
   const kind: Kind = {
     numEncrypts,

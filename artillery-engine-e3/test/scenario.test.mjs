@@ -1,7 +1,7 @@
 // Scenario files: what is read, and that whatever is wrong is told in one line with its place.
 
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -73,13 +73,14 @@ test('what is wrong with a step is told with its place', () => {
     '{ send: { numEncrypts: 1, keying: [] } }': ['1:58: scenarios[0].flow[0].send.keying: it takes field or request or session, found a list'],
     '{ send: { numEncrypts: 1, decrypt: maybe } }': ['1:59: scenarios[0].flow[0].send.decrypt: it takes true or false, found `maybe`'],
     '{ send: { numEncrypts: 1000000, fieldSize: 1000 } }':
-      ['1:32: scenarios[0].flow[0].send: its values have 1000000000 bytes; a request has at most 268435456'],
+      ['1:32: scenarios[0].flow[0].send: numEncrypts times fieldSize takes up to 268435456 bytes'],
     '{ loop: [ { think: 1 } ] }': ['1:24: scenarios[0].flow[0]: the key `count` is missing'],
     '{ count: 1, loop: [] }': ['1:42: scenarios[0].flow[0].loop: it takes at least 1 item, found 0'],
-    '{ count: 1 }': ['1:24: scenarios[0].flow[0]: a step is one of `send`, `think`, or `loop` with `count`'],
-    '{ think: 1, send: { numEncrypts: 1 } }': ['1:24: scenarios[0].flow[0]: a step is one of `send`, `think`, or `loop` with `count`'],
+    '{ count: 1 }': ['1:24: scenarios[0].flow[0]: a step takes one of send, think, loop'],
+    '{ think: 1, count: 1 }': ['1:24: scenarios[0].flow[0]: `count` belongs to a `loop`'],
+    '{ think: 1, send: { numEncrypts: 1 } }': ['1:24: scenarios[0].flow[0]: a step takes one of send, think, loop'],
     '{ get: { url: / } }': [
-      '1:24: scenarios[0].flow[0]: a step is one of `send`, `think`, or `loop` with `count`',
+      '1:24: scenarios[0].flow[0]: a step takes one of send, think, loop',
       '1:26: there is no key `scenarios[0].flow[0].get`: it takes send, think, loop, count',
     ],
   };
@@ -90,7 +91,7 @@ test('what is wrong with a step is told with its place', () => {
   assert.match(ofStep('{ send: { numEncrypts: 1, cancelAfter: 0 } }')[0], /cancelAfter: it takes a time above 0/);
   const deep = (depth) => '{ count: 1, loop: [ '.repeat(depth) + '{ think: 1 }' + ' ] }'.repeat(depth);
   assert.deepEqual(ofStep(deep(16)), []);
-  assert.match(ofStep(deep(17))[0], /loops stand up to 16 deep/);
+  assert.match(ofStep(deep(17))[0], /loops stand in loops up to 16 deep/);
 });
 
 test('what is wrong with config is told with its place, all of it at once', () => {
@@ -103,13 +104,35 @@ test('what is wrong with config is told with its place, all of it at once', () =
     `2:37: config.e3.cert: there is no ${join(folder, 'ca.pem')}: name the engine's authority in \`ca\``,
   ]);
   assert.match(problems('config: { target: a }\nscenarios: []\n')[0], /config: the key `e3` is missing/);
-  assert.match(problems(`config:\n  target: "a:1"\n  e3: { port: 2, key: k, cert: c }\n`).join('\n'), /2:11: .*stands here and in e3.port/);
+  assert.match(problems(`config:\n  target: "a:1"\n  e3: { port: 2, key: k, cert: c }\n`).join('\n'), /2:11: .*stands here and in config.e3.port/);
   const closed = problems('config:\n  target: a\n  e3: {}\n  phases: [ { duration: 5, connections: 3 } ]\n');
   assert.ok(closed.includes('4:41: config.phases[0].connections: closed phases are for `fieldseal load` only'), closed.join('\n'));
   const pem = '"-----BEGIN CERTIFICATE-----\\nAAAA\\n-----END CERTIFICATE-----\\n"';
   const unusable = problems(`config:\n  target: a\n  e3: { key: ${pem}, cert: ${pem}, ca: ${pem} }\n`);
   assert.match(unusable.join('\n'), /^3:\d+: config\.e3\.ca: ca cannot be used: /);
   assert.match(problems(`config:\n  target: a\n  e3: { key: ${pem}, cert: ${pem} }\n`).join('\n'), /`ca` must be there too/);
+});
+
+const VECTORS = new URL('../../vectors/scenarios/', import.meta.url);
+const skip = existsSync(VECTORS) ? false : 'vectors/scenarios is not there: `fieldseal load` brings it';
+
+test('what `fieldseal load` refuses of e3 and of flows is refused here in the same words', { skip }, () => {
+  let lines = 0;
+  for (const name of readdirSync(VECTORS).filter((file) => file.endsWith('.yml'))) {
+    const text = readFileSync(new URL(name, VECTORS), 'utf8');
+    const expected = [...text.matchAll(/^#! (\d+:\d+: .*(?:scenarios\[\d+\]\.flow|config\.e3[.:]).*)$/gm)].map(([, line]) => line);
+    if (expected.length === 0) continue;
+    const found = problems(text);
+    for (const line of expected) assert.ok(found.includes(line), `${name}: ${line}\n\nis not among\n\n${found.join('\n')}`);
+    lines += expected.length;
+  }
+  assert.ok(lines >= 10, `only ${lines} lines`);
+});
+
+test('users by the clock, and closed phases, are not for Artillery', () => {
+  assert.deepEqual(problems(`scenarios: [ { every: "15m", ${FLOW} } ]\nconfig: {}\n`).slice(0, 1), [
+    '1:23: scenarios[0].every: users by the clock are for `fieldseal load` only',
+  ]);
 });
 
 test('bindings that cannot be had are told in one line', () => {

@@ -21,12 +21,14 @@ pub struct Js {
 }
 
 impl FromNapiValue for Js {
+    // SAFETY: nothing is done with the handle here; whoever calls vouches that both are of the call that is going on.
     unsafe fn from_napi_value(env: sys::napi_env, value: sys::napi_value) -> napi::Result<Self> {
         Ok(Js { env, value })
     }
 }
 
 impl ToNapiValue for Js {
+    // SAFETY: a handle that came in the same call, or was made in it, is handed back.
     unsafe fn to_napi_value(_: sys::napi_env, value: Self) -> napi::Result<sys::napi_value> {
         Ok(value.value)
     }
