@@ -24,13 +24,35 @@ impl Process {
     }
 }
 
-/// An endless sequence of arrivals, in order.
-#[derive(Debug)]
+/// A rate that goes from one value to another in a straight line.
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    /// Arrivals a second at the beginning.
+    from: f64,
+    /// Half of what is added to the rate a second.
+    slope: f64,
+}
+
+impl Rate {
+    /// The seconds after which so many have arrived in the mean; infinite where the rate has sunk to nothing before.
+    fn when(self, count: f64) -> f64 {
+        let discriminant = self.from * self.from + 4.0 * self.slope * count;
+        // The solution of the quadratic equation that is also right, and exact, where it is none.
+        if discriminant < 0.0 { f64::INFINITY } else { 2.0 * count / (self.from + discriminant.sqrt()) }
+    }
+}
+
+/// A sequence of arrivals, in order: endless unless its rate sinks to nothing.
+///
+/// Arrivals are evenly or exponentially spaced on an axis of counts, which the rate stretches to times: so a ramp is as regular, or as
+/// random, as a steady rate.
+#[derive(Clone, Debug)]
 pub struct Arrivals {
     process: Process,
-    /// Mean seconds between arrivals.
+    rate: Rate,
+    /// Mean distance between arrivals on the axis of counts.
     gap: f64,
-    /// Seconds of the last arrival.
+    /// The last arrival on that axis.
     last: f64,
     random: Xoshiro256PlusPlus,
 }
@@ -41,16 +63,23 @@ impl Arrivals {
         Arrivals::share(process, rate, seed, 0, 1)
     }
 
+    /// From `from` arrivals a second to `to` in the course of `duration`, one of them above 0, and on in the same line.
+    pub fn ramp(process: Process, (from, to): (f64, f64), duration: Duration, seed: u64) -> Self {
+        let slope = (to - from) / duration.as_secs_f64() / 2.0;
+        Arrivals { rate: Rate { from, slope }, ..Arrivals::new(process, from.max(to), seed) }
+    }
+
     /// What comes to caller `part` of `parts` equal ones, who together make `rate`. Even arrivals take turns; Poisson arrivals that are
     /// dealt out by chance are Poisson arrivals again, of a part of the rate.
     pub fn share(process: Process, rate: f64, seed: u64, part: usize, parts: usize) -> Self {
-        let gap = parts as f64 / rate;
+        let gap = parts as f64;
         let last = match process {
-            Process::Even => part as f64 / rate - gap,
+            Process::Even => part as f64 - gap,
             Process::Poisson => 0.0,
         };
         let seed = seed ^ (part as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Arrivals { process, gap, last, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
+        let rate = Rate { from: rate, slope: 0.0 };
+        Arrivals { process, rate, gap, last, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 }
 
@@ -63,7 +92,9 @@ impl Iterator for Arrivals {
             // The inverse of the distribution function, at a number in [0, 1).
             Process::Poisson => -self.gap * (1.0 - self.random.random::<f64>()).ln(),
         };
-        Some(Duration::from_secs_f64(self.last.max(0.0)))
+        // A ramp from nothing has its first arrival at once.
+        let seconds = if self.last > 0.0 { self.rate.when(self.last) } else { 0.0 };
+        Duration::try_from_secs_f64(seconds).ok()
     }
 }
 
@@ -110,6 +141,28 @@ mod tests {
         // Each of 10,000 expected, with a standard deviation of 100.
         assert!(counts.iter().all(|&count| count.abs_diff(10_000) < 500), "{counts:?}");
         assert!(counts.windows(2).all(|pair| pair[0] != pair[1]), "independent: {counts:?}");
+    }
+
+    #[test]
+    fn ramps_are_lines() {
+        let second = Duration::from_secs(1);
+        for (process, allowed) in [(Process::Even, 1), (Process::Poisson, 1300)] {
+            for (from, to, expected) in [(0.0, 40_000.0, [10_000, 30_000]), (30_000.0, 10_000.0, [25_000, 15_000])] {
+                let times: Vec<Duration> =
+                    Arrivals::ramp(process, (from, to), 2 * second, 5).take_while(|&time| time < 2 * second).collect();
+                let first = times.iter().filter(|&&time| time < second).count();
+                let found = [first, times.len() - first];
+                // Poisson counts of at most 30,000 have a standard deviation of at most 173.
+                let is_near = found
+                    .iter()
+                    .zip(&expected)
+                    .all(|(&found, &expected): (&usize, _)| found.abs_diff(expected) <= allowed);
+                assert!(is_near, "{process:?} from {from} to {to}: {found:?}");
+            }
+        }
+        // Behind its end such a rate is nothing.
+        let sinking = Arrivals::ramp(Process::Even, (10.0, 0.0), second, 1);
+        assert_eq!(sinking.count(), 6);
     }
 
     #[test]

@@ -28,9 +28,14 @@ pub struct Content {
 
 /// Values, as long as each other, the same for the same seed.
 pub fn values(content: Content, seed: u64) -> Vec<String> {
+    values_of(content.fields, content.field_size, seed)
+}
+
+/// So many values of so many bytes each.
+pub fn values_of(count: usize, size: usize, seed: u64) -> Vec<String> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut character = || char::from(ALPHABET[random.random_range(0..ALPHABET.len())]);
-    (0..content.fields).map(|_| (0..content.field_size).map(|_| character()).collect()).collect()
+    (0..count).map(|_| (0..size).map(|_| character()).collect()).collect()
 }
 
 /// Requests, with the size of their answers.
@@ -101,12 +106,25 @@ pub async fn decrypting(
 /// # Errors
 /// An answer that is none, or holds something else.
 pub fn to_decrypt(app: &str, answer: &[u8]) -> Result<EncodedRequest, LoadError> {
-    let envelopes = scalars(answer)?;
-    if !envelopes.iter().all(|value| matches!(value, Scalar::Str(text) if text.as_bytes().starts_with(b"ev:"))) {
-        return Err(LoadError::wrong("a value that is no envelope"));
-    }
+    let envelopes = envelopes(answer)?;
     let options = DecryptOptions::new(app);
     Ok(EncodedRequest::new(|id, out| request::decrypt(id, &options, envelopes.iter().copied(), out)))
+}
+
+/// Whether an answer holds so many envelopes and nothing else.
+///
+/// # Errors
+/// It does not.
+pub fn check_envelopes(answer: &[u8], count: usize) -> Result<(), LoadError> {
+    let found = envelopes(answer)?.len();
+    if found == count { Ok(()) } else { Err(LoadError::wrong(format!("{found} envelopes in place of {count}"))) }
+}
+
+/// The values in an answer, all of which are envelopes.
+fn envelopes(answer: &[u8]) -> Result<Vec<Scalar<'_>>, LoadError> {
+    let values = scalars(answer)?;
+    let is_envelope = |value: &Scalar<'_>| matches!(value, Scalar::Str(text) if text.as_bytes().starts_with(b"ev:"));
+    if values.iter().all(is_envelope) { Ok(values) } else { Err(LoadError::wrong("a value that is no envelope")) }
 }
 
 /// Compares the values in an answer with those that were encrypted.
@@ -167,6 +185,8 @@ mod tests {
         }
         assert!(to_decrypt("app", &answer(&["ev:x:$", "ev:y:$"])).is_ok());
         assert!(to_decrypt("app", &answer(&["ev:x:$", "plain"])).is_err());
+        assert!(check_envelopes(&answer(&["ev:x:$", "ev:y:$"]), 2).is_ok());
+        assert!(check_envelopes(&answer(&["ev:x:$", "ev:y:$"]), 3).is_err());
         assert!(check(&answer(&["one", "two"])[..9], &values).is_err());
     }
 }

@@ -44,6 +44,12 @@ impl Latencies {
         if self.0.is_empty() { Duration::ZERO } else { Duration::from_nanos(self.0.value_at_quantile(share)) }
     }
 
+    /// The latencies that were noted, rising, each with how often.
+    pub fn recorded(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
+        let values = self.0.iter_recorded();
+        values.map(|value| (Duration::from_nanos(value.value_iterated_to()), value.count_at_value()))
+    }
+
     /// The longest.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.0.max())

@@ -1,0 +1,591 @@
+//! What a run of a scenario leaves behind: one JSON object, whose fields `docs/load.md` explains. Written by one process and read by
+//! another, so that a report can be made anywhere and at any time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::accounting::Cpu;
+use crate::measure::Latencies;
+use crate::report::{Provenance, SCHEMA};
+use crate::run::{Ended, Outcome, Settings, UserCounts, stretches};
+use crate::scenario::{PhaseLoad, Script};
+
+/// What the object's `kind` says.
+const KIND: &str = "load";
+/// Bytes that a result may have.
+pub const RESULT_SIZE_MAX: usize = 256 << 20;
+
+/// A run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadResult {
+    /// What was run where.
+    #[serde(flatten)]
+    pub head: Head,
+    /// The scenario file's name.
+    pub scenario: String,
+    /// How it was run.
+    pub settings: ResultSettings,
+    /// Its phases.
+    pub phases: Vec<ResultPhase>,
+    /// When it began, in Unix seconds.
+    pub began_unix_s: u64,
+    /// How long it took, to the last answer.
+    pub elapsed_s: f64,
+    /// `finished` or `interrupted`.
+    pub ended: String,
+    /// Requests that were under way when it was interrupted.
+    pub unfinished: u64,
+    /// All requests together.
+    pub totals: Totals,
+    /// By scenario.
+    pub scenarios: Vec<ResultScenario>,
+    /// By scenario and kind of request.
+    pub series: Vec<ResultSeries>,
+    /// Over time.
+    pub intervals: Intervals,
+    /// What was seen of the engine, over time.
+    pub server: Vec<ServerRow>,
+    /// CPU time.
+    pub cpu: CpuTimes,
+}
+
+/// The head of every report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Head {
+    /// Changes when a field changes its meaning or goes.
+    pub schema: u32,
+    /// `load`.
+    pub kind: String,
+    /// The program.
+    pub program: Program,
+    /// The machine that the load came from.
+    pub machine: MachineRow,
+    /// Settings of an engine that was started for it.
+    pub engine_settings: Vec<String>,
+}
+
+/// The program that made the load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// Its version.
+    pub version: String,
+    /// The commit that it was built from, where the build was told.
+    pub commit: Option<String>,
+    /// Whether it is a release build.
+    pub release: bool,
+}
+
+/// A machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MachineRow {
+    /// Its processor.
+    pub cpu: String,
+    /// Its cores.
+    pub cores: usize,
+    /// Its kernel.
+    pub kernel: String,
+}
+
+/// How a scenario was run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResultSettings {
+    /// The seed.
+    pub seed: u64,
+    /// `even` or `poisson` where that was said in place of what the file says.
+    pub arrivals: Option<String>,
+    /// Connections that the users of open phases share.
+    pub connections: usize,
+    /// Users that may be there at a time.
+    pub users_max: usize,
+    /// Requests that are kept one by one.
+    pub requests_max: usize,
+    /// How long answers are waited for after the last phase.
+    pub answer_timeout_s: f64,
+}
+
+/// A phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResultPhase {
+    /// Its name.
+    pub name: Option<String>,
+    /// When it begins, in seconds.
+    pub begin_s: f64,
+    /// When it ends.
+    pub end_s: f64,
+    /// Arrivals a second at its beginning, of an open phase.
+    pub arrival_rate: Option<f64>,
+    /// Arrivals a second at its end.
+    pub ramp_to: Option<f64>,
+    /// Connections of a closed phase.
+    pub connections: Option<usize>,
+}
+
+/// Users by what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsersRow {
+    /// They began.
+    pub created: u64,
+    /// Their flow is done.
+    pub completed: u64,
+    /// A request failed.
+    pub failed: u64,
+    /// They never began.
+    pub skipped: u64,
+}
+
+/// All requests together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Users.
+    pub users: UsersRow,
+    /// Requests that were sent.
+    pub sent: u64,
+    /// Good answers.
+    pub ok: u64,
+    /// What else became of requests, by code.
+    pub errors: BTreeMap<String, u64>,
+    /// Values in good answers.
+    pub fields: u64,
+    /// Good answers a second.
+    pub requests_per_s: f64,
+    /// Values a second.
+    pub fields_per_s: f64,
+    /// Latencies of good answers.
+    pub latency_us: Percentiles,
+}
+
+/// Latencies in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// The middle.
+    pub p50: f64,
+    /// Nine in ten are no longer.
+    pub p90: f64,
+    /// 99 in a hundred.
+    pub p99: f64,
+    /// 999 in a thousand.
+    pub p99_9: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// A scenario.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResultScenario {
+    /// Its name.
+    pub name: String,
+    /// Its weight.
+    pub weight: u32,
+    /// Its users.
+    pub users: UsersRow,
+}
+
+/// Requests of one kind in one scenario.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResultSeries {
+    /// Its scenario's index.
+    pub scenario: usize,
+    /// Its name: the scenario's, and what tells it from others of that.
+    pub name: String,
+    /// `encrypt` or `decrypt`.
+    pub operation: String,
+    /// Values in a request.
+    pub fields: usize,
+    /// Bytes of a value.
+    pub field_size: usize,
+    /// The curve that requests name.
+    pub curve: Option<String>,
+    /// The keying that requests name.
+    pub keying: Option<String>,
+    /// The app.
+    pub app: String,
+    /// When requests are cancelled.
+    pub cancel_after_s: Option<f64>,
+    /// Good answers.
+    pub ok: u64,
+    /// What else became of requests, by code.
+    pub errors: BTreeMap<String, u64>,
+    /// Latencies of good answers.
+    pub latency_us: Percentiles,
+    /// Values divided by latency: of the request in the middle, and what all but one in ten and one in a hundred reach.
+    pub fields_per_s: Speeds,
+    /// All latencies: microseconds, and how many.
+    pub histogram: Vec<(f64, u64)>,
+    /// Requests one by one.
+    pub requests: Requests,
+}
+
+/// Speeds of requests, in values a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Speeds {
+    /// The middle.
+    pub p50: f64,
+    /// Nine in ten are no slower.
+    pub p10: f64,
+    /// 99 in a hundred are no slower.
+    pub p1: f64,
+}
+
+/// Requests one by one, in the order in which they were due: all of them, or a draw.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Requests {
+    /// How many there were.
+    pub of: u64,
+    /// When they were due, in microseconds.
+    pub due_us: Vec<u64>,
+    /// Their latencies, in microseconds.
+    pub latency_us: Vec<f64>,
+}
+
+/// Figures over time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Intervals {
+    /// How long each is.
+    pub length_s: f64,
+    /// One after the other from the beginning.
+    pub rows: Vec<IntervalRow>,
+}
+
+/// Figures of an interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IntervalRow {
+    /// Requests that were due in it.
+    pub due: u64,
+    /// Good answers that came in it.
+    pub ok: u64,
+    /// Values in these.
+    pub fields: u64,
+    /// What else became of requests in it.
+    pub errors: u64,
+    /// Latencies of requests that were due in it, by series.
+    pub latencies: Vec<IntervalLatencies>,
+}
+
+/// Latencies of a series in an interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IntervalLatencies {
+    /// The series' index.
+    pub series: usize,
+    /// Microseconds, to two digits, and how many.
+    pub histogram: Vec<(u64, u64)>,
+}
+
+/// What was seen of the engine in a stretch of time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServerRow {
+    /// Its end.
+    pub at_s: f64,
+    /// Workers that were busy, in the mean.
+    pub workers_busy: Option<f64>,
+    /// How long requests waited for a worker.
+    pub queue_wait_us: Option<QueueWait>,
+    /// Cores that the process kept busy.
+    pub cores: Option<CpuRow>,
+}
+
+/// How long requests waited for a worker: upper ends of the buckets that the metrics count in, null beyond the last.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueueWait {
+    /// How many.
+    pub count: u64,
+    /// The middle.
+    pub p50: Option<f64>,
+    /// 99 in a hundred.
+    pub p99: Option<f64>,
+}
+
+/// CPU time by kind of thread.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CpuRow {
+    /// Sockets, TLS and frames.
+    pub network: f64,
+    /// Workers.
+    pub workers: f64,
+    /// All else.
+    pub other: f64,
+}
+
+/// CPU time of the whole run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CpuTimes {
+    /// Of the tester, in seconds.
+    pub load_s: Option<f64>,
+    /// The same for each value, in nanoseconds.
+    pub load_per_field_ns: Option<f64>,
+    /// Of the engine, in seconds, where its process is known.
+    pub server_s: Option<CpuRow>,
+    /// The same for each value, in nanoseconds.
+    pub server_per_field_ns: Option<f64>,
+}
+
+/// Why a file is no result.
+#[derive(Debug, Error)]
+pub enum ResultError {
+    /// Not JSON, or not of this form.
+    #[error("line {line}, column {column}: {message}")]
+    Form {
+        /// Line.
+        line: usize,
+        /// Column.
+        column: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// Another report.
+    #[error("this is a report of `{0}`, not of a load test: `fieldseal load -o RESULT.json` writes those")]
+    OtherKind(String),
+    /// Of another version.
+    #[error("schema {0}: this version of fieldseal reads schema {SCHEMA}")]
+    OtherSchema(u32),
+    /// Lists that do not fit together.
+    #[error("{0}")]
+    Inconsistent(&'static str),
+}
+
+impl LoadResult {
+    /// What came of a run.
+    pub fn new(script: &Script, name: &str, settings: &Settings, outcome: &Outcome, provenance: &Provenance) -> Self {
+        let head = serde_json::from_value(provenance.json(KIND)).expect("the head of every report has this form");
+        let record = &outcome.record;
+        let seconds = outcome.elapsed.as_secs_f64();
+        let mut latencies = Latencies::default();
+        record.series.iter().for_each(|series| latencies.add(&series.latencies));
+        let fields: u64 = record
+            .series
+            .iter()
+            .map(|series| series.latencies.count() * script.kinds[series.id.kind].fields as u64)
+            .sum();
+        let users = record.users.iter().fold(UsersRow::default(), |sum, &users| sum.plus(users.into()));
+        let ok = record.ok();
+        let per_field = |seconds: f64| rounded(seconds * 1e9 / fields.max(1) as f64, 10.0);
+        let load_s = outcome.load_cpu.map(|time| time.as_secs_f64());
+        LoadResult {
+            head,
+            scenario: name.to_owned(),
+            settings: ResultSettings {
+                seed: settings.seed,
+                arrivals: settings.process.map(|process| process.as_str().to_owned()),
+                connections: script.target.connections,
+                users_max: settings.users_max,
+                requests_max: settings.requests_max,
+                answer_timeout_s: settings.answer_timeout.as_secs_f64(),
+            },
+            phases: phases(script),
+            began_unix_s: outcome.began.duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_secs()),
+            elapsed_s: rounded(seconds, 1e6),
+            ended: if outcome.ended == Ended::Finished { "finished" } else { "interrupted" }.to_owned(),
+            unfinished: outcome.unfinished,
+            totals: Totals {
+                users,
+                sent: record.sent,
+                ok,
+                errors: record.errors(),
+                fields,
+                requests_per_s: rounded(ok as f64 / seconds, 1000.0),
+                fields_per_s: rounded(fields as f64 / seconds, 10.0),
+                latency_us: (&latencies).into(),
+            },
+            scenarios: scenarios(script, outcome),
+            series: series(script, outcome),
+            intervals: intervals(outcome),
+            server: outcome.server.iter().map(server_row).collect(),
+            cpu: CpuTimes {
+                load_s: load_s.map(|seconds| rounded(seconds, 1e6)),
+                load_per_field_ns: load_s.map(per_field),
+                server_s: outcome.server_cpu.map(|cpu| cpu_row(cpu, 1.0)),
+                server_per_field_ns: outcome.server_cpu.map(|cpu| per_field(cpu.total().as_secs_f64())),
+            },
+        }
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It is no result, or one of another version.
+    pub fn read(text: &str) -> Result<Self, ResultError> {
+        let form = |error: serde_json::Error| {
+            let (line, column) = (error.line(), error.column());
+            let message = error.to_string();
+            let message = message.split(" at line ").next().unwrap_or("it is damaged").to_owned();
+            ResultError::Form { line, column, message }
+        };
+        // The head alone first: a report of another kind has another body.
+        let (mut head, mut schema) = (None, None);
+        let parts: serde_json::Value = serde_json::from_str(text).map_err(form)?;
+        if let Some(object) = parts.as_object() {
+            head = object.get("kind").and_then(|kind| kind.as_str()).filter(|kind| *kind != KIND).map(str::to_owned);
+            schema =
+                object.get("schema").and_then(serde_json::Value::as_u64).filter(|schema| *schema != u64::from(SCHEMA));
+        }
+        if let Some(kind) = head {
+            return Err(ResultError::OtherKind(kind.chars().take(40).collect()));
+        }
+        if let Some(schema) = schema {
+            return Err(ResultError::OtherSchema(u32::try_from(schema).unwrap_or(u32::MAX)));
+        }
+        let result: LoadResult = serde_json::from_str(text).map_err(form)?;
+        result.check()?;
+        Ok(result)
+    }
+
+    /// What a report relies on.
+    fn check(&self) -> Result<(), ResultError> {
+        let series = self.series.len();
+        let is_good = |number: f64| number.is_finite() && number >= 0.0;
+        let has = |ok: bool, what| if ok { Ok(()) } else { Err(ResultError::Inconsistent(what)) };
+        has(
+            self.series.iter().all(|one| one.scenario < self.scenarios.len()),
+            "a series of a scenario that is not there",
+        )?;
+        let same = |one: &ResultSeries| one.requests.due_us.len() == one.requests.latency_us.len();
+        has(self.series.iter().all(same), "`due_us` and `latency_us` of a series differ in length")?;
+        let all = self.intervals.rows.iter().flat_map(|row| &row.latencies);
+        has(all.into_iter().all(|latencies| latencies.series < series), "an interval of a series that is not there")?;
+        has(is_good(self.intervals.length_s) && self.intervals.length_s > 0.0, "intervals without a length")?;
+        has(is_good(self.elapsed_s), "a run of less than no time")
+    }
+}
+
+impl UsersRow {
+    fn plus(self, other: UsersRow) -> UsersRow {
+        UsersRow {
+            created: self.created + other.created,
+            completed: self.completed + other.completed,
+            failed: self.failed + other.failed,
+            skipped: self.skipped + other.skipped,
+        }
+    }
+}
+
+impl From<UserCounts> for UsersRow {
+    fn from(UserCounts { created, completed, failed, skipped }: UserCounts) -> Self {
+        UsersRow { created, completed, failed, skipped }
+    }
+}
+
+impl From<&Latencies> for Percentiles {
+    fn from(latencies: &Latencies) -> Self {
+        let at = |share| micros(latencies.quantile(share));
+        Percentiles { p50: at(0.5), p90: at(0.9), p99: at(0.99), p99_9: at(0.999), max: micros(latencies.max()) }
+    }
+}
+
+fn rounded(number: f64, factor: f64) -> f64 {
+    let rounded = (number * factor).round() / factor;
+    if rounded.is_finite() { rounded } else { 0.0 }
+}
+
+fn micros(time: Duration) -> f64 {
+    rounded(time.as_secs_f64() * 1e6, 10.0)
+}
+
+fn phases(script: &Script) -> Vec<ResultPhase> {
+    let row = |(phase, stretch): (&crate::scenario::Phase, crate::run::Stretch)| {
+        let (rates, connections) = match phase.load {
+            PhaseLoad::Open { from, to, .. } => (Some((from, to)), None),
+            PhaseLoad::Closed { connections } => (None, Some(connections)),
+            PhaseLoad::Pause => (None, None),
+        };
+        ResultPhase {
+            name: phase.name.clone(),
+            begin_s: stretch.begin.as_secs_f64(),
+            end_s: stretch.end.as_secs_f64(),
+            arrival_rate: rates.map(|(from, _)| from),
+            ramp_to: rates.map(|(_, to)| to),
+            connections,
+        }
+    };
+    script.phases.iter().zip(stretches(&script.phases)).map(row).collect()
+}
+
+fn scenarios(script: &Script, outcome: &Outcome) -> Vec<ResultScenario> {
+    let all = script.scenarios.iter().zip(&outcome.record.users);
+    let row = |(scenario, &users): (&crate::scenario::Scenario, &UserCounts)| ResultScenario {
+        name: scenario.name.clone(),
+        weight: scenario.weight,
+        users: users.into(),
+    };
+    all.map(row).collect()
+}
+
+fn series(script: &Script, outcome: &Outcome) -> Vec<ResultSeries> {
+    let all = &outcome.record.series;
+    let row = |series: &crate::run::Series| {
+        let (scenario, kind) = (&script.scenarios[series.id.scenario], &script.kinds[series.id.kind]);
+        let operation = if kind.decrypt { "decrypt" } else { "encrypt" };
+        let is_only = all.iter().filter(|other| other.id.scenario == series.id.scenario).count() == 1;
+        let name =
+            if is_only { scenario.name.clone() } else { format!("{}: {operation} {}", scenario.name, kind.fields) };
+        let latency_us = Percentiles::from(&series.latencies);
+        let speed = |micros: f64| if micros > 0.0 { rounded(kind.fields as f64 * 1e6 / micros, 10.0) } else { 0.0 };
+        let requests = series.sample.clone();
+        let of = requests.seen();
+        let kept = requests.into_sorted();
+        ResultSeries {
+            scenario: series.id.scenario,
+            name,
+            operation: operation.to_owned(),
+            fields: kind.fields,
+            field_size: kind.field_size,
+            curve: kind.curve.map(|curve| curve.as_str().to_owned()),
+            keying: kind.keying.map(|keying| keying.as_str().to_owned()),
+            app: kind.app.clone(),
+            cancel_after_s: kind.cancel_after.map(|time| time.as_secs_f64()),
+            ok: series.latencies.count(),
+            errors: series.errors.clone(),
+            latency_us,
+            fields_per_s: Speeds { p50: speed(latency_us.p50), p10: speed(latency_us.p90), p1: speed(latency_us.p99) },
+            histogram: series.latencies.recorded().map(|(time, count)| (micros(time), count)).collect(),
+            requests: Requests {
+                of,
+                due_us: kept.iter().map(|request| request.due_us).collect(),
+                latency_us: kept.iter().map(|request| rounded(request.latency_ns as f64 / 1000.0, 10.0)).collect(),
+            },
+        }
+    };
+    all.iter().map(row).collect()
+}
+
+fn intervals(outcome: &Outcome) -> Intervals {
+    let record = &outcome.record;
+    let row = |interval: &crate::run::Interval| IntervalRow {
+        due: interval.due,
+        ok: interval.answered,
+        fields: interval.fields,
+        errors: interval.errors,
+        latencies: interval
+            .latencies
+            .iter()
+            .map(|(&series, histogram)| {
+                let values = histogram.iter_recorded();
+                let pair = |value: hdrhistogram::iterators::IterationValue<u32>| {
+                    (value.value_iterated_to(), u64::from(value.count_at_value()))
+                };
+                IntervalLatencies { series, histogram: values.map(pair).collect() }
+            })
+            .collect(),
+    };
+    Intervals { length_s: record.interval.as_secs_f64(), rows: record.intervals.iter().map(row).collect() }
+}
+
+fn server_row(point: &crate::run::ServerPoint) -> ServerRow {
+    let wait = |waits: &crate::metrics::Buckets| {
+        let at =
+            |share| Some(waits.quantile(share) * 1e6).filter(|micros| micros.is_finite()).map(|us| rounded(us, 10.0));
+        QueueWait { count: waits.count(), p50: at(0.5), p99: at(0.99) }
+    };
+    ServerRow {
+        at_s: rounded(point.at.as_secs_f64(), 1000.0),
+        workers_busy: point.workers_busy.map(|busy| rounded(busy, 1000.0)),
+        queue_wait_us: point.queue_waits.as_ref().map(wait),
+        cores: point.cpu.map(|cpu| cpu_row(cpu, point.length.as_secs_f64().max(1e-9))),
+    }
+}
+
+fn cpu_row(cpu: Cpu, by: f64) -> CpuRow {
+    let share = |time: Duration| rounded(time.as_secs_f64() / by, 1e6);
+    CpuRow { network: share(cpu.network), workers: share(cpu.workers), other: share(cpu.other) }
+}

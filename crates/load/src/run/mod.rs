@@ -1,0 +1,324 @@
+//! Runs a scenario: users arrive, send and wait as it says, and every request is measured.
+//!
+//! All on one thread: as many connections as it takes, each with its users ([`users`]), one timer each, one [`Record`]. Requests are
+//! encoded once before the first phase, and asked once, so that a wrong key or a missing right shows before anything is measured.
+
+mod record;
+mod sample;
+mod schedule;
+mod server;
+mod users;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime};
+
+use fieldseal_client::raw::{EncodedRequest, RawConnection, RawConnector};
+use fieldseal_client::{ClientError, EncryptOptions};
+use tokio::sync::watch;
+use tokio::task::{JoinSet, LocalSet};
+
+use crate::accounting::{Cpu, Process as SystemProcess};
+use crate::arrivals::Process;
+use crate::driver::{Stream, answer_size, ask};
+use crate::error::LoadError;
+use crate::material;
+use crate::measure::Latencies;
+use crate::scenario::{Kind, PhaseLoad, Script};
+pub use record::{Interval, Record, Series, SeriesId, Users as UserCounts};
+pub use sample::{Request, Sample};
+pub use schedule::{Arrival, Draw, Schedule, Stretch, stretches};
+pub use server::{Observed, ServerPoint};
+use users::{Source, Users};
+
+/// How often live figures are told.
+const TICK: Duration = Duration::from_millis(250);
+
+/// How a script is run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What arrivals, draws, values and samples come from.
+    pub seed: u64,
+    /// How the times between arrivals vary, in place of what the script says.
+    pub process: Option<Process>,
+    /// Requests that are kept one by one in the result; beyond that a draw by seed.
+    pub requests_max: usize,
+    /// Users that may be there at a time over all; whoever arrives beyond that is skipped and counted.
+    pub users_max: usize,
+    /// How long answers and users are waited for after the last phase.
+    pub answer_timeout: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            seed: 1,
+            process: None,
+            requests_max: 20_000,
+            users_max: 100_000,
+            answer_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Makes connections to what is tested.
+pub trait Connect: 'static {
+    /// What they go over.
+    type Stream: Stream;
+
+    /// Makes one.
+    fn connect(&self) -> impl Future<Output = Result<RawConnection<Self::Stream>, ClientError>>;
+}
+
+impl Connect for RawConnector {
+    type Stream = fieldseal_client::raw::TlsStream;
+
+    fn connect(&self) -> impl Future<Output = Result<RawConnection, ClientError>> {
+        RawConnector::connect(self)
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All phases are over and everything is answered, or was waited for.
+    Finished,
+    /// It was told to stop.
+    Interrupted,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Everything that was noted.
+    pub record: Record,
+    /// When it began.
+    pub began: SystemTime,
+    /// From the first moment to the last answer.
+    pub elapsed: Duration,
+    /// How it ended.
+    pub ended: Ended,
+    /// Requests that were under way when it was told to stop.
+    pub unfinished: u64,
+    /// CPU time of this process, where the system tells.
+    pub load_cpu: Option<Duration>,
+    /// What was seen of the engine.
+    pub server: Vec<ServerPoint>,
+    /// CPU time of the engine from the first moment to the end, where its process is known.
+    pub server_cpu: Option<Cpu>,
+}
+
+/// How it stands.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// From the beginning.
+    pub elapsed: Duration,
+    /// The phase that goes on; none: the last one is over.
+    pub phase: Option<usize>,
+    /// Requests that were sent.
+    pub sent: u64,
+    /// Good answers.
+    pub ok: u64,
+    /// What else became of requests.
+    pub errors: u64,
+    /// Users that are there.
+    pub users: usize,
+    /// Latencies since the snapshot before.
+    pub recent: Latencies,
+}
+
+/// A request of one kind, encoded.
+struct Prepared {
+    request: EncodedRequest,
+    /// Bytes of an answer but for its id.
+    answer_size: usize,
+    /// What comes back where envelopes are opened.
+    values: Vec<String>,
+}
+
+impl Prepared {
+    fn check(&self, answer: &[u8], kind: &Kind) -> Result<(), LoadError> {
+        if kind.decrypt {
+            material::check(answer, &self.values)
+        } else {
+            material::check_envelopes(answer, kind.fields)
+        }
+    }
+}
+
+/// What all connections of a run share.
+struct Shared {
+    script: Script,
+    prepared: Vec<Prepared>,
+    record: RefCell<Record>,
+    began: Cell<Instant>,
+    /// The end of the last phase.
+    end: Duration,
+    answer_timeout: Duration,
+    /// Users that may be there, by phase.
+    users_max: Vec<usize>,
+}
+
+impl Shared {
+    fn now(&self) -> Duration {
+        self.began.get().elapsed()
+    }
+
+    fn series_of(&self, scenario: usize, kind: usize) -> usize {
+        let id = SeriesId { scenario, kind };
+        let found = self.record.borrow().series.iter().position(|series| series.id == id);
+        found.expect("every step has its series")
+    }
+}
+
+/// Runs a script until it is over or `stop` says so. `progress` is told how it stands, some times a second.
+///
+/// # Errors
+/// The engine cannot be reached, refuses one of the requests before the first phase, or breaks the protocol. What
+/// becomes of requests later is counted.
+pub async fn run<C: Connect>(
+    script: Script,
+    settings: &Settings,
+    connect: C,
+    observed: &Observed,
+    stop: watch::Receiver<bool>,
+    progress: impl FnMut(&Snapshot),
+) -> Result<Outcome, LoadError> {
+    LocalSet::new().run_until(run_here(script, settings, Rc::new(connect), observed, stop, progress)).await
+}
+
+async fn run_here<C: Connect>(
+    script: Script,
+    settings: &Settings,
+    connect: Rc<C>,
+    observed: &Observed,
+    mut stop: watch::Receiver<bool>,
+    mut progress: impl FnMut(&Snapshot),
+) -> Result<Outcome, LoadError> {
+    let mut first = connect.connect().await?;
+    let mut prepared = Vec::new();
+    for kind in &script.kinds {
+        prepared.push(prepare(&mut first, kind, settings.seed).await?);
+    }
+    let stretches = stretches(&script.phases);
+    let end = stretches.last().map_or(Duration::ZERO, |stretch| stretch.end);
+    let shared = Rc::new(Shared {
+        record: RefCell::new(Record::new(&script, end, settings.requests_max, settings.seed)),
+        prepared,
+        began: Cell::new(Instant::now()),
+        end,
+        answer_timeout: settings.answer_timeout,
+        users_max: script.phases.iter().map(|phase| users_max(phase.load, settings)).collect(),
+        script,
+    });
+    let sources = sources(&shared.script, settings, &stretches);
+    let mut all = Vec::new();
+    let mut first = Some(first);
+    for source in sources {
+        let connection = match first.take() {
+            Some(first) => first,
+            None => connect.connect().await?,
+        };
+        all.push(Users::new(Rc::clone(&shared), Rc::clone(&connect), connection, source, stop.clone())?);
+    }
+    let cpu = |process: &SystemProcess| process.cpu().ok();
+    let own = SystemProcess::new(std::process::id());
+    let (own_before, server_before) = (cpu(&own), observed.process.as_ref().and_then(cpu));
+    let (began, began_at) = (SystemTime::now(), Instant::now());
+    shared.began.set(began_at);
+    let mut drivers = JoinSet::new();
+    all.into_iter().for_each(|users| drop(drivers.spawn_local(users.drive())));
+    let mut server = Vec::new();
+    let unfinished = {
+        let interval = shared.record.borrow().interval;
+        let watching = async {
+            if observed.is_any() {
+                observed.watch(began_at, interval, &mut server).await
+            } else {
+                std::future::pending().await
+            }
+        };
+        tokio::select! {
+            unfinished = joined(&mut drivers) => unfinished?,
+            watched = watching => return Err(watched.expect_err("it watches for ever")),
+            () = tell(&shared, &stretches, &mut progress) => unreachable!("it tells for ever"),
+        }
+    };
+    let elapsed = shared.now();
+    let load_cpu = cpu(&own).zip(own_before).map(|(after, before)| after.since(&before).total());
+    let server_after = observed.process.as_ref().and_then(cpu);
+    let server_cpu = server_after.zip(server_before).map(|(after, before)| after.since(&before));
+    let ended = if *stop.borrow_and_update() { Ended::Interrupted } else { Ended::Finished };
+    let record = shared.record.borrow().clone();
+    Ok(Outcome { record, began, elapsed, ended, unfinished, load_cpu, server, server_cpu })
+}
+
+fn users_max(load: PhaseLoad, settings: &Settings) -> usize {
+    match load {
+        PhaseLoad::Open { users_max: Some(max), .. } => max.min(settings.users_max),
+        PhaseLoad::Open { .. } | PhaseLoad::Closed { .. } | PhaseLoad::Pause => settings.users_max,
+    }
+}
+
+/// What each connection does: those of open phases first, then those of closed ones.
+fn sources(script: &Script, settings: &Settings, stretches: &[Stretch]) -> Vec<Source> {
+    let has_open = stretches.iter().any(|stretch| matches!(stretch.load, PhaseLoad::Open { .. }));
+    let open = if has_open { script.target.connections } else { 0 };
+    let closed = stretches.iter().map(|stretch| match stretch.load {
+        PhaseLoad::Closed { connections } => connections,
+        PhaseLoad::Open { .. } | PhaseLoad::Pause => 0,
+    });
+    let schedule = Schedule::new(&script.phases, &script.scenarios, settings.process, settings.seed);
+    let mut sources: Vec<Source> = (0..open).map(|place| Source::open(schedule.clone(), place, open)).collect();
+    sources.extend((0..closed.max().unwrap_or(0)).map(|place| {
+        let seed = settings.seed.wrapping_add(1 + place as u64);
+        Source::closed(stretches, place, Draw::new(&script.scenarios, seed))
+    }));
+    sources
+}
+
+/// Waits until all connections are done; how many requests were under way when they were stopped.
+async fn joined(drivers: &mut JoinSet<Result<u64, LoadError>>) -> Result<u64, LoadError> {
+    let mut unfinished = 0;
+    while let Some(ended) = drivers.join_next().await {
+        unfinished += ended.expect("a driver does not panic and is not cancelled")?;
+    }
+    Ok(unfinished)
+}
+
+/// Tells how it stands, for ever.
+async fn tell(shared: &Shared, stretches: &[Stretch], progress: &mut impl FnMut(&Snapshot)) {
+    loop {
+        tokio::time::sleep(TICK).await;
+        let elapsed = shared.now();
+        let snapshot = {
+            let mut record = shared.record.borrow_mut();
+            Snapshot {
+                elapsed,
+                phase: stretches.iter().position(|stretch| elapsed < stretch.end),
+                sent: record.sent,
+                ok: record.ok(),
+                errors: record.errors().values().sum(),
+                users: record.present,
+                recent: std::mem::take(&mut record.recent),
+            }
+        };
+        progress(&snapshot);
+    }
+}
+
+/// Encodes the requests of a kind and asks once for what it must be answered with.
+async fn prepare<S: Stream>(connection: &mut RawConnection<S>, kind: &Kind, seed: u64) -> Result<Prepared, LoadError> {
+    let values = material::values_of(kind.fields, kind.field_size, seed);
+    let options = EncryptOptions { curve: kind.curve, keying: kind.keying, ..EncryptOptions::new(&kind.app) };
+    let request = material::to_encrypt(&options, &values);
+    let (answer, _) = ask(connection, &request).await?;
+    if !kind.decrypt {
+        material::check_envelopes(&answer, kind.fields)?;
+        return Ok(Prepared { request, answer_size: answer_size(&answer, 0), values: Vec::new() });
+    }
+    let request = material::to_decrypt(&kind.app, &answer)?;
+    let (answer, _) = ask(connection, &request).await?;
+    material::check(&answer, &values)?;
+    Ok(Prepared { request, answer_size: answer_size(&answer, 0), values })
+}

@@ -1,0 +1,74 @@
+//! Requests one by one, as many as are kept: all of them up to a bound, beyond that a fair draw by seed.
+
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+
+/// One request that was answered well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// When it was due, in microseconds from the beginning.
+    pub due_us: u64,
+    /// How long it took from then, in nanoseconds.
+    pub latency_ns: u64,
+}
+
+/// A reservoir (Vitter's algorithm R): of however many, each has the same chance to be in it.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    kept: Vec<Request>,
+    max: usize,
+    seen: u64,
+    random: Xoshiro256PlusPlus,
+}
+
+impl Sample {
+    /// Keeps so many at most.
+    pub fn new(max: usize, seed: u64) -> Self {
+        Sample { kept: Vec::new(), max, seen: 0, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
+    }
+
+    /// Takes one into account.
+    pub fn add(&mut self, request: Request) {
+        self.seen += 1;
+        if self.kept.len() < self.max {
+            self.kept.push(request);
+        } else if let Ok(place) = usize::try_from(self.random.random_range(0..self.seen))
+            && let Some(kept) = self.kept.get_mut(place)
+        {
+            *kept = request;
+        }
+    }
+
+    /// How many there were.
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// Those that are kept, in the order in which they were due.
+    pub fn into_sorted(mut self) -> Vec<Request> {
+        self.kept.sort_by_key(|request| (request.due_us, request.latency_ns));
+        self.kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(max: usize, count: u64, seed: u64) -> Vec<u64> {
+        let mut sample = Sample::new(max, seed);
+        (0..count).for_each(|due_us| sample.add(Request { due_us, latency_ns: 1 }));
+        assert_eq!(sample.seen(), count);
+        sample.into_sorted().iter().map(|request| request.due_us).collect()
+    }
+
+    #[test]
+    fn all_are_kept_up_to_the_bound_and_a_fair_draw_beyond() {
+        assert_eq!(sample(10, 10, 1), (0..10).collect::<Vec<_>>());
+        let kept = sample(1000, 100_000, 2);
+        assert_eq!((kept.len(), sample(1000, 100_000, 2) == kept), (1000, true));
+        let early = kept.iter().filter(|&&due| due < 50_000).count();
+        // Half of them, with a standard deviation of 16.
+        assert!(early.abs_diff(500) < 90, "{early} of the first half");
+    }
+}

@@ -1,0 +1,438 @@
+//! Virtual users on one connection: begins them when they are due, sends what their flows say, and notes what came of it.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::iter::Peekable;
+use std::rc::Rc;
+use std::time::Duration;
+
+use fieldseal_client::raw::{Message, RawConnection};
+use slab::Slab;
+use tokio::sync::watch;
+
+use super::schedule::{Draw, Schedule, Stretch};
+use super::{Connect, Shared};
+use crate::driver::answer_size;
+use crate::error::LoadError;
+use crate::scenario::{Cursor, Next, PhaseLoad};
+use crate::timer::Timer;
+
+/// Of so many answers one is looked at value by value; of the others the size.
+const CHECK_EVERY: u64 = 64;
+/// The pause after a connection could not be made.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Codes of what is no answer of the engine.
+pub(super) mod code {
+    /// The connection broke while the request was under way.
+    pub const LOST: &str = "connection_lost";
+    /// There was no connection to send it on.
+    pub const NOT_CONNECTED: &str = "connect_failed";
+    /// The answer is not what it must be.
+    pub const WRONG: &str = "wrong_answer";
+    /// It did not come.
+    pub const MISSING: &str = "no_answer";
+    /// What the engine answers to a request that was cancelled.
+    pub const CANCELLED: &str = "cancelled";
+}
+
+/// Where the users of a connection come from.
+pub(super) enum Source {
+    /// Those of a schedule whose turn it is: every one of so many connections takes the next.
+    Open { schedule: Box<Peekable<std::iter::StepBy<std::iter::Skip<Schedule>>>> },
+    /// One at a time, anew until each stretch is over.
+    Closed { stretches: VecDeque<Stretch>, draw: Draw },
+}
+
+impl Source {
+    /// What comes to connection `place` of `places`.
+    pub(super) fn open(schedule: Schedule, place: usize, places: usize) -> Self {
+        Source::Open { schedule: Box::new(schedule.skip(place).step_by(places).peekable()) }
+    }
+
+    /// The closed phases that have a connection at this place.
+    pub(super) fn closed(stretches: &[Stretch], place: usize, draw: Draw) -> Self {
+        let is_here = |stretch: &&Stretch| match stretch.load {
+            PhaseLoad::Closed { connections } => place < connections,
+            PhaseLoad::Open { .. } | PhaseLoad::Pause => false,
+        };
+        Source::Closed { stretches: stretches.iter().filter(is_here).cloned().collect(), draw }
+    }
+}
+
+/// A user that is there.
+struct User {
+    scenario: usize,
+    cursor: Cursor,
+}
+
+/// A request under way.
+#[derive(Clone, Copy)]
+struct InFlight {
+    user: usize,
+    series: usize,
+    kind: usize,
+    due: Duration,
+    /// Tells it from others that had the same id.
+    number: u64,
+}
+
+/// Something that is to be done later.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Task {
+    /// A user goes on.
+    Go(usize),
+    /// A request is cancelled, if it is still under way: its id and number.
+    Cancel(usize, u64),
+    /// A user of a closed phase begins.
+    Begin,
+}
+
+/// What the connection waited for.
+enum Event<T> {
+    Frame(T),
+    Time,
+    Stop,
+}
+
+/// One connection with its users.
+pub(super) struct Users<C: Connect> {
+    shared: Rc<Shared>,
+    connect: Rc<C>,
+    connection: Option<RawConnection<C::Stream>>,
+    /// Before this no connection is tried again.
+    retry_at: Duration,
+    state: State,
+    timer: Timer,
+    stop: watch::Receiver<bool>,
+}
+
+/// Everything but the connection.
+struct State {
+    shared: Rc<Shared>,
+    source: Source,
+    users: Slab<User>,
+    requests: Slab<InFlight>,
+    tasks: BinaryHeap<Reverse<(Duration, Task)>>,
+    /// Requests that were sent so far.
+    number: u64,
+    answers: u64,
+}
+
+/// An answer, once its frame is judged.
+struct Judged {
+    request: InFlight,
+    /// The code where it is no good answer.
+    outcome: Result<(), String>,
+}
+
+impl<C: Connect> Users<C> {
+    pub(super) fn new(
+        shared: Rc<Shared>,
+        connect: Rc<C>,
+        connection: RawConnection<C::Stream>,
+        source: Source,
+        stop: watch::Receiver<bool>,
+    ) -> Result<Self, LoadError> {
+        let timer = Timer::new().map_err(|error| LoadError::system("a timer", error))?;
+        let mut state = State {
+            shared: Rc::clone(&shared),
+            source,
+            users: Slab::new(),
+            requests: Slab::new(),
+            tasks: BinaryHeap::new(),
+            number: 0,
+            answers: 0,
+        };
+        state.await_stretch(Duration::ZERO);
+        Ok(Users { shared, connect, connection: Some(connection), retry_at: Duration::ZERO, state, timer, stop })
+    }
+
+    /// Until all is sent and answered, or nothing more is waited for; how many requests were still under way when it was stopped.
+    pub(super) async fn drive(mut self) -> Result<u64, LoadError> {
+        let end = self.shared.end + self.shared.answer_timeout;
+        loop {
+            if *self.stop.borrow() {
+                return Ok(self.state.requests.len() as u64);
+            }
+            let now = self.shared.now();
+            if self.connection.is_none() && now >= self.retry_at && now < end {
+                self.reconnect().await;
+                continue;
+            }
+            self.do_what_is_due(now);
+            if now >= end {
+                self.state.fail_all(code::MISSING, now);
+                return Ok(0);
+            }
+            let next = self.state.next_moment();
+            if next.is_none() && self.state.requests.is_empty() {
+                return Ok(0);
+            }
+            let retry = self.connection.is_none().then_some(self.retry_at);
+            let wake = [next, retry, Some(end)].into_iter().flatten().min().expect("at least the end");
+            self.wait(wake).await?;
+        }
+    }
+
+    async fn wait(&mut self, wake: Duration) -> Result<(), LoadError> {
+        let moment = self.shared.began.get() + wake;
+        let connection = &mut self.connection;
+        let next = async {
+            match connection {
+                Some(connection) => connection.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        let event = tokio::select! {
+            frame = next => Event::Frame(frame),
+            waited = self.timer.wait_until(moment) => {
+                waited.map_err(|error| LoadError::system("a timer", error))?;
+                Event::Time
+            }
+            () = told_to_stop(&mut self.stop) => Event::Stop,
+        };
+        match event {
+            Event::Frame(Ok(frame)) => {
+                let now = self.shared.now();
+                let judged = self.state.judge(frame, now)?;
+                match judged {
+                    Some(judged) => self.state.settle(&judged, now, &mut self.connection),
+                    // The engine says that it will close the connection.
+                    None => self.lose(),
+                }
+            }
+            Event::Frame(Err(_)) => self.lose(),
+            Event::Time | Event::Stop => {}
+        }
+        Ok(())
+    }
+
+    /// The connection is no more: what was under way has failed.
+    fn lose(&mut self) {
+        self.connection = None;
+        self.retry_at = Duration::ZERO;
+        let now = self.shared.now();
+        self.state.fail_all(code::LOST, now);
+    }
+
+    /// Tries to make a connection; whoever is due in the meantime waits, and their latency grows.
+    async fn reconnect(&mut self) {
+        let mut stop = self.stop.clone();
+        tokio::select! {
+            made = self.connect.connect() => match made {
+                Ok(connection) => self.connection = Some(connection),
+                Err(_) => self.retry_at = self.shared.now() + RECONNECT_PAUSE,
+            },
+            () = told_to_stop(&mut stop) => {}
+        }
+    }
+
+    fn do_what_is_due(&mut self, now: Duration) {
+        let Users { state, connection, retry_at, .. } = self;
+        while let Some((due, scenario)) = state.arrival(now) {
+            state.begin(scenario, due, now, connection);
+        }
+        while let Some(Reverse((due, task))) = state.tasks.peek().copied()
+            && due <= now
+        {
+            state.tasks.pop();
+            match task {
+                Task::Go(user) => state.advance(user, due, now, connection),
+                Task::Cancel(id, number) => {
+                    let is_under_way = state.requests.get(id).is_some_and(|request| request.number == number);
+                    if let Some(connection) = connection.as_mut().filter(|_| is_under_way) {
+                        connection.cancel(id_on_the_wire(id));
+                    }
+                }
+                // Without a connection it would fail again and again.
+                Task::Begin if connection.is_none() => state.tasks.push(Reverse((now.max(*retry_at), task))),
+                Task::Begin => state.begin_closed(due, now, connection),
+            }
+            if connection.is_none() && task == Task::Begin {
+                break;
+            }
+        }
+    }
+}
+
+/// Waits for the word; for ever where nobody is left to say it.
+async fn told_to_stop(stop: &mut watch::Receiver<bool>) {
+    if stop.changed().await.is_err() {
+        std::future::pending().await
+    }
+}
+
+/// Ids of requests are their places in a slab: small ones come again first.
+fn id_on_the_wire(id: usize) -> u32 {
+    u32::try_from(id).expect("far fewer requests are under way")
+}
+
+impl State {
+    /// The next user of an open phase, if its time has come: when it was due, and its scenario.
+    fn arrival(&mut self, now: Duration) -> Option<(Duration, usize)> {
+        let Source::Open { schedule } = &mut self.source else { return None };
+        loop {
+            let arrival = schedule.next_if(|arrival| arrival.due <= now)?;
+            let users_max = self.shared.users_max[arrival.phase];
+            let mut record = self.shared.record.borrow_mut();
+            if record.present < users_max {
+                return Some((arrival.due, arrival.scenario));
+            }
+            record.users[arrival.scenario].skipped += 1;
+        }
+    }
+
+    /// When the next thing is due, if there is one.
+    fn next_moment(&mut self) -> Option<Duration> {
+        let arrival = match &mut self.source {
+            Source::Open { schedule } => schedule.peek().map(|arrival| arrival.due),
+            Source::Closed { .. } => None,
+        };
+        let task = self.tasks.peek().map(|Reverse((due, _))| *due);
+        [arrival, task].into_iter().flatten().min()
+    }
+
+    /// Notes when the closed phase that is next, or goes on, has its next user.
+    fn await_stretch(&mut self, now: Duration) {
+        let Source::Closed { stretches, .. } = &mut self.source else { return };
+        while stretches.front().is_some_and(|stretch| stretch.end <= now) {
+            stretches.pop_front();
+        }
+        if let Some(stretch) = stretches.front() {
+            self.tasks.push(Reverse((stretch.begin.max(now), Task::Begin)));
+        }
+    }
+
+    fn begin_closed<S: crate::driver::Stream>(
+        &mut self,
+        due: Duration,
+        now: Duration,
+        connection: &mut Option<RawConnection<S>>,
+    ) {
+        let Source::Closed { stretches, draw } = &mut self.source else { return };
+        if stretches.front().is_some_and(|stretch| now < stretch.end) {
+            let scenario = draw.next();
+            self.begin(scenario, due, now, connection);
+        } else {
+            self.await_stretch(now);
+        }
+    }
+
+    fn begin<S: crate::driver::Stream>(
+        &mut self,
+        scenario: usize,
+        due: Duration,
+        now: Duration,
+        connection: &mut Option<RawConnection<S>>,
+    ) {
+        {
+            let mut record = self.shared.record.borrow_mut();
+            record.users[scenario].created += 1;
+            record.present += 1;
+        }
+        let user = self.users.insert(User { scenario, cursor: Cursor::default() });
+        self.advance(user, due, now, connection);
+    }
+
+    /// Does the next step of a user, which is due at `due`.
+    fn advance<S: crate::driver::Stream>(
+        &mut self,
+        user: usize,
+        due: Duration,
+        now: Duration,
+        connection: &mut Option<RawConnection<S>>,
+    ) {
+        let shared = Rc::clone(&self.shared);
+        let User { scenario, cursor } = &mut self.users[user];
+        match cursor.advance(&shared.script.scenarios[*scenario].flow) {
+            Next::Think(time) => self.tasks.push(Reverse((due + time, Task::Go(user)))),
+            Next::Done => self.leave(user, true, now),
+            Next::Send(kind) => {
+                let series = shared.series_of(*scenario, kind);
+                shared.record.borrow_mut().sent(due);
+                let Some(connection) = connection else {
+                    shared.record.borrow_mut().failed(series, code::NOT_CONNECTED, now);
+                    return self.leave(user, false, now);
+                };
+                self.number += 1;
+                let id = self.requests.insert(InFlight { user, series, kind, due, number: self.number });
+                connection.send(id_on_the_wire(id), &shared.prepared[kind].request);
+                if let Some(time) = shared.script.kinds[kind].cancel_after {
+                    self.tasks.push(Reverse((now + time, Task::Cancel(id, self.number))));
+                }
+            }
+        }
+    }
+
+    /// A user is done, or has failed.
+    fn leave(&mut self, user: usize, is_done: bool, now: Duration) {
+        let User { scenario, .. } = self.users.remove(user);
+        {
+            let mut record = self.shared.record.borrow_mut();
+            record.present -= 1;
+            let users = &mut record.users[scenario];
+            *(if is_done { &mut users.completed } else { &mut users.failed }) += 1;
+        }
+        if matches!(self.source, Source::Closed { .. }) {
+            self.await_stretch(now);
+        }
+    }
+
+    /// What a frame says of which request. Nothing: it is no answer, the engine is about to close the connection.
+    fn judge(&mut self, frame: &[u8], now: Duration) -> Result<Option<Judged>, LoadError> {
+        let (id, outcome) = match Message::parse(frame) {
+            Ok(Message::Response { id, result: Ok(_) }) => (id, Ok(())),
+            Ok(Message::Response { id, result: Err(error) }) => {
+                let code = error.error().map_or_else(|_| code::WRONG.to_owned(), |error| error.code.to_owned());
+                (id, Err(code))
+            }
+            Ok(Message::Notification { .. }) => return Ok(None),
+            Ok(Message::Request { .. }) => return Err(LoadError::wrong("a request")),
+            Err(error) => return Err(LoadError::wrong(format!("no message: {error}"))),
+        };
+        let place = usize::try_from(id).unwrap_or(usize::MAX);
+        let Some(request) = self.requests.try_remove(place) else {
+            return Err(LoadError::wrong(format!("the engine answered id {id}, which is not in flight")));
+        };
+        let outcome = outcome.and_then(|()| {
+            self.answers += 1;
+            let prepared = &self.shared.prepared[request.kind];
+            let is_expected = answer_size(frame, id) == prepared.answer_size;
+            if is_expected && !self.answers.is_multiple_of(CHECK_EVERY) {
+                return Ok(());
+            }
+            prepared.check(frame, &self.shared.script.kinds[request.kind]).map_err(|_| code::WRONG.to_owned())
+        });
+        let mut record = self.shared.record.borrow_mut();
+        match &outcome {
+            Ok(()) => record.answered(request.series, request.due, now),
+            Err(code) => record.failed(request.series, code, now),
+        }
+        Ok(Some(Judged { request, outcome }))
+    }
+
+    /// Lets the user of an answered request go on, or ends it.
+    fn settle<S: crate::driver::Stream>(
+        &mut self,
+        judged: &Judged,
+        now: Duration,
+        connection: &mut Option<RawConnection<S>>,
+    ) {
+        let Judged { request, outcome } = judged;
+        let is_asked_for = self.shared.script.kinds[request.kind].cancel_after.is_some();
+        match outcome {
+            Err(code) if !(is_asked_for && code == code::CANCELLED) => self.leave(request.user, false, now),
+            _ => self.advance(request.user, now, now, connection),
+        }
+    }
+
+    /// Everything under way has come to this.
+    fn fail_all(&mut self, code: &str, now: Duration) {
+        let requests: Vec<InFlight> = self.requests.drain().collect();
+        for request in requests {
+            self.shared.record.borrow_mut().failed(request.series, code, now);
+            self.leave(request.user, false, now);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Typed access to the nodes of a file, which notes all that is wrong instead of stopping at the first.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::yaml::{Content, Node, Place, Problem, short};
+
+/// Units of time in seconds, longest name first.
+const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+
+/// What is wrong so far.
+#[derive(Debug, Default)]
+pub(super) struct Problems(Vec<Problem>);
+
+impl Problems {
+    pub(super) fn add(&mut self, place: Place, message: impl fmt::Display) {
+        self.0.push(Problem::new(place, message));
+    }
+
+    /// All, in the order of the file.
+    pub(super) fn sorted(mut self) -> Vec<Problem> {
+        self.0.sort_by_key(|problem| problem.place);
+        self.0
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// A node and the way to it, such as `config.phases[0]`.
+#[derive(Clone, Debug)]
+pub(super) struct Value<'a> {
+    pub(super) node: &'a Node,
+    pub(super) path: String,
+}
+
+impl<'a> Value<'a> {
+    pub(super) fn place(&self) -> Place {
+        self.node.place
+    }
+
+    /// Notes that it takes something else.
+    fn refuse(&self, takes: impl fmt::Display, problems: &mut Problems) {
+        let found = match &self.node.content {
+            _ if self.node.is_nothing() => "found nothing".to_owned(),
+            Content::Scalar(text, _) => format!("found `{}`", short(text)),
+            Content::List(_) => "found a list".to_owned(),
+            Content::Map(_) => "found a map".to_owned(),
+        };
+        problems.add(self.node.place, format_args!("{}: it takes {takes}, {found}", self.path));
+    }
+
+    fn scalar(&self) -> Option<&'a str> {
+        match &self.node.content {
+            Content::Scalar(text, _) if !self.node.is_nothing() => Some(text.trim()),
+            _ => None,
+        }
+    }
+
+    /// A map of which `keys` are all that may stand in it.
+    pub(super) fn map(&self, keys: &[&str], problems: &mut Problems) -> Option<Fields<'a>> {
+        let Content::Map(pairs) = &self.node.content else {
+            self.refuse("a map", problems);
+            return None;
+        };
+        let mut values = Vec::new();
+        for (key, node) in pairs {
+            let Content::Scalar(name, _) = &key.content else { continue };
+            if keys.contains(&name.as_str()) {
+                values.push((name.as_str(), Value { node, path: self.path_of(name) }));
+            } else {
+                let takes = keys.join(", ");
+                problems
+                    .add(key.place, format_args!("there is no key `{}`: it takes {takes}", self.path_of(&short(name))));
+            }
+        }
+        Some(Fields { place: self.node.place, path: self.path.clone(), values })
+    }
+
+    fn path_of(&self, name: &str) -> String {
+        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+    }
+
+    /// A list with so many items.
+    pub(super) fn list(&self, count: RangeInclusive<usize>, problems: &mut Problems) -> Option<Vec<Value<'a>>> {
+        let Content::List(nodes) = &self.node.content else {
+            self.refuse("a list", problems);
+            return None;
+        };
+        if !count.contains(&nodes.len()) {
+            let (min, max) = (count.start(), count.end());
+            problems.add(
+                self.node.place,
+                format_args!("{}: it takes {min} to {max} items, found {}", self.path, nodes.len()),
+            );
+            return None;
+        }
+        let item = |(index, node)| Value { node, path: format!("{}[{index}]", self.path) };
+        Some(nodes.iter().enumerate().map(item).collect())
+    }
+
+    /// Text that is not empty.
+    pub(super) fn text(&self, problems: &mut Problems) -> Option<&'a str> {
+        let text = self.scalar().filter(|text| !text.is_empty());
+        if text.is_none() {
+            self.refuse("text", problems);
+        }
+        text
+    }
+
+    /// A whole number.
+    pub(super) fn whole(&self, range: RangeInclusive<u64>, problems: &mut Problems) -> Option<u64> {
+        let number = self.scalar().and_then(|text| text.parse().ok()).filter(|number| range.contains(number));
+        if number.is_none() {
+            self.refuse(format_args!("a whole number from {} to {}", range.start(), range.end()), problems);
+        }
+        number
+    }
+
+    /// The same where it counts things in memory.
+    pub(super) fn count(&self, range: RangeInclusive<u32>, problems: &mut Problems) -> Option<usize> {
+        let number = self.whole(u64::from(*range.start())..=u64::from(*range.end()), problems)?;
+        usize::try_from(number).ok()
+    }
+
+    /// A number, with a fraction or without.
+    pub(super) fn number(&self, range: RangeInclusive<f64>, problems: &mut Problems) -> Option<f64> {
+        let number = self.scalar().and_then(decimal).filter(|number| range.contains(number));
+        if number.is_none() {
+            self.refuse(format_args!("a number from {} to {}", range.start(), range.end()), problems);
+        }
+        number
+    }
+
+    /// A length of time.
+    pub(super) fn time(&self, range: RangeInclusive<Duration>, problems: &mut Problems) -> Option<Duration> {
+        let time = self.scalar().and_then(seconds).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let time = time.filter(|time| range.contains(time));
+        if time.is_none() {
+            let max = range.end().as_secs();
+            let least = if range.start().is_zero() { "a time" } else { "a time above 0" };
+            let takes =
+                format!("{least}, up to {max} seconds: seconds, or text such as \"250ms\", \"1.5s\" or \"15m\"");
+            self.refuse(takes, problems);
+        }
+        time
+    }
+
+    /// Yes or no.
+    pub(super) fn boolean(&self, problems: &mut Problems) -> Option<bool> {
+        match self.scalar() {
+            Some("true" | "True" | "TRUE") => Some(true),
+            Some("false" | "False" | "FALSE") => Some(false),
+            _ => {
+                self.refuse("true or false", problems);
+                None
+            }
+        }
+    }
+
+    /// One of some words, each standing for something.
+    pub(super) fn word<T: Copy>(&self, words: &[(&str, T)], problems: &mut Problems) -> Option<T> {
+        let found = self.scalar().and_then(|text| words.iter().find(|(word, _)| *word == text));
+        if found.is_none() {
+            let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            self.refuse(all.join(" or "), problems);
+        }
+        found.map(|(_, value)| *value)
+    }
+}
+
+/// The values of a map.
+#[derive(Debug)]
+pub(super) struct Fields<'a> {
+    pub(super) place: Place,
+    pub(super) path: String,
+    values: Vec<(&'a str, Value<'a>)>,
+}
+
+impl<'a> Fields<'a> {
+    /// The value of a key that may be left out; one that says nothing counts as left out.
+    pub(super) fn get(&self, key: &str) -> Option<&Value<'a>> {
+        let found = self.values.iter().find(|(name, _)| *name == key).map(|(_, value)| value);
+        found.filter(|value| !value.node.is_nothing())
+    }
+
+    /// The value of a key that must be there.
+    pub(super) fn required(&self, key: &str, problems: &mut Problems) -> Option<&Value<'a>> {
+        let value = self.get(key);
+        if value.is_none() {
+            let within = if self.path.is_empty() { String::new() } else { format!("{}: ", self.path) };
+            problems.add(self.place, format_args!("{within}the key `{key}` is missing"));
+        }
+        value
+    }
+
+    /// Whether the key says something.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+}
+
+/// Digits with a point among them or without: neither `inf` nor `1e9`.
+fn decimal(text: &str) -> Option<f64> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    text.parse().ok().filter(|_| is_plain)
+}
+
+fn seconds(text: &str) -> Option<f64> {
+    let end = text.find(|c: char| c.is_ascii_alphabetic() || c.is_whitespace()).unwrap_or(text.len());
+    let (number, unit) = (decimal(&text[..end])?, text[end..].trim_start());
+    if unit.is_empty() {
+        return Some(number);
+    }
+    UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| number * factor)
+}

@@ -1,0 +1,361 @@
+//! From the tree to what it says: every key of `docs/load.md`, and nothing else.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use fieldseal_client::{Curve, Keying};
+
+use super::fields::{Fields, Problems, Value};
+use super::flow::{Flow, Step};
+use super::yaml::{Node, Problem};
+use super::{Authority, KINDS_MAX, Kind, Pem, PemSource, Phase, PhaseLoad, Scenario, Script, Target};
+use crate::arrivals::Process;
+
+/// The only engine that a file may name.
+const ENGINE: &str = "e3";
+const PORT: u16 = 3443;
+const CONNECTIONS: usize = 2;
+/// The app that `fieldseal dev` makes.
+const APP: &str = "dev";
+const FIELD_SIZE: usize = 32;
+/// Bytes of all values of a request.
+const VALUES_SIZE_MAX: usize = 256 << 20;
+const PHASES_MAX: usize = 1000;
+const SCENARIOS_MAX: usize = 1000;
+const STEPS_MAX: usize = 10_000;
+const LOOP_DEPTH_MAX: usize = 16;
+const COUNT_MAX: u32 = 1_000_000;
+const RATE_MAX: f64 = 1e6;
+const ARRIVALS_MAX: u64 = 100_000_000;
+const CONNECTIONS_MAX: u32 = 1000;
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
+/// The shortest time where nothing is no time.
+const TICK: Duration = Duration::from_nanos(1);
+const MODES: [(&str, Process); 2] = [("uniform", Process::Even), ("poisson", Process::Poisson)];
+
+/// Reads the whole file.
+pub(super) fn script(root: &Node) -> Result<Script, Vec<Problem>> {
+    let mut reader = Reader::default();
+    let script = reader.script(&Value { node: root, path: String::new() });
+    match script {
+        Some(script) if reader.problems.is_empty() => Ok(script),
+        _ => Err(reader.problems.sorted()),
+    }
+}
+
+#[derive(Default)]
+struct Reader {
+    problems: Problems,
+    kinds: Vec<Kind>,
+    /// The app of requests that name none.
+    app: String,
+}
+
+impl Reader {
+    fn script(&mut self, root: &Value<'_>) -> Option<Script> {
+        let fields = root.map(&["config", "scenarios"], &mut self.problems)?;
+        let config = fields.required("config", &mut self.problems).cloned().and_then(|config| self.config(&config));
+        let list = fields.required("scenarios", &mut self.problems).cloned();
+        let scenarios = list.and_then(|list| self.scenarios(&list));
+        let (target, phases) = config?;
+        Some(Script { target, phases, scenarios: scenarios?, kinds: std::mem::take(&mut self.kinds) })
+    }
+
+    fn config(&mut self, config: &Value<'_>) -> Option<(Target, Vec<Phase>)> {
+        let problems = &mut self.problems;
+        APP.clone_into(&mut self.app);
+        let fields = config.map(&["target", "e3", "phases", "mode", "engines"], problems)?;
+        let mode = fields.get("mode").and_then(|mode| mode.word(&MODES, problems)).unwrap_or(Process::Even);
+        if let Some(engines) = fields.get("engines").and_then(|engines| engines.map(&[ENGINE], problems))
+            && let Some(e3) = engines.get(ENGINE)
+        {
+            e3.map(&[], problems);
+        }
+        let host = fields.required("target", problems).cloned();
+        let e3 = fields.required(ENGINE, problems).cloned();
+        let phases = fields.required("phases", problems).cloned();
+        let target = e3.and_then(|e3| self.target(host.as_ref(), &e3));
+        let phases = phases.and_then(|phases| self.phases(&phases, mode));
+        Some((target?, phases?))
+    }
+
+    fn target(&mut self, host: Option<&Value<'_>>, e3: &Value<'_>) -> Option<Target> {
+        let problems = &mut self.problems;
+        let keys = ["port", "key", "cert", "ca", "rpc", "app", "connections", "serverName"];
+        let fields = e3.map(&keys, problems)?;
+        if let Some(rpc) = fields.get("rpc") {
+            rpc.text(problems);
+        }
+        if let Some(app) = fields.get("app").and_then(|app| app_name(app, problems)) {
+            self.app = app;
+        }
+        let port = fields.get("port").and_then(|port| port.whole(1..=u64::from(u16::MAX), problems));
+        let connections = fields.get("connections").and_then(|count| count.count(1..=CONNECTIONS_MAX, problems));
+        let server_name = fields.get("serverName").and_then(|name| name.text(problems)).map(str::to_owned);
+        let key = fields.required("key", problems).and_then(|value| pem(value, problems));
+        let certificate = fields.required("cert", problems).and_then(|value| pem(value, problems));
+        let authority = match fields.get("ca") {
+            Some(value) => pem(value, problems).map(Authority::Given),
+            None => match &certificate {
+                Some(Pem { source: PemSource::Text(_), .. }) => {
+                    problems.add(
+                        fields.place,
+                        "config.e3: the key `ca` is missing, as `cert` is no file beside which it could lie",
+                    );
+                    None
+                }
+                _ => Some(Authority::BesideCertificate),
+            },
+        };
+        let port = port.and_then(|port| u16::try_from(port).ok());
+        let (host, port) = address(host?, port, problems)?;
+        let connections = connections.unwrap_or(CONNECTIONS);
+        Some(Target {
+            host,
+            port,
+            certificate: certificate?,
+            key: key?,
+            authority: authority?,
+            server_name,
+            connections,
+        })
+    }
+
+    fn phases(&mut self, list: &Value<'_>, mode: Process) -> Option<Vec<Phase>> {
+        let items = list.list(1..=PHASES_MAX, &mut self.problems)?;
+        let phases: Vec<Option<Phase>> = items.iter().map(|item| phase(item, mode, &mut self.problems)).collect();
+        phases.into_iter().collect()
+    }
+
+    fn scenarios(&mut self, list: &Value<'_>) -> Option<Vec<Scenario>> {
+        let items = list.list(1..=SCENARIOS_MAX, &mut self.problems)?;
+        let read: Vec<Option<Scenario>> =
+            items.iter().enumerate().map(|(index, item)| self.scenario(item, index)).collect();
+        let scenarios: Vec<Scenario> = read.into_iter().collect::<Option<_>>()?;
+        if scenarios.iter().all(|scenario| scenario.weight == 0) {
+            self.problems.add(list.place(), "scenarios: at least one takes a `weight` above 0");
+        }
+        for (index, scenario) in scenarios.iter().enumerate() {
+            if scenarios[..index].iter().any(|other| other.name == scenario.name) {
+                let message = format!("scenarios[{index}].name: another scenario has the same");
+                self.problems.add(items[index].place(), message);
+            }
+        }
+        Some(scenarios)
+    }
+
+    fn scenario(&mut self, item: &Value<'_>, index: usize) -> Option<Scenario> {
+        let problems = &mut self.problems;
+        let fields = item.map(&["name", "engine", "weight", "flow"], problems)?;
+        let name = fields.get("name").and_then(|name| name.text(problems));
+        let name = name.map_or_else(|| format!("scenario {}", index + 1), str::to_owned);
+        if let Some(engine) = fields.required("engine", problems) {
+            engine.word(&[(ENGINE, ())], problems);
+        }
+        let weight = fields.get("weight").map_or(Some(1), |weight| weight.whole(0..=1_000_000, problems));
+        let steps = fields.required("flow", problems)?.clone();
+        let mut flow = Flow::default();
+        self.steps(&steps, &mut flow, 0)?;
+        Some(Scenario { name, weight: u32::try_from(weight?).ok()?, flow })
+    }
+
+    /// Appends the steps of a list; nothing where one of them is wrong.
+    fn steps(&mut self, list: &Value<'_>, flow: &mut Flow, depth: usize) -> Option<()> {
+        let items = list.list(1..=STEPS_MAX, &mut self.problems)?;
+        let mut is_good = true;
+        for item in &items {
+            is_good &= self.step(item, flow, depth).is_some();
+            if flow.steps().len() > STEPS_MAX {
+                self.problems.add(item.place(), format_args!("{}: more than {STEPS_MAX} steps", item.path));
+                return None;
+            }
+        }
+        is_good.then_some(())
+    }
+
+    fn step(&mut self, item: &Value<'_>, flow: &mut Flow, depth: usize) -> Option<()> {
+        let problems = &mut self.problems;
+        let fields = item.map(&["send", "think", "loop", "count"], problems)?;
+        let forms = ["send", "think", "loop"].iter().filter(|form| fields.has(form)).count();
+        if forms != 1 {
+            problems.add(item.place(), format_args!("{}: a step takes one of send, think, loop", item.path));
+            return None;
+        }
+        if fields.has("count") && !fields.has("loop") {
+            problems.add(item.place(), format_args!("{}: `count` belongs to a `loop`", item.path));
+            return None;
+        }
+        if let Some(time) = fields.get("think") {
+            flow.push(Step::Think(time.time(TICK..=DAY, problems)?));
+        } else if let Some(send) = fields.get("send") {
+            let kind = self.send(send)?;
+            flow.push(Step::Send(self.index(kind, send)?));
+        } else {
+            self.repeated(&fields, flow, depth)?;
+        }
+        Some(())
+    }
+
+    fn repeated(&mut self, fields: &Fields<'_>, flow: &mut Flow, depth: usize) -> Option<()> {
+        let list = fields.get("loop").expect("it was looked for");
+        let count = fields.required("count", &mut self.problems);
+        let count = count.and_then(|count| count.whole(1..=u64::from(COUNT_MAX), &mut self.problems));
+        if depth == LOOP_DEPTH_MAX {
+            let message = format!("{}: loops stand in loops up to {LOOP_DEPTH_MAX} deep", list.path);
+            self.problems.add(list.place(), message);
+            return None;
+        }
+        flow.push(Step::Begin(count.and_then(|count| u32::try_from(count).ok()).unwrap_or(1)));
+        let steps = self.steps(list, flow, depth + 1);
+        flow.push(Step::End);
+        count.and(steps)
+    }
+
+    fn send(&mut self, send: &Value<'_>) -> Option<Kind> {
+        let problems = &mut self.problems;
+        let keys = ["numEncrypts", "fieldSize", "curve", "keying", "decrypt", "cancelAfter", "app"];
+        let fields = send.map(&keys, problems)?;
+        let count = fields.required("numEncrypts", problems).and_then(|count| count.count(1..=COUNT_MAX, problems));
+        let size = fields.get("fieldSize").map_or(Some(FIELD_SIZE), |size| size.count(1..=1 << 20, problems));
+        let curves = [("r1", Curve::R1), ("k1", Curve::K1)];
+        let keyings = [("field", Keying::Field), ("request", Keying::Request), ("session", Keying::Session)];
+        let curve = fields.get("curve").and_then(|curve| curve.word(&curves, problems));
+        let keying = fields.get("keying").and_then(|keying| keying.word(&keyings, problems));
+        let decrypt = fields.get("decrypt").and_then(|decrypt| decrypt.boolean(problems)).unwrap_or(false);
+        let cancel_after = fields.get("cancelAfter").and_then(|time| time.time(TICK..=DAY, problems));
+        let app = fields.get("app").and_then(|app| app_name(app, problems)).unwrap_or_else(|| self.app.clone());
+        let kind = Kind { fields: count?, field_size: size?, curve, keying, decrypt, cancel_after, app };
+        if kind.fields.saturating_mul(kind.field_size) > VALUES_SIZE_MAX {
+            let message = format!("{}: numEncrypts times fieldSize takes up to {VALUES_SIZE_MAX} bytes", send.path);
+            problems.add(send.place(), message);
+            return None;
+        }
+        Some(kind)
+    }
+
+    /// The index of a kind, noted when it is new.
+    fn index(&mut self, kind: Kind, send: &Value<'_>) -> Option<usize> {
+        if let Some(index) = self.kinds.iter().position(|known| *known == kind) {
+            return Some(index);
+        }
+        if self.kinds.len() == KINDS_MAX {
+            self.problems.add(send.place(), format_args!("{}: more than {KINDS_MAX} different requests", send.path));
+            return None;
+        }
+        self.kinds.push(kind);
+        Some(self.kinds.len() - 1)
+    }
+}
+
+fn app_name(value: &Value<'_>, problems: &mut Problems) -> Option<String> {
+    value.text(problems).map(str::to_owned)
+}
+
+fn pem(value: &Value<'_>, problems: &mut Problems) -> Option<Pem> {
+    let text = value.text(problems)?;
+    let source = if text.starts_with("-----BEGIN") {
+        PemSource::Text(format!("{text}\n"))
+    } else {
+        PemSource::File(text.to_owned())
+    };
+    Some(Pem { place: value.place(), source })
+}
+
+/// Host and port from the target, and the port beside it where that is given.
+fn address(target: &Value<'_>, port: Option<u16>, problems: &mut Problems) -> Option<(String, u16)> {
+    let text = target.text(problems)?;
+    let split = split_address(text);
+    let own_port = split.and_then(|(_, own)| own).map(str::parse::<u16>);
+    let Some((host, _)) = split.filter(|_| !matches!(own_port, Some(Err(_) | Ok(0)))) else {
+        let message = format!("{}: it takes a host name or an IP address, such as \"127.0.0.1\"", target.path);
+        problems.add(target.place(), message);
+        return None;
+    };
+    match (own_port, port) {
+        (Some(_), Some(_)) => {
+            let message = format!("{}: the port stands here and in config.e3.port: leave one of them out", target.path);
+            problems.add(target.place(), message);
+            None
+        }
+        (Some(Ok(own)), None) => Some((host.to_owned(), own)),
+        _ => Some((host.to_owned(), port.unwrap_or(PORT))),
+    }
+}
+
+/// Host and port of `HOST`, `HOST:PORT`, `ADDRESS` or `[ADDRESS]:PORT`: an IPv6 address has colons of its own.
+fn split_address(text: &str) -> Option<(&str, Option<&str>)> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, rest) = rest.split_once(']')?;
+            (host, if rest.is_empty() { None } else { Some(rest.strip_prefix(':')?) })
+        }
+        None => match text.rsplit_once(':') {
+            Some((host, port)) if !host.contains(':') => (host, Some(port)),
+            _ => (text, None),
+        },
+    };
+    let is_host = !host.is_empty() && !host.contains(['/', '@', ' ', '[', ']']);
+    is_host.then_some((host, port))
+}
+
+const PHASE_KEYS: [&str; 9] =
+    ["name", "duration", "arrivalRate", "rampTo", "arrivalCount", "pause", "connections", "maxVusers", "mode"];
+
+fn phase(item: &Value<'_>, mode: Process, problems: &mut Problems) -> Option<Phase> {
+    let fields = item.map(&PHASE_KEYS, problems)?;
+    let name = fields.get("name").and_then(|name| name.text(problems)).map(str::to_owned);
+    let forms: Vec<&str> =
+        ["arrivalRate", "arrivalCount", "pause", "connections"].into_iter().filter(|form| fields.has(form)).collect();
+    let [form] = forms[..] else {
+        let message = "a phase takes one of arrivalRate, arrivalCount, pause, connections";
+        problems.add(item.place(), format_args!("{}: {message}", item.path));
+        return None;
+    };
+    let allowed: &[&str] = match form {
+        "arrivalRate" => &["duration", "rampTo", "maxVusers", "mode"],
+        "arrivalCount" => &["duration", "maxVusers", "mode"],
+        "connections" => &["duration"],
+        _ => &[],
+    };
+    for key in ["duration", "rampTo", "maxVusers", "mode"] {
+        if let Some(value) = fields.get(key).filter(|_| !allowed.contains(&key)) {
+            problems.add(value.place(), format_args!("{}: it does not go with `{form}`", value.path));
+            return None;
+        }
+    }
+    if let Some(pause) = fields.get("pause") {
+        return Some(Phase { name, duration: pause.time(Duration::ZERO..=WEEK, problems)?, load: PhaseLoad::Pause });
+    }
+    let duration = fields.required("duration", problems).and_then(|time| time.time(TICK..=WEEK, problems));
+    let users_max = fields.get("maxVusers").and_then(|count| count.count(1..=COUNT_MAX, problems));
+    let process = fields.get("mode").and_then(|mode| mode.word(&MODES, problems)).unwrap_or(mode);
+    let load = match form {
+        "connections" => PhaseLoad::Closed { connections: fields.get(form)?.count(1..=CONNECTIONS_MAX, problems)? },
+        "arrivalCount" => {
+            let count = fields.get(form)?.whole(1..=ARRIVALS_MAX, problems)? as f64;
+            let rate = count / duration?.as_secs_f64();
+            PhaseLoad::Open { from: rate, to: rate, process, users_max }
+        }
+        _ => {
+            let (from, to) = rates(&fields, problems)?;
+            PhaseLoad::Open { from, to, process, users_max }
+        }
+    };
+    Some(Phase { name, duration: duration?, load })
+}
+
+fn rates(fields: &Fields<'_>, problems: &mut Problems) -> Option<(f64, f64)> {
+    const RATES: RangeInclusive<f64> = 0.0..=RATE_MAX;
+    let first = fields.get("arrivalRate")?;
+    let from = first.number(RATES, problems)?;
+    let to = fields.get("rampTo").map_or(Some(from), |rate| rate.number(RATES, problems))?;
+    if from <= 0.0 && to <= 0.0 {
+        problems.add(first.place(), format_args!("{}: nobody would ever arrive: write `pause`", first.path));
+        return None;
+    }
+    Some((from, to))
+}
+
+#[cfg(test)]
+mod tests;

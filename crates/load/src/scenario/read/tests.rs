@@ -1,0 +1,210 @@
+//! Files that are right, files that are wrong, and files that are anything.
+
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+
+use super::*;
+use crate::scenario::flow::{Cursor, Next};
+
+const PRINTED: &str = include_str!("../../../../../examples/load/printed.yml");
+
+fn problems(text: &str) -> Vec<String> {
+    Script::read(text).expect_err(text).iter().map(ToString::to_string).collect()
+}
+
+/// A file with this flow, and one with this phase.
+fn with_flow(flow: &str) -> String {
+    format!(
+        "config: {{ target: h, e3: {{ key: k, cert: c }}, phases: [{{ duration: 1, arrivalRate: 1 }}] }}\n\
+         scenarios:\n- engine: e3\n  flow: {flow}\n"
+    )
+}
+
+fn with_phase(phase: &str) -> String {
+    format!(
+        "config: {{ target: h, e3: {{ key: k, cert: c }} }}\nscenarios: [{{ engine: e3, flow: [{{ think: 1 }}] }}]\n"
+    )
+    .replace(" } }\n", &format!(" }},\n  phases: [{phase}] }}\n"))
+}
+
+#[test]
+fn the_printed_scenario_says_what_it_says() {
+    let script = Script::read(PRINTED).unwrap();
+    assert_eq!((script.target.host.as_str(), script.target.port, script.target.connections), ("127.0.0.1", 3443, 2));
+    assert_eq!(script.target.authority, Authority::BesideCertificate);
+    let load = PhaseLoad::Open { from: 2.0, to: 2.0, process: Process::Even, users_max: None };
+    assert_eq!(script.phases, [Phase { name: None, duration: Duration::from_secs(90), load }]);
+    let told: Vec<(&str, u32, u64)> = script
+        .scenarios
+        .iter()
+        .map(|scenario| (scenario.name.as_str(), scenario.weight, scenario.flow.requests()))
+        .collect();
+    assert_eq!(
+        told,
+        [("Send 30 encryptions", 80, 1), ("Send 150 encryptions", 18, 1), ("Send 2000 encryptions", 2, 1)]
+    );
+    let sizes: Vec<usize> = script.kinds.iter().map(|kind| kind.fields).collect();
+    assert_eq!(sizes, [30, 150, 2000]);
+    assert_eq!((script.kinds[0].field_size, script.kinds[0].curve, script.kinds[0].app.as_str()), (32, None, "dev"));
+}
+
+#[test]
+fn every_key_is_read() {
+    let send = "send: { numEncrypts: '7', fieldSize: 9, curve: k1, keying: field, decrypt: true, cancelAfter: 50ms, app: other }";
+    let script =
+        Script::read(&with_flow(&format!("[{{ {send} }}, {{ count: 2, loop: [{{ {send} }}, {{ think: 0.5 }}] }}]")))
+            .unwrap();
+    let kind = Kind {
+        fields: 7,
+        field_size: 9,
+        curve: Some(Curve::K1),
+        keying: Some(Keying::Field),
+        decrypt: true,
+        cancel_after: Some(Duration::from_millis(50)),
+        app: "other".into(),
+    };
+    assert_eq!(script.kinds, [kind]);
+    let mut cursor = Cursor::default();
+    let steps: Vec<Next> = std::iter::repeat_with(|| cursor.advance(&script.scenarios[0].flow)).take(6).collect();
+    let pause = Next::Think(Duration::from_millis(500));
+    assert_eq!(steps, [Next::Send(0), Next::Send(0), pause, Next::Send(0), pause, Next::Done]);
+}
+
+#[test]
+fn phases_take_their_forms() {
+    let phase = |text: &str| Script::read(&with_phase(text)).map(|script| script.phases[0].clone());
+    let open = |from, to, process, users_max| PhaseLoad::Open { from, to, process, users_max };
+    for (text, seconds, load) in [
+        ("{ duration: 10, arrivalRate: 1, rampTo: 5.5 }", 10.0, open(1.0, 5.5, Process::Even, None)),
+        (
+            "{ duration: '1.5m', arrivalRate: 0, rampTo: 5, mode: poisson, maxVusers: 3 }",
+            90.0,
+            open(0.0, 5.0, Process::Poisson, Some(3)),
+        ),
+        ("{ duration: 5, arrivalCount: 20 }", 5.0, open(4.0, 4.0, Process::Even, None)),
+        ("{ pause: 250ms }", 0.25, PhaseLoad::Pause),
+        ("{ duration: 1h, connections: 8, name: busy }", 3600.0, PhaseLoad::Closed { connections: 8 }),
+    ] {
+        let phase = phase(text).unwrap_or_else(|problems| panic!("{text}: {problems:?}"));
+        assert_eq!((phase.duration.as_secs_f64(), phase.load), (seconds, load), "{text}");
+    }
+    for (text, part) in [
+        ("{ duration: 1 }", "a phase takes one of"),
+        ("{ duration: 1, arrivalRate: 1, arrivalCount: 1 }", "a phase takes one of"),
+        ("{ arrivalRate: 1 }", "the key `duration` is missing"),
+        ("{ duration: 0, arrivalRate: 1 }", "a time above 0"),
+        ("{ duration: 1, connections: 2, rampTo: 1 }", "it does not go with `connections`"),
+        ("{ duration: 1, arrivalRate: 0 }", "nobody would ever arrive"),
+        ("{ duration: 1, arrivalRate: many }", "it takes a number from 0 to 1000000, found `many`"),
+        ("{ duration: 1, arrivalRate: -1 }", "found `-1`"),
+        ("{ duration: 1 fortnight, arrivalRate: 1 }", "found `1 fortnight`"),
+    ] {
+        let found = Script::read(&with_phase(text)).expect_err(text)[0].to_string();
+        assert!(found.contains(part), "{text}: {found}");
+    }
+}
+
+#[test]
+fn targets_are_hosts_with_a_port_or_without() {
+    for (text, expected) in [
+        ("engine.internal", Some(("engine.internal", None))),
+        ("10.0.0.7:99", Some(("10.0.0.7", Some("99")))),
+        ("::1", Some(("::1", None))),
+        ("[::1]", Some(("::1", None))),
+        ("[::1]:99", Some(("::1", Some("99")))),
+        ("[::1", None),
+        ("[::1]99", None),
+        ("https://engine", None),
+        (":99", None),
+    ] {
+        assert_eq!(split_address(text), expected, "{text}");
+    }
+    let both = with_flow("[{ think: 1 }]").replace("target: h, e3: {", "target: 'h:1', e3: { port: 2,");
+    assert!(problems(&both)[0].contains("leave one of them out"));
+}
+
+/// Every file of the corpus says in its last lines what is wrong with it, all of it.
+#[test]
+fn the_corpus_of_wrong_files_is_told_line_by_line() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/scenarios");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "yml") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let expected: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("#! ")).collect();
+        assert!(!expected.is_empty(), "{} says nothing", path.display());
+        assert_eq!(problems(&text), expected, "{}", path.display());
+        count += 1;
+    }
+    assert!(count >= 8, "{count} files");
+}
+
+/// Pieces of which files are made, right ones and wrong ones.
+const PIECES: [&str; 24] = [
+    "config:",
+    "scenarios:",
+    "- ",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ": ",
+    "\n",
+    "  ",
+    "send: { numEncrypts: 1 }",
+    "think: 1",
+    "loop:",
+    "count: 3",
+    "phases:",
+    "e3:",
+    "&a ",
+    "*a",
+    "'",
+    "\"",
+    "#",
+    "\u{fc}",
+    "1e9",
+];
+
+/// Whatever a file holds, it is read or refused with places inside it, in one line each.
+#[test]
+fn no_file_is_answered_with_a_panic() {
+    let count = std::env::var("FIELDSEAL_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(4000_u64);
+    for seed in 0..count {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut text: Vec<char> = PRINTED.chars().collect();
+        for _ in 0..random.random_range(1..8) {
+            let at = random.random_range(0..text.len());
+            match random.random_range(0..3) {
+                0 => {
+                    let end = (at + random.random_range(1..30)).min(text.len());
+                    text.drain(at..end);
+                }
+                1 => {
+                    let piece: Vec<char> = PIECES[random.random_range(0..PIECES.len())].chars().collect();
+                    text.splice(at..at, piece);
+                }
+                _ => text.truncate(at.max(1)),
+            }
+            if text.is_empty() {
+                text.push('a');
+            }
+        }
+        let text: String = text.into_iter().collect();
+        let lines = text.lines().count() + 1;
+        match Script::read(&text) {
+            Ok(script) => assert!(!script.phases.is_empty() && !script.scenarios.is_empty(), "seed {seed}"),
+            Err(problems) => {
+                assert!(!problems.is_empty(), "seed {seed}: refused and nothing said:\n{text}");
+                for problem in problems {
+                    assert!((1..=lines).contains(&problem.place.line), "seed {seed}: {problem} of {lines} lines");
+                    assert!(!problem.message.contains('\n'), "seed {seed}: {problem}");
+                }
+            }
+        }
+    }
+}

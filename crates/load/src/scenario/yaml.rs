@@ -1,0 +1,270 @@
+//! YAML as a tree in which every node knows its place, so that whatever is wrong with it can be told with line and column.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
+
+/// Bytes that a file may have.
+pub const TEXT_SIZE_MAX: usize = 1 << 20;
+/// Nodes that a file may stand for, aliases written out: a few bytes of aliases of aliases could stand for billions.
+const NODES_MAX: usize = 200_000;
+/// Lists and maps that may stand in each other.
+const DEPTH_MAX: usize = 64;
+
+/// A place in a file, both counted from 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Line.
+    pub line: usize,
+    /// Column, in characters.
+    pub column: usize,
+}
+
+impl Place {
+    fn of(marker: Marker) -> Self {
+        Place { line: marker.line(), column: marker.col() + 1 }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// Something wrong in a file, where it is, and in one line what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where.
+    pub place: Place,
+    /// What, and what would be right.
+    pub message: String,
+}
+
+impl Problem {
+    /// The message is kept to one line, whatever it quotes.
+    pub(crate) fn new(place: Place, message: impl fmt::Display) -> Self {
+        let message = message.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        Problem { place, message }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.message)
+    }
+}
+
+/// A node of the tree.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Where it begins.
+    pub place: Place,
+    /// What it is.
+    pub content: Content,
+}
+
+/// What a node is.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// Text as it stands, and whether it is plain, without quotation marks: then it may be a number, a boolean or nothing.
+    Scalar(String, bool),
+    /// A list.
+    List(Vec<Node>),
+    /// A map in the order of the file, no key twice.
+    Map(Vec<(Node, Node)>),
+}
+
+impl Node {
+    fn nothing(place: Place) -> Self {
+        Node { place, content: Content::Scalar(String::new(), true) }
+    }
+
+    /// Whether it stands for nothing: `null`, `~`, or not written at all.
+    pub fn is_nothing(&self) -> bool {
+        matches!(&self.content, Content::Scalar(text, true) if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
+    }
+
+    fn count(&self) -> usize {
+        1 + match &self.content {
+            Content::Scalar(..) => 0,
+            Content::List(nodes) => nodes.iter().map(Node::count).sum(),
+            Content::Map(pairs) => pairs.iter().map(|(key, value)| key.count() + value.count()).sum(),
+        }
+    }
+}
+
+/// Reads the one document of `text`.
+///
+/// # Errors
+/// Not YAML, more than one document, a key twice, or a bound passed.
+pub fn read(text: &str) -> Result<Node, Problem> {
+    if text.len() > TEXT_SIZE_MAX {
+        let message = format!("larger than {TEXT_SIZE_MAX} bytes: this is no scenario file");
+        return Err(Problem::new(Place { line: 1, column: 1 }, message));
+    }
+    let mut builder = Builder::default();
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event
+            .map_err(|error| Problem::new(Place::of(*error.marker()), format_args!("not YAML: {}", error.info())))?;
+        builder.take(event, Place::of(span.start))?;
+    }
+    Ok(builder.root.unwrap_or_else(|| Node::nothing(Place { line: 1, column: 1 })))
+}
+
+/// A list or a map of which more is to come; keys and values of a map in turn.
+struct Open {
+    place: Place,
+    anchor: usize,
+    is_map: bool,
+    nodes: Vec<Node>,
+}
+
+#[derive(Default)]
+struct Builder {
+    open: Vec<Open>,
+    anchors: HashMap<usize, (Node, usize)>,
+    root: Option<Node>,
+    nodes: usize,
+}
+
+impl Builder {
+    fn take(&mut self, event: Event<'_>, place: Place) -> Result<(), Problem> {
+        match event {
+            Event::Scalar(text, style, anchor, _) => {
+                let content = Content::Scalar(text.into_owned(), style == ScalarStyle::Plain);
+                self.add(Node { place, content }, anchor)
+            }
+            Event::SequenceStart(anchor, _) => self.begin(place, anchor, false),
+            Event::MappingStart(anchor, _) => self.begin(place, anchor, true),
+            Event::SequenceEnd | Event::MappingEnd => {
+                let open = self.open.pop().expect("the parser closes what it has opened");
+                let content = if open.is_map { Content::Map(pairs(open.nodes)?) } else { Content::List(open.nodes) };
+                self.add(Node { place: open.place, content }, open.anchor)
+            }
+            Event::Alias(anchor) => {
+                let Some((node, count)) = self.anchors.get(&anchor) else {
+                    return Err(Problem::new(place, "an alias of what it stands in"));
+                };
+                let (node, count) = (node.clone(), *count);
+                // Its parts are counted here, itself when it is added.
+                self.count(count - 1, place)?;
+                self.add(Node { place, ..node }, 0)
+            }
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) | Event::DocumentEnd => {
+                Ok(())
+            }
+        }
+    }
+
+    fn begin(&mut self, place: Place, anchor: usize, is_map: bool) -> Result<(), Problem> {
+        if self.open.len() == DEPTH_MAX {
+            return Err(Problem::new(place, format_args!("lists and maps more than {DEPTH_MAX} deep in each other")));
+        }
+        self.open.push(Open { place, anchor, is_map, nodes: Vec::new() });
+        Ok(())
+    }
+
+    fn add(&mut self, node: Node, anchor: usize) -> Result<(), Problem> {
+        self.count(1, node.place)?;
+        if anchor > 0 {
+            self.anchors.insert(anchor, (node.clone(), node.count()));
+        }
+        match self.open.last_mut() {
+            Some(open) => open.nodes.push(node),
+            None if self.root.is_some() => {
+                return Err(Problem::new(node.place, "a second document: a scenario file has one"));
+            }
+            None => self.root = Some(node),
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, count: usize, place: Place) -> Result<(), Problem> {
+        self.nodes += count;
+        if self.nodes > NODES_MAX {
+            return Err(Problem::new(place, format_args!("more than {NODES_MAX} values, aliases written out")));
+        }
+        Ok(())
+    }
+}
+
+/// Keys with their values. A key that stands twice would leave it open which of them holds.
+fn pairs(nodes: Vec<Node>) -> Result<Vec<(Node, Node)>, Problem> {
+    let mut pairs: Vec<(Node, Node)> = Vec::with_capacity(nodes.len() / 2);
+    let mut seen = std::collections::HashSet::new();
+    let mut nodes = nodes.into_iter();
+    while let (Some(key), Some(value)) = (nodes.next(), nodes.next()) {
+        let Content::Scalar(name, _) = &key.content else {
+            return Err(Problem::new(key.place, "a key that is no text"));
+        };
+        if !seen.insert(name.clone()) {
+            return Err(Problem::new(key.place, format_args!("the key `{}` stands twice", short(name))));
+        }
+        pairs.push((key, value));
+    }
+    Ok(pairs)
+}
+
+/// Text for a message: a file may hold a megabyte in place of a word.
+pub(super) fn short(text: &str) -> String {
+    const LENGTH: usize = 60;
+    match text.char_indices().nth(LENGTH) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(text: &str) -> String {
+        read(text).expect_err(text).to_string()
+    }
+
+    #[test]
+    fn nodes_know_their_places() {
+        let root = read("a: 1\nb:\n  - x\n  - { c: 'd' }\n").unwrap();
+        let Content::Map(pairs) = &root.content else { panic!("{root:?}") };
+        assert_eq!(pairs.len(), 2);
+        let Content::List(items) = &pairs[1].1.content else { panic!("{root:?}") };
+        assert_eq!(items[1].place, Place { line: 4, column: 5 });
+        let Content::Map(inner) = &items[1].content else { panic!("{root:?}") };
+        assert_eq!(inner[0].1.place, Place { line: 4, column: 10 });
+        assert!(matches!(&inner[0].1.content, Content::Scalar(text, false) if text == "d"));
+        assert!(read("").unwrap().is_nothing() && read("# nothing\n").unwrap().is_nothing());
+    }
+
+    #[test]
+    fn aliases_are_written_out_and_bounded() {
+        let root = read("a: &x [1, 2]\nb: *x\n").unwrap();
+        let Content::Map(pairs) = &root.content else { panic!("{root:?}") };
+        assert!(matches!(&pairs[1].1.content, Content::List(items) if items.len() == 2));
+        let mut bomb = "a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n".to_owned();
+        for level in 1..12 {
+            let before = vec![format!("*a{}", level - 1); 10].join(",");
+            bomb.push_str(&format!("a{level}: &a{level} [{before}]\n"));
+        }
+        assert!(problem(&bomb).contains("more than 200000 values"));
+        assert!(problem("a: &x [*x]").contains("an alias of what it stands in"));
+    }
+
+    #[test]
+    fn what_is_no_tree_is_told_with_its_place() {
+        for (text, expected) in [
+            ("a: [1, 2\nb: 3\n", "2:"),
+            ("a: 1\na: 2\n", "2:1: the key `a` stands twice"),
+            ("a: 1\n---\nb: 2\n", "3:1: a second document"),
+            ("? [a]\n: 1\n", "1:3: a key that is no text"),
+            ("a: *b\n", "1:4: not YAML: "),
+            ("a:\n\tb: 1\n", "2:"),
+        ] {
+            let found = problem(text);
+            assert!(found.starts_with(expected), "{text:?}: {found}");
+        }
+        assert!(problem(&"[".repeat(100)).contains("deep"));
+        assert!(problem(&" ".repeat(TEXT_SIZE_MAX + 1)).contains("larger than"));
+    }
+}
