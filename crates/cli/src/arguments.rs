@@ -9,8 +9,10 @@ pub use bench::{
     BenchArguments, BenchCommand, EchoArguments, InterferenceArguments, OperationName, OverloadArguments,
     SoakArguments, TableArguments,
 };
+pub use load::{LoadArguments, LoadCommand, LoadReportArguments, LoadRunArguments};
 
 mod bench;
+mod load;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -89,6 +91,8 @@ pub enum Command {
     Config(ConfigCommand),
     /// Measure an engine end to end on this machine: throughput, latency, and CPU time from the system's accounting
     Bench(Box<BenchArguments>),
+    /// Drive an engine as a scenario file says and measure every request; reports of what came of it
+    Load(Box<LoadArguments>),
     /// Version, CPU features, and which implementation serves each primitive
     #[command(after_help = "Example:\n  fieldseal info --json")]
     Info(InfoArguments),

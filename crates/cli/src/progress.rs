@@ -14,6 +14,9 @@ const BYTES_WITHOUT_END: &str = "{msg} {spinner} {bytes} {bytes_per_sec}";
 /// A bar of steps.
 const STEPS: &str = "{msg} {bar:30} {pos}/{len} {eta}";
 
+/// Figures that change.
+const FIGURES: &str = "{spinner} {msg}";
+
 /// A bar that counts bytes or steps; gone when it is dropped.
 pub struct Progress(ProgressBar);
 
@@ -26,6 +29,22 @@ impl Progress {
     /// A bar up to `count` steps.
     pub fn steps(what: &'static str, count: usize) -> Self {
         Self::new(what, STEPS, Some(count as u64))
+    }
+
+    /// A line of figures, empty at first.
+    pub fn figures() -> Self {
+        Self::new("", FIGURES, None)
+    }
+
+    /// Whether anybody sees it.
+    pub fn is_shown(&self) -> bool {
+        !self.0.is_hidden()
+    }
+
+    /// These are the figures now.
+    pub fn say(&self, figures: String) {
+        self.0.set_message(figures);
+        self.0.tick();
     }
 
     fn new(what: &'static str, form: &str, length: Option<u64>) -> Self {
@@ -59,7 +78,7 @@ impl Drop for Progress {
 mod tests {
     #[test]
     fn the_templates_parse() {
-        for form in [super::BYTES, super::BYTES_WITHOUT_END, super::STEPS] {
+        for form in [super::BYTES, super::BYTES_WITHOUT_END, super::STEPS, super::FIGURES] {
             assert!(indicatif::ProgressStyle::with_template(form).is_ok());
         }
     }

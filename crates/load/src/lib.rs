@@ -20,6 +20,7 @@ pub mod material;
 pub mod measure;
 pub mod metrics;
 pub mod overload;
+pub mod page;
 pub mod report;
 pub mod result;
 pub mod run;

@@ -244,7 +244,7 @@ impl ProcessName {
     }
 }
 
-fn time(text: &str) -> Result<Duration, String> {
+pub(super) fn time(text: &str) -> Result<Duration, String> {
     let time = read_time(text).filter(|time| !time.is_zero());
     time.ok_or_else(|| "it takes a time longer than nothing, such as 500ms, 15s or 2m".to_owned())
 }

@@ -8,6 +8,7 @@ mod dev;
 mod info;
 mod inspect;
 mod keys;
+mod load;
 mod rewrite;
 mod serve;
 mod store;
@@ -32,6 +33,9 @@ pub fn run(arguments: Arguments) -> Outcome {
     if let Command::Bench(arguments) = command {
         return bench::run(&place, &arguments);
     }
+    if let Command::Load(arguments) = command {
+        return load::run(&place, &arguments);
+    }
     let context = Context::checked(&place)?;
     match command {
         Command::Dev(arguments) => dev::run(&context, &arguments),
@@ -45,6 +49,6 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::ApiKeys(command) => api_keys::run(&context, command),
         Command::Store(command) => store::run(&context, &command),
         Command::Info(arguments) => info::run(&context, &arguments),
-        Command::Config(_) | Command::Bench(_) => unreachable!("handled above"),
+        Command::Config(_) | Command::Bench(_) | Command::Load(_) => unreachable!("handled above"),
     }
 }

@@ -1,6 +1,7 @@
 //! Results as JSON, whose fields `docs/benchmarks.md` explains, and as text for a terminal.
 
 mod interference;
+mod load;
 mod overload;
 mod soak;
 mod table;
@@ -13,6 +14,7 @@ use crate::accounting::Machine;
 use crate::measure::Latencies;
 
 pub use interference::{interference_json, interference_text};
+pub use load::load_text;
 pub use overload::{overload_json, overload_text};
 pub use soak::{soak_json, soak_text};
 pub use table::{table_json, table_text};
@@ -102,7 +104,7 @@ fn verdict(is_kept: bool) -> &'static str {
 }
 
 /// A time as people read it: three digits and a unit.
-fn duration(seconds: f64) -> String {
+pub(crate) fn duration(seconds: f64) -> String {
     let (number, unit) = match seconds {
         s if s >= 1.0 => (s, "s"),
         s if s >= 1e-3 => (s * 1e3, "ms"),

@@ -296,7 +296,8 @@ fn split_address(text: &str) -> Option<(&str, Option<&str>)> {
         },
     };
     let is_host = !host.is_empty() && !host.contains(['/', '@', ' ', '[', ']']);
-    is_host.then_some((host, port))
+    let is_port = port.is_none_or(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
+    (is_host && is_port).then_some((host, port))
 }
 
 const PHASE_KEYS: [&str; 9] =

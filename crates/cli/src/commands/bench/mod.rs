@@ -1,6 +1,6 @@
 //! `bench`: an engine under load, measured from outside.
 
-mod engine;
+pub(super) mod engine;
 mod interference;
 mod overload;
 mod soak;

@@ -1,0 +1,164 @@
+//! `load`: an engine under the load of a scenario file, and reports of what came of it.
+
+mod report;
+mod target;
+
+use std::path::Path;
+use std::time::Duration;
+
+use fieldseal_client::raw::RawConnector;
+use fieldseal_load::LoadError;
+use fieldseal_load::report::{Provenance, load_text};
+use fieldseal_load::result::LoadResult;
+use fieldseal_load::run::{self, Outcome as RunOutcome, Settings, Snapshot};
+use fieldseal_load::scenario::Script;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use self::target::Engine;
+use crate::arguments::{LoadArguments, LoadCommand, LoadRunArguments, Place};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::{Output, note, print, print_json};
+use crate::progress::Progress;
+
+/// What the engine answers to a request that was cancelled.
+const CANCELLED: &str = "cancelled";
+
+/// `fieldseal load`.
+pub fn run(place: &Place, arguments: &LoadArguments) -> Outcome {
+    match &arguments.command {
+        Some(LoadCommand::Report(arguments)) => report::run(arguments),
+        None => run_scenario(place, &arguments.run),
+    }
+}
+
+fn run_scenario(place: &Place, arguments: &LoadRunArguments) -> Outcome {
+    let path = arguments.scenario.as_deref().expect("the command line demands it");
+    let mut script = read_script(path)?;
+    if let Some(output) = &arguments.output
+        && output.is_dir()
+    {
+        return Err(Failure::usage(format!("cannot write to {}: it is a folder", output.display())));
+    }
+    if cfg!(debug_assertions) {
+        note("fieldseal: this is no release build: the figures mean little");
+    }
+    let engine = target::engine(place, arguments, path, &mut script)?;
+    let settings = Settings {
+        seed: arguments.seed,
+        process: arguments.arrivals.map(|name| name.process()),
+        requests_max: arguments.requests_max as usize,
+        users_max: arguments.users_max as usize,
+        answer_timeout: arguments.answer_timeout,
+    };
+    let outcome = measured(&script, &settings, &engine)?;
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    let provenance = Provenance::new(engine.settings.clone());
+    let result = LoadResult::new(&script, &name, &settings, &outcome, &provenance);
+    drop(engine);
+    let json = serde_json::to_value(&result).expect("a result is JSON");
+    if let Some(output) = &arguments.output {
+        let mut file = Output::open(Some(output))?;
+        file.write(format!("{json}\n").as_bytes())?;
+        file.finish()?;
+    }
+    if arguments.form.json {
+        print_json(&json)?
+    } else {
+        print(&load_text(&result, &provenance))?
+    }
+    verdict(&result)
+}
+
+/// Reads a scenario file.
+fn read_script(path: &Path) -> Outcome<Script> {
+    let text = std::fs::read(path).map_err(|error| Failure::reading(path, &error))?;
+    let text = String::from_utf8(text).map_err(|error| {
+        Failure::usage(format!("{}: no text: byte {} is no UTF-8", path.display(), error.utf8_error().valid_up_to()))
+    })?;
+    Script::read(&text).map_err(|problems| {
+        let lines: Vec<String> = problems.iter().map(|problem| format!("{}:{problem}", path.display())).collect();
+        Failure::usage(lines.join("\n"))
+    })
+}
+
+/// Runs it on this thread alone. The first interruption ends it in good order, with the results so far; the second one at once.
+fn measured(script: &Script, settings: &Settings, engine: &Engine) -> Outcome<RunOutcome> {
+    let internal = |error: std::io::Error| Failure { exit: Exit::Internal, message: format!("no runtime: {error}") };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(internal)?;
+    let connector = RawConnector::new(engine.client.clone()).map_err(Failure::from)?;
+    let (stop, stopped) = watch::channel(false);
+    let live = Live::new(script);
+    runtime.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(internal)?;
+        let mut terminate = signal(SignalKind::terminate()).map_err(internal)?;
+        let observed = &engine.observed;
+        let running = run::run(script.clone(), settings, connector, observed, stopped, |snapshot| live.show(snapshot));
+        let mut running = std::pin::pin!(running);
+        loop {
+            tokio::select! {
+                outcome = &mut running => return outcome.map_err(Failure::from),
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            if stop.send_replace(true) {
+                return Err(Failure::failed("interrupted twice: nothing is kept"));
+            }
+        }
+    })
+}
+
+/// Live figures, on a terminal only.
+struct Live {
+    progress: Progress,
+    phases: Vec<String>,
+}
+
+impl Live {
+    fn new(script: &Script) -> Self {
+        let count = script.phases.len();
+        let name = |(index, phase): (usize, &fieldseal_load::scenario::Phase)| match &phase.name {
+            Some(name) => name.clone(),
+            None => format!("phase {} of {count}", index + 1),
+        };
+        Self { progress: Progress::figures(), phases: script.phases.iter().enumerate().map(name).collect() }
+    }
+
+    fn show(&self, snapshot: &Snapshot) {
+        if !self.progress.is_shown() {
+            return;
+        }
+        let Snapshot { elapsed, phase, sent, ok, errors, users, recent } = snapshot;
+        let phase = phase.and_then(|phase| self.phases.get(phase)).map_or("waiting for answers", String::as_str);
+        let [p50, p99] = [0.5, 0.99].map(|share| milliseconds(recent.quantile(share)));
+        self.progress.say(format!(
+            "{:.0} s  {phase}  {users} users  {sent} sent  {ok} ok  {errors} errors  p50 {p50}  p99 {p99}",
+            elapsed.as_secs_f64()
+        ));
+    }
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1000.0)
+}
+
+/// What the exit code says: whether every request went as the scenario wanted it.
+fn verdict(result: &LoadResult) -> Outcome {
+    if result.ended != "finished" {
+        return Err(Failure::failed(format!(
+            "interrupted after {:.1} s: these are the results so far",
+            result.elapsed_s
+        )));
+    }
+    let is_asked_for = |code: &str, index: usize| code == CANCELLED && result.series[index].cancel_after_s.is_some();
+    let mut failed: u64 = 0;
+    for (index, series) in result.series.iter().enumerate() {
+        failed +=
+            series.errors.iter().filter(|(code, _)| !is_asked_for(code, index)).map(|(_, count)| count).sum::<u64>();
+    }
+    if failed == 0 {
+        return Ok(());
+    }
+    let codes: Vec<String> = result.totals.errors.iter().map(|(code, count)| format!("{count} {code}")).collect();
+    Err(Failure::failed(format!("{failed} of {} requests failed: {}", result.totals.sent, codes.join(", "))))
+}

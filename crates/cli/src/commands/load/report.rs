@@ -1,0 +1,52 @@
+//! `load report`: results as one page.
+
+use std::path::Path;
+
+use fieldseal_load::page::{Named, page};
+use fieldseal_load::result::{LoadResult, RESULT_SIZE_MAX};
+
+use crate::arguments::LoadReportArguments;
+use crate::failure::{Failure, Outcome};
+use crate::output::Output;
+
+/// Results on one page.
+const RESULTS_MAX: usize = 8;
+
+/// Reads the results and writes the page.
+pub fn run(arguments: &LoadReportArguments) -> Outcome {
+    let LoadReportArguments { results: paths, output, name: names, title } = arguments;
+    if paths.len() > RESULTS_MAX {
+        return Err(Failure::usage(format!("a page takes up to {RESULTS_MAX} results")));
+    }
+    if names.len() > paths.len() {
+        return Err(Failure::usage(format!("{} names for {} results", names.len(), paths.len())));
+    }
+    let mut results = Vec::new();
+    for (index, path) in paths.iter().enumerate() {
+        let name = names.get(index).cloned().unwrap_or_else(|| name_of(path));
+        results.push(Named { name, result: read(path)? });
+    }
+    let text = page(title, &results);
+    let mut file = Output::open(output.as_deref())?;
+    file.write(text.as_bytes())?;
+    file.finish()
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+fn read(path: &Path) -> Outcome<LoadResult> {
+    let metadata = std::fs::metadata(path).map_err(|error| Failure::reading(path, &error))?;
+    let is_too_large = usize::try_from(metadata.len()).map_or(true, |size| size > RESULT_SIZE_MAX);
+    if is_too_large {
+        return Err(Failure::usage(format!(
+            "{}: larger than {RESULT_SIZE_MAX} bytes: this is no result",
+            path.display()
+        )));
+    }
+    let bytes = std::fs::read(path).map_err(|error| Failure::reading(path, &error))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{}: not JSON: no UTF-8", path.display())))?;
+    LoadResult::read(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+}

@@ -1,0 +1,363 @@
+//! What is plotted of results: all of them with the same axes, so that they can be laid side by side.
+
+use crate::result::{IntervalRow, LoadResult, ResultSeries, ServerRow};
+
+use super::svg::{Axis, COLOURS, Form, Layer};
+
+/// A plot with a panel for each result.
+#[derive(Clone, Debug)]
+pub struct Plot {
+    /// Names it in the page.
+    pub id: &'static str,
+    /// Its title.
+    pub title: &'static str,
+    /// What it shows, and how to read it.
+    pub about: &'static str,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// What each colour is.
+    pub legend: Vec<(usize, String)>,
+    /// The layers of each result.
+    pub panels: Vec<Vec<Layer>>,
+}
+
+/// Kinds of requests over all results, from small ones to large ones: each has its colour.
+#[derive(Clone, Debug)]
+pub struct Palette(Vec<(usize, String)>);
+
+impl Palette {
+    /// Of all series of all results.
+    pub fn new(results: &[&LoadResult]) -> Self {
+        let mut all: Vec<(usize, String)> = results
+            .iter()
+            .flat_map(|result| &result.series)
+            .map(|series| (series.fields, series.name.clone()))
+            .collect();
+        all.sort();
+        all.dedup();
+        Palette(all)
+    }
+
+    /// The colour of a series: small ones at one end, large ones at the other.
+    pub fn colour(&self, series: &ResultSeries) -> usize {
+        let place =
+            self.0.iter().position(|(fields, name)| *fields == series.fields && *name == series.name).unwrap_or(0);
+        spread(place, self.0.len())
+    }
+
+    fn legend(&self) -> Vec<(usize, String)> {
+        let entry = |(place, (_, name)): (usize, &(usize, String))| (spread(place, self.0.len()), name.clone());
+        self.0.iter().enumerate().map(entry).collect()
+    }
+}
+
+/// Colours of a few series lie as far apart as those of many.
+fn spread(place: usize, count: usize) -> usize {
+    if count <= 1 { 0 } else { place * (COLOURS - 1) / (count - 1) }
+}
+
+/// All plots that these results have something for; the incident's first.
+pub fn plots(results: &[&LoadResult]) -> Vec<Plot> {
+    let palette = Palette::new(results);
+    let all = [
+        Some(speed(results, &palette)),
+        Some(latency(results, &palette)),
+        Some(distribution(results, &palette)),
+        Some(throughput(results)),
+        errors(results),
+        server(results),
+        queue(results),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// Seconds to the end of the longest result, and a little more.
+fn time(results: &[&LoadResult]) -> Axis {
+    let last = |result: &&LoadResult| result.elapsed_s.max(result.phases.last().map_or(0.0, |phase| phase.end_s));
+    let max = results.iter().map(last).fold(1.0, f64::max);
+    Axis { min: 0.0, max, is_log: false, label: "seconds from the beginning", format: plain }
+}
+
+/// An axis around what layers hold; of none from 1 to 10.
+fn fitting(panels: &[Vec<Layer>], is_log: bool, label: &'static str, format: fn(f64) -> String) -> Axis {
+    let values = || {
+        let points = panels.iter().flatten().flat_map(|layer| &layer.points);
+        points.map(|(_, y)| *y).filter(|y| y.is_finite() && (!is_log || *y > 0.0))
+    };
+    let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
+    let most = if most > 0.0 { most } else { 10.0 };
+    let min = if !is_log {
+        0.0
+    } else if least.is_finite() {
+        10_f64.powf(least.log10().floor())
+    } else {
+        1.0
+    };
+    let max = if is_log { 10_f64.powf((most * 1.001).log10().ceil()).max(min * 10.0) } else { most * 1.05 };
+    Axis { min, max, is_log, label, format }
+}
+
+fn speed(results: &[&LoadResult], palette: &Palette) -> Plot {
+    let layer = |series: &ResultSeries| {
+        let pairs = series.requests.due_us.iter().zip(&series.requests.latency_us);
+        let points = pairs.filter(|&(_, &latency)| latency > 0.0);
+        let points = points.map(|(&due, &latency)| (due as f64 / 1e6, series.fields as f64 * 1e6 / latency)).collect();
+        Layer { colour: palette.colour(series), form: Form::Points, points }
+    };
+    let panels: Vec<Vec<Layer>> = results.iter().map(|result| result.series.iter().map(layer).collect()).collect();
+    Plot {
+        id: "speed",
+        title: "Encrypted fields per second of each request",
+        about: "A point is a request, at the time when it was due: its number of values divided by its latency. Where large \
+                requests drag small ones, the small ones' points sink whenever a large one is under way.",
+        x: time(results),
+        y: fitting(&panels, true, "fields per second", short),
+        legend: palette.legend(),
+        panels,
+    }
+}
+
+/// The latency in microseconds that a share of a histogram does not pass.
+fn quantile(histogram: &[(u64, u64)], share: f64) -> f64 {
+    let count: u64 = histogram.iter().map(|(_, count)| count).sum();
+    let rank = ((count as f64 * share).ceil() as u64).max(1);
+    let mut below = 0;
+    for &(value, count) in histogram {
+        below += count;
+        if below >= rank {
+            return value as f64;
+        }
+    }
+    f64::NAN
+}
+
+fn latency(results: &[&LoadResult], palette: &Palette) -> Plot {
+    let layers = |result: &&LoadResult| -> Vec<Layer> {
+        let length = result.intervals.length_s;
+        let line = |index: usize, share: f64| {
+            let of = |row: &IntervalRow| {
+                let found = row.latencies.iter().find(|latencies| latencies.series == index);
+                found.map_or(f64::NAN, |latencies| quantile(&latencies.histogram, share) / 1e6)
+            };
+            let rows = result.intervals.rows.iter().enumerate();
+            let points: Vec<(f64, f64)> = rows.map(|(place, row)| ((place as f64 + 0.5) * length, of(row))).collect();
+            // Where a kind is rare, most intervals have none of it: the line goes on to the next one.
+            points.into_iter().filter(|(_, y)| y.is_finite()).collect::<Vec<_>>()
+        };
+        let both = result.series.iter().enumerate().flat_map(|(index, series)| {
+            let colour = palette.colour(series);
+            let layer = |form, share| Layer { colour, form, points: line(index, share) };
+            [layer(Form::Line, 0.99), layer(Form::Thin, 0.5)]
+        });
+        both.collect()
+    };
+    let panels: Vec<Vec<Layer>> = results.iter().map(layers).collect();
+    Plot {
+        id: "latency",
+        title: "Latency over time",
+        about: "Of the requests that were due in an interval: the latency that 99 in a hundred do not pass, and, thinner, the middle. \
+                It counts from when a request was due.",
+        x: time(results),
+        y: fitting(&panels, true, "latency", seconds),
+        legend: palette.legend(),
+        panels,
+    }
+}
+
+/// The last percentile that so many requests say anything about.
+fn distribution(results: &[&LoadResult], palette: &Palette) -> Plot {
+    let layer = |series: &ResultSeries| {
+        let total: u64 = series.histogram.iter().map(|(_, count)| count).sum();
+        let mut below = 0;
+        let points = series.histogram.iter().map(|&(micros, count)| {
+            let before = below;
+            below += count;
+            // As the share of slower ones sinks to a tenth, the line goes on by the same distance.
+            (total as f64 / (total - before) as f64, micros / 1e6)
+        });
+        Layer { colour: palette.colour(series), form: Form::Line, points: points.collect() }
+    };
+    let panels: Vec<Vec<Layer>> = results.iter().map(|result| result.series.iter().map(layer).collect()).collect();
+    let most = panels.iter().flatten().flat_map(|layer| &layer.points).map(|(x, _)| *x).fold(10.0, f64::max);
+    Plot {
+        id: "distribution",
+        title: "Latency by percentile",
+        about: "What share of requests is faster: each further step of the axis leaves a tenth of the slower ones. The whole histogram, \
+                to three digits, without a request left out.",
+        x: Axis { min: 1.0, max: most, is_log: true, label: "percentile", format: percentile },
+        y: fitting(&panels, true, "latency", seconds),
+        legend: palette.legend(),
+        panels,
+    }
+}
+
+fn over_time(result: &LoadResult, of: impl Fn(&IntervalRow) -> f64) -> Vec<(f64, f64)> {
+    let length = result.intervals.length_s;
+    result
+        .intervals
+        .rows
+        .iter()
+        .enumerate()
+        .map(|(place, row)| ((place as f64 + 0.5) * length, of(row) / length))
+        .collect()
+}
+
+fn throughput(results: &[&LoadResult]) -> Plot {
+    let layers = |result: &&LoadResult| {
+        vec![Layer { colour: 0, form: Form::Line, points: over_time(result, |row| row.fields as f64) }]
+    };
+    let panels: Vec<Vec<Layer>> = results.iter().map(layers).collect();
+    Plot {
+        id: "throughput",
+        title: "Throughput",
+        about: "Values a second in the good answers that came.",
+        x: time(results),
+        y: fitting(&panels, false, "fields per second", short),
+        legend: Vec::new(),
+        panels,
+    }
+}
+
+fn errors(results: &[&LoadResult]) -> Option<Plot> {
+    if results.iter().all(|result| result.totals.errors.is_empty()) {
+        return None;
+    }
+    let layers = |result: &&LoadResult| {
+        vec![Layer { colour: 5, form: Form::Line, points: over_time(result, |row| row.errors as f64) }]
+    };
+    let panels: Vec<Vec<Layer>> = results.iter().map(layers).collect();
+    Some(Plot {
+        id: "errors",
+        title: "Errors",
+        about: "Requests a second that ended in an error, cancelled ones included.",
+        x: time(results),
+        y: fitting(&panels, false, "errors per second", short),
+        legend: Vec::new(),
+        panels,
+    })
+}
+
+fn seen(result: &LoadResult, of: impl Fn(&ServerRow) -> Option<f64>) -> Vec<(f64, f64)> {
+    result.server.iter().map(|row| (row.at_s, of(row).unwrap_or(f64::NAN))).collect()
+}
+
+/// A layer where there is anything in it.
+fn if_any(colour: usize, form: Form, points: Vec<(f64, f64)>) -> Option<Layer> {
+    points.iter().any(|(_, y)| y.is_finite()).then_some(Layer { colour, form, points })
+}
+
+fn server(results: &[&LoadResult]) -> Option<Plot> {
+    let layers = |result: &&LoadResult| -> Vec<Layer> {
+        let total = seen(result, |row| row.cores.map(|cores| cores.network + cores.workers + cores.other));
+        let network = seen(result, |row| row.cores.map(|cores| cores.network));
+        let busy = seen(result, |row| row.workers_busy);
+        let all = [if_any(4, Form::Line, total), if_any(2, Form::Thin, network), if_any(0, Form::Line, busy)];
+        all.into_iter().flatten().collect()
+    };
+    let panels: Vec<Vec<Layer>> = results.iter().map(layers).collect();
+    let colours: Vec<usize> = panels.iter().flatten().map(|layer| layer.colour).collect();
+    if colours.is_empty() {
+        return None;
+    }
+    let names = [(0, "workers busy"), (2, "cores: network threads"), (4, "cores: the whole engine")];
+    let legend = names.into_iter().filter(|(colour, _)| colours.contains(colour));
+    Some(Plot {
+        id: "server",
+        title: "The engine's CPU",
+        about: "How many of its workers had something in hand, by its metrics, and how many cores its process used, by the system's accounting.",
+        x: time(results),
+        y: fitting(&panels, false, "cores", tenths),
+        legend: legend.map(|(colour, name)| (colour, name.to_owned())).collect(),
+        panels,
+    })
+}
+
+fn queue(results: &[&LoadResult]) -> Option<Plot> {
+    let layers = |result: &&LoadResult| -> Vec<Layer> {
+        let wait = |at: fn(&crate::result::QueueWait) -> Option<f64>| {
+            seen(result, |row| row.queue_wait_us.as_ref().filter(|wait| wait.count > 0).and_then(at).map(|us| us / 1e6))
+        };
+        let all = [if_any(5, Form::Line, wait(|wait| wait.p99)), if_any(1, Form::Thin, wait(|wait| wait.p50))];
+        all.into_iter().flatten().collect()
+    };
+    let panels: Vec<Vec<Layer>> = results.iter().map(layers).collect();
+    if panels.iter().all(Vec::is_empty) {
+        return None;
+    }
+    Some(Plot {
+        id: "queue",
+        title: "Waiting for a worker",
+        about: "How long requests waited in the engine before a worker began with them: 99 in a hundred no longer, and, thinner, the middle. \
+                Upper ends of the buckets that the engine counts in.",
+        x: time(results),
+        y: fitting(&panels, true, "wait", seconds),
+        legend: vec![(1, "middle".to_owned()), (5, "99 in a hundred".to_owned())],
+        panels,
+    })
+}
+
+fn plain(number: f64) -> String {
+    format!("{number:.0}")
+}
+
+fn tenths(number: f64) -> String {
+    format!("{number:.1}")
+}
+
+fn seconds(seconds: f64) -> String {
+    let (number, unit) = match seconds {
+        s if s >= 0.9995 => (s, "s"),
+        s if s >= 0.000_999_5 => (s * 1e3, "ms"),
+        s => (s * 1e6, "µs"),
+    };
+    if number >= 10.0 || (number - number.round()).abs() < 0.05 {
+        format!("{number:.0} {unit}")
+    } else {
+        format!("{number:.1} {unit}")
+    }
+}
+
+/// A number in thousands or millions.
+pub fn short(number: f64) -> String {
+    let (number, unit) = match number {
+        n if n >= 999_500.0 => (n / 1e6, " M"),
+        n if n >= 999.5 => (n / 1e3, " k"),
+        n => (n, ""),
+    };
+    if number >= 10.0 || (number - number.round()).abs() < 0.05 {
+        format!("{number:.0}{unit}")
+    } else {
+        format!("{number:.1}{unit}")
+    }
+}
+
+/// The share that a place on the axis of percentiles stands for.
+fn percentile(times: f64) -> String {
+    let share = 100.0 * (1.0 - 1.0 / times.max(1.0));
+    let digits = (times.log10().ceil() as i32 - 2).clamp(0, 6) as usize;
+    format!("{share:.digits$} %")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_at_axes_are_short() {
+        assert_eq!([0.5, 12.0, 1500.0, 20_000.0, 2e6].map(short), ["0.5", "12", "1.5 k", "20 k", "2 M"]);
+        assert_eq!(
+            [1e-6, 2.5e-4, 0.001, 0.25, 1.0, 12.3].map(seconds),
+            ["1 µs", "250 µs", "1 ms", "250 ms", "1 s", "12 s"]
+        );
+        assert_eq!([1.0, 2.0, 10.0, 100.0, 1000.0].map(percentile), ["0 %", "50 %", "90 %", "99 %", "99.9 %"]);
+    }
+
+    #[test]
+    fn quantiles_of_sparse_histograms() {
+        let histogram = [(10, 98), (20, 1), (900, 1)];
+        assert_eq!([0.5, 0.98, 0.99, 1.0].map(|share| quantile(&histogram, share)), [10.0, 10.0, 20.0, 900.0]);
+        assert!(quantile(&[], 0.5).is_nan());
+    }
+}

@@ -1,0 +1,65 @@
+//! The run of a scenario for a terminal.
+
+use std::collections::BTreeMap;
+
+use super::{Provenance, duration};
+use crate::result::{LoadResult, ResultSeries, Totals};
+
+const HEAD: &str =
+    "                                              latency                              fields/s of a request";
+
+/// A run as a table.
+pub fn load_text(result: &LoadResult, provenance: &Provenance) -> String {
+    let mut out = provenance.text();
+    let Totals { users, sent, ok, errors, fields, requests_per_s, fields_per_s, .. } = &result.totals;
+    out.push_str(&format!(
+        "{}: {} in {}, seed {}\n",
+        result.scenario,
+        result.ended,
+        duration(result.elapsed_s),
+        result.settings.seed
+    ));
+    out.push_str(&format!(
+        "users    {} began, {} completed, {} failed, {} skipped\n",
+        users.created, users.completed, users.failed, users.skipped
+    ));
+    out.push_str(&format!("requests {sent} sent, {ok} ok{}, {requests_per_s:.1} a second\n", told(errors)));
+    out.push_str(&format!("fields   {fields}, {fields_per_s:.0} a second\n"));
+    if let (Some(load), per_field) = (result.cpu.load_s, result.cpu.load_per_field_ns) {
+        out.push_str(&format!("cpu      {} of the tester{}", duration(load), per_field_text(per_field)));
+        if let Some(server) = result.cpu.server_s {
+            let total = server.network + server.workers + server.other;
+            let per_field = per_field_text(result.cpu.server_per_field_ns);
+            out.push_str(&format!("; {} of the engine{per_field}", duration(total)));
+        }
+        out.push('\n');
+    }
+    out.push_str(&format!(
+        "\n{HEAD}\n      ok errors       p50       p90       p99       max        p50         p1  what\n"
+    ));
+    result.series.iter().for_each(|series| out.push_str(&series_text(series)));
+    out
+}
+
+fn per_field_text(nanoseconds: Option<f64>) -> String {
+    nanoseconds.map(|ns| format!(", {ns:.0} ns a field")).unwrap_or_default()
+}
+
+fn told(errors: &BTreeMap<String, u64>) -> String {
+    errors.iter().map(|(code, count)| format!(", {count} {code}")).collect()
+}
+
+fn series_text(series: &ResultSeries) -> String {
+    let errors: u64 = series.errors.values().sum();
+    let latency = series.latency_us;
+    let [p50, p90, p99, max] = [latency.p50, latency.p90, latency.p99, latency.max].map(|us| duration(us / 1e6));
+    let speeds = series.fields_per_s;
+    format!(
+        "{:>8} {errors:>6} {p50:>9} {p90:>9} {p99:>9} {max:>9} {:>10.0} {:>10.0}  {}{}\n",
+        series.ok,
+        speeds.p50,
+        speeds.p1,
+        series.name,
+        told(&series.errors)
+    )
+}
