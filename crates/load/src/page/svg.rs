@@ -24,7 +24,7 @@ const TEXT: RGBColor = RGBColor(1, 2, 107);
 const GRID: RGBColor = RGBColor(1, 2, 108);
 
 /// An axis.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Axis {
     /// Where it begins; above 0 where it is logarithmic.
     pub min: f64,

@@ -262,7 +262,8 @@ fn users_max(load: PhaseLoad, settings: &Settings) -> usize {
 
 /// What each connection does: those of open phases first, then those of closed ones.
 fn sources(script: &Script, settings: &Settings, stretches: &[Stretch]) -> Vec<Source> {
-    let has_open = stretches.iter().any(|stretch| matches!(stretch.load, PhaseLoad::Open { .. }));
+    let is_open = stretches.iter().any(|stretch| matches!(stretch.load, PhaseLoad::Open { .. }));
+    let has_open = is_open || script.scenarios.iter().any(|scenario| scenario.every.is_some());
     let open = if has_open { script.target.connections } else { 0 };
     let closed = stretches.iter().map(|stretch| match stretch.load {
         PhaseLoad::Closed { connections } => connections,

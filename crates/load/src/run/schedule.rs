@@ -79,13 +79,19 @@ pub struct Schedule {
     draw: Draw,
     phase: usize,
     arrivals: Option<Arrivals>,
+    /// The next user of the phases, once it is known.
+    next: Option<Arrival>,
+    /// Scenarios whose users come by the clock: when the next one does, how often, and which.
+    clocks: Vec<(Duration, Duration, usize)>,
 }
 
 impl Schedule {
     /// `process` overrules the script where it is given.
     pub fn new(phases: &[Phase], scenarios: &[Scenario], process: Option<Process>, seed: u64) -> Self {
         let draw = Draw::new(scenarios, seed);
-        Schedule { stretches: stretches(phases), seed, process, draw, phase: 0, arrivals: None }
+        let clock = |(index, scenario): (usize, &Scenario)| scenario.every.map(|every| (every, every, index));
+        let clocks = scenarios.iter().enumerate().filter_map(clock).collect();
+        Schedule { stretches: stretches(phases), seed, process, draw, phase: 0, arrivals: None, next: None, clocks }
     }
 
     fn arrivals(&self, stretch: &Stretch) -> Option<Arrivals> {
@@ -100,6 +106,29 @@ impl Iterator for Schedule {
     type Item = Arrival;
 
     fn next(&mut self) -> Option<Arrival> {
+        self.next = self.next.or_else(|| self.next_of_phases());
+        let limit = self.next.map(|arrival| arrival.due);
+        match self.next_by_the_clock(limit) {
+            Some(arrival) => Some(arrival),
+            None => self.next.take(),
+        }
+    }
+}
+
+impl Schedule {
+    /// The next user that comes by the clock, not after `limit` where there is one.
+    fn next_by_the_clock(&mut self, limit: Option<Duration>) -> Option<Arrival> {
+        let (due, every, scenario) = self.clocks.iter_mut().min()?;
+        let moment = *due;
+        let phase = self.stretches.iter().position(|stretch| moment < stretch.end)?;
+        if limit.is_some_and(|limit| limit < moment) {
+            return None;
+        }
+        *due += *every;
+        Some(Arrival { due: moment, phase, scenario: *scenario })
+    }
+
+    fn next_of_phases(&mut self) -> Option<Arrival> {
         loop {
             let stretch = self.stretches.get(self.phase)?;
             if self.arrivals.is_none() {
@@ -153,6 +182,16 @@ mod tests {
         // The standard error is 0.0013 of about 100,000 draws.
         assert!((of(0) - 0.8).abs() < 0.006 && of(1) == 0.0, "{} {}", of(0), of(1));
         assert!((all.len() as f64 / 100_000.0 - 1.0).abs() < 0.02, "{}", all.len());
+    }
+
+    #[test]
+    fn users_come_by_the_clock_beside_those_of_phases() {
+        let text = "config: { target: h, e3: { key: k, cert: c }, phases: [ { duration: 2, arrivalRate: 1 }, { pause: 2 } ] }\n\
+                    scenarios: [ { engine: e3, flow: [ { think: 1 } ] }, { engine: e3, every: 1.5s, flow: [ { think: 1 } ] } ]\n";
+        let script = Script::read(text).unwrap();
+        let all = Schedule::new(&script.phases, &script.scenarios, None, 1);
+        let all: Vec<_> = all.map(|arrival| (arrival.due.as_millis(), arrival.phase, arrival.scenario)).collect();
+        assert_eq!(all, [(0, 0, 0), (1000, 0, 0), (1500, 0, 1), (3000, 1, 1)]);
     }
 
     #[test]

@@ -49,7 +49,8 @@ impl<'a> Value<'a> {
             Content::List(_) => "found a list".to_owned(),
             Content::Map(_) => "found a map".to_owned(),
         };
-        problems.add(self.node.place, format_args!("{}: it takes {takes}, {found}", self.path));
+        let path = if self.path.is_empty() { "the file" } else { &self.path };
+        problems.add(self.node.place, format_args!("{path}: it takes {takes}, {found}"));
     }
 
     fn scalar(&self) -> Option<&'a str> {
@@ -190,8 +191,8 @@ impl<'a> Fields<'a> {
     pub(super) fn required(&self, key: &str, problems: &mut Problems) -> Option<&Value<'a>> {
         let value = self.get(key);
         if value.is_none() {
-            let within = if self.path.is_empty() { String::new() } else { format!("{}: ", self.path) };
-            problems.add(self.place, format_args!("{within}the key `{key}` is missing"));
+            let path = if self.path.is_empty() { "the file" } else { &self.path };
+            problems.add(self.place, format_args!("{path}: the key `{key}` is missing"));
         }
         value
     }

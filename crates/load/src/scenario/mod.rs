@@ -136,6 +136,8 @@ pub struct Scenario {
     pub name: String,
     /// How often it is drawn, beside the others' weights.
     pub weight: u32,
+    /// A user of it comes so often besides, whatever the phases say.
+    pub every: Option<Duration>,
     /// Its steps.
     pub flow: Flow,
 }

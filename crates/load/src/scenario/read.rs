@@ -30,6 +30,8 @@ const ARRIVALS_MAX: u64 = 100_000_000;
 const CONNECTIONS_MAX: u32 = 1000;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
+/// The shortest time between users that come by the clock.
+const EVERY_MIN: Duration = Duration::from_millis(1);
 /// The shortest time where nothing is no time.
 const TICK: Duration = Duration::from_nanos(1);
 const MODES: [(&str, Process); 2] = [("uniform", Process::Even), ("poisson", Process::Poisson)];
@@ -147,17 +149,19 @@ impl Reader {
 
     fn scenario(&mut self, item: &Value<'_>, index: usize) -> Option<Scenario> {
         let problems = &mut self.problems;
-        let fields = item.map(&["name", "engine", "weight", "flow"], problems)?;
+        let fields = item.map(&["name", "engine", "weight", "every", "flow"], problems)?;
         let name = fields.get("name").and_then(|name| name.text(problems));
         let name = name.map_or_else(|| format!("scenario {}", index + 1), str::to_owned);
         if let Some(engine) = fields.required("engine", problems) {
             engine.word(&[(ENGINE, ())], problems);
         }
-        let weight = fields.get("weight").map_or(Some(1), |weight| weight.whole(0..=1_000_000, problems));
+        let every = fields.get("every").and_then(|every| every.time(EVERY_MIN..=WEEK, problems));
+        let unsaid = u64::from(every.is_none());
+        let weight = fields.get("weight").map_or(Some(unsaid), |weight| weight.whole(0..=1_000_000, problems));
         let steps = fields.required("flow", problems)?.clone();
         let mut flow = Flow::default();
         self.steps(&steps, &mut flow, 0)?;
-        Some(Scenario { name, weight: u32::try_from(weight?).ok()?, flow })
+        Some(Scenario { name, weight: u32::try_from(weight?).ok()?, every, flow })
     }
 
     /// Appends the steps of a list; nothing where one of them is wrong.

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use fieldseal_client::raw::RawConnector;
-use fieldseal_load::LoadError;
 use fieldseal_load::report::{Provenance, load_text};
 use fieldseal_load::result::LoadResult;
 use fieldseal_load::run::{self, Outcome as RunOutcome, Settings, Snapshot};

@@ -66,10 +66,12 @@ fn certificates(path: &Path, target: &Target) -> Outcome<ClientTls> {
             Vec::new()
         }),
     };
-    let certificate = read(&target.certificate, "cert");
     let key = read(&target.key, "key");
+    let certificate = read(&target.certificate, "cert");
     let authority = match &target.authority {
         Authority::Given(pem) => read(pem, "ca"),
+        // Beside a certificate that is not there nothing is expected.
+        Authority::BesideCertificate if certificate.is_empty() => Vec::new(),
         Authority::BesideCertificate => {
             let beside = beside(folder, &target.certificate);
             read_pem(&beside).unwrap_or_else(|error| {
@@ -79,7 +81,6 @@ fn certificates(path: &Path, target: &Target) -> Outcome<ClientTls> {
         }
     };
     if !problems.is_empty() {
-        problems.dedup();
         return Err(Failure::usage(problems.join("\n")));
     }
     Ok(ClientTls { authorities_pem: authority, certificate_chain_pem: certificate, private_key_pem: key.into() })

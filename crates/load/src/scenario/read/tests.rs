@@ -123,6 +123,18 @@ fn targets_are_hosts_with_a_port_or_without() {
     assert!(problems(&both)[0].contains("leave one of them out"));
 }
 
+#[test]
+fn the_scenarios_that_are_shipped_are_right() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/load");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<_> = files.filter(|path| path.extension().is_some_and(|extension| extension == "yml")).collect();
+    assert!(files.len() >= 5, "{files:?}");
+    for path in files {
+        let script = Script::read(&std::fs::read_to_string(&path).unwrap());
+        assert!(script.is_ok(), "{}: {script:?}", path.display());
+    }
+}
+
 /// Every file of the corpus says in its last lines what is wrong with it, all of it.
 #[test]
 fn the_corpus_of_wrong_files_is_told_line_by_line() {

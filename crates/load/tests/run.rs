@@ -1,0 +1,290 @@
+//! Runs against servers that do as they like: that stall, break connections, and answer what nobody asked for.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use fieldseal_client::raw::{Message, RawConnection};
+use fieldseal_client::{ClientError, EncryptOptions, Limits};
+use fieldseal_load::LoadError;
+use fieldseal_load::material::{to_encrypt, values_of};
+use fieldseal_load::report::Provenance;
+use fieldseal_load::result::LoadResult;
+use fieldseal_load::run::{self, Connect, Ended, Observed, Outcome, Settings};
+use fieldseal_load::scenario::Script;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::sync::watch;
+
+/// Values in a request.
+const FIELDS: usize = 3;
+
+/// How a server behaves. Times count from its first answer, which is to the question before the first phase.
+#[derive(Clone, Copy, Debug, Default)]
+struct Behaviour {
+    /// It neither reads nor answers from the first to the second.
+    stalls: Option<(Duration, Duration)>,
+    /// It ends each connection after so many answers.
+    answers_max: Option<usize>,
+    /// Connections that it takes.
+    connections_max: Option<usize>,
+    /// From this answer on, each holds a value that is no envelope.
+    wrong_from: Option<usize>,
+    /// Every request but the first is left unanswered, and every cancel answered with `cancelled`.
+    waits_for_cancel: bool,
+}
+
+struct Server {
+    behaviour: Behaviour,
+    began: Cell<Option<Instant>>,
+    connections: Cell<usize>,
+    cancels: Rc<Cell<usize>>,
+}
+
+impl Server {
+    fn new(behaviour: Behaviour) -> Self {
+        Server { behaviour, began: Cell::new(None), connections: Cell::new(0), cancels: Rc::default() }
+    }
+}
+
+struct Connecting(Rc<Server>);
+
+impl Connect for Connecting {
+    type Stream = DuplexStream;
+
+    async fn connect(&self) -> Result<RawConnection<DuplexStream>, ClientError> {
+        let server = &self.0;
+        server.connections.set(server.connections.get() + 1);
+        let (ours, theirs) = duplex(1 << 20);
+        if server.behaviour.connections_max.is_none_or(|max| server.connections.get() <= max) {
+            tokio::task::spawn_local(serve(Rc::clone(server), theirs));
+            return Ok(RawConnection::over(ours, Limits::default()));
+        }
+        let mut gone = RawConnection::over(ours, Limits::default());
+        drop(theirs);
+        gone.next().await.map(|_| unreachable!("its other end is gone"))
+    }
+}
+
+async fn serve(server: Rc<Server>, mut stream: DuplexStream) {
+    let values = values_of(FIELDS, 32, 1);
+    // Ids stay below 128 here: one byte behind the head and the type.
+    let request_size = to_encrypt(&EncryptOptions::new("dev"), &values).size() + 3;
+    let cancel_size = {
+        let mut out = Vec::new();
+        fieldseal_client::raw::request::cancel(1, &mut out);
+        out.len()
+    };
+    let behaviour = server.behaviour;
+    let mut bytes = Vec::new();
+    let mut answers = 0;
+    loop {
+        let kind = if bytes.len() >= 2 { bytes[1] } else { 0 };
+        let size = if kind == 2 { cancel_size } else { request_size };
+        if bytes.len() < size {
+            if stream.read_buf(&mut bytes).await.is_ok_and(|count| count > 0) {
+                continue;
+            }
+            return;
+        }
+        let frame: Vec<u8> = bytes.drain(..size).collect();
+        let began = server.began.get().unwrap_or_else(Instant::now);
+        server.began.set(Some(began));
+        if let Some((from, to)) = behaviour.stalls
+            && (from..to).contains(&began.elapsed())
+        {
+            tokio::time::sleep_until((began + to).into()).await;
+        }
+        let answer = match Message::parse(&frame) {
+            Ok(Message::Request { id, .. }) if behaviour.waits_for_cancel && answers > 0 => {
+                let _ = id;
+                continue;
+            }
+            Ok(Message::Request { id, .. }) => answer(id, behaviour.wrong_from.is_none_or(|from| answers < from)),
+            Ok(Message::Notification { .. }) => {
+                server.cancels.set(server.cancels.get() + 1);
+                cancelled(frame[frame.len() - 1])
+            }
+            other => panic!("{other:?}"),
+        };
+        answers += 1;
+        if stream.write_all(&answer).await.is_err() || behaviour.answers_max.is_some_and(|max| answers >= max) {
+            return;
+        }
+    }
+}
+
+fn text(word: &str, out: &mut Vec<u8>) {
+    out.push(0xa0 | u8::try_from(word.len()).unwrap());
+    out.extend_from_slice(word.as_bytes());
+}
+
+fn answer(id: u32, is_right: bool) -> Vec<u8> {
+    let mut out = vec![0x94, 1, u8::try_from(id).unwrap(), 0xc0, 0x81];
+    text("values", &mut out);
+    out.push(0x90 | u8::try_from(FIELDS).unwrap());
+    (0..FIELDS).for_each(|_| text(if is_right { "ev:x:$" } else { "plain" }, &mut out));
+    out
+}
+
+fn cancelled(id: u8) -> Vec<u8> {
+    let mut out = vec![0x94, 1, id, 0x83];
+    for (name, word) in [("code", "cancelled"), ("message", "cancelled"), ("retry", "never")] {
+        text(name, &mut out);
+        text(word, &mut out);
+    }
+    out.push(0xc0);
+    out
+}
+
+fn script(phases: &str, send: &str) -> Script {
+    let file = format!(
+        "config: {{ target: h, e3: {{ key: k, cert: c, connections: 1 }}, phases: {phases} }}\n\
+         scenarios: [ {{ name: small, engine: e3, flow: [ {{ send: {{ numEncrypts: {FIELDS}{send} }} }} ] }} ]\n"
+    );
+    Script::read(&file).unwrap()
+}
+
+/// Runs it, and stops it after `stop_after` where that is given.
+fn load(
+    script: &Script,
+    behaviour: Behaviour,
+    stop_after: Option<Duration>,
+) -> (Result<Outcome, LoadError>, Rc<Server>) {
+    let server = Rc::new(Server::new(behaviour));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let settings = Settings { answer_timeout: Duration::from_secs(1), ..Settings::default() };
+    let snapshots = RefCell::new(0);
+    let outcome = runtime.block_on(async {
+        let (stop, stopped) = watch::channel(false);
+        let observed = Observed::default();
+        let running = run::run(script.clone(), &settings, Connecting(Rc::clone(&server)), &observed, stopped, |_| {
+            *snapshots.borrow_mut() += 1;
+        });
+        let mut running = std::pin::pin!(running);
+        if let Some(after) = stop_after {
+            tokio::select! {
+                outcome = &mut running => return outcome,
+                () = tokio::time::sleep(after) => drop(stop.send_replace(true)),
+            }
+        }
+        let outcome = running.await;
+        drop(stop);
+        outcome
+    });
+    (outcome, server)
+}
+
+fn result(script: &Script, outcome: &Outcome) -> LoadResult {
+    let result = LoadResult::new(script, "test.yml", &Settings::default(), outcome, &Provenance::new(Vec::new()));
+    // What is written is read again, all of it.
+    let text = serde_json::to_string(&result).unwrap();
+    assert_eq!(LoadResult::read(&text).unwrap(), result);
+    result
+}
+
+const fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+/// 4 seconds at 50 a second, of which the server stalls for 2: half of all requests were due in the stall, and each waited for its end.
+#[test]
+fn a_stall_counts_for_every_request_that_was_due_in_it() {
+    let script = script("[ { duration: 4, arrivalRate: 50 } ]", "");
+    let (outcome, _) = load(&script, Behaviour { stalls: Some((ms(1000), ms(3000))), ..Behaviour::default() }, None);
+    let result = result(&script, &outcome.unwrap());
+    assert_eq!((result.totals.sent, result.totals.ok, result.totals.users.completed), (200, 200, 200));
+    let latency = result.totals.latency_us;
+    // Of 200 latencies, 100 lie evenly between 0 and 2 seconds.
+    assert!((1.9e6..2.2e6).contains(&latency.p99), "{latency:?}");
+    assert!((1.5e6..1.8e6).contains(&latency.p90), "{latency:?}");
+    assert!(latency.p50 < 0.1e6, "the others were quick: {latency:?}");
+    let requests = &result.series[0].requests;
+    assert_eq!((requests.of, requests.due_us.len()), (200, 200));
+    for (&due, &latency) in requests.due_us.iter().zip(&requests.latency_us) {
+        // The server's clock begins a little before the run's.
+        if (1_050_000..2_900_000).contains(&due) {
+            let waited = 3e6 - due as f64;
+            assert!(latency > waited - 0.05e6, "due at {due} µs, {latency} µs");
+        }
+    }
+    let due: Vec<u64> = result.intervals.rows.iter().take(4).map(|row| row.due).collect();
+    assert_eq!(due, [50, 50, 50, 50], "requests count where they were due");
+}
+
+#[test]
+fn closed_phases_have_one_request_on_each_connection() {
+    let script = script("[ { pause: 50ms }, { duration: 200ms, connections: 3 } ]", "");
+    let (outcome, server) = load(&script, Behaviour::default(), None);
+    let outcome = outcome.unwrap();
+    assert_eq!(server.connections.get(), 3);
+    let result = result(&script, &outcome);
+    assert!(result.totals.ok > 100 && result.totals.ok == result.totals.users.completed, "{:?}", result.totals);
+    assert_eq!((result.totals.sent, outcome.ended), (result.totals.ok, Ended::Finished));
+    assert!(result.series[0].requests.due_us[0] >= 50_000);
+}
+
+#[test]
+fn broken_connections_are_counted_and_made_anew() {
+    let script = script("[ { duration: 500ms, arrivalRate: 100 } ]", "");
+    let (outcome, server) = load(&script, Behaviour { answers_max: Some(10), ..Behaviour::default() }, None);
+    let totals = result(&script, &outcome.unwrap()).totals;
+    assert!(server.connections.get() >= 5, "{}", server.connections.get());
+    assert_eq!(totals.ok + totals.errors.values().sum::<u64>(), 50, "{totals:?}");
+    assert!(totals.ok >= 40 && totals.errors.keys().all(|code| code == "connection_lost"), "{totals:?}");
+}
+
+#[test]
+fn a_server_that_is_gone_fails_requests_when_they_are_due() {
+    let script = script("[ { duration: 500ms, arrivalRate: 100 } ]", "");
+    let behaviour = Behaviour { answers_max: Some(10), connections_max: Some(1), ..Behaviour::default() };
+    let totals = result(&script, &load(&script, behaviour, None).0.unwrap()).totals;
+    assert_eq!((totals.ok, totals.sent), (9, 50), "{totals:?}");
+    assert!(totals.errors["connect_failed"] >= 39, "{totals:?}");
+}
+
+#[test]
+fn wrong_answers_are_errors() {
+    let script = script("[ { duration: 200ms, arrivalRate: 100 } ]", "");
+    let totals =
+        result(&script, &load(&script, Behaviour { wrong_from: Some(11), ..Behaviour::default() }, None).0.unwrap())
+            .totals;
+    assert_eq!((totals.ok, totals.errors["wrong_answer"], totals.users.failed), (10, 10, 10), "{totals:?}");
+}
+
+#[test]
+fn requests_are_cancelled_when_their_time_is_over() {
+    let script = script("[ { duration: 200ms, arrivalRate: 50 } ]", ", cancelAfter: 30ms");
+    let (outcome, server) = load(&script, Behaviour { waits_for_cancel: true, ..Behaviour::default() }, None);
+    let totals = result(&script, &outcome.unwrap()).totals;
+    assert_eq!((server.cancels.get(), totals.errors["cancelled"], totals.ok), (10, 10, 0), "{totals:?}");
+    assert_eq!(totals.users.completed, 10, "they asked for it");
+}
+
+#[test]
+fn answers_that_never_come_are_waited_for_so_long() {
+    let script = script("[ { duration: 100ms, arrivalRate: 50 } ]", "");
+    let began = Instant::now();
+    let (outcome, _) = load(&script, Behaviour { waits_for_cancel: true, ..Behaviour::default() }, None);
+    let totals = result(&script, &outcome.unwrap()).totals;
+    assert_eq!((totals.errors["no_answer"], totals.users.failed), (5, 5), "{totals:?}");
+    assert!(began.elapsed() >= ms(1100), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_run_that_is_stopped_has_the_results_so_far() {
+    let script = script("[ { duration: 60, arrivalRate: 100 } ]", "");
+    let outcome = load(&script, Behaviour::default(), Some(ms(300))).0.unwrap();
+    assert_eq!(outcome.ended, Ended::Interrupted);
+    let result = result(&script, &outcome);
+    assert!((10..=40).contains(&result.totals.sent) && result.elapsed_s < 5.0, "{:?}", result.totals);
+    assert_eq!(result.ended, "interrupted");
+}
+
+#[test]
+fn users_beyond_the_bound_are_skipped() {
+    let script = script("[ { duration: 200ms, arrivalRate: 100, maxVusers: 3 } ]", "");
+    let totals =
+        result(&script, &load(&script, Behaviour { waits_for_cancel: true, ..Behaviour::default() }, None).0.unwrap())
+            .totals;
+    assert_eq!((totals.users.created, totals.users.skipped), (3, 17), "{totals:?}");
+}
