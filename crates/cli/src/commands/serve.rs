@@ -28,6 +28,7 @@ pub fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
     settings.address = arguments.address.unwrap_or(settings.address);
     settings.operator.address = operator_address(context, settings.address);
     start_log(context.config().log);
+    context.config().warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     until_stopped(engine, settings, |server| {
         if arguments.form.json {
             return print_json(&addresses(server));

@@ -110,6 +110,7 @@ pub fn load(sources: &Sources<'_>) -> Loaded {
     }
     apply_environment(&mut loaded, &sources.environment);
     apply_settings(&mut loaded, sources.settings);
+    loaded.warnings.extend(loaded.config.warnings());
     if loaded.problems.is_empty()
         && let Err(problems) = loaded.config.check()
     {

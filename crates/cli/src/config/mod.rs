@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use fieldseal_client::{ClientSettings, ClientTls, Limits};
 use fieldseal_engine::{Settings, admin};
-use fieldseal_server::{OperatorSettings, ServerSettings, TlsSettings};
+use fieldseal_server::{OperatorSettings, Scheduling, ServerSettings, TlsSettings};
 
 pub use keys::KEYS;
 pub use load::{Loaded, Origin, Presence, Sources, load};
@@ -206,6 +206,14 @@ impl Default for Config {
 }
 
 impl Config {
+    /// What is allowed and should not be there in earnest: a sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let is_fair = self.server.scheduling == Scheduling::Fair;
+        let unfair = "server.scheduling is first-come-first-served: small requests wait for large ones; it is for demonstrations, and for \
+                      nothing else";
+        if is_fair { Vec::new() } else { vec![unfair.to_owned()] }
+    }
+
     /// Checks what concerns several keys at once.
     ///
     /// # Errors

@@ -11,7 +11,9 @@ const SAME: std::ops::RangeInclusive<f64> = 0.95..=1.05;
 /// A sentence for each figure that both results have.
 pub fn compared(before: &LoadResult, after: &LoadResult) -> Vec<String> {
     let mut sentences = Vec::new();
-    for one in &before.series {
+    let mut from_small_to_large: Vec<&ResultSeries> = before.series.iter().collect();
+    from_small_to_large.sort_by_key(|series| series.fields);
+    for one in from_small_to_large {
         let same = |other: &&ResultSeries| {
             (&other.name, &other.operation, other.fields) == (&one.name, &one.operation, one.fields)
         };
