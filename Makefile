@@ -42,6 +42,8 @@ test: check ## everything: the checks, all tests with the fuzz corpora, the othe
 	@cargo build --profile checked --package fieldseal-cli
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/interop/run.sh
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/artillery/run.sh
+	$(call say,test: the page of a load report in a browser)
+	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/browser/run.sh
 
 artillery: setup ## the Node packages and Artillery against an engine (FULL=1: the published scenario for its 90 seconds)
 	@cargo build --profile checked --package fieldseal-cli
