@@ -96,7 +96,7 @@ for (const name of ['one', 'two']) {
 
         assert.equal(seen.sections.length, results.length);
         for (const [index, numbers] of seen.sections.entries()) {
-          assert.ok(numbers.length >= 9 + 3 * 9, `${numbers.length} numbers`);
+          assert.ok(numbers.length >= 9 + 2 * 9, `${numbers.length} numbers`);
           for (const [path, value, text] of numbers) {
             const told = path.split('.').reduce((part, key) => part[key], results[index]);
             assert.equal(value, told, path);
@@ -105,7 +105,9 @@ for (const name of ['one', 'two']) {
           }
         }
 
-        for (const panel of await page.locator('.panel').all()) {
+        // Of one result every plot, of two the first.
+        const panels = await page.locator('.panel').all();
+        for (const panel of name === 'one' ? panels : panels.slice(0, 1)) {
           const waiting = page.waitForEvent('download');
           await panel.locator('button.png').click();
           const bytes = readFileSync(await (await waiting).path());

@@ -44,7 +44,6 @@ impl Progress {
     /// These are the figures now.
     pub fn say(&self, figures: String) {
         self.0.set_message(figures);
-        self.0.tick();
     }
 
     fn new(what: &'static str, form: &str, length: Option<u64>) -> Self {

@@ -214,10 +214,16 @@ fn row(place: usize, series: &ResultSeries, colour: usize) -> Vec<String> {
     let path = |rest: &str| format!("series.{place}.{rest}");
     let Percentiles { p50, p90, p99, p99_9, max } = series.latency_us;
     let speed = |name: &str, value: f64| number(&path(&format!("fields_per_s.{name}")), value, &short(value));
-    vec![
+    let mut cells = vec![
         format!("<span style=\"color:var(--series-{colour})\">●</span> {}", escaped(&series.name)),
         count(&path("ok"), series.ok),
         told(&path("errors"), &series.errors),
+    ];
+    if series.ok == 0 {
+        cells.extend(std::iter::repeat_n("–".to_owned(), 8));
+        return cells;
+    }
+    cells.extend([
         micros(&path("latency_us.p50"), p50),
         micros(&path("latency_us.p90"), p90),
         micros(&path("latency_us.p99"), p99),
@@ -226,7 +232,8 @@ fn row(place: usize, series: &ResultSeries, colour: usize) -> Vec<String> {
         speed("p50", series.fields_per_s.p50),
         speed("p10", series.fields_per_s.p10),
         speed("p1", series.fields_per_s.p1),
-    ]
+    ]);
+    cells
 }
 
 /// CPU time, as far as it is known.

@@ -268,7 +268,7 @@ fn server(results: &[&LoadResult]) -> Option<Plot> {
         title: "The engine's CPU",
         about: "How many of its workers had something in hand, by its metrics, and how many cores its process used, by the system's accounting.",
         x: time(results),
-        y: fitting(&panels, false, "cores", tenths),
+        y: fitting(&panels, false, "cores", plain),
         legend: legend.map(|(colour, name)| (colour, name.to_owned())).collect(),
         panels,
     })
@@ -298,12 +298,10 @@ fn queue(results: &[&LoadResult]) -> Option<Plot> {
     })
 }
 
+/// A number with as many digits as it needs, two behind the point at most.
 fn plain(number: f64) -> String {
-    format!("{number:.0}")
-}
-
-fn tenths(number: f64) -> String {
-    format!("{number:.1}")
+    let text = format!("{number:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn seconds(seconds: f64) -> String {
@@ -346,6 +344,7 @@ mod tests {
 
     #[test]
     fn numbers_at_axes_are_short() {
+        assert_eq!([0.0, 0.5, 2.0, 100.0, 0.25].map(plain), ["0", "0.5", "2", "100", "0.25"]);
         assert_eq!([0.5, 12.0, 1500.0, 20_000.0, 2e6].map(short), ["0.5", "12", "1.5 k", "20 k", "2 M"]);
         assert_eq!(
             [1e-6, 2.5e-4, 0.001, 0.25, 1.0, 12.3].map(seconds),

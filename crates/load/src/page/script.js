@@ -35,7 +35,7 @@ function png(button) {
       link.href = URL.createObjectURL(blob);
       link.download = `${figure.id}-${panel.dataset.result}.png`;
       link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+      setTimeout(() => URL.revokeObjectURL(link.href), 60000);
     });
   };
   image.src = 'data:image/svg+xml;charset=utf-8,' + encodeURIComponent(source);
