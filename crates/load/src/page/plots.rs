@@ -266,7 +266,8 @@ fn server(results: &[&LoadResult]) -> Option<Plot> {
     Some(Plot {
         id: "server",
         title: "The engine's CPU",
-        about: "How many of its workers had something in hand, by its metrics, and how many cores its process used, by the system's accounting.",
+        about: "How many of its workers had something in hand, by its metrics, and how many cores its process used, by the \
+                system's accounting.",
         x: time(results),
         y: fitting(&panels, false, "cores", plain),
         legend: legend.map(|(colour, name)| (colour, name.to_owned())).collect(),
@@ -289,8 +290,8 @@ fn queue(results: &[&LoadResult]) -> Option<Plot> {
     Some(Plot {
         id: "queue",
         title: "Waiting for a worker",
-        about: "How long requests waited in the engine before a worker began with them: 99 in a hundred no longer, and, thinner, the middle. \
-                Upper ends of the buckets that the engine counts in.",
+        about: "How long requests waited in the engine before a worker began with them: 99 in a hundred no longer, and, thinner, the \
+                middle. Upper ends of the buckets that the engine counts in.",
         x: time(results),
         y: fitting(&panels, true, "wait", seconds),
         legend: vec![(1, "middle".to_owned()), (5, "99 in a hundred".to_owned())],

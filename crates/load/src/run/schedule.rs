@@ -41,7 +41,7 @@ impl Draw {
     }
 
     /// The next one.
-    pub fn next(&mut self) -> usize {
+    pub fn draw(&mut self) -> usize {
         let total = *self.sums.last().expect("at least one scenario");
         let drawn = self.random.random_range(0..total);
         self.sums.partition_point(|&sum| sum <= drawn)
@@ -136,7 +136,7 @@ impl Schedule {
             }
             let due = self.arrivals.as_mut().and_then(Iterator::next).map(|time| stretch.begin + time);
             match due.filter(|&due| due < stretch.end) {
-                Some(due) => return Some(Arrival { due, phase: self.phase, scenario: self.draw.next() }),
+                Some(due) => return Some(Arrival { due, phase: self.phase, scenario: self.draw.draw() }),
                 None => {
                     self.arrivals = None;
                     self.phase += 1;

@@ -312,7 +312,7 @@ impl State {
     ) {
         let Source::Closed { stretches, draw } = &mut self.source else { return };
         if stretches.front().is_some_and(|stretch| now < stretch.end) {
-            let scenario = draw.next();
+            let scenario = draw.draw();
             self.begin(scenario, due, now, connection);
         } else {
             self.await_stretch(now);
