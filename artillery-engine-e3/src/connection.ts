@@ -22,15 +22,21 @@ export class Failure extends Error {
   }
 }
 
+/** An answer, and when its last bytes had arrived, by `performance.now()`. */
+export interface Arrived {
+  readonly answer: Answer;
+  readonly at: number;
+}
+
 interface Pending {
-  readonly done: (answer: Answer) => void;
+  readonly done: (arrived: Arrived) => void;
   readonly failed: (failure: Failure) => void;
 }
 
 /** A request that was sent. */
 export interface Sent {
   /** Its answer; rejected with a {@link Failure}, also where the answer is an error. */
-  readonly answer: Promise<Answer>;
+  readonly arrived: Promise<Arrived>;
   /** Asks the engine to stop. The answer still comes. */
   cancel: () => void;
 }
@@ -114,7 +120,7 @@ export class Connection {
   /** Sends what `encode` makes of the id that the request gets. */
   send(encode: (id: number) => Buffer): Sent {
     const id = this.freeId();
-    const answer = new Promise<Answer>((done, failed) => {
+    const arrived = new Promise<Arrived>((done, failed) => {
       if (this.ended) {
         failed(this.ended);
         return;
@@ -125,7 +131,7 @@ export class Connection {
       this.socket.write(message);
     });
     return {
-      answer,
+      arrived,
       cancel: () => {
         if (this.inFlight.has(id) && this.isOpen) this.socket.write(this.wire.encodeCancel(id));
       },
@@ -149,15 +155,16 @@ export class Connection {
   }
 
   private take(bytes: Buffer): void {
+    const at = performance.now();
     try {
       this.decoder.push(bytes);
-      for (let answer = this.decoder.next(); answer && this.isOpen; answer = this.decoder.next()) this.deliver(answer);
+      for (let answer = this.decoder.next(); answer && this.isOpen; answer = this.decoder.next()) this.deliver(answer, at);
     } catch (error) {
       this.end(new Failure('wrong_answer', error instanceof Error ? error.message : String(error)));
     }
   }
 
-  private deliver(answer: Answer): void {
+  private deliver(answer: Answer, at: number): void {
     const { id, error } = answer;
     if (id === null) {
       this.end(new Failure(error?.code ?? 'connection_lost', error?.message ?? 'the engine ended the connection'));
@@ -168,6 +175,6 @@ export class Connection {
     this.inFlight.delete(id);
     if (this.inFlight.size === 0) this.socket.unref();
     if (error) pending.failed(new Failure(error.code, error.message));
-    else pending.done(answer);
+    else pending.done({ answer, at });
   }
 }

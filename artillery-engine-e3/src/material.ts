@@ -47,7 +47,7 @@ export class Material {
 
   private async seal(slot: Slot): Promise<Answer> {
     const connection = await slot.get();
-    const answer = await connection.send((id) => this.encrypt(id)).answer;
+    const { answer } = await connection.send((id) => this.encrypt(id)).arrived;
     this.content = undefined;
     return answer;
   }

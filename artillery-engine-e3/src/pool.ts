@@ -1,5 +1,7 @@
 // The connections that all users share. Each is made when it is first used, and anew when it has ended.
 
+import { setTimeout as sleep } from 'node:timers/promises';
+
 import { Connection, Failure } from './connection';
 import type { Target } from './scenario';
 import type { Wire } from './wire';
@@ -8,6 +10,11 @@ import type { Wire } from './wire';
 const BACKOFF_MIN = 50;
 /** The longest such pause, in milliseconds. */
 const BACKOFF_MAX = 5000;
+
+/** Requests for health on each connection before the first user. */
+const WARM_REQUESTS = 100;
+/** How long the first user waits for that, in milliseconds. */
+const WARM_TIMEOUT = 5000;
 
 /** The place of one connection. */
 export class Slot {
@@ -65,7 +72,10 @@ export class Pool {
   private readonly slots: Slot[];
   private turn = 0;
 
-  constructor(target: Target, wire: Wire) {
+  constructor(
+    target: Target,
+    private readonly wire: Wire,
+  ) {
     this.slots = Array.from({ length: target.connections }, () => new Slot(target, wire));
   }
 
@@ -77,9 +87,20 @@ export class Pool {
     return slot;
   }
 
-  /** Makes every connection; those that cannot be made are left for whoever needs them. */
+  /**
+   * Makes every connection, and asks on each for the engine's health some times: what the first requests of a process take, until its
+   * code is compiled, belongs to no user. A connection that cannot be made is left for whoever needs it.
+   */
   async warm(): Promise<void> {
-    await Promise.allSettled(this.slots.map((slot) => slot.get()));
+    const timeout = sleep(WARM_TIMEOUT, undefined, { ref: false });
+    await Promise.race([Promise.allSettled(this.slots.map((slot) => this.warmSlot(slot))), timeout]);
+  }
+
+  private async warmSlot(slot: Slot): Promise<void> {
+    const connection = await slot.get();
+    for (let request = 0; request < WARM_REQUESTS; request += 1) {
+      await connection.send((id) => this.wire.encodeHealth(id)).arrived;
+    }
   }
 
   /** Ends every connection; what is in flight fails so. */

@@ -57,12 +57,11 @@ export class User {
     const sent = connection.send(encode);
     const timer = kind.cancelAfter === undefined ? undefined : setTimeout(sent.cancel, kind.cancelAfter);
     try {
-      const answer = await sent.answer;
-      const answeredAt = performance.now();
+      const { answer, at } = await sent.arrived;
       if (answer.count !== kind.numEncrypts) {
         throw new Failure('wrong_answer', `${answer.count} values came for ${kind.numEncrypts}`);
       }
-      return answeredAt;
+      return at;
     } finally {
       clearTimeout(timer);
     }

@@ -10,7 +10,7 @@ import type * as WireModule from '@fieldseal/wire';
 export type Wire = typeof WireModule;
 export type { Answer } from '@fieldseal/wire';
 
-const FUNCTIONS = ['encodeEncryptFields', 'encodeDecryptAnswer', 'encodeCancel', 'Decoder'] as const;
+const FUNCTIONS = ['encodeEncryptFields', 'encodeDecryptAnswer', 'encodeCancel', 'encodeHealth', 'Decoder'] as const;
 
 /**
  * The bindings that `rpc` names: a path from `folder`, the package's or its module's, or a package that is installed there or here.

@@ -20,7 +20,8 @@ after(() => engine?.stop());
 /** The scenario file as Artillery hands it over. */
 function script(flow, e3 = {}, more = {}) {
   const { host, port, key, cert, ca } = engine;
-  const config = { target: host, e3: { port, key, cert, ca, ...e3 }, phases: [{ duration: 1, arrivalCount: 1 }], engines: { e3: {} }, ...more };
+  const phases = [{ duration: 1, arrivalCount: 1 }];
+  const config = { target: host, e3: { port, key, cert, ca, ...e3 }, phases, engines: { e3: {} }, ...more };
   return { config, scenarios: [{ name: 'all', engine: 'e3', flow }] };
 }
 
@@ -158,7 +159,8 @@ async function misbehaving(answer, ALPNProtocols = ['fieldseal/1']) {
 }
 
 /** The answer with as many values as are given, shortest forms throughout. */
-const values = (id, count) => Buffer.from([0x94, 1, id, 0xc0, 0x81, 0xa6, ...Buffer.from('values'), 0x90 + count, ...Array(count).fill(0xc0)]);
+const values = (id, count) =>
+  Buffer.from([0x94, 1, id, 0xc0, 0x81, 0xa6, ...Buffer.from('values'), 0x90 + count, ...Array(count).fill(0xc0)]);
 
 test('answers that are wrong, or of nobody, or missing are told of', async () => {
   const cases = [

@@ -62,29 +62,31 @@ flow:
 test('what is wrong with a step is told with its place', () => {
   const cases = {
     '{ send: { numEncrypt: 30 } }': [
-      '1:32: scenarios[0].flow[0].send: the key `numEncrypts` is missing',
-      '1:34: there is no key `scenarios[0].flow[0].send.numEncrypt`: it takes numEncrypts, fieldSize, curve, keying, decrypt, cancelAfter, app',
+      '1:32: STEP.send: the key `numEncrypts` is missing',
+      '1:34: there is no key `STEP.send.numEncrypt`: it takes numEncrypts, fieldSize, curve, keying, decrypt, cancelAfter, app',
     ],
-    '{ send: { numEncrypts: many } }': ['1:47: scenarios[0].flow[0].send.numEncrypts: it takes a whole number from 1 to 1000000, found `many`'],
-    '{ send: { numEncrypts: 0 } }': ['1:47: scenarios[0].flow[0].send.numEncrypts: it takes a whole number from 1 to 1000000, found `0`'],
-    '{ send: { numEncrypts: 1.5 } }': ['1:47: scenarios[0].flow[0].send.numEncrypts: it takes a whole number from 1 to 1000000, found `1.5`'],
-    '{ send: 30 }': ['1:32: scenarios[0].flow[0].send: it takes a map, found `30`'],
-    '{ send: { numEncrypts: 1, curve: p256 } }': ['1:57: scenarios[0].flow[0].send.curve: it takes r1 or k1, found `p256`'],
-    '{ send: { numEncrypts: 1, keying: [] } }': ['1:58: scenarios[0].flow[0].send.keying: it takes field or request or session, found a list'],
-    '{ send: { numEncrypts: 1, decrypt: maybe } }': ['1:59: scenarios[0].flow[0].send.decrypt: it takes true or false, found `maybe`'],
+    '{ send: { numEncrypts: many } }': ['1:47: STEP.send.numEncrypts: it takes a whole number from 1 to 1000000, found `many`'],
+    '{ send: { numEncrypts: 0 } }': ['1:47: STEP.send.numEncrypts: it takes a whole number from 1 to 1000000, found `0`'],
+    '{ send: { numEncrypts: 1.5 } }': ['1:47: STEP.send.numEncrypts: it takes a whole number from 1 to 1000000, found `1.5`'],
+    '{ send: 30 }': ['1:32: STEP.send: it takes a map, found `30`'],
+    '{ send: { numEncrypts: 1, curve: p256 } }': ['1:57: STEP.send.curve: it takes r1 or k1, found `p256`'],
+    '{ send: { numEncrypts: 1, keying: [] } }': ['1:58: STEP.send.keying: it takes field or request or session, found a list'],
+    '{ send: { numEncrypts: 1, decrypt: maybe } }': ['1:59: STEP.send.decrypt: it takes true or false, found `maybe`'],
     '{ send: { numEncrypts: 1000000, fieldSize: 1000 } }':
-      ['1:32: scenarios[0].flow[0].send: numEncrypts times fieldSize takes up to 268435456 bytes'],
-    '{ loop: [ { think: 1 } ] }': ['1:24: scenarios[0].flow[0]: the key `count` is missing'],
-    '{ count: 1, loop: [] }': ['1:42: scenarios[0].flow[0].loop: it takes at least 1 item, found 0'],
-    '{ count: 1 }': ['1:24: scenarios[0].flow[0]: a step takes one of send, think, loop'],
-    '{ think: 1, count: 1 }': ['1:24: scenarios[0].flow[0]: `count` belongs to a `loop`'],
-    '{ think: 1, send: { numEncrypts: 1 } }': ['1:24: scenarios[0].flow[0]: a step takes one of send, think, loop'],
+      ['1:32: STEP.send: numEncrypts times fieldSize takes up to 268435456 bytes'],
+    '{ loop: [ { think: 1 } ] }': ['1:24: STEP: the key `count` is missing'],
+    '{ count: 1, loop: [] }': ['1:42: STEP.loop: it takes at least 1 item, found 0'],
+    '{ count: 1 }': ['1:24: STEP: a step takes one of send, think, loop'],
+    '{ think: 1, count: 1 }': ['1:24: STEP: `count` belongs to a `loop`'],
+    '{ think: 1, send: { numEncrypts: 1 } }': ['1:24: STEP: a step takes one of send, think, loop'],
     '{ get: { url: / } }': [
-      '1:24: scenarios[0].flow[0]: a step takes one of send, think, loop',
-      '1:26: there is no key `scenarios[0].flow[0].get`: it takes send, think, loop, count',
+      '1:24: STEP: a step takes one of send, think, loop',
+      '1:26: there is no key `STEP.get`: it takes send, think, loop, count',
     ],
   };
-  for (const [step, lines] of Object.entries(cases)) assert.deepEqual(ofStep(step), lines, step);
+  for (const [step, lines] of Object.entries(cases)) {
+    assert.deepEqual(ofStep(step), lines.map((line) => line.replace('STEP', 'scenarios[0].flow[0]')), step);
+  }
   for (const time of ['soon', '-1', '5 days', '""', '{}']) {
     assert.match(ofStep(`{ think: ${time} }`)[0] ?? '', /think: it takes a time, up to 86400 seconds/, time);
   }
@@ -104,7 +106,8 @@ test('what is wrong with config is told with its place, all of it at once', () =
     `2:37: config.e3.cert: there is no ${join(folder, 'ca.pem')}: name the engine's authority in \`ca\``,
   ]);
   assert.match(problems('config: { target: a }\nscenarios: []\n')[0], /config: the key `e3` is missing/);
-  assert.match(problems(`config:\n  target: "a:1"\n  e3: { port: 2, key: k, cert: c }\n`).join('\n'), /2:11: .*stands here and in config.e3.port/);
+  const twice = problems('config:\n  target: "a:1"\n  e3: { port: 2, key: k, cert: c }\n');
+  assert.match(twice.join('\n'), /2:11: .*stands here and in config.e3.port/);
   const closed = problems('config:\n  target: a\n  e3: {}\n  phases: [ { duration: 5, connections: 3 } ]\n');
   assert.ok(closed.includes('4:41: config.phases[0].connections: closed phases are for `fieldseal load` only'), closed.join('\n'));
   const pem = '"-----BEGIN CERTIFICATE-----\\nAAAA\\n-----END CERTIFICATE-----\\n"';
@@ -120,7 +123,8 @@ test('what `fieldseal load` refuses of e3 and of flows is refused here in the sa
   let lines = 0;
   for (const name of readdirSync(VECTORS).filter((file) => file.endsWith('.yml'))) {
     const text = readFileSync(new URL(name, VECTORS), 'utf8');
-    const expected = [...text.matchAll(/^#! (\d+:\d+: .*(?:scenarios\[\d+\]\.flow|config\.e3[.:]).*)$/gm)].map(([, line]) => line);
+    const written = text.matchAll(/^#! (\d+:\d+: .*(?:scenarios\[\d+\]\.flow|config\.e3[.:]).*)$/gm);
+    const expected = [...written].map(([, line]) => line);
     if (expected.length === 0) continue;
     const found = problems(text);
     for (const line of expected) assert.ok(found.includes(line), `${name}: ${line}\n\nis not among\n\n${found.join('\n')}`);
@@ -136,8 +140,9 @@ test('users by the clock, and closed phases, are not for Artillery', () => {
 });
 
 test('bindings that cannot be had are told in one line', () => {
-  assert.throws(() => loadWire('./nothing.node', folder), { message: /^cannot load the wire bindings from .*nothing\.node: Cannot find module[^\n]*$/ });
-  assert.throws(() => loadWire('no-such-package', folder), { message: /^cannot load the wire bindings from the package no-such-package: [^\n]*$/ });
+  const refused = (rpc, message) => assert.throws(() => loadWire(rpc, folder), { message });
+  refused('./nothing.node', /^cannot load the wire bindings from .*nothing\.node: Cannot find module[^\n]*$/);
+  refused('no-such-package', /^cannot load the wire bindings from the package no-such-package: [^\n]*$/);
   writeFileSync(join(folder, 'other.js'), 'module.exports = { encodeCancel() {} };');
   assert.throws(() => loadWire('other.js', folder), { message: 'other.js is no build of @fieldseal/wire: it has no encodeEncryptFields' });
   assert.equal(typeof loadWire('@fieldseal/wire', folder).Decoder, 'function');

@@ -1,10 +1,12 @@
 // Runs Artillery on a scenario file.
 
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
+
+import { program } from './engine.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const ARTILLERY = join(here, 'node_modules', 'artillery', 'bin', 'run');
@@ -25,6 +27,28 @@ export function printed(engine, folder) {
   return file;
 }
 
+/** The same for a shorter time, on the engine's port: what both of Artillery and `fieldseal load` read from the file alone. */
+export function shortened(engine, folder, { arrivalRate, duration }) {
+  const text = readFileSync(printed(engine, folder), 'utf8');
+  const file = join(folder, 'shortened.yml');
+  const phase = `arrivalRate: ${arrivalRate}, duration: ${duration}`;
+  writeFileSync(file, text.replace('port: 3443', `port: ${engine.port}`).replace('arrivalRate: 2, duration: 90', phase));
+  return file;
+}
+
+/** Whether the program has the command `load`. */
+export function hasLoad() {
+  return spawnSync(program(), ['load', '--help']).status === 0;
+}
+
+/** `fieldseal load` on `file`: the result that it writes. */
+export function fieldsealLoad(file) {
+  const result = `${file}.load.json`;
+  const done = spawnSync(program(), ['load', file, '--output', result], { encoding: 'utf8' });
+  if (done.status !== 0) throw new Error(`fieldseal load ended with ${done.status}: ${done.stderr}`);
+  return JSON.parse(readFileSync(result, 'utf8'));
+}
+
 /**
  * Artillery on `file`. `overrides` stand in the place of what the file says, as `--overrides` has it.
  * Gives the exit code, what was printed, and the report of the whole run.
@@ -32,7 +56,8 @@ export function printed(engine, folder) {
 export async function artillery(file, overrides = {}) {
   const report = `${file}.json`;
   const command = [ARTILLERY, 'run', file, '--output', report, '--overrides', JSON.stringify(overrides)];
-  const settings = { ARTILLERY_DISABLE_TELEMETRY: 'true', NO_COLOR: '1', NODE_OPTIONS: `--require ${JSON.stringify(join(here, 'loopback.cjs'))}` };
+  const preload = `--require ${JSON.stringify(join(here, 'loopback.cjs'))}`;
+  const settings = { ARTILLERY_DISABLE_TELEMETRY: 'true', NO_COLOR: '1', NODE_OPTIONS: preload };
   const child = spawn(process.execPath, command, { env: { ...process.env, ...settings }, stdio: ['ignore', 'pipe', 'pipe'] });
   let printedText = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => { printedText += text; });

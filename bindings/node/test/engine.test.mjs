@@ -86,7 +86,7 @@ test('what passes the bound of a decoder ends its connection alone', async () =>
   const socket = await engine.connect();
   socket.write(wire.encodeEncrypt(1, { app: APP }, ['x'.repeat(10_000)]));
   const bounded = new wire.Decoder({ frameSizeMax: 5000 });
-  await assert.rejects(async () => { for await (const answer of answers(socket, bounded)) assert.fail(String(answer.id)); }, { code: 'too_large' });
+  await assert.rejects(answers(socket, bounded).next(), { code: 'too_large' });
   assert.equal((await ask(wire.encodeHealth(9))).get(9).status, 'ok');
 });
 
