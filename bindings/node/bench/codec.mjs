@@ -11,7 +11,7 @@ const require = createRequire(import.meta.url);
 const wire = require('..');
 const msgpack = require('@msgpack/msgpack');
 
-const ROUNDS = 41;
+const ROUNDS = 21;
 /** CPU time of a case in a round, in microseconds. */
 const ROUND_US = 25_000;
 /** How long the event loop waits for it at a time, in milliseconds. */
@@ -49,7 +49,6 @@ async function measure(cases) {
       // The first round is for the compiler.
       if (round > 0) samples.get(name).push((took * 1000) / calls);
     }
-    globalThis.gc?.();
   }
   return samples;
 }

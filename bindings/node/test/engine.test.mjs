@@ -1,12 +1,17 @@
 // The package against a real engine, over mTLS.
 
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { dirname } from 'node:path';
 import { after, before, test } from 'node:test';
 
 import { APP, Engine } from '../../../tests/artillery/engine.mjs';
 
-const wire = createRequire(import.meta.url)('..');
+const require = createRequire(import.meta.url);
+const wire = require('..');
 let engine;
 before(async () => { engine = await Engine.start(); });
 after(() => engine?.stop());
@@ -88,6 +93,20 @@ test('what passes the bound of a decoder ends its connection alone', async () =>
   const bounded = new wire.Decoder({ frameSizeMax: 5000 });
   await assert.rejects(answers(socket, bounded).next(), { code: 'too_large' });
   assert.equal((await ask(wire.encodeHealth(9))).get(9).status, 'ok');
+});
+
+test('the example of README.md does what it says', async () => {
+  const [, code] = /```js\n([^`]*(?:`[^`]+`[^`]*)*)```/.exec(readFileSync(new URL('../README.md', import.meta.url), 'utf8'));
+  const script = code
+    .replace("'.fieldseal/certs'", JSON.stringify(dirname(engine.ca)))
+    .replace('3443', engine.port)
+    .replace("require('@fieldseal/wire')", `require(${JSON.stringify(require.resolve('..'))})`);
+  const child = spawn(process.execPath, ['--eval', script], { stdio: ['ignore', 'pipe', 'inherit'] });
+  let printed = '';
+  child.stdout.on('data', (text) => { printed += text; });
+  const [status] = await once(child, 'close');
+  assert.equal(status, 0);
+  assert.match(printed, /^\[\s+'ev:[^']+:\$',\s+'ev:[^']+:\$',\s+null\s+\]\n\[ '4111111111111111', 12.5, null \]\n$/);
 });
 
 test('the engine tells why it ends a connection', async () => {
