@@ -79,9 +79,8 @@ pub enum Command {
     /// Certificates of the server and its clients, and what clients may do
     #[command(subcommand)]
     Certs(CertsCommand),
-    // Not shown before there is a door that takes these keys.
     /// Keys with which programs call the engine over HTTP
-    #[command(subcommand, hide = true)]
+    #[command(subcommand)]
     ApiKeys(ApiKeysCommand),
     /// The keystore itself
     #[command(subcommand)]
@@ -116,6 +115,9 @@ pub struct DevArguments {
     /// Port of 127.0.0.1; 0 lets the system choose
     #[arg(long, default_value_t = 3443, value_name = "PORT")]
     pub port: u16,
+    /// Port of 127.0.0.1 for the HTTPS API; 0 lets the system choose [default: that of api.address, else 8443, or 0 where --port is 0]
+    #[arg(long, value_name = "PORT")]
+    pub api_port: Option<u16>,
     /// How the ready line is printed: one line of JSON once the engine answers
     #[command(flatten)]
     pub form: Form,
@@ -128,6 +130,9 @@ pub struct ServeArguments {
     /// Where to listen [default: server.address of the configuration]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub address: Option<std::net::SocketAddr>,
+    /// Where to have the HTTPS API [default: api.address of the configuration]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub api: Option<std::net::SocketAddr>,
     /// Print one line of JSON on standard output once the engine answers
     #[command(flatten)]
     pub form: Form,

@@ -54,7 +54,10 @@ pub use long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};
 pub use policy::Caller;
 pub use rewrap::{RewrapOptions, Rewrapper};
 pub use settings::{EmptyStrings, Keying, Settings};
-pub use token::{IssuedToken, PayloadDigest, PayloadReading, TOKEN_AGE_DEFAULT, TOKEN_AGE_MAX, Token};
+pub use token::{
+    IssuedToken, PayloadDigest, PayloadReading, TOKEN_AGE_DEFAULT, TOKEN_AGE_MAX, Token, TokenRequest,
+    TokenRequestReading,
+};
 
 /// Administration of apps, keys and grants, for whoever owns the store.
 pub mod admin {

@@ -51,9 +51,35 @@ pub struct PayloadDigest([u8; 32]);
 pub struct PayloadReading {
     walk: Walk,
     digest: [u8; 32],
+    strings: u64,
     values_max: usize,
     bytes_max: usize,
 }
+
+/// A request for a token that is being read: `{"action": …, "payload": …, "expiry": …}`.
+pub struct TokenRequestReading {
+    payload: PayloadReading,
+    /// Whether the payload is read, and the options are being looked for.
+    is_payload_read: bool,
+    options: Walk,
+    asked: TokenRequest,
+}
+
+/// What a request for a token asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenRequest {
+    /// What the token is to be for, which is known once it is read.
+    pub payload: PayloadDigest,
+    /// Strings in it: without any there is nothing that a token could open.
+    pub strings: u64,
+    /// The text of `action`, if it is a string.
+    pub action: Option<String>,
+    /// The text of `expiry`, if it is a number.
+    pub expiry: Option<String>,
+}
+
+/// Longest `action` or `expiry` that is taken, in bytes.
+const OPTION_SIZE_MAX: usize = 64;
 
 /// A token that was just made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,10 +111,27 @@ impl Engine {
     /// # Errors
     /// Too large.
     pub fn payload(&self, size: usize) -> Result<PayloadReading, Error> {
+        self.selected_payload(size, &Selection::everything())
+    }
+
+    /// Begins to read a request for a token, of `size` bytes.
+    ///
+    /// # Errors
+    /// Too large.
+    pub fn token_request(&self, size: usize) -> Result<TokenRequestReading, Error> {
+        let payload = self.selected_payload(size, &self.selection(&["$.payload", "$.payload..*"])?)?;
+        let options = self.selection(&["$.action", "$.expiry"])?;
+        let options = Walk::new(size, &options, Purpose::Encrypt, &self.settings().document)?;
+        let asked = TokenRequest { payload: PayloadDigest([0; 32]), strings: 0, action: None, expiry: None };
+        Ok(TokenRequestReading { payload, is_payload_read: false, options, asked })
+    }
+
+    fn selected_payload(&self, size: usize, selection: &Selection) -> Result<PayloadReading, Error> {
         let settings = self.settings();
-        let walk = Walk::new(size, &Selection::everything(), Purpose::Encrypt, &settings.document)?;
+        let walk = Walk::new(size, selection, Purpose::Encrypt, &settings.document)?;
         let bytes_max = cost::walked_bytes_max(settings.step_bytes_max);
-        Ok(PayloadReading { walk, digest: [0; 32], values_max: settings.step_values_max.max(1), bytes_max })
+        let values_max = settings.step_values_max.max(1);
+        Ok(PayloadReading { walk, digest: [0; 32], strings: 0, values_max, bytes_max })
     }
 
     /// Makes a token for `payload` of `app`, good until `expires_ms`, else for [`TOKEN_AGE_DEFAULT`]. It shows the roles that the caller
@@ -125,6 +168,11 @@ impl Engine {
         content.extend(mac);
         let text = format!("{PREFIX}{}", *hex(&content));
         Ok(IssuedToken { id: hex(&id).to_string(), text, created_ms, expires_ms })
+    }
+
+    /// The Unix time in milliseconds that is `age` ahead by the engine's clock.
+    pub fn unix_time_in(&self, age: Duration) -> u64 {
+        self.now_unix_ms().saturating_add(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// Makes ready what [`Engine::token`] needs, so that it never waits.
@@ -167,9 +215,39 @@ impl PayloadReading {
             if let ScalarKind::String { .. } = found.kind {
                 let text = text_of(payload, found)?;
                 self.digest = sha256(&[&self.digest, &sha256(&[&text])]);
+                self.strings += 1;
             }
         }
         Ok((progress == Progress::Done).then_some(PayloadDigest(self.digest)))
+    }
+}
+
+impl TokenRequestReading {
+    /// Goes on through `document`, always the same; gives what it asks for once it is read.
+    ///
+    /// # Errors
+    /// It is not JSON (with the byte), or a string is no Unicode text.
+    pub fn step(&mut self, document: &[u8]) -> Result<Option<TokenRequest>, Error> {
+        if !self.is_payload_read {
+            if let Some(digest) = self.payload.step(document)? {
+                (self.asked.payload, self.asked.strings) = (digest, self.payload.strings);
+                self.is_payload_read = true;
+            }
+            return Ok(None);
+        }
+        let mut matches: Vec<Match> = Vec::new();
+        let PayloadReading { values_max, bytes_max, .. } = self.payload;
+        let progress = self.options.next_batch(document, &mut matches, values_max, bytes_max)?;
+        for found in matches.iter().filter(|found| found.end - found.start <= OPTION_SIZE_MAX) {
+            let text = String::from_utf8_lossy(&text_of(document, found)?).into_owned();
+            let asked = match found.kind {
+                ScalarKind::String { .. } => &mut self.asked.action,
+                ScalarKind::Number | ScalarKind::Boolean => &mut self.asked.expiry,
+            };
+            // One of each kind is meant; of two nobody knows which, and no reader takes an empty text.
+            *asked = Some(if asked.is_some() { String::new() } else { text });
+        }
+        Ok((progress == Progress::Done).then(|| self.asked.clone()))
     }
 }
 

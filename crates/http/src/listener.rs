@@ -11,7 +11,7 @@ use tokio::io::{BufReader, BufWriter};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_boring::{SslStream, SslStreamBuilder};
 
 use boring::ssl::{Error as SslError, NameType, Ssl};
@@ -127,9 +127,15 @@ impl<H: Handler> Listener<H> {
 
     /// The same, then waits for connections to end for up to `drain_timeout`; tells how many had not, which are dropped.
     pub async fn shutdown(self) -> usize {
+        let deadline = Instant::now() + self.door.settings.drain_timeout;
+        self.shutdown_until(deadline).await
+    }
+
+    /// The same until a time of the caller's.
+    pub async fn shutdown_until(self, deadline: Instant) -> usize {
         self.begin_shutdown();
         let registry = Arc::clone(&self.door.registry);
-        let ended = timeout(self.door.settings.drain_timeout, registry.all_ended()).await;
+        let ended = timeout_at(deadline, registry.all_ended()).await;
         let left = if ended.is_ok() { 0 } else { registry.counters().connections_open };
         self.phase.send_replace(Phase::Closing);
         left

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::Pool;
 
+use crate::api::ApiTallies;
 use crate::counters::{Counters, ServerCounters};
 use crate::interface::Tenant;
 use crate::metrics::{Requests, Times};
@@ -35,6 +36,7 @@ pub(crate) struct Hub {
     pub(crate) times: Arc<Times>,
     pub(crate) handshakes: Arc<Places>,
     pub(crate) refusals: RefusalLog,
+    pub(crate) api: ApiTallies,
     phase: AtomicU8,
     /// Makes numbers of tenants, by a key of this process: who chooses names cannot choose their numbers.
     tenants: RandomState,
@@ -93,6 +95,7 @@ impl Hub {
             times,
             handshakes: Arc::new(handshakes),
             refusals,
+            api: ApiTallies::default(),
             tenants: RandomState::new(),
             phase: AtomicU8::new(Phase::Serving as u8),
             incoming: Arc::new(incoming),
@@ -159,7 +162,12 @@ impl Hub {
 
     /// The memory for a new connection of this client.
     pub(crate) fn memory(&self, client: Tenant<'_>) -> Memory {
-        let client = self.client_budgets(self.number_of(client));
+        self.memory_of(self.number_of(client))
+    }
+
+    /// The same for a client by its number.
+    pub(crate) fn memory_of(&self, client: u64) -> Memory {
+        let client = self.client_budgets(client);
         let answers = Budget::new(self.settings.connection_answers_bytes_max, Some(Arc::clone(&client.answers)));
         Memory { answers: Arc::new(Budget { admits_one: true, ..answers }), client }
     }

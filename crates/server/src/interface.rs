@@ -75,6 +75,11 @@ pub trait Service: Send + Sync + 'static {
         cancellation: Arc<Cancellation>,
     ) -> Box<dyn Request>;
 
+    /// The engine, for the HTTPS API; without one there is no API.
+    fn engine(&self) -> Option<&fieldseal_engine::Engine> {
+        None
+    }
+
     /// Whether requests can be served now; asked by the operator port, on its own thread, so that it must not wait.
     ///
     /// # Errors

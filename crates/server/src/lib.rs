@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod api;
 mod arriving;
 mod attempts;
 pub mod certificates;
@@ -41,8 +42,10 @@ mod status;
 mod tls;
 mod wire;
 
+pub use api::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation};
 pub use counters::ServerCounters;
 pub use fieldseal_engine::pool::Scheduling;
+pub use fieldseal_http::{HttpSettings, ServerIdentity};
 pub use identity::IdentityError;
 pub use interface::{Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
 pub use metrics::{Outcome, OutcomeCounts};

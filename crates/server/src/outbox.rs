@@ -11,7 +11,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 use fieldseal_engine::pool::{Cancellation, Reason};
-use fieldseal_protocol::{ErrorCode, ErrorObject, answer};
+use fieldseal_protocol::{ErrorCode, ErrorObject, Limits, Scanner, answer};
+use tokio::sync::oneshot;
 
 use crate::clock;
 use crate::hub::Share;
@@ -196,12 +197,31 @@ impl Outbox {
     }
 }
 
+/// What a call gets that waits for its answer alone: the bytes with what they take of the memory for answers, or the error.
+pub(crate) type Answered = Result<(Rope, Share), ErrorObject>;
+
+/// Who is to have an answer.
+enum Receiver {
+    /// A connection, among whose answers it is a message of the protocol.
+    Connection { outbox: Arc<Outbox>, id: u32 },
+    /// A call, whose answer is any bytes, or none.
+    Call(Option<oneshot::Sender<Answered>>),
+}
+
+impl fmt::Debug for Receiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Receiver::Connection { .. } => "Connection",
+            Receiver::Call(_) => "Call",
+        })
+    }
+}
+
 /// The duty to answer one request exactly once, and to count it. Dropped without an answer it sends `internal`.
 #[derive(Debug)]
 pub(crate) struct Reply {
-    outbox: Arc<Outbox>,
+    receiver: Receiver,
     requests: Arc<Requests>,
-    id: u32,
     arrival: Arrival,
     cancellation: Arc<Cancellation>,
     /// What `overloaded` tells.
@@ -218,7 +238,30 @@ impl Reply {
         arrival: Arrival,
         cancellation: Arc<Cancellation>,
     ) -> Self {
-        Reply { outbox, requests, id, arrival, cancellation, retry_after: None, is_sent: false }
+        let receiver = Receiver::Connection { outbox, id };
+        Reply { receiver, requests, arrival, cancellation, retry_after: None, is_sent: false }
+    }
+
+    /// The same for a call that waits for it.
+    pub(crate) fn to_call(
+        call: oneshot::Sender<Answered>,
+        requests: Arc<Requests>,
+        arrival: Arrival,
+        cancellation: Arc<Cancellation>,
+    ) -> Self {
+        let receiver = Receiver::Call(Some(call));
+        Reply { receiver, requests, arrival, cancellation, retry_after: None, is_sent: false }
+    }
+
+    /// Whether the bytes can be an answer to who waits: a connection needs a message, and a call may get an empty file.
+    pub(crate) fn takes(&self, written: &Rope) -> bool {
+        match self.receiver {
+            Receiver::Connection { .. } => {
+                debug_assert!(written.size() == 0 || is_one_message(written), "the service writes exactly one message");
+                written.size() > 0
+            }
+            Receiver::Call(_) => true,
+        }
     }
 
     /// The same, whose `overloaded` tells to make this pause.
@@ -229,14 +272,12 @@ impl Reply {
 
     /// Sends the service's answer, with what it takes of the memory for answers.
     pub(crate) fn send(&mut self, message: Rope, share: Share, effort: Effort) {
-        self.send_once(message, Some(share), Outcome::Ok, effort);
+        self.send_once(Ok((message, share)), Outcome::Ok, effort);
     }
 
     /// Sends an error of the service's.
     pub(crate) fn refuse(&mut self, error: &ErrorObject, effort: Effort) {
-        let mut out = Vec::new();
-        answer::error(self.id, error, &mut out);
-        self.send_once(out.into(), None, error.code.into(), effort);
+        self.send_once(Err(error.clone()), error.code.into(), effort);
     }
 
     /// Sends an error of the server's own.
@@ -254,13 +295,31 @@ impl Reply {
     }
 
     /// Counts before it sends: who has the answer finds it counted.
-    fn send_once(&mut self, message: Rope, share: Option<Share>, outcome: Outcome, effort: Effort) {
+    fn send_once(&mut self, answered: Answered, outcome: Outcome, effort: Effort) {
         assert!(!self.is_sent, "a request is answered once");
         self.is_sent = true;
         let is_awaited = self.cancellation.reason() != Some(Reason::Disconnected);
-        let (outcome, size) = if is_awaited { (outcome, message.size()) } else { (Outcome::Disconnected, 0) };
-        self.requests.count(&self.arrival, outcome, effort, size, clock::now());
-        self.outbox.send(self.id, message, share);
+        let (requests, arrival) = (&self.requests, &self.arrival);
+        let count = |size: usize| {
+            let (outcome, size) = if is_awaited { (outcome, size) } else { (Outcome::Disconnected, 0) };
+            requests.count(arrival, outcome, effort, size, clock::now());
+        };
+        match &mut self.receiver {
+            Receiver::Connection { outbox, id } => {
+                let (message, share) = match answered {
+                    Ok((message, share)) => (message, Some(share)),
+                    Err(error) => (error_message(*id, &error), None),
+                };
+                count(message.size());
+                outbox.send(*id, message, share);
+            }
+            Receiver::Call(call) => {
+                count(answered.as_ref().map_or(0, |(bytes, _)| bytes.size()));
+                let call = call.take().expect("a request is answered once");
+                // A call that is gone wants nothing any more.
+                drop(call.send(answered));
+            }
+        }
     }
 }
 
@@ -270,6 +329,18 @@ impl Drop for Reply {
             self.fail_internally(Effort::default());
         }
     }
+}
+
+fn error_message(id: u32, error: &ErrorObject) -> Rope {
+    let mut out = Vec::new();
+    answer::error(id, error, &mut out);
+    out.into()
+}
+
+fn is_one_message(written: &Rope) -> bool {
+    let limits = Limits { frame_size_max: usize::MAX, elements_max: u32::MAX, ..Limits::default() };
+    let bytes = written.buffers().collect::<Vec<_>>().concat();
+    Scanner::new(limits).scan(&bytes) == Ok(Some(bytes.len()))
 }
 
 #[cfg(test)]

@@ -9,11 +9,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::Pool;
+use fieldseal_http::{IdentityError, Listener};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Runtime;
 use tokio::task::AbortHandle;
 
+use crate::api::{self, Api, ApiSettingsError};
 use crate::counters::ServerCounters;
 use crate::hub::Hub;
 use crate::interface::Service;
@@ -42,6 +44,8 @@ pub struct Server {
     /// `None` once shut down.
     runtime: Option<Runtime>,
     operator: Option<OperatorPort>,
+    /// `None` without an API, and once it is shut down.
+    api: Option<Listener<Api>>,
     _maintenance: Maintenance,
 }
 
@@ -54,16 +58,22 @@ pub enum StartError {
     /// Certificates or key.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The address, or that of the operator port.
+    /// The address, or that of the operator port or of the API.
     #[error("cannot listen on {address}: {error}")]
     Listen {
-        /// Whose address it is: `server.address` or `operator.address`.
+        /// Whose address it is: `server.address`, `operator.address` or `api.address`.
         setting: &'static str,
         /// Where.
         address: SocketAddr,
         /// Why not.
         error: io::Error,
     },
+    /// A setting of the API.
+    #[error(transparent)]
+    Api(#[from] ApiSettingsError),
+    /// Certificate or key of the API.
+    #[error("api: {0}")]
+    ApiIdentity(IdentityError),
     /// Threads.
     #[error("cannot start threads: {0}")]
     Threads(io::Error),
@@ -103,11 +113,13 @@ impl Server {
         let (local_address, listener) = listening.map_err(|error| StartError::Listen { setting, address, error })?;
         let hub = Arc::new(Hub::new(settings, pool, times));
         let operator = start_operator(&hub, &service)?;
+        let api = service.engine().map(|engine| api::start(&hub, engine, &runtime)).transpose()?.flatten();
         let maintenance = Maintenance::start(Arc::clone(&service)).map_err(StartError::Threads)?;
         let listener = runtime.spawn(listen(listener, Arc::clone(&hub), service, context)).abort_handle();
         let operator_address = operator.as_ref().map(OperatorPort::address);
-        tracing::info!(address = %local_address, operator = ?operator_address, "listening");
-        Ok(Server { hub, local_address, listener, runtime: Some(runtime), operator, _maintenance: maintenance })
+        let api_address = api.as_ref().map(Listener::local_addr);
+        tracing::info!(address = %local_address, operator = ?operator_address, api = ?api_address, "listening");
+        Ok(Server { hub, local_address, listener, runtime: Some(runtime), operator, api, _maintenance: maintenance })
     }
 
     /// Where it listens.
@@ -118,6 +130,11 @@ impl Server {
     /// Where the operator port is, if there is one.
     pub fn operator_addr(&self) -> Option<SocketAddr> {
         self.operator.as_ref().map(OperatorPort::address)
+    }
+
+    /// Where the HTTPS API is, if there is one.
+    pub fn api_addr(&self) -> Option<SocketAddr> {
+        self.api.as_ref().map(Listener::local_addr)
     }
 
     /// The counters as they are now.
@@ -134,10 +151,16 @@ impl Server {
         tracing::info!("shutting down");
         self.listener.abort();
         self.hub.begin_draining();
+        if let Some(api) = &self.api {
+            api.begin_shutdown();
+        }
         let drained = self.hub.pool.shutdown(settings.drain_timeout);
         self.hub.begin_closing();
         let deadline = Instant::now() + settings.close_timeout + CLOSE_MARGIN;
-        let connections_cut = self.hub.wait_closed(deadline);
+        let mut connections_cut = self.hub.wait_closed(deadline);
+        if let (Some(api), Some(runtime)) = (self.api.take(), &self.runtime) {
+            connections_cut += runtime.block_on(api.shutdown_until(deadline.into()));
+        }
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(CLOSE_MARGIN);
         }

@@ -2,7 +2,7 @@
 //! the outgoing buffer. Everything here runs on workers, one bounded step at a time.
 
 mod call;
-mod convert;
+pub(crate) mod convert;
 mod documents;
 mod files;
 mod lists;
@@ -78,6 +78,10 @@ impl Service for EngineService {
             answer_size_max: self.answer_size_max,
             stage: Stage::Arrived(frame),
         })
+    }
+
+    fn engine(&self) -> Option<&Engine> {
+        Some(&self.engine)
     }
 
     fn readiness(&self) -> Result<(), String> {

@@ -11,6 +11,8 @@ use fieldseal_protocol::{Limits, PORT, READ_SIZE};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
+use crate::api::ApiSettings;
+
 /// What the server presents and whom it believes, in PEM (RFC 7468).
 #[derive(Clone)]
 pub struct TlsSettings {
@@ -80,6 +82,8 @@ pub struct ServerSettings {
     pub address: SocketAddr,
     /// Where and how it tells an operator how it is.
     pub operator: OperatorSettings,
+    /// The HTTPS API, if it has an address.
+    pub api: ApiSettings,
     /// Certificates and key.
     pub tls: TlsSettings,
     /// Threads for sockets, TLS and frames; at least 1. Default: one for eight cores.
@@ -224,6 +228,7 @@ impl ServerSettings {
         ServerSettings {
             address: SocketAddr::from(([0, 0, 0, 0], PORT)),
             operator: OperatorSettings::default(),
+            api: ApiSettings::default(),
             tls,
             network_threads,
             workers: cores.saturating_sub(network_threads).max(1),

@@ -1,6 +1,7 @@
 //! `dev`: an engine for a trial. Makes what is missing below the folder, and leaves what is there.
 
 use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -10,7 +11,7 @@ use fieldseal_server::Server;
 use fieldseal_server::certificates::LEAF_DAYS;
 
 use super::certs::{Grant, Pinning, init, issue, local_names, read_certificate};
-use super::serve::{addresses, operator_address, start_log, tls, until_stopped};
+use super::serve::{addresses, api_identity, operator_address, start_log, tls, until_stopped};
 use crate::arguments::DevArguments;
 use crate::config::Log;
 use crate::context::Context;
@@ -19,6 +20,8 @@ use crate::output::{print, print_json};
 
 /// The client that `dev` makes.
 const CLIENT: &str = "dev";
+/// Where the HTTPS API is by default.
+const API_PORT: u16 = 8443;
 /// Certificates with fewer days left are made anew.
 const DAYS_LEFT_MIN: u64 = 1;
 
@@ -37,12 +40,21 @@ pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     settings.tls = tls(&folder.join("server.pem"), &folder.join("server.key"), &authority)?;
     settings.address = ([127, 0, 0, 1], arguments.port).into();
     settings.operator.address = operator_address(context, settings.address);
+    settings.api.address = Some(api_address(context, arguments));
+    settings.api.identity = Some(api_identity(&folder.join("server.pem"), &folder.join("server.key"))?);
     start_log(quiet_unless_asked(context));
     let engine = Engine::new(Box::new(store), context.config().engine.clone());
     until_stopped(engine, settings, |server| {
         let ready = Ready { server, app: &app, authority, certificate, key };
         if arguments.form.json { print_json(&ready.json()) } else { print(&ready.text(context)) }
     })
+}
+
+/// Where `dev` has the API: only on this machine, as all of `dev`.
+fn api_address(context: &Context, arguments: &DevArguments) -> SocketAddr {
+    let configured = context.config().server.api.address.map(|address| address.port());
+    let port = if arguments.port == 0 { 0 } else { configured.unwrap_or(API_PORT) };
+    (Ipv4Addr::LOCALHOST, arguments.api_port.unwrap_or(port)).into()
 }
 
 /// A person who tries it out wants to see what goes wrong, not that all is well, unless they have asked for it.
@@ -113,10 +125,20 @@ impl Ready<'_> {
         let (address, app, folder) = (self.server.local_addr(), self.app, context.folder().display());
         let operator = self.server.operator_addr();
         let metrics = operator.map_or_else(String::new, |operator| format!("metrics      http://{operator}/metrics\n"));
+        let folder_of_keys = context.folder().display();
+        let api = self.server.api_addr().map_or_else(String::new, |api| {
+            let ca = self.authority.display();
+            format!(
+                "Over HTTPS:\n\n  \
+                 KEY=$(fieldseal --dir {folder_of_keys} api-keys create {app} --allow encrypt,decrypt,inspect,client-side-tokens)\n  \
+                 curl --cacert {ca} -u {app}:$KEY --json '{{\"card\": \"4111\"}}' https://{api}/encrypt\n  \
+                 curl --cacert {ca} -H 'x-evervault-app-id: {app}' https://{api}/keys\n\n"
+            )
+        });
         format!(
             "The engine answers at {address}. End it with Ctrl-C. In another terminal:\n\n  \
              fieldseal --dir {folder} encrypt --app {app} --connect {address} --select '$.card.number' FILE.json\n  \
-             fieldseal --dir {folder} info --connect {address}\n\n\
+             fieldseal --dir {folder} info --connect {address}\n\n{api}\
              app          {app}\nauthority    {}\ncertificate  {}\nkey          {}\n{metrics}",
             self.authority.display(),
             self.certificate.display(),

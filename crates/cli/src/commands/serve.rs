@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fieldseal_engine::Engine;
-use fieldseal_server::{EngineService, Server, ServerSettings, ShutdownReport, StartError, TlsSettings};
+use fieldseal_server::{
+    EngineService, Server, ServerIdentity, ServerSettings, ShutdownReport, StartError, TlsSettings,
+};
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -27,6 +29,13 @@ pub fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
     settings.tls = tls(&chain, &key, &authorities)?;
     settings.address = arguments.address.unwrap_or(settings.address);
     settings.operator.address = operator_address(context, settings.address);
+    settings.api.address = arguments.api.or(settings.api.address);
+    if settings.api.address.is_some() {
+        settings.api.identity = Some(api_identity(
+            &context.path(&certificates.api_certificate),
+            &context.path(&certificates.api_private_key),
+        )?);
+    }
     start_log(context.config().log);
     context.config().warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     until_stopped(engine, settings, |server| {
@@ -51,6 +60,9 @@ pub fn addresses(server: &Server) -> serde_json::Value {
     if let Some(operator) = server.operator_addr() {
         addresses["operator"] = operator.to_string().into();
     }
+    if let Some(api) = server.api_addr() {
+        addresses["api"] = api.to_string().into();
+    }
     addresses
 }
 
@@ -66,6 +78,17 @@ pub fn tls(chain: &Path, key: &Path, authorities: &Path) -> Outcome<TlsSettings>
         };
         Failure::usage(crate::failure::plain(&error)).advise(advice)
     })
+}
+
+/// Reads what the API presents.
+pub fn api_identity(chain: &Path, key: &Path) -> Outcome<ServerIdentity> {
+    let read = |path: &Path| {
+        std::fs::read(path).map_err(|error| {
+            let advice = "api.certificate and api.private_key name others; by default they are those of the engine";
+            Failure::usage(format!("{}: {}", path.display(), crate::failure::plain(&error))).advise(advice)
+        })
+    };
+    Ok(ServerIdentity { certificate_chain_pem: read(chain)?, private_key_pem: read(key)?.into() })
 }
 
 /// Writes the log to standard error from now on.
@@ -151,7 +174,9 @@ impl From<StartError> for Failure {
                 let message = format!("cannot listen on {address}: {}", crate::failure::plain(error));
                 Self::unreachable(message).advise(advice)
             }
-            StartError::Settings(_) | StartError::Tls(_) => Self::usage(error.to_string()),
+            StartError::Settings(_) | StartError::Tls(_) | StartError::Api(_) | StartError::ApiIdentity(_) => {
+                Self::usage(error.to_string())
+            }
             StartError::Threads(_) => Self { exit: Exit::Internal, message: error.to_string() },
         }
     }

@@ -503,6 +503,144 @@ pub static KEYS: &[Key] = &[
         "Lines of the log in 10 s about connections that were not let in; what is left out is counted in the next."
     ),
     Key {
+        name: "api.address",
+        kind: Kind::OptionalAddress,
+        about: "Where `serve` has the HTTPS API. Port 0 lets the system choose one. `dev` has it on port 8443 of 127.0.0.1 unless told otherwise.",
+        default_text: None,
+        get: |config| Value::OptionalAddress(config.server.api.address),
+        set: |config, value| config.server.api.address = value.optional_address(),
+    },
+    path!(
+        "api.certificate",
+        certificates.api_certificate,
+        "The API's certificate, then those that lead to its authority, in PEM."
+    ),
+    path!("api.private_key", certificates.api_private_key, "Its private key, in PEM."),
+    number!(
+        "api.body_size_max",
+        Kind::Size(1, 4 * GIB - 2),
+        server.api.body_size_max,
+        "Bytes of a body; a larger one is answered with 413, unread where it says so."
+    ),
+    number!(
+        "api.inspect_size_max",
+        Kind::Size(1, 1 << 20),
+        server.api.inspect_size_max,
+        "Bytes of the body of `/inspect`, which is read in one step."
+    ),
+    number!(
+        "api.calls_max",
+        Kind::Count(1, 1 << 20),
+        server.api.calls_max,
+        "Calls at a time; one more is answered with 503."
+    ),
+    time!(
+        "api.call_timeout",
+        1,
+        server.api.call_timeout,
+        "How long a call may take from its head to its answer, its body included."
+    ),
+    Key {
+        name: "api.team",
+        kind: Kind::Text(64),
+        about: "What SDKs are told is the team; the engine has no use for it.",
+        default_text: None,
+        get: |config| Value::Text(config.server.api.team.clone()),
+        set: |config, value| config.server.api.team = value.text().to_owned(),
+    },
+    Key {
+        name: "api.cors_origins",
+        kind: Kind::Words(4096),
+        about: "Origins whose pages may read public keys, such as \"https://app.example.com http://localhost:3000\"; \"*\" for all.",
+        default_text: None,
+        get: |config| Value::Text(config.server.api.cors_origins.join(" ")),
+        set: |config, value| {
+            config.server.api.cors_origins = value.text().split_whitespace().map(str::to_owned).collect();
+        },
+    },
+    choice!("api.access_log", server.api.access_log, "Whether each call is a line of the log, at level `info`.",
+        "no" => false, "yes" => true),
+    number!(
+        "api.connections_max",
+        Kind::Count(1, 1 << 20),
+        server.api.http.connections_max,
+        "Connections at a time; one more takes the place of the one without a call for longest, else it is closed at once."
+    ),
+    number!(
+        "api.streams_max",
+        Kind::Count(1, 1 << 16),
+        server.api.http.streams_max,
+        "Calls at a time on one connection of HTTP/2."
+    ),
+    time!("api.handshake_timeout", 1, server.api.http.handshake_timeout, "How long a TLS handshake may take."),
+    time!(
+        "api.header_read_timeout",
+        1,
+        server.api.http.header_read_timeout,
+        "How long the head of an HTTP/1.1 call may take from its first byte to its last."
+    ),
+    number!(
+        "api.header_size_max",
+        Kind::Size(8 << 10, 1 << 20),
+        server.api.http.header_size_max,
+        "Bytes of the head of a call; more is answered with 431."
+    ),
+    number!(
+        "api.headers_max",
+        Kind::Count(1, 1024),
+        server.api.http.headers_max,
+        "Header fields of an HTTP/1.1 call; more are answered with 431."
+    ),
+    time!(
+        "api.body_timeout",
+        1,
+        server.api.http.body_timeout,
+        "How long a caller may bring fewer than `api.body_progress_min` bytes of a body that is waited for."
+    ),
+    number!(
+        "api.body_progress_min",
+        Kind::Size(1, 1 << 30),
+        server.api.http.body_progress_min,
+        "Bytes of a body that a caller brings at least in that time, if there are that many."
+    ),
+    time!(
+        "api.write_timeout",
+        1,
+        server.api.http.write_timeout,
+        "How long a caller may take fewer than `api.write_progress_min` bytes of an answer that waits for it."
+    ),
+    number!(
+        "api.write_progress_min",
+        Kind::Size(1, 1 << 30),
+        server.api.http.write_progress_min,
+        "Bytes of answers that a caller takes at least in that time, if there are that many."
+    ),
+    time!(
+        "api.idle_timeout",
+        1,
+        server.api.http.idle_timeout,
+        "How long a connection may be without a call before it is closed."
+    ),
+    number!(
+        "api.refused_body_max",
+        Kind::Size(0, 1 << 40),
+        server.api.http.refused_body_max,
+        "Bytes of a refused body that are read on and thrown away, so that its caller sees why."
+    ),
+    time!("api.refused_body_timeout", 0, server.api.http.refused_body_timeout, "How long they are read on."),
+    time!(
+        "api.half_open_timeout",
+        2000,
+        server.api.http.half_open_timeout,
+        "How long a caller's machine may acknowledge nothing until it counts as dead."
+    ),
+    time!(
+        "api.close_timeout",
+        0,
+        server.api.http.close_timeout,
+        "How long a connection that is closed by the engine is kept for its last bytes."
+    ),
+    Key {
         name: "operator.address",
         kind: Kind::OptionalAddress,
         about: "Where probes and metrics are. Port 0 lets the system choose one; without this key, port 0 of the listener does too.",
@@ -603,7 +741,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use fieldseal_engine::{DocumentLimits, Settings, admin};
-    use fieldseal_server::{OperatorSettings, ServerSettings};
+    use fieldseal_server::{ApiSettings, HttpSettings, OperatorSettings, ServerSettings};
 
     use super::*;
 
@@ -647,7 +785,7 @@ mod tests {
                     let word = words.iter().find(|word| before != Value::Text((**word).to_owned()));
                     Value::Text((*word.expect("two words at least")).to_owned())
                 }
-                Kind::Path => Value::Text("elsewhere".into()),
+                Kind::Path | Kind::Text(_) | Kind::Words(_) => Value::Text("elsewhere".into()),
                 Kind::Address => Value::Address("[::1]:1".parse().unwrap()),
                 Kind::OptionalAddress => Value::OptionalAddress(None),
             };
@@ -707,6 +845,7 @@ mod tests {
         let ServerSettings {
             address: _,
             operator: OperatorSettings { address: _, connections_max: _, header_size_max: _, call_timeout: _ },
+            api,
             tls: _,
             network_threads: _,
             workers: _,
@@ -743,11 +882,45 @@ mod tests {
             drain_timeout: _,
             refusal_lines_max: _,
         } = server;
+        let ApiSettings {
+            address: _,
+            // Read from files when the engine starts.
+            identity: _,
+            http,
+            body_size_max: _,
+            inspect_size_max: _,
+            calls_max: _,
+            call_timeout: _,
+            team: _,
+            cors_origins: _,
+            access_log: _,
+            // Comes from the relay's own configuration.
+            relay: _,
+        } = api;
+        let HttpSettings {
+            connections_max: _,
+            handshake_timeout: _,
+            header_read_timeout: _,
+            header_size_max: _,
+            headers_max: _,
+            streams_max: _,
+            body_timeout: _,
+            body_progress_min: _,
+            write_timeout: _,
+            write_progress_min: _,
+            idle_timeout: _,
+            refused_body_max: _,
+            refused_body_timeout: _,
+            half_open_timeout: _,
+            close_timeout: _,
+            // The server's own.
+            drain_timeout: _,
+        } = http;
         let sections: BTreeSet<_> = KEYS.iter().map(|key| key.parts().0).collect();
         let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
         assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (14, 12, 9, 40));
         // The client's settings are taken apart in `ClientBounds::default`.
-        assert_eq!((count("client"), count("operator")), (10, 4));
+        assert_eq!((count("client"), count("operator"), count("api")), (10, 4, 25));
         assert!(sections.contains("input") && sections.contains("log"));
     }
 }

@@ -64,6 +64,10 @@ pub struct CertificatePaths {
     pub private_key: PathBuf,
     /// Authorities of the clients.
     pub client_authorities: PathBuf,
+    /// The API's certificate chain.
+    pub api_certificate: PathBuf,
+    /// Its private key.
+    pub api_private_key: PathBuf,
 }
 
 /// Bounds of `--connect`.
@@ -191,6 +195,8 @@ impl Default for Config {
                 certificate: "certs/server.pem".into(),
                 private_key: "certs/server.key".into(),
                 client_authorities: "certs/ca.pem".into(),
+                api_certificate: "certs/server.pem".into(),
+                api_private_key: "certs/server.key".into(),
             },
             client: ClientBounds::default(),
             input: Input {
@@ -222,6 +228,9 @@ impl Config {
         let mut problems = Vec::new();
         if let Err(error) = self.server.validate() {
             problems.push(format!("section [server]: {error}"));
+        }
+        if let Err(error) = self.server.api.validate() {
+            problems.push(format!("section [api]: {error}"));
         }
         if self.engine.document.document_size_max > self.server.limits.frame_size_max {
             problems.push(

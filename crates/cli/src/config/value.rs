@@ -46,6 +46,10 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A path; relative ones start at the folder that `--dir` names.
     Path,
+    /// A few words for others to read, up to so many bytes.
+    Text(usize),
+    /// Words with spaces between, or none; up to so many bytes.
+    Words(usize),
     /// An IP address and a port.
     Address,
     /// An IP address and a port, or the word that stands for none.
@@ -83,6 +87,13 @@ impl Kind {
             }
             (Self::Path, Raw::Text(text) | Raw::Untyped(text)) if !text.is_empty() => {
                 Some(Value::Text(text.to_owned()))
+            }
+            (Self::Text(max), Raw::Text(text) | Raw::Untyped(text)) => {
+                let is_fit = (1..=max).contains(&text.len()) && !text.chars().any(char::is_control);
+                is_fit.then(|| Value::Text(text.to_owned()))
+            }
+            (Self::Words(max), Raw::Text(text) | Raw::Untyped(text)) if text.len() <= max => {
+                Some(Value::Text(text.split_whitespace().collect::<Vec<_>>().join(" ")))
             }
             (Self::Address, Raw::Text(text) | Raw::Untyped(text)) => text.parse().ok().map(Value::Address),
             (Self::OptionalAddress, Raw::Text("" | OFF) | Raw::Untyped("" | OFF)) => Some(Value::OptionalAddress(None)),
@@ -139,6 +150,8 @@ impl fmt::Display for Kind {
                 Ok(())
             }
             Self::Path => f.write_str("a path"),
+            Self::Text(max) => write!(f, "a text of 1 to {max} bytes"),
+            Self::Words(max) => write!(f, "words with spaces between, {max} bytes at most, or \"\""),
             Self::Address => f.write_str("an IP address and a port, such as \"0.0.0.0:3443\" or \"[::1]:3443\""),
             Self::OptionalAddress => {
                 write!(f, "an IP address and a port, such as \"127.0.0.1:3444\", or \"{OFF}\"")

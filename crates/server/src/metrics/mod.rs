@@ -12,12 +12,14 @@ use std::time::Duration;
 
 use fieldseal_engine::Counters;
 use fieldseal_engine::pool::Observer;
+use fieldseal_http::HttpCounters;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 
+use crate::api::ApiSnapshot;
 use crate::counters::ServerCounters;
-use histogram::{Histogram, HistogramSnapshot};
+pub(crate) use histogram::{Histogram, HistogramSnapshot};
 pub(crate) use requests::{Arrival, Effort, Requests, RequestsSnapshot};
 pub use requests::{Outcome, OutcomeCounts};
 use writer::{Named, Writer};
@@ -70,6 +72,8 @@ pub(crate) struct Snapshot {
     pub(crate) times: TimesSnapshot,
     pub(crate) requests: RequestsSnapshot,
     pub(crate) engine: Counters,
+    /// The HTTPS API, where there is one.
+    pub(crate) api: Option<ApiSnapshot>,
 }
 
 impl Snapshot {
@@ -221,6 +225,44 @@ impl Snapshot {
     }
 }
 
+fn write_api(api: &ApiSnapshot, out: &mut Writer<'_>) -> fmt::Result {
+    const CALLS: Named = Named::plain(
+        "api_calls",
+        "Calls of the HTTPS API that have ended, by call (other where there is none of that path) and status; disconnected where the \
+         caller went away before its answer",
+    );
+    const SERVICE: Named = Named::seconds(
+        "api_service",
+        "How long calls took from their head to the head of their answer, the body included",
+    );
+    const OPEN: Named =
+        Named::plain("api_connections_open", "Connections to the API open now, handshakes going on included");
+    const EVENTS: Named = Named::plain(
+        "api_connections",
+        "Connections to the API by event: accepted by the system; refused for want of room; displaced, which gave way to others as they \
+         had no call; failed in their TLS handshake; cut, as the peer brought or took too little",
+    );
+    let HttpCounters {
+        connections_open,
+        connections_accepted,
+        connections_refused,
+        connections_displaced,
+        handshakes_failed,
+        connections_cut,
+    } = api.connections;
+    out.counters(CALLS, ["call", "status"], api.calls.iter().copied())?;
+    out.histograms(SERVICE, "call", &api.times)?;
+    out.gauge(OPEN, connections_open as u64)?;
+    let events = [
+        (["accepted"], connections_accepted),
+        (["refused"], connections_refused),
+        (["displaced"], connections_displaced),
+        (["failed"], handshakes_failed),
+        (["cut"], connections_cut),
+    ];
+    out.counters(EVENTS, ["event"], events)
+}
+
 impl Collector for Snapshot {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut out = Writer::new(encoder);
@@ -229,6 +271,7 @@ impl Collector for Snapshot {
         self.write_requests(&mut out)?;
         self.write_work(&mut out)?;
         self.write_queue(&mut out)?;
-        self.write_caches(&mut out)
+        self.write_caches(&mut out)?;
+        self.api.as_ref().map_or(Ok(()), |api| write_api(api, &mut out))
     }
 }

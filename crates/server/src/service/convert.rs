@@ -10,7 +10,7 @@ pub(super) fn curve(curve: wire::Curve) -> Curve {
     }
 }
 
-pub(super) fn wire_curve(curve: Curve) -> wire::Curve {
+pub(crate) fn wire_curve(curve: Curve) -> wire::Curve {
     match curve {
         Curve::P256 => wire::Curve::R1,
         Curve::Secp256k1 => wire::Curve::K1,
@@ -33,7 +33,7 @@ pub(super) fn value_type(kind: TextKind) -> fieldseal_engine::ValueType {
     }
 }
 
-pub(super) fn text_kind(value_type: fieldseal_engine::ValueType) -> TextKind {
+pub(crate) fn text_kind(value_type: fieldseal_engine::ValueType) -> TextKind {
     match value_type {
         fieldseal_engine::ValueType::String => TextKind::String,
         fieldseal_engine::ValueType::Number => TextKind::Number,
@@ -78,6 +78,6 @@ pub(super) fn error_from(error: Error, first: u64) -> ErrorObject {
 }
 
 /// The engine's error about the request as a whole.
-pub(super) fn error(error: Error) -> ErrorObject {
+pub(crate) fn error(error: Error) -> ErrorObject {
     error_from(error, 0)
 }

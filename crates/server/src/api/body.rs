@@ -1,0 +1,211 @@
+//! Bodies of calls, in and out, and the headers that go with them.
+
+use std::time::Instant;
+
+use fieldseal_http::{BodyError, Buffers, Problem, RequestBody, ResponseBody, bytes, empty};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Bytes};
+use hyper::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH,
+    CONTENT_TYPE, HeaderValue, ORIGIN, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{HeaderMap, Response, StatusCode};
+use tokio::time::timeout_at;
+
+use super::problem::{forbidden, invalid, overloaded, too_large};
+use super::settings::ApiSettings;
+use crate::hub::Share;
+use crate::rope::Rope;
+
+/// What a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Json,
+    /// A file, in the clear or in the file form.
+    Bytes,
+}
+
+impl Form {
+    /// What the headers say that the body is.
+    pub(super) fn of(headers: &HeaderMap) -> Result<Form, Problem> {
+        if headers.contains_key(CONTENT_ENCODING) {
+            return Err(Form::wrong("bodies are taken as they are, without Content-Encoding"));
+        }
+        let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let (media_type, parameters) = value.split_once(';').unwrap_or((value, ""));
+        let media_type = media_type.trim();
+        if media_type.eq_ignore_ascii_case("application/octet-stream") {
+            return Ok(Form::Bytes);
+        }
+        let is_utf8 = |parameter: &str| match parameter.trim().split_once('=') {
+            Some((name, charset)) if name.eq_ignore_ascii_case("charset") => {
+                charset.trim_matches('"').eq_ignore_ascii_case("utf-8")
+            }
+            _ => true,
+        };
+        if !media_type.eq_ignore_ascii_case("application/json") || !parameters.split(';').all(is_utf8) {
+            return Err(Form::wrong(
+                "the header `Content-Type` is application/json (in UTF-8) or application/octet-stream",
+            ));
+        }
+        Ok(Form::Json)
+    }
+
+    pub(super) fn wrong(detail: &str) -> Problem {
+        Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail)
+    }
+
+    fn media_type(self) -> &'static str {
+        match self {
+            Form::Json => "application/json",
+            Form::Bytes => "application/octet-stream",
+        }
+    }
+}
+
+/// A body that is whole, with what it takes of the memory for what arrives.
+pub(super) struct Read {
+    pub(super) bytes: Vec<u8>,
+    pub(super) share: Share,
+}
+
+/// Reads a body of up to `size_max` bytes. One that says that it is larger is refused unread.
+pub(super) async fn read(
+    headers: &HeaderMap,
+    body: RequestBody,
+    size_max: usize,
+    mut share: Share,
+    deadline: Instant,
+) -> Result<Read, Problem> {
+    let told = headers.get(CONTENT_LENGTH).and_then(|size| size.to_str().ok()?.parse::<u64>().ok());
+    if told.is_some_and(|told| told > size_max as u64) {
+        return Err(too_large(size_max));
+    }
+    let mut body = body;
+    let mut bytes = Vec::new();
+    loop {
+        let frame = timeout_at(deadline.into(), body.frame()).await;
+        let frame = frame.map_err(|_| slow("the body was not there in time"))?;
+        let Some(frame) = frame else { return Ok(Read { bytes, share }) };
+        let frame = frame.map_err(|error| match error {
+            BodyError::Slow => slow("the body comes too slowly"),
+            _ => invalid("the body broke off"),
+        })?;
+        let Ok(data) = frame.into_data() else { continue };
+        if bytes.len() + data.len() > size_max {
+            return Err(too_large(size_max));
+        }
+        let needed = bytes.len() + data.len();
+        if needed > bytes.capacity() {
+            // As it grows by itself, but asked for before: nothing is reserved for a length that was only claimed.
+            let capacity = needed.max(bytes.capacity() * 2).min(size_max);
+            let full = |_| overloaded("the engine has no room for the body", std::time::Duration::from_secs(1));
+            share.resize(capacity).map_err(full)?;
+            bytes.reserve_exact(capacity - bytes.len());
+        }
+        bytes.extend_from_slice(&data);
+    }
+}
+
+fn slow(detail: &str) -> Problem {
+    Problem::new(StatusCode::REQUEST_TIMEOUT, "slow-body", detail)
+}
+
+/// An answer of workers, in the form in which it was asked.
+pub(super) fn answer(form: Form, (written, share): (Rope, Share)) -> Response<ResponseBody> {
+    let buffers = written.into_buffers().map(Bytes::from);
+    respond(form.media_type(), Buffers::new(buffers, share).boxed_unsync())
+}
+
+pub(super) fn answer_json(value: &serde_json::Value) -> Response<ResponseBody> {
+    answer_bytes("application/json", value.to_string().into_bytes())
+}
+
+pub(super) fn answer_bytes(media_type: &'static str, content: Vec<u8>) -> Response<ResponseBody> {
+    respond(media_type, bytes(Bytes::from(content)))
+}
+
+pub(super) fn answer_static(media_type: &'static str, content: &'static [u8]) -> Response<ResponseBody> {
+    respond(media_type, bytes(Bytes::from_static(content)))
+}
+
+fn respond(media_type: &'static str, body: ResponseBody) -> Response<ResponseBody> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// The same without its content, for `HEAD`.
+pub(super) fn head_of(response: Response<ResponseBody>) -> Response<ResponseBody> {
+    let (mut parts, body) = response.into_parts();
+    if let Some(size) = body.size_hint().exact() {
+        parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(size));
+    }
+    Response::from_parts(parts, empty())
+}
+
+/// Tells a browser whether the origin of a page may read the answer.
+pub(super) fn let_origin_in(settings: &ApiSettings, asked: &HeaderMap, answer: &mut HeaderMap) {
+    if settings.cors_origins.is_empty() {
+        return;
+    }
+    answer.append(VARY, HeaderValue::from_static("origin"));
+    let Some(origin) = asked.get(ORIGIN) else { return };
+    if let Some(allowed) = allowed_origin(settings, origin) {
+        answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
+        answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(super::DEBUG_MODE));
+    }
+}
+
+fn allowed_origin(settings: &ApiSettings, origin: &HeaderValue) -> Option<HeaderValue> {
+    if settings.cors_origins.iter().any(|allowed| allowed == "*") {
+        return Some(HeaderValue::from_static("*"));
+    }
+    settings.cors_origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes()).then(|| origin.clone())
+}
+
+/// The answer to the question that browsers ask before a call with headers of its own.
+pub(super) fn preflight(settings: &ApiSettings, asked: &HeaderMap) -> Result<Response<ResponseBody>, Problem> {
+    let is_allowed = asked.get(ORIGIN).is_some_and(|origin| allowed_origin(settings, origin).is_some());
+    if !is_allowed {
+        return Err(forbidden("pages of this origin are not let in: api.cors_origins names those that are"));
+    }
+    let mut response = Response::new(empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD"));
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("x-evervault-app-id, content-type"));
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form(content_type: &str) -> Option<Form> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_str(content_type).expect("a value"));
+        Form::of(&headers).ok()
+    }
+
+    #[test]
+    fn forms_are_told_by_the_media_type() {
+        for json in ["application/json", "Application/JSON; charset=UTF-8", "application/json;charset=\"utf-8\""] {
+            assert_eq!(form(json), Some(Form::Json), "{json}");
+        }
+        assert_eq!(form("application/octet-stream"), Some(Form::Bytes));
+        for other in ["", "text/json", "application/json; charset=latin1", "application/json2", "json"] {
+            assert_eq!(form(other), None, "{other}");
+        }
+        assert_eq!(Form::of(&HeaderMap::new()).map_err(|problem| problem.status.as_u16()), Err(415));
+        let mut packed = HeaderMap::new();
+        packed.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        packed.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        assert!(Form::of(&packed).is_err());
+    }
+}

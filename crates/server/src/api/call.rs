@@ -1,0 +1,117 @@
+//! A call's work on the pool: admitted or refused, waited for, and cancelled when nobody waits any more.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, LazyLock};
+use std::time::Instant;
+
+use fieldseal_engine::Caller;
+use fieldseal_engine::pool::{Abandoned, Admission, Cancellation, Job, Reason, Rejection, Ticket};
+use fieldseal_http::{Peer, Problem};
+use fieldseal_protocol::{ErrorCode, ErrorObject, Method};
+use tokio::sync::oneshot;
+use tokio::time::sleep_until;
+
+use super::problem::problem;
+use super::{Api, Shown};
+use crate::attempts::Attempts;
+use crate::clock;
+use crate::hub::{Hub, Memory, Share};
+use crate::interface::{Request, Tenant};
+use crate::job::RequestJob;
+use crate::metrics::Arrival;
+use crate::outbox::Reply;
+use crate::rope::Rope;
+
+/// What is known of a call before its work.
+pub(super) struct Order<'a> {
+    /// Bytes of its body.
+    pub(super) bytes: usize,
+    /// As what the workers' effort is counted.
+    pub(super) method: Option<Method>,
+    pub(super) began: Instant,
+    pub(super) peer: &'a Peer,
+}
+
+/// Work that somebody waits for. Dropped before its end it is cancelled.
+struct Awaited<'a> {
+    hub: &'a Hub,
+    cancellation: Arc<Cancellation>,
+    ticket: Option<Ticket>,
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        self.cancellation.cancel(Reason::Disconnected);
+        if let Some(ticket) = &self.ticket {
+            self.hub.pool.hurry(ticket);
+        }
+    }
+}
+
+impl Api {
+    /// Whom the work counts to: the app, once it is known that the caller has business with it.
+    pub(super) fn tenant(&self, caller: &Caller, app: &str) -> u64 {
+        let is_public = matches!(caller, Caller::Owner) || !self.engine.is_known_to_use(caller, app);
+        self.hub.number_of(if is_public { Tenant::Public } else { Tenant::App(app) })
+    }
+
+    /// The memory for the call.
+    pub(super) fn memory(&self, shown: &Shown) -> Memory {
+        self.hub.memory(Tenant::App(shown.app().as_str()))
+    }
+
+    /// Has the workers do it, once there is room in their queue.
+    pub(super) async fn run(
+        &self,
+        request: Box<dyn Request>,
+        order: Order<'_>,
+        tenant: u64,
+        bytes: usize,
+        memory: &Memory,
+    ) -> Result<(Rope, Share), Problem> {
+        let hub = &*self.hub;
+        let now = clock::now();
+        let cancellation = Arc::new(Cancellation::new());
+        cancellation.set_deadline(order.began + hub.settings.api.call_timeout);
+        let (sender, receiver) = oneshot::channel();
+        let arrival = Arrival { method: order.method, size: order.bytes, at: now };
+        let reply = Reply::to_call(sender, Arc::clone(&hub.requests), arrival, Arc::clone(&cancellation));
+        let reply = reply.with_retry_after(hub.settings.retry_after);
+        let job = Arc::new(RequestJob::new(request, Arc::clone(&cancellation), memory.answers_share(), reply));
+        // Dropped before the job, so that what ends with it ends as cancelled.
+        let mut awaited = Awaited { hub, cancellation: Arc::clone(&cancellation), ticket: None };
+        let connection = connection_number(order.peer);
+        let mut admission = Admission { tenant, connection, bytes, cancellation };
+        let mut attempts = Attempts::new(now, now + hub.settings.admission_wait);
+        loop {
+            let submitted: Arc<dyn Job> = Arc::<RequestJob>::clone(&job);
+            let rejected = match hub.pool.submit(submitted, admission) {
+                Ok(ticket) => {
+                    awaited.ticket = Some(ticket);
+                    break;
+                }
+                Err(rejected) => rejected,
+            };
+            let now = clock::now();
+            if matches!(rejected.cause, Rejection::Overloaded(_)) && attempts.go_on(now) {
+                admission = rejected.admission;
+                sleep_until(attempts.due().into()).await;
+                continue;
+            }
+            job.abandoned(Abandoned::Rejected(rejected.cause));
+            break;
+        }
+        drop(job);
+        let answered = receiver.await.unwrap_or_else(|_| {
+            let message = "the engine failed at this request; its log has the details";
+            Err(ErrorObject::new(ErrorCode::Internal, message))
+        });
+        answered.map_err(|error| problem(&error))
+    }
+}
+
+/// Connections share an app's workers fairly; the number needs to be one's own, and nobody's choice.
+fn connection_number(peer: &Peer) -> u64 {
+    static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    KEY.hash_one(peer.address)
+}

@@ -1,0 +1,119 @@
+//! Who calls, by the headers of a request: an API key in `Authorization: Basic` or `Api-Key`, or a client-side token.
+
+use boring::base64;
+use hyper::HeaderMap;
+use hyper::header::{AUTHORIZATION, HeaderName};
+use zeroize::Zeroizing;
+
+pub(crate) const API_KEY: HeaderName = HeaderName::from_static("api-key");
+
+/// Longest credentials that are read, in bytes: more than any key or token has.
+const CREDENTIALS_SIZE_MAX: usize = 8192;
+
+/// What a request shows.
+pub(crate) enum Credentials {
+    /// An API key, and the app for which it is shown, where the request names one.
+    ApiKey { app: Option<String>, key: Zeroizing<String> },
+    /// A client-side token.
+    Token(String),
+}
+
+/// Why there are no credentials, for the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoCredentials {
+    Missing,
+    /// More than one kind, or one kind twice: nobody can say which is meant.
+    Several,
+    Unreadable,
+}
+
+impl NoCredentials {
+    pub(crate) fn detail(self) -> &'static str {
+        match self {
+            NoCredentials::Missing => {
+                "show an API key: `Authorization: Basic` with app and key, or `Api-Key`; to decrypt also `Authorization: Token`"
+            }
+            NoCredentials::Several => "show credentials once, either in `Authorization` or in `Api-Key`",
+            NoCredentials::Unreadable => {
+                "the credentials cannot be read: `Authorization` is `Basic` with app:key in base64, or `Token` with a token"
+            }
+        }
+    }
+}
+
+impl Credentials {
+    /// Reads what the headers show.
+    pub(crate) fn read(headers: &HeaderMap) -> Result<Credentials, NoCredentials> {
+        let mut shown = headers.get_all(AUTHORIZATION).iter().map(|value| (true, value));
+        let mut keys = headers.get_all(API_KEY).iter().map(|value| (false, value));
+        let (is_authorization, value) = shown.next().or_else(|| keys.next()).ok_or(NoCredentials::Missing)?;
+        if shown.next().is_some() || keys.next().is_some() {
+            return Err(NoCredentials::Several);
+        }
+        let text = std::str::from_utf8(value.as_bytes()).map_err(|_| NoCredentials::Unreadable)?;
+        if text.len() > CREDENTIALS_SIZE_MAX {
+            return Err(NoCredentials::Unreadable);
+        }
+        if is_authorization {
+            return read_authorization(text).ok_or(NoCredentials::Unreadable);
+        }
+        Ok(Credentials::ApiKey { app: None, key: Zeroizing::new(text.to_owned()) })
+    }
+}
+
+/// Schemes are compared without case (RFC 9110, section 11.1).
+fn read_authorization(text: &str) -> Option<Credentials> {
+    let (scheme, rest) = text.split_once(' ')?;
+    let rest = rest.trim_matches(' ');
+    if scheme.eq_ignore_ascii_case("token") {
+        return (!rest.is_empty()).then(|| Credentials::Token(rest.to_owned()));
+    }
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = Zeroizing::new(base64::decode_block(rest).ok()?);
+    let text = std::str::from_utf8(&decoded).ok()?;
+    let (app, key) = text.split_once(':')?;
+    Some(Credentials::ApiKey { app: Some(app.to_owned()), key: Zeroizing::new(key.to_owned()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::header::HeaderValue;
+
+    fn read(headers: &[(&str, &str)]) -> Result<String, NoCredentials> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");
+            map.append(name, HeaderValue::from_str(value).expect("a value"));
+        }
+        Credentials::read(&map).map(|credentials| match credentials {
+            Credentials::ApiKey { app, key } => format!("{}|{}", app.unwrap_or_default(), *key),
+            Credentials::Token(token) => token,
+        })
+    }
+
+    #[test]
+    fn each_kind_is_read_and_two_are_refused() {
+        let basic = format!("Basic {}", base64::encode_block(b"app_1:fsk_x:y"));
+        assert_eq!(read(&[("authorization", &basic)]).as_deref(), Ok("app_1|fsk_x:y"));
+        assert_eq!(read(&[("authorization", &basic.replace("Basic", "bASIC "))]).as_deref(), Ok("app_1|fsk_x:y"));
+        assert_eq!(read(&[("api-key", "fsk_z")]).as_deref(), Ok("|fsk_z"));
+        assert_eq!(read(&[("Authorization", "Token fst_1")]).as_deref(), Ok("fst_1"));
+        assert_eq!(read(&[]), Err(NoCredentials::Missing));
+        let both = [("api-key", "fsk_z"), ("authorization", basic.as_str())];
+        assert_eq!(read(&both), Err(NoCredentials::Several));
+        assert_eq!(read(&[("api-key", "a"), ("api-key", "a")]), Err(NoCredentials::Several));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused() {
+        let no_colon = format!("Basic {}", base64::encode_block(b"app"));
+        let no_text = format!("Basic {}", base64::encode_block(b"\xff:\xff"));
+        let long = format!("Token {}", "x".repeat(CREDENTIALS_SIZE_MAX));
+        for wrong in ["Basic", "Basic ", "Token ", "Basic !!!", "Bearer abc", "fsk_x", &no_colon, &no_text, &long] {
+            assert_eq!(read(&[("authorization", wrong)]), Err(NoCredentials::Unreadable), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! The HTTPS API: the calls of field-encryption SDKs, and of whoever has nothing but HTTP.
+//!
+//! Network threads look who calls, before anything of a body is read, and take the body within bounds. The work itself is a request on
+//! the same pool as those of the other door, in the same order and under the same bounds; it is cancelled when its caller goes away.
+//! Nothing is let through: what was not done is an error (`application/problem+json`), and only what is whole is answered.
+
+mod body;
+mod call;
+mod credentials;
+mod metrics;
+mod problem;
+mod query;
+mod route;
+mod settings;
+mod work;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use fieldseal_engine::admin::{ApiOperation, AppName};
+use fieldseal_engine::{ApiCaller, Caller, Engine, Error, ErrorKind, PayloadDigest, read_api_key};
+use fieldseal_http::{Acceptor, Event, Handler, Listener, ListenerOptions, Observer, Peer, Problem, RequestBody};
+use fieldseal_http::{HttpSettings, ResponseBody};
+use fieldseal_protocol::Method;
+use hyper::header::{ALLOW, HeaderValue, WWW_AUTHENTICATE};
+use hyper::http::request::Parts;
+use hyper::{HeaderMap, Request, Response, StatusCode};
+use serde_json::json;
+use tokio::runtime::Runtime;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+use crate::clock;
+use crate::hub::{Hub, Phase};
+use crate::server::StartError;
+use body::{Form, answer_json, answer_static};
+use call::Order;
+use credentials::Credentials;
+use metrics::Record;
+pub(crate) use metrics::{ApiSnapshot, ApiTallies};
+use problem::{forbidden, invalid, not_found, overloaded, unauthorized};
+use query::{Options, Takes};
+use route::Call;
+pub use settings::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation};
+use work::Asked;
+
+/// What `GET /openapi.json` tells.
+pub(crate) const OPEN_API: &str = include_str!("../../../../docs/openapi.json");
+
+const APP_ID: &str = "x-evervault-app-id";
+const DEBUG_MODE: &str = "x-evervault-inputs-debug-mode";
+const POLL_INTERVAL: &str = "x-poll-interval";
+/// What clients that could show credentials are asked for (RFC 7617).
+const CHALLENGE: &str = "Basic realm=\"fieldseal\", charset=\"UTF-8\"";
+
+/// Listens, if the settings say where.
+pub(crate) fn start(hub: &Arc<Hub>, engine: &Engine, runtime: &Runtime) -> Result<Option<Listener<Api>>, StartError> {
+    let settings = &hub.settings.api;
+    let Some(address) = settings.address else { return Ok(None) };
+    settings.validate()?;
+    let identity = settings.identity.as_ref().ok_or(ApiSettingsError::NoIdentity)?;
+    let acceptor = Acceptor::new(identity).map_err(StartError::ApiIdentity)?;
+    // Else the first token would wait for the store, on a network thread.
+    if let Err(error) = engine.prepare_tokens() {
+        tracing::warn!(cause = error.cause().unwrap_or_default(), "client-side tokens wait for the key store");
+    }
+    let http = HttpSettings { drain_timeout: hub.settings.drain_timeout, ..settings.http.clone() };
+    let observer = Arc::new(Log { hub: Arc::clone(hub) });
+    let options = ListenerOptions { address, acceptor: Some(acceptor), settings: http, observer };
+    let api = Api { hub: Arc::clone(hub), engine: engine.clone(), calls: Semaphore::new(settings.calls_max) };
+    let _context = runtime.enter();
+    let listener = Listener::start(options, Arc::new(api));
+    let listener = listener.map_err(|error| StartError::Listen { setting: "api.address", address, error })?;
+    hub.api.watch(listener.counting());
+    Ok(Some(listener))
+}
+
+/// The API as a handler of requests.
+pub(crate) struct Api {
+    hub: Arc<Hub>,
+    engine: Engine,
+    calls: Semaphore,
+}
+
+/// Who calls.
+enum Shown {
+    Key(ApiCaller),
+    Token { caller: Caller, app: AppName, payload: PayloadDigest },
+}
+
+impl Shown {
+    fn app(&self) -> &AppName {
+        match self {
+            Shown::Key(key) => key.app(),
+            Shown::Token { app, .. } => app,
+        }
+    }
+
+    fn into_caller(self) -> (Caller, String, Option<PayloadDigest>) {
+        match self {
+            Shown::Key(key) => (key.caller().clone(), key.app().to_string(), None),
+            Shown::Token { caller, app, payload } => (caller, app.to_string(), Some(payload)),
+        }
+    }
+
+    /// Refuses before the body is read what the engine would refuse when the work begins.
+    fn require(&self, operation: ApiOperation) -> Result<(), Problem> {
+        let word = operation.as_str();
+        match self {
+            Shown::Key(key) if key.operations().contains(&operation) => Ok(()),
+            Shown::Key(key) => Err(forbidden(format!("API key {} may not be used for {word}", key.id()))),
+            Shown::Token { .. } if operation == ApiOperation::Decrypt => Ok(()),
+            Shown::Token { .. } => Err(forbidden(format!("a token may not be used for {word}"))),
+        }
+    }
+}
+
+type Answer = Result<Response<ResponseBody>, Problem>;
+
+impl Handler for Api {
+    async fn handle(self: Arc<Self>, request: Request<RequestBody>, peer: Arc<Peer>) -> Response<ResponseBody> {
+        let began = clock::now();
+        let (parts, body) = request.into_parts();
+        let route = Call::of_path(parts.uri.path());
+        let call = route.map(|(call, _)| call);
+        let record = Record::begin(Arc::clone(&self.hub), call, began);
+        let result = match route {
+            Some((call, app)) => self.answer(call, app, &parts, body, &peer, began).await,
+            None => Err(not_found("there is no such call: GET /openapi.json tells what there is")),
+        };
+        let mut response = result.unwrap_or_else(|problem| {
+            record.refused(&problem, &peer);
+            let mut response = problem.response();
+            if problem.status == StatusCode::UNAUTHORIZED {
+                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
+            }
+            if let (StatusCode::METHOD_NOT_ALLOWED, Some(call)) = (problem.status, call) {
+                response.headers_mut().insert(ALLOW, HeaderValue::from_static(call.allowed()));
+            }
+            response
+        });
+        if let Some(call) = call.filter(|call| call.is_public()) {
+            debug_assert!(call.is_public());
+            body::let_origin_in(&self.hub.settings.api, &parts.headers, response.headers_mut());
+        }
+        let response = if parts.method == hyper::Method::HEAD { body::head_of(response) } else { response };
+        record.end(&response, &peer);
+        response
+    }
+}
+
+impl Api {
+    async fn answer(
+        &self,
+        call: Call,
+        app: Option<&str>,
+        parts: &Parts,
+        body: RequestBody,
+        peer: &Peer,
+        began: Instant,
+    ) -> Answer {
+        let settings = &self.hub.settings.api;
+        if parts.method == hyper::Method::OPTIONS && call.is_public() && !settings.cors_origins.is_empty() {
+            return body::preflight(settings, &parts.headers);
+        }
+        let is_head = parts.method == hyper::Method::HEAD && call.method() == hyper::Method::GET;
+        if parts.method != call.method() && !is_head {
+            let detail = format!("this call takes {}", call.allowed());
+            return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail));
+        }
+        let pause = self.hub.settings.retry_after;
+        if self.hub.phase() != Phase::Serving {
+            let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the engine is shutting down");
+            return Err(problem.retry_after(pause));
+        }
+        let place = self.calls.try_acquire();
+        let _place = place.map_err(|_| overloaded("too many calls are going on", pause))?;
+        let order = |bytes, method| Order { bytes, method, began, peer };
+        match call {
+            Call::OpenApi => Ok(answer_static("application/json", OPEN_API.as_bytes())),
+            Call::Certificate => self.certificate(),
+            Call::RelayOutbound => self.relay_outbound(&parts.headers).await,
+            Call::KeysByApp => {
+                let app = parts.headers.get(APP_ID).and_then(|app| app.to_str().ok());
+                let app = app.ok_or_else(|| invalid("the header `x-evervault-app-id` names the app"))?;
+                self.public_keys(Caller::Owner, app, order(0, Some(Method::PublicKeys))).await
+            }
+            Call::AppOfTeam => {
+                let app = app.expect("the path has one");
+                let mut response = self.public_keys(Caller::Owner, app, order(0, Some(Method::PublicKeys))).await?;
+                response.headers_mut().insert(DEBUG_MODE, HeaderValue::from_static("false"));
+                Ok(response)
+            }
+            Call::KeysByApiKey => {
+                let (caller, app, _) = self.shown_key(&parts.headers).await?.into_caller();
+                self.public_keys(caller, &app, order(0, Some(Method::PublicKeys))).await
+            }
+            Call::Encrypt | Call::Decrypt | Call::Inspect | Call::ClientSideTokens => {
+                self.work(call, parts, body, peer, began).await
+            }
+        }
+    }
+
+    /// The calls with a body.
+    async fn work(&self, call: Call, parts: &Parts, body: RequestBody, peer: &Peer, began: Instant) -> Answer {
+        let settings = &self.hub.settings.api;
+        let shown = self.shown(&parts.headers).await?;
+        shown.require(operation(call))?;
+        let form = Form::of(&parts.headers)?;
+        let is_file = form == Form::Bytes;
+        if is_file && (!matches!(call, Call::Encrypt | Call::Decrypt) || matches!(shown, Shown::Token { .. })) {
+            return Err(Form::wrong("this call takes application/json"));
+        }
+        let options = Options::read(parts.uri.query(), takes(call, is_file)).map_err(invalid)?;
+        let size_max = if call == Call::Inspect { settings.inspect_size_max } else { settings.body_size_max };
+        let deadline = began + settings.call_timeout;
+        let memory = self.memory(&shown);
+        let read = body::read(&parts.headers, body, size_max, memory.incoming_share(), deadline).await?;
+        let (caller, app, payload) = shown.into_caller();
+        let order = Order { bytes: read.bytes.len(), method: method(call, is_file), began, peer };
+        let asked = Asked { engine: self.engine.clone(), caller, app, options, body: read.bytes };
+        let tenant = self.tenant(&asked.caller, &asked.app);
+        let capacity = asked.body.capacity();
+        let request = match (call, form) {
+            (Call::Encrypt, Form::Json) => work::encrypt_document(asked),
+            (Call::Encrypt, Form::Bytes) => work::encrypt_file(asked),
+            (Call::Decrypt, Form::Json) => work::decrypt_document(asked, payload),
+            (Call::Decrypt, Form::Bytes) => work::decrypt_file(asked),
+            (Call::Inspect, _) => work::inspect(asked),
+            _ => work::issue_token(asked),
+        };
+        let answered = self.run(request, order, tenant, capacity, &memory).await;
+        // Until here the bytes count as arriving, though by now they count in the queue too.
+        drop(read.share);
+        answered.map(|answer| body::answer(form, answer))
+    }
+
+    async fn public_keys(&self, caller: Caller, app: &str, order: Order<'_>) -> Answer {
+        let tenant = self.tenant(&caller, app);
+        let memory = self.hub.memory_of(tenant);
+        let team = self.hub.settings.api.team.clone();
+        let options = Options::default();
+        let asked = Asked { engine: self.engine.clone(), caller, app: app.to_owned(), options, body: Vec::new() };
+        let answered = self.run(work::public_keys(asked, team), order, tenant, 0, &memory).await;
+        answered.map(|answer| body::answer(Form::Json, answer))
+    }
+
+    fn certificate(&self) -> Answer {
+        let relay = self.hub.settings.api.relay.as_ref();
+        match relay.and_then(|relay| relay.ca_pem.clone()) {
+            Some(pem) => Ok(body::answer_bytes("application/x-pem-file", pem)),
+            None => Err(not_found("no outbound relay is configured here, and so no authority of one")),
+        }
+    }
+
+    async fn relay_outbound(&self, headers: &HeaderMap) -> Answer {
+        self.shown_key(headers).await?;
+        let relay = self.hub.settings.api.relay.as_ref();
+        let destinations = relay.map_or(&[][..], |relay| &relay.destinations).iter();
+        let told: serde_json::Map<String, serde_json::Value> = destinations
+            .map(|destination| {
+                let told = json!({ "id": destination.id, "destinationDomain": destination.domain });
+                (destination.id.clone(), told)
+            })
+            .collect();
+        let mut response = answer_json(&json!({ "outboundDestinations": told }));
+        if let Some(relay) = relay {
+            let seconds = HeaderValue::from(relay.poll_interval.as_secs().max(1));
+            response.headers_mut().insert(POLL_INTERVAL, seconds);
+        }
+        Ok(response)
+    }
+
+    /// Who calls with an API key.
+    async fn shown_key(&self, headers: &HeaderMap) -> Result<Shown, Problem> {
+        match self.shown(headers).await? {
+            shown @ Shown::Key(_) => Ok(shown),
+            Shown::Token { .. } => Err(unauthorized("this call takes an API key")),
+        }
+    }
+
+    async fn shown(&self, headers: &HeaderMap) -> Result<Shown, Problem> {
+        match Credentials::read(headers).map_err(|none| unauthorized(none.detail()))? {
+            Credentials::Token(text) => {
+                let token = self.engine.token(&text).map_err(refusal)?;
+                Ok(Shown::Token { caller: token.caller, app: token.app, payload: token.payload })
+            }
+            Credentials::ApiKey { app, key } => {
+                let caller = self.api_caller(&key).await?;
+                if app.is_some_and(|app| app != caller.app().as_str()) {
+                    return Err(unauthorized("the API key is for another app than the one it was shown for"));
+                }
+                Ok(Shown::Key(caller))
+            }
+        }
+    }
+
+    /// Asks the store on a thread that may wait, where what is known does not suffice.
+    async fn api_caller(&self, text: &str) -> Result<ApiCaller, Problem> {
+        let not_a_key = || unauthorized("the API key is not known to this engine, or was revoked");
+        let (id, secret_sha256) = read_api_key(text).ok_or_else(not_a_key)?;
+        if let Some(known) = self.engine.known_api_caller(&id, secret_sha256) {
+            return Ok(known);
+        }
+        let engine = self.engine.clone();
+        match spawn_blocking(move || engine.api_caller(&id, secret_sha256)).await {
+            Ok(found) => found.map_err(refusal),
+            Err(_) => {
+                let detail = "the engine failed to look the API key up; its log has the details";
+                Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail))
+            }
+        }
+    }
+}
+
+/// Credentials that are not good are 401; what the caller may not do with good ones is 403, and is not said here.
+fn refusal(error: Error) -> Problem {
+    match error.kind {
+        ErrorKind::Forbidden => unauthorized(error.message),
+        _ => problem::problem(&crate::service::convert::error(error)),
+    }
+}
+
+fn operation(call: Call) -> ApiOperation {
+    match call {
+        Call::Encrypt => ApiOperation::Encrypt,
+        Call::Inspect => ApiOperation::Inspect,
+        Call::ClientSideTokens => ApiOperation::IssueTokens,
+        _ => ApiOperation::Decrypt,
+    }
+}
+
+fn takes(call: Call, is_file: bool) -> Takes {
+    match (call, is_file) {
+        (Call::Encrypt, false) => Takes::All,
+        (Call::Encrypt, true) => Takes::Curve,
+        (Call::Decrypt, false) => Takes::Role,
+        _ => Takes::Nothing,
+    }
+}
+
+/// As which method of the other door it is counted with what workers do.
+fn method(call: Call, is_file: bool) -> Option<Method> {
+    match (call, is_file) {
+        (Call::Encrypt, false) => Some(Method::EncryptDocument),
+        (Call::Encrypt, true) => Some(Method::EncryptFile),
+        (Call::Decrypt, false) => Some(Method::DecryptDocument),
+        (Call::Decrypt, true) => Some(Method::DecryptFile),
+        (Call::Inspect, _) => Some(Method::Inspect),
+        _ => None,
+    }
+}
+
+/// What happens at the listener, in the log that is bounded.
+struct Log {
+    hub: Arc<Hub>,
+}
+
+impl Observer for Log {
+    fn happened(&self, event: &Event<'_>) {
+        if let Event::Broken(address, error) = event {
+            return tracing::debug!(%address, %error, "a connection to the API broke");
+        }
+        self.hub.refusals.line(clock::now(), || match event {
+            Event::CannotAccept(error) => tracing::error!(%error, "the API cannot accept connections"),
+            Event::Refused(address) => tracing::warn!(%address, "too many connections to the API: closed at once"),
+            Event::HandshakeFailed(address, reason) => {
+                tracing::warn!(%address, reason, "handshake with the API failed")
+            }
+            Event::Cut(address, reason) => tracing::warn!(%address, reason, "connection to the API cut"),
+            Event::Broken(..) => {}
+        });
+    }
+}

@@ -1,0 +1,76 @@
+//! The engine's errors as answers over HTTP.
+
+use std::time::Duration;
+
+use fieldseal_http::Problem;
+use fieldseal_protocol::{ErrorCode, ErrorObject};
+use hyper::StatusCode;
+
+/// The pause that a caller is told to make where the engine says nothing of it.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The error as an answer.
+pub(super) fn problem(error: &ErrorObject) -> Problem {
+    let (status, code) = status(error.code);
+    let place = match (error.index, error.offset) {
+        (Some(index), _) => format!(" (value {index})"),
+        // Errors about a document's form name their place themselves.
+        (None, Some(offset)) if error.code != ErrorCode::InvalidDocument => format!(" (at byte {offset})"),
+        _ => String::new(),
+    };
+    let problem = Problem::new(status, code, format!("{}{place}", error.message));
+    match status {
+        StatusCode::SERVICE_UNAVAILABLE => {
+            problem.retry_after(error.retry_after_ms.map_or(PAUSE, Duration::from_millis))
+        }
+        _ => problem,
+    }
+}
+
+/// The status, and the word that stays as it is.
+fn status(code: ErrorCode) -> (StatusCode, &'static str) {
+    match code {
+        ErrorCode::InvalidParams => (StatusCode::BAD_REQUEST, "invalid-request"),
+        ErrorCode::InvalidDocument => (StatusCode::BAD_REQUEST, "invalid-json"),
+        ErrorCode::InvalidEnvelope => (StatusCode::UNPROCESSABLE_ENTITY, "invalid-envelope"),
+        ErrorCode::DecryptFailed => (StatusCode::UNPROCESSABLE_ENTITY, "decrypt-failed"),
+        ErrorCode::UnknownApp => (StatusCode::NOT_FOUND, "unknown-app"),
+        ErrorCode::AppDisabled => (StatusCode::FORBIDDEN, "app-disabled"),
+        ErrorCode::Forbidden => (StatusCode::FORBIDDEN, "forbidden"),
+        ErrorCode::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
+        ErrorCode::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
+        ErrorCode::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+        ErrorCode::DeadlineExceeded => (StatusCode::GATEWAY_TIMEOUT, "timeout"),
+        // The others are of the other door; none is the caller's fault.
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+    }
+}
+
+/// Refusals of the API's own.
+pub(super) fn unauthorized(detail: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
+}
+
+pub(super) fn forbidden(detail: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
+}
+
+pub(super) fn invalid(detail: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "invalid-request", detail)
+}
+
+pub(super) fn not_found(detail: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "not-found", detail)
+}
+
+pub(super) fn too_large(limit: usize) -> Problem {
+    Problem::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "too-large",
+        format!("the body has more than {limit} bytes: send less at a time"),
+    )
+}
+
+pub(super) fn overloaded(detail: impl Into<String>, pause: Duration) -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail).retry_after(pause)
+}

@@ -1,0 +1,129 @@
+//! Which call a method and a path are.
+
+use hyper::Method;
+
+/// What can be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// An app's public keys, by API key.
+    KeysByApiKey,
+    /// The same by the app's name in a header.
+    KeysByApp,
+    /// The same by path, for browsers.
+    AppOfTeam,
+    Encrypt,
+    Decrypt,
+    Inspect,
+    ClientSideTokens,
+    RelayOutbound,
+    /// The certificate of the outbound relay's authority.
+    Certificate,
+    OpenApi,
+}
+
+/// The paths that are plain text; `{…}` stands for one segment, as the OpenAPI document writes it.
+pub(crate) const PATHS: [(&str, Call); 10] = [
+    ("/cages/key", Call::KeysByApiKey),
+    ("/keys", Call::KeysByApp),
+    ("/{team}/apps/{app}", Call::AppOfTeam),
+    ("/encrypt", Call::Encrypt),
+    ("/decrypt", Call::Decrypt),
+    ("/inspect", Call::Inspect),
+    ("/client-side-tokens", Call::ClientSideTokens),
+    ("/v2/relay-outbound", Call::RelayOutbound),
+    ("/", Call::Certificate),
+    ("/openapi.json", Call::OpenApi),
+];
+
+impl Call {
+    /// How many there are.
+    pub(crate) const COUNT: usize = PATHS.len();
+
+    /// The call of this path, with the app that it names.
+    pub(crate) fn of_path(path: &str) -> Option<(Call, Option<&str>)> {
+        if let Some((_, call)) = PATHS.iter().find(|(known, call)| *known == path && *call != Call::AppOfTeam) {
+            return Some((*call, None));
+        }
+        let (team, app) = path.strip_prefix('/')?.split_once("/apps/")?;
+        let is_segment = |segment: &str| !segment.is_empty() && !segment.contains('/');
+        (is_segment(team) && is_segment(app)).then_some((Call::AppOfTeam, Some(app)))
+    }
+
+    /// The method that it takes; `GET` stands for `HEAD` too.
+    pub(crate) fn method(self) -> Method {
+        match self {
+            Call::Encrypt | Call::Decrypt | Call::Inspect | Call::ClientSideTokens => Method::POST,
+            _ => Method::GET,
+        }
+    }
+
+    /// The methods that it answers, for `Allow`.
+    pub(crate) fn allowed(self) -> &'static str {
+        match self {
+            Call::Encrypt | Call::Decrypt | Call::Inspect | Call::ClientSideTokens => "POST",
+            Call::KeysByApp | Call::AppOfTeam => "GET, HEAD, OPTIONS",
+            _ => "GET, HEAD",
+        }
+    }
+
+    /// Whether a browser of another origin may be let in.
+    pub(crate) fn is_public(self) -> bool {
+        matches!(self, Call::KeysByApp | Call::AppOfTeam)
+    }
+
+    /// The word in metrics and logs.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Call::KeysByApiKey => "cages_key",
+            Call::KeysByApp => "keys",
+            Call::AppOfTeam => "team_app",
+            Call::Encrypt => "encrypt",
+            Call::Decrypt => "decrypt",
+            Call::Inspect => "inspect",
+            Call::ClientSideTokens => "client_side_tokens",
+            Call::RelayOutbound => "relay_outbound",
+            Call::Certificate => "certificate",
+            Call::OpenApi => "openapi",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_exact() {
+        for (path, call) in PATHS {
+            let app = path.contains('{').then_some("{app}");
+            assert_eq!(Call::of_path(path), Some((call, app)), "{path}");
+        }
+        assert_eq!(Call::of_path("/team_1/apps/app_x"), Some((Call::AppOfTeam, Some("app_x"))));
+        for other in
+            ["", "//", "/encrypt/", "/Encrypt", "/a/apps/", "//apps/a", "/a/apps/b/c", "/a/b/apps/c", "/a/app/b"]
+        {
+            assert_eq!(Call::of_path(other), None, "{other}");
+        }
+    }
+
+    /// The document and the table name the same calls.
+    #[test]
+    fn the_open_api_document_has_every_call_and_no_other() {
+        let document: serde_json::Value = serde_json::from_str(super::super::OPEN_API).expect("JSON");
+        let told: Vec<(String, String)> = document["paths"]
+            .as_object()
+            .expect("paths")
+            .iter()
+            .flat_map(|(path, item)| {
+                let methods = item.as_object().expect("methods").keys().filter(|key| *key != "parameters");
+                methods.map(|method| (path.clone(), method.to_ascii_uppercase())).collect::<Vec<_>>()
+            })
+            .collect();
+        let mut known: Vec<(String, String)> =
+            PATHS.iter().map(|(path, call)| ((*path).to_owned(), call.method().to_string())).collect();
+        known.sort();
+        let mut told = told;
+        told.sort();
+        assert_eq!(told, known);
+    }
+}

@@ -1,0 +1,158 @@
+//! Every bound of the HTTPS API, with its default, and what it tells without looking it up.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use fieldseal_http::{HttpSettings, ServerIdentity, SettingsError as HttpSettingsError};
+use thiserror::Error;
+
+/// How the API listens, what it takes and for how long.
+#[derive(Clone, Debug)]
+pub struct ApiSettings {
+    /// Where it listens; `None`, the default, for no API. Port 0 lets the system choose one.
+    pub address: Option<SocketAddr>,
+    /// Certificate and key, needed where there is an address.
+    pub identity: Option<ServerIdentity>,
+    /// Bounds of connections, heads and bodies; `drain_timeout` is the server's.
+    pub http: HttpSettings,
+    /// Most bytes of a body; a larger one is answered with 413 before it is read. Default 64 MiB.
+    pub body_size_max: usize,
+    /// Most bytes of the body of `/inspect`, which is read in one step. Default 64 KiB.
+    pub inspect_size_max: usize,
+    /// Most calls at a time; one more is answered with 503. Default 4,096.
+    pub calls_max: usize,
+    /// How long a call may take from its head to its answer, its body included. Default 5 min.
+    pub call_timeout: Duration,
+    /// What SDKs are told is the team, for which the engine has no use. Default `fieldseal`.
+    pub team: String,
+    /// Which origins a browser may read public keys from: `*` for all. Default none.
+    pub cors_origins: Vec<String>,
+    /// Whether each call is a line of the log. Default no.
+    pub access_log: bool,
+    /// What is told of an outbound relay, if there is one.
+    pub relay: Option<RelayInformation>,
+}
+
+/// What SDKs are told of an outbound relay: data that whoever runs the relay has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RelayInformation {
+    /// Which destinations go through it.
+    pub destinations: Vec<RelayDestination>,
+    /// The certificate of the relay's authority, PEM.
+    pub ca_pem: Option<Vec<u8>>,
+    /// After how long SDKs ask again; told in whole seconds, at least 1.
+    pub poll_interval: Duration,
+}
+
+/// A destination of the outbound relay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RelayDestination {
+    /// Names it.
+    pub id: String,
+    /// A host name, or a pattern such as `*.example.com`.
+    pub domain: String,
+}
+
+impl Default for ApiSettings {
+    fn default() -> Self {
+        ApiSettings {
+            address: None,
+            identity: None,
+            http: HttpSettings::default(),
+            body_size_max: 64 << 20,
+            inspect_size_max: 64 << 10,
+            calls_max: 4096,
+            call_timeout: Duration::from_secs(300),
+            team: "fieldseal".to_owned(),
+            cors_origins: Vec::new(),
+            access_log: false,
+            relay: None,
+        }
+    }
+}
+
+/// A setting of the API that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ApiSettingsError {
+    /// No body, call or time at all.
+    #[error("setting `api.{0}` is more than nothing")]
+    Nothing(&'static str),
+    /// A bound of the listener.
+    #[error("api: {0}")]
+    Http(#[from] HttpSettingsError),
+    /// A larger body than the queue or the memory for messages has room for would never be taken.
+    #[error("setting `api.body_size_max` is at most `{0}`")]
+    BodySize(&'static str),
+    /// Not what browsers send.
+    #[error(
+        "setting `api.cors_origins`: `{0}` is no origin: write scheme, host and port alone, as https://app.example.com"
+    )]
+    Origin(String),
+    /// No certificate.
+    #[error("the API has no certificate")]
+    NoIdentity,
+}
+
+impl ApiSettings {
+    /// Checks that the bounds make sense.
+    ///
+    /// # Errors
+    /// The first that does not.
+    pub fn validate(&self) -> Result<(), ApiSettingsError> {
+        let sizes = [
+            ("body_size_max", self.body_size_max),
+            ("inspect_size_max", self.inspect_size_max),
+            ("calls_max", self.calls_max),
+        ];
+        if let Some((setting, _)) = sizes.into_iter().find(|(_, size)| *size == 0) {
+            return Err(ApiSettingsError::Nothing(setting));
+        }
+        if self.call_timeout.is_zero() {
+            return Err(ApiSettingsError::Nothing("call_timeout"));
+        }
+        self.http.validate()?;
+        match self.cors_origins.iter().find(|origin| !is_origin(origin)) {
+            Some(origin) => Err(ApiSettingsError::Origin(origin.clone())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// `*`, or a scheme and an authority without path.
+fn is_origin(origin: &str) -> bool {
+    let is_plain = |authority: &str| {
+        !authority.is_empty() && authority.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte))
+    };
+    let authority = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
+    origin == "*" || authority.is_some_and(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_fit_and_what_makes_no_sense_is_named() {
+        assert_eq!(ApiSettings::default().validate(), Ok(()));
+        let none = ApiSettings { calls_max: 0, ..ApiSettings::default() };
+        assert_eq!(none.validate(), Err(ApiSettingsError::Nothing("calls_max")));
+        let no_time = ApiSettings { call_timeout: Duration::ZERO, ..ApiSettings::default() };
+        assert_eq!(no_time.validate(), Err(ApiSettingsError::Nothing("call_timeout")));
+        let streams = HttpSettings { streams_max: 0, ..HttpSettings::default() };
+        let http = ApiSettings { http: streams, ..ApiSettings::default() };
+        assert_eq!(http.validate(), Err(HttpSettingsError::Zero("streams_max").into()));
+    }
+
+    #[test]
+    fn origins_are_those_that_browsers_send() {
+        let of = |origin: &str| {
+            ApiSettings { cors_origins: vec![origin.to_owned()], ..ApiSettings::default() }.validate().is_ok()
+        };
+        for good in ["*", "https://app.example.com", "http://localhost:3000", "http://[::1]:80"] {
+            assert!(of(good), "{good}");
+        }
+        for wrong in ["", "app.example.com", "https://", "https://a/", "https://a b", "ftp://a", "null", "https://*"] {
+            assert!(!of(wrong), "{wrong}");
+        }
+    }
+}

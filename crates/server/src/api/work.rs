@@ -1,0 +1,375 @@
+//! What workers do for calls, as requests of the same kind as those of the other door: bodies lie where they were read, answers are
+//! written where they go out. The caller's right is checked by the engine when the work begins, whatever the network side has seen.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use boring::base64;
+use fieldseal_engine::{
+    Caller, DecryptOptions, Decryptor, DocumentPart, DocumentWork, EncryptOptions, Encryptor, Engine, Error,
+    FileDecryption, FileEncryption, Inspector, PayloadDigest, PayloadReading, Planned as Stretch, Progress, Rewriter,
+    TokenRequestReading,
+};
+use fieldseal_protocol::{ErrorCode, ErrorObject};
+use serde_json::{Value, json};
+
+use super::query::Options;
+use crate::interface::{Part, PartStep, Planned, Request, Step, Written};
+use crate::service::convert;
+
+/// Who asks for what.
+pub(super) struct Asked {
+    pub(super) engine: Engine,
+    pub(super) caller: Caller,
+    pub(super) app: String,
+    pub(super) options: Options,
+    pub(super) body: Vec<u8>,
+}
+
+impl Asked {
+    fn encrypt_options(&self) -> EncryptOptions<'_> {
+        let Options { role, curve, keying } = &self.options;
+        EncryptOptions { app: &self.app, curve: *curve, keying: *keying, role: role.as_deref() }
+    }
+
+    fn decrypt_options(&self) -> DecryptOptions<'_> {
+        DecryptOptions { app: &self.app, role: self.options.role.as_deref() }
+    }
+}
+
+/// What [`Asked::body`] is as JSON, with every scalar of it encrypted.
+pub(super) fn encrypt_document(asked: Asked) -> Box<dyn Request> {
+    let begin = |asked: &Asked| asked.engine.encryptor(&asked.caller, &asked.encrypt_options());
+    Box::new(Document::<Encryptor> { asked: Arc::new(asked), stage: Stage::Asked, begin, payload: None })
+}
+
+/// The same with every envelope in it decrypted. `payload` is what a token was made for, and nothing else is decrypted for one.
+pub(super) fn decrypt_document(asked: Asked, payload: Option<PayloadDigest>) -> Box<dyn Request> {
+    let begin = |asked: &Asked| asked.engine.decryptor(&asked.caller, &asked.decrypt_options());
+    Box::new(Document::<Decryptor> { asked: Arc::new(asked), stage: Stage::Asked, begin, payload })
+}
+
+struct Document<R: Rewriter> {
+    asked: Arc<Asked>,
+    stage: Stage<R>,
+    begin: fn(&Asked) -> Result<R, Error>,
+    payload: Option<PayloadDigest>,
+}
+
+enum Stage<R: Rewriter> {
+    Asked,
+    /// It is not known yet whether the token is for this document.
+    Compared(Box<PayloadReading>, PayloadDigest),
+    Working(DocumentWork<R>),
+}
+
+impl<R: Rewriter> Document<R> {
+    fn work(&self) -> Option<&DocumentWork<R>> {
+        match &self.stage {
+            Stage::Working(work) => Some(work),
+            Stage::Asked | Stage::Compared(..) => None,
+        }
+    }
+
+    fn begin(&self) -> Result<Stage<R>, Error> {
+        let rewriter = (self.begin)(&self.asked)?;
+        let work = self.asked.engine.rewrite_document(rewriter, None, self.asked.body.len())?;
+        Ok(Stage::Working(work))
+    }
+}
+
+impl<R: Rewriter + Send + 'static> Request for Document<R> {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+        let body = &self.asked.body;
+        let stage = match &mut self.stage {
+            Stage::Asked => match self.payload.take() {
+                Some(payload) => {
+                    let reading = self.asked.engine.payload(body.len()).map_err(convert::error)?;
+                    Stage::Compared(Box::new(reading), payload)
+                }
+                None => self.begin().map_err(convert::error)?,
+            },
+            Stage::Compared(reading, payload) => match reading.step(body).map_err(convert::error)? {
+                None => return Ok(Step::More),
+                Some(read) if read == *payload => self.begin().map_err(convert::error)?,
+                Some(_) => return Err(ErrorObject::new(ErrorCode::Forbidden, "the token is for another payload")),
+            },
+            Stage::Working(work) => {
+                let progress = work.step(body, out).map_err(convert::error)?;
+                if progress == Progress::More {
+                    return Ok(Step::Spread { answer_size_max: work.output_size_max() });
+                }
+                return Ok(Step::Done);
+            }
+        };
+        self.stage = stage;
+        Ok(Step::More)
+    }
+
+    fn next_part(&mut self) -> Result<Planned, ErrorObject> {
+        let Stage::Working(work) = &mut self.stage else { unreachable!("only work spreads") };
+        let part = match work.next_part(&self.asked.body).map_err(convert::error)? {
+            Stretch::Part(part) => part,
+            Stretch::Walked => return Ok(Planned::Nothing),
+            Stretch::All => return Ok(Planned::None),
+        };
+        let part = Box::new(PartOfDocument { asked: Arc::clone(&self.asked), part });
+        Ok(if work.is_planned() { Planned::Last(part) } else { Planned::Part(part) })
+    }
+
+    fn finish(&mut self, _head: &mut Vec<u8>, _written: Written, _tail: &mut Vec<u8>) {}
+
+    fn too_large(&self) -> ErrorObject {
+        let work = self.work().expect("only work spreads");
+        convert::error(work.too_large())
+    }
+
+    fn fields(&self) -> u64 {
+        self.work().map_or(0, DocumentWork::count)
+    }
+
+    fn memory(&self) -> usize {
+        self.work().map_or(0, DocumentWork::memory)
+    }
+}
+
+/// A part of a document, for one worker.
+struct PartOfDocument<R: Rewriter> {
+    asked: Arc<Asked>,
+    part: DocumentPart<R>,
+}
+
+impl<R: Rewriter + Send> Part for PartOfDocument<R> {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
+        let progress = self.part.step(&self.asked.body, out).map_err(convert::error)?;
+        Ok(if progress == Progress::More { PartStep::More } else { PartStep::Done })
+    }
+
+    fn fields(&self) -> u64 {
+        self.part.count()
+    }
+}
+
+/// The file form of [`Asked::body`].
+pub(super) fn encrypt_file(asked: Asked) -> Box<dyn Request> {
+    Box::new(File { asked, work: None, begin: begin_encryption })
+}
+
+/// The content of the file that [`Asked::body`] is.
+pub(super) fn decrypt_file(asked: Asked) -> Box<dyn Request> {
+    Box::new(File { asked, work: None, begin: begin_decryption })
+}
+
+fn begin_encryption(asked: &Asked) -> Result<FileWork, Error> {
+    asked.engine.encrypt_file(&asked.caller, &asked.app, asked.options.curve).map(FileWork::Encrypt)
+}
+
+fn begin_decryption(asked: &Asked) -> Result<FileWork, Error> {
+    asked.engine.decrypt_file(&asked.caller, &asked.app).map(FileWork::Decrypt)
+}
+
+struct File {
+    asked: Asked,
+    work: Option<FileWork>,
+    begin: fn(&Asked) -> Result<FileWork, Error>,
+}
+
+enum FileWork {
+    Encrypt(FileEncryption),
+    Decrypt(FileDecryption),
+}
+
+impl Request for File {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+        let body = &self.asked.body;
+        let progress = match &mut self.work {
+            None => {
+                self.work = Some((self.begin)(&self.asked).map_err(convert::error)?);
+                return Ok(Step::More);
+            }
+            Some(FileWork::Encrypt(work)) => work.step(body, out),
+            Some(FileWork::Decrypt(work)) => work.step(body, out),
+        };
+        Ok(if progress.map_err(convert::error)? == Progress::More { Step::More } else { Step::Done })
+    }
+}
+
+/// Makes a client-side token.
+pub(super) fn issue_token(asked: Asked) -> Box<dyn Request> {
+    Box::new(Issue { asked, reading: None })
+}
+
+struct Issue {
+    asked: Asked,
+    reading: Option<TokenRequestReading>,
+}
+
+/// The only thing that a token can be for.
+const DECRYPT: &str = "api:decrypt";
+/// An `expiry` up to here is a number of milliseconds from now; a larger one is a time.
+const EXPIRY_FROM_NOW_MAX_MS: u64 = 600_000;
+/// A shorter one is a mistake, such as the milliseconds that a date has beside its seconds.
+const EXPIRY_MIN_MS: u64 = 1_000;
+
+impl Request for Issue {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+        let Asked { engine, caller, app, body, .. } = &self.asked;
+        let Some(reading) = &mut self.reading else {
+            self.reading = Some(engine.token_request(body.len()).map_err(convert::error)?);
+            return Ok(Step::More);
+        };
+        let Some(request) = reading.step(body).map_err(convert::error)? else { return Ok(Step::More) };
+        if request.action.as_deref() != Some(DECRYPT) {
+            return Err(invalid("the field `action` is \"api:decrypt\""));
+        }
+        if request.strings == 0 {
+            return Err(invalid("the field `payload` has no string in it: there is nothing to decrypt"));
+        }
+        let expires_ms = request.expiry.as_deref().map(expiry).transpose()?;
+        let expires_ms = expires_ms.map(|expiry| match expiry {
+            Expiry::FromNow(age) => engine.unix_time_in(age),
+            Expiry::At(milliseconds) => milliseconds,
+        });
+        let token = engine.issue_token(caller, app, request.payload, expires_ms).map_err(convert::error)?;
+        let told =
+            json!({ "id": token.id, "token": token.text, "createdAt": token.created_ms, "expiry": token.expires_ms });
+        write(&told, out);
+        Ok(Step::Done)
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Expiry {
+    FromNow(Duration),
+    At(u64),
+}
+
+fn expiry(text: &str) -> Result<Expiry, ErrorObject> {
+    match text.parse::<u64>() {
+        Ok(milliseconds) if milliseconds > EXPIRY_FROM_NOW_MAX_MS => Ok(Expiry::At(milliseconds)),
+        Ok(milliseconds) if milliseconds >= EXPIRY_MIN_MS => Ok(Expiry::FromNow(Duration::from_millis(milliseconds))),
+        _ => Err(invalid(
+            "the field `expiry` is a Unix time in milliseconds, or from 1000 to 600000 milliseconds from now (some SDKs send of a date \
+             only what it has beside its seconds: give them a number)",
+        )),
+    }
+}
+
+/// What an envelope tells beside its value.
+pub(super) fn inspect(asked: Asked) -> Box<dyn Request> {
+    Box::new(Inspect { asked, work: None })
+}
+
+struct Inspect {
+    asked: Asked,
+    /// The envelope, and who looks at it.
+    work: Option<(String, Inspector)>,
+}
+
+impl Request for Inspect {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+        let Asked { engine, caller, app, body, .. } = &self.asked;
+        let Some((text, inspector)) = &mut self.work else {
+            let inspector = engine.inspector(caller, Some(app)).map_err(convert::error)?;
+            self.work = Some((envelope_of(body)?, inspector));
+            return Ok(Step::More);
+        };
+        let Some(inspected) = inspector.inspect(text.as_bytes()).map_err(convert::error)? else {
+            return Ok(Step::More);
+        };
+        let told = json!({
+            "type": convert::text_kind(inspected.value_type).as_str(),
+            "role": inspected.role,
+            "encryptedAt": inspected.encrypted_at,
+            "origin": inspected.origin,
+            "version": inspected.version.text(),
+            "curve": convert::wire_curve(inspected.version.curve()).as_str(),
+            "keyVersion": inspected.key_version,
+            "debug": inspected.marking == fieldseal_engine::Marking::Debug,
+        });
+        write(&told, out);
+        Ok(Step::Done)
+    }
+}
+
+/// The envelope of `{"token": "ev:…"}`, or of a string alone.
+fn envelope_of(body: &[u8]) -> Result<String, ErrorObject> {
+    let value: Value = serde_json::from_slice(body).map_err(|error| {
+        // The library's own words may quote what it read.
+        let message = format!("the body is not JSON (line {}, column {})", error.line(), error.column());
+        ErrorObject::new(ErrorCode::InvalidDocument, message)
+    })?;
+    match value {
+        Value::String(text) => Ok(text),
+        Value::Object(mut fields) => match (fields.remove("token"), fields.is_empty()) {
+            (Some(Value::String(text)), true) => Ok(text),
+            _ => Err(invalid("the body is an object with `token`, an envelope, alone")),
+        },
+        _ => Err(invalid("the body is an object with `token`, an envelope, or an envelope")),
+    }
+}
+
+/// An app's public keys, in the form in which SDKs read them.
+pub(super) fn public_keys(asked: Asked, team: String) -> Box<dyn Request> {
+    Box::new(Keys { asked, team })
+}
+
+struct Keys {
+    asked: Asked,
+    team: String,
+}
+
+impl Request for Keys {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+        let Asked { engine, caller, app, .. } = &self.asked;
+        let keys = engine.public_keys(caller, app).map_err(convert::error)?;
+        let [r1, k1] = [&keys.r1, &keys.k1].map(|key| base64::encode_block(&key.compressed()));
+        let told = json!({
+            "teamUuid": self.team,
+            "appUuid": app,
+            "key": k1,
+            "ecdhKey": k1,
+            "ecdhP256Key": r1,
+            "ecdhP256KeyUncompressed": base64::encode_block(keys.r1.uncompressed()),
+            "keyVersion": keys.version,
+            "isDebugMode": false,
+        });
+        write(&told, out);
+        Ok(Step::Done)
+    }
+}
+
+fn write(value: &Value, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, value).expect("a buffer takes everything");
+}
+
+fn invalid(message: &str) -> ErrorObject {
+    ErrorObject::new(ErrorCode::InvalidParams, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_expiry_is_a_time_or_a_length_of_time() {
+        assert_eq!(expiry("1000"), Ok(Expiry::FromNow(Duration::from_secs(1))));
+        assert_eq!(expiry("600000"), Ok(Expiry::FromNow(Duration::from_secs(600))));
+        assert_eq!(expiry("600001"), Ok(Expiry::At(600_001)));
+        for wrong in ["999", "0", "-1", "1.5", "1e3", "true", "", "18446744073709551616"] {
+            assert!(expiry(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_to_be_inspected_is_one_string() {
+        let of = |body: &str| envelope_of(body.as_bytes()).ok();
+        assert_eq!(of("\"ev:x\"").as_deref(), Some("ev:x"));
+        assert_eq!(of("{\"token\": \"ev:x\"}").as_deref(), Some("ev:x"));
+        for wrong in ["", "{}", "[\"ev:x\"]", "{\"token\": 1}", "{\"token\": \"ev:x\", \"other\": 1}", "1", "\"a"] {
+            assert_eq!(of(wrong), None, "{wrong}");
+        }
+        let secret = envelope_of(b"{\"token\": secret}").expect_err("no JSON").message;
+        assert!(!secret.contains("secret"), "{secret}");
+    }
+}
