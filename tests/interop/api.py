@@ -1,0 +1,107 @@
+"""A running engine with its HTTPS API, API keys for it, and curl as a caller."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import certifi
+
+from fieldseal import Fieldseal
+
+STOP_SECONDS_MAX = 30
+CALL_SECONDS_MAX = 60
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Of curl: `status`, the headers in lower case, and the body."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    version: str
+
+    @property
+    def json(self) -> object:
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Api:
+    """Where it is and whose authority its certificate is of."""
+
+    fieldseal: Fieldseal
+    app: str
+    url: str
+    ca: Path
+    log: Path
+
+    def key(self, *arguments: str, app: str | None = None) -> str:
+        """A new API key, by the command line."""
+        command = ("api-keys", "create", app or self.app, *(arguments or ("--allow", "encrypt,decrypt,inspect,client-side-tokens")))
+        return self.fieldseal.run(*command).decode().strip()
+
+    def curl(self, path: str, *arguments: str, data: bytes | None = None, version: str = "--http2") -> Answer:
+        """One call by curl, which fails the test where curl fails."""
+        command = ["curl", "--silent", "--show-error", "--include", version, "--cacert", str(self.ca), *arguments]
+        if data is not None:
+            command += ["--data-binary", "@-"]
+        limit = ["--max-time", str(CALL_SECONDS_MAX)]
+        done = subprocess.run([*command, *limit, self.url + path], input=data, capture_output=True, check=False)
+        assert done.returncode == 0, (done.returncode, done.stderr.decode())
+        head, _, body = done.stdout.partition(b"\r\n\r\n")
+        while head.startswith((b"HTTP/1.1 100", b"HTTP/2 100")):
+            head, _, body = body.partition(b"\r\n\r\n")
+        first, *lines = head.decode().split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        spoken, status = first.split(" ")[:2]
+        return Answer(int(status), headers, body, spoken)
+
+    def trusting_python(self, folder: Path) -> dict[str, str]:
+        """The environment of a Python whose `certifi` is a copy with our authority in its bundle: libraries that verify against
+        `certifi.where()` alone can be told in no other way, and no installed package is touched."""
+        copy = folder / "certifi"
+        if not copy.exists():
+            shutil.copytree(Path(certifi.__file__).parent, copy)
+            with (copy / "cacert.pem").open("ab") as bundle:
+                bundle.write(b"\n" + self.ca.read_bytes())
+        return {**os.environ, "PYTHONPATH": str(folder), "EV_API_URL": self.url + "/", "APP": self.app}
+
+    def python_sdk(self, folder: Path, key: str, cases: list[dict[str, object]], curve: str = "SECP256R1") -> list[dict[str, object]]:
+        """What the Python SDK makes of `cases`."""
+        environment = {**self.trusting_python(folder), "KEY": key, "CURVE": curve}
+        command = [os.environ.get("PYTHON", "python3"), str(HERE / "python_sdk_calls.py")]
+        done = subprocess.run(
+            command, input=json.dumps(cases).encode(), env=environment, capture_output=True, timeout=CALL_SECONDS_MAX, check=False
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return json.loads(done.stdout)
+
+
+@contextmanager
+def running(fieldseal: Fieldseal, app: str, *settings: str) -> Iterator[Api]:
+    """An engine as `dev` starts one, ended as an operator ends it."""
+    log = fieldseal.folder.parent / "api.log"
+    flags = [part for setting in settings for part in ("--set", setting)]
+    command = fieldseal.command(*flags, "dev", "--app", app, "--port", "0", "--json")
+    with log.open("wb") as errors:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
+    try:
+        line = process.stdout.readline()
+        assert line, f"the engine did not start: {log.read_text()}"
+        ready = json.loads(line)
+        yield Api(fieldseal, app, f"https://{ready['api']}", Path(ready["ca"]), log)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=STOP_SECONDS_MAX)
+        assert process.returncode == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
