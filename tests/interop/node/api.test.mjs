@@ -24,6 +24,7 @@ const DATA = {
   nested: { list: [1, 'x', { no: false }, null], object: {}, array: [] },
 };
 const SHAPES = [DATA, [1, 'a', true, null, [2.5, { b: 'c' }]], 'alone', -12.5, true];
+const OUTPUT_SIZE_MAX = 64 << 20;
 const here = import.meta.dirname ?? new URL('.', import.meta.url).pathname;
 
 const fieldseal = new Fieldseal();
@@ -48,7 +49,7 @@ function apiKey(allow, app = APP) {
 /** What the SDK makes of `cases`. */
 function sdk(cases, { curve = 'prime256v1', shown = key } = {}) {
   const env = { ...process.env, EV_API_URL: url, NODE_EXTRA_CA_CERTS: ready.ca, APP, KEY: shown, CURVE: curve };
-  const done = spawnSync(process.execPath, [join(here, 'api_calls.mjs')], { env, input: JSON.stringify(cases), timeout: 60_000 });
+  const done = spawnSync(process.execPath, [join(here, 'api_calls.mjs')], { env, input: JSON.stringify(cases), timeout: 60_000, maxBuffer: OUTPUT_SIZE_MAX });
   assert.equal(done.status, 0, done.stderr.toString());
   return JSON.parse(done.stdout);
 }

@@ -17,7 +17,7 @@ const calls = {
   encrypt: ({ data, role }) => sdk.encrypt(native(data), role),
   decrypt: ({ data }) => sdk.decrypt(native(data)),
   token: ({ data, expiry }) => sdk.createClientSideDecryptToken(data, expiry),
-  token_by_date: ({ data }) => sdk.createClientSideDecryptToken(data, new Date(Date.now() - (Date.now() % 1000) + 60_000)),
+  token_by_date: ({ data }) => sdk.createClientSideDecryptToken(data, new Date(Math.floor(Date.now() / 1000) * 1000 + 60_999)),
 };
 
 const answers = [];
@@ -28,5 +28,5 @@ for (const call of JSON.parse(await text(process.stdin))) {
     answers.push({ error: error.type ?? error.name, message: error.message });
   }
 }
-process.stdout.write(JSON.stringify(answers));
-process.exit(0);
+// The SDK's timers would keep the process.
+process.stdout.write(JSON.stringify(answers), () => process.exit(0));
