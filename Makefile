@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check artillery loom constant-time aarch64 audit bench fuzz
+.PHONY: help run setup test check artillery loom constant-time aarch64 audit bench fuzz fuzz-api
 
 # Tools that setup installs stand in front of the machine's own.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -81,3 +81,8 @@ bench: ## all benches, or BENCH=NAME
 fuzz: ## each fuzz target for FUZZ_SECONDS (300)
 	@scripts/setup.sh fuzz
 	@scripts/fuzz.sh '$(FUZZ_SECONDS)'
+
+fuzz-api: setup ## calls of the HTTPS API made from its own description, for FUZZ_SECONDS (300)
+	$(call say,build: the program)
+	@cargo build --profile checked --package fieldseal-cli
+	@FIELDSEAL='$(TARGET)/checked/fieldseal' scripts/fuzz-api.sh '$(FUZZ_SECONDS)'
