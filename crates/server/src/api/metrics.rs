@@ -114,7 +114,8 @@ impl Record {
         word_of(index_of(self.call))
     }
 
-    /// Writes why a call is refused, within the bound of such lines, where that concerns whoever runs the engine: not for mistakes in what was sent.
+    /// Writes why a call is refused, within the bound of such lines, where that concerns whoever runs the engine: not for mistakes in
+    /// what was sent.
     pub(super) fn refused(&self, problem: &Problem, peer: &Peer) {
         let concerns = matches!(problem.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         if !concerns && !problem.status.is_server_error() {
