@@ -30,7 +30,7 @@ impl<S: Service> Report for Status<S> {
             times: self.hub.times.snapshot(),
             requests: self.hub.requests.snapshot(),
             engine: self.service.counters(),
-            api: self.hub.api.is_used().then(|| self.hub.api.snapshot()),
+            api: self.hub.api.snapshot(),
         };
         snapshot.into_text()
     }

@@ -53,11 +53,15 @@ anywhere.
 "#;
 
 /// What a section is for.
-const SECTIONS: [(&str, &str); 8] = [
+const SECTIONS: [(&str, &str); 9] = [
     ("engine", "Encryption, keys in memory, and how work is cut."),
     ("document", "Bounds of JSON documents and selectors."),
     ("keystore", "Where keys lie, and the bounds of the store."),
     ("server", "The listener of `serve` and `dev`."),
+    (
+        "api",
+        "The [HTTPS API](api.md) of `serve` and `dev`. It shares `server.*` from the queue on: workers, memory, `admission_wait`.",
+    ),
     ("operator", "The [operator port](metrics.md) of `serve` and `dev`: probes and metrics over plain HTTP."),
     ("client", "Commands with `--connect`."),
     ("input", "What commands read from files and standard input."),

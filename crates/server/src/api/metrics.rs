@@ -54,7 +54,7 @@ impl std::fmt::Debug for ApiTallies {
 /// [`ApiTallies`] at one moment.
 #[derive(Debug)]
 pub(crate) struct ApiSnapshot {
-    /// Call, status, how many.
+    /// Call, status, how many; those that there were, and all that could have gone well.
     pub(crate) calls: Vec<([&'static str; 2], u64)>,
     /// Those that there were.
     pub(crate) times: Vec<(&'static str, HistogramSnapshot)>,
@@ -76,11 +76,6 @@ impl ApiTallies {
         let _ = self.connections.set(Box::new(counting));
     }
 
-    /// Whether there is an API.
-    pub(crate) fn is_used(&self) -> bool {
-        self.connections.get().is_some()
-    }
-
     pub(crate) fn snapshot(&self) -> ApiSnapshot {
         let of_call = |(index, counts): (usize, &[AtomicU64; STATUSES.len()])| {
             let word = word_of(index);
@@ -90,7 +85,7 @@ impl ApiTallies {
         let calls = self.calls.iter().enumerate().flat_map(of_call);
         let times = self.times.iter().enumerate();
         ApiSnapshot {
-            calls: calls.filter(|(_, count)| *count > 0).collect(),
+            calls: calls.filter(|([_, status], count)| *count > 0 || *status == "200").collect(),
             times: times.map(|(index, histogram)| (word_of(index), histogram.snapshot())).collect(),
             connections: self.connections.get().map_or_else(HttpCounters::default, |counting| counting()),
         }

@@ -72,8 +72,8 @@ pub(crate) struct Snapshot {
     pub(crate) times: TimesSnapshot,
     pub(crate) requests: RequestsSnapshot,
     pub(crate) engine: Counters,
-    /// The HTTPS API, where there is one.
-    pub(crate) api: Option<ApiSnapshot>,
+    /// The HTTPS API; nothing but zeros where there is none.
+    pub(crate) api: ApiSnapshot,
 }
 
 impl Snapshot {
@@ -272,6 +272,6 @@ impl Collector for Snapshot {
         self.write_work(&mut out)?;
         self.write_queue(&mut out)?;
         self.write_caches(&mut out)?;
-        self.api.as_ref().map_or(Ok(()), |api| write_api(api, &mut out))
+        write_api(&self.api, &mut out)
     }
 }
