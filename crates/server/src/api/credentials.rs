@@ -81,6 +81,8 @@ fn read_authorization(text: &str) -> Option<Credentials> {
 mod tests {
     use super::*;
     use hyper::header::HeaderValue;
+    use rand::rngs::StdRng;
+    use rand::{RngExt as _, SeedableRng as _};
 
     fn read(headers: &[(&str, &str)]) -> Result<String, NoCredentials> {
         let mut map = HeaderMap::new();
@@ -105,6 +107,30 @@ mod tests {
         let both = [("api-key", "fsk_z"), ("authorization", basic.as_str())];
         assert_eq!(read(&both), Err(NoCredentials::Several));
         assert_eq!(read(&[("api-key", "a"), ("api-key", "a")]), Err(NoCredentials::Several));
+    }
+
+    /// Bytes changed at random neither panic nor become other credentials than base64 says.
+    #[test]
+    fn whatever_comes_is_read_or_refused() {
+        let mut rng = StdRng::seed_from_u64(17);
+        let basic = format!("Basic {}", base64::encode_block(b"app_1:fsk_00ff00ff00ff00ff_0123456789abcdef"));
+        for _ in 0..20_000 {
+            let mut bytes = [basic.as_bytes(), b"Token fst_01ff"][rng.random_range(0..2)].to_vec();
+            for _ in 0..rng.random_range(0..4) {
+                let place = rng.random_range(0..bytes.len());
+                bytes[place] = rng.random_range(0x20..=0xff);
+            }
+            bytes.truncate(rng.random_range(0..=bytes.len()));
+            let Ok(value) = HeaderValue::from_bytes(&bytes) else { continue };
+            let mut map = HeaderMap::new();
+            map.insert(AUTHORIZATION, value);
+            if let Ok(Credentials::ApiKey { app, key }) = Credentials::read(&map) {
+                let shown = format!("{}:{}", app.expect("Basic names an app"), *key);
+                let text = std::str::from_utf8(&bytes).expect("it was read");
+                let encoded = text.split_once(' ').expect("a scheme").1.trim_matches(' ');
+                assert_eq!(base64::decode_block(encoded).expect("it was read"), shown.as_bytes());
+            }
+        }
     }
 
     #[test]

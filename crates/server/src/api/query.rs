@@ -103,6 +103,26 @@ fn decode(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand::rngs::StdRng;
+    use rand::{RngExt as _, SeedableRng as _};
+
+    /// What comes out of percent-decoding goes in again as the same text, whatever bytes it has.
+    #[test]
+    fn percent_encoding_is_undone_exactly() {
+        let mut rng = StdRng::seed_from_u64(17);
+        for _ in 0..20_000 {
+            let text: String = (0..rng.random_range(0..12)).map(|_| rng.random::<char>()).collect();
+            let encoded: String = text.bytes().map(|byte| format!("%{byte:02X}")).collect();
+            assert_eq!(decode(&encoded).as_deref(), Some(text.as_str()));
+            let mut bytes = encoded.into_bytes();
+            if !bytes.is_empty() {
+                let place = rng.random_range(0..bytes.len());
+                bytes[place] = rng.random_range(0x20..0x7f);
+            }
+            let changed = String::from_utf8(bytes).expect("ASCII");
+            let _ = Options::read(Some(&format!("role={changed}&curve={changed}")), Takes::All);
+        }
+    }
 
     #[test]
     fn options_are_read_once_each() {

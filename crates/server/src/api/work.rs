@@ -60,7 +60,7 @@ enum Stage<R: Rewriter> {
     Asked,
     /// It is not known yet whether the token is for this document.
     Compared(Box<PayloadReading>, PayloadDigest),
-    Working(DocumentWork<R>),
+    Working(Box<DocumentWork<R>>),
 }
 
 impl<R: Rewriter> Document<R> {
@@ -74,7 +74,7 @@ impl<R: Rewriter> Document<R> {
     fn begin(&self) -> Result<Stage<R>, Error> {
         let rewriter = (self.begin)(&self.asked)?;
         let work = self.asked.engine.rewrite_document(rewriter, None, self.asked.body.len())?;
-        Ok(Stage::Working(work))
+        Ok(Stage::Working(Box::new(work)))
     }
 }
 
