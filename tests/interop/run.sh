@@ -4,8 +4,8 @@
 #
 #   FIELDSEAL=target/checked/fieldseal tests/interop/run.sh [pytest arguments]
 #
-# Needs Python 3.11 with venv and Node 20 with npm. Installs pinned packages once, below target/interop and node_modules. The tests
-# themselves talk to 127.0.0.1 alone.
+# Needs Python 3.11 with venv, Node 20 with npm, and curl with HTTP/2. Installs pinned packages once, below target/interop and
+# node_modules. The tests themselves talk to 127.0.0.1 alone.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -23,6 +23,7 @@ FIELDSEAL=$(cd "$(dirname "$FIELDSEAL")" && pwd)/$(basename "$FIELDSEAL")
 export FIELDSEAL
 command -v python3 >/dev/null || die 'install Python 3.11 or newer'
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || die 'needs Python 3.11 or newer'
+[[ $(curl --version 2>/dev/null) == *HTTP2* ]] || die 'install curl with HTTP/2'
 command -v npm >/dev/null || die 'install Node 20 or newer with npm'
 node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || die 'needs Node 20 or newer'
 
