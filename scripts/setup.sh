@@ -37,6 +37,7 @@ packages() {
   has pkg-config || missing+=(pkg-config)
   if [[ $purpose == test ]]; then
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+    has curl || missing+=(curl)
   fi
   ((${#missing[@]} == 0)) && return 0
   if ! has apt-get || [[ $(id -u) != 0 ]]; then
