@@ -40,7 +40,7 @@ pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     settings.tls = tls(&folder.join("server.pem"), &folder.join("server.key"), &authority)?;
     settings.address = ([127, 0, 0, 1], arguments.port).into();
     settings.operator.address = operator_address(context, settings.address);
-    settings.api.address = Some(api_address(context, arguments));
+    settings.api.address = api_address(context, arguments);
     settings.api.identity = Some(api_identity(&folder.join("server.pem"), &folder.join("server.key"))?);
     start_log(quiet_unless_asked(context));
     let engine = Engine::new(Box::new(store), context.config().engine.clone());
@@ -50,11 +50,17 @@ pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     })
 }
 
-/// Where `dev` has the API: only on this machine, as all of `dev`.
-fn api_address(context: &Context, arguments: &DevArguments) -> SocketAddr {
+/// Where `dev` has the API: only on this machine, as all of `dev`; nowhere where the configuration switches it off.
+fn api_address(context: &Context, arguments: &DevArguments) -> Option<SocketAddr> {
     let configured = context.config().server.api.address.map(|address| address.port());
-    let port = if arguments.port == 0 { 0 } else { configured.unwrap_or(API_PORT) };
-    (Ipv4Addr::LOCALHOST, arguments.api_port.unwrap_or(port)).into()
+    let is_off = configured.is_none() && context.loaded().is_set("api.address");
+    let port = match (arguments.api_port, configured) {
+        (Some(port), _) => port,
+        (None, _) if is_off => return None,
+        (None, _) if arguments.port == 0 => 0,
+        (None, configured) => configured.unwrap_or(API_PORT),
+    };
+    Some((Ipv4Addr::LOCALHOST, port).into())
 }
 
 /// A person who tries it out wants to see what goes wrong, not that all is well, unless they have asked for it.
