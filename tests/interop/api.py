@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -33,6 +34,23 @@ class Answer:
         return json.loads(self.body)
 
 
+OPEN_API = json.loads((HERE / "../../docs/openapi.json").read_text())
+
+
+def check_described(method: str, path: str, answer: Answer) -> None:
+    """Status and content type stand in the OpenAPI document, where the call does."""
+    found = [item for known, item in OPEN_API["paths"].items() if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", known), path)]
+    if not found or method.lower() not in found[0]:
+        assert answer.status in (204, 403, 404, 405), (method, path, answer)
+        return
+    responses = found[0][method.lower()]["responses"]
+    assert str(answer.status) in responses, (method, path, answer)
+    response = responses[str(answer.status)]
+    if "$ref" in response:
+        response = OPEN_API["components"]["responses"][response["$ref"].rsplit("/", 1)[1]]
+    assert answer.headers["content-type"] in response["content"], (method, path, answer)
+
+
 @dataclass(frozen=True)
 class Api:
     """Where it is and whose authority its certificate is of."""
@@ -62,7 +80,10 @@ class Api:
         first, *lines = head.decode().split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         spoken, status = first.split(" ")[:2]
-        return Answer(int(status), headers, body, spoken)
+        answer = Answer(int(status), headers, body, spoken)
+        method = arguments[arguments.index("-X") + 1] if "-X" in arguments else "GET" if data is None else "POST"
+        check_described(method, path.split("?")[0], answer)
+        return answer
 
     def trusting_python(self, folder: Path) -> dict[str, str]:
         """The environment of a Python whose `certifi` is a copy with our authority in its bundle: libraries that verify against
