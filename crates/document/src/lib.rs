@@ -1,4 +1,4 @@
-//! Finds the values of a JSON document that are to be encrypted or decrypted, in one pass over its bytes.
+//! Finds the values of a JSON document that are to be encrypted or decrypted, in one pass over its bytes; and those of forms ([`form`]).
 //!
 //! A [`Selection`] says which values, in JSONPath (RFC 9535). A [`Walker`] goes through a document (RFC 8259) and hands over
 //! the scalars that are selected as byte ranges, in batches and in slices of bounded work. The caller writes the
@@ -26,6 +26,7 @@
 mod automaton;
 mod chunks;
 mod error;
+pub mod form;
 #[doc(hidden)]
 pub mod fuzzing;
 mod limits;

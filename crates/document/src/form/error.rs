@@ -1,0 +1,72 @@
+//! What can be wrong with a form. No error carries a byte of it.
+
+use std::fmt;
+
+/// Why a form was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FormErrorKind {
+    /// More fields than `fields_max`, the number given.
+    TooManyFields(usize),
+    /// A selected value that is not UTF-8 once its encoding is undone.
+    InvalidUtf8,
+    /// The body does not begin with its boundary.
+    NoBoundary,
+    /// The boundary stands where it cuts nothing: within a line, or with something behind it.
+    StrayBoundary,
+    /// The body ends before its last boundary.
+    UnexpectedEnd,
+    /// Something behind the last boundary.
+    TrailingData,
+    /// A part's header that is longer than `part_header_size_max`, the number given, or has no end.
+    HeaderTooLong(usize),
+    /// A part's header with a line that is none: no colon, a folded line, a bare line end, a control character.
+    InvalidHeader,
+    /// A part without exactly one `Content-Disposition: form-data` with exactly one name.
+    InvalidDisposition,
+    /// A selected part in another encoding, or made of parts itself.
+    EncodedPart,
+}
+
+/// A form that was refused, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FormError {
+    /// The kind of fault.
+    pub kind: FormErrorKind,
+    /// Bytes from the body's start to the fault, or to the line or part that holds it.
+    pub offset: usize,
+}
+
+impl FormError {
+    pub(crate) fn new(kind: FormErrorKind, offset: usize) -> Self {
+        FormError { kind, offset }
+    }
+}
+
+impl fmt::Display for FormError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let offset = self.offset;
+        match self.kind {
+            FormErrorKind::TooManyFields(max) => write!(f, "the form has more than {max} fields"),
+            FormErrorKind::InvalidUtf8 => write!(f, "the form's value at byte {offset} is not UTF-8"),
+            FormErrorKind::NoBoundary => write!(f, "the form does not begin with its boundary"),
+            FormErrorKind::StrayBoundary => {
+                write!(f, "the form's boundary stands where it cuts nothing, at byte {offset}")
+            }
+            FormErrorKind::UnexpectedEnd => write!(f, "the form ends before its last boundary"),
+            FormErrorKind::TrailingData => write!(f, "the form goes on behind its last boundary, at byte {offset}"),
+            FormErrorKind::HeaderTooLong(max) => {
+                write!(f, "the header of the part at byte {offset} has no end within {max} bytes")
+            }
+            FormErrorKind::InvalidHeader => write!(f, "a header line of the part at byte {offset} is malformed"),
+            FormErrorKind::InvalidDisposition => {
+                write!(f, "the part at byte {offset} does not say once that it is form-data of one name")
+            }
+            FormErrorKind::EncodedPart => {
+                write!(f, "the part at byte {offset} is selected and is encoded or made of parts itself")
+            }
+        }
+    }
+}
+
+impl std::error::Error for FormError {}

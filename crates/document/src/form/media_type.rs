@@ -1,0 +1,94 @@
+//! The value of `Content-Type` (RFC 9110, section 8.3.1), as far as it says how to read a body.
+
+/// Longest boundary in characters (RFC 2046, section 5.1.1).
+pub const BOUNDARY_SIZE_MAX: usize = 70;
+
+/// What a body is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MediaType {
+    /// `type/subtype` in lower case.
+    pub essence: String,
+    /// Parameter `boundary`, its quotation marks undone.
+    pub boundary: Option<String>,
+    /// Parameter `charset` in lower case.
+    pub charset: Option<String>,
+}
+
+impl MediaType {
+    /// Reads the value of the header field. Nothing where it is malformed, or names a boundary or charset twice.
+    pub fn parse(value: &[u8]) -> Option<MediaType> {
+        let text = std::str::from_utf8(value).ok()?.trim_matches([' ', '\t']);
+        let (essence, mut rest) = text.split_at(text.find(';').unwrap_or(text.len()));
+        let essence = essence.trim_end_matches([' ', '\t']).to_ascii_lowercase();
+        let (kind, subtype) = essence.split_once('/')?;
+        if !is_token(kind) || !is_token(subtype) {
+            return None;
+        }
+        let mut media = MediaType { essence, boundary: None, charset: None };
+        while let Some(after) = rest.strip_prefix(';') {
+            let after = after.trim_start_matches([' ', '\t']);
+            if after.is_empty() || after.starts_with(';') {
+                rest = after;
+                continue;
+            }
+            let (name, value, tail) = parameter(after)?;
+            rest = tail.trim_start_matches([' ', '\t']);
+            let place = match name.to_ascii_lowercase().as_str() {
+                "boundary" => &mut media.boundary,
+                "charset" => &mut media.charset,
+                _ => continue,
+            };
+            if place.replace(value).is_some() {
+                return None;
+            }
+        }
+        if let Some(charset) = &mut media.charset {
+            charset.make_ascii_lowercase();
+        }
+        rest.is_empty().then_some(media)
+    }
+
+    /// `application/json`, and whatever is built on it.
+    pub fn is_json(&self) -> bool {
+        matches!(self.essence.as_str(), "application/json" | "text/json") || self.essence.ends_with("+json")
+    }
+
+    /// `application/x-www-form-urlencoded`.
+    pub fn is_urlencoded(&self) -> bool {
+        self.essence == "application/x-www-form-urlencoded"
+    }
+
+    /// `multipart/form-data`.
+    pub fn is_multipart(&self) -> bool {
+        self.essence == "multipart/form-data"
+    }
+}
+
+/// Name, value and what follows of `name=value` or `name="value"`.
+pub(super) fn parameter(text: &str) -> Option<(&str, String, &str)> {
+    let (name, after) = text.split_once('=')?;
+    if !is_token(name) {
+        return None;
+    }
+    let Some(quoted) = after.strip_prefix('"') else {
+        let end = after.find([';', ' ', '\t']).unwrap_or(after.len());
+        let (value, tail) = after.split_at(end);
+        return is_token(value).then(|| (name, value.to_owned(), tail));
+    };
+    let mut value = String::new();
+    let mut characters = quoted.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '"' => return Some((name, value, &quoted[at + 1..])),
+            '\\' => value.push(characters.next()?.1),
+            _ => value.push(character),
+        }
+    }
+    None
+}
+
+/// A token of RFC 9110, section 5.6.2.
+pub(super) fn is_token(text: &str) -> bool {
+    let is_tchar = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_tchar)
+}

@@ -1,0 +1,62 @@
+//! Finds the fields of forms that are to be encrypted or decrypted: `application/x-www-form-urlencoded` and `multipart/form-data`.
+//!
+//! As with JSON the caller gets byte ranges and writes the output itself, so that every other byte stays what it was. What two
+//! readers could take for different things is refused and not guessed at: a value that is to be sealed must not be hidden from
+//! us by a body that whoever reads it later cuts otherwise.
+
+mod error;
+mod media_type;
+mod multipart;
+#[cfg(test)]
+mod tests;
+mod urlencoded;
+
+pub use error::{FormError, FormErrorKind};
+pub use media_type::{BOUNDARY_SIZE_MAX, MediaType};
+pub use multipart::{Part, find_parts};
+pub use urlencoded::{FieldValue, decode_field, encode_field, find_fields};
+
+/// The bounds under which forms are read; inclusive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormLimits {
+    /// Fields or parts of one form. Default 10,000.
+    pub fields_max: usize,
+    /// Bytes of the header of one part. Default 8 KiB.
+    pub part_header_size_max: usize,
+}
+
+impl Default for FormLimits {
+    fn default() -> Self {
+        FormLimits { fields_max: 10_000, part_header_size_max: 8 << 10 }
+    }
+}
+
+/// Which fields of a form are meant, by their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldNames {
+    names: Vec<Box<str>>,
+    is_everything: bool,
+}
+
+impl FieldNames {
+    /// The fields of these names, compared byte by byte once their encoding is undone; `*` alone means every field.
+    pub fn new(names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let mut chosen = FieldNames::default();
+        for name in names {
+            match name.as_ref() {
+                "*" => chosen.is_everything = true,
+                name => chosen.names.push(name.into()),
+            }
+        }
+        chosen
+    }
+
+    /// Whether no field is meant.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty() && !self.is_everything
+    }
+
+    fn has(&self, name: &[u8]) -> bool {
+        self.is_everything || self.names.iter().any(|chosen| chosen.as_bytes() == name)
+    }
+}

@@ -1,0 +1,176 @@
+//! `multipart/form-data` (RFC 7578 over RFC 2046), read strictly.
+//!
+//! Nothing stands before the first boundary or behind the last, lines end in CRLF, and the boundary occurs nowhere but where it
+//! cuts: readers that are more lenient then find the same parts.
+
+use std::ops::Range;
+
+use super::media_type::{BOUNDARY_SIZE_MAX, is_token, parameter};
+use super::{FieldNames, FormError, FormErrorKind, FormLimits};
+
+/// A selected part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its content.
+    pub content: Range<usize>,
+    /// Whether it came with a file name: its content is bytes and not text.
+    pub is_file: bool,
+}
+
+/// The selected parts of a body, in order.
+///
+/// # Errors
+/// The first thing in it that is not as RFC 7578 has it, or that two readers could read differently.
+pub fn find_parts(
+    body: &[u8],
+    boundary: &str,
+    names: &FieldNames,
+    limits: &FormLimits,
+) -> Result<Vec<Part>, FormError> {
+    let error = |kind, offset| Err(FormError::new(kind, offset));
+    if boundary.is_empty() || boundary.len() > BOUNDARY_SIZE_MAX || !boundary.bytes().all(is_boundary_byte) {
+        return error(FormErrorKind::NoBoundary, 0);
+    }
+    let dashes = [b"--", boundary.as_bytes()].concat();
+    let finder = Finder::new(&dashes);
+    if !body.starts_with(&dashes) {
+        return error(FormErrorKind::NoBoundary, 0);
+    }
+    let mut found = Vec::new();
+    let mut at = dashes.len();
+    for count in 0.. {
+        let rest = &body[at..];
+        if let Some(epilogue) = rest.strip_prefix(b"--") {
+            return match epilogue {
+                b"" | b"\r\n" => Ok(found),
+                _ => error(FormErrorKind::TrailingData, at + 2),
+            };
+        }
+        if !rest.starts_with(b"\r\n") {
+            let kind = if rest.is_empty() { FormErrorKind::UnexpectedEnd } else { FormErrorKind::StrayBoundary };
+            return error(kind, at);
+        }
+        if count >= limits.fields_max {
+            return error(FormErrorKind::TooManyFields(limits.fields_max), at);
+        }
+        let start = at + 2;
+        let Some(next) = finder.find(body, start) else {
+            return error(FormErrorKind::UnexpectedEnd, body.len());
+        };
+        // The line end before a boundary belongs to it.
+        let Some(end) = next.checked_sub(2).filter(|&end| end >= start && &body[end..next] == b"\r\n") else {
+            return error(FormErrorKind::StrayBoundary, next);
+        };
+        found.extend(part(body, start, end, names, limits)?);
+        at = next + dashes.len();
+    }
+    unreachable!("the loop has no end of its own")
+}
+
+/// RFC 2046, section 5.1.1, without the space that mail allows.
+fn is_boundary_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"'()+_,-./:=?".contains(&byte)
+}
+
+/// The part from `start` to `end`, if it is selected.
+fn part(
+    body: &[u8],
+    start: usize,
+    end: usize,
+    names: &FieldNames,
+    limits: &FormLimits,
+) -> Result<Option<Part>, FormError> {
+    let error = |kind| FormError::new(kind, start);
+    let size_max = limits.part_header_size_max;
+    let head = &body[start..end.min(start.saturating_add(size_max))];
+    // A header of no lines would have no name.
+    let Some(length) = memchr::memmem::find(head, b"\r\n\r\n") else {
+        return Err(error(FormErrorKind::HeaderTooLong(size_max)));
+    };
+    let header = Header::read(&head[..length]).map_err(error)?;
+    if !header.names.iter().any(|name| names.has(name.as_bytes())) {
+        return Ok(None);
+    }
+    if header.is_encoded {
+        return Err(error(FormErrorKind::EncodedPart));
+    }
+    Ok(Some(Part { content: start + length + 4..end, is_file: header.is_file }))
+}
+
+/// What a part's header says.
+struct Header {
+    /// The name as whoever reads it may take it: escapes of quoted strings undone or not, those of browsers undone or not.
+    names: Vec<String>,
+    is_file: bool,
+    is_encoded: bool,
+}
+
+impl Header {
+    fn read(bytes: &[u8]) -> Result<Header, FormErrorKind> {
+        let text = std::str::from_utf8(bytes).map_err(|_| FormErrorKind::InvalidHeader)?;
+        let mut header = Header { names: Vec::new(), is_file: false, is_encoded: false };
+        for line in text.split("\r\n") {
+            let (name, value) = line.split_once(':').ok_or(FormErrorKind::InvalidHeader)?;
+            let is_text = |c: char| c == '\t' || !c.is_control();
+            if !is_token(name) || !value.chars().all(is_text) {
+                return Err(FormErrorKind::InvalidHeader);
+            }
+            let value = value.trim_matches([' ', '\t']);
+            match name.to_ascii_lowercase().as_str() {
+                "content-disposition" if header.names.is_empty() => header.read_disposition(value)?,
+                "content-disposition" => return Err(FormErrorKind::InvalidDisposition),
+                "content-transfer-encoding" => {
+                    header.is_encoded |= !["7bit", "8bit", "binary"].contains(&value.to_ascii_lowercase().as_str());
+                }
+                "content-encoding" => header.is_encoded = true,
+                "content-type" => header.is_encoded |= value.to_ascii_lowercase().starts_with("multipart/"),
+                _ => {}
+            }
+        }
+        if header.names.is_empty() { Err(FormErrorKind::InvalidDisposition) } else { Ok(header) }
+    }
+
+    fn read_disposition(&mut self, value: &str) -> Result<(), FormErrorKind> {
+        let invalid = FormErrorKind::InvalidDisposition;
+        let (kind, mut rest) = value.split_at(value.find(';').ok_or(invalid)?);
+        if !kind.trim_end().eq_ignore_ascii_case("form-data") {
+            return Err(invalid);
+        }
+        while let Some(after) = rest.strip_prefix(';') {
+            let after = after.trim_start_matches([' ', '\t']);
+            let (name, value, tail) = parameter(after).ok_or(invalid)?;
+            let raw = &after[name.len() + 1..after.len() - tail.len()];
+            rest = tail.trim_start_matches([' ', '\t']);
+            match name.to_ascii_lowercase().as_str() {
+                "name" if self.names.is_empty() => self.names = readings(raw, value),
+                // RFC 7578, section 4.2, forbids the second form, which only some readers know.
+                "name" | "name*" => return Err(invalid),
+                "filename" | "filename*" => self.is_file = true,
+                _ => {}
+            }
+        }
+        if rest.is_empty() { Ok(()) } else { Err(invalid) }
+    }
+}
+
+/// The ways in which a name is read: `raw` with its quotation marks and `unquoted` without its escapes.
+fn readings(raw: &str, unquoted: String) -> Vec<String> {
+    let literal = raw.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(raw);
+    let browser = literal.replace("%22", "\"").replace("%0D", "\r").replace("%0A", "\n");
+    let mut readings = vec![unquoted, literal.to_owned(), browser];
+    readings.dedup();
+    readings
+}
+
+/// Finds one string many times.
+struct Finder<'n>(memchr::memmem::Finder<'n>);
+
+impl<'n> Finder<'n> {
+    fn new(needle: &'n [u8]) -> Self {
+        Finder(memchr::memmem::Finder::new(needle))
+    }
+
+    fn find(&self, text: &[u8], from: usize) -> Option<usize> {
+        self.0.find(&text[from..]).map(|at| from + at)
+    }
+}
