@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
-use hyper::header::EXPECT;
+use hyper::header::{EXPECT, UPGRADE};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper::{Request, Response, Version};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
@@ -20,6 +20,7 @@ use crate::activity::{Activity, Exchange, Place, Registry, Verdict, count};
 use crate::body::{RequestBody, ResponseBody, Sending};
 use crate::progress::Progress;
 use crate::settings::HttpSettings;
+use crate::strict::{Decision, Strict};
 use crate::watched::Watched;
 
 /// Looks at a connection are a part of the shortest time that is watched, and within these bounds.
@@ -97,6 +98,23 @@ impl<H> Clone for Door<H> {
     }
 }
 
+impl<H> Door<H> {
+    /// A door to another handler, within the bounds and among the connections of the same listener.
+    pub fn with_handler<T>(&self, handler: Arc<T>) -> Door<T> {
+        Door {
+            handler,
+            settings: Arc::clone(&self.settings),
+            registry: Arc::clone(&self.registry),
+            phase: self.phase.clone(),
+        }
+    }
+
+    /// The bounds.
+    pub fn settings(&self) -> &HttpSettings {
+        &self.settings
+    }
+}
+
 impl<H: Handler> Door<H> {
     /// Serves HTTP on a stream until it ends, by the bounds and the handler of the listener that the door is of. It takes a place among
     /// the listener's connections; where there is none it ends at once.
@@ -115,12 +133,16 @@ impl<H: Handler> Door<H> {
     {
         let activity = Arc::clone(&place.activity);
         let writing = Progress::new(self.settings.write_timeout, self.settings.write_progress_min);
-        let stream = TokioIo::new(Watched::new(stream, writing, place));
+        let stream = Watched::new(stream, writing, place);
         let peer = Arc::new(peer);
         let is_http2 = peer.protocol == Protocol::Http2;
-        let (door, for_requests) = (self.clone(), Arc::clone(&activity));
-        let service = service_fn(move |request| door.clone().answer(request, for_requests.begin(), Arc::clone(&peer)));
+        let (door, for_requests, decision) = (self.clone(), Arc::clone(&activity), Decision::default());
+        let told = decision.clone();
+        let service = service_fn(move |request| {
+            door.clone().answer(request, for_requests.begin(), Arc::clone(&peer), told.clone())
+        });
         if is_http2 {
+            let stream = TokioIo::new(stream);
             let mut builder = http2::Builder::new(TokioExecutor::new());
             builder
                 .timer(TokioTimer::new())
@@ -128,6 +150,7 @@ impl<H: Handler> Door<H> {
                 .max_header_list_size(u32::try_from(self.settings.header_size_max).unwrap_or(u32::MAX));
             self.watch(pin!(builder.serve_connection(stream, service)), &activity, is_http2).await
         } else {
+            let stream = TokioIo::new(Strict::new(stream, decision, self.settings.header_size_max));
             let mut builder = http1::Builder::new();
             builder
                 .timer(TokioTimer::new())
@@ -146,13 +169,20 @@ impl<H: Handler> Door<H> {
         request: Request<Incoming>,
         exchange: Arc<Exchange>,
         peer: Arc<Peer>,
+        decision: Decision,
     ) -> impl Future<Output = Result<Response<Sending>, Infallible>> + Send + 'static {
+        let is_connect = request.method() == Method::CONNECT;
+        let may_change = is_connect || request.headers().contains_key(UPGRADE);
         let waits = request.version() >= Version::HTTP_11 && request.headers().contains_key(EXPECT);
         let of_request = Arc::clone(&exchange);
         let request = request.map(|incoming| RequestBody::new(incoming, of_request, &self.settings, waits));
         async move {
             let is_http2 = peer.protocol == Protocol::Http2;
             let response = self.handler.handle(request, peer).await;
+            if may_change {
+                let status = response.status();
+                decision.decide(status == StatusCode::SWITCHING_PROTOCOLS || (is_connect && status.is_success()));
+            }
             Ok(response.map(|body| Sending::new(body, exchange, &self.settings, is_http2)))
         }
     }

@@ -16,6 +16,7 @@ mod listener;
 mod problem;
 mod progress;
 mod settings;
+mod strict;
 mod tls;
 mod watched;
 

@@ -87,9 +87,17 @@ impl<H: Handler> Listener<H> {
     /// # Errors
     /// Settings that make no sense (as `InvalidInput`), an address that is taken.
     pub fn start(options: ListenerOptions, handler: Arc<H>) -> io::Result<Self> {
-        let ListenerOptions { address, acceptor, settings, observer } = options;
+        let listener = bind(options.address)?;
+        Self::start_on(listener, options, handler)
+    }
+
+    /// The same on a socket of the caller's, which listens already; the options' address is not looked at.
+    ///
+    /// # Errors
+    /// Settings that make no sense (as `InvalidInput`).
+    pub fn start_on(listener: TcpListener, options: ListenerOptions, handler: Arc<H>) -> io::Result<Self> {
+        let ListenerOptions { address: _, acceptor, settings, observer } = options;
         settings.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        let listener = bind(address)?;
         let address = listener.local_addr()?;
         let (phase, watched) = watch::channel(Phase::Serving);
         let registry = Arc::new(Registry::new(settings.connections_max));

@@ -1,0 +1,188 @@
+//! HTTP/1.1 as it comes from clients, looked at before the HTTP library reads it.
+//!
+//! The library reads what it can; whoever passes requests on must refuse what the next reader could cut otherwise. The [`Scanner`]
+//! follows the framing of the bytes by itself and stops at the first thing that is not exactly as RFC 9112 has it. [`Strict`] stands
+//! between socket and library: what was not scanned is not handed on.
+
+mod scanner;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use scanner::{Refused, Scan, Scanner, State};
+
+/// Bytes read at a time.
+const READ_SIZE: usize = 16 << 10;
+/// What the library cannot take for a request: it answers 400 and closes.
+const POISON: &[u8] = b"\0\r\n\r\n";
+
+/// Whether a request that asked for another protocol got it: said by whoever answers, waited for by whoever reads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Decision(Arc<Mutex<Decided>>);
+
+#[derive(Debug, Default)]
+struct Decided {
+    is_taken: Option<bool>,
+    waiting: Option<Waker>,
+}
+
+impl Decision {
+    fn lock(&self) -> MutexGuard<'_, Decided> {
+        self.0.lock().expect("nothing panics while this is locked")
+    }
+
+    pub(crate) fn decide(&self, is_taken: bool) {
+        let mut decided = self.lock();
+        decided.is_taken = Some(is_taken);
+        if let Some(waiting) = decided.waiting.take() {
+            waiting.wake();
+        }
+    }
+
+    fn poll(&self, context: &Context<'_>) -> Poll<bool> {
+        let mut decided = self.lock();
+        match decided.is_taken.take() {
+            Some(is_taken) => Poll::Ready(is_taken),
+            None => {
+                decided.waiting = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// A client's connection that speaks HTTP/1.1.
+#[derive(Debug)]
+pub(crate) struct Strict<S> {
+    stream: S,
+    scanner: Scanner,
+    decision: Decision,
+    /// Bytes read: those before `given` are handed on, those before `passed` may be.
+    buffer: Vec<u8>,
+    given: usize,
+    passed: usize,
+    head_size_max: usize,
+    refused: Option<Refused>,
+    is_over: bool,
+}
+
+impl<S> Strict<S> {
+    pub(crate) fn new(stream: S, decision: Decision, head_size_max: usize) -> Self {
+        Strict {
+            stream,
+            scanner: Scanner::new(),
+            decision,
+            buffer: Vec::new(),
+            given: 0,
+            passed: 0,
+            head_size_max,
+            refused: None,
+            is_over: false,
+        }
+    }
+
+    fn scan(&mut self) {
+        match self.scanner.scan(&self.buffer[self.passed..]) {
+            Scan::Passed(size) => self.passed += size,
+            Scan::Refused(size, reason) => {
+                self.passed += size;
+                self.buffer.truncate(self.passed);
+                if self.scanner.state == State::Head {
+                    self.buffer.extend_from_slice(POISON);
+                    self.passed = self.buffer.len();
+                }
+                self.refused = Some(reason);
+            }
+        }
+        let is_in_lines = matches!(self.scanner.state, State::Head | State::Trailers);
+        if is_in_lines && self.buffer.len() - self.passed > self.head_size_max {
+            // The library says which bound was passed.
+            self.passed = self.buffer.len();
+        }
+    }
+
+    fn give(&mut self, out: &mut ReadBuf<'_>) {
+        let ready = &self.buffer[self.given..self.passed];
+        let size = ready.len().min(out.remaining());
+        out.put_slice(&ready[..size]);
+        self.given += size;
+        if self.given == self.buffer.len() {
+            self.buffer.clear();
+            (self.given, self.passed) = (0, 0);
+            if self.buffer.capacity() > 2 * READ_SIZE {
+                self.buffer = Vec::new();
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> Strict<S> {
+    /// Reads on behind what waits in the buffer.
+    fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.given > 0 {
+            self.buffer.drain(..self.given);
+            self.passed -= self.given;
+            self.given = 0;
+        }
+        let before = self.buffer.len();
+        self.buffer.resize(before + READ_SIZE, 0);
+        let mut free = ReadBuf::new(&mut self.buffer[before..]);
+        let polled = Pin::new(&mut self.stream).poll_read(context, &mut free);
+        let size = free.filled().len();
+        self.buffer.truncate(before + size);
+        ready!(polled)?;
+        Poll::Ready(Ok(size))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Strict<S> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        loop {
+            if this.given < this.passed {
+                this.give(out);
+                return Poll::Ready(Ok(()));
+            }
+            if let Some(reason) = this.refused {
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, reason)));
+            }
+            match this.scanner.state {
+                State::Undecided => {
+                    let is_taken = ready!(this.decision.poll(context));
+                    this.scanner.decide(is_taken);
+                    this.scan();
+                    continue;
+                }
+                // Whatever stands in the buffer was handed on by then.
+                State::Foreign => return Pin::new(&mut this.stream).poll_read(context, out),
+                _ if this.is_over => return Poll::Ready(Ok(())),
+                _ => {}
+            }
+            match ready!(this.poll_fill(context))? {
+                // A head that is not whole gets no end.
+                0 => this.is_over = true,
+                _ => this.scan(),
+            }
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Strict<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
