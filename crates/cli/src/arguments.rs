@@ -65,6 +65,8 @@ pub enum Command {
     Dev(DevArguments),
     /// Run the engine
     Serve(ServeArguments),
+    /// Run the relay: HTTP in flight, with chosen fields encrypted, decrypted or redacted
+    Relay(RelayArguments),
     /// Encrypt the chosen fields of a JSON document, of JSON Lines, or a whole file
     Encrypt(EncryptArguments),
     /// Decrypt the envelopes in a JSON document, in JSON Lines, or an encrypted file
@@ -134,6 +136,25 @@ pub struct ServeArguments {
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub api: Option<std::net::SocketAddr>,
     /// Print one line of JSON on standard output once the engine answers
+    #[command(flatten)]
+    pub form: Form,
+}
+
+/// `fieldseal relay`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+SIGHUP makes it read its file and certificates anew; requests in work end by the old ones.
+
+Example:
+  fieldseal --dir /etc/fieldseal relay --file /etc/fieldseal/relay.toml")]
+pub struct RelayArguments {
+    /// Listeners, routes and rules [default: DIR/relay.toml]
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Where the access log goes; - means standard output
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    pub access_log: PathBuf,
+    /// Print one line of JSON on standard output once it listens
     #[command(flatten)]
     pub form: Form,
 }
@@ -462,6 +483,9 @@ pub enum CertsCommand {
         #[command(flatten)]
         form: Form,
     },
+    /// Make the authority by which the outbound relay speaks for destinations, unless it is there
+    #[command(after_help = "Example:\n  fieldseal certs relay-ca")]
+    RelayCa,
     /// List certificates with their dates, and clients with what they may do
     #[command(after_help = "Example:\n  fieldseal certs list")]
     List {
@@ -548,8 +572,12 @@ pub enum StoreCommand {
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
     /// Name everything that is wrong with the configuration
-    #[command(after_help = "Example:\n  fieldseal config check --config fieldseal.toml")]
-    Check,
+    #[command(after_help = "Example:\n  fieldseal config check --config fieldseal.toml --relay relay.toml")]
+    Check {
+        /// The relay's file [default: DIR/relay.toml, if it is there]
+        #[arg(long, value_name = "FILE")]
+        relay: Option<PathBuf>,
+    },
     /// Print every key, its value and where that comes from
     #[command(after_help = "Example:\n  fieldseal config show --json")]
     Show {

@@ -23,7 +23,7 @@ use crate::output::{note, print, print_json};
 use crate::show::time;
 
 /// Names in DIR/certs that are no client's.
-const RESERVED: [&str; 2] = ["ca", "server"];
+const RESERVED: [&str; 3] = ["ca", "server", "relay-ca"];
 
 /// `fieldseal certs`.
 pub fn run(context: &Context, command: CertsCommand) -> Outcome {
@@ -45,6 +45,10 @@ pub fn run(context: &Context, command: CertsCommand) -> Outcome {
             if form.json {
                 return print_json(&json!({ "client": client, "certificate": path(&certificate), "key": path(&key) }));
             }
+            print(&format!("{}\n{}\n", certificate.display(), key.display()))
+        }
+        CertsCommand::RelayCa => {
+            let (certificate, key) = relay_authority(&context.certificates())?;
             print(&format!("{}\n{}\n", certificate.display(), key.display()))
         }
         CertsCommand::List { form } => list(context, form),
@@ -82,7 +86,9 @@ fn is_reserved(name: &str) -> bool {
 /// A client's name that does not stand in the way of our own files.
 fn client_name(text: &str) -> Outcome<ClientName> {
     if is_reserved(text) {
-        return Err(Failure::usage(format!("{text} is no client's name: ca.pem and server.pem are other files")));
+        return Err(Failure::usage(format!(
+            "{text} is no client's name: ca.pem, server.pem and relay-ca.pem are other files"
+        )));
     }
     Ok(ClientName::parse(text)?)
 }
@@ -123,6 +129,19 @@ pub fn init(folder: &Path, names: &[ServerName], days: u32) -> Outcome<Vec<PathB
     let paths = write_issued(folder, "server", &issued)?;
     made.extend([paths.0, paths.1]);
     Ok(made)
+}
+
+/// The authority by which the outbound relay speaks for destinations, made where there is none; the paths of certificate and key. It is
+/// another than the engine's: whoever believes it lets the relay see what it sends, and is nobody to the engine.
+pub fn relay_authority(folder: &Path) -> Outcome<(PathBuf, PathBuf)> {
+    make_folder(folder)?;
+    let (certificate, key) = (folder.join("relay-ca.pem"), folder.join("relay-ca.key"));
+    if !certificate.exists() || !key.exists() {
+        let authority = Authority::create("Fieldseal relay CA", Validity::of_authority(SystemTime::now()))?;
+        write_key(&key, &authority.private_key_pem()?)?;
+        write_pem(&certificate, &authority.certificate_pem()?)?;
+    }
+    Ok((certificate, key))
 }
 
 fn authority(folder: &Path) -> Outcome<Authority> {

@@ -1,6 +1,10 @@
 //! `config check` and `config show`: what is wrong with the configuration, and what holds and why.
 
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
+
+use super::relay::RELAY_FILE;
 
 use crate::arguments::ConfigCommand;
 use crate::config::{Config, KEYS, Origin};
@@ -18,10 +22,20 @@ pub fn run(context: &Context, command: &ConfigCommand) -> Outcome {
         return Err(Failure::usage(loaded.problems.join("\n")));
     }
     match command {
-        ConfigCommand::Check => print(&format!("{}: nothing wrong\n", source(context))),
+        ConfigCommand::Check { relay } => check(context, relay.as_deref()),
         ConfigCommand::Show { form } if form.json => print_json(&as_json(context)),
         ConfigCommand::Show { .. } => print(&as_toml(context)),
     }
+}
+
+fn check(context: &Context, relay: Option<&Path>) -> Outcome {
+    let mut told = format!("{}: nothing wrong\n", source(context));
+    let beside = context.folder().join(RELAY_FILE);
+    if let Some(file) = relay.or(Some(&beside).filter(|file| file.exists()).map(|file| file.as_path())) {
+        super::relay::read(file)?;
+        told.push_str(&format!("{}: nothing wrong\n", file.display()));
+    }
+    print(&told)
 }
 
 fn source(context: &Context) -> String {

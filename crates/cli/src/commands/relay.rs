@@ -1,0 +1,178 @@
+//! `relay`: HTTP in flight until it is told to stop; its file is read anew on SIGHUP.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use fieldseal_relay::{AccessLog, Configuration, Relay, RelayError};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::serve::start_log;
+use crate::arguments::RelayArguments;
+use crate::context::Context;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::{Output, print_json};
+
+/// The configuration's name in the folder.
+pub const RELAY_FILE: &str = "relay.toml";
+/// Largest such file in bytes.
+const FILE_SIZE_MAX: u64 = 4 << 20;
+/// Lines of the access log that may wait to be written; more are dropped and counted.
+const LINES_MAX: usize = 16_384;
+
+/// `fieldseal relay`.
+pub fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
+    let file = arguments.file.clone().unwrap_or_else(|| context.folder().join(RELAY_FILE));
+    let configuration = read(&file)?;
+    start_log(context.config().log);
+    let log = LineWriter::start(&arguments.access_log)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_signals)?;
+    runtime.block_on(async {
+        let mut hangup = signal(SignalKind::hangup()).map_err(no_signals)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
+        let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
+        let relay = Relay::start(configuration, context.folder(), Some(Arc::new(log)))?;
+        if arguments.form.json {
+            print_json(&addresses(&relay))?;
+        }
+        loop {
+            tokio::select! {
+                _ = hangup.recv() => reload(&relay, &file),
+                _ = interrupt.recv() => break,
+                _ = terminate.recv() => break,
+            }
+        }
+        let mut stopping = tokio::task::spawn_blocking(move || relay.shutdown());
+        let left = tokio::select! {
+            left = &mut stopping => left,
+            _ = interrupt.recv() => return Err(at_once()),
+            _ = terminate.recv() => return Err(at_once()),
+        };
+        match left {
+            Ok(Ok(0)) => Ok(()),
+            Ok(Ok(left)) => {
+                Err(Failure::failed(format!("{left} connections were not finished within relay.drain_timeout")))
+            }
+            Ok(Err(error)) => Err(Failure { exit: Exit::Internal, message: format!("the shutdown failed: {error}") }),
+            Err(error) => Err(Failure { exit: Exit::Internal, message: format!("the shutdown failed: {error}") }),
+        }
+    })
+}
+
+/// Reads and checks the file.
+///
+/// # Errors
+/// Everything that is wrong with it, a line each.
+pub fn read(file: &Path) -> Outcome<Configuration> {
+    let reading = |error: std::io::Error| {
+        Failure::reading(file, &error).advise("fieldseal relay --help names the file; docs/relay.md says what it holds")
+    };
+    let size = std::fs::metadata(file).map_err(reading)?.len();
+    if size > FILE_SIZE_MAX {
+        return Err(Failure::usage(format!(
+            "{}: larger than {FILE_SIZE_MAX} bytes: this is no configuration",
+            file.display()
+        )));
+    }
+    let text = std::fs::read_to_string(file).map_err(reading)?;
+    Configuration::parse(&text).map_err(|problems| {
+        let lines: Vec<String> = problems.iter().map(|problem| format!("{}:{problem}", file.display())).collect();
+        Failure::usage(lines.join("\n"))
+    })
+}
+
+/// Where a running relay is reached.
+pub fn addresses(relay: &Relay) -> serde_json::Value {
+    let mut told = json!({ "operator": relay.operator_address().to_string() });
+    for address in relay.addresses() {
+        told[&*address.listener] = address.address.to_string().into();
+    }
+    told
+}
+
+fn reload(relay: &Relay, file: &Path) {
+    let outcome = read(file).and_then(|configuration| Ok(relay.reload(configuration)?));
+    match outcome {
+        Ok(()) => tracing::info!(file = %file.display(), "the configuration was taken up"),
+        Err(failure) => tracing::error!(%failure, "the configuration was not taken up: the old one holds"),
+    }
+}
+
+fn no_signals(error: std::io::Error) -> Failure {
+    Failure { exit: Exit::Internal, message: format!("cannot wait for signals: {error}") }
+}
+
+fn at_once() -> Failure {
+    Failure::failed("a second signal came during the shutdown: requests in work were not waited for")
+}
+
+impl From<RelayError> for Failure {
+    fn from(error: RelayError) -> Self {
+        match &error {
+            RelayError::Listen { address, error } => {
+                let message = format!("cannot listen at {address}: {}", crate::failure::plain(error));
+                Self::unreachable(message).advise("choose another address, or end what has it")
+            }
+            RelayError::File { path, error } => Self::reading(path, error),
+            RelayError::Thread(_) => Self { exit: Exit::Internal, message: error.to_string() },
+            _ => Self::usage(error.to_string()),
+        }
+    }
+}
+
+/// Writes lines on a thread of its own.
+struct LineWriter {
+    lines: SyncSender<String>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl LineWriter {
+    fn start(path: &PathBuf) -> Outcome<Self> {
+        let (lines, waiting) = sync_channel(LINES_MAX);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let of_thread = Arc::clone(&dropped);
+        let out: Box<dyn Write + Send> = if path == Path::new("-") {
+            // Checked here, so that a closed descriptor is told at the start.
+            Output::standard()?.finish()?;
+            Box::new(std::io::stdout())
+        } else {
+            let file = File::options().create(true).append(true).open(path);
+            Box::new(file.map_err(|error| Failure::writing(path.display(), &error))?)
+        };
+        let thread = std::thread::Builder::new().name("fieldseal-access".to_owned());
+        let started = thread.spawn(move || write_lines(&waiting, BufWriter::new(out), &of_thread));
+        started.map_err(|error| Failure { exit: Exit::Internal, message: format!("no thread: {error}") })?;
+        Ok(Self { lines, dropped })
+    }
+}
+
+impl AccessLog for LineWriter {
+    fn write(&self, line: &str) {
+        if self.lines.try_send(format!("{line}\n")).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn write_lines(waiting: &Receiver<String>, mut out: BufWriter<Box<dyn Write + Send>>, dropped: &AtomicU64) {
+    let mut is_broken = false;
+    while let Ok(first) = waiting.recv() {
+        let mut written = out.write_all(first.as_bytes());
+        while let Ok(line) = waiting.try_recv() {
+            written = written.and_then(|()| out.write_all(line.as_bytes()));
+        }
+        written = written.and_then(|()| out.flush());
+        if let (Err(error), false) = (&written, is_broken) {
+            tracing::error!(%error, "the access log cannot be written");
+        }
+        is_broken = written.is_err();
+        let lost = dropped.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            tracing::warn!(lost, "lines of the access log were dropped: they came faster than they can be written");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The access log: one JSON object for each request, without headers, bodies, queries and values.
+
+use std::fmt::Write;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use fieldseal_document::escape_into;
+use fieldseal_http::{BodyError, Peer};
+use hyper::body::{Body, Bytes, Frame, SizeHint};
+use hyper::{Method, Version};
+
+use crate::config::Action;
+use crate::hygiene;
+use crate::metrics::ListenerMetrics;
+use crate::refusal::Refusal;
+
+/// Takes the lines of the access log. It is called on the threads that carry traffic, and must not wait.
+pub trait AccessLog: Send + Sync + 'static {
+    /// Takes a line, without its line end.
+    fn write(&self, line: &str);
+}
+
+/// What is known of one request. It is counted and logged when dropped: once its answer is over or nobody waits for it.
+pub(crate) struct Record {
+    pub(crate) listener: Arc<str>,
+    pub(crate) metrics: Arc<ListenerMetrics>,
+    log: Option<Arc<dyn AccessLog>>,
+    began: Instant,
+    peer: Arc<Peer>,
+    method: Method,
+    version: Version,
+    host: String,
+    path: String,
+    pub(crate) route: Option<Arc<str>>,
+    pub(crate) app: Option<Arc<str>>,
+    pub(crate) status: u16,
+    pub(crate) received: u64,
+    sent: u64,
+    changed: [u64; 3],
+    refusal: Option<(&'static str, String)>,
+    is_whole: bool,
+}
+
+impl Record {
+    pub(crate) fn new(
+        listener: &Arc<str>,
+        metrics: &Arc<ListenerMetrics>,
+        log: Option<&Arc<dyn AccessLog>>,
+        peer: Arc<Peer>,
+        head: &hyper::http::request::Parts,
+    ) -> Self {
+        let shown = |text: &str| if log.is_some() { text.to_owned() } else { String::new() };
+        Record {
+            listener: Arc::clone(listener),
+            metrics: Arc::clone(metrics),
+            log: log.cloned(),
+            began: Instant::now(),
+            peer,
+            method: head.method.clone(),
+            version: head.version,
+            host: shown(host(head)),
+            path: shown(head.uri.path()),
+            route: None,
+            app: None,
+            status: 0,
+            received: 0,
+            sent: 0,
+            changed: [0; 3],
+            refusal: None,
+            is_whole: false,
+        }
+    }
+
+    pub(crate) fn changed(&mut self, action: Action, count: u64) {
+        self.changed[action as usize] += count;
+        self.metrics.changed(action, count);
+    }
+
+    pub(crate) fn refused(&mut self, refusal: &Refusal) {
+        self.metrics.refused(refusal.code);
+        self.refusal = Some((refusal.code, refusal.detail.clone()));
+    }
+
+    fn line(&self) -> String {
+        let mut line = String::with_capacity(400);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let text = |line: &mut String, name: &str, text: &str| {
+            let mut token = Vec::new();
+            escape_into(text, &mut token);
+            let _ = write!(line, ",\"{name}\":{}", String::from_utf8_lossy(&token));
+        };
+        let _ = write!(line, "{{\"time\":{}.{:03}", now.as_secs(), now.subsec_millis());
+        text(&mut line, "listener", &self.listener);
+        text(&mut line, "client", &self.peer.address.to_string());
+        text(&mut line, "http", hygiene::version(self.version));
+        text(&mut line, "method", self.method.as_str());
+        text(&mut line, "host", &self.host);
+        text(&mut line, "path", &self.path);
+        if let Some(route) = &self.route {
+            text(&mut line, "route", route);
+        }
+        if let Some(app) = &self.app {
+            text(&mut line, "app", app);
+        }
+        let milliseconds = self.began.elapsed().as_secs_f64() * 1e3;
+        let _ = write!(line, ",\"status\":{},\"ms\":{milliseconds:.3}", self.status);
+        let _ = write!(line, ",\"received\":{},\"sent\":{}", self.received, self.sent);
+        for (action, name) in ["encrypted", "decrypted", "redacted"].into_iter().enumerate() {
+            if self.changed[action] > 0 {
+                let _ = write!(line, ",\"{name}\":{}", self.changed[action]);
+            }
+        }
+        if let Some((code, detail)) = &self.refusal {
+            text(&mut line, "refused", code);
+            text(&mut line, "detail", detail);
+        }
+        let _ = write!(line, ",\"whole\":{}}}", self.is_whole);
+        line
+    }
+}
+
+/// The host that a request is for, as it says it.
+pub(crate) fn host(head: &hyper::http::request::Parts) -> &str {
+    match head.uri.authority() {
+        Some(authority) => authority.as_str(),
+        None => head.headers.get(hyper::header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default(),
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        self.metrics.ended(self.status, self.began.elapsed(), self.received, self.sent);
+        if let Some(log) = &self.log {
+            log.write(&self.line());
+        }
+    }
+}
+
+/// The body of an answer, with the record of its request.
+pub(crate) struct Recorded<B> {
+    body: B,
+    record: Record,
+}
+
+impl<B: Body> Recorded<B> {
+    pub(crate) fn new(body: B, mut record: Record) -> Self {
+        record.is_whole = body.is_end_stream();
+        Recorded { body, record }
+    }
+}
+
+impl<B: Body<Data = Bytes, Error = BodyError> + Unpin> Body for Recorded<B> {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        match &frame {
+            Some(Ok(frame)) => self.record.sent += frame.data_ref().map_or(0, |data| data.len() as u64),
+            Some(Err(error)) => {
+                tracing::info!(listener = %self.record.listener, %error, "an answer broke off");
+                self.record.metrics.refused("answer-broke");
+            }
+            None => {}
+        }
+        if frame.is_none() || self.body.is_end_stream() {
+            self.record.is_whole = true;
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,271 @@
+//! What the relay is to do: a file of TOML, read, checked and turned into patterns and rules.
+//!
+//! The program reads the file and hands over its text; paths in it stay paths until the relay starts or is reloaded.
+
+mod read;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fieldseal_document::Selection;
+use fieldseal_document::form::FieldNames;
+use hyper::Method;
+use hyper::header::HeaderName;
+
+pub use read::Problem;
+pub use schema::{Limits, Process, UpstreamSettings};
+
+use crate::route::{HostPattern, PathPattern};
+
+/// The whole configuration.
+#[derive(Clone, Debug)]
+pub struct Configuration {
+    /// The process.
+    pub process: Process,
+    /// The engine that does the work.
+    pub engine: EngineSettings,
+    /// Connections to upstreams.
+    pub upstream: UpstreamSettings,
+    /// Bounds.
+    pub limits: Limits,
+    /// Listeners in front of APIs.
+    pub inbound: Vec<Inbound>,
+    /// Listeners of clients that call others.
+    pub outbound: Vec<Outbound>,
+}
+
+/// Where the engine is and who the relay is to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineSettings {
+    /// `HOST:PORT` of one engine, or of several that serve the same apps.
+    pub addresses: Vec<String>,
+    /// PEM of the authorities whose engines are believed.
+    pub authorities: PathBuf,
+    /// PEM of the relay's certificate chain.
+    pub certificate: PathBuf,
+    /// PEM of its private key.
+    pub private_key: PathBuf,
+    /// The name in the engine's certificate, where it is not the host of the address.
+    pub server_name: Option<String>,
+    /// Connections of one thread.
+    pub connections_max: usize,
+    /// How long a call may take; the engine is told the same.
+    pub timeout: Duration,
+}
+
+/// Certificate chain and private key, PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyPair {
+    /// The chain.
+    pub certificate: PathBuf,
+    /// The key.
+    pub private_key: PathBuf,
+}
+
+/// A listener in front of APIs.
+#[derive(Clone, Debug)]
+pub struct Inbound {
+    /// What logs and metrics call it.
+    pub name: Arc<str>,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Its certificate; without one it speaks plain HTTP.
+    pub tls: Option<KeyPair>,
+    /// What becomes of requests that no route takes: they go to this upstream, or are refused.
+    pub otherwise: Option<Arc<Origin>>,
+    /// How clients' addresses are passed on.
+    pub forwarded: Forwarded,
+    /// The routes; the first that fits decides.
+    pub routes: Vec<Route>,
+}
+
+/// What becomes of `X-Forwarded-*` of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Forwarded {
+    /// Set by the relay; what the client said is dropped.
+    Set,
+    /// The client's address is appended to what the client said.
+    Append,
+    /// Left as it came.
+    Keep,
+}
+
+/// A listener of clients that call others.
+#[derive(Clone, Debug)]
+pub struct Outbound {
+    /// What logs and metrics call it.
+    pub name: Arc<str>,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The proxy's own certificate; without one it speaks plain HTTP.
+    pub tls: Option<KeyPair>,
+    /// The authority that signs for destinations.
+    pub authority: KeyPair,
+    /// What becomes of other destinations.
+    pub unlisted: Unlisted,
+    /// The destinations; the first that fits a request decides.
+    pub destinations: Vec<Destination>,
+}
+
+/// What becomes of destinations that are not configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unlisted {
+    /// They are tunnelled, untouched and unseen.
+    Tunnel,
+    /// They are refused.
+    Refuse,
+}
+
+/// A destination of outgoing requests.
+#[derive(Clone, Debug)]
+pub struct Destination {
+    /// Its hosts.
+    pub hosts: Vec<HostPattern>,
+    /// Its paths; none means all. Others of the same hosts are forwarded as they are.
+    pub paths: Vec<PathPattern>,
+    /// What is done to requests.
+    pub request: Actions,
+    /// What is done to answers.
+    pub response: Actions,
+}
+
+/// A route of incoming requests.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// What logs call it.
+    pub name: Arc<str>,
+    /// Its hosts; none means all.
+    pub hosts: Vec<HostPattern>,
+    /// Its methods; none means all.
+    pub methods: Vec<Method>,
+    /// Its path.
+    pub path: PathPattern,
+    /// Where its requests go.
+    pub upstream: Arc<Origin>,
+    /// The app whose keys serve; routes without rules need none.
+    pub app: Arc<str>,
+    /// What is done to requests.
+    pub request: Actions,
+    /// What is done to answers.
+    pub response: Actions,
+}
+
+/// What is done to messages of one direction.
+#[derive(Clone, Debug)]
+pub struct Actions {
+    /// The rules, in the order in which they are applied.
+    pub rules: Vec<Rule>,
+    /// What becomes of a body of a type that no rule reads.
+    pub mismatch: Mismatch,
+}
+
+impl Actions {
+    /// Whether nothing is done.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Whether a rule looks into bodies.
+    pub fn read_bodies(&self) -> bool {
+        self.rules.iter().any(|rule| rule.json.is_some() || !rule.form.is_empty())
+    }
+}
+
+/// What becomes of a body that no rule reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mismatch {
+    /// The message is refused.
+    Refuse,
+    /// It passes untouched.
+    Pass,
+}
+
+/// What is done to some fields.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// What.
+    pub action: Action,
+    /// The data role: written when encrypting, demanded when decrypting.
+    pub role: Option<Box<str>>,
+    /// JSON values.
+    pub json: Option<JsonFields>,
+    /// Form fields.
+    pub form: FieldNames,
+    /// Header fields.
+    pub headers: Vec<HeaderName>,
+    /// What stands in the place of redacted values.
+    pub replacement: Box<str>,
+}
+
+/// Selected values of JSON documents.
+#[derive(Clone, Debug)]
+pub struct JsonFields {
+    /// JSONPath, for the engine.
+    pub selectors: Vec<String>,
+    /// The same, compiled.
+    pub selection: Selection,
+}
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// Values become envelopes.
+    Encrypt,
+    /// Envelopes become values.
+    Decrypt,
+    /// Values are replaced.
+    Redact,
+}
+
+impl Action {
+    /// The word in files, logs and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Action::Encrypt => "encrypt",
+            Action::Decrypt => "decrypt",
+            Action::Redact => "redact",
+        }
+    }
+}
+
+/// Where requests are sent: scheme, host and port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// Whether over TLS.
+    pub is_tls: bool,
+    /// Host name or address, without brackets.
+    pub host: Box<str>,
+    /// Port.
+    pub port: u16,
+}
+
+impl Origin {
+    /// `host:port`, or `host` where the scheme implies the port.
+    pub fn authority(&self) -> String {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.to_string() };
+        match (self.is_tls, self.port) {
+            (true, 443) | (false, 80) => host,
+            (_, port) => format!("{host}:{port}"),
+        }
+    }
+}
+
+impl Configuration {
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, with lines.
+    pub fn parse(text: &str) -> Result<Configuration, Vec<Problem>> {
+        read::parse(text)
+    }
+}

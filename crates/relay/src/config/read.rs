@@ -1,0 +1,361 @@
+//! From the file's text to the configuration, with everything that is wrong told at once and by its line.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use fieldseal_document::form::FieldNames;
+use fieldseal_document::{Limits as DocumentLimits, Selection};
+use hyper::Method;
+use hyper::header::{self, HeaderName, HeaderValue};
+use toml::Spanned;
+
+use super::schema::{self, Unmatched};
+use super::{
+    Action, Actions, Configuration, Destination, EngineSettings, Inbound, JsonFields, KeyPair, Mismatch, Origin,
+    Outbound, Route, Rule,
+};
+use crate::route::{HostPattern, PathPattern};
+
+/// What stands in the place of redacted values unless a rule says otherwise.
+const REPLACEMENT: &str = "[redacted]";
+/// Smallest bound of a header: the HTTP library's own buffer.
+const HEADER_SIZE_MIN: usize = 8 << 10;
+
+/// Header fields that say how a message is read or where it goes: no rule may change them.
+const FRAMING: [HeaderName; 16] = [
+    header::ACCEPT_ENCODING,
+    header::CONNECTION,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LENGTH,
+    header::CONTENT_RANGE,
+    header::CONTENT_TYPE,
+    header::EXPECT,
+    header::HOST,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::RANGE,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::VIA,
+];
+
+/// Something wrong with the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.line, self.message)
+    }
+}
+
+pub(super) fn parse(text: &str) -> Result<Configuration, Vec<Problem>> {
+    let mut reader = Reader { text, problems: Vec::new() };
+    let file: schema::File = match toml::from_str(text) {
+        Ok(file) => file,
+        Err(error) => {
+            let offset = error.span().map_or(0, |span| span.start);
+            reader.problem(offset, error.message().replace('\n', " "));
+            return Err(reader.problems);
+        }
+    };
+    let configuration = reader.configuration(file);
+    if reader.problems.is_empty() { Ok(configuration) } else { Err(reader.problems) }
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn problem(&mut self, offset: usize, message: impl Into<String>) {
+        let line =
+            self.text.as_bytes()[..offset.min(self.text.len())].iter().filter(|&&byte| byte == b'\n').count() + 1;
+        self.problems.push(Problem { line, message: message.into() });
+    }
+
+    /// Each of a list through a parser; what it refuses is a problem.
+    fn each<T, E: fmt::Display>(
+        &mut self,
+        texts: &[Spanned<String>],
+        what: &str,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) -> Vec<T> {
+        let mut parsed = Vec::with_capacity(texts.len());
+        for text in texts {
+            match parse(text.get_ref()) {
+                Ok(value) => parsed.push(value),
+                Err(error) => self.problem(text.span().start, format!("{what} {:?}: {error}", text.get_ref())),
+            }
+        }
+        parsed
+    }
+
+    fn configuration(&mut self, file: schema::File) -> Configuration {
+        let schema::File { relay, engine, upstream, mut limits, inbound, outbound } = file;
+        if limits.header_size_max < HEADER_SIZE_MIN {
+            self.problem(0, format!("limits.header_size_max is at least {HEADER_SIZE_MIN}"));
+        }
+        if limits.bodies_size_max < limits.body_size_max {
+            self.problem(
+                0,
+                "limits.bodies_size_max is smaller than limits.body_size_max: no body of that size would fit",
+            );
+        }
+        limits.header_size_max = limits.header_size_max.max(HEADER_SIZE_MIN);
+        if inbound.is_empty() && outbound.is_empty() {
+            self.problem(0, "there is no [[inbound]] and no [[outbound]]: nothing to do");
+        }
+        let engine = self.engine(engine);
+        let inbound: Vec<Inbound> =
+            inbound.into_iter().enumerate().map(|(index, inbound)| self.inbound(index, inbound)).collect();
+        let outbound: Vec<Outbound> =
+            outbound.into_iter().enumerate().map(|(index, outbound)| self.outbound(index, outbound)).collect();
+        let mut names: Vec<&Arc<str>> =
+            inbound.iter().map(|it| &it.name).chain(outbound.iter().map(|it| &it.name)).collect();
+        names.sort();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            self.problem(0, format!("two listeners have the name {:?}", twice[0]));
+        }
+        Configuration { process: relay, engine, upstream, limits, inbound, outbound }
+    }
+
+    fn engine(&mut self, engine: schema::Engine) -> EngineSettings {
+        if engine.addresses.is_empty() {
+            self.problem(0, "engine.addresses names at least one HOST:PORT");
+        }
+        let addresses = self.each(&engine.addresses, "engine address", |text| match text.rsplit_once(':') {
+            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(text.to_owned()),
+            _ => Err("it takes HOST:PORT"),
+        });
+        EngineSettings {
+            addresses,
+            authorities: engine.authorities,
+            certificate: engine.certificate,
+            private_key: engine.private_key,
+            server_name: engine.server_name,
+            connections_max: engine.connections_max,
+            timeout: engine.timeout,
+        }
+    }
+
+    fn key_pair(
+        &mut self,
+        offset: usize,
+        certificate: Option<PathBuf>,
+        private_key: Option<PathBuf>,
+    ) -> Option<KeyPair> {
+        match (certificate, private_key) {
+            (Some(certificate), Some(private_key)) => Some(KeyPair { certificate, private_key }),
+            (None, None) => None,
+            _ => {
+                self.problem(offset, "certificate and private_key come together");
+                None
+            }
+        }
+    }
+
+    fn inbound(&mut self, index: usize, inbound: schema::Inbound) -> Inbound {
+        let offset = inbound.address.span().start;
+        let tls = self.key_pair(offset, inbound.certificate, inbound.private_key);
+        let default = inbound.upstream.as_ref().and_then(|upstream| self.origin(upstream));
+        let routes = inbound.route.into_iter().map(|route| self.route(route, default.as_ref())).collect();
+        if inbound.unmatched == Unmatched::Pass && inbound.upstream.is_none() {
+            self.problem(
+                offset,
+                "requests that no route takes go to `upstream`: name it, or write unmatched = \"refuse\"",
+            );
+        }
+        Inbound {
+            name: inbound.name.unwrap_or_else(|| format!("inbound-{index}")).into(),
+            address: *inbound.address.get_ref(),
+            tls,
+            otherwise: default.filter(|_| inbound.unmatched == Unmatched::Pass),
+            forwarded: inbound.forwarded,
+            routes,
+        }
+    }
+
+    fn origin(&mut self, upstream: &Spanned<String>) -> Option<Arc<Origin>> {
+        let origin = parse_origin(upstream.get_ref());
+        if origin.is_none() {
+            let message = format!(
+                "upstream {:?}: it takes http://HOST:PORT or https://HOST:PORT, without a path",
+                upstream.get_ref()
+            );
+            self.problem(upstream.span().start, message);
+        }
+        origin.map(Arc::new)
+    }
+
+    fn route(&mut self, route: Spanned<schema::Route>, default: Option<&Arc<Origin>>) -> Route {
+        let offset = route.span().start;
+        let route = route.into_inner();
+        let hosts = self.each(&route.hosts, "host", HostPattern::parse);
+        let methods = self.each(&route.methods, "method", |text| Method::from_bytes(text.as_bytes()));
+        let path = self.each(std::slice::from_ref(&route.path), "path", PathPattern::parse).pop();
+        let upstream = match &route.upstream {
+            Some(upstream) => self.origin(upstream),
+            None => default.cloned(),
+        };
+        if upstream.is_none() && route.upstream.is_none() {
+            self.problem(offset, "the route has no upstream, and its listener none either");
+        }
+        let request = self.actions(&route.request, route.request_mismatch);
+        let response = self.actions(&route.response, route.response_mismatch);
+        let app = match &route.app {
+            Some(app) => app.get_ref().as_str(),
+            None => "",
+        };
+        let needs_app = |actions: &Actions| actions.rules.iter().any(|rule| rule.action != Action::Redact);
+        if app.is_empty() && (needs_app(&request) || needs_app(&response)) {
+            self.problem(offset, "the route encrypts or decrypts: name the app whose keys are used with `app`");
+        }
+        let nowhere = || Arc::new(Origin { is_tls: false, host: "".into(), port: 0 });
+        Route {
+            name: route.name.unwrap_or_else(|| route.path.get_ref().clone()).into(),
+            hosts,
+            methods,
+            path: path.unwrap_or_else(|| PathPattern::parse("/").expect("a pattern")),
+            upstream: upstream.unwrap_or_else(nowhere),
+            app: app.into(),
+            request,
+            response,
+        }
+    }
+
+    fn actions(&mut self, rules: &[Spanned<schema::Rule>], mismatch: Option<Mismatch>) -> Actions {
+        let rules: Vec<Rule> = rules.iter().map(|rule| self.rule(rule)).collect();
+        // What is to be hidden must not pass for want of a type; what is to be shown may stay hidden.
+        let hides = rules.iter().any(|rule| rule.action != Action::Decrypt);
+        let default = if hides { Mismatch::Refuse } else { Mismatch::Pass };
+        Actions { rules, mismatch: mismatch.unwrap_or(default) }
+    }
+
+    fn rule(&mut self, spanned: &Spanned<schema::Rule>) -> Rule {
+        let rule = spanned.get_ref();
+        let offset = spanned.span().start;
+        if rule.json.is_empty() && rule.form.is_empty() && rule.headers.is_empty() {
+            self.problem(offset, "the rule selects nothing: give it json, form or headers");
+        }
+        if rule.replacement.is_some() && rule.action != Action::Redact {
+            self.problem(offset, "only the action redact has a replacement");
+        }
+        if rule.role.is_some() && rule.action == Action::Redact {
+            self.problem(offset, "the action redact has no role");
+        }
+        let role = rule.role.as_ref().map(|role| self.each(std::slice::from_ref(role), "role", parse_role));
+        let limits = DocumentLimits::default();
+        let parse_selector = |text: &str| Selection::parse(&[text], &limits).map(|_| text.to_owned());
+        let selectors = self.each(&rule.json, "selector", parse_selector);
+        let selection = Selection::parse(&selectors, &limits).unwrap_or_else(|error| {
+            self.problem(offset, format!("selectors: {error}"));
+            Selection::everything()
+        });
+        let replacement = rule.replacement.clone().unwrap_or_else(|| REPLACEMENT.to_owned());
+        if HeaderValue::from_str(&replacement).is_err() && !rule.headers.is_empty() {
+            self.problem(offset, "the replacement cannot stand in a header");
+        }
+        Rule {
+            action: rule.action,
+            role: role.and_then(|mut role| role.pop()),
+            json: (!rule.json.is_empty()).then_some(JsonFields { selectors, selection }),
+            form: FieldNames::new(rule.form.iter().map(|name| name.get_ref())),
+            headers: self.each(&rule.headers, "header", parse_header),
+            replacement: replacement.into(),
+        }
+    }
+
+    fn outbound(&mut self, index: usize, outbound: schema::Outbound) -> Outbound {
+        let offset = outbound.address.span().start;
+        let tls = self.key_pair(offset, outbound.certificate, outbound.private_key);
+        let destinations = outbound.destination.into_iter().map(|it| self.destination(it)).collect();
+        Outbound {
+            name: outbound.name.unwrap_or_else(|| format!("outbound-{index}")).into(),
+            address: *outbound.address.get_ref(),
+            tls,
+            authority: KeyPair { certificate: outbound.ca_certificate, private_key: outbound.ca_private_key },
+            unlisted: outbound.unlisted,
+            destinations,
+        }
+    }
+
+    fn destination(&mut self, spanned: Spanned<schema::Destination>) -> Destination {
+        let offset = spanned.span().start;
+        let destination = spanned.into_inner();
+        if destination.hosts.is_empty() {
+            self.problem(offset, "the destination names at least one host");
+        }
+        let hosts = self.each(&destination.hosts, "host", HostPattern::parse);
+        let paths = self.each(&destination.paths, "path", PathPattern::parse);
+        let request = match &destination.request {
+            Some(rules) => self.actions(rules, destination.request_mismatch),
+            None => Actions {
+                rules: vec![decrypt_everything()],
+                mismatch: destination.request_mismatch.unwrap_or(Mismatch::Pass),
+            },
+        };
+        let response = self.actions(&destination.response, destination.response_mismatch);
+        Destination { hosts, paths, request, response }
+    }
+}
+
+/// What becomes of a destination's requests unless rules are given: every envelope in JSON and forms is opened.
+fn decrypt_everything() -> Rule {
+    Rule {
+        action: Action::Decrypt,
+        role: None,
+        json: Some(JsonFields { selectors: vec!["$".to_owned()], selection: Selection::everything() }),
+        form: FieldNames::new(["*"]),
+        headers: Vec::new(),
+        replacement: "".into(),
+    }
+}
+
+fn parse_origin(text: &str) -> Option<Origin> {
+    let (is_tls, rest) = match text.split_once("://")? {
+        ("https", rest) => (true, rest),
+        ("http", rest) => (false, rest),
+        _ => return None,
+    };
+    let authority: hyper::http::uri::Authority = rest.strip_suffix('/').unwrap_or(rest).parse().ok()?;
+    if authority.as_str().contains('@') {
+        return None;
+    }
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+    let port = match authority.port() {
+        Some(port) => port.as_str().parse().ok().filter(|&port| port > 0)?,
+        None if authority.as_str().ends_with(':') => return None,
+        None => {
+            if is_tls {
+                443
+            } else {
+                80
+            }
+        }
+    };
+    (!host.is_empty()).then(|| Origin { is_tls, host: host.to_ascii_lowercase().into(), port })
+}
+
+fn parse_role(text: &str) -> Result<Box<str>, &'static str> {
+    let is_role = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_valid = (1..=20).contains(&text.len()) && text.bytes().all(is_role);
+    is_valid.then(|| text.into()).ok_or("a data role has 1 to 20 characters of a-z, 0-9 and -")
+}
+
+fn parse_header(text: &str) -> Result<HeaderName, &'static str> {
+    let name = HeaderName::from_bytes(text.as_bytes()).map_err(|_| "this is no name of a header field")?;
+    if FRAMING.contains(&name) {
+        return Err("this field says how a message is read or where it goes, and cannot be changed");
+    }
+    Ok(name)
+}

@@ -1,0 +1,292 @@
+//! The file as it is written: sections, keys, defaults.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::value::{count, size, time};
+use super::{Action, Forwarded, Mismatch, Unlisted};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    #[serde(default)]
+    pub relay: Process,
+    pub engine: Engine,
+    #[serde(default)]
+    pub upstream: UpstreamSettings,
+    #[serde(default)]
+    pub limits: Limits,
+    #[serde(default)]
+    pub inbound: Vec<Inbound>,
+    #[serde(default)]
+    pub outbound: Vec<Outbound>,
+}
+
+/// `[relay]`: the process.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Process {
+    /// Threads that carry traffic. Default: one a core.
+    #[serde(deserialize_with = "count")]
+    pub threads: usize,
+    /// Where health and metrics are told. Default 127.0.0.1:3445.
+    pub operator_address: SocketAddr,
+    /// Whether each request makes a line of the access log. Default true.
+    pub access_log: bool,
+    /// How long requests in work are waited for at the end. Default 15 s.
+    #[serde(deserialize_with = "time")]
+    pub drain_timeout: Duration,
+}
+
+impl Default for Process {
+    fn default() -> Self {
+        Process {
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            operator_address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3445),
+            access_log: true,
+            drain_timeout: Duration::from_secs(15),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Engine {
+    pub addresses: Vec<Spanned<String>>,
+    pub authorities: PathBuf,
+    pub certificate: PathBuf,
+    pub private_key: PathBuf,
+    pub server_name: Option<String>,
+    #[serde(default = "engine_connections", deserialize_with = "count")]
+    pub connections_max: usize,
+    #[serde(default = "engine_timeout", deserialize_with = "time")]
+    pub timeout: Duration,
+}
+
+fn engine_connections() -> usize {
+    2
+}
+
+fn engine_timeout() -> Duration {
+    Duration::from_secs(10)
+}
+
+/// `[upstream]`: connections to upstreams.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct UpstreamSettings {
+    /// PEM of further authorities whose upstreams are believed.
+    pub authorities: Option<PathBuf>,
+    /// Whether the system's authorities are believed too. Default true.
+    pub system_authorities: bool,
+    /// Whether HTTP/2 is spoken with those that offer it. Default true.
+    pub http2: bool,
+    /// Time for a connection, name look-up and TLS included. Default 5 s.
+    #[serde(deserialize_with = "time")]
+    pub connect_timeout: Duration,
+    /// Time from a request's end to the head of its answer. Default 60 s.
+    #[serde(deserialize_with = "time")]
+    pub response_timeout: Duration,
+    /// Time between two pieces of an answer's body. Default 5 minutes, for server-sent events.
+    #[serde(deserialize_with = "time")]
+    pub body_timeout: Duration,
+    /// How long a connection is kept without a request. Default 60 s.
+    #[serde(deserialize_with = "time")]
+    pub idle_timeout: Duration,
+    /// Connections of one thread to one upstream. Default 1,024.
+    #[serde(deserialize_with = "count")]
+    pub connections_max: usize,
+    /// Idle connections of one thread to one upstream. Default 64.
+    #[serde(deserialize_with = "count")]
+    pub idle_connections_max: usize,
+}
+
+impl Default for UpstreamSettings {
+    fn default() -> Self {
+        UpstreamSettings {
+            authorities: None,
+            system_authorities: true,
+            http2: true,
+            connect_timeout: Duration::from_secs(5),
+            response_timeout: Duration::from_secs(60),
+            body_timeout: Duration::from_secs(300),
+            idle_timeout: Duration::from_secs(60),
+            connections_max: 1024,
+            idle_connections_max: 64,
+        }
+    }
+}
+
+/// `[limits]`: what clients may take.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Connections of clients on one thread; one more is closed at once. Default 16,384.
+    #[serde(deserialize_with = "count")]
+    pub connections_max: usize,
+    /// Requests at a time on one HTTP/2 connection. Default 128.
+    #[serde(deserialize_with = "count")]
+    pub streams_max: usize,
+    /// Bytes of a message's header, 8 KiB at least. Default 32 KiB.
+    #[serde(deserialize_with = "size")]
+    pub header_size_max: usize,
+    /// Header fields of a message. Default 128.
+    #[serde(deserialize_with = "count")]
+    pub headers_max: usize,
+    /// Bytes of a body that is read as a whole, before and after decompression. Default 64 MiB.
+    #[serde(deserialize_with = "size")]
+    pub body_size_max: usize,
+    /// Bytes of all bodies that are held at a time. Default 1 GiB.
+    #[serde(deserialize_with = "size")]
+    pub bodies_size_max: usize,
+    /// Fields of one form. Default 10,000.
+    #[serde(deserialize_with = "count")]
+    pub form_fields_max: usize,
+    /// Time for a TLS handshake. Default 10 s.
+    #[serde(deserialize_with = "time")]
+    pub handshake_timeout: Duration,
+    /// Time from a header's first byte to its last. Default 15 s.
+    #[serde(deserialize_with = "time")]
+    pub header_timeout: Duration,
+    /// Time between two pieces of a request's body. Default 30 s.
+    #[serde(deserialize_with = "time")]
+    pub body_timeout: Duration,
+    /// Time in which a client takes some of its answer. Default 30 s.
+    #[serde(deserialize_with = "time")]
+    pub write_timeout: Duration,
+    /// How long a connection is kept without a request. Default 75 s.
+    #[serde(deserialize_with = "time")]
+    pub idle_timeout: Duration,
+    /// How long a tunnel or WebSocket may be silent. Default 1 h.
+    #[serde(deserialize_with = "time")]
+    pub tunnel_timeout: Duration,
+    /// Certificates for destinations that are kept at a time. Default 1,000.
+    #[serde(deserialize_with = "count")]
+    pub certificates_max: usize,
+    /// How long an answer about an API key holds. Default 1 s.
+    #[serde(deserialize_with = "time")]
+    pub api_key_timeout: Duration,
+    /// API keys that are remembered at a time by one thread. Default 10,000.
+    #[serde(deserialize_with = "count")]
+    pub api_keys_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            connections_max: 16_384,
+            streams_max: 128,
+            header_size_max: 32 << 10,
+            headers_max: 128,
+            body_size_max: 64 << 20,
+            bodies_size_max: 1 << 30,
+            form_fields_max: 10_000,
+            handshake_timeout: Duration::from_secs(10),
+            header_timeout: Duration::from_secs(15),
+            body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(75),
+            tunnel_timeout: Duration::from_secs(3600),
+            certificates_max: 1000,
+            api_key_timeout: Duration::from_secs(1),
+            api_keys_max: 10_000,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Inbound {
+    pub name: Option<String>,
+    pub address: Spanned<SocketAddr>,
+    pub certificate: Option<PathBuf>,
+    pub private_key: Option<PathBuf>,
+    pub upstream: Option<Spanned<String>>,
+    #[serde(default)]
+    pub unmatched: Unmatched,
+    #[serde(default = "forwarded")]
+    pub forwarded: Forwarded,
+    #[serde(default)]
+    pub route: Vec<Spanned<Route>>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Unmatched {
+    #[default]
+    Pass,
+    Refuse,
+}
+
+fn forwarded() -> Forwarded {
+    Forwarded::Set
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Route {
+    pub name: Option<String>,
+    #[serde(default)]
+    pub hosts: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub methods: Vec<Spanned<String>>,
+    pub path: Spanned<String>,
+    pub upstream: Option<Spanned<String>>,
+    pub app: Option<Spanned<String>>,
+    #[serde(default)]
+    pub request: Vec<Spanned<Rule>>,
+    #[serde(default)]
+    pub response: Vec<Spanned<Rule>>,
+    pub request_mismatch: Option<Mismatch>,
+    pub response_mismatch: Option<Mismatch>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Rule {
+    pub action: Action,
+    pub role: Option<Spanned<String>>,
+    #[serde(default)]
+    pub json: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub form: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub headers: Vec<Spanned<String>>,
+    pub replacement: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Outbound {
+    pub name: Option<String>,
+    pub address: Spanned<SocketAddr>,
+    pub certificate: Option<PathBuf>,
+    pub private_key: Option<PathBuf>,
+    pub ca_certificate: PathBuf,
+    pub ca_private_key: PathBuf,
+    #[serde(default = "unlisted")]
+    pub unlisted: Unlisted,
+    #[serde(default)]
+    pub destination: Vec<Spanned<Destination>>,
+}
+
+fn unlisted() -> Unlisted {
+    Unlisted::Refuse
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Destination {
+    pub hosts: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub paths: Vec<Spanned<String>>,
+    pub request: Option<Vec<Spanned<Rule>>>,
+    #[serde(default)]
+    pub response: Vec<Spanned<Rule>>,
+    pub request_mismatch: Option<Mismatch>,
+    pub response_mismatch: Option<Mismatch>,
+}

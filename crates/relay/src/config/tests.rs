@@ -1,0 +1,71 @@
+//! Configuration files, right and wrong.
+
+use super::*;
+
+const HEAD: &str = "[engine]\naddresses = [\"localhost:3443\"]\nauthorities = \"ca.pem\"\ncertificate = \"c.pem\"\nprivate_key = \"c.key\"\n";
+
+fn parse(rest: &str) -> Result<Configuration, Vec<Problem>> {
+    Configuration::parse(&format!("{HEAD}{rest}"))
+}
+
+fn inbound(route: &str) -> String {
+    format!("[[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"http://127.0.0.1:8080\"\n[[inbound.route]]\n{route}")
+}
+
+#[test]
+fn a_route_is_read_with_all_it_says() {
+    let route = "hosts = [\"api.example.com\"]\nmethods = [\"POST\"]\npath = \"/users/*/cards\"\napp = \"acme\"\n\
+        request = [{ action = \"encrypt\", json = [\"$.card\"], form = [\"card\"], headers = [\"X-Card\"], role = \"pci\" }]\n\
+        response = [{ action = \"redact\", json = [\"$..secret\"], replacement = \"gone\" }, { action = \"decrypt\", json = [\"$.a\"] }]\n\
+        response_mismatch = \"pass\"\n";
+    let text = format!("[limits]\nbody_size_max = \"1MiB\"\nidle_timeout = \"5s\"\n{}", inbound(route));
+    let configuration = parse(&text).unwrap();
+    assert_eq!(configuration.limits.body_size_max, 1 << 20);
+    assert_eq!(configuration.limits.idle_timeout, Duration::from_secs(5));
+    let listener = &configuration.inbound[0];
+    assert_eq!(&*listener.name, "inbound-0");
+    assert_eq!(listener.otherwise.as_ref().unwrap().authority(), "127.0.0.1:8080");
+    let route = &listener.routes[0];
+    assert_eq!((&*route.app, route.methods.as_slice()), ("acme", &[Method::POST][..]));
+    assert_eq!(route.request.rules[0].role.as_deref(), Some("pci"));
+    assert_eq!(route.request.mismatch, Mismatch::Refuse);
+    assert_eq!((route.response.rules.len(), route.response.mismatch), (2, Mismatch::Pass));
+}
+
+#[test]
+fn destinations_decrypt_everything_unless_told_otherwise() {
+    let text = "[[outbound]]\naddress = \"127.0.0.1:0\"\nca_certificate = \"a\"\nca_private_key = \"b\"\n\
+        [[outbound.destination]]\nhosts = [\"*.example.com\"]\n[[outbound.destination]]\nhosts = [\"x\"]\nrequest = []\n";
+    let configuration = parse(text).unwrap();
+    let [first, second] = configuration.outbound[0].destinations.as_slice() else { panic!("two destinations") };
+    assert_eq!(first.request.rules[0].action, Action::Decrypt);
+    assert!(second.request.is_empty());
+    assert_eq!(configuration.outbound[0].unlisted, Unlisted::Refuse);
+}
+
+#[test]
+fn what_is_wrong_is_told_by_its_line() {
+    let rule = |rule: &str| inbound(&format!("path = \"/\"\napp = \"a\"\nrequest = [{{ {rule} }}]\n"));
+    for (text, line, part) in [
+        ("", 1, "nothing to do"),
+        ("[engin]\n", 6, "unknown field"),
+        ("[limits]\nbody_size_max = \"1 parsec\"\n", 7, "64KiB"),
+        ("[limits]\nidle_timeout = 5\n", 7, "string"),
+        ("[[inbound]]\naddress = \"127.0.0.1:0\"\n", 7, "unmatched"),
+        ("[[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"ftp://x\"\n", 8, "http://HOST:PORT"),
+        ("[[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"http://x/y\"\n", 8, "without a path"),
+        (&inbound("path = \"/a//b\"\n"), 10, "no empty segment"),
+        (&inbound("path = \"/\"\nhosts = [\"a b\"]\n"), 11, "host pattern"),
+        (&inbound("path = \"/\"\nrequest = [{ action = \"encrypt\", json = [\"$\"] }]\n"), 9, "name the app"),
+        (&rule("action = \"encrypt\""), 12, "selects nothing"),
+        (&rule("action = \"encrypt\", json = [\"$[\"]"), 12, "selector"),
+        (&rule("action = \"encrypt\", headers = [\"Host\"]"), 12, "cannot be changed"),
+        (&rule("action = \"encrypt\", json = [\"$\"], role = \"PCI\""), 12, "data role"),
+        (&rule("action = \"encrypt\", json = [\"$\"], replacement = \"x\""), 12, "only the action redact"),
+        (&rule("action = \"burn\", json = [\"$\"]"), 12, "unknown variant"),
+    ] {
+        let problems = parse(text).expect_err(part);
+        let found = problems.iter().find(|problem| problem.message.contains(part));
+        assert!(found.is_some_and(|problem| problem.line == line), "{part} in line {line}: {problems:?}");
+    }
+}

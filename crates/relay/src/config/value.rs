@@ -1,0 +1,61 @@
+//! Times and sizes as the file writes them: `"15s"`, `"64MiB"`.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, Visitor};
+
+const SIZES: [(&str, u64); 4] = [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
+const TIMES: [(&str, u64); 4] = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000)];
+/// The longest time, in milliseconds: a year.
+const TIME_MAX_MS: u64 = 365 * 24 * 3_600_000;
+
+/// A number and its unit.
+fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let end = text.find(|c: char| !c.is_ascii_digit())?;
+    let factor = units.iter().find(|(unit, _)| *unit == text[end..].trim_start()).map(|(_, factor)| factor)?;
+    text[..end].parse::<u64>().ok()?.checked_mul(*factor)
+}
+
+/// A length of time of at least a millisecond.
+pub fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    with_unit(&text, &TIMES)
+        .filter(|milliseconds| (1..=TIME_MAX_MS).contains(milliseconds))
+        .map(Duration::from_millis)
+        .ok_or_else(|| D::Error::custom("it takes a time from 1ms to 8760h, such as \"500ms\", \"15s\" or \"2m\""))
+}
+
+/// A size in bytes, at least 1.
+pub fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    struct Size;
+    impl Visitor<'_> for Size {
+        type Value = usize;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("bytes from 1 to 1024GiB, such as 65536 or \"64KiB\"")
+        }
+
+        fn visit_i64<E: Error>(self, number: i64) -> Result<usize, E> {
+            let size = usize::try_from(number).ok().filter(|size| (1..=1 << 40).contains(size));
+            size.ok_or_else(|| E::custom("it takes bytes from 1 to 1024GiB"))
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<usize, E> {
+            let size = with_unit(text, &SIZES).and_then(|size| i64::try_from(size).ok());
+            size.map_or_else(
+                || Err(E::custom("it takes bytes, such as 65536 or \"64KiB\"")),
+                |size| self.visit_i64(size),
+            )
+        }
+    }
+    deserializer.deserialize_any(Size)
+}
+
+/// A count of at least 1.
+pub fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    let number = i64::deserialize(deserializer)?;
+    let count = usize::try_from(number).ok().filter(|count| (1..=1 << 24).contains(count));
+    count.ok_or_else(|| D::Error::custom("it takes a whole number from 1 to 16777216"))
+}

@@ -1,0 +1,215 @@
+//! What both relays do with a request once it is known where it goes and what is to be done to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fieldseal_http::{Buffers, RequestBody, ResponseBody};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Bytes};
+use hyper::header::{self, HeaderValue};
+use hyper::http::{request, response};
+use hyper::upgrade::OnUpgrade;
+use hyper::{Method, Request, Response, StatusCode, Uri, Version};
+use hyper_util::rt::TokioIo;
+
+use crate::access::{Record, Recorded};
+use crate::config::{Action, Actions, Origin};
+use crate::hygiene;
+use crate::refusal::{Direction, Refusal};
+use crate::transform::{Job, Outcome};
+use crate::tunnel;
+use crate::upstream::{Sent, UpstreamAnswer, UpstreamError};
+use crate::worker::Tools;
+
+/// Where a request goes, and what is done to it and its answer.
+pub(crate) struct Errand<'a> {
+    pub(crate) tools: &'a Tools,
+    pub(crate) origin: &'a Arc<Origin>,
+    pub(crate) app: &'a str,
+    pub(crate) request: &'a Actions,
+    pub(crate) response: &'a Actions,
+}
+
+/// An answer before its record is closed.
+pub(crate) enum Answer {
+    /// As the upstream sends it.
+    Streamed(Response<UpstreamAnswer>),
+    /// Made or read here.
+    Whole(Response<Bytes>),
+}
+
+impl Answer {
+    /// The answer, which ends the record when it is over.
+    pub(crate) fn finish(self, mut record: Record) -> Response<ResponseBody> {
+        record.status = match &self {
+            Answer::Streamed(answer) => answer.status().as_u16(),
+            Answer::Whole(answer) => answer.status().as_u16(),
+        };
+        match self {
+            Answer::Streamed(answer) => answer.map(|body| Recorded::new(body, record).boxed_unsync()),
+            Answer::Whole(answer) => {
+                answer.map(|bytes| Recorded::new(Buffers::new([bytes], ()), record).boxed_unsync())
+            }
+        }
+    }
+}
+
+/// The answer to a message that is not passed on.
+pub(crate) fn refuse(refusal: &Refusal, mut record: Record) -> Response<ResponseBody> {
+    record.refused(refusal);
+    record.status = refusal.status.as_u16();
+    if refusal.status.is_server_error() {
+        tracing::warn!(listener = %record.listener, code = refusal.code, "{}", refusal.detail);
+    }
+    refusal.problem().response().map(|body| Recorded::new(body, record).boxed_unsync())
+}
+
+impl Errand<'_> {
+    /// Sends the request on and gives what is to be answered.
+    pub(crate) async fn run(
+        &self,
+        mut head: request::Parts,
+        body: RequestBody,
+        record: &mut Record,
+    ) -> Result<Answer, Refusal> {
+        let upgrade = self.prepare(&mut head)?;
+        let is_head = head.method == Method::HEAD;
+        let body = self.rewrite_request(&mut head, body, record).await?;
+        let request = Request::from_parts(head, body);
+        let mut answer = self.tools.pool.send(self.origin, request).await.map_err(of_upstream)?;
+        if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let theirs = hyper::upgrade::on(&mut answer);
+            let (mut head, _) = answer.into_parts();
+            let ours = upgrade.ok_or_else(|| broke("it changed the protocol unasked"))?;
+            let protocol = hygiene::upgrade(&head.headers).ok_or_else(|| broke("it changed to no protocol"))?;
+            hygiene::strip_hop(&mut head.headers).map_err(|_| broke("its header is malformed"))?;
+            head.headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+            head.headers.insert(header::UPGRADE, protocol);
+            tokio::spawn(join(ours, theirs, self.tools.limits.tunnel_timeout));
+            return Ok(Answer::Whole(response(head, Bytes::new())));
+        }
+        let (mut head, body) = answer.into_parts();
+        hygiene::strip_hop(&mut head.headers).map_err(|_| broke("its header is malformed"))?;
+        self.rewrite_response(head, body, is_head, record).await
+    }
+
+    /// Makes the client's header ours. Gives the client's side of another protocol, where it asks for one and may.
+    fn prepare(&self, head: &mut request::Parts) -> Result<Option<OnUpgrade>, Refusal> {
+        // What another protocol carries cannot be looked into.
+        let may_change = head.version == Version::HTTP_11 && self.request.is_empty() && self.response.is_empty();
+        let protocol = hygiene::upgrade(&head.headers).filter(|_| may_change);
+        let upgrade = protocol.as_ref().and_then(|_| head.extensions.remove::<OnUpgrade>());
+        if head.version == Version::HTTP_2 {
+            hygiene::join_cookies(&mut head.headers);
+        }
+        hygiene::prepare_request(&mut head.headers)?;
+        if let (Some(protocol), Some(_)) = (protocol, &upgrade) {
+            head.headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+            head.headers.insert(header::UPGRADE, protocol);
+        }
+        if !self.response.is_empty() {
+            hygiene::prepare_for_reading(&mut head.headers);
+        }
+        if let Some(authority) = head.uri.authority() {
+            let host = HeaderValue::from_str(authority.as_str());
+            let host = host.map_err(|_| Refusal::request("malformed", "the host is malformed"))?;
+            head.headers.insert(header::HOST, host);
+            let path = head.uri.path_and_query().cloned();
+            head.uri = path.map_or_else(|| Uri::from_static("/"), Uri::from);
+        }
+        head.extensions.clear();
+        Ok(upgrade)
+    }
+
+    async fn rewrite_request(
+        &self,
+        head: &mut request::Parts,
+        body: RequestBody,
+        record: &mut Record,
+    ) -> Result<Sent, Refusal> {
+        record.received = body.size_hint().exact().unwrap_or(0);
+        if self.request.is_empty() {
+            return Ok(Sent::Client(body));
+        }
+        let mut job = self.job(Direction::Request, self.request);
+        let outcome = job.run(&mut head.headers, body).await;
+        note(record, &job);
+        Ok(match outcome? {
+            Outcome::Untouched(body) => Sent::Client(body),
+            Outcome::Rewritten(bytes) if bytes.is_empty() => Sent::Empty,
+            Outcome::Rewritten(bytes) => Sent::Whole(Some(bytes)),
+        })
+    }
+
+    async fn rewrite_response(
+        &self,
+        mut head: response::Parts,
+        body: UpstreamAnswer,
+        is_head: bool,
+        record: &mut Record,
+    ) -> Result<Answer, Refusal> {
+        head.extensions.clear();
+        head.version = Version::HTTP_11;
+        if self.response.is_empty() {
+            return Ok(Answer::Streamed(Response::from_parts(head, body)));
+        }
+        let reads = self.response.read_bodies();
+        if reads && head.status == StatusCode::PARTIAL_CONTENT {
+            return Err(Refusal::mismatch(Direction::Response, "it is a part of a document"));
+        }
+        let has_no_body = is_head || hygiene::has_no_body(head.status);
+        if reads && is_head {
+            head.headers.remove(header::CONTENT_LENGTH);
+        }
+        let mut job = self.job(Direction::Response, self.response);
+        if has_no_body {
+            let outcome = job.headers(&mut head.headers).await;
+            note(record, &job);
+            outcome?;
+            return Ok(Answer::Streamed(Response::from_parts(head, body)));
+        }
+        let outcome = job.run(&mut head.headers, body).await;
+        note(record, &job);
+        Ok(match outcome? {
+            Outcome::Untouched(body) => Answer::Streamed(Response::from_parts(head, body)),
+            Outcome::Rewritten(bytes) => Answer::Whole(response(head, bytes)),
+        })
+    }
+
+    fn job<'a>(&'a self, direction: Direction, actions: &'a Actions) -> Job<'a> {
+        Job { workshop: &self.tools.workshop, direction, actions, app: self.app, changed: [0; 3] }
+    }
+}
+
+fn response(head: response::Parts, bytes: Bytes) -> Response<Bytes> {
+    Response::from_parts(head, bytes)
+}
+
+fn note(record: &mut Record, job: &Job<'_>) {
+    for action in [Action::Encrypt, Action::Decrypt, Action::Redact] {
+        let count = job.changed[action as usize];
+        if count > 0 {
+            record.changed(action, count);
+        }
+    }
+}
+
+fn broke(what: &str) -> Refusal {
+    Refusal::new(StatusCode::BAD_GATEWAY, "upstream-broke", format!("the upstream broke off: {what}"))
+}
+
+fn of_upstream(error: UpstreamError) -> Refusal {
+    let (status, code) = (error.status(), error.code());
+    match status {
+        StatusCode::SERVICE_UNAVAILABLE => Refusal::unavailable(code, error.to_string(), None),
+        status => Refusal::new(status, code, error.to_string()),
+    }
+}
+
+/// Another protocol between client and upstream.
+async fn join(ours: OnUpgrade, theirs: OnUpgrade, silence_max: Duration) {
+    let (Ok(ours), Ok(theirs)) = tokio::join!(ours, theirs) else { return };
+    if let Err(error) = tunnel::join(TokioIo::new(ours), TokioIo::new(theirs), silence_max).await {
+        tracing::debug!(%error, "a tunnel broke");
+    }
+}

@@ -1,0 +1,251 @@
+//! Header fields that end at a hop, and those that a change of the body makes wrong.
+
+use fieldseal_http::Peer;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{StatusCode, Version};
+
+use crate::config::Forwarded;
+use crate::refusal::Refusal;
+
+/// Fields of one hop (RFC 9110, section 7.6.1), and older ones of the same kind.
+const HOP: [HeaderName; 8] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    header::PROXY_AUTHENTICATE,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// Fields that `Connection` may not name: without them the message would be another.
+const END_TO_END: [HeaderName; 8] = [
+    header::AUTHORIZATION,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LENGTH,
+    header::CONTENT_TYPE,
+    header::COOKIE,
+    header::HOST,
+    header::PROXY_AUTHORIZATION,
+    header::TRANSFER_ENCODING,
+];
+
+/// What tells a body's bytes apart: wrong once they are others.
+const OF_BYTES: [HeaderName; 7] = [
+    header::ACCEPT_RANGES,
+    header::CONTENT_LENGTH,
+    HeaderName::from_static("content-digest"),
+    HeaderName::from_static("content-md5"),
+    HeaderName::from_static("digest"),
+    HeaderName::from_static("repr-digest"),
+    header::TRAILER,
+];
+
+pub(crate) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+/// Who passed the message on.
+const VIA: HeaderValue = HeaderValue::from_static("1.1 fieldseal");
+
+/// The protocol that a message asks for or goes over to, taken out of its hop.
+pub(crate) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
+    let names_it = |value: &HeaderValue| tokens(value).any(|token| token.eq_ignore_ascii_case("upgrade"));
+    let is_asked = headers.get_all(header::CONNECTION).iter().any(names_it);
+    let protocol = headers.get(header::UPGRADE).filter(|_| is_asked)?;
+    // HTTP/2 is chosen in the TLS handshake or not at all.
+    (!tokens(protocol).any(|token| token.eq_ignore_ascii_case("h2c"))).then(|| protocol.clone())
+}
+
+fn tokens(value: &HeaderValue) -> impl Iterator<Item = &str> {
+    value.to_str().unwrap_or_default().split(',').map(str::trim)
+}
+
+/// Takes out what ends here.
+///
+/// # Errors
+/// A `Connection` that names a field which belongs to the message.
+pub(crate) fn strip_hop(headers: &mut HeaderMap) -> Result<(), Refusal> {
+    if let Some(connection) = headers.get(header::CONNECTION) {
+        // The usual case is one word that names no field.
+        let is_plain =
+            matches!(connection.as_bytes(), b"keep-alive" | b"close" | b"Keep-Alive" | b"Upgrade" | b"upgrade");
+        if !is_plain || headers.get_all(header::CONNECTION).iter().nth(1).is_some() {
+            strip_named(headers)?;
+        }
+    }
+    for name in &HOP {
+        headers.remove(name);
+    }
+    Ok(())
+}
+
+fn strip_named(headers: &mut HeaderMap) -> Result<(), Refusal> {
+    let values: Vec<HeaderValue> = headers.get_all(header::CONNECTION).iter().cloned().collect();
+    for token in values.iter().flat_map(tokens).filter(|token| !token.is_empty()) {
+        let Ok(name) = HeaderName::from_bytes(token.as_bytes()) else {
+            return Err(Refusal::request("malformed", "the Connection field is malformed"));
+        };
+        if END_TO_END.contains(&name) {
+            return Err(Refusal::request(
+                "malformed",
+                "the Connection field names a field that belongs to the message",
+            ));
+        }
+        headers.remove(&name);
+    }
+    Ok(())
+}
+
+/// Makes a client's header that of our request.
+///
+/// # Errors
+/// As [`strip_hop`].
+pub(crate) fn prepare_request(headers: &mut HeaderMap) -> Result<(), Refusal> {
+    let trailers =
+        headers.get(header::TE).is_some_and(|te| tokens(te).any(|token| token.eq_ignore_ascii_case("trailers")));
+    strip_hop(headers)?;
+    // The body is asked for by whoever reads it: us.
+    headers.remove(header::EXPECT);
+    if trailers {
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    }
+    headers.append(header::VIA, VIA);
+    Ok(())
+}
+
+/// HTTP/2 may cut cookies into several fields; HTTP/1.1 has one (RFC 9113, section 8.2.3).
+pub(crate) fn join_cookies(headers: &mut HeaderMap) {
+    let cookies: Vec<&[u8]> = headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if cookies.len() > 1
+        && let Ok(joined) = HeaderValue::from_bytes(&cookies.join(&b"; "[..]))
+    {
+        headers.insert(header::COOKIE, joined);
+    }
+}
+
+/// Says whom a request came from.
+pub(crate) fn set_forwarded(headers: &mut HeaderMap, how: Forwarded, peer: &Peer, is_tls: bool) {
+    if how == Forwarded::Keep {
+        return;
+    }
+    let address = peer.address.ip().to_string();
+    let chain = match headers.get(&X_FORWARDED_FOR).and_then(|before| before.to_str().ok()) {
+        Some(before) if how == Forwarded::Append => format!("{before}, {address}"),
+        _ => address,
+    };
+    if let Ok(chain) = HeaderValue::try_from(chain) {
+        headers.insert(X_FORWARDED_FOR, chain);
+    }
+    headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static(if is_tls { "https" } else { "http" }));
+    match headers.get(header::HOST).cloned() {
+        Some(host) => headers.insert(X_FORWARDED_HOST, host),
+        None => headers.remove(X_FORWARDED_HOST),
+    };
+}
+
+/// Where answers are read: a part of one cannot be, nor what is coded as we do not know.
+pub(crate) fn prepare_for_reading(headers: &mut HeaderMap) {
+    for name in [header::RANGE, header::IF_RANGE] {
+        headers.remove(name);
+    }
+    let values: Vec<HeaderValue> = headers.get_all(header::ACCEPT_ENCODING).iter().cloned().collect();
+    if values.is_empty() {
+        return;
+    }
+    let is_known = |token: &&str| {
+        let name = token.split(';').next().unwrap_or_default().trim();
+        ["gzip", "x-gzip", "br", "zstd", "identity"].iter().any(|known| name.eq_ignore_ascii_case(known))
+    };
+    let known: Vec<&str> = values.iter().flat_map(tokens).filter(is_known).collect();
+    let known = if known.is_empty() { "identity".to_owned() } else { known.join(", ") };
+    if let Ok(known) = HeaderValue::try_from(known) {
+        headers.insert(header::ACCEPT_ENCODING, known);
+    }
+}
+
+/// Makes the header that of a body with other bytes.
+pub(crate) fn forget_bytes(headers: &mut HeaderMap, size: usize) {
+    for name in &OF_BYTES {
+        headers.remove(name);
+    }
+    if let Some(tag) = headers.get(header::ETAG).filter(|tag| !tag.as_bytes().starts_with(b"W/")) {
+        let weak = HeaderValue::from_bytes(&[b"W/", tag.as_bytes()].concat());
+        match weak {
+            Ok(weak) => headers.insert(header::ETAG, weak),
+            Err(_) => headers.remove(header::ETAG),
+        };
+    }
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
+}
+
+/// Whether an answer has no body whatever its header says.
+pub(crate) fn has_no_body(status: StatusCode) -> bool {
+    status.is_informational() || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED
+}
+
+/// The version as logs write it.
+pub(crate) fn version(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_10 => "1.0",
+        Version::HTTP_11 => "1.1",
+        Version::HTTP_2 => "2",
+        _ => "?",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        let field = |(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
+        fields.iter().map(field).collect()
+    }
+
+    #[test]
+    fn what_ends_at_a_hop_is_taken_out() {
+        let mut request = headers(&[
+            ("connection", "X-Own, keep-alive"),
+            ("x-own", "1"),
+            ("keep-alive", "300"),
+            ("te", "trailers, deflate"),
+            ("proxy-connection", "keep-alive"),
+            ("upgrade", "h2c"),
+            ("expect", "100-continue"),
+            ("x-other", "2"),
+        ]);
+        assert_eq!(upgrade(&request), None);
+        prepare_request(&mut request).unwrap();
+        assert_eq!(request, headers(&[("x-other", "2"), ("te", "trailers"), ("via", "1.1 fieldseal")]));
+        for name in ["Host", "content-length", "authorization", "a b"] {
+            let mut abused = headers(&[]);
+            abused.insert(header::CONNECTION, HeaderValue::from_str(name).unwrap());
+            assert!(strip_hop(&mut abused).is_err(), "{name}");
+        }
+        let websocket = headers(&[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")]);
+        assert_eq!(upgrade(&websocket).unwrap(), "websocket");
+    }
+
+    #[test]
+    fn codings_that_we_cannot_read_are_not_asked_for() {
+        for (asked, expected) in [
+            ("gzip, deflate, br, zstd", "gzip, br, zstd"),
+            ("GZIP;q=0.5, dcb", "GZIP;q=0.5"),
+            ("deflate, *", "identity"),
+        ] {
+            let mut request = headers(&[("accept-encoding", asked), ("range", "bytes=0-1")]);
+            prepare_for_reading(&mut request);
+            assert_eq!(request, headers(&[("accept-encoding", expected)]));
+        }
+    }
+
+    #[test]
+    fn marks_of_old_bytes_do_not_stay() {
+        let mut answer = headers(&[("etag", "\"a\""), ("digest", "x"), ("content-length", "9"), ("x", "y")]);
+        forget_bytes(&mut answer, 12);
+        assert_eq!(answer, headers(&[("etag", "W/\"a\""), ("x", "y"), ("content-length", "12")]));
+    }
+}

@@ -1,0 +1,34 @@
+//! The relay: HTTP in flight, with chosen fields encrypted, decrypted or redacted.
+//!
+//! An *inbound* listener stands in front of an API, an *outbound* one is the proxy of clients that call others. What is not selected
+//! passes untouched and streaming. What a rule selects is read whole, within bounds, handed to the engine, and written again; a message
+//! to which a rule cannot be applied is refused. Nothing that is promised as an envelope is ever passed on as it was.
+//!
+//! The crate does no crypto and has no keys of apps. It neither prints nor reads the environment: the program hands it the text of the
+//! configuration and a place for the access log.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod access;
+mod coding;
+pub mod config;
+mod forward;
+mod held;
+mod hygiene;
+mod inbound;
+mod metrics;
+mod operator;
+mod outbound;
+mod refusal;
+mod relay;
+pub mod route;
+mod transform;
+mod tunnel;
+mod upstream;
+mod worker;
+
+pub use access::AccessLog;
+pub use config::{Configuration, Problem};
+pub use outbound::MintError;
+pub use relay::{Address, Relay, RelayError};
+pub use upstream::ConnectorError;

@@ -1,0 +1,96 @@
+//! Whose API key a client shows, as the engine says it; remembered for a moment.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use boring::sha::sha256;
+use fieldseal_client::{ApiKeyFacts, Client, ErrorCode, ErrorKind};
+use hyper::StatusCode;
+use hyper::header::{HeaderMap, PROXY_AUTHORIZATION};
+
+use crate::config::{Action, Actions};
+use crate::refusal::{Direction, Refusal};
+
+/// Longest API key in bytes that the engine is asked about.
+const KEY_SIZE_MAX: usize = 256;
+
+/// What is remembered of API keys, by their hash. One for each thread.
+#[derive(Default)]
+pub(crate) struct Remembered {
+    keys: Mutex<HashMap<[u8; 32], (Instant, Arc<ApiKeyFacts>)>>,
+}
+
+impl Remembered {
+    /// Whose key stands in the header; nothing where none does.
+    ///
+    /// # Errors
+    /// A key that is not good, or an engine that does not answer.
+    pub(crate) async fn caller(
+        &self,
+        headers: &HeaderMap,
+        client: &Client,
+        holds_for: Duration,
+        keys_max: usize,
+    ) -> Result<Option<Arc<ApiKeyFacts>>, Refusal> {
+        let mut values = headers.get_all(PROXY_AUTHORIZATION).iter();
+        let Some(value) = values.next() else { return Ok(None) };
+        let refused = || unauthorized("the API key in Proxy-Authorization is not good");
+        let (Ok(key), None) = (value.to_str(), values.next()) else { return Err(refused()) };
+        if key.is_empty() || key.len() > KEY_SIZE_MAX {
+            return Err(refused());
+        }
+        let hash = sha256(key.as_bytes());
+        let known =
+            self.lock().get(&hash).filter(|(since, _)| since.elapsed() < holds_for).map(|(_, it)| Arc::clone(it));
+        if known.is_some() {
+            return Ok(known);
+        }
+        match client.authenticate(key).await {
+            Ok(facts) => {
+                let facts = Arc::new(facts);
+                let mut keys = self.lock();
+                if keys.len() >= keys_max {
+                    keys.retain(|_, (since, _)| since.elapsed() < holds_for);
+                }
+                if keys.len() < keys_max {
+                    keys.insert(hash, (Instant::now(), Arc::clone(&facts)));
+                }
+                Ok(Some(facts))
+            }
+            Err(error) if error.kind == ErrorKind::Engine(ErrorCode::Forbidden) => Err(refused()),
+            Err(error) => Err(Refusal::of_engine(Direction::Request, &error)),
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 32], (Instant, Arc<ApiKeyFacts>)>> {
+        self.keys.lock().expect("nothing panics while this is locked")
+    }
+}
+
+/// Nobody, or nobody we know.
+pub(crate) fn unauthorized(detail: &str) -> Refusal {
+    Refusal::new(StatusCode::PROXY_AUTHENTICATION_REQUIRED, "unauthorized", detail)
+}
+
+/// Whether the key is good for all that the rules do.
+pub(crate) fn check(key: &ApiKeyFacts, request: &Actions, response: &Actions) -> Result<(), Refusal> {
+    for rule in request.rules.iter().chain(&response.rules) {
+        let operation = match rule.action {
+            Action::Encrypt => "encrypt",
+            Action::Decrypt => "decrypt",
+            Action::Redact => continue,
+        };
+        let may_show = match (&key.roles, &rule.role) {
+            (None, _) => true,
+            (Some(roles), Some(role)) => roles.iter().any(|it| **it == **role),
+            // Without a role in the rule the engine would open what is not for this key.
+            (Some(_), None) => rule.action == Action::Encrypt,
+        };
+        if !key.operations.iter().any(|it| it == operation) || !may_show {
+            let detail = format!("the API key does not allow to {operation} what this destination's rules name");
+            return Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden", detail));
+        }
+    }
+    Ok(())
+}

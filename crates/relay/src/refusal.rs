@@ -1,0 +1,124 @@
+//! Why a message is not passed on, as it is answered and logged. No refusal holds a value of the message.
+
+use std::time::Duration;
+
+use fieldseal_client::{ClientError, ErrorCode, ErrorKind};
+use fieldseal_http::Problem;
+use hyper::StatusCode;
+
+/// How long to wait where the engine does not say.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The way that the message was going.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Request,
+    Response,
+}
+
+impl Direction {
+    /// Where the fault is the message's: the client's, or the upstream's.
+    fn status(self, of_request: StatusCode) -> StatusCode {
+        match self {
+            Direction::Request => of_request,
+            Direction::Response => StatusCode::BAD_GATEWAY,
+        }
+    }
+
+    fn noun(self) -> &'static str {
+        match self {
+            Direction::Request => "request",
+            Direction::Response => "upstream's answer",
+        }
+    }
+}
+
+/// A message that is not passed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    pub(crate) code: &'static str,
+    pub(crate) detail: String,
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl Refusal {
+    pub(crate) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+        Refusal { status, code, detail: detail.into(), retry_after: None }
+    }
+
+    /// A request that is at fault.
+    pub(crate) fn request(code: &'static str, detail: impl Into<String>) -> Self {
+        Refusal::new(StatusCode::BAD_REQUEST, code, detail)
+    }
+
+    /// A body that cannot be read as what it says it is.
+    pub(crate) fn unreadable(direction: Direction, detail: impl std::fmt::Display) -> Self {
+        let detail = format!("the {} cannot be read: {detail}", direction.noun());
+        Refusal::new(direction.status(StatusCode::BAD_REQUEST), "unreadable-body", detail)
+    }
+
+    /// A body of a type or coding that no rule reads.
+    pub(crate) fn mismatch(direction: Direction, detail: &str) -> Self {
+        let detail = format!("the {} is not what the relay's rules read: {detail}", direction.noun());
+        Refusal::new(direction.status(StatusCode::UNSUPPORTED_MEDIA_TYPE), "unsupported-body", detail)
+    }
+
+    /// A body that is too large to be read whole.
+    pub(crate) fn too_large(direction: Direction, size_max: usize) -> Self {
+        let detail = format!("the {} has more than {size_max} bytes", direction.noun());
+        Refusal::new(direction.status(StatusCode::PAYLOAD_TOO_LARGE), "too-large", detail)
+    }
+
+    /// No room or nobody there; later there may be.
+    pub(crate) fn unavailable(code: &'static str, detail: impl Into<String>, retry_after: Option<Duration>) -> Self {
+        let retry_after = Some(retry_after.unwrap_or(RETRY_AFTER));
+        Refusal { retry_after, ..Refusal::new(StatusCode::SERVICE_UNAVAILABLE, code, detail) }
+    }
+
+    /// What the engine's answer means for the message.
+    pub(crate) fn of_engine(direction: Direction, error: &ClientError) -> Self {
+        use ErrorCode as Code;
+        match error.kind {
+            ErrorKind::Engine(
+                code @ (Code::InvalidDocument | Code::InvalidEnvelope | Code::DecryptFailed | Code::NumberOutOfRange),
+            ) => {
+                let name = match code {
+                    Code::InvalidDocument => "unreadable-body",
+                    Code::DecryptFailed => "decrypt-failed",
+                    _ => "invalid-envelope",
+                };
+                let detail = format!("the {}: {}", direction.noun(), error.message);
+                Refusal::new(direction.status(StatusCode::BAD_REQUEST), name, detail)
+            }
+            ErrorKind::Engine(Code::TooLarge) | ErrorKind::RequestTooLarge => {
+                let detail = format!("the {} is larger than the engine takes", direction.noun());
+                Refusal::new(direction.status(StatusCode::PAYLOAD_TOO_LARGE), "too-large", detail)
+            }
+            ErrorKind::Engine(Code::Forbidden | Code::UnknownApp | Code::AppDisabled) => Refusal::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "not-granted",
+                "the engine does not let the relay do this: its log says what is missing",
+            ),
+            ErrorKind::Engine(Code::Overloaded) => {
+                Refusal::unavailable("engine-overloaded", "the engine is overloaded", error.retry_after)
+            }
+            ErrorKind::Engine(Code::InvalidParams | Code::InvalidSelector | Code::UnknownMethod)
+            | ErrorKind::Settings => Refusal::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "misconfigured",
+                "the engine did not understand the relay: its log says why",
+            ),
+            _ => Refusal::unavailable("engine-unavailable", "the engine cannot be reached in time", error.retry_after),
+        }
+    }
+
+    /// The answer.
+    pub(crate) fn problem(&self) -> Problem {
+        let problem = Problem::new(self.status, self.code, self.detail.clone());
+        match self.retry_after {
+            Some(pause) => problem.retry_after(pause),
+            None => problem,
+        }
+    }
+}

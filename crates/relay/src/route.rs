@@ -1,0 +1,334 @@
+//! Which rules a request falls under: patterns of hosts and paths.
+//!
+//! A path is compared segment by segment once its encoding is undone, so that no way of writing the same path passes a rule by.
+//! What an upstream could read as another path than we do is refused: dot segments, encoded slashes, backslashes.
+
+use std::borrow::Cow;
+
+use thiserror::Error;
+
+/// A host pattern: `api.example.com`, `*.example.com` for all names below it, or `*`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostPattern {
+    /// Every host.
+    Any,
+    /// One name, in lower case.
+    Exactly(Box<str>),
+    /// All names that end in this, which begins with a dot.
+    Below(Box<str>),
+}
+
+/// Why a pattern was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PatternError {
+    /// A host that is none.
+    #[error("a host pattern is a name in ASCII without port, \"*.\" and a name, or \"*\"")]
+    Host,
+    /// No leading slash.
+    #[error("a path pattern begins with \"/\"")]
+    NoSlash,
+    /// An empty segment.
+    #[error("a path pattern has no empty segment, nor \".\" or \"..\"")]
+    EmptySegment,
+    /// `**` together with something else.
+    #[error("\"**\" stands alone between two slashes")]
+    PartOfSegment,
+    /// A character that is compared in its decoded form, or that cuts a path.
+    #[error("a path pattern is written without \"%\", \"?\", \"#\", \";\", \"\\\" and control characters")]
+    Character,
+}
+
+impl HostPattern {
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    /// What is no pattern.
+    pub fn parse(text: &str) -> Result<Self, PatternError> {
+        if text == "*" {
+            return Ok(HostPattern::Any);
+        }
+        let (name, is_below) = match text.strip_prefix("*.") {
+            Some(name) => (name, true),
+            None => (text, false),
+        };
+        let is_host =
+            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'[' | b']' | b':');
+        let is_address = name.starts_with('[');
+        if name.is_empty() || !name.bytes().all(is_host) || (!is_address && name.contains(':')) || name.starts_with('.')
+        {
+            return Err(PatternError::Host);
+        }
+        let name = name.to_ascii_lowercase();
+        Ok(if is_below { HostPattern::Below(format!(".{name}").into()) } else { HostPattern::Exactly(name.into()) })
+    }
+
+    /// Whether `host`, without its port, is meant.
+    pub fn matches(&self, host: &str) -> bool {
+        let host = host.strip_suffix('.').unwrap_or(host);
+        match self {
+            HostPattern::Any => true,
+            HostPattern::Exactly(name) => host.eq_ignore_ascii_case(name),
+            HostPattern::Below(ending) => {
+                let at = host.len().checked_sub(ending.len()).filter(|&at| at > 0);
+                at.and_then(|at| host.get(at..)).is_some_and(|tail| tail.eq_ignore_ascii_case(ending))
+            }
+        }
+    }
+}
+
+/// `host` of `host:port`, brackets of IPv6 included.
+pub fn without_port(authority: &str) -> &str {
+    match authority.rfind(':') {
+        Some(at) if !authority[at..].contains(']') => &authority[..at],
+        _ => authority,
+    }
+}
+
+/// A path pattern: literal segments, `*` for any characters within a segment, `**` for any number of segments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathPattern {
+    segments: Vec<Segment>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Segment {
+    Any,
+    Like(Box<[u8]>),
+}
+
+impl PathPattern {
+    /// Reads a pattern. One slash at its end says nothing.
+    ///
+    /// # Errors
+    /// What is no pattern.
+    pub fn parse(text: &str) -> Result<Self, PatternError> {
+        let rest = text.strip_prefix('/').ok_or(PatternError::NoSlash)?;
+        if rest.chars().any(|c| c.is_control() || "%?#;\\".contains(c)) {
+            return Err(PatternError::Character);
+        }
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        if rest.is_empty() {
+            return Ok(PathPattern { segments: Vec::new() });
+        }
+        let segment = |text: &str| match text {
+            "**" => Ok(Segment::Any),
+            "" | "." | ".." => Err(PatternError::EmptySegment),
+            text if text.contains("**") => Err(PatternError::PartOfSegment),
+            text => Ok(Segment::Like(text.as_bytes().into())),
+        };
+        Ok(PathPattern { segments: rest.split('/').map(segment).collect::<Result<_, _>>()? })
+    }
+
+    /// Whether the path is meant.
+    pub fn matches(&self, path: &RequestPath<'_>) -> bool {
+        let is_any = |segment: &Segment| matches!(segment, Segment::Any);
+        let is_like = |segment: &Segment, text: &Cow<'_, [u8]>| match segment {
+            Segment::Any => false,
+            Segment::Like(pattern) => matches_glob(pattern, &|byte| *byte == b'*', text, &|a, b| a == b),
+        };
+        matches_glob(&self.segments, &is_any, &path.segments, &is_like)
+    }
+}
+
+/// Whether `text` is like `pattern`, in which what `is_star` stands for any number of items. Goes back to the last star alone, which is
+/// enough: an earlier one could take no more than it does.
+fn matches_glob<P, T>(
+    pattern: &[P],
+    is_star: &impl Fn(&P) -> bool,
+    text: &[T],
+    is_like: &impl Fn(&P, &T) -> bool,
+) -> bool {
+    let (mut at, mut read) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while read < text.len() {
+        if at < pattern.len() && is_star(&pattern[at]) {
+            star = Some((at, read));
+            at += 1;
+        } else if at < pattern.len() && is_like(&pattern[at], &text[read]) {
+            (at, read) = (at + 1, read + 1);
+        } else if let Some((place, taken)) = star {
+            (at, read) = (place + 1, taken + 1);
+            star = Some((place, taken + 1));
+        } else {
+            return false;
+        }
+    }
+    pattern[at..].iter().all(is_star)
+}
+
+/// Why a path was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PathError {
+    /// `.` or `..`, plain or encoded.
+    #[error("the path has a dot segment")]
+    DotSegment,
+    /// `%2F`, `%5C` or a backslash.
+    #[error("the path has an encoded slash or a backslash")]
+    EncodedSlash,
+    /// `%` without two hexadecimal digits, or an encoded control character.
+    #[error("the path has a malformed escape")]
+    Escape,
+}
+
+/// The path of a request, decoded and cut into segments. Empty segments are left out, and what stands behind `;` in one.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RequestPath<'a> {
+    segments: Vec<Cow<'a, [u8]>>,
+}
+
+impl<'a> RequestPath<'a> {
+    /// Reads the path of a request target, without its query.
+    ///
+    /// # Errors
+    /// A path that two readers could take for different ones.
+    pub fn parse(path: &'a str) -> Result<Self, PathError> {
+        if path.contains('\\') {
+            return Err(PathError::EncodedSlash);
+        }
+        let mut segments = Vec::with_capacity(8);
+        for segment in path.split('/').filter(|segment| !segment.is_empty()) {
+            let decoded = decode(segment.as_bytes())?;
+            let end = decoded.iter().position(|&byte| byte == b';').unwrap_or(decoded.len());
+            let decoded = match decoded {
+                Cow::Borrowed(text) => Cow::Borrowed(&text[..end]),
+                Cow::Owned(mut text) => {
+                    text.truncate(end);
+                    Cow::Owned(text)
+                }
+            };
+            if matches!(&*decoded, b"." | b"..") {
+                return Err(PathError::DotSegment);
+            }
+            segments.push(decoded);
+        }
+        Ok(RequestPath { segments })
+    }
+}
+
+fn decode(segment: &[u8]) -> Result<Cow<'_, [u8]>, PathError> {
+    let Some(first) = memchr::memchr(b'%', segment) else {
+        return Ok(Cow::Borrowed(segment));
+    };
+    let mut out = segment[..first].to_vec();
+    let mut rest = &segment[first..];
+    while let Some((&byte, tail)) = rest.split_first() {
+        rest = tail;
+        if byte != b'%' {
+            out.push(byte);
+            continue;
+        }
+        let digit = |at: usize| tail.get(at).and_then(|&byte| char::from(byte).to_digit(16));
+        let (Some(high), Some(low)) = (digit(0), digit(1)) else {
+            return Err(PathError::Escape);
+        };
+        match (high << 4 | low) as u8 {
+            b'/' | b'\\' => return Err(PathError::EncodedSlash),
+            // A second round of decoding would make something else of it.
+            b'%' | 0x7f | ..0x20 => return Err(PathError::Escape),
+            decoded => out.push(decoded),
+        }
+        rest = &tail[2..];
+    }
+    Ok(Cow::Owned(out))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn matches(pattern: &str, path: &str) -> bool {
+        PathPattern::parse(pattern).unwrap().matches(&RequestPath::parse(path).unwrap())
+    }
+
+    /// All ways of a star tried one after the other.
+    fn slow<P: PartialEq, T>(pattern: &[P], star: &P, text: &[T], is_like: &dyn Fn(&P, &T) -> bool) -> bool {
+        match (pattern.split_first(), text.split_first()) {
+            (None, None) => true,
+            (None, Some(_)) => false,
+            (Some((first, rest)), _) if first == star => {
+                (0..=text.len()).any(|taken| slow(rest, star, &text[taken..], is_like))
+            }
+            (Some(_), None) => false,
+            (Some((first, rest)), Some((next, after))) => is_like(first, next) && slow(rest, star, after, is_like),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn patterns_mean_what_they_mean_when_every_way_is_tried(
+            pattern in "(/(a|b|\\*|a\\*|\\*b\\*a|\\*\\*)){0,5}", path in "(/(a|b|ab|ba|aba)){0,6}"
+        ) {
+            let pattern = if pattern.is_empty() { "/".to_owned() } else { pattern };
+            let segments = |text: &str| -> Vec<String> {
+                text.split('/').filter(|segment| !segment.is_empty()).map(str::to_owned).collect()
+            };
+            let is_like = |pattern: &String, text: &String| {
+                let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+                slow(&pattern, &'*', &text, &|a, b| a == b)
+            };
+            let expected = slow(&segments(&pattern), &"**".to_owned(), &segments(&path), &is_like);
+            prop_assert_eq!(matches(&pattern, &path), expected, "{} {}", pattern, path);
+        }
+
+        #[test]
+        fn any_path_is_read_or_refused(path in "/[a%2fF5cC./;\\\\e]{0,24}") {
+            if let Ok(read) = RequestPath::parse(&path) {
+                let has = |part: &str| path.to_ascii_lowercase().contains(part);
+                prop_assert!(!has("%2f") && !has("%5c") && !has("\\"));
+                prop_assert!(!read.segments.iter().any(|segment| matches!(&**segment, b"." | b"..")));
+            }
+        }
+    }
+
+    #[test]
+    fn ways_to_write_a_path_do_not_pass_a_rule_by() {
+        for path in ["/v1/cards", "//v1/cards/", "/v1//cards", "/%76%31/cards", "/v1;a=b/cards;x", "/v1/c%61rds%3bx"] {
+            assert!(matches("/v1/cards", path), "{path}");
+        }
+        for (path, error) in [
+            ("/v1/./cards", PathError::DotSegment),
+            ("/v1/%2e%2E/cards", PathError::DotSegment),
+            ("/v1/..;x/cards", PathError::DotSegment),
+            ("/v1%2fcards", PathError::EncodedSlash),
+            ("/v1%5Ccards", PathError::EncodedSlash),
+            ("/v1\\cards", PathError::EncodedSlash),
+            ("/v1/%c", PathError::Escape),
+            ("/v1/c%00", PathError::Escape),
+            ("/v1/%2561", PathError::Escape),
+        ] {
+            assert_eq!(RequestPath::parse(path), Err(error), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_refused() {
+        for (pattern, error) in [
+            ("v1", PatternError::NoSlash),
+            ("/a//b", PatternError::EmptySegment),
+            ("/a/..", PatternError::EmptySegment),
+            ("/a**", PatternError::PartOfSegment),
+            ("/a%20", PatternError::Character),
+            ("/a?b", PatternError::Character),
+        ] {
+            assert_eq!(PathPattern::parse(pattern), Err(error), "{pattern}");
+        }
+        for host in ["", "a b", "*.", "a:80", ".a", "**"] {
+            assert_eq!(HostPattern::parse(host), Err(PatternError::Host), "{host}");
+        }
+    }
+
+    #[test]
+    fn hosts() {
+        let matches = |pattern: &str, host| HostPattern::parse(pattern).unwrap().matches(host);
+        assert!(matches("API.example.com", "api.Example.com."));
+        assert!(matches("*.example.com", "a.b.example.COM"));
+        assert!(!matches("*.example.com", "example.com"));
+        assert!(!matches("*.example.com", "badexample.com"));
+        assert!(matches("*", "x") && matches("[::1]", "[::1]"));
+        for (authority, host) in [("a:80", "a"), ("a", "a"), ("[::1]:80", "[::1]"), ("[::1]", "[::1]")] {
+            assert_eq!(without_port(authority), host);
+        }
+    }
+}

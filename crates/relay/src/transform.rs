@@ -1,0 +1,420 @@
+//! Rules applied to one message: header fields, JSON documents, forms.
+//!
+//! Whatever goes wrong is a refusal: a message of which a rule could not be applied is not passed on.
+
+use std::sync::Arc;
+
+use fieldseal_client::{Client, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Scalar, Value};
+use fieldseal_document::form::{FormError, FormLimits, MediaType, decode_field, encode_field, find_fields, find_parts};
+use fieldseal_document::{Limits as DocumentLimits, Progress, Purpose, Walker, escape_into};
+use fieldseal_http::BodyError;
+use hyper::StatusCode;
+use hyper::body::{Body, Bytes};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+
+use crate::coding::{Coding, DecodeError};
+use crate::config::{Action, Actions, Limits, Mismatch, Rule};
+use crate::held::{Room, Share, read_whole};
+use crate::hygiene;
+use crate::refusal::{Direction, Refusal};
+
+/// Bodies of up to this size are worked on between two others' turns; longer ones on a thread of their own.
+const INLINE_SIZE_MAX: usize = 32 << 10;
+/// What an envelope begins with.
+const ENVELOPE_START: &str = "ev:";
+
+/// Who does the work, and what it may take. One for each thread.
+#[derive(Clone)]
+pub(crate) struct Workshop {
+    pub(crate) client: Client,
+    pub(crate) room: Arc<Room>,
+    pub(crate) deadline_ms: u32,
+    pub(crate) body_size_max: usize,
+    pub(crate) form: FormLimits,
+}
+
+/// How the rules of one direction are applied to a message.
+pub(crate) struct Job<'a> {
+    pub(crate) workshop: &'a Workshop,
+    pub(crate) direction: Direction,
+    pub(crate) actions: &'a Actions,
+    pub(crate) app: &'a str,
+    /// How many values were changed, by action.
+    pub(crate) changed: [u64; 3],
+}
+
+/// What became of a body.
+pub(crate) enum Outcome<B> {
+    /// It passes as it comes.
+    Untouched(B),
+    /// It was read, and this stands in its place. Its room is free once it is dropped.
+    Rewritten(Bytes),
+}
+
+/// What a body is to the rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    Json,
+    Urlencoded,
+    Multipart(String),
+    Other,
+}
+
+impl Workshop {
+    pub(crate) fn new(client: Client, room: Arc<Room>, timeout_ms: u128, limits: &Limits) -> Self {
+        Workshop {
+            client,
+            room,
+            deadline_ms: u32::try_from(timeout_ms).unwrap_or(u32::MAX),
+            body_size_max: limits.body_size_max,
+            form: FormLimits { fields_max: limits.form_fields_max, ..FormLimits::default() },
+        }
+    }
+}
+
+impl Job<'_> {
+    /// Applies all rules.
+    ///
+    /// # Errors
+    /// The message is not to be passed on.
+    pub(crate) async fn run<B>(&mut self, headers: &mut HeaderMap, body: B) -> Result<Outcome<B>, Refusal>
+    where
+        B: Body<Data = Bytes, Error = BodyError> + Unpin,
+    {
+        self.headers(headers).await?;
+        let actions = self.actions;
+        if !actions.read_bodies() || body.is_end_stream() {
+            return Ok(Outcome::Untouched(body));
+        }
+        let kind = match self.kind(headers) {
+            Some(kind) => kind,
+            None if actions.mismatch == Mismatch::Pass => return Ok(Outcome::Untouched(body)),
+            None => return self.whole_of_nothing(body, "its type").await,
+        };
+        let coding = match Coding::of(headers) {
+            Some(coding) => coding,
+            None if actions.mismatch == Mismatch::Pass => return Ok(Outcome::Untouched(body)),
+            None => return Err(Refusal::mismatch(self.direction, "its content coding")),
+        };
+        let mut share = self.workshop.room.share();
+        let coded = read_whole(body, self.direction, self.workshop.body_size_max, &mut share).await?;
+        if coded.is_empty() {
+            return Ok(Outcome::Rewritten(Bytes::new()));
+        }
+        let plain = self.decode(coding, coded, &mut share).await?;
+        let rewritten = self.body(&kind, plain, &mut share).await?;
+        let coded = run_apart(rewritten.len(), move || coding.encode(rewritten)).await;
+        let coded = coded.map_err(|_| internal("a body could not be coded"))?;
+        hygiene::forget_bytes(headers, coded.len());
+        Ok(Outcome::Rewritten(Bytes::from_owner(Whole { bytes: coded, _share: share })))
+    }
+
+    /// Applies the rules to the header alone.
+    ///
+    /// # Errors
+    /// The message is not to be passed on.
+    pub(crate) async fn headers(&mut self, headers: &mut HeaderMap) -> Result<(), Refusal> {
+        let actions = self.actions;
+        for rule in &actions.rules {
+            for name in &rule.headers {
+                self.header(rule, name, headers).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A body of a type that no rule reads passes only if it turns out to be empty.
+    async fn whole_of_nothing<B>(&self, mut body: B, what: &str) -> Result<Outcome<B>, Refusal>
+    where
+        B: Body<Data = Bytes, Error = BodyError> + Unpin,
+    {
+        use http_body_util::BodyExt;
+        match body.frame().await {
+            None => Ok(Outcome::Rewritten(Bytes::new())),
+            Some(_) => Err(Refusal::mismatch(self.direction, what)),
+        }
+    }
+
+    /// The kind of body, if a rule reads such.
+    fn kind(&self, headers: &HeaderMap) -> Option<Kind> {
+        let mut types = headers.get_all(CONTENT_TYPE).iter();
+        let (Some(first), None) = (types.next(), types.next()) else { return None };
+        let media = MediaType::parse(first.as_bytes())?;
+        let kind = if media.is_json() {
+            Kind::Json
+        } else if media.is_urlencoded() {
+            Kind::Urlencoded
+        } else if media.is_multipart() {
+            Kind::Multipart(media.boundary.clone()?)
+        } else {
+            Kind::Other
+        };
+        // Other encodings of text would hide what the rules look for.
+        let is_utf8 = media.charset.as_deref().is_none_or(|it| matches!(it, "utf-8" | "utf8" | "us-ascii"));
+        let reads = |rule: &Rule| match kind {
+            Kind::Json => rule.json.is_some(),
+            Kind::Urlencoded | Kind::Multipart(_) => !rule.form.is_empty(),
+            Kind::Other => false,
+        };
+        (is_utf8 && self.actions.rules.iter().any(reads)).then_some(kind)
+    }
+
+    async fn decode(&self, coding: Coding, coded: Vec<u8>, share: &mut Share) -> Result<Vec<u8>, Refusal> {
+        let size_max = self.workshop.body_size_max;
+        let before = coded.len();
+        let decoded = run_apart(before, move || coding.decode(coded, size_max)).await;
+        let plain = decoded.map_err(|error| match error {
+            DecodeError::TooLarge => Refusal::too_large(self.direction, size_max),
+            DecodeError::Malformed => Refusal::unreadable(self.direction, "its content coding is damaged"),
+        })?;
+        share.grow(plain.len().saturating_sub(before))?;
+        Ok(plain)
+    }
+
+    async fn body(&mut self, kind: &Kind, plain: Vec<u8>, share: &mut Share) -> Result<Vec<u8>, Refusal> {
+        let mut body = plain;
+        let actions = self.actions;
+        for rule in &actions.rules {
+            let before = body.len();
+            body = match kind {
+                Kind::Json if rule.json.is_some() => self.json(rule, body).await?,
+                Kind::Urlencoded if !rule.form.is_empty() => self.urlencoded(rule, body).await?,
+                Kind::Multipart(boundary) if !rule.form.is_empty() => self.multipart(rule, boundary, body).await?,
+                _ => body,
+            };
+            share.grow(body.len().saturating_sub(before))?;
+        }
+        Ok(body)
+    }
+
+    async fn json(&mut self, rule: &Rule, document: Vec<u8>) -> Result<Vec<u8>, Refusal> {
+        let Some(fields) = &rule.json else { return Ok(document) };
+        let selectors: Vec<&str> = fields.selectors.iter().map(String::as_str).collect();
+        let client = &self.workshop.client;
+        let answer = match rule.action {
+            Action::Encrypt => client.encrypt_document(&self.encrypt_options(rule), Some(&selectors), &document).await,
+            Action::Decrypt => client.decrypt_document(&self.decrypt_options(rule), Some(&selectors), &document).await,
+            Action::Redact => {
+                let (selection, replacement) = (fields.selection.clone(), rule.replacement.clone());
+                let size = document.len();
+                let redacted = run_apart(size, move || redact_json(&document, &selection, &replacement)).await;
+                let (document, count) = redacted.map_err(|error| Refusal::unreadable(self.direction, error))?;
+                self.changed[rule.action as usize] += count;
+                return Ok(document);
+            }
+        };
+        let answer = answer.map_err(|error| Refusal::of_engine(self.direction, &error))?;
+        self.changed[rule.action as usize] += answer.count;
+        Ok(answer.json)
+    }
+
+    fn encrypt_options<'o>(&'o self, rule: &'o Rule) -> EncryptOptions<'o> {
+        let deadline_ms = Some(self.workshop.deadline_ms);
+        EncryptOptions { role: rule.role.as_deref(), deadline_ms, ..EncryptOptions::new(self.app) }
+    }
+
+    fn decrypt_options<'o>(&'o self, rule: &'o Rule) -> DecryptOptions<'o> {
+        let deadline_ms = Some(self.workshop.deadline_ms);
+        DecryptOptions { role: rule.role.as_deref(), deadline_ms, ..DecryptOptions::new(self.app) }
+    }
+
+    /// Texts through a rule.
+    async fn texts(&mut self, rule: &Rule, texts: Vec<String>) -> Result<Vec<String>, Refusal> {
+        if texts.is_empty() {
+            return Ok(texts);
+        }
+        let values: Vec<Scalar<'_>> = texts.iter().map(|text| Scalar::from(text.as_str())).collect();
+        let client = &self.workshop.client;
+        let answer = match rule.action {
+            Action::Redact => {
+                self.changed[rule.action as usize] += texts.len() as u64;
+                return Ok(vec![rule.replacement.to_string(); texts.len()]);
+            }
+            Action::Encrypt => client.encrypt(&self.encrypt_options(rule), &values).await,
+            Action::Decrypt if !texts.iter().any(|text| text.starts_with(ENVELOPE_START)) => return Ok(texts),
+            Action::Decrypt => client.decrypt(&self.decrypt_options(rule), &values).await,
+        };
+        let answer = answer.map_err(|error| Refusal::of_engine(self.direction, &error))?;
+        if answer.len() != texts.len() {
+            return Err(internal("the engine answered with another number of values"));
+        }
+        let answer: Vec<String> = answer.iter().map(as_text).collect();
+        self.changed[rule.action as usize] +=
+            answer.iter().zip(&texts).filter(|(after, before)| after != before).count() as u64;
+        Ok(answer)
+    }
+
+    async fn header(&mut self, rule: &Rule, name: &HeaderName, headers: &mut HeaderMap) -> Result<(), Refusal> {
+        let mut texts = Vec::new();
+        for value in headers.get_all(name) {
+            match std::str::from_utf8(value.as_bytes()) {
+                Ok(text) => texts.push(text.to_owned()),
+                Err(_) => return Err(Refusal::unreadable(self.direction, format_args!("header {name} is not UTF-8"))),
+            }
+        }
+        if texts.is_empty() {
+            return Ok(());
+        }
+        let texts = self.texts(rule, texts).await?;
+        headers.remove(name);
+        for text in texts {
+            let value = HeaderValue::from_bytes(text.as_bytes());
+            let value = value.map_err(|_| {
+                Refusal::unreadable(self.direction, format_args!("header {name} cannot hold its value"))
+            })?;
+            headers.append(name.clone(), value);
+        }
+        Ok(())
+    }
+
+    async fn urlencoded(&mut self, rule: &Rule, body: Vec<u8>) -> Result<Vec<u8>, Refusal> {
+        let unreadable = |error: FormError| Refusal::unreadable(self.direction, error);
+        let found = find_fields(&body, &rule.form, &self.workshop.form).map_err(unreadable)?;
+        let texts = found.iter().map(|range| decode_field(&body[range.clone()]).map_err(unreadable));
+        let texts: Vec<String> = texts.collect::<Result<_, _>>()?;
+        let before = texts.clone();
+        let texts = self.texts(rule, texts).await?;
+        let mut out = Vec::with_capacity(body.len() * 2);
+        let mut copied = 0;
+        for ((range, text), before) in found.into_iter().zip(texts).zip(before) {
+            if text != before {
+                out.extend_from_slice(&body[copied..range.start]);
+                encode_field(&text, &mut out);
+                copied = range.end;
+            }
+        }
+        out.extend_from_slice(&body[copied..]);
+        Ok(out)
+    }
+
+    async fn multipart(&mut self, rule: &Rule, boundary: &str, body: Vec<u8>) -> Result<Vec<u8>, Refusal> {
+        let unreadable = |error: FormError| Refusal::unreadable(self.direction, error);
+        let parts = find_parts(&body, boundary, &rule.form, &self.workshop.form).map_err(unreadable)?;
+        let mut texts = Vec::new();
+        for part in parts.iter().filter(|part| !part.is_file) {
+            let text = String::from_utf8(body[part.content.clone()].to_vec());
+            texts.push(text.map_err(|_| Refusal::unreadable(self.direction, "a form's value is not UTF-8"))?);
+        }
+        let mut texts = self.texts(rule, texts).await?.into_iter();
+        let dashes = format!("--{boundary}");
+        let mut out = Vec::with_capacity(body.len() * 2);
+        let mut copied = 0;
+        for part in parts {
+            out.extend_from_slice(&body[copied..part.content.start]);
+            let content = match part.is_file {
+                true => self.file(rule, &body[part.content.clone()]).await?,
+                false => texts.next().unwrap_or_default().into_bytes(),
+            };
+            // A value must not cut the form where what stood in its place did not.
+            if memchr::memmem::find(&content, dashes.as_bytes()).is_some() {
+                return Err(Refusal::unreadable(self.direction, "a value holds the form's boundary"));
+            }
+            out.extend_from_slice(&content);
+            copied = part.content.end;
+        }
+        out.extend_from_slice(&body[copied..]);
+        Ok(out)
+    }
+
+    async fn file(&mut self, rule: &Rule, content: &[u8]) -> Result<Vec<u8>, Refusal> {
+        let client = &self.workshop.client;
+        let deadline_ms = Some(self.workshop.deadline_ms);
+        let answer = match rule.action {
+            Action::Redact => Ok(rule.replacement.as_bytes().to_vec()),
+            Action::Encrypt => {
+                let options = EncryptFileOptions { deadline_ms, ..EncryptFileOptions::new(self.app) };
+                client.encrypt_file(&options, content).await
+            }
+            Action::Decrypt if !content.starts_with(b"%EVENC") => return Ok(content.to_vec()),
+            Action::Decrypt => {
+                let options = DecryptFileOptions { deadline_ms, ..DecryptFileOptions::new(self.app) };
+                client.decrypt_file(&options, content).await
+            }
+        };
+        self.changed[rule.action as usize] += 1;
+        answer.map_err(|error| Refusal::of_engine(self.direction, &error))
+    }
+}
+
+/// A body and the room that it takes.
+struct Whole {
+    bytes: Vec<u8>,
+    _share: Share,
+}
+
+impl AsRef<[u8]> for Whole {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+fn internal(detail: &str) -> Refusal {
+    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
+}
+
+/// Runs work on `size` bytes: at once where they are few, else on a thread where nobody's traffic waits for it.
+async fn run_apart<T: Send + 'static>(size: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
+    if size <= INLINE_SIZE_MAX {
+        return work();
+    }
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+/// The text of a value as a form or header holds it.
+fn as_text(value: &Value) -> String {
+    match value {
+        Value::Nil => String::new(),
+        Value::Bool(value) => value.to_string(),
+        Value::UInt(value) => value.to_string(),
+        Value::Int(value) => value.to_string(),
+        Value::Float(value) => value.to_string(),
+        Value::Str(text) => text.clone(),
+    }
+}
+
+/// The document with the selected values replaced, and how many they were.
+fn redact_json(
+    document: &[u8],
+    selection: &fieldseal_document::Selection,
+    replacement: &str,
+) -> Result<(Vec<u8>, u64), fieldseal_document::DocumentError> {
+    const MATCHES_MAX: usize = 1024;
+    let mut token = Vec::new();
+    escape_into(replacement, &mut token);
+    let mut walker = Walker::new(document, selection, Purpose::Encrypt, &DocumentLimits::default())?;
+    let (mut out, mut copied, mut count) = (Vec::with_capacity(document.len()), 0, 0);
+    let mut matches = Vec::new();
+    loop {
+        let progress = walker.next_batch(&mut matches, MATCHES_MAX, usize::MAX)?;
+        for found in matches.drain(..) {
+            out.extend_from_slice(&document[copied..found.start]);
+            out.extend_from_slice(&token);
+            copied = found.end;
+            count += 1;
+        }
+        if progress == Progress::Done {
+            out.extend_from_slice(&document[copied..]);
+            return Ok((out, count));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fieldseal_document::Selection;
+
+    use super::*;
+
+    #[test]
+    fn redacted_documents_keep_all_other_bytes() {
+        let selection = Selection::parse(&["$..card"], &DocumentLimits::default()).unwrap();
+        let document = br#" {"card" : "4242","a":[1.50, {"card":{"x":1,"y":[true,null]}}]}"#;
+        let (redacted, count) = redact_json(document, &selection, "a\"b").unwrap();
+        let expected = r#" {"card" : "a\"b","a":[1.50, {"card":{"x":"a\"b","y":["a\"b",null]}}]}"#;
+        assert_eq!((String::from_utf8(redacted).unwrap().as_str(), count), (expected, 3));
+        assert!(redact_json(b"{\"card\":1", &selection, "x").is_err());
+    }
+}

@@ -1,0 +1,231 @@
+//! A new connection: name, socket, TLS, protocol.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::{fs, io};
+
+use boring::error::ErrorStack;
+use boring::ssl::{Error as SslError, SslConnector, SslMethod, SslMode, SslVerifyMode, SslVersion};
+use boring::x509::X509;
+use hyper_util::rt::TokioIo;
+use thiserror::Error;
+use tokio::io::{BufReader, BufWriter};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
+use tokio_boring::SslStream;
+
+use crate::config::{Origin, UpstreamSettings};
+
+/// BoringSSL reads a record in two pieces and writes each at once; these put them together.
+const BUFFER_SIZE: usize = 16 << 10;
+const ALPN: &[u8] = b"\x02h2\x08http/1.1";
+const ALPN_1: &[u8] = b"\x08http/1.1";
+
+pub(crate) type Io = TokioIo<Either>;
+
+/// Either kind, so that neither needs a box.
+pub(crate) enum Either {
+    Plain(TcpStream),
+    Tls(SslStream<BufWriter<BufReader<TcpStream>>>),
+}
+
+macro_rules! either {
+    ($self:ident, $stream:ident => $call:expr) => {
+        match $self.get_mut() {
+            Either::Plain($stream) => $call,
+            Either::Tls($stream) => $call,
+        }
+    };
+}
+
+mod io_of_either {
+    use std::io;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+    use super::Either;
+
+    impl AsyncRead for Either {
+        fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            either!(self, stream => Pin::new(stream).poll_read(cx, out))
+        }
+    }
+
+    impl AsyncWrite for Either {
+        fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            either!(self, stream => Pin::new(stream).poll_write(cx, bytes))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            either!(self, stream => Pin::new(stream).poll_flush(cx))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            either!(self, stream => Pin::new(stream).poll_shutdown(cx))
+        }
+
+        fn poll_write_vectored(
+            self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            pieces: &[io::IoSlice<'_>],
+        ) -> Poll<io::Result<usize>> {
+            either!(self, stream => Pin::new(stream).poll_write_vectored(cx, pieces))
+        }
+
+        fn is_write_vectored(&self) -> bool {
+            matches!(self, Either::Plain(_))
+        }
+    }
+}
+
+/// What a connection speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaks {
+    Http1,
+    Http2,
+}
+
+/// Why there is no connection.
+#[derive(Clone, Debug, Error)]
+pub(crate) enum ConnectError {
+    #[error("its name is not known: {0}")]
+    Name(String),
+    #[error("it cannot be reached: {0}")]
+    Socket(String),
+    #[error("its certificate was refused: {0}")]
+    Certificate(String),
+    #[error("TLS failed: {0}")]
+    Tls(String),
+    #[error("it did not answer in time")]
+    TimedOut,
+}
+
+/// Why the settings make no connector.
+#[derive(Debug, Error)]
+pub enum ConnectorError {
+    /// The file of authorities cannot be read.
+    #[error("{0}: {1}")]
+    File(String, io::Error),
+    /// It holds no certificates.
+    #[error("{0}: no certificates in PEM")]
+    NoCertificates(String),
+    /// The TLS library refused.
+    #[error("the TLS library refused: {0}")]
+    Library(#[from] ErrorStack),
+}
+
+/// Makes connections.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    tls: SslConnector,
+    /// For protocols that are taken up over HTTP/1.1.
+    tls_1: SslConnector,
+    settings: Arc<UpstreamSettings>,
+}
+
+impl Connector {
+    pub(crate) fn new(settings: &UpstreamSettings, base: &Path) -> Result<Self, ConnectorError> {
+        let authorities = match &settings.authorities {
+            Some(path) => {
+                let path = base.join(path);
+                let shown = path.display().to_string();
+                let pem = fs::read(&path).map_err(|error| ConnectorError::File(shown.clone(), error))?;
+                let certificates = X509::stack_from_pem(&pem).unwrap_or_default();
+                if certificates.is_empty() {
+                    return Err(ConnectorError::NoCertificates(shown));
+                }
+                certificates
+            }
+            None => Vec::new(),
+        };
+        let alpn = if settings.http2 { ALPN } else { ALPN_1 };
+        Ok(Connector {
+            tls: connector(settings, &authorities, alpn)?,
+            tls_1: connector(settings, &authorities, ALPN_1)?,
+            settings: Arc::new(settings.clone()),
+        })
+    }
+
+    pub(crate) fn settings(&self) -> &UpstreamSettings {
+        &self.settings
+    }
+
+    /// A new connection, within its time.
+    pub(crate) async fn connect(&self, origin: &Origin, may_be_2: bool) -> Result<(Io, Speaks), ConnectError> {
+        let limit = self.settings.connect_timeout;
+        timeout(limit, self.dial(origin, may_be_2)).await.unwrap_or(Err(ConnectError::TimedOut))
+    }
+
+    /// A socket without TLS, for a tunnel.
+    pub(crate) async fn socket(&self, origin: &Origin) -> Result<TcpStream, ConnectError> {
+        let limit = self.settings.connect_timeout;
+        timeout(limit, dial_socket(origin)).await.unwrap_or(Err(ConnectError::TimedOut))
+    }
+
+    async fn dial(&self, origin: &Origin, may_be_2: bool) -> Result<(Io, Speaks), ConnectError> {
+        let socket = dial_socket(origin).await?;
+        if !origin.is_tls {
+            return Ok((TokioIo::new(Either::Plain(socket)), Speaks::Http1));
+        }
+        let connector = if may_be_2 { &self.tls } else { &self.tls_1 };
+        let configuration = connector.configure().map_err(|error| ConnectError::Tls(reasons(&error)))?;
+        let socket = BufWriter::with_capacity(BUFFER_SIZE, BufReader::with_capacity(BUFFER_SIZE, socket));
+        let stream = tokio_boring::connect(configuration, &origin.host, socket).await.map_err(|error| {
+            match error.ssl().map(|ssl| ssl.verify_result()) {
+                Some(Err(verdict)) => ConnectError::Certificate(verdict.error_string().to_owned()),
+                _ => {
+                    let source = std::error::Error::source(&error).and_then(|it| it.downcast_ref::<SslError>());
+                    let reasons = source.and_then(SslError::ssl_error).map(reasons).unwrap_or_default();
+                    ConnectError::Tls(if reasons.is_empty() { "it closed the connection".to_owned() } else { reasons })
+                }
+            }
+        })?;
+        let speaks = match stream.ssl().selected_alpn_protocol() {
+            Some(b"h2") => Speaks::Http2,
+            _ => Speaks::Http1,
+        };
+        Ok((TokioIo::new(Either::Tls(stream)), speaks))
+    }
+}
+
+fn connector(settings: &UpstreamSettings, authorities: &[X509], alpn: &[u8]) -> Result<SslConnector, ErrorStack> {
+    let mut builder = SslConnector::builder(SslMethod::tls())?;
+    if !settings.system_authorities {
+        // The builder comes with the system's; a new store has none.
+        builder.set_cert_store_builder(boring::x509::store::X509StoreBuilder::new()?);
+    }
+    for authority in authorities {
+        builder.cert_store_mut().add_cert(authority.clone())?;
+    }
+    builder.set_min_proto_version(Some(SslVersion::TLS1_2))?;
+    builder.set_mode(SslMode::RELEASE_BUFFERS);
+    builder.set_verify(SslVerifyMode::PEER);
+    builder.set_alpn_protos(alpn)?;
+    Ok(builder.build())
+}
+
+async fn dial_socket(origin: &Origin) -> Result<TcpStream, ConnectError> {
+    let plain = |error: &io::Error| error.kind().to_string();
+    let addresses = lookup_host((&*origin.host, origin.port)).await;
+    let addresses = addresses.map_err(|error| ConnectError::Name(plain(&error)))?;
+    let mut failure = ConnectError::Name("it has no address".to_owned());
+    for address in addresses {
+        match TcpStream::connect(address).await {
+            Ok(socket) => {
+                // A socket that is already broken tells so when it is used.
+                let _ = socket.set_nodelay(true);
+                return Ok(socket);
+            }
+            Err(error) => failure = ConnectError::Socket(plain(&error)),
+        }
+    }
+    Err(failure)
+}
+
+/// The library's reasons; never the data that it worked on.
+fn reasons(stack: &ErrorStack) -> String {
+    let names: Vec<&str> = stack.errors().iter().filter_map(|error| error.reason()).collect();
+    names.join(", ")
+}

@@ -1,0 +1,10 @@
+//! Connections to upstreams: made, kept, and given back when an answer's body is over. One pool for each thread.
+
+mod body;
+mod connect;
+mod pool;
+
+pub(crate) use body::{Sent, UpstreamAnswer};
+pub(crate) use connect::Connector;
+pub use connect::ConnectorError;
+pub(crate) use pool::{Pool, UpstreamError};

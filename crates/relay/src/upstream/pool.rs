@@ -1,0 +1,299 @@
+//! The connections of one thread, by upstream.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper::{Request, Response, StatusCode, Version};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use thiserror::Error;
+use tokio::time::timeout;
+
+use super::body::{Sent, UpstreamAnswer};
+use super::connect::{ConnectError, Connector, Io, Speaks};
+use crate::config::Origin;
+
+/// Other connections that are tried where one that was kept turns out to be closed.
+const RETRIES_MAX: usize = 3;
+/// A connection that was idle for this long may be closed by its upstream at this very moment.
+const DOUBTFUL_AFTER: Duration = Duration::from_secs(1);
+
+/// Why there is no answer.
+#[derive(Debug, Error)]
+pub(crate) enum UpstreamError {
+    #[error("no connection to the upstream: {0}")]
+    Connect(#[from] ConnectError),
+    #[error("too many connections to the upstream")]
+    TooMany,
+    #[error("the upstream did not answer in time")]
+    TimedOut,
+    #[error("the client's request broke off")]
+    ClientBroke,
+    #[error("the upstream broke off: {0}")]
+    Broken(hyper::Error),
+}
+
+impl UpstreamError {
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            UpstreamError::TimedOut | UpstreamError::Connect(ConnectError::TimedOut) => StatusCode::GATEWAY_TIMEOUT,
+            UpstreamError::TooMany => StatusCode::SERVICE_UNAVAILABLE,
+            UpstreamError::ClientBroke => StatusCode::BAD_REQUEST,
+            UpstreamError::Connect(_) | UpstreamError::Broken(_) => StatusCode::BAD_GATEWAY,
+        }
+    }
+
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            UpstreamError::TimedOut | UpstreamError::Connect(ConnectError::TimedOut) => "upstream-timeout",
+            UpstreamError::Connect(ConnectError::Certificate(_)) => "upstream-certificate",
+            UpstreamError::Connect(_) | UpstreamError::TooMany => "upstream-unreachable",
+            UpstreamError::ClientBroke => "client-broke",
+            UpstreamError::Broken(_) => "upstream-broke",
+        }
+    }
+}
+
+/// Connections of one thread. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Pool {
+    connector: Connector,
+    state: Arc<Mutex<HashMap<Origin, Kept>>>,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// Connections of HTTP/1.1 without a request, the freshest last.
+    idle: Vec<(http1::SendRequest<Sent>, Instant)>,
+    http2: Option<http2::SendRequest<Sent>>,
+    /// Connections that are open, idle ones included.
+    open: usize,
+}
+
+/// What carries a request.
+enum Carrier {
+    Http1(http1::SendRequest<Sent>),
+    Http2(http2::SendRequest<Sent>),
+}
+
+/// A connection in use: goes back when dropped.
+pub(crate) struct Lease {
+    pool: Pool,
+    origin: Arc<Origin>,
+    sender: Option<http1::SendRequest<Sent>>,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let Some(sender) = self.sender.take().filter(|sender| !sender.is_closed()) else { return };
+        let idle_max = self.pool.connector.settings().idle_connections_max;
+        let mut state = self.pool.lock();
+        if let Some(kept) = state.get_mut(&*self.origin)
+            && kept.idle.len() < idle_max
+        {
+            kept.idle.push((sender, Instant::now()));
+        }
+    }
+}
+
+/// One connection that is open; counted until it ends.
+struct Open {
+    pool: Pool,
+    origin: Arc<Origin>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut state = self.pool.lock();
+        if let Some(kept) = state.get_mut(&*self.origin) {
+            kept.open -= 1;
+            kept.idle.retain(|(sender, _)| !sender.is_closed());
+            if kept.open == 0 {
+                state.remove(&*self.origin);
+            }
+        }
+    }
+}
+
+impl Pool {
+    pub(crate) fn new(connector: Connector) -> Self {
+        Pool { connector, state: Arc::default() }
+    }
+
+    pub(crate) fn connector(&self) -> &Connector {
+        &self.connector
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Origin, Kept>> {
+        self.state.lock().expect("nothing panics while this is locked")
+    }
+
+    /// Connections that are open.
+    pub(crate) fn open(&self) -> usize {
+        self.lock().values().map(|kept| kept.open).sum()
+    }
+
+    /// Closes what has been idle for too long.
+    pub(crate) fn tidy(&self) {
+        let limit = self.connector.settings().idle_timeout;
+        for kept in self.lock().values_mut() {
+            kept.idle.retain(|(sender, since)| !sender.is_closed() && since.elapsed() < limit);
+        }
+    }
+
+    /// Sends a request whose target is a path, and gives the answer's head. A connection that was kept and turns out to be closed is
+    /// replaced where nothing of the request can have been seen, or it can be repeated without harm.
+    pub(crate) async fn send(
+        &self,
+        origin: &Arc<Origin>,
+        mut request: Request<Sent>,
+    ) -> Result<Response<UpstreamAnswer>, UpstreamError> {
+        let may_be_2 = !request.headers().contains_key(hyper::header::UPGRADE);
+        let limit = self.connector.settings().response_timeout;
+        for attempt in 0.. {
+            let is_last = attempt >= RETRIES_MAX;
+            let (carrier, idle) = self.carrier(origin, may_be_2, is_last).await?;
+            let is_doubtful = idle.is_some_and(|idle| idle > DOUBTFUL_AFTER);
+            let spare = if is_doubtful { copy(&request) } else { None };
+            let mut lease = Lease { pool: self.clone(), origin: Arc::clone(origin), sender: None };
+            let sent = match carrier {
+                Carrier::Http1(mut sender) => {
+                    *request.version_mut() = Version::HTTP_11;
+                    let sent = timeout(limit, sender.try_send_request(request)).await;
+                    // Not before the head has come: without one the connection is good for nothing.
+                    lease.sender = matches!(sent, Ok(Ok(_))).then_some(sender);
+                    sent
+                }
+                Carrier::Http2(mut sender) => {
+                    let request = absolute(request, origin);
+                    timeout(limit, async { sender.try_send_request(request).await }).await
+                }
+            };
+            let mut error = match sent {
+                Err(_) => return Err(UpstreamError::TimedOut),
+                Ok(Ok(answer)) => {
+                    let body_timeout = self.connector.settings().body_timeout;
+                    return Ok(answer.map(|body: Incoming| UpstreamAnswer::new(body, body_timeout, lease)));
+                }
+                Ok(Err(error)) => error,
+            };
+            let unsent = error.take_message();
+            let error = error.into_error();
+            let again = if idle.is_some() { unsent.or(spare) } else { None };
+            match again {
+                Some(again) => request = again,
+                None if error.is_user() => return Err(UpstreamError::ClientBroke),
+                None => return Err(UpstreamError::Broken(error)),
+            }
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    /// A connection that was kept, with the time for which it was, or a new one.
+    async fn carrier(
+        &self,
+        origin: &Arc<Origin>,
+        may_be_2: bool,
+        must_be_new: bool,
+    ) -> Result<(Carrier, Option<Duration>), UpstreamError> {
+        if !must_be_new && let Some((carrier, idle)) = self.kept(origin, may_be_2) {
+            return Ok((carrier, Some(idle)));
+        }
+        let open = self.begin(origin)?;
+        let (io, speaks) = self.connector.connect(origin, may_be_2).await?;
+        let carrier = match speaks {
+            Speaks::Http1 => handshake_1(io, open).await,
+            Speaks::Http2 => handshake_2(io, open).await,
+        };
+        let carrier = carrier.map_err(UpstreamError::Broken)?;
+        if let Carrier::Http2(sender) = &carrier {
+            self.lock().entry((**origin).clone()).or_default().http2 = Some(sender.clone());
+        }
+        Ok((carrier, None))
+    }
+
+    fn kept(&self, origin: &Origin, may_be_2: bool) -> Option<(Carrier, Duration)> {
+        let limit = self.connector.settings().idle_timeout;
+        let mut state = self.lock();
+        let kept = state.get_mut(origin)?;
+        if let Some(sender) = kept.http2.as_ref().filter(|_| may_be_2) {
+            if !sender.is_closed() {
+                return Some((Carrier::Http2(sender.clone()), Duration::ZERO));
+            }
+            kept.http2 = None;
+        }
+        // The task of one that was just given back may not have come to its turn; one before it will do.
+        let is_good =
+            |(sender, since): &(http1::SendRequest<Sent>, Instant)| sender.is_ready() && since.elapsed() < limit;
+        let at = kept.idle.iter().rposition(is_good)?;
+        let (sender, since) = kept.idle.remove(at);
+        Some((Carrier::Http1(sender), since.elapsed()))
+    }
+
+    fn begin(&self, origin: &Arc<Origin>) -> Result<Open, UpstreamError> {
+        let connections_max = self.connector.settings().connections_max;
+        let mut state = self.lock();
+        let kept = state.entry((**origin).clone()).or_default();
+        if kept.open >= connections_max {
+            return Err(UpstreamError::TooMany);
+        }
+        kept.open += 1;
+        Ok(Open { pool: self.clone(), origin: Arc::clone(origin) })
+    }
+}
+
+async fn handshake_1(io: Io, open: Open) -> hyper::Result<Carrier> {
+    let (sender, connection) = http1::handshake(io).await?;
+    let connection = connection.with_upgrades();
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection to an upstream broke");
+        }
+        drop(open);
+    });
+    Ok(Carrier::Http1(sender))
+}
+
+async fn handshake_2(io: Io, open: Open) -> hyper::Result<Carrier> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder.timer(TokioTimer::new()).adaptive_window(true);
+    let (sender, connection) = builder.handshake(io).await?;
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection to an upstream broke");
+        }
+        drop(open);
+    });
+    Ok(Carrier::Http2(sender))
+}
+
+/// HTTP/2 names scheme and host in the target.
+fn absolute(request: Request<Sent>, origin: &Origin) -> Request<Sent> {
+    let (mut head, body) = request.into_parts();
+    let authority = match head.headers.remove(hyper::header::HOST) {
+        Some(host) => host.to_str().unwrap_or_default().to_owned(),
+        None => origin.authority(),
+    };
+    let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+    let scheme = if origin.is_tls { "https" } else { "http" };
+    if let Ok(uri) = format!("{scheme}://{authority}{path}").parse() {
+        head.uri = uri;
+    }
+    head.version = Version::HTTP_2;
+    Request::from_parts(head, body)
+}
+
+/// A copy of a request for another try.
+fn copy(request: &Request<Sent>) -> Option<Request<Sent>> {
+    if !request.method().is_idempotent() {
+        return None;
+    }
+    let body = request.body().again()?;
+    let mut copy = Request::new(body);
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.headers_mut() = request.headers().clone();
+    Some(copy)
+}
