@@ -120,6 +120,10 @@ pub struct DevArguments {
     /// Port of 127.0.0.1 for the HTTPS API; 0 lets the system choose [default: that of api.address, else 8443, or 0 where --port is 0]
     #[arg(long, value_name = "PORT")]
     pub api_port: Option<u16>,
+    /// Do not run the relay and the small upstream to try it on, at 8444 (inbound), 8445 (outbound) and 8446; with --port 0 the system
+    /// chooses their ports too
+    #[arg(long)]
+    pub no_relay: bool,
     /// How the ready line is printed: one line of JSON once the engine answers
     #[command(flatten)]
     pub form: Form,

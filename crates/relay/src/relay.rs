@@ -98,12 +98,18 @@ pub struct Relay {
 
 type Counting = Arc<OnceLock<Box<dyn Fn() -> HttpCounters + Send + Sync>>>;
 
+/// The counts of one listener, by thread.
+struct Counted {
+    name: Arc<str>,
+    metrics: Vec<Arc<ListenerMetrics>>,
+    counting: Vec<Counting>,
+}
+
 struct Shared {
     boxes: Vec<ToolBox>,
     room: Arc<Room>,
     configuration: Mutex<Arc<Configuration>>,
-    /// By listener: its name, and for each thread its counts.
-    counted: Vec<(Arc<str>, Vec<Arc<ListenerMetrics>>, Vec<Counting>)>,
+    counted: Vec<Counted>,
     reloads: AtomicU64,
 }
 
@@ -121,10 +127,10 @@ impl Report for Shared {
         let told: Vec<Told> = self
             .counted
             .iter()
-            .map(|(name, metrics, counting)| Told {
-                name: Arc::clone(name),
-                metrics: metrics.clone(),
-                connections: counting.iter().filter_map(|it| it.get()).map(|it| it()).collect(),
+            .map(|counted| Told {
+                name: Arc::clone(&counted.name),
+                metrics: counted.metrics.clone(),
+                connections: counted.counting.iter().filter_map(|it| it.get()).map(|it| it()).collect(),
             })
             .collect();
         let upstream = self.boxes.iter().map(|tools| tools.load().pool.open()).sum();
@@ -168,7 +174,7 @@ impl Relay {
                 posts[thread].push(Post { socket, acceptor: acceptors[at].clone(), seat, is_outbound, counting });
             }
             addresses.push(Address { listener: Arc::clone(&name), address, is_outbound });
-            counted.push((name, of_metrics, of_counting));
+            counted.push(Counted { name, metrics: of_metrics, counting: of_counting });
         }
         let operator_address = configuration.process.operator_address;
         let shared = Arc::new(Shared {

@@ -4,6 +4,7 @@
 //! What an upstream could read as another path than we do is refused: dot segments, encoded slashes, backslashes.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use thiserror::Error;
 
@@ -72,6 +73,16 @@ impl HostPattern {
                 let at = host.len().checked_sub(ending.len()).filter(|&at| at > 0);
                 at.and_then(|at| host.get(at..)).is_some_and(|tail| tail.eq_ignore_ascii_case(ending))
             }
+        }
+    }
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostPattern::Any => f.write_str("*"),
+            HostPattern::Exactly(name) => f.write_str(name),
+            HostPattern::Below(ending) => write!(f, "*{ending}"),
         }
     }
 }
@@ -327,6 +338,9 @@ mod tests {
         assert!(!matches("*.example.com", "example.com"));
         assert!(!matches("*.example.com", "badexample.com"));
         assert!(matches("*", "x") && matches("[::1]", "[::1]"));
+        for text in ["*", "a.b", "*.a.b"] {
+            assert_eq!(HostPattern::parse(text).unwrap().to_string(), text);
+        }
         for (authority, host) in [("a:80", "a"), ("a", "a"), ("[::1]:80", "[::1]"), ("[::1]", "[::1]")] {
             assert_eq!(without_port(authority), host);
         }

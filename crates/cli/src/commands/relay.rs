@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
 
+use fieldseal_relay::route::HostPattern;
 use fieldseal_relay::{AccessLog, Configuration, Relay, RelayError};
+use fieldseal_server::{RelayDestination, RelayInformation};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -21,6 +24,8 @@ use crate::output::{Output, print_json};
 pub const RELAY_FILE: &str = "relay.toml";
 /// Largest such file in bytes.
 const FILE_SIZE_MAX: u64 = 4 << 20;
+/// After how long SDKs ask for the destinations again.
+pub const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Lines of the access log that may wait to be written; more are dropped and counted.
 const LINES_MAX: usize = 16_384;
 
@@ -83,6 +88,38 @@ pub fn read(file: &Path) -> Outcome<Configuration> {
         let lines: Vec<String> = problems.iter().map(|problem| format!("{}:{problem}", file.display())).collect();
         Failure::usage(lines.join("\n"))
     })
+}
+
+/// What the API tells SDKs of the outbound relay that DIR/relay.toml describes, if there is one. A file with something wrong in it is
+/// the relay's affair: here it is only told of.
+pub fn information(context: &Context) -> Option<RelayInformation> {
+    let file = context.folder().join(RELAY_FILE);
+    if !file.exists() {
+        return None;
+    }
+    let configuration = match read(&file) {
+        Ok(configuration) => configuration,
+        Err(failure) => {
+            tracing::warn!(%failure, "the API tells of no relay");
+            return None;
+        }
+    };
+    let outbound = configuration.outbound.first()?;
+    let hosts = outbound.destinations.iter().flat_map(|destination| &destination.hosts);
+    let told = |(index, host): (usize, &HostPattern)| RelayDestination {
+        id: format!("{}-{index}", outbound.name),
+        domain: host.to_string(),
+    };
+    let destinations = hosts.enumerate().map(told).collect();
+    let certificate = context.path(&outbound.authority.certificate);
+    let ca_pem = match std::fs::read(&certificate) {
+        Ok(pem) => Some(pem),
+        Err(error) => {
+            tracing::warn!(file = %certificate.display(), %error, "the API does not tell the relay's authority");
+            None
+        }
+    };
+    Some(RelayInformation { destinations, ca_pem, poll_interval: POLL_INTERVAL })
 }
 
 /// Where a running relay is reached.

@@ -38,6 +38,7 @@ pub fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
     }
     start_log(context.config().log);
     context.config().warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    settings.api.relay = super::relay::information(context);
     until_stopped(engine, settings, |server| {
         if arguments.form.json {
             return print_json(&addresses(server));
@@ -126,7 +127,12 @@ impl Signals {
 }
 
 /// Serves, says so by `ready`, and ends in good order on SIGINT or SIGTERM; on a second one, at once.
-pub fn until_stopped(engine: Engine, settings: ServerSettings, ready: impl FnOnce(&Server) -> Outcome) -> Outcome {
+/// What `ready` returns lives as long as it serves.
+pub fn until_stopped<R>(
+    engine: Engine,
+    settings: ServerSettings,
+    ready: impl FnOnce(&Server) -> Outcome<R>,
+) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_signals)?;
     let service = EngineService::new(engine, settings.limits, settings.limits.frame_size_max);
     let mut signals = {
@@ -134,8 +140,9 @@ pub fn until_stopped(engine: Engine, settings: ServerSettings, ready: impl FnOnc
         Signals::listen().map_err(no_signals)?
     };
     let server = Server::start(settings, Arc::new(service)).map_err(Failure::from)?;
-    ready(&server)?;
+    let beside = ready(&server)?;
     runtime.block_on(signals.next());
+    drop(beside);
     let mut stopping = runtime.spawn_blocking(move || server.shutdown());
     let report = runtime.block_on(async {
         tokio::select! {

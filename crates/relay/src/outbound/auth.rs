@@ -1,7 +1,7 @@
 //! Whose API key a client shows, as the engine says it; remembered for a moment.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use boring::sha::sha256;
@@ -15,10 +15,13 @@ use crate::refusal::{Direction, Refusal};
 /// Longest API key in bytes that the engine is asked about.
 const KEY_SIZE_MAX: usize = 256;
 
-/// What is remembered of API keys, by their hash. One for each thread.
+/// What is known of API keys, by their hash, and since when.
+type Known = HashMap<[u8; 32], (Instant, Arc<ApiKeyFacts>)>;
+
+/// What is remembered of API keys. One for each thread.
 #[derive(Default)]
 pub(crate) struct Remembered {
-    keys: Mutex<HashMap<[u8; 32], (Instant, Arc<ApiKeyFacts>)>>,
+    keys: Mutex<Known>,
 }
 
 impl Remembered {
@@ -63,7 +66,7 @@ impl Remembered {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 32], (Instant, Arc<ApiKeyFacts>)>> {
+    fn lock(&self) -> MutexGuard<'_, Known> {
         self.keys.lock().expect("nothing panics while this is locked")
     }
 }

@@ -1,4 +1,6 @@
-//! `dev`: an engine for a trial. Makes what is missing below the folder, and leaves what is there.
+//! `dev`: an engine for a trial, with its API and a relay. Makes what is missing below the folder, and leaves what is there.
+
+mod relay;
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,13 +12,14 @@ use fieldseal_engine::admin::{AppName, Apps, ClientName, Keystore, NewKeys, Oper
 use fieldseal_server::Server;
 use fieldseal_server::certificates::LEAF_DAYS;
 
-use super::certs::{Grant, Pinning, init, issue, local_names, read_certificate};
-use super::serve::{addresses, api_identity, operator_address, start_log, tls, until_stopped};
 use crate::arguments::DevArguments;
+use crate::commands::certs::{Grant, Pinning, init, issue, local_names, read_certificate};
+use crate::commands::serve::{addresses, api_identity, operator_address, start_log, tls, until_stopped};
 use crate::config::Log;
 use crate::context::Context;
 use crate::failure::Outcome;
 use crate::output::{print, print_json};
+use relay::TrialRelay;
 
 /// The client that `dev` makes.
 const CLIENT: &str = "dev";
@@ -42,11 +45,23 @@ pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     settings.operator.address = operator_address(context, settings.address);
     settings.api.address = api_address(context, arguments);
     settings.api.identity = Some(api_identity(&folder.join("server.pem"), &folder.join("server.key"))?);
+    if !arguments.no_relay {
+        // Whoever has a relay of their own beside the folder's engine means that.
+        settings.api.relay = match super::relay::information(context) {
+            Some(information) => Some(information),
+            None => Some(relay::information(context)?),
+        };
+    }
     start_log(quiet_unless_asked(context));
     let engine = Engine::new(Box::new(store), context.config().engine.clone());
     until_stopped(engine, settings, |server| {
-        let ready = Ready { server, app: &app, authority, certificate, key };
-        if arguments.form.json { print_json(&ready.json()) } else { print(&ready.text(context)) }
+        let relay = match arguments.no_relay {
+            true => None,
+            false => Some(TrialRelay::start(context, server.local_addr(), app.as_str(), arguments.port == 0)?),
+        };
+        let ready = Ready { server, relay: relay.as_ref(), app: &app, authority, certificate, key };
+        if arguments.form.json { print_json(&ready.json()) } else { print(&ready.text(context)) }?;
+        Ok(relay)
     })
 }
 
@@ -111,6 +126,7 @@ fn make_client(context: &Context, store: &dyn Keystore, app: &AppName) -> Outcom
 /// What whoever calls the engine needs to know.
 struct Ready<'a> {
     server: &'a Server,
+    relay: Option<&'a TrialRelay>,
     app: &'a AppName,
     authority: PathBuf,
     certificate: PathBuf,
@@ -122,6 +138,9 @@ impl Ready<'_> {
         let path = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string();
         let mut told = addresses(self.server);
         told["app"] = self.app.as_str().into();
+        if let Some(relay) = self.relay {
+            told["relay"] = relay.json();
+        }
         let files = [("ca", &self.authority), ("certificate", &self.certificate), ("key", &self.key)];
         files.into_iter().for_each(|(name, file)| told[name] = path(file).into());
         told
@@ -141,10 +160,11 @@ impl Ready<'_> {
                  curl --cacert {ca} -H 'x-evervault-app-id: {app}' https://{api}/keys\n\n"
             )
         });
+        let relay = self.relay.map_or_else(String::new, |relay| relay.text(&self.authority, &context.certificates()));
         format!(
             "The engine answers at {address}. End it with Ctrl-C. In another terminal:\n\n  \
              fieldseal --dir {folder} encrypt --app {app} --connect {address} --select '$.card.number' FILE.json\n  \
-             fieldseal --dir {folder} info --connect {address}\n\n{api}\
+             fieldseal --dir {folder} info --connect {address}\n\n{api}{relay}\
              app          {app}\nauthority    {}\ncertificate  {}\nkey          {}\n{metrics}",
             self.authority.display(),
             self.certificate.display(),

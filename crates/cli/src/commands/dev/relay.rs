@@ -1,0 +1,146 @@
+//! The relay of a trial: both its ways, over an upstream that answers what it received.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+use fieldseal_relay::{Configuration, Relay, Trial};
+use fieldseal_server::{RelayDestination, RelayInformation};
+
+use crate::commands::certs::relay_authority;
+use crate::commands::relay::POLL_INTERVAL;
+use crate::commands::serve::api_identity;
+use crate::context::Context;
+use crate::failure::{Failure, Outcome};
+
+/// The ports of the trial, unless the system chooses all.
+const INBOUND_PORT: u16 = 8444;
+const OUTBOUND_PORT: u16 = 8445;
+const UPSTREAM_PORT: u16 = 8446;
+const OPERATOR_PORT: u16 = 3445;
+/// The one destination: names this machine, as the upstream's certificate does.
+const DESTINATION: &str = "localhost";
+
+/// A running relay with its upstream.
+pub struct TrialRelay {
+    relay: Option<Relay>,
+    upstream: Trial,
+}
+
+/// What the API tells of it.
+pub fn information(context: &Context) -> Outcome<RelayInformation> {
+    let (certificate, _) = relay_authority(&context.certificates())?;
+    let ca_pem = std::fs::read(&certificate).map_err(|error| Failure::reading(&certificate, &error))?;
+    let destination = RelayDestination { id: "trial".to_owned(), domain: DESTINATION.to_owned() };
+    Ok(RelayInformation { destinations: vec![destination], ca_pem: Some(ca_pem), poll_interval: POLL_INTERVAL })
+}
+
+impl TrialRelay {
+    /// Starts both. With `is_free` the system chooses the ports.
+    pub fn start(context: &Context, engine: SocketAddr, app: &str, is_free: bool) -> Outcome<Self> {
+        let at = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, if is_free { 0 } else { port }));
+        let folder = context.certificates();
+        let identity = api_identity(&folder.join("server.pem"), &folder.join("server.key"))?;
+        let upstream = Trial::start(at(UPSTREAM_PORT), &identity).map_err(|error| {
+            let message = format!("cannot listen at {}: {}", at(UPSTREAM_PORT), crate::failure::plain(&error));
+            Failure::unreachable(message).advise("end what has that port, or use --port 0 or --no-relay")
+        })?;
+        let text =
+            configuration(engine, upstream.address(), [at(OPERATOR_PORT), at(INBOUND_PORT), at(OUTBOUND_PORT)], app);
+        let configuration = Configuration::parse(&text).map_err(|problems| {
+            let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            Failure { exit: crate::failure::Exit::Internal, message: lines.join("\n") }
+        })?;
+        let base = std::path::absolute(context.folder()).unwrap_or_else(|_| context.folder().to_owned());
+        let relay = Relay::start(configuration, &base, None).map_err(Failure::from)?;
+        Ok(Self { relay: Some(relay), upstream })
+    }
+
+    fn address(&self, is_outbound: bool) -> Option<SocketAddr> {
+        let addresses = self.relay.as_ref()?.addresses();
+        addresses.iter().find(|it| it.is_outbound == is_outbound).map(|it| it.address)
+    }
+
+    /// Where it is reached.
+    pub fn json(&self) -> serde_json::Value {
+        let text = |address: Option<SocketAddr>| address.map(|address| address.to_string());
+        serde_json::json!({
+            "inbound": text(self.address(false)),
+            "outbound": text(self.address(true)),
+            "upstream": self.upstream.address().to_string(),
+        })
+    }
+
+    /// Lines to try it with.
+    pub fn text(&self, authority: &Path, folder: &Path) -> String {
+        let port = |address: Option<SocketAddr>| address.map_or(0, |address| address.port());
+        let (inbound, outbound, upstream) =
+            (port(self.address(false)), port(self.address(true)), self.upstream.address().port());
+        let (ca, relay_ca) = (authority.display(), folder.join("relay-ca.pem"));
+        let relay_ca = relay_ca.display();
+        format!(
+            "Through the relay, to an upstream that answers what it received:\n\n  \
+             curl --cacert {ca} --json '{{\"card\": \"4111\"}}' https://localhost:{inbound}/seal\n  \
+             curl --cacert {ca} --json '{{\"card\": \"4111\"}}' https://localhost:{inbound}/seal/and/open\n  \
+             curl --cacert {ca} --json '{{\"card\": \"4111\"}}' https://localhost:{inbound}/hide\n  \
+             curl --proxy https://localhost:{outbound} --proxy-cacert {ca} --cacert {relay_ca} --proxy-header \"Proxy-Authorization: $KEY\" \\\n    \
+             --json '{{\"card\": \"ENVELOPE\"}}' https://{DESTINATION}:{upstream}/\n\n"
+        )
+    }
+}
+
+impl Drop for TrialRelay {
+    fn drop(&mut self) {
+        if let Some(relay) = self.relay.take()
+            && let Err(error) = relay.shutdown()
+        {
+            tracing::error!(%error, "the relay did not end well");
+        }
+    }
+}
+
+fn configuration(engine: SocketAddr, upstream: SocketAddr, at: [SocketAddr; 3], app: &str) -> String {
+    let (engine, upstream, [operator, inbound, outbound]) = (engine.port(), upstream.port(), at);
+    format!(
+        r#"
+[relay]
+threads = 1
+operator_address = "{operator}"
+access_log = false
+drain_timeout = "2s"
+[engine]
+addresses = ["localhost:{engine}"]
+authorities = "certs/ca.pem"
+certificate = "certs/dev.pem"
+private_key = "certs/dev.key"
+[upstream]
+authorities = "certs/ca.pem"
+[[inbound]]
+name = "inbound"
+address = "{inbound}"
+certificate = "certs/server.pem"
+private_key = "certs/server.key"
+upstream = "https://localhost:{upstream}"
+[[inbound.route]]
+path = "/seal"
+app = "{app}"
+request = [{{ action = "encrypt", json = ["$.card"], form = ["card"], headers = ["X-Card"] }}]
+[[inbound.route]]
+path = "/seal/and/open"
+app = "{app}"
+request = [{{ action = "encrypt", json = ["$.card"], form = ["card"] }}]
+response = [{{ action = "decrypt", json = ["$.body"] }}]
+[[inbound.route]]
+path = "/hide"
+request = [{{ action = "redact", json = ["$.card"], form = ["card"] }}]
+[[outbound]]
+name = "outbound"
+address = "{outbound}"
+certificate = "certs/server.pem"
+private_key = "certs/server.key"
+ca_certificate = "certs/relay-ca.pem"
+ca_private_key = "certs/relay-ca.key"
+[[outbound.destination]]
+hosts = ["{DESTINATION}"]
+"#
+    )
+}

@@ -1,0 +1,105 @@
+//! A small upstream to try the relay on: it answers what it received.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use fieldseal_http::{
+    Acceptor, Event, Handler, HttpSettings, Listener, ListenerOptions, Observer, Peer, Problem, RequestBody,
+    ResponseBody, ServerIdentity, bytes,
+};
+use http_body_util::{BodyExt, Limited};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{Request, Response, StatusCode};
+use serde_json::{Map, Value, json};
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+
+/// Bytes of a body that it takes.
+const BODY_SIZE_MAX: usize = 1 << 20;
+/// Connections at a time.
+const CONNECTIONS_MAX: usize = 64;
+
+/// The running upstream; closed when dropped.
+pub struct Trial {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Echo;
+
+impl Observer for Echo {
+    fn happened(&self, event: &Event<'_>) {
+        tracing::debug!(?event, "at the upstream for trials");
+    }
+}
+
+impl Handler for Echo {
+    async fn handle(self: Arc<Self>, request: Request<RequestBody>, _: Arc<Peer>) -> Response<ResponseBody> {
+        let (head, body) = request.into_parts();
+        let Ok(body) = Limited::new(body, BODY_SIZE_MAX).collect().await else {
+            let detail = format!("the body cannot be read, or has more than {BODY_SIZE_MAX} bytes");
+            return Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail).response();
+        };
+        let body = body.to_bytes();
+        let text = || Value::String(String::from_utf8_lossy(&body).into_owned());
+        let headers = head.headers.iter().map(|(name, value)| {
+            (name.to_string(), Value::String(String::from_utf8_lossy(value.as_bytes()).into_owned()))
+        });
+        let told = json!({
+            "method": head.method.as_str(),
+            "path": head.uri.path(),
+            "headers": headers.collect::<Map<String, Value>>(),
+            "body": serde_json::from_slice(&body).unwrap_or_else(|_| text()),
+        });
+        let mut response = Response::new(bytes(format!("{told}\n").into()));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
+    }
+}
+
+impl Trial {
+    /// Listens at `address`, over TLS with `identity`.
+    ///
+    /// # Errors
+    /// An address that is taken, an identity that is none, no thread.
+    pub fn start(address: SocketAddr, identity: &ServerIdentity) -> io::Result<Trial> {
+        let acceptor = Acceptor::new(identity).map_err(io::Error::other)?;
+        let socket = std::net::TcpListener::bind(address)?;
+        socket.set_nonblocking(true)?;
+        let address = socket.local_addr()?;
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread = std::thread::Builder::new().name("fieldseal-trial".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                let settings = HttpSettings { connections_max: CONNECTIONS_MAX, ..HttpSettings::default() };
+                let options = ListenerOptions { address, acceptor: Some(acceptor), settings, observer: Arc::new(Echo) };
+                let listening = tokio::net::TcpListener::from_std(socket)
+                    .and_then(|socket| Listener::start_on(socket, options, Arc::new(Echo)));
+                match listening {
+                    // Whether it is told to stop or whoever would tell is gone: that means the same.
+                    Ok(_listening) => drop(stopped.await),
+                    Err(error) => tracing::error!(%error, "the upstream for trials cannot listen"),
+                }
+            });
+        })?;
+        Ok(Trial { address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic of it has been reported by then, and there is nothing to do about it here.
+            let _ = thread.join();
+        }
+    }
+}
