@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fieldseal_engine::{Curve, Keying};
 
@@ -67,6 +68,8 @@ pub enum Command {
     Serve(ServeArguments),
     /// Run the relay: HTTP in flight, with chosen fields encrypted, decrypted or redacted
     Relay(RelayArguments),
+    /// Send the same small request again and again, and raise an alarm when it takes too long
+    Probe(ProbeArguments),
     /// Encrypt the chosen fields of a JSON document, of JSON Lines, or a whole file
     Encrypt(EncryptArguments),
     /// Decrypt the envelopes in a JSON document, in JSON Lines, or an encrypted file
@@ -161,6 +164,59 @@ pub struct RelayArguments {
     /// Print one line of JSON on standard output once it listens
     #[command(flatten)]
     pub form: Form,
+}
+
+/// `fieldseal probe`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fieldseal probe --app acme --connect localhost:3443 --relay https://localhost:8444/probe --limit 250ms
+  fieldseal probe --app acme --connect localhost:3443 --rounds 1 --json")]
+pub struct ProbeArguments {
+    /// The app for which the engine encrypts
+    #[arg(long, value_name = "APP")]
+    pub app: String,
+    /// A URL behind a relay, on a route that encrypts: it takes a POST of a JSON object and answers it with 2xx
+    #[arg(long, value_name = "URL")]
+    pub relay: Option<String>,
+    /// Values of a request
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000).map(|count| count as usize))]
+    pub count: usize,
+    /// Bytes of a value
+    #[arg(long, default_value_t = 32, value_name = "N", value_parser = clap::value_parser!(u32).range(6..=65_536).map(|size| size as usize))]
+    pub size: usize,
+    /// Time between two rounds
+    #[arg(long, default_value = "15s", value_name = "TIME", value_parser = time)]
+    pub every: std::time::Duration,
+    /// A request that takes longer has failed
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = time)]
+    pub limit: std::time::Duration,
+    /// Failed rounds one after the other that raise the alarm; the first that goes well ends it
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub failures: u32,
+    /// A URL that gets a POST of JSON when the alarm begins and when it ends
+    #[arg(long, value_name = "URL")]
+    pub webhook: Option<String>,
+    /// Tell /metrics, and /readyz, which fails during an alarm, here
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub metrics: Option<std::net::SocketAddr>,
+    /// End after so many rounds, with code 1 if there is an alarm then
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub rounds: Option<u64>,
+    /// End with code 1 at the first alarm
+    #[arg(long)]
+    pub exit_on_alarm: bool,
+    /// Print a line of JSON for each round
+    #[command(flatten)]
+    pub form: Form,
+    /// The engine.
+    #[command(flatten)]
+    pub engine: ConnectArguments,
+}
+
+fn time(text: &str) -> Result<std::time::Duration, String> {
+    let time = crate::config::read_time(text).filter(|time| !time.is_zero());
+    time.ok_or_else(|| "it takes a time, such as 250ms, 15s or 2m".to_owned())
 }
 
 /// A running engine, in place of the store in `--dir`.

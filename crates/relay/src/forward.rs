@@ -9,7 +9,7 @@ use hyper::body::{Body, Bytes};
 use hyper::header::{self, HeaderValue};
 use hyper::http::{request, response};
 use hyper::upgrade::OnUpgrade;
-use hyper::{Method, Request, Response, StatusCode, Uri, Version};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
 
 use crate::access::{Record, Recorded};
@@ -109,13 +109,6 @@ impl Errand<'_> {
         }
         if !self.response.is_empty() {
             hygiene::prepare_for_reading(&mut head.headers);
-        }
-        if let Some(authority) = head.uri.authority() {
-            let host = HeaderValue::from_str(authority.as_str());
-            let host = host.map_err(|_| Refusal::request("malformed", "the host is malformed"))?;
-            head.headers.insert(header::HOST, host);
-            let path = head.uri.path_and_query().cloned();
-            head.uri = path.map_or_else(|| Uri::from_static("/"), Uri::from);
         }
         head.extensions.clear();
         Ok(upgrade)

@@ -12,6 +12,7 @@ use crate::forward::{Answer, Errand, refuse};
 use crate::hygiene;
 use crate::refusal::Refusal;
 use crate::route::{RequestPath, without_port};
+use crate::target;
 use crate::worker::{Seat, Tools};
 
 /// Answers the requests of one listener on one thread.
@@ -45,6 +46,7 @@ async fn pass_on(
     if head.method == Method::CONNECT {
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "no-tunnel", "this is no proxy for CONNECT"));
     }
+    target::settle(&mut head)?;
     let route = if listener.routes.is_empty() { None } else { find_route(listener, &head)? };
     hygiene::set_forwarded(&mut head.headers, listener.forwarded, peer, listener.tls.is_some());
     let errand = match route {

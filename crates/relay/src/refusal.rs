@@ -91,6 +91,11 @@ impl Refusal {
                 let detail = format!("the {}: {}", direction.noun(), error.message);
                 Refusal::new(direction.status(StatusCode::BAD_REQUEST), name, detail)
             }
+            // Told of one value, it is about that value and not about what the relay may.
+            ErrorKind::Engine(Code::Forbidden) if error.index.is_some() || error.offset.is_some() => {
+                let detail = format!("the {}: {}", direction.noun(), error.message);
+                Refusal::new(direction.status(StatusCode::BAD_REQUEST), "wrong-role", detail)
+            }
             ErrorKind::Engine(Code::TooLarge) | ErrorKind::RequestTooLarge => {
                 let detail = format!("the {} is larger than the engine takes", direction.noun());
                 Refusal::new(direction.status(StatusCode::PAYLOAD_TOO_LARGE), "too-large", detail)

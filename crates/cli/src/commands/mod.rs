@@ -9,6 +9,7 @@ mod info;
 mod inspect;
 mod keys;
 mod load;
+mod probe;
 mod relay;
 mod rewrite;
 mod serve;
@@ -41,6 +42,7 @@ pub fn run(arguments: Arguments) -> Outcome {
     match command {
         Command::Dev(arguments) => dev::run(&context, &arguments),
         Command::Serve(arguments) => serve::run(&context, &arguments),
+        Command::Probe(arguments) => probe::run(&context, &arguments),
         Command::Relay(arguments) => relay::run(&context, &arguments),
         Command::Encrypt(arguments) => rewrite::encrypt(&context, arguments),
         Command::Decrypt(arguments) => rewrite::decrypt(&context, arguments),

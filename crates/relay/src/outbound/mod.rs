@@ -23,6 +23,7 @@ use crate::config::{Actions, Destination, Mismatch, Origin, Unlisted};
 use crate::forward::{Answer, Errand, refuse};
 use crate::refusal::Refusal;
 use crate::route::{RequestPath, without_port};
+use crate::target;
 use crate::tunnel;
 use crate::upstream::UpstreamError;
 use crate::worker::{Seat, Tools};
@@ -203,6 +204,7 @@ impl Tunnel {
         let caller = caller.ok_or_else(|| auth::unauthorized("there is no API key in Proxy-Authorization"))?;
         record.app = Some(caller.app.as_str().into());
         head.headers.remove(hyper::header::PROXY_AUTHORIZATION);
+        target::settle(&mut head)?;
         // A rule goes by the tunnel's host: another one in the request would reach what it does not name.
         let named = without_port(host(&head)).trim_start_matches('[').trim_end_matches(']');
         let named = named.strip_suffix('.').unwrap_or(named);

@@ -1,0 +1,98 @@
+//! `probe`: the synthetic request on a schedule, and an alarm when it takes too long.
+
+use fieldseal_relay::{Probe, ProbeError, ProbeSettings, Round};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::serve::start_log;
+use crate::arguments::ProbeArguments;
+use crate::context::Context;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::{print, print_json};
+use crate::transform::client_settings;
+
+/// `fieldseal probe`.
+pub fn run(context: &Context, arguments: &ProbeArguments) -> Outcome {
+    if arguments.engine.connect.is_none() && arguments.relay.is_none() {
+        return Err(Failure::usage("there is nothing to probe: give --connect, --relay, or both"));
+    }
+    let engine = match &arguments.engine.connect {
+        Some(address) => Some(client_settings(context, address, &arguments.engine)?),
+        None => None,
+    };
+    let beside = context.certificates().join("ca.pem");
+    let settings = ProbeSettings {
+        app: arguments.app.clone(),
+        count: arguments.count,
+        size: arguments.size,
+        limit: arguments.limit,
+        failures_max: arguments.failures,
+        engine,
+        relay: arguments.relay.clone(),
+        webhook: arguments.webhook.clone(),
+        authorities: arguments.engine.ca.clone().or_else(|| Some(beside).filter(|file| file.exists())),
+    };
+    start_log(context.config().log);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure { exit: Exit::Internal, message: format!("no thread: {error}") })?;
+    runtime.block_on(probe(settings, arguments))
+}
+
+async fn probe(settings: ProbeSettings, arguments: &ProbeArguments) -> Outcome {
+    let no_signals = |error| Failure { exit: Exit::Internal, message: format!("cannot wait for signals: {error}") };
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
+    let mut probe = Probe::new(settings)?;
+    if let Some(address) = arguments.metrics {
+        let address = probe.tell(address).map_err(|error| {
+            Failure::unreachable(format!("cannot listen at {address}: {}", crate::failure::plain(&error)))
+        })?;
+        if arguments.form.json {
+            print_json(&json!({ "metrics": address.to_string() }))?;
+        }
+    }
+    let mut ticks = interval(arguments.every);
+    // After a pause of the machine one request is enough.
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    for done in 1_u64.. {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            _ = interrupt.recv() => return Ok(()),
+            _ = terminate.recv() => return Ok(()),
+        }
+        let round = probe.round().await;
+        tell(&round, arguments.form.json)?;
+        let is_last = arguments.rounds.is_some_and(|rounds| done >= rounds);
+        if round.is_alarm && (is_last || arguments.exit_on_alarm) {
+            return Err(Failure::failed("alarm: the probe failed or took longer than its limit"));
+        }
+        if is_last {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn tell(round: &Round, is_json: bool) -> Outcome {
+    if is_json {
+        let samples = round.samples.iter().map(|sample| {
+            json!({ "way": sample.way.as_str(), "ms": sample.time.as_secs_f64() * 1e3, "failure": sample.failure })
+        });
+        return print_json(&json!({ "alarm": round.is_alarm, "samples": samples.collect::<Vec<_>>() }));
+    }
+    let mut line = String::new();
+    for sample in &round.samples {
+        let milliseconds = sample.time.as_secs_f64() * 1e3;
+        let failure = sample.failure.as_ref().map_or_else(String::new, |failure| format!(" ({failure})"));
+        line.push_str(&format!("{} {milliseconds:.2} ms{failure}  ", sample.way.as_str()));
+    }
+    let alarm = if round.is_alarm { "ALARM" } else { "ok" };
+    print(&format!("{line}{alarm}\n"))
+}
+
+impl From<ProbeError> for Failure {
+    fn from(error: ProbeError) -> Self {
+        Self::usage(error.to_string())
+    }
+}

@@ -1,0 +1,124 @@
+//! Whom a request is for: said in one way only, so that nobody behind us reads another.
+
+use hyper::header::{HOST, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Uri};
+
+use crate::refusal::Refusal;
+
+/// Makes the target a path and `Host` the one word about the host, whatever the version of HTTP.
+///
+/// # Errors
+/// No host, several, one that is none, or two that differ; another scheme than that of HTTP; `*` for anything but `OPTIONS`.
+pub(crate) fn settle(head: &mut Parts) -> Result<(), Refusal> {
+    let refused = |what: &str| Err(Refusal::request("malformed", what));
+    let mut hosts = head.headers.get_all(HOST).iter();
+    let (host, second) = (hosts.next().cloned(), hosts.next());
+    if second.is_some() {
+        return refused("the request names two hosts");
+    }
+    if !matches!(head.uri.scheme_str(), None | Some("http" | "https")) {
+        return refused("the request's target is of another scheme than http and https");
+    }
+    let host = match (head.uri.authority(), host) {
+        (None, None) => return refused("the request names no host"),
+        (None, Some(host)) => host,
+        (Some(authority), Some(host)) if !host.as_bytes().eq_ignore_ascii_case(authority.as_str().as_bytes()) => {
+            return refused("the request names two hosts that differ");
+        }
+        (Some(authority), _) => match HeaderValue::from_str(authority.as_str()) {
+            Ok(host) => host,
+            Err(_) => return refused("the request's host is malformed"),
+        },
+    };
+    if !is_host(host.as_bytes()) {
+        return refused("the request's host is malformed");
+    }
+    if head.uri.path() == "*" && head.method != Method::OPTIONS {
+        return refused("only OPTIONS is for no path at all");
+    }
+    head.headers.insert(HOST, host);
+    if head.uri.scheme().is_some() || head.uri.authority().is_some() {
+        head.uri = head.uri.path_and_query().cloned().map_or_else(|| Uri::from_static("/"), Uri::from);
+    }
+    Ok(())
+}
+
+/// A name or address, perhaps with a port: no user, no list, no escapes.
+fn is_host(host: &[u8]) -> bool {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
+    let (name, rest) = match host.strip_prefix(b"[") {
+        Some(address) => match memchr::memchr(b']', address) {
+            Some(end) => {
+                let is_address = address[..end].iter().all(|byte| byte.is_ascii_hexdigit() || b":.".contains(byte));
+                if !is_address {
+                    return false;
+                }
+                (&address[..end], &address[end + 1..])
+            }
+            None => return false,
+        },
+        None => {
+            let end = memchr::memchr(b':', host).unwrap_or(host.len());
+            if !host[..end].iter().all(is_part) {
+                return false;
+            }
+            host.split_at(end)
+        }
+    };
+    let is_port = |port: &[u8]| port.len() <= 5 && port.iter().all(u8::is_ascii_digit);
+    !name.is_empty() && (rest.is_empty() || rest.strip_prefix(b":").is_some_and(is_port))
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::Request;
+
+    use super::*;
+
+    fn settled(method: &str, uri: &str, hosts: &[&str]) -> Result<(String, String), Refusal> {
+        let mut request = Request::builder().method(method).uri(uri);
+        for host in hosts {
+            request = request.header(HOST, *host);
+        }
+        let (mut head, ()) = request.body(()).unwrap().into_parts();
+        settle(&mut head)?;
+        assert_eq!(head.headers.get_all(HOST).iter().count(), 1);
+        Ok((head.headers[HOST].to_str().unwrap().to_owned(), head.uri.to_string()))
+    }
+
+    #[test]
+    fn the_host_is_said_once_and_the_target_is_a_path() {
+        for (uri, hosts, host, path) in [
+            ("/a?b", &["x.test"][..], "x.test", "/a?b"),
+            ("https://x.test:8443/a", &[], "x.test:8443", "/a"),
+            ("http://X.test", &["x.TEST"], "X.test", "/"),
+            ("/", &["[::1]:80"], "[::1]:80", "/"),
+        ] {
+            assert_eq!(settled("GET", uri, hosts), Ok((host.to_owned(), path.to_owned())), "{uri} {hosts:?}");
+        }
+        assert!(settled("OPTIONS", "*", &["x"]).is_ok());
+    }
+
+    #[test]
+    fn what_could_be_read_as_another_host_is_refused() {
+        for (method, uri, hosts) in [
+            ("GET", "/", &[][..]),
+            ("GET", "/", &[""]),
+            ("GET", "/", &["a", "a"]),
+            ("GET", "/", &["a, b"]),
+            ("GET", "/", &["u@a"]),
+            ("GET", "/", &["a/b"]),
+            ("GET", "/", &["a:b"]),
+            ("GET", "/", &["a%2eb"]),
+            ("GET", "/", &["[::1"]),
+            ("GET", "/", &[":80"]),
+            ("GET", "http://a/", &["b"]),
+            ("GET", "http://u@a/", &[]),
+            ("GET", "ftp://a/", &["a"]),
+            ("POST", "*", &["a"]),
+        ] {
+            assert!(settled(method, uri, hosts).is_err(), "{method} {uri} {hosts:?}");
+        }
+    }
+}
