@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fieldseal_engine::{Curve, Keying};
 
@@ -180,11 +179,11 @@ pub struct ProbeArguments {
     #[arg(long, value_name = "URL")]
     pub relay: Option<String>,
     /// Values of a request
-    #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000).map(|count| count as usize))]
-    pub count: usize,
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub count: u32,
     /// Bytes of a value
-    #[arg(long, default_value_t = 32, value_name = "N", value_parser = clap::value_parser!(u32).range(6..=65_536).map(|size| size as usize))]
-    pub size: usize,
+    #[arg(long, default_value_t = 32, value_name = "N", value_parser = clap::value_parser!(u32).range(6..=65_536))]
+    pub size: u32,
     /// Time between two rounds
     #[arg(long, default_value = "15s", value_name = "TIME", value_parser = time)]
     pub every: std::time::Duration,

@@ -1,7 +1,7 @@
 //! What is counted, by each thread for itself, and how it is told.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -71,69 +71,81 @@ pub(crate) struct Told {
 
 /// All metrics as OpenMetrics text.
 pub(crate) fn text(listeners: &[Told], upstream_connections: usize, reloads: u64) -> String {
-    let mut out = String::new();
-    let mut family = |name: &str, kind: &str, help: &str, samples: &dyn Fn(&mut String)| {
-        let _ = writeln!(out, "# TYPE {name} {kind}\n# HELP {name} {help}");
-        samples(&mut out);
-    };
-    let sum = |told: &Told, of: &dyn Fn(&ListenerMetrics) -> u64| told.metrics.iter().map(|it| of(it)).sum::<u64>();
-    let get = |atomic: &AtomicU64| atomic.load(Ordering::Relaxed);
-    family(
-        "fieldseal_relay_requests",
-        "counter",
-        "Requests, by listener and class of status; 0xx: the client went away.",
-        &|out| {
-            for told in listeners {
-                for class in 0..6 {
-                    let count = sum(told, &|it| get(&it.statuses[class]));
-                    let _ = writeln!(
-                        out,
-                        "fieldseal_relay_requests_total{{listener=\"{}\",status=\"{class}xx\"}} {count}",
-                        told.name
-                    );
-                }
-            }
-        },
-    );
-    family(
-        "fieldseal_relay_request_seconds",
-        "histogram",
-        "Time from a request's head to the end of its answer.",
-        &|out| {
-            for told in listeners {
-                let mut below = 0;
-                for at in 0..=BOUNDS.len() {
-                    below += sum(told, &|it| get(&it.duration.buckets[at]));
-                    let bound = BOUNDS.get(at).map_or("+Inf".to_owned(), |&bound| (bound as f64 / 1e6).to_string());
-                    let _ = writeln!(
-                        out,
-                        "fieldseal_relay_request_seconds_bucket{{listener=\"{}\",le=\"{bound}\"}} {below}",
-                        told.name
-                    );
-                }
-                let seconds = sum(told, &|it| get(&it.duration.sum_microseconds)) as f64 / 1e6;
-                let _ = writeln!(
-                    out,
-                    "fieldseal_relay_request_seconds_sum{{listener=\"{0}\"}} {seconds}\nfieldseal_relay_request_seconds_count{{listener=\"{0}\"}} {below}",
-                    told.name
-                );
-            }
-        },
-    );
-    family("fieldseal_relay_values", "counter", "Values that were changed, by what was done to them.", &|out| {
+    let mut text = Text { out: String::new(), family: "" };
+    text.requests(listeners);
+    text.messages(listeners);
+    text.connections(listeners);
+    text.begin("fieldseal_relay_upstream_connections", "gauge", "Connections to upstreams that are open.");
+    text.sample("", &[], upstream_connections);
+    text.begin("fieldseal_relay_reloads", "counter", "Configurations that were taken up since the start.");
+    text.sample("_total", &[], reloads);
+    text.out.push_str("# EOF\n");
+    text.out
+}
+
+fn get(atomic: &AtomicU64) -> u64 {
+    atomic.load(Ordering::Relaxed)
+}
+
+impl Told {
+    fn sum(&self, of: impl Fn(&ListenerMetrics) -> u64) -> u64 {
+        self.metrics.iter().map(|it| of(it)).sum()
+    }
+}
+
+/// What is written, and the family that is being written.
+struct Text {
+    out: String,
+    family: &'static str,
+}
+
+impl Text {
+    fn begin(&mut self, family: &'static str, kind: &str, help: &str) {
+        self.family = family;
+        let _ = writeln!(self.out, "# TYPE {family} {kind}\n# HELP {family} {help}");
+    }
+
+    fn sample(&mut self, ending: &str, labels: &[(&str, &str)], value: impl Display) {
+        let _ = write!(self.out, "{}{ending}", self.family);
+        for (at, (name, label)) in labels.iter().enumerate() {
+            let _ = write!(self.out, "{}{name}=\"{label}\"", if at == 0 { "{" } else { "," });
+        }
+        let _ = writeln!(self.out, "{} {value}", if labels.is_empty() { "" } else { "}" });
+    }
+
+    fn requests(&mut self, listeners: &[Told]) {
+        let help = "Requests, by listener and class of status; 0xx: the client went away.";
+        self.begin("fieldseal_relay_requests", "counter", help);
         for told in listeners {
-            for action in [Action::Encrypt, Action::Decrypt, Action::Redact] {
-                let count = sum(told, &|it| get(&it.values[action as usize]));
-                let _ = writeln!(
-                    out,
-                    "fieldseal_relay_values_total{{listener=\"{}\",action=\"{}\"}} {count}",
-                    told.name,
-                    action.as_str()
-                );
+            for (class, name) in ["0xx", "1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().enumerate() {
+                let count = told.sum(|it| get(&it.statuses[class]));
+                self.sample("_total", &[("listener", &told.name), ("status", name)], count);
             }
         }
-    });
-    family("fieldseal_relay_refusals", "counter", "Messages that were not passed on, by why.", &|out| {
+        let help = "Time from a request's head to the end of its answer.";
+        self.begin("fieldseal_relay_request_seconds", "histogram", help);
+        for told in listeners {
+            let mut below = 0;
+            for at in 0..=BOUNDS.len() {
+                below += told.sum(|it| get(&it.duration.buckets[at]));
+                let bound = BOUNDS.get(at).map_or("+Inf".to_owned(), |&bound| (bound as f64 / 1e6).to_string());
+                self.sample("_bucket", &[("listener", &told.name), ("le", &bound)], below);
+            }
+            let seconds = told.sum(|it| get(&it.duration.sum_microseconds)) as f64 / 1e6;
+            self.sample("_sum", &[("listener", &told.name)], seconds);
+            self.sample("_count", &[("listener", &told.name)], below);
+        }
+    }
+
+    fn messages(&mut self, listeners: &[Told]) {
+        self.begin("fieldseal_relay_values", "counter", "Values that were changed, by what was done to them.");
+        for told in listeners {
+            for action in [Action::Encrypt, Action::Decrypt, Action::Redact] {
+                let count = told.sum(|it| get(&it.values[action as usize]));
+                self.sample("_total", &[("listener", &told.name), ("action", action.as_str())], count);
+            }
+        }
+        self.begin("fieldseal_relay_refusals", "counter", "Messages that were not passed on, by why.");
         for told in listeners {
             let mut counts = BTreeMap::<&str, u64>::new();
             for metrics in &told.metrics {
@@ -142,58 +154,67 @@ pub(crate) fn text(listeners: &[Told], upstream_connections: usize, reloads: u64
                 }
             }
             for (code, count) in counts {
-                let _ = writeln!(
-                    out,
-                    "fieldseal_relay_refusals_total{{listener=\"{}\",code=\"{code}\"}} {count}",
-                    told.name
-                );
+                self.sample("_total", &[("listener", &told.name), ("code", code)], count);
             }
         }
-    });
-    family("fieldseal_relay_body_bytes", "counter", "Bytes of bodies, from clients and to them.", &|out| {
+        self.begin("fieldseal_relay_body_bytes", "counter", "Bytes of bodies, from clients and to them.");
         for told in listeners {
-            let (received, sent) = (sum(told, &|it| get(&it.received)), sum(told, &|it| get(&it.sent)));
-            let _ = writeln!(
-                out,
-                "fieldseal_relay_body_bytes_total{{listener=\"{0}\",way=\"received\"}} {received}\nfieldseal_relay_body_bytes_total{{listener=\"{0}\",way=\"sent\"}} {sent}",
-                told.name
-            );
+            let (received, sent) = (told.sum(|it| get(&it.received)), told.sum(|it| get(&it.sent)));
+            self.sample("_total", &[("listener", &told.name), ("way", "received")], received);
+            self.sample("_total", &[("listener", &told.name), ("way", "sent")], sent);
         }
-    });
-    family("fieldseal_relay_connections", "gauge", "Connections of clients that are open.", &|out| {
+    }
+
+    fn connections(&mut self, listeners: &[Told]) {
+        self.begin("fieldseal_relay_connections", "gauge", "Connections of clients that are open.");
         for told in listeners {
             let open: usize = told.connections.iter().map(|it| it.connections_open).sum();
-            let _ = writeln!(out, "fieldseal_relay_connections{{listener=\"{}\"}} {open}", told.name);
+            self.sample("", &[("listener", &told.name)], open);
         }
-    });
-    family(
-        "fieldseal_relay_connections_ended",
-        "counter",
-        "Connections of clients that were not let live, by why.",
-        &|out| {
-            for told in listeners {
-                let count = |of: &dyn Fn(&HttpCounters) -> u64| told.connections.iter().map(of).sum::<u64>();
-                for (why, count) in [
-                    ("refused", count(&|it| it.connections_refused)),
-                    ("displaced", count(&|it| it.connections_displaced)),
-                    ("handshake", count(&|it| it.handshakes_failed)),
-                    ("slow", count(&|it| it.connections_cut)),
-                ] {
-                    let _ = writeln!(
-                        out,
-                        "fieldseal_relay_connections_ended_total{{listener=\"{}\",why=\"{why}\"}} {count}",
-                        told.name
-                    );
-                }
+        let help = "Connections of clients that were not let live, by why.";
+        self.begin("fieldseal_relay_connections_ended", "counter", help);
+        for told in listeners {
+            let count = |of: fn(&HttpCounters) -> u64| told.connections.iter().map(of).sum::<u64>();
+            for (why, count) in [
+                ("refused", count(|it| it.connections_refused)),
+                ("displaced", count(|it| it.connections_displaced)),
+                ("handshake", count(|it| it.handshakes_failed)),
+                ("slow", count(|it| it.connections_cut)),
+            ] {
+                self.sample("_total", &[("listener", &told.name), ("why", why)], count);
             }
-        },
-    );
-    family("fieldseal_relay_upstream_connections", "gauge", "Connections to upstreams that are open.", &|out| {
-        let _ = writeln!(out, "fieldseal_relay_upstream_connections {upstream_connections}");
-    });
-    family("fieldseal_relay_reloads", "counter", "Configurations that were taken up since the start.", &|out| {
-        let _ = writeln!(out, "fieldseal_relay_reloads_total {reloads}");
-    });
-    out.push_str("# EOF\n");
-    out
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_all_threads_are_told_together() {
+        let metrics: Vec<Arc<ListenerMetrics>> = (0..2).map(|_| Arc::default()).collect();
+        metrics[0].ended(200, Duration::from_micros(250), 3, 5);
+        metrics[1].ended(503, Duration::from_secs(60), 0, 7);
+        metrics[1].refused("engine-unavailable");
+        metrics[0].changed(Action::Redact, 4);
+        let told = Told { name: "api".into(), metrics, connections: vec![HttpCounters::default()] };
+        let text = text(&[told], 9, 1);
+        for line in [
+            "fieldseal_relay_requests_total{listener=\"api\",status=\"2xx\"} 1",
+            "fieldseal_relay_requests_total{listener=\"api\",status=\"5xx\"} 1",
+            "fieldseal_relay_request_seconds_bucket{listener=\"api\",le=\"0.00025\"} 1",
+            "fieldseal_relay_request_seconds_bucket{listener=\"api\",le=\"30\"} 1",
+            "fieldseal_relay_request_seconds_bucket{listener=\"api\",le=\"+Inf\"} 2",
+            "fieldseal_relay_request_seconds_count{listener=\"api\"} 2",
+            "fieldseal_relay_values_total{listener=\"api\",action=\"redact\"} 4",
+            "fieldseal_relay_refusals_total{listener=\"api\",code=\"engine-unavailable\"} 1",
+            "fieldseal_relay_body_bytes_total{listener=\"api\",way=\"sent\"} 12",
+            "fieldseal_relay_upstream_connections 9",
+            "fieldseal_relay_reloads_total 1",
+        ] {
+            assert!(text.lines().any(|told| told == line), "{line} in:\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"));
+    }
 }

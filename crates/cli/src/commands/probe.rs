@@ -24,8 +24,8 @@ pub fn run(context: &Context, arguments: &ProbeArguments) -> Outcome {
     let beside = context.certificates().join("ca.pem");
     let settings = ProbeSettings {
         app: arguments.app.clone(),
-        count: arguments.count,
-        size: arguments.size,
+        count: arguments.count as usize,
+        size: arguments.size as usize,
         limit: arguments.limit,
         failures_max: arguments.failures,
         engine,

@@ -106,7 +106,8 @@ proptest! {
 
     #[test]
     fn pieces_do_not_matter(
-        bytes in "(GET / HTTP/1.1\r\n|POST /a HTTP/1.1\r\n|Host: a\r\n|Content-Length: [0-9]{1,2}\r\n|Transfer-Encoding: chunked\r\n|\r\n|X: y\r\n|[0-4]\r\n|abc|0\r\n|\r|\n| ){0,14}",
+        bytes in "(GET / HTTP/1.1\r\n|POST /a HTTP/1.1\r\n|Host: a\r\n|Content-Length: [0-9]{1,2}\r\n|\
+            Transfer-Encoding: chunked\r\n|\r\n|X: y\r\n|[0-4]\r\n|abc|0\r\n|\r|\n| ){0,14}",
         piece in 1_usize..9,
     ) {
         let whole = scan(bytes.as_bytes(), usize::MAX / 2);

@@ -122,6 +122,16 @@ impl Reader<'_> {
             outbound.into_iter().enumerate().map(|(index, outbound)| self.outbound(index, outbound)).collect();
         let mut names: Vec<&Arc<str>> =
             inbound.iter().map(|it| &it.name).chain(outbound.iter().map(|it| &it.name)).collect();
+        let is_name = |name: &str| {
+            (1..=64).contains(&name.len())
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        };
+        if let Some(name) = names.iter().find(|name| !is_name(name)) {
+            self.problem(
+                0,
+                format!("a listener's name has 1 to 64 characters of a-z, A-Z, 0-9, -, _ and .; {name:?} is none"),
+            );
+        }
         names.sort();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             self.problem(0, format!("two listeners have the name {:?}", twice[0]));

@@ -2,7 +2,12 @@
 
 use super::*;
 
-const HEAD: &str = "[engine]\naddresses = [\"localhost:3443\"]\nauthorities = \"ca.pem\"\ncertificate = \"c.pem\"\nprivate_key = \"c.key\"\n";
+const HEAD: &str = r#"[engine]
+addresses = ["localhost:3443"]
+authorities = "ca.pem"
+certificate = "c.pem"
+private_key = "c.key"
+"#;
 
 fn parse(rest: &str) -> Result<Configuration, Vec<Problem>> {
     Configuration::parse(&format!("{HEAD}{rest}"))

@@ -82,8 +82,9 @@ impl TrialRelay {
              curl --cacert {ca} --json '{{\"card\": \"4111\"}}' https://localhost:{inbound}/seal\n  \
              curl --cacert {ca} --json '{{\"card\": \"4111\"}}' https://localhost:{inbound}/seal/and/open\n  \
              curl --cacert {ca} --json '{{\"card\": \"4111\"}}' https://localhost:{inbound}/hide\n  \
-             curl --proxy https://localhost:{outbound} --proxy-cacert {ca} --cacert {relay_ca} --proxy-header \"Proxy-Authorization: $KEY\" \\\n    \
-             --json '{{\"card\": \"ENVELOPE\"}}' https://{DESTINATION}:{upstream}/\n\n"
+             curl --proxy https://localhost:{outbound} --proxy-cacert {ca} --cacert {relay_ca} \\\n    \
+             --proxy-header \"Proxy-Authorization: $KEY\" --json '{{\"card\": \"ENVELOPE\"}}' \\\n    \
+             https://{DESTINATION}:{upstream}/\n\n"
         )
     }
 }
