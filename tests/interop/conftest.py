@@ -10,6 +10,9 @@ import pytest
 
 import app_keys
 import engine as engines
+import relay_parts
+import relays
+import upstream
 from decryptor import Decryptor
 from fieldseal import Choices, Fieldseal
 
@@ -64,14 +67,57 @@ def rotated(fieldseal: Fieldseal) -> list[str]:
 
 @pytest.fixture(scope="session")
 def engine(fieldseal: Fieldseal, rotated: list[str]) -> Iterator[engines.Engine]:
-    """With the clients `dev` for APP, `operator` for all apps, `reader` of one role and `writer`."""
+    """With the clients `dev` and `relay` for APP, `operator` for all apps, `reader` of one role and `writer`."""
     fieldseal.run("certs", "init")
     issue = ("certs", "issue")
     fieldseal.run(*issue, "operator", "--all-apps", "--allow", "encrypt,decrypt")
     fieldseal.run(*issue, "reader", "--app", APP, "--allow", "decrypt", "--role", "pci")
     fieldseal.run(*issue, "writer", "--app", APP, "--allow", "encrypt")
+    fieldseal.run(*issue, "relay", "--app", APP, "--allow", "encrypt,decrypt")
     with engines.running(fieldseal, APP) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def pki(tmp_path_factory: pytest.TempPathFactory) -> relay_parts.Pki:
+    return relay_parts.make_pki(tmp_path_factory.mktemp("pki"))
+
+
+@pytest.fixture(scope="session")
+def plain_upstream() -> Iterator[upstream.Upstream]:
+    with upstream.running() as plain:
+        yield plain
+
+
+@pytest.fixture(scope="session")
+def tls_upstream(pki: relay_parts.Pki) -> Iterator[upstream.Upstream]:
+    with upstream.running(pki.server.context("http/1.1")) as tls:
+        yield tls
+
+
+@pytest.fixture(scope="session")
+def session_relay(
+    tmp_path_factory: pytest.TempPathFactory,
+    fieldseal: Fieldseal,
+    engine: engines.Engine,
+    pki: relay_parts.Pki,
+    plain_upstream: upstream.Upstream,
+    tls_upstream: upstream.Upstream,
+) -> Iterator[relays.Relay]:
+    """The inbound relay of relay_parts.py."""
+    text = relay_parts.inbound(pki, plain_upstream, tls_upstream, engine)
+    with relays.running(fieldseal, tmp_path_factory.mktemp("relay"), text) as running:
+        yield running
+
+
+@pytest.fixture
+def relay(
+    session_relay: relays.Relay, plain_upstream: upstream.Upstream, tls_upstream: upstream.Upstream
+) -> relays.Relay:
+    """The same for all tests; its upstreams have forgotten what came before."""
+    plain_upstream.clear()
+    tls_upstream.clear()
+    return session_relay
 
 
 def _folder(factory: pytest.TempPathFactory, name: str) -> Path:

@@ -1,0 +1,95 @@
+"""What the tests of the relay share: certificates, two recording upstreams, and an inbound relay with a route for each rule."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import relays
+from certificates import Authority, Server
+from conftest import APP
+from engine import Engine
+from upstream import Upstream
+
+ROLE = "pci"
+
+
+@dataclass(frozen=True)
+class Pki:
+    """An authority of the tests' own, with the certificate that relay and upstreams show."""
+
+    authority: Authority
+    ca: Path
+    server: Server
+
+
+def make_pki(folder: Path) -> Pki:
+    authority = Authority.fresh()
+    hosts = ["localhost", "127.0.0.1", "*.example.test", "example.test"]
+    return Pki(authority, authority.write(folder), authority.issue_server(folder, "server", hosts))
+
+
+def rule(action: str, **selected: object) -> dict[str, object]:
+    return {"action": action, **selected}
+
+
+CARD_AND_NOTES = ["$.card.number", "$..note"]
+# Patterns of paths, and what is done there. `app` and upstream are the same everywhere.
+ROUTES: list[dict[str, object]] = [
+    {
+        "path": "/json/**",
+        "request": [rule("encrypt", json=CARD_AND_NOTES)],
+        "response": [rule("decrypt", json=["$"])],
+    },
+    {"path": "/sealed/**", "request": [rule("encrypt", json=CARD_AND_NOTES)]},
+    {"path": "/opened/**", "response": [rule("decrypt", json=["$"])]},
+    {"path": "/hidden/**", "response": [rule("encrypt", json=["$.secret"])]},
+    {
+        "path": "/roles/**",
+        "request": [rule("encrypt", json=["$.pan"], role=ROLE)],
+        "response": [rule("decrypt", json=["$.pan"], role=ROLE)],
+    },
+    {
+        "path": "/form/**",
+        "request": [rule("encrypt", form=["card", "cvc"])],
+        "response": [rule("decrypt", form=["*"])],
+    },
+    {
+        "path": "/headers/**",
+        "request": [rule("encrypt", headers=["X-Card"])],
+        "response": [rule("decrypt", headers=["X-Card"])],
+    },
+    {
+        "path": "/redact/**",
+        "request": [rule("redact", json=["$..ssn"]), rule("redact", headers=["X-Ssn"], replacement="-")],
+        "response": [rule("redact", json=["$.name", "$.age"], replacement="***")],
+    },
+    {"path": "/lenient/**", "request": [rule("encrypt", json=["$.a"])], "request_mismatch": "pass"},
+    {"path": "/glob/*/items/*.json", "request": [rule("encrypt", json=["$.a"])]},
+    {"path": "/methods", "methods": ["PUT", "PATCH"], "request": [rule("encrypt", json=["$.a"])]},
+    {
+        "path": "/hosts",
+        "hosts": ["*.example.test", "only.test"],
+        "request": [rule("encrypt", json=["$.a"])],
+    },
+]
+
+
+def inbound(pki: Pki, plain: Upstream, tls: Upstream, engine: Engine, client: str = "relay", **limits: object) -> str:
+    """The listeners `tls` and `plain`, which differ in nothing else; routes below `/tls` go to the upstream with TLS."""
+    text = relays.process_section() + relays.engine_section(engine, client)
+    text += relays.section("upstream", authorities=str(pki.ca), system_authorities=False)
+    text += relays.section("limits", **limits)
+    certificate = {"certificate": str(pki.server.certificate), "private_key": str(pki.server.key)}
+    for name, identity in (("tls", certificate), ("plain", {})):
+        text += relays.section("[inbound]", name=name, address="127.0.0.1:0", upstream=plain.url, **identity)
+        for route in ROUTES:
+            text += relays.section("[inbound.route]", app=APP, **route)
+            secure = {**route, "path": f"/tls{route['path']}"}
+            text += relays.section("[inbound.route]", app=APP, upstream=tls.url, **secure)
+        text += relays.section("[inbound.route]", path="/tls/**", upstream=tls.url)
+    return text
+
+
+def random_bytes(size: int) -> bytes:
+    """Bytes that no coding makes shorter."""
+    return os.urandom(size)

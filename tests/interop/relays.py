@@ -1,0 +1,135 @@
+"""A running relay, started as an operator starts one, and the pieces of its configuration."""
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+
+from engine import Engine
+from fieldseal import Fieldseal
+from upstream import wait_until
+
+STOP_SECONDS_MAX = 30
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Where a listener is, and whether it speaks TLS."""
+
+    port: int
+    is_tls: bool
+
+    def url(self, path: str, host: str = "localhost") -> str:
+        return f"{'https' if self.is_tls else 'http'}://{host}:{self.port}{path}"
+
+
+@dataclass
+class Relay:
+    """`access_log` and `log` are what it writes: one line of JSON for each request, and its own log."""
+
+    process: subprocess.Popen[bytes]
+    file: Path
+    ready: dict[str, str]
+    access_log: Path
+    log: Path
+
+    def at(self, name: str, is_tls: bool = True) -> Listening:
+        return Listening(int(self.ready[name].rsplit(":", 1)[1]), is_tls)
+
+    def requests(self) -> list[dict[str, object]]:
+        """The access log so far."""
+        return [json.loads(line) for line in self.access_log.read_text().splitlines()]
+
+    def logged(self, path: str, count: int = 1) -> list[dict[str, object]]:
+        """The lines about `path`, once there are `count`: a line is written when its answer is over."""
+
+        def found() -> list[dict[str, object]]:
+            return [line for line in self.requests() if line["path"] == path]
+
+        wait_until(lambda: len(found()) >= count)
+        return found()
+
+    def written(self) -> str:
+        """Everything that it has written anywhere."""
+        return self.access_log.read_text() + self.log.read_text()
+
+    def operator(self, path: str) -> tuple[int, str]:
+        host, port = self.ready["operator"].rsplit(":", 1)
+        connection = HTTPConnection(host, int(port), timeout=10)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def metric(self, sample: str) -> float:
+        """The value of a sample, by its name with labels; 0 where there is none."""
+        for line in self.operator("/metrics")[1].splitlines():
+            if line.startswith(sample + " "):
+                return float(line.rsplit(" ", 1)[1])
+        return 0.0
+
+    def reload(self, text: str) -> None:
+        """Writes another configuration and tells the relay; it says in its log what became of it."""
+        self.file.write_text(text)
+        before = len(self.log.read_text())
+        self.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "the configuration was" in self.log.read_text()[before:])
+
+
+@contextmanager
+def running(fieldseal: Fieldseal, folder: Path, text: str) -> Iterator[Relay]:
+    """Ends with SIGTERM and insists on a clean end."""
+    file, access_log, log = folder / "relay.toml", folder / "access.log", folder / "relay.log"
+    file.write_text(text)
+    command = fieldseal.command("relay", "--file", str(file), "--access-log", str(access_log), "--json")
+    with log.open("wb") as errors:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
+    try:
+        line = process.stdout.readline()
+        assert line, f"the relay did not start: {log.read_text()}"
+        yield Relay(process, file, json.loads(line), access_log, log)
+        process.send_signal(signal.SIGTERM)
+        rest, _ = process.communicate(timeout=STOP_SECONDS_MAX)
+        assert (process.returncode, rest) == (0, b""), log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def process_section(**settings: object) -> str:
+    """`[relay]`, on free ports, with two threads."""
+    return section("relay", threads=2, operator_address="127.0.0.1:0", **settings)
+
+
+def engine_section(engine: Engine, client: str = "relay", **settings: object) -> str:
+    """`[engine]`, with the certificate of `client`."""
+    identity = engine.identity(client)
+    return section(
+        "engine",
+        addresses=[engine.ready["address"]],
+        authorities=str(identity.ca),
+        certificate=str(identity.certificate),
+        private_key=str(identity.key),
+        **settings,
+    )
+
+
+def section(name: str, **settings: object) -> str:
+    """A section of TOML; `[route]` as a name begins another one of a list."""
+    return "\n".join([f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in settings.items()), ""]) + "\n"
+
+
+def _toml(value: object) -> str:
+    """Strings, numbers and truths are written as in JSON; tables stand in one line."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(member)}" for key, member in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value)
