@@ -6,10 +6,11 @@ from pathlib import Path
 
 import relays
 from certificates import Authority, Server
-from conftest import APP
 from engine import Engine
 from upstream import Upstream
 
+# The app of conftest.py.
+APP = "interop"
 ROLE = "pci"
 
 
@@ -42,7 +43,7 @@ ROUTES: list[dict[str, object]] = [
     },
     {"path": "/sealed/**", "request": [rule("encrypt", json=CARD_AND_NOTES)]},
     {"path": "/opened/**", "response": [rule("decrypt", json=["$"])]},
-    {"path": "/hidden/**", "response": [rule("encrypt", json=["$.secret"])]},
+    {"path": "/secret/**", "response": [rule("encrypt", json=["$.secret"])]},
     {
         "path": "/roles/**",
         "request": [rule("encrypt", json=["$.pan"], role=ROLE)],

@@ -121,9 +121,9 @@ def engine_section(engine: Engine, client: str = "relay", **settings: object) ->
     )
 
 
-def section(name: str, **settings: object) -> str:
-    """A section of TOML; `[route]` as a name begins another one of a list."""
-    return "\n".join([f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in settings.items()), ""]) + "\n"
+def section(heading: str, /, **settings: object) -> str:
+    """A section of TOML; `[route]` as a heading begins another one of a list."""
+    return "\n".join([f"[{heading}]", *(f"{key} = {_toml(value)}" for key, value in settings.items()), ""]) + "\n"
 
 
 def _toml(value: object) -> str:

@@ -1,0 +1,124 @@
+"""Bytes on a socket, for what no client library would send, and readers for what comes back."""
+
+import socket
+import ssl
+from pathlib import Path
+
+import hpack
+from hyperframe.frame import (
+    ContinuationFrame,
+    DataFrame,
+    Frame,
+    GoAwayFrame,
+    HeadersFrame,
+    PingFrame,
+    RstStreamFrame,
+    SettingsFrame,
+)
+
+SECONDS_MAX = 15
+READ_SIZE = 1 << 16
+FRAME_HEAD_SIZE = 9
+
+
+class Closed(Exception):
+    """The peer closed where an answer was due."""
+
+
+def connect(port: int, ca: Path | None = None, alpn: str = "http/1.1") -> socket.socket:
+    """Over TLS with a `ca`. A client that waits for longer than SECONDS_MAX gives up."""
+    plain = socket.create_connection(("127.0.0.1", port), timeout=SECONDS_MAX)
+    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if not ca:
+        return plain
+    context = ssl.create_default_context(cafile=ca)
+    context.set_alpn_protocols([alpn])
+    stream = context.wrap_socket(plain, server_hostname="localhost")
+    assert stream.selected_alpn_protocol() == alpn
+    return stream
+
+
+def read_to_end(stream: socket.socket) -> bytes:
+    """Until the peer closes; a reset counts as that."""
+    data = bytearray()
+    while True:
+        try:
+            piece = stream.recv(READ_SIZE)
+        except (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
+            return bytes(data)
+        if not piece:
+            return bytes(data)
+        data += piece
+
+
+class AnswerReader:
+    """Answers of HTTP/1.1 with a Content-Length, one by one."""
+
+    def __init__(self, stream: socket.socket):
+        self.stream = stream
+        self.buffer = b""
+
+    def next(self) -> tuple[int, bytes]:
+        """Status and body."""
+        while b"\r\n\r\n" not in self.buffer:
+            self._fill()
+        head, self.buffer = self.buffer.split(b"\r\n\r\n", 1)
+        first, *lines = head.split(b"\r\n")
+        fields = {name.lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
+        size = int(fields.get(b"content-length", b"0"))
+        while len(self.buffer) < size:
+            self._fill()
+        body, self.buffer = self.buffer[:size], self.buffer[size:]
+        return int(first.split(b" ")[1]), body
+
+    def _fill(self) -> None:
+        try:
+            data = self.stream.recv(READ_SIZE)
+        except (ConnectionError, ssl.SSLEOFError):
+            data = b""
+        if not data:
+            raise Closed(self.buffer)
+        self.buffer += data
+
+
+def read_exactly(stream: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = stream.recv(size - len(data))
+        if not piece:
+            raise Closed(data)
+        data += piece
+    return data
+
+
+def read_frame(stream: socket.socket) -> Frame:
+    """The next frame of HTTP/2."""
+    frame, size = Frame.parse_frame_header(memoryview(read_exactly(stream, FRAME_HEAD_SIZE)))
+    frame.parse_body(memoryview(read_exactly(stream, size)))
+    return frame
+
+
+def http2_outcome(stream: socket.socket) -> int | str:
+    """What becomes of stream 1: its status once it has ended, or `reset`, `goaway` or `closed`."""
+    decoder, block, status = hpack.Decoder(), b"", 0
+    while True:
+        try:
+            frame = read_frame(stream)
+        except (Closed, ConnectionError, ssl.SSLEOFError):
+            return "closed"
+        if isinstance(frame, GoAwayFrame) and frame.error_code:
+            return "goaway"
+        if isinstance(frame, RstStreamFrame):
+            # NO_ERROR behind an answer: the rest of the request is not wanted.
+            return status or "reset"
+        if isinstance(frame, PingFrame) and "ACK" not in frame.flags:
+            stream.sendall(PingFrame(0, frame.opaque_data, flags=["ACK"]).serialize())
+        if isinstance(frame, SettingsFrame) and "ACK" not in frame.flags:
+            stream.sendall(SettingsFrame(0, flags=["ACK"]).serialize())
+        if isinstance(frame, (HeadersFrame, ContinuationFrame)):
+            block += frame.data
+            if "END_HEADERS" in frame.flags:
+                fields = dict(decoder.decode(block))
+                block, status = b"", status or int(fields[":status"])
+        if isinstance(frame, (HeadersFrame, DataFrame)) and "END_STREAM" in frame.flags:
+            return status
