@@ -44,21 +44,36 @@ class Engine:
         return Client(self.address, context)
 
 
+def start(fieldseal: Fieldseal, app: str, port: int = 0, *settings: str) -> Engine:
+    """`settings` are `KEY=VALUE` of the configuration. Whoever starts it ends it."""
+    log = fieldseal.folder.parent / "engine.log"
+    flags = [flag for setting in settings for flag in ("--set", setting)]
+    command = fieldseal.command(*flags, "dev", "--app", app, "--port", str(port), "--json")
+    with log.open("ab") as errors:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
+    line = process.stdout.readline()
+    if not line:
+        process.wait()
+        process.stdout.close()
+        raise AssertionError(f"the engine did not start: {log.read_text()}")
+    return Engine(fieldseal, process, json.loads(line), log)
+
+
+def kill(engine: Engine) -> None:
+    """At once, as a crash ends it."""
+    engine.process.kill()
+    engine.process.wait()
+    engine.process.stdout.close()
+
+
 @contextmanager
 def running(fieldseal: Fieldseal, app: str) -> Iterator[Engine]:
     """Ends with SIGTERM, as an operator ends it, and insists on a clean end."""
-    log = fieldseal.folder.parent / "engine.log"
-    command = fieldseal.command("dev", "--app", app, "--port", "0", "--json")
-    with log.open("wb") as errors:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
+    engine = start(fieldseal, app)
     try:
-        line = process.stdout.readline()
-        assert line, f"the engine did not start: {log.read_text()}"
-        yield Engine(fieldseal, process, json.loads(line), log)
-        process.send_signal(signal.SIGTERM)
-        rest, _ = process.communicate(timeout=STOP_SECONDS_MAX)
-        assert (process.returncode, rest) == (0, b""), log.read_text()
+        yield engine
+        engine.process.send_signal(signal.SIGTERM)
+        rest, _ = engine.process.communicate(timeout=STOP_SECONDS_MAX)
+        assert (engine.process.returncode, rest) == (0, b""), engine.log.read_text()
     finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+        kill(engine)

@@ -75,10 +75,12 @@ ROUTES: list[dict[str, object]] = [
 ]
 
 
-def inbound(pki: Pki, plain: Upstream, tls: Upstream, engine: Engine, client: str = "relay", **limits: object) -> str:
+def inbound(
+    pki: Pki, plain: Upstream, tls: Upstream, engine: Engine, upstream: dict[str, object] | None = None, **limits: object
+) -> str:
     """The listeners `tls` and `plain`, which differ in nothing else; routes below `/tls` go to the upstream with TLS."""
-    text = relays.process_section() + relays.engine_section(engine, client)
-    text += relays.section("upstream", authorities=str(pki.ca), system_authorities=False)
+    text = relays.process_section() + relays.engine_section(engine)
+    text += relays.section("upstream", authorities=str(pki.ca), system_authorities=False, **(upstream or {}))
     text += relays.section("limits", **limits)
     certificate = {"certificate": str(pki.server.certificate), "private_key": str(pki.server.key)}
     for name, identity in (("tls", certificate), ("plain", {})):

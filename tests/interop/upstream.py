@@ -61,7 +61,8 @@ class Received:
 class Answer:
     """`pieces` go out as chunks, each as soon as it is made; else `body` goes out with its length.
 
-    `declared` says another length than the body has: the connection is closed behind it.
+    `declared` says another length than the body has: the connection is closed behind it. With `cut` it is closed where the last
+    chunk should be, and with `silent` before any answer.
     """
 
     status: int = 200
@@ -71,6 +72,7 @@ class Answer:
     trailers: Headers = field(default_factory=list)
     declared: int | None = None
     cut: bool = False
+    silent: bool = False
 
 
 def ok(body: bytes = b"ok", content_type: str = "text/plain", *headers: tuple[str, str]) -> Answer:
@@ -173,6 +175,8 @@ class Upstream:
                 self.requests.append(request)
                 answer = self.answer
             reply = answer(request)
+            if reply.silent:
+                return
             if not _send(reader.stream, reply, request.method) or reply.cut:
                 return
 

@@ -1,0 +1,506 @@
+"""What goes wrong around a relay: upstreams, engines, clients and its own file. Each fault is bounded, logged, and shows no plaintext."""
+
+import json
+import os
+import random
+import resource
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+import pytest
+
+import app_keys
+import engine as engines
+import raw_http
+import relays
+import upstream as upstreams
+from certificates import Authority, yesterday
+from curl import HTTP2_STREAM, PARTIAL_FILE, RECEIVE_ERROR, Result, curl
+from engine import Engine
+from fieldseal import Fieldseal
+from relay_parts import APP, Pki, inbound, make_pki, rule
+from relays import Relay, section
+from upstream import Answer, Received, Upstream, echo, ok, wait_until
+
+JSON = "application/json"
+MARKER = "plaintext-that-nobody-may-see"
+# Short, so that a test need not wait; long enough for a machine with much to do.
+SHORT = "1s"
+LIMITS = {"header_timeout": SHORT, "body_timeout": SHORT, "write_timeout": SHORT, "handshake_timeout": SHORT}
+BOUND_SECONDS = 8
+CUT = (PARTIAL_FILE, RECEIVE_ERROR, HTTP2_STREAM)
+
+
+@dataclass
+class Place:
+    """An engine that may be killed, at a port that stays its own."""
+
+    fieldseal: Fieldseal
+    engine: Engine
+    pki: Pki
+    plain: Upstream
+    tls: Upstream
+
+    def start_engine(self, *settings: str) -> None:
+        port = self.engine.address[1]
+        self.engine = engines.start(self.fieldseal, APP, port, *settings)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    fieldseal = Fieldseal(tmp_path_factory.mktemp("faults") / "store")
+    fieldseal.import_keys(APP, app_keys.of_the_vectors())
+    pki = make_pki(tmp_path_factory.mktemp("pki"))
+    with upstreams.running() as plain, upstreams.running(pki.server.context("http/1.1")) as tls:
+        place = Place(fieldseal, engines.start(fieldseal, APP), pki, plain, tls)
+        try:
+            fieldseal.run("certs", "issue", "relay", "--app", APP, "--allow", "encrypt,decrypt")
+            yield place
+        finally:
+            engines.kill(place.engine)
+
+
+@pytest.fixture(scope="module")
+def text(place: Place) -> str:
+    """The configuration with its short limits."""
+    upstream = {"connect_timeout": SHORT, "response_timeout": "2s", "body_timeout": "2s"}
+    return inbound(place.pki, place.plain, place.tls, place.engine, upstream=upstream, **LIMITS)
+
+
+@pytest.fixture(scope="module")
+def module_relay(place: Place, text: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Relay]:
+    with relays.running(place.fieldseal, tmp_path_factory.mktemp("relay"), text) as running:
+        yield running
+
+
+@pytest.fixture
+def relay(place: Place, module_relay: Relay) -> Relay:
+    place.plain.clear()
+    place.tls.clear()
+    return module_relay
+
+
+@pytest.fixture
+def path() -> str:
+    """Of a route that seals `$..note`, and nobody else's: the access log is asked for it."""
+    return f"/sealed/{random.getrandbits(48):x}"
+
+
+def post(relay: Relay, path: str, document: object, *arguments: str) -> Result:
+    body = json.dumps(document).encode()
+    return curl(relay.at("plain", False).url(path), "--header", f"Content-Type: {JSON}", *arguments, data=body)
+
+
+class Traffic:
+    """Threads that post a note over and over, each on a connection of its own, until the block ends."""
+
+    def __init__(self, relay: Relay, path: str, threads: int = 6):
+        self.port = relay.at("plain", False).port
+        self.path = path
+        self.statuses: list[tuple[int, str | None]] = []
+        self.dropped: list[str] = []
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._run) for _ in range(threads)]
+
+    def __enter__(self) -> "Traffic":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def count(self, status: int) -> int:
+        return sum(known == status for known, _ in list(self.statuses))
+
+    def _run(self) -> None:
+        body = json.dumps({"note": MARKER})
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
+        while not self._stop.is_set():
+            try:
+                connection.request("POST", self.path, body, {"Content-Type": JSON})
+                answer = connection.getresponse()
+                answer.read()
+                self.statuses.append((answer.status, answer.getheader("Retry-After")))
+            except (OSError, HTTPException) as error:
+                self.dropped.append(repr(error))
+                connection.close()
+        connection.close()
+
+
+def no_plaintext(place: Place) -> bool:
+    bodies = [request.body + request.head for request in place.plain.requests + place.tls.requests]
+    return not any(MARKER.encode() in body for body in bodies)
+
+
+def test_without_an_engine_nothing_passes_that_needs_one(place: Place, relay: Relay, path: str) -> None:
+    assert relay.operator("/readyz")[0] == 200
+    engines.kill(place.engine)
+    try:
+        answer = post(relay, path, {"note": MARKER})
+        assert (answer.status, answer.header("content-type")) == (503, "application/problem+json")
+        assert int(answer.header("retry-after")) >= 1
+        assert answer.json()["code"] == "engine-unavailable"
+        assert place.plain.saw_nothing()
+        # An answer that cannot be sealed is not shown.
+        place.plain.answer = lambda _: ok(json.dumps({"secret": MARKER}).encode(), JSON)
+        answer = curl(relay.at("plain", False).url("/secret/a"))
+        assert answer.status == 503 and answer.header("retry-after")
+        assert MARKER.encode() not in answer.body
+        # What needs no engine passes.
+        assert curl(relay.at("plain", False).url("/elsewhere")).status == 200
+        assert relay.operator("/readyz")[0] == 503
+        assert relay.operator("/livez")[0] == 200
+    finally:
+        place.start_engine()
+    wait_until(lambda: post(relay, path, {"note": MARKER}).status == 200)
+    assert relay.operator("/readyz")[0] == 200
+    assert relay.logged(path)[0]["refused"] == "engine-unavailable"
+    assert no_plaintext(place) and MARKER not in relay.written()
+
+
+def test_an_engine_restarts_under_traffic(place: Place, relay: Relay, path: str) -> None:
+    with Traffic(relay, path) as traffic:
+        wait_until(lambda: traffic.count(200) > 50)
+        engines.kill(place.engine)
+        wait_until(lambda: traffic.count(503) > 10)
+        place.start_engine()
+        before = traffic.count(200)
+        wait_until(lambda: traffic.count(200) > before + 50, 30)
+    assert traffic.dropped == []
+    assert {status for status, _ in traffic.statuses} == {200, 503}
+    assert all(pause is not None for status, pause in traffic.statuses if status == 503)
+    # Each that was answered with 200 arrived, sealed, and no other.
+    assert len(place.plain.requests) == traffic.count(200)
+    assert no_plaintext(place) and MARKER not in relay.written()
+
+
+def test_an_overloaded_engine(place: Place, relay: Relay, path: str) -> None:
+    engines.kill(place.engine)
+    place.start_engine("server.queue_jobs_max=1", "server.app_jobs_max=1", "server.admission_wait=0ms", "server.workers=1")
+    try:
+        document = json.dumps({"list": [{"note": MARKER}] * 20_000}).encode()
+        answers: list[Result] = []
+        threads = [threading.Thread(target=lambda: answers.append(_post_once(relay, path, document))) for _ in range(12)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        statuses = [answer.status for answer in answers]
+        assert set(statuses) == {200, 503}, statuses
+        refused = [answer for answer in answers if answer.status == 503]
+        assert {answer.json()["code"] for answer in refused} == {"engine-overloaded"}
+        assert all(answer.header("retry-after") for answer in refused)
+        assert len(place.plain.requests) == statuses.count(200)
+        assert no_plaintext(place)
+    finally:
+        engines.kill(place.engine)
+        place.start_engine()
+    wait_until(lambda: post(relay, path, {"note": MARKER}).status == 200)
+
+
+def _post_once(relay: Relay, path: str, document: bytes) -> Result:
+    return curl(relay.at("plain", False).url(path), "--header", f"Content-Type: {JSON}", data=document)
+
+
+@pytest.mark.parametrize("version", ["--http1.1", "--http2"])
+@pytest.mark.parametrize("how", ["length", "chunks"])
+def test_an_answer_that_is_cut_upstream_is_cut_for_the_client(place: Place, relay: Relay, version: str, how: str) -> None:
+    cut = Answer(body=b"x" * 1000, declared=5000) if how == "length" else Answer(pieces=[b"x" * 1000], cut=True)
+    place.plain.answer = lambda _: cut
+    answer = curl(relay.at("tls").url("/elsewhere"), version, ca=place.pki.ca)
+    assert answer.code in CUT, (answer.code, answer.message)
+    assert answer.status == 200 and len(answer.body) <= 1000
+
+
+@pytest.mark.parametrize("how", ["length", "chunks", "coding"])
+def test_an_answer_that_is_cut_is_not_read(place: Place, relay: Relay, how: str) -> None:
+    start = json.dumps({"secret": MARKER}).encode()
+    answers = {
+        "length": Answer(headers=[("Content-Type", JSON)], body=start, declared=5000),
+        "chunks": Answer(headers=[("Content-Type", JSON)], pieces=[start], cut=True),
+        "coding": Answer(headers=[("Content-Type", JSON), ("Content-Encoding", "gzip")], body=b"\x1f\x8b\x08"),
+    }
+    place.plain.answer = lambda _: answers[how]
+    answer = curl(relay.at("plain", False).url("/secret/a"))
+    assert (answer.code, answer.status) == (0, 502)
+    assert MARKER.encode() not in answer.body
+
+
+def test_an_upstream_that_says_nothing(place: Place, relay: Relay) -> None:
+    place.plain.answer = lambda _: Answer(silent=True)
+    answer = curl(relay.at("plain", False).url("/elsewhere"))
+    assert (answer.status, answer.header("content-type")) == (502, "application/problem+json")
+    assert len(place.plain.requests) == 1, "a request that may have been done is not done again"
+
+
+def test_an_upstream_that_takes_too_long(place: Place, relay: Relay, path: str) -> None:
+    released = threading.Event()
+    place.plain.answer = lambda _: released.wait(20) and ok() or ok()
+    begin = time.monotonic()
+    answer = post(relay, path, {"note": MARKER})
+    assert answer.status == 504
+    assert 1.5 < time.monotonic() - begin < BOUND_SECONDS
+    released.set()
+    assert relay.logged(path)[0]["refused"] == "upstream-timeout"
+
+
+def test_no_upstream(place: Place, relay: Relay, text: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    relay.reload(text.replace(f"127.0.0.1:{place.plain.port}", f"127.0.0.1:{port}"))
+    try:
+        answer = curl(relay.at("plain", False).url("/elsewhere"))
+        assert (answer.status, answer.json()["code"]) == (502, "upstream-unreachable")
+    finally:
+        relay.reload(text)
+
+
+@pytest.mark.parametrize("fault", ["authority", "expired", "name"])
+def test_certificates_of_upstreams(place: Place, relay: Relay, text: str, tmp_path: Path, fault: str) -> None:
+    authority = Authority.fresh() if fault == "authority" else place.pki.authority
+    names = ["other.test"] if fault == "name" else ["localhost", "127.0.0.1"]
+    server = authority.issue_server(tmp_path, "bad", names, yesterday() if fault == "expired" else None)
+    with upstreams.running(server.context("http/1.1")) as wrong:
+        relay.reload(text.replace(f"localhost:{place.tls.port}", f"localhost:{wrong.port}"))
+        try:
+            path = f"/tls/sealed/{fault}"
+            answer = post(relay, path, {"note": MARKER})
+            assert (answer.status, answer.header("content-type")) == (502, "application/problem+json")
+            assert wrong.saw_nothing()
+            assert str(relay.logged(path)[0]["refused"]).startswith("upstream-")
+        finally:
+            relay.reload(text)
+
+
+@pytest.mark.parametrize("path", ["/elsewhere", "/sealed/a"])
+def test_a_client_that_goes_in_the_middle_of_its_body(place: Place, relay: Relay, path: str) -> None:
+    path += f"/{random.getrandbits(48):x}"
+    with raw_http.connect(relay.at("plain", False).port) as stream:
+        stream.sendall(f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: {JSON}\r\nContent-Length: 1000000\r\n\r\n".encode())
+        stream.sendall(b'{"note":"' + MARKER.encode() * 100)
+        if path.startswith("/elsewhere"):
+            time.sleep(0.1)
+    (line,) = relay.logged(path)
+    assert line["status"] in (0, 400) and line["whole"] is not None
+    # The upstream may have seen the beginning; it never takes it for a request.
+    if path.startswith("/elsewhere"):
+        wait_until(lambda: place.plain.gone == 1)
+        assert place.plain.requests == []
+    else:
+        assert place.plain.saw_nothing()
+    assert MARKER not in relay.written()
+
+
+@pytest.mark.parametrize("version", ["http/1.1", "h2"])
+def test_a_client_that_does_not_wait_for_its_answer(place: Place, relay: Relay, version: str) -> None:
+    came, released = threading.Event(), threading.Event()
+
+    def slow(_: Received) -> Answer:
+        came.set()
+        released.wait(20)
+        return ok()
+
+    place.plain.answer = slow
+    stream = raw_http.connect(relay.at("tls").port, place.pki.ca, version)
+    if version == "h2":
+        corpus = Path(__file__).parents[2] / "vectors" / "http-smuggling"
+        stream.sendall((corpus / "h2-plain.h2").read_bytes())
+    else:
+        stream.sendall(b"GET /p HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert came.wait(10)
+    before = relay.metric("fieldseal_relay_upstream_connections")
+    stream.close()
+    # Nobody waits for it: the connection on which it would come is closed, long before the answer.
+    wait_until(lambda: relay.metric("fieldseal_relay_upstream_connections") < before, 1.5)
+    released.set()
+    assert relay.logged("/p", 1)[-1]["status"] == 0
+
+
+def test_a_client_that_does_not_wait_cancels_the_engines_work(place: Place, relay: Relay) -> None:
+    document = json.dumps({"list": [{"note": "x"}] * 400_000}).encode()
+    head = f"POST /sealed/long HTTP/1.1\r\nHost: a\r\nContent-Type: {JSON}\r\nContent-Length: {len(document)}\r\n\r\n"
+    stream = raw_http.connect(relay.at("plain", False).port)
+    stream.sendall(head.encode() + document)
+    time.sleep(0.15)
+    stream.close()
+    (line,) = relay.logged("/sealed/long")
+    assert line["status"] == 0
+    time.sleep(0.2)
+    assert place.plain.saw_nothing()
+
+
+def test_slow_heads_and_bodies_and_handshakes_are_ended(place: Place, relay: Relay) -> None:
+    """Side by side: each is let be for a while, then closed, however steadily it trickles."""
+    port, tls_port = relay.at("plain", False).port, relay.at("tls").port
+    post_head = f"POST /sealed/slow HTTP/1.1\r\nHost: a\r\nContent-Type: {JSON}\r\nContent-Length: 1000\r\n\r\n"
+    trickles = {
+        "head": (port, b"GET / HTTP/1.1\r\nHost: a\r\n", b"X: y\r\n"),
+        "body": (port, post_head.encode() + b'{"note":"', b"x"),
+        "passing body": (port, post_head.replace("/sealed/slow", "/elsewhere").encode(), b"x"),
+        "chunks": (port, b"POST /elsewhere HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+        "handshake": (tls_port, b"\x16\x03\x01\x02\x00\x01", b"\x00"),
+    }
+    ended: dict[str, tuple[float, bytes]] = {}
+
+    def trickle(name: str, at: int, start: bytes, piece: bytes) -> None:
+        begin = time.monotonic()
+        with socket.create_connection(("127.0.0.1", at)) as stream:
+            stream.sendall(start)
+            stream.settimeout(0.1)
+            data = b""
+            while time.monotonic() - begin < 2 * BOUND_SECONDS:
+                try:
+                    received = stream.recv(4096)
+                    if not received:
+                        break
+                    data += received
+                except TimeoutError:
+                    pass
+                except ConnectionError:
+                    break
+                try:
+                    stream.sendall(piece)
+                except ConnectionError:
+                    break
+            ended[name] = (time.monotonic() - begin, data)
+
+    threads = [threading.Thread(target=trickle, args=(name, *rest)) for name, rest in trickles.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for name, (seconds, data) in ended.items():
+        assert 0.5 < seconds < BOUND_SECONDS, (name, seconds)
+        assert b" 200 " not in data, name
+    assert place.plain.requests == []
+
+
+def test_a_client_that_takes_nothing_is_ended(place: Place, relay: Relay) -> None:
+    """The upstream's answer is far longer than what buffers hold."""
+    place.plain.answer = lambda _: Answer(body=bytes(64 << 20))
+    path = f"/elsewhere/{random.getrandbits(48):x}"
+    with raw_http.connect(relay.at("plain", False).port) as stream:
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        begin = time.monotonic()
+        stream.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        (line,) = relay.logged(path)
+        assert 0.5 < time.monotonic() - begin < BOUND_SECONDS
+    assert (line["status"], line["whole"]) == (200, False)
+    assert line["sent"] < 64 << 20
+
+
+def test_a_thousand_idle_connections(place: Place, relay: Relay, path: str) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4096)), hard))
+    port, before = relay.at("plain", False).port, _resident(relay)
+    idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(1000)]
+    try:
+        wait_until(lambda: relay.metric('fieldseal_relay_connections{listener="plain"}') >= 1000)
+        assert post(relay, path, {"note": MARKER}).status == 200
+        # 64 KiB for each would be much already.
+        assert _resident(relay) - before < 64 << 20
+    finally:
+        for stream in idle:
+            stream.close()
+    wait_until(lambda: relay.metric('fieldseal_relay_connections{listener="plain"}') < 100)
+
+
+def _resident(relay: Relay) -> int:
+    pages = int(Path(f"/proc/{relay.process.pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGESIZE")
+
+
+def test_reloading_under_traffic_drops_nothing(place: Place, relay: Relay, text: str, path: str) -> None:
+    redacting = text.replace('action = "encrypt", json = ["$.card.number", "$..note"]', 'action = "redact", json = ["$..note"]')
+    assert redacting != text
+    with Traffic(relay, path) as traffic:
+        for index in range(6):
+            relay.reload(redacting if index % 2 == 0 else text)
+            before = len(traffic.statuses)
+            wait_until(lambda: len(traffic.statuses) > before + 20)
+    assert traffic.dropped == []
+    assert {status for status, _ in traffic.statuses} == {200}
+    bodies = [request.body for request in place.plain.requests]
+    assert len(bodies) == len(traffic.statuses)
+    assert {body[:10] for body in bodies} == {b'{"note": "'}
+    kinds = {"sealed" if b'"ev:' in body else "redacted" if b"[redacted]" in body else body for body in bodies}
+    assert kinds == {"sealed", "redacted"}
+
+
+def test_a_bad_file_leaves_the_old_one_in_force(place: Place, relay: Relay, text: str, path: str) -> None:
+    bad = {
+        "no TOML": text + "[[",
+        "unknown key": text.replace("[limits]", "[limits]\nno_such_key = 1"),
+        "bad selector": text.replace("$..note", "$..["),
+        "another listener": text + section("[inbound]", name="more", address="127.0.0.1:0", upstream=place.plain.url),
+        "no certificate": text.replace("server.pem", "no-such.pem"),
+    }
+    reloads = relay.metric("fieldseal_relay_reloads_total")
+    try:
+        for name, broken in bad.items():
+            assert broken != text, name
+            before = len(relay.log.read_text())
+            relay.reload(broken)
+            assert "was not taken up" in relay.log.read_text()[before:], name
+            assert post(relay, path, {"note": MARKER}).status == 200, name
+    finally:
+        relay.reload(text)
+    assert relay.metric("fieldseal_relay_reloads_total") == reloads + 1
+    assert no_plaintext(place)
+
+
+def test_a_reload_takes_up_a_new_certificate(place: Place, relay: Relay, text: str, tmp_path: Path) -> None:
+    fresh = place.pki.authority.issue_server(tmp_path, "fresh", ["localhost", "renewed.test"])
+    renewed = text.replace(str(place.pki.server.certificate), str(fresh.certificate))
+    renewed = renewed.replace(str(place.pki.server.key), str(fresh.key))
+    try:
+        relay.reload(renewed)
+        assert "renewed.test" in _names(relay, place)
+    finally:
+        relay.reload(text)
+    assert "renewed.test" not in _names(relay, place)
+
+
+def _names(relay: Relay, place: Place) -> list[str]:
+    context = ssl.create_default_context(cafile=place.pki.ca)
+    with socket.create_connection(("127.0.0.1", relay.at("tls").port), timeout=10) as plain:
+        with context.wrap_socket(plain, server_hostname="localhost") as stream:
+            return [name for _, name in stream.getpeercert()["subjectAltName"]]
+
+
+def test_what_was_begun_is_ended_when_the_relay_stops(
+    place: Place, text: str, tmp_path: Path
+) -> None:
+    """SIGTERM while an answer is on its way: it comes whole, and the program ends with 0."""
+    place.plain.clear()
+    came = threading.Event()
+
+    def slow(_: Received) -> Answer:
+        came.set()
+        time.sleep(0.5)
+        return ok(b"late")
+
+    place.plain.answer = slow
+    answers: list[bytes] = []
+
+    def fetch(port: int) -> None:
+        connection = HTTPConnection("127.0.0.1", port, timeout=20)
+        connection.request("GET", "/elsewhere")
+        answers.append(connection.getresponse().read())
+        connection.close()
+
+    with relays.running(place.fieldseal, tmp_path, text) as stopping:
+        thread = threading.Thread(target=fetch, args=(stopping.at("plain", False).port,))
+        thread.start()
+        assert came.wait(10)
+    thread.join()
+    assert answers == [b"late"]
