@@ -30,6 +30,8 @@ pub(super) struct Order<'a> {
     pub(super) method: Option<Method>,
     pub(super) began: Instant,
     pub(super) peer: &'a Peer,
+    /// What the body takes of the memory for what arrives, until the queue has it.
+    pub(super) arriving: Option<Share>,
 }
 
 /// Work that somebody waits for. Dropped before its end it is cancelled.
@@ -101,7 +103,7 @@ impl Api {
             job.abandoned(Abandoned::Rejected(rejected.cause));
             break;
         }
-        drop(job);
+        drop((job, order.arriving));
         let answered = receiver.await.unwrap_or_else(|_| {
             let message = "the engine failed at this request; its log has the details";
             Err(ErrorObject::new(ErrorCode::Internal, message))

@@ -175,7 +175,7 @@ impl Api {
         }
         let place = self.calls.try_acquire();
         let _place = place.map_err(|_| overloaded("too many calls are going on", pause))?;
-        let order = |bytes, method| Order { bytes, method, began, peer };
+        let order = |bytes, method| Order { bytes, method, began, peer, arriving: None };
         match call {
             Call::OpenApi => Ok(answer_static("application/json", OPEN_API.as_bytes())),
             Call::Certificate => self.certificate(),
@@ -217,7 +217,8 @@ impl Api {
         let memory = self.memory(&shown);
         let read = body::read(&parts.headers, body, size_max, memory.incoming_share(), deadline).await?;
         let (caller, app, payload) = shown.into_caller();
-        let order = Order { bytes: read.bytes.len(), method: method(call, is_file), began, peer };
+        let arriving = Some(read.share);
+        let order = Order { bytes: read.bytes.len(), method: method(call, is_file), began, peer, arriving };
         let asked = Asked { engine: self.engine.clone(), caller, app, options, body: read.bytes };
         let tenant = self.tenant(&asked.caller, &asked.app);
         let capacity = asked.body.capacity();
@@ -230,8 +231,6 @@ impl Api {
             _ => work::issue_token(asked),
         };
         let answered = self.run(request, order, tenant, capacity, &memory).await;
-        // Until here the bytes count as arriving, though by now they count in the queue too.
-        drop(read.share);
         answered.map(|answer| body::answer(form, answer))
     }
 
