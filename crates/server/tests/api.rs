@@ -171,7 +171,7 @@ fn an_empty_file_is_an_answer() {
         read_answer(&mut stream)
     };
     let file = post("/encrypt", b"");
-    assert_eq!((file.status, file.body.len()), (200, 76));
+    assert_eq!((file.status, file.body.len()), (200, 75));
     let content = post("/decrypt", &file.body);
     assert_eq!((content.status, content.body.len()), (200, 0));
 }
