@@ -8,13 +8,12 @@ use crate::config::Forwarded;
 use crate::refusal::Refusal;
 
 /// Fields of one hop (RFC 9110, section 7.6.1), and older ones of the same kind.
-const HOP: [HeaderName; 8] = [
+const HOP: [HeaderName; 7] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
     header::PROXY_AUTHENTICATE,
     header::TE,
-    header::TRAILER,
     header::TRANSFER_ENCODING,
     header::UPGRADE,
 ];
