@@ -25,6 +25,7 @@ from pathlib import Path
 
 ENGINE, OPERATOR, RELAY, NGINX, UPSTREAM = 23443, 23445, 28444, 28445, 28080
 BODY = "x" * 1024
+DEV = ("--port", ENGINE, "--api-port", 0, "--no-relay", "--json")
 
 NGINX_CONF = """
 worker_processes {threads};
@@ -126,7 +127,7 @@ def wrk(url: str, seconds: int, connections: int, pids: list[int], script: Path 
     before = cpu_seconds(pids)
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     spent = cpu_seconds(pids) - before
-    if "Non-2xx" in text or "Socket errors" in text:
+    if "Non-2xx" in text or "Socket errors" in text or " 0 requests in" in text:
         raise SystemExit(f"{url}: {text}")
     count = int(re.search(r"(\d+) requests in", text)[1])
     find = lambda what: milliseconds(re.search(rf"{what}%\s+(\S+)", text)[1])
@@ -210,7 +211,7 @@ def measure(chosen: argparse.Namespace, folder: Path) -> None:
         return start("nginx", "-e", folder / f"{name}.log", "-c", path, "-g", "daemon off;")
 
     try:
-        dev = start(chosen.fieldseal, "--dir", store, "dev", "--app", "bench", "--port", ENGINE, "--json", stdout=subprocess.PIPE)
+        dev = start(chosen.fieldseal, "--dir", store, "dev", "--app", "bench", *DEV, stdout=subprocess.PIPE)
         dev.stdout.readline()
         run("certs", "issue", "relay", "--app", "bench", "--allow", "encrypt,decrypt")
         (store / "relay.toml").write_text(
