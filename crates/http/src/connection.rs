@@ -1,6 +1,7 @@
 //! One connection: HTTP/1.1 or HTTP/2 over a stream, its requests to the handler, and the watch over its peer.
 
 use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -27,6 +28,8 @@ use crate::watched::Watched;
 const LOOKS_PER_TIMEOUT: u32 = 8;
 const LOOK_PAUSE_MIN: Duration = Duration::from_millis(10);
 const LOOK_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Why a connection is cut whose peer reads too slowly.
+const UNTAKEN: &str = "its answer is not taken";
 
 /// What a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,6 +190,15 @@ impl<H: Handler> Door<H> {
         }
     }
 
+    /// How a connection with an error has ended.
+    fn ended(&self, error: hyper::Error) -> End {
+        if !is_untaken(&error) {
+            return End::Broken(error);
+        }
+        count(&self.registry.tallies.cut);
+        End::Cut(UNTAKEN)
+    }
+
     /// Drives a connection, and ends it where its peer keeps it waiting, its place is gone or the listener ends.
     async fn watch<C: Connection>(&self, mut connection: Pin<&mut C>, activity: &Activity, is_http2: bool) -> End {
         let settings = &self.settings;
@@ -195,7 +207,7 @@ impl<H: Handler> Door<H> {
         let mut seen = Phase::Serving;
         loop {
             tokio::select! {
-                ended = connection.as_mut() => return ended.map_or_else(End::Broken, |()| End::Closed),
+                ended = connection.as_mut() => return ended.map_or_else(|error| self.ended(error), |()| End::Closed),
                 () = activity.displaced.notified() => {
                     end(connection, settings.close_timeout).await;
                     return End::Displaced;
@@ -216,12 +228,18 @@ impl<H: Handler> Door<H> {
                     verdict => {
                         count(&self.registry.tallies.cut);
                         let is_head = verdict == Verdict::SlowHead;
-                        return End::Cut(if is_head { "the head comes too slowly" } else { "its answer is not taken" });
+                        return End::Cut(if is_head { "the head comes too slowly" } else { UNTAKEN });
                     }
                 },
             }
         }
     }
+}
+
+/// Whether the stream under a connection gave it up, as the peer took too little.
+fn is_untaken(error: &hyper::Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
+    source.is_some_and(|source| source.kind() == io::ErrorKind::TimedOut)
 }
 
 /// Waits for the phase after `seen`. A listener that is gone has closed.
