@@ -21,10 +21,9 @@ fn with_flow(flow: &str) -> String {
 }
 
 fn with_phase(phase: &str) -> String {
-    format!(
-        "config: {{ target: h, e3: {{ key: k, cert: c }} }}\nscenarios: [{{ engine: e3, flow: [{{ think: 1 }}] }}]\n"
-    )
-    .replace(" } }\n", &format!(" }},\n  phases: [{phase}] }}\n"))
+    const FILE: &str =
+        "config: { target: h, e3: { key: k, cert: c } }\nscenarios: [{ engine: e3, flow: [{ think: 1 }] }]\n";
+    FILE.replace(" } }\n", &format!(" }},\n  phases: [{phase}] }}\n"))
 }
 
 #[test]
