@@ -191,7 +191,7 @@ function readStep(value: Value, app: string, kinds: Map<string, Kind>, depth: nu
     return send && { send };
   }
   if (step.has('think')) {
-    const think = step.get('think')?.time('from 0', DAY_SECONDS);
+    const think = step.get('think')?.time('above 0', DAY_SECONDS);
     return think === undefined ? undefined : { think };
   }
   if (depth > DEPTH_MAX) return step.get('loop')?.note(`loops stand in loops up to ${DEPTH_MAX} deep`);

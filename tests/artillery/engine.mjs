@@ -24,7 +24,7 @@ export class Engine {
   static async start(settings = [], port = 0, folder = mkdtempSync(join(tmpdir(), 'fieldseal-artillery-'))) {
     const engine = new Engine();
     engine.folder = folder;
-    const flags = settings.flatMap((setting) => ['--set', setting]);
+    const flags = ['operator.address=127.0.0.1:0', ...settings].flatMap((setting) => ['--set', setting]);
     const command = ['--dir', join(folder, 'store'), 'dev', '--app', APP, '--port', String(port), '--json', ...flags];
     engine.process = spawn(program(), command, { stdio: ['ignore', 'pipe', 'pipe'] });
     engine.log = '';
