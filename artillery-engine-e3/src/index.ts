@@ -14,6 +14,8 @@ import { type Wire, loadWire } from './wire';
 
 /** How long answers are waited for when the phases are over, in milliseconds. */
 const LAST_ANSWERS = 60_000;
+/** The longest time that a timer takes, in milliseconds. */
+const TIMER_MAX = 2 ** 31 - 1;
 
 type Callback = (error: Error | null, context?: unknown) => void;
 type RunScenario = (context: unknown, callback: Callback) => void;
@@ -116,9 +118,10 @@ function prepare(config: Config, wire: Wire, kinds: readonly Kind[]): Ready {
     await Promise.allSettled(kinds.map((kind) => materials(kind).ready(pool.next())));
     return performance.now();
   };
+  // Where the phases take more than 24 days, answers are given up then.
   const giveUp = setTimeout(() => {
     pool.end(new Failure('no_answer', 'no answer came'));
-  }, config.phasesMs + LAST_ANSWERS);
+  }, Math.min(config.phasesMs + LAST_ANSWERS, TIMER_MAX));
   giveUp.unref();
   return { config, pool, materials, since: warm() };
 }

@@ -11,6 +11,9 @@ import { APP, Engine } from '../../tests/artillery/engine.mjs';
 
 const require = createRequire(import.meta.url);
 const E3Engine = require('..');
+const { Failure } = require('../dist/connection.js');
+const { Pool } = require('../dist/pool.js');
+const { readConfig } = require('../dist/scenario.js');
 const wire = require('@fieldseal/wire');
 
 let engine;
@@ -180,6 +183,23 @@ test('answers that are wrong, or of nobody, or missing are told of', async () =>
   }
   const server = await misbehaving(() => undefined, ['http/1.1']);
   assert.equal((await runFlow([{ send: { numEncrypts: 3 } }], { port: server.address().port })).failure, 'connect_failed');
+  server.end();
+});
+
+test('what is given up fails, and a cancel that nobody answers changes nothing', async () => {
+  const received = [];
+  const server = await misbehaving((_, id) => received.push(id));
+  const { target } = readConfig(script([], { port: server.address().port }), []);
+  const pool = new Pool(target, wire);
+  const connection = await pool.next().get();
+  const sent = connection.send((id) => wire.encodeEncrypt(id, { app: APP }, ['x']));
+  sent.cancel();
+  while (received.length === 0) await new Promise(setImmediate);
+  pool.end(new Failure('no_answer', 'no answer came'));
+  await assert.rejects(sent.arrived, { code: 'no_answer' });
+  await assert.rejects(connection.send((id) => wire.encodeHealth(id)).arrived, { code: 'no_answer' });
+  assert.notEqual(await pool.next().get(), connection);
+  pool.end(new Failure('no_answer', 'the end'));
   server.end();
 });
 

@@ -45,7 +45,7 @@ struct Library {
 }
 
 /// The first entry that names a library decides.
-const LIBRARIES: [Library; 8] = [
+const LIBRARIES: [Library; 9] = [
     Library {
         names: &["tokio-boring"],
         allowed_in: &["http", "server", "client", "relay"],
@@ -121,6 +121,11 @@ const LIBRARIES: [Library; 8] = [
         names: &["rusqlite", "libsqlite3-sys"],
         allowed_in: &["keystore"],
         instead: "store through the keystore crate",
+    },
+    Library {
+        names: &["napi", "napi-*"],
+        allowed_in: &["bindings"],
+        instead: "only the bindings speak with Node; keep what they convert in protocol or crypto",
     },
     Library {
         names: &["rand", "fastrand", "getrandom"],
@@ -264,6 +269,8 @@ mod tests {
     #[test]
     fn stores_and_runtimes_stay_where_they_belong() {
         assert_eq!(edges("crates/keystore", &[("rusqlite", Use::Shipped)]), "");
+        assert_eq!(edges("bindings/node", &[("napi", Use::Shipped), ("napi-build", Use::Shipped)]), "");
+        assert!(edges("crates/client", &[("napi-derive", Use::Shipped)]).contains("only the bindings speak with Node"));
         assert_eq!(edges("crates/relay", &[("tokio", Use::Shipped), ("tokio-util", Use::Shipped)]), "");
         assert!(edges("crates/engine", &[("rusqlite", Use::Shipped)]).contains("store through the keystore"));
         assert!(edges("crates/pool", &[("tokio", Use::Shipped)]).contains("free of a runtime"));
