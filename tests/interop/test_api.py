@@ -277,9 +277,11 @@ def test_tokens_open_their_payload_alone_and_not_for_long(api: Api, key: str) ->
 
 
 def test_relay_configuration_and_authority(api: Api, key: str) -> None:
-    assert api.curl("/v2/relay-outbound", "-H", f"Api-Key: {key}").json == {"outboundDestinations": {}}
+    answer = api.curl("/v2/relay-outbound", "-H", f"Api-Key: {key}")
+    assert [destination["destinationDomain"] for destination in answer.json["outboundDestinations"].values()] == ["localhost"]
+    assert int(answer.headers["x-poll-interval"]) >= 1
     assert problem(api.curl("/v2/relay-outbound"))[0] == 401
-    assert problem(api.curl("/")) == (404, "not-found")
+    assert api.curl("/").body.startswith(b"-----BEGIN CERTIFICATE-----")
 
 
 def test_the_api_describes_itself(api: Api) -> None:

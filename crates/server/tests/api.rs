@@ -275,4 +275,7 @@ fn what_a_relay_has_is_told() {
     let told: Value = serde_json::from_slice(&told.body).expect("JSON");
     assert_eq!(told["outboundDestinations"]["d1"]["destinationDomain"], "*.example.com");
     assert_eq!(stage.get("/").body, b"-----BEGIN CERTIFICATE-----\n");
+    let without = Stage::new(|_| {});
+    assert_eq!(without.get("/v2/relay-outbound").body, b"{\"outboundDestinations\":{}}");
+    assert_eq!(without.get("/").code(), "not-found");
 }
