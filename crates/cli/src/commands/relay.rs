@@ -155,6 +155,7 @@ impl From<RelayError> for Failure {
                 Self::unreachable(message).advise("choose another address, or end what has it")
             }
             RelayError::File { path, error } => Self::reading(path, error),
+            RelayError::Engine(error) => Self::from(error.clone()).at("section [engine]"),
             RelayError::Thread(_) => Self { exit: Exit::Internal, message: error.to_string() },
             _ => Self::usage(error.to_string()),
         }

@@ -13,7 +13,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker, ready};
 
+use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_util::io::poll_read_buf;
 
 use scanner::{Refused, Scan, Scanner, State};
 
@@ -63,9 +65,8 @@ pub(crate) struct Strict<S> {
     stream: S,
     scanner: Scanner,
     decision: Decision,
-    /// Bytes read: those before `given` are handed on, those before `passed` may be.
-    buffer: Vec<u8>,
-    given: usize,
+    /// Bytes read and not yet handed on; the first `passed` may be.
+    buffer: BytesMut,
     passed: usize,
     head_size_max: usize,
     refused: Option<Refused>,
@@ -78,8 +79,7 @@ impl<S> Strict<S> {
             stream,
             scanner: Scanner::new(),
             decision,
-            buffer: Vec::new(),
-            given: 0,
+            buffer: BytesMut::new(),
             passed: 0,
             head_size_max,
             refused: None,
@@ -108,36 +108,13 @@ impl<S> Strict<S> {
     }
 
     fn give(&mut self, out: &mut ReadBuf<'_>) {
-        let ready = &self.buffer[self.given..self.passed];
-        let size = ready.len().min(out.remaining());
-        out.put_slice(&ready[..size]);
-        self.given += size;
-        if self.given == self.buffer.len() {
-            self.buffer.clear();
-            (self.given, self.passed) = (0, 0);
-            if self.buffer.capacity() > 2 * READ_SIZE {
-                self.buffer = Vec::new();
-            }
+        let size = self.passed.min(out.remaining());
+        out.put_slice(&self.buffer[..size]);
+        self.buffer.advance(size);
+        self.passed -= size;
+        if self.buffer.is_empty() && self.buffer.capacity() > 2 * READ_SIZE {
+            self.buffer = BytesMut::new();
         }
-    }
-}
-
-impl<S: AsyncRead + Unpin> Strict<S> {
-    /// Reads on behind what waits in the buffer.
-    fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if self.given > 0 {
-            self.buffer.drain(..self.given);
-            self.passed -= self.given;
-            self.given = 0;
-        }
-        let before = self.buffer.len();
-        self.buffer.resize(before + READ_SIZE, 0);
-        let mut free = ReadBuf::new(&mut self.buffer[before..]);
-        let polled = Pin::new(&mut self.stream).poll_read(context, &mut free);
-        let size = free.filled().len();
-        self.buffer.truncate(before + size);
-        ready!(polled)?;
-        Poll::Ready(Ok(size))
     }
 }
 
@@ -145,7 +122,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Strict<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         loop {
-            if this.given < this.passed {
+            if this.passed > 0 {
                 this.give(out);
                 return Poll::Ready(Ok(()));
             }
@@ -164,7 +141,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Strict<S> {
                 _ if this.is_over => return Poll::Ready(Ok(())),
                 _ => {}
             }
-            match ready!(this.poll_fill(context))? {
+            this.buffer.reserve(READ_SIZE);
+            match ready!(poll_read_buf(Pin::new(&mut this.stream), context, &mut this.buffer))? {
                 // A head that is not whole gets no end.
                 0 => this.is_over = true,
                 _ => this.scan(),
