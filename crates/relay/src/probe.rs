@@ -319,7 +319,7 @@ fn message(round: &Round) -> Vec<u8> {
     let samples = round.samples.iter().map(|sample| {
         serde_json::json!({
             "way": sample.way.as_str(),
-            "ms": sample.time.as_secs_f64() * 1e3,
+            "ms": sample.time.as_micros() as f64 / 1e3,
             "failure": sample.failure,
         })
     });

@@ -77,7 +77,7 @@ async fn probe(settings: ProbeSettings, arguments: &ProbeArguments) -> Outcome {
 fn tell(round: &Round, is_json: bool) -> Outcome {
     if is_json {
         let samples = round.samples.iter().map(|sample| {
-            json!({ "way": sample.way.as_str(), "ms": sample.time.as_secs_f64() * 1e3, "failure": sample.failure })
+            json!({ "way": sample.way.as_str(), "ms": sample.time.as_micros() as f64 / 1e3, "failure": sample.failure })
         });
         return print_json(&json!({ "alarm": round.is_alarm, "samples": samples.collect::<Vec<_>>() }));
     }

@@ -68,6 +68,7 @@ pub(super) fn parse(text: &str) -> Result<Configuration, Vec<Problem>> {
         }
     };
     let configuration = reader.configuration(file);
+    reader.problems.sort_by_key(|problem| problem.line);
     if reader.problems.is_empty() { Ok(configuration) } else { Err(reader.problems) }
 }
 
@@ -178,7 +179,8 @@ impl Reader<'_> {
         let offset = inbound.address.span().start;
         let tls = self.key_pair(offset, inbound.certificate, inbound.private_key);
         let default = inbound.upstream.as_ref().and_then(|upstream| self.origin(upstream));
-        let routes = inbound.route.into_iter().map(|route| self.route(route, default.as_ref())).collect();
+        let has_default = inbound.upstream.is_some();
+        let routes = inbound.route.into_iter().map(|route| self.route(route, default.as_ref(), has_default)).collect();
         if inbound.unmatched == Unmatched::Pass && inbound.upstream.is_none() {
             self.problem(
                 offset,
@@ -207,7 +209,7 @@ impl Reader<'_> {
         origin.map(Arc::new)
     }
 
-    fn route(&mut self, route: Spanned<schema::Route>, default: Option<&Arc<Origin>>) -> Route {
+    fn route(&mut self, route: Spanned<schema::Route>, default: Option<&Arc<Origin>>, has_default: bool) -> Route {
         let offset = route.span().start;
         let route = route.into_inner();
         let hosts = self.each(&route.hosts, "host", HostPattern::parse);
@@ -217,7 +219,7 @@ impl Reader<'_> {
             Some(upstream) => self.origin(upstream),
             None => default.cloned(),
         };
-        if upstream.is_none() && route.upstream.is_none() {
+        if upstream.is_none() && route.upstream.is_none() && !has_default {
             self.problem(offset, "the route has no upstream, and its listener none either");
         }
         let request = self.actions(&route.request, route.request_mismatch);
