@@ -2,6 +2,8 @@
 
 use std::io::{self, Read, Write};
 
+use brotli::enc::StandardAlloc;
+use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
 use hyper::header::{CONTENT_ENCODING, HeaderMap};
 
 /// Levels that suit traffic in flight.
@@ -54,7 +56,7 @@ impl Coding {
         let decoded = match self {
             Coding::Identity => return if coded.len() > size_max { Err(DecodeError::TooLarge) } else { Ok(coded) },
             Coding::Gzip => read_all(flate2::bufread::MultiGzDecoder::new(&mut rest), size_max),
-            Coding::Brotli => read_all(brotli::Decompressor::new(&mut rest, PIECE_SIZE), size_max),
+            Coding::Brotli => read_brotli(&mut rest, size_max),
             Coding::Zstd => zstd::stream::read::Decoder::with_buffer(&mut rest)
                 .and_then(|mut decoder| decoder.window_log_max(ZSTD_WINDOW_LOG_MAX).map(|()| decoder))
                 .map_err(|_| DecodeError::Malformed)
@@ -81,6 +83,38 @@ impl Coding {
                 Ok(coder.into_inner())
             }
             Coding::Zstd => zstd::stream::encode_all(plain.as_slice(), ZSTD_LEVEL),
+        }
+    }
+}
+
+/// Undoes brotli by the stream's own steps: the reader of the library takes bytes behind the end without a word.
+fn read_brotli(coded: &mut &[u8], size_max: usize) -> Result<Vec<u8>, DecodeError> {
+    let mut state = BrotliState::new(StandardAlloc::default(), StandardAlloc::default(), StandardAlloc::default());
+    let (mut left, mut at, mut written) = (coded.len(), 0, 0);
+    let (mut out, mut piece) = (Vec::new(), vec![0; PIECE_SIZE]);
+    loop {
+        let (mut room, mut filled) = (piece.len(), 0);
+        let result = BrotliDecompressStream(
+            &mut left,
+            &mut at,
+            coded,
+            &mut room,
+            &mut filled,
+            &mut piece,
+            &mut written,
+            &mut state,
+        );
+        out.extend_from_slice(&piece[..filled]);
+        if out.len() > size_max {
+            return Err(DecodeError::TooLarge);
+        }
+        match result {
+            BrotliResult::NeedsMoreOutput => {}
+            BrotliResult::ResultSuccess => {
+                *coded = &coded[at..];
+                return Ok(out);
+            }
+            BrotliResult::NeedsMoreInput | BrotliResult::ResultFailure => return Err(DecodeError::Malformed),
         }
     }
 }
