@@ -16,8 +16,13 @@ const FULL = process.env.FULL === '1';
 const PHASES = FULL ? [{ arrivalRate: 2, duration: 90 }] : [{ arrivalRate: 25, duration: 4 }];
 const USERS = PHASES[0].arrivalRate * PHASES[0].duration;
 const TIMEOUT = (FULL ? 200_000 : 0) + 200_000;
-/** How often medians are compared anew where something else on the machine may have lengthened them. */
-const ATTEMPTS = FULL ? 1 : 3;
+/** How often latencies are measured anew where something else on the machine may have lengthened them. The least medians count. */
+const ATTEMPTS = FULL ? 1 : 4;
+/**
+ * The engine as it was in the published incident. Its requests take milliseconds, beside which a few seconds' noise of the system and
+ * what Node itself needs are little; FULL takes the defaults, with which the small ones take half a millisecond.
+ */
+const INCIDENT = FULL ? [] : ['engine.curve=k1', 'engine.keying=field'];
 /** Medians of fewer requests say little. */
 const MEDIAN_OF_MIN = 10;
 /** Artillery's report has tenths of a millisecond. */
@@ -90,21 +95,25 @@ async function medians(file, phases) {
 const noLoad = hasLoad() ? false : 'this program has no command `load`';
 
 test('`fieldseal load` gives the same counts and medians for the same file', { skip: noLoad, timeout: TIMEOUT }, async (t) => {
-  const file = FULL ? printed(engine, folder) : shortened(engine, folder, PHASES[0]);
-  const isSame = ({ counts, medians: [here, there] }) =>
-    Math.min(...counts) < MEDIAN_OF_MIN || Math.abs(here - there) <= 0.25 * Math.max(here, there) + ROUNDING_MS;
-  let rows;
-  for (let attempt = 0; attempt < ATTEMPTS && !rows?.every(isSame); attempt += 1) {
-    rows = await medians(file, PHASES[0]);
-    rows.forEach((row) => t.diagnostic(JSON.stringify(row)));
-    // Who draws by weights draws other users each time: the shares are within four deviations of what the weights say.
-    for (const [index, { size, counts }] of rows.entries()) {
+  const own = FULL ? engine : await Engine.start(INCIDENT);
+  t.after(() => (FULL ? undefined : own.stop()));
+  const file = FULL ? printed(own, folder) : shortened(own, folder, PHASES[0]);
+  const isSame = ([here, there]) => Math.abs(here - there) <= 0.25 * there + ROUNDING_MS;
+  const least = new Map();
+  for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+    for (const [index, { size, counts, medians: both }] of (await medians(file, PHASES[0])).entries()) {
+      t.diagnostic(`${size} values: ${counts[0]} and ${counts[1]} requests, medians of ${both[0]} and ${both[1]} ms`);
+      // Who draws by weights draws other users each time: the shares are within four deviations of what the weights say.
       const share = [0.8, 0.18, 0.02][index];
       const within = 4 * Math.sqrt(USERS * share * (1 - share)) + 1;
       for (const count of counts) assert.ok(Math.abs(count - USERS * share) <= within, `${count} of ${USERS} with ${size}`);
+      const before = least.get(size) ?? [Infinity, Infinity];
+      if (Math.min(...counts) >= MEDIAN_OF_MIN) least.set(size, both.map((median, tester) => Math.min(median, before[tester])));
     }
+    if ([...least.values()].every(isSame)) break;
   }
-  assert.ok(rows.every(isSame), JSON.stringify(rows));
+  assert.ok(least.size > 0, 'some size came often enough');
+  for (const [size, both] of least) assert.ok(isSame(both), `${size} values: ${both} ms`);
 });
 
 test('options, loops, thinking, cancelling and errors, under Artillery', { timeout: TIMEOUT }, async () => {
