@@ -221,9 +221,10 @@ def lines() -> None:
         "absolute-user-hidden": "POST http://other.test@front.test/p HTTP/1.1",
         "absolute-port": "POST http://front.test:81/p HTTP/1.1",
         "absolute-empty": "POST http:///p HTTP/1.1",
-        "absolute-ftp": "POST ftp://front.test/p HTTP/1.1",
     }.items():
         refused(f"line-{name}", f"the request line {line!a}", head("Content-Length: 0", first=line))
+    ftp = head("Content-Length: 0", "Connection: close", first="POST ftp://front.test/p HTTP/1.1")
+    refused("line-absolute-ftp", "an absolute target of another scheme", ftp)
     refused("line-connect", "a tunnel through a reverse proxy", head("Connection: close", first="CONNECT other.test:443 HTTP/1.1", host="Host: other.test:443"), status=405)
     forwarded("line-absolute", "an absolute target for the same host goes on as a path", head("Content-Length: 0", first="POST http://front.test/p?q HTTP/1.1"),
               request(target="/p?q", host="front.test"))
@@ -233,7 +234,7 @@ def hosts() -> None:
     empty = "Content-Length: 0"
     refused("host-none", "no Host", head(empty, host=None))
     refused("host-none-http10", "HTTP/1.0 without Host: what goes on would have none either", head(empty, first="POST /p HTTP/1.0", host=None))
-    refused("host-empty", "an empty Host names nobody", head(empty, host="Host:"))
+    refused("host-empty", "an empty Host names nobody", head(empty, "Connection: close", host="Host:"))
     refused("host-twice-equal", "the same Host twice", head(HOST, empty))
     refused("host-twice-different", "two Hosts", head("Host: other.test", empty))
     refused("host-twice-case", "two Hosts in another case", head("hOST: other.test", empty))
@@ -327,7 +328,6 @@ def http2() -> None:
         "path-no-slash": {"path": "p"},
         "path-asterisk": {"path": "*"},
         "path-absolute": {"path": "http://other.test/p"},
-        "path-fragment": {"path": "/p#q"},
         "method-crlf": {"method": f"{hidden}\r\nX: POST"},
         "method-space": {"method": "GET /hidden HTTP/1.1"},
         "method-empty": {"method": ""},
@@ -380,6 +380,7 @@ def http2() -> None:
     forwarded_2("body-like-a-request", "data that looks like a chunk and a request is data",
                 stream(pseudo(), b"0\r\n\r\n" + HIDDEN.encode()), request(body="0\r\n\r\n" + HIDDEN))
     forwarded_2("host-equal", "the same host twice over", stream([*pseudo(), ("host", "front.test")]), request(host="front.test"))
+    forwarded_2("path-fragment", "what stands behind # is cut off before anybody looks", stream(pseudo(path="/p#q")), request())
     forwarded_2("cookies", "cookies in pieces become one field", stream([*pseudo(), ("cookie", "a=1"), ("cookie", "b=2")]),
                 request(fields={"cookie": ["a=1; b=2"]}))
     forwarded_2("trailer-pseudo", "a pseudo-header in the trailers comes to nothing", stream(pseudo(), b"abc", trailers=[(":path", "/hidden")]),
