@@ -29,10 +29,12 @@ pub fn page(title: &str, results: &[Named]) -> String {
     let palette = Palette::new(&all);
     let mut body = format!("<h1>{}</h1>\n", escaped(title));
     results.iter().for_each(|named| body.push_str(&about(named)));
+    let mut figures_of = plots(&all).into_iter().map(|plot| figure(&plot, results));
+    body.extend(figures_of.next());
     if let [first, others @ ..] = results {
         others.iter().for_each(|other| body.push_str(&comparison(first, other)));
     }
-    plots(&all).iter().for_each(|plot| body.push_str(&figure(plot, results)));
+    body.extend(figures_of);
     results.iter().enumerate().for_each(|(index, named)| body.push_str(&figures(index, named, &palette)));
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

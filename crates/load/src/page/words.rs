@@ -21,14 +21,10 @@ pub fn compared(before: &LoadResult, after: &LoadResult) -> Vec<String> {
         let [was, is] = [one, other].map(|series| series.latency_us.p99 / 1e6);
         let times =
             format!("{} before, {} after: {}", duration(was), duration(is), ratio(was, is, "as long", "shorter"));
-        sentences.push(format!("{}: p99 {times}.", one.name));
-        let [was, is] = [one, other].map(|series| series.fields_per_s.p1);
-        let (was_text, is_text) = (short(was), short(is));
-        let words = ratio(was, is, "as many", "fewer");
-        sentences.push(format!(
-            "{}: all but the slowest 1 % reach {was_text} fields a second before, {is_text} after: {words}.",
-            one.name
-        ));
+        // The same ratio again: a request's speed is its size by its latency.
+        let [was, is] = [one, other].map(|series| short(series.fields_per_s.p1));
+        let speeds = format!("all but the slowest 1 % reached {was} fields a second before, {is} after");
+        sentences.push(format!("{}: p99 {times}; {speeds}.", one.name));
     }
     let [was, is] = [before, after].map(|result| result.totals.fields_per_s);
     if was > 0.0 && is > 0.0 {

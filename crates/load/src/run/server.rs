@@ -68,7 +68,8 @@ impl Observed {
         let mut before = (began.elapsed(), self.look().await?);
         for number in 1.. {
             tokio::time::sleep_until((began + period * number).into()).await;
-            let look = self.look().await?;
+            // An engine that does not answer for a while leaves a gap, and the run goes on.
+            let Ok(look) = self.look().await else { continue };
             let now = began.elapsed();
             points.push(between(&before, (now, &look)));
             before = (now, look);
@@ -82,7 +83,10 @@ fn between((then, before): &(Duration, Look), (now, look): (Duration, &Look)) ->
     ServerPoint {
         at: now,
         length,
-        workers_busy: look.busy.zip(before.busy).map(|(now, before)| (now - before) / length.as_secs_f64().max(1e-9)),
+        workers_busy: look
+            .busy
+            .zip(before.busy)
+            .map(|(now, before)| ((now - before) / length.as_secs_f64().max(1e-9)).max(0.0)),
         queue_waits: look.waits.as_ref().zip(before.waits.as_ref()).map(|(now, before)| now.since(before)),
         cpu: look.cpu.zip(before.cpu).map(|(now, before)| now.since(&before)),
     }

@@ -7,7 +7,7 @@ mod soak;
 mod table;
 
 use crate::arguments::{BenchArguments, BenchCommand, Place};
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Exit, Failure, Outcome, plain};
 use crate::output::note;
 
 use fieldseal_load::LoadError;
@@ -46,12 +46,24 @@ fn block_on<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
     })
 }
 
+/// Whether nobody answered, rather than something of this machine having failed.
+fn is_out_of_reach(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind as E;
+    matches!(
+        error.kind(),
+        E::ConnectionRefused | E::ConnectionReset | E::TimedOut | E::HostUnreachable | E::NetworkUnreachable
+    )
+}
+
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Self {
         match error {
             LoadError::Client(error) => error.into(),
             LoadError::NoAnswer(_) => Self::unreachable(error.to_string()),
             LoadError::Refused(_) | LoadError::WrongAnswer(_) => Self::failed(error.to_string()),
+            LoadError::System { what, error } if is_out_of_reach(&error) => {
+                Self::unreachable(format!("{what}: {}", plain(&error)))
+            }
             LoadError::System { .. } => Self { exit: Exit::Internal, message: error.to_string() },
         }
     }
