@@ -300,6 +300,10 @@ impl Job<'_> {
         let mut out = Vec::with_capacity(body.len() * 2);
         let mut copied = 0;
         for part in parts {
+            if let Some(line) = part.length_line {
+                out.extend_from_slice(&body[copied..line.start]);
+                copied = line.end;
+            }
             out.extend_from_slice(&body[copied..part.content.start]);
             let content = match part.is_file {
                 true => self.file(rule, &body[part.content.clone()]).await?,

@@ -15,6 +15,8 @@ pub struct Part {
     pub content: Range<usize>,
     /// Whether it came with a file name: its content is bytes and not text.
     pub is_file: bool,
+    /// A line of its header, line end included, that says how long the content is: wrong once that is another.
+    pub length_line: Option<Range<usize>>,
 }
 
 /// The selected parts of a body, in order.
@@ -94,7 +96,8 @@ fn part(
     if header.is_encoded {
         return Err(error(FormErrorKind::EncodedPart));
     }
-    Ok(Some(Part { content: start + length + 4..end, is_file: header.is_file }))
+    let length_line = header.length_line.map(|line| start + line.start..start + line.end);
+    Ok(Some(Part { content: start + length + 4..end, is_file: header.is_file, length_line }))
 }
 
 /// What a part's header says.
@@ -103,13 +106,18 @@ struct Header {
     names: Vec<String>,
     is_file: bool,
     is_encoded: bool,
+    length_line: Option<Range<usize>>,
 }
 
 impl Header {
     fn read(bytes: &[u8]) -> Result<Header, FormErrorKind> {
         let text = std::str::from_utf8(bytes).map_err(|_| FormErrorKind::InvalidHeader)?;
-        let mut header = Header { names: Vec::new(), is_file: false, is_encoded: false };
+        let mut header = Header { names: Vec::new(), is_file: false, is_encoded: false, length_line: None };
+        let mut next = 0;
         for line in text.split("\r\n") {
+            let start = next;
+            // The line end of the last line stands before the empty one.
+            next += line.len() + 2;
             let (name, value) = line.split_once(':').ok_or(FormErrorKind::InvalidHeader)?;
             let is_text = |c: char| c == '\t' || !c.is_control();
             if !is_token(name) || !value.chars().all(is_text) {
@@ -122,6 +130,8 @@ impl Header {
                 "content-transfer-encoding" => {
                     header.is_encoded |= !["7bit", "8bit", "binary"].contains(&value.to_ascii_lowercase().as_str());
                 }
+                "content-length" if header.length_line.is_some() => return Err(FormErrorKind::InvalidHeader),
+                "content-length" => header.length_line = Some(start..next),
                 "content-encoding" => header.is_encoded = true,
                 "content-type" => header.is_encoded |= value.to_ascii_lowercase().starts_with("multipart/"),
                 _ => {}

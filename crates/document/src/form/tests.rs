@@ -81,7 +81,7 @@ proptest! {
             body.extend_from_slice(content.as_bytes());
             is_plain &= !content.contains("--B");
             if name == "a" {
-                expected.push(Part { content: start..body.len(), is_file: *is_file });
+                expected.push(Part { content: start..body.len(), is_file: *is_file, length_line: None });
             }
             body.extend_from_slice(b"\r\n");
         }
@@ -187,6 +187,18 @@ fn a_name_is_meant_by_any_of_its_readings() {
         let body = format!("--B\r\ncontent-disposition: form-data; name={written}\r\n\r\n1\r\n--B--");
         let found = find_parts(body.as_bytes(), "B", &FieldNames::new([name]), &limits()).unwrap();
         assert_eq!(found.len(), 1, "{written} as {name}");
+    }
+}
+
+#[test]
+fn a_line_about_the_length_is_told() {
+    for header in ["Content-Length: 1\r\nX: y", "X: y\r\ncontent-length: 1"] {
+        let body = format!("--B\r\nContent-Disposition: form-data; name=a\r\n{header}\r\n\r\n1\r\n--B--");
+        let parts = find_parts(body.as_bytes(), "B", &FieldNames::new(["a"]), &limits()).unwrap();
+        let line = parts[0].length_line.clone().unwrap();
+        assert!(body[line.clone()].eq_ignore_ascii_case("content-length: 1\r\n"));
+        let without = format!("{}{}", &body[..line.start], &body[line.end..]);
+        assert_eq!(without, "--B\r\nContent-Disposition: form-data; name=a\r\nX: y\r\n\r\n1\r\n--B--");
     }
 }
 

@@ -160,7 +160,9 @@ impl Ready<'_> {
                  curl --cacert {ca} -H 'x-evervault-app-id: {app}' https://{api}/keys\n\n"
             )
         });
-        let relay = self.relay.map_or_else(String::new, |relay| relay.text(&self.authority, &context.certificates()));
+        let relay = self.relay.map_or_else(String::new, |relay| {
+            relay.text(&self.authority, &context.certificates(), self.server.api_addr())
+        });
         format!(
             "The engine answers at {address}. End it with Ctrl-C. In another terminal:\n\n  \
              fieldseal --dir {folder} encrypt --app {app} --connect {address} --select '$.card.number' FILE.json\n  \

@@ -70,13 +70,21 @@ impl TrialRelay {
         })
     }
 
-    /// Lines to try it with.
-    pub fn text(&self, authority: &Path, folder: &Path) -> String {
+    /// Lines to try it with; the API is where SDKs ask which destinations go through it.
+    pub fn text(&self, authority: &Path, folder: &Path, api: Option<SocketAddr>) -> String {
         let port = |address: Option<SocketAddr>| address.map_or(0, |address| address.port());
         let (inbound, outbound, upstream) =
             (port(self.address(false)), port(self.address(true)), self.upstream.address().port());
         let (ca, relay_ca) = (authority.display(), folder.join("relay-ca.pem"));
         let relay_ca = relay_ca.display();
+        let sdk = api.map_or_else(String::new, |api| {
+            let api = api.port();
+            format!(
+                "The Node SDK, unmodified, with its outbound relay:\n\n  \
+                 NODE_OPTIONS=--use-openssl-ca SSL_CERT_FILE={ca} EV_API_URL=https://localhost:{api} \\\n    \
+                 EV_CERT_HOSTNAME=https://localhost:{api} EV_TUNNEL_HOSTNAME=https://localhost:{outbound} node app.js\n\n"
+            )
+        });
         format!(
             "Through the relay, to an upstream that answers what it received:\n\n  \
              curl --cacert {ca} --json '{{\"card\": \"4111\"}}' https://localhost:{inbound}/seal\n  \
@@ -84,7 +92,7 @@ impl TrialRelay {
              curl --cacert {ca} --json '{{\"card\": \"4111\"}}' https://localhost:{inbound}/hide\n  \
              curl --proxy https://localhost:{outbound} --proxy-cacert {ca} --cacert {relay_ca} \\\n    \
              --proxy-header \"Proxy-Authorization: $KEY\" --json '{{\"card\": \"ENVELOPE\"}}' \\\n    \
-             https://{DESTINATION}:{upstream}/\n\n"
+             https://{DESTINATION}:{upstream}/\n\n{sdk}"
         )
     }
 }
