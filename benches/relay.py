@@ -6,7 +6,12 @@
 Needs nginx and wrk (and h2load for HTTP/2) from the distribution's packages. Both proxies get the same number of threads, write no
 access log and keep their connections. Rounds alternate; ratios are of medians. CPU time is the proxy's own, from /proc.
 
-The second table posts a document of 50 fields on a route without rules, and on one that encrypts 5 of them.
+The last tables post a document of 50 fields on a route without rules, and on one that encrypts 5 of them; below stands where the added
+time goes, by the metrics of engine and relay.
+
+    benches/relay.py --fieldseal target/release/fieldseal --rounds 7 --json > relay.json
+
+prints the same as one JSON object.
 """
 
 import argparse
@@ -20,7 +25,8 @@ import subprocess
 import tempfile
 import time
 import urllib.request
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ENGINE, OPERATOR, RELAY, NGINX, UPSTREAM = 23443, 23445, 28444, 28445, 28080
@@ -55,7 +61,7 @@ PROXY_CONF = """
     listen 127.0.0.1:{port} ssl http2;
     ssl_certificate {certs}/server.pem;
     ssl_certificate_key {certs}/server.key;
-    ssl_protocols TLSv1.2 TLSv1.3;
+    ssl_protocols TLSv1.3;
     location / {{
       proxy_http_version 1.1;
       proxy_set_header Connection "";
@@ -135,17 +141,52 @@ def wrk(url: str, seconds: int, connections: int, pids: list[int], script: Path 
     return Run(rate, find("50"), find("99"), spent / count * 1e6)
 
 
-def h2load(url: str, seconds: int, connections: int, pids: list[int]) -> Run:
-    command = ["h2load", f"-c{connections}", "-m8", f"-D{seconds}", "-t1", url]
+def h2load(url: str, seconds: int, connections: int, pids: list[int], log: Path) -> Run:
+    log.unlink(missing_ok=True)
+    command = ["h2load", f"-c{connections}", "-m8", f"-D{seconds}", "-t1", f"--log-file={log}", url]
     before = cpu_seconds(pids)
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     spent = cpu_seconds(pids) - before
     done = re.search(r"(\d+) succeeded, (\d+) failed, (\d+) errored", text)
-    if int(done[2]) + int(done[3]) > 0 or f"status codes: {done[1]} 2xx" not in text:
+    if int(done[1]) == 0 or int(done[2]) + int(done[3]) > 0 or f"status codes: {done[1]} 2xx" not in text:
         raise SystemExit(f"{url}: {text}")
-    mean = milliseconds(re.search(r"time for request:\s+\S+\s+\S+\s+(\S+)", text)[1])
-    longest = milliseconds(re.search(r"time for request:\s+\S+\s+(\S+)", text)[1])
-    return Run(float(re.search(r"finished in \S+ ([\d.]+) req/s", text)[1]), mean, longest, spent / int(done[1]) * 1e6)
+    # A line for each request: when it began, its status, how long it took in microseconds.
+    times = sorted(int(line.split("\t")[2]) for line in log.read_text().splitlines())
+    at = lambda share: times[min(int(len(times) * share), len(times) - 1)] / 1e3
+    return Run(float(re.search(r"finished in \S+ ([\d.]+) req/s", text)[1]), at(0.50), at(0.99), spent / int(done[1]) * 1e6)
+
+
+def samples(address: str) -> dict[str, float]:
+    """All metrics that an operator port tells, those that differ in labels alone added up."""
+    text = urllib.request.urlopen(f"http://{address}/metrics", timeout=5).read().decode()
+    told: dict[str, float] = {}
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            name, value = re.sub(r"\{.*\}", "", line).split(" ")[:2]
+            told[name] = told.get(name, 0) + float(value)
+    return told
+
+
+@dataclass
+class Explained:
+    """Means of one request, in µs: the relay's whole time, the engine's from its arrival to its answer, waiting in its queue, working."""
+
+    relay: float
+    engine: float
+    queue: float
+    work: float
+
+
+def explain(engine: str, measure: Callable[[], Run]) -> Explained:
+    before = samples(engine), samples(f"127.0.0.1:{OPERATOR}")
+    measure()
+    after = samples(engine), samples(f"127.0.0.1:{OPERATOR}")
+    grown = [{name: value - old.get(name, 0) for name, value in new.items()} for old, new in zip(before, after, strict=True)]
+    of_engine, of_relay = grown
+    count = max(of_engine["fieldseal_service_seconds_count"], 1)
+    spent = ("fieldseal_service_seconds_sum", "fieldseal_queue_wait_seconds_sum", "fieldseal_request_work_seconds_total")
+    whole = of_relay["fieldseal_relay_request_seconds_sum"] / of_relay["fieldseal_relay_request_seconds_count"]
+    return Explained(whole * 1e6, *(of_engine[name] / count * 1e6 for name in spent))
 
 
 def median(runs: list[Run]) -> Run:
@@ -153,17 +194,28 @@ def median(runs: list[Run]) -> Run:
     return Run(*map(pick, ("rate", "p50", "p99", "cpu")))
 
 
-def table(rows: list[tuple[str, Run]], against: str, latencies: tuple[str, str] = ("p50", "p99")) -> None:
-    base = dict(rows)[against]
-    print(f"| | requests/s | ratio | {latencies[0]} ms | {latencies[1]} ms | CPU µs a request |")
-    print("|---|---|---|---|---|---|")
-    for name, run in rows:
-        ratio = run.rate / base.rate
-        print(f"| {name} | {run.rate:,.0f} | {ratio:.2f} | {run.p50:.2f} | {run.p99:.2f} | {run.cpu:.1f} |")
-    print(flush=True)
+@dataclass
+class Table:
+    title: str
+    against: str
+    rows: list[tuple[str, Run]]
+
+    def ratio(self, run: Run) -> float:
+        return run.rate / dict(self.rows)[self.against].rate
+
+    def text(self) -> str:
+        lines = [self.title, "", "| | requests/s | ratio | p50 ms | p99 ms | CPU µs a request |", "|---|---|---|---|---|---|"]
+        for name, run in self.rows:
+            figures = f"{run.rate:,.0f} | {self.ratio(run):.2f} | {run.p50:.2f} | {run.p99:.2f} | {run.cpu:.1f}"
+            lines.append(f"| {name} | {figures} |")
+        return "\n".join([*lines, ""])
+
+    def json(self) -> dict[str, object]:
+        rows = [{"name": name, **asdict(run), "ratio": self.ratio(run)} for name, run in self.rows]
+        return {"title": self.title, "against": self.against, "rows": rows}
 
 
-def alternate(rounds: int, kinds: dict[str, object]) -> list[tuple[str, Run]]:
+def alternate(rounds: int, kinds: dict[str, Callable[[], Run]]) -> list[tuple[str, Run]]:
     runs: dict[str, list[Run]] = {name: [] for name in kinds}
     for _ in range(rounds):
         for name, measure in kinds.items():
@@ -188,6 +240,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=5)
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--threads", type=int, default=1, help="of each proxy; what is left of the machine serves load and upstream")
+    parser.add_argument("--json", action="store_true", help="one JSON object in place of the tables")
     chosen = parser.parse_args()
     for program in ("nginx", "wrk"):
         if not shutil.which(program):
@@ -212,7 +265,7 @@ def measure(chosen: argparse.Namespace, folder: Path) -> None:
 
     try:
         dev = start(chosen.fieldseal, "--dir", store, "dev", "--app", "bench", *DEV, stdout=subprocess.PIPE)
-        dev.stdout.readline()
+        operator = json.loads(dev.stdout.readline())["operator"]
         run("certs", "issue", "relay", "--app", "bench", "--allow", "encrypt,decrypt")
         (store / "relay.toml").write_text(
             RELAY_CONF.format(threads=chosen.threads, operator=OPERATOR, engine=ENGINE, port=RELAY, upstream=UPSTREAM)
@@ -224,7 +277,8 @@ def measure(chosen: argparse.Namespace, folder: Path) -> None:
         wait_for(f"http://127.0.0.1:{OPERATOR}/readyz")
         wait_for(f"http://127.0.0.1:{UPSTREAM}/")
         time.sleep(0.5)
-        compare(chosen, folder, children(proxy.pid), [relay.pid], [dev.pid])
+        pids = {"nginx": children(proxy.pid), "relay": [relay.pid], "engine": [dev.pid]}
+        Comparison(chosen, folder, pids, operator).run()
     finally:
         for process in reversed(started):
             process.send_signal(signal.SIGTERM)
@@ -232,34 +286,70 @@ def measure(chosen: argparse.Namespace, folder: Path) -> None:
             process.wait(timeout=30)
 
 
-def compare(
-    chosen: argparse.Namespace, folder: Path, nginx_pids: list[int], relay_pids: list[int], engine_pids: list[int]
-) -> None:
-    seconds, connections = chosen.seconds, chosen.connections
-    urls = {"nginx": f"https://127.0.0.1:{NGINX}/", "relay": f"https://127.0.0.1:{RELAY}/"}
-    pids = {"nginx": nginx_pids, "relay": relay_pids}
-    for name in urls:
-        wrk(urls[name], 2, connections, pids[name])
-    print(f"GET, 1 KiB, HTTP/1.1 over TLS, {connections} connections, {chosen.threads} thread(s) each\n")
-    table(alternate(chosen.rounds, {n: lambda n=n: wrk(urls[n], seconds, connections, pids[n]) for n in urls}), "nginx")
-    if shutil.which("h2load"):
-        print("The same over HTTP/2, 8 streams a connection\n")
-        few = max(connections // 8, 1)
-        rows = alternate(chosen.rounds, {n: lambda n=n: h2load(urls[n], seconds, few, pids[n]) for n in urls})
-        table(rows, "nginx", ("mean", "max"))
-    document = json.dumps({f"f{number}": f"value {number:026d}" for number in range(50)})
-    script = folder / "post.lua"
-    script.write_text(POST_LUA.format(body=document))
-    print(f"POST of 50 fields, {len(document)} bytes; CPU of relay and engine together\n")
-    base = urls["relay"]
-    both = relay_pids + engine_pids
-    for connections_now in (1, connections):
-        print(f"{connections_now} connection(s)\n")
+@dataclass
+class Comparison:
+    """Everything is running; `pids` by name."""
+
+    chosen: argparse.Namespace
+    folder: Path
+    pids: dict[str, list[int]]
+    engine: str
+
+    def run(self) -> None:
+        tables, told = [], {}
+        for table in self.proxies():
+            tables.append(self.show(table))
+        for connections in (1, self.chosen.connections):
+            tables.append(self.show(self.fields(connections)))
+            told[connections] = explain(self.engine, lambda: self.post("sealed/x", connections))
+            if not self.chosen.json:
+                self.show_explained(told[connections], connections)
+        if self.chosen.json:
+            explained = {str(connections): asdict(means) for connections, means in told.items()}
+            print(json.dumps({"tables": [table.json() for table in tables], "explained_us": explained}))
+
+    def show(self, table: Table) -> Table:
+        if not self.chosen.json:
+            print(table.text(), flush=True)
+        return table
+
+    def show_explained(self, means: Explained, connections: int) -> None:
+        print(
+            f"Where the time of 5 of 50 goes, {connections} connection(s), means of one request: relay {means.relay:.0f} µs in all, of which the "
+            f"engine {means.engine:.0f} µs from arrival to answer ({means.queue:.0f} waiting for a worker, {means.work:.0f} working); "
+            f"the rest is relay, upstream and the way between.\n",
+            flush=True,
+        )
+
+    def proxies(self) -> Iterator[Table]:
+        seconds, connections, rounds = self.chosen.seconds, self.chosen.connections, self.chosen.rounds
+        urls = {"nginx": f"https://127.0.0.1:{NGINX}/", "relay": f"https://127.0.0.1:{RELAY}/"}
+        for name, url in urls.items():
+            wrk(url, 2, connections, self.pids[name])
+        title = f"GET, 1 KiB, HTTP/1.1 over TLS, {connections} connections, {self.chosen.threads} thread(s) each"
+        kinds = {name: lambda name=name: wrk(urls[name], seconds, connections, self.pids[name]) for name in urls}
+        yield Table(title, "nginx", alternate(rounds, kinds))
+        if shutil.which("h2load"):
+            few, log = max(connections // 8, 1), self.folder / "h2load.log"
+            kinds = {name: lambda name=name: h2load(urls[name], seconds, few, self.pids[name], log) for name in urls}
+            yield Table(f"The same over HTTP/2, {few} connections, 8 streams on each", "nginx", alternate(rounds, kinds))
+
+    def post(self, path: str, connections: int) -> Run:
+        script = self.folder / "post.lua"
+        script.write_text(POST_LUA.format(body=self.document()))
+        both = self.pids["relay"] + self.pids["engine"]
+        return wrk(f"https://127.0.0.1:{RELAY}/{path}", self.chosen.seconds, connections, both, script)
+
+    def document(self) -> str:
+        return json.dumps({f"f{number}": f"value {number:026d}" for number in range(50)})
+
+    def fields(self, connections: int) -> Table:
+        title = f"POST of 50 fields, {len(self.document())} bytes, {connections} connection(s); CPU of relay and engine together"
         kinds = {
-            "nothing selected": lambda: wrk(base + "plain", seconds, connections_now, both, script),
-            "5 of 50 encrypted": lambda: wrk(base + "sealed/x", seconds, connections_now, both, script),
+            "nothing selected": lambda: self.post("plain", connections),
+            "5 of 50 encrypted": lambda: self.post("sealed/x", connections),
         }
-        table(alternate(chosen.rounds, kinds), "nothing selected")
+        return Table(title, "nothing selected", alternate(self.chosen.rounds, kinds))
 
 
 if __name__ == "__main__":
