@@ -104,5 +104,6 @@ fn the_log_says_why_and_holds_no_content() {
     raw.write(b"\x2a4111-plaintext");
     raw.read_connection_error();
     wait_for("connection ended by the server");
-    assert!(!LOG.lock().unwrap().contains("4111"), "{}", LOG.lock().unwrap());
+    // Not the digits alone: a port may have them.
+    assert!(!LOG.lock().unwrap().contains("plaintext"), "{}", LOG.lock().unwrap());
 }
