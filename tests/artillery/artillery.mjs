@@ -42,25 +42,34 @@ export function hasLoad() {
 }
 
 /** `fieldseal load` on `file`: the result that it writes. */
-export function fieldsealLoad(file) {
+export async function fieldsealLoad(file) {
   const result = `${file}.load.json`;
-  const done = spawnSync(program(), ['load', file, '--output', result], { encoding: 'utf8' });
-  if (done.status !== 0) throw new Error(`fieldseal load ended with ${done.status}: ${done.stderr}`);
+  const child = spawn(program(), ['load', file, '--output', result], { stdio: ['ignore', 'ignore', 'pipe'] });
+  let told = '';
+  child.stderr.on('data', (text) => { told += text; });
+  const [code] = await once(child, 'close');
+  if (code !== 0) throw new Error(`fieldseal load ended with ${code}: ${told}`);
   return JSON.parse(readFileSync(result, 'utf8'));
 }
 
 /**
  * Artillery on `file`. `overrides` stand in the place of what the file says, as `--overrides` has it.
- * Gives the exit code, what was printed, and the report of the whole run.
+ * `began` is called when the first phase begins. Gives the exit code, what was printed, and the report of the whole run.
  */
-export async function artillery(file, overrides = {}) {
+export async function artillery(file, overrides = {}, began = () => undefined) {
   const report = `${file}.json`;
   const command = [ARTILLERY, 'run', file, '--output', report, '--overrides', JSON.stringify(overrides)];
   const preload = `--require ${JSON.stringify(join(here, 'loopback.cjs'))}`;
   const settings = { ARTILLERY_DISABLE_TELEMETRY: 'true', NO_COLOR: '1', NODE_OPTIONS: preload };
   const child = spawn(process.execPath, command, { env: { ...process.env, ...settings }, stdio: ['ignore', 'pipe', 'pipe'] });
   let printedText = '';
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => { printedText += text; });
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (text) => {
+      const hadBegun = printedText.includes('Phase started');
+      printedText += text;
+      if (!hadBegun && printedText.includes('Phase started')) began();
+    });
+  }
   const [code] = await once(child, 'close');
   const read = () => JSON.parse(readFileSync(report, 'utf8')).aggregate;
   return { code, text: printedText, report: code === 0 ? read() : undefined };

@@ -16,7 +16,7 @@ const FULL = process.env.FULL === '1';
 const PHASES = FULL ? [{ arrivalRate: 2, duration: 90 }] : [{ arrivalRate: 25, duration: 4 }];
 const USERS = PHASES[0].arrivalRate * PHASES[0].duration;
 const TIMEOUT = (FULL ? 200_000 : 0) + 200_000;
-/** How often latencies are measured anew where something else on the machine may have lengthened them. The least medians count. */
+/** How often latencies are measured anew where something else on the machine may have lengthened them. */
 const ATTEMPTS = FULL ? 1 : 4;
 /**
  * The engine as it was in the published incident. Its requests take milliseconds, beside which a few seconds' noise of the system and
@@ -76,11 +76,15 @@ test('the published scenario runs as it stands, and every count is right', { tim
   assert.deepEqual(since, [USERS, fields], 'the engine has counted as many');
 });
 
-/** Latencies by size, in milliseconds: the median and of how many, under Artillery and under `fieldseal load`. */
+/**
+ * Latencies by size, in milliseconds: the median and of how many, under Artillery and under `fieldseal load`. Both run at the same
+ * time, so that whatever else the machine does lengthens both.
+ */
 async function medians(file, phases) {
-  const native = fieldsealLoad(file);
-  const { code, text, report } = await artillery(file);
+  let beside;
+  const { code, text, report } = await artillery(file, {}, () => { beside = fieldsealLoad(file); });
   assert.equal(code, 0, text);
+  const native = await beside;
   const users = phases.arrivalRate * phases.duration;
   assert.deepEqual(native.totals.users, { created: users, completed: users, failed: 0, skipped: 0 });
   assert.deepEqual([native.totals.sent, native.totals.ok], [users, users]);
@@ -98,22 +102,22 @@ test('`fieldseal load` gives the same counts and medians for the same file', { s
   const own = FULL ? engine : await Engine.start(INCIDENT);
   t.after(() => (FULL ? undefined : own.stop()));
   const file = FULL ? printed(own, folder) : shortened(own, folder, PHASES[0]);
-  const isSame = ([here, there]) => Math.abs(here - there) <= 0.25 * there + ROUNDING_MS;
-  const least = new Map();
+  const isSame = ({ medians: [here, there] }) => Math.abs(here - there) <= 0.25 * there + ROUNDING_MS;
+  let rows;
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
-    for (const [index, { size, counts, medians: both }] of (await medians(file, PHASES[0])).entries()) {
+    rows = await medians(file, PHASES[0]);
+    for (const [index, { size, counts, medians: both }] of rows.entries()) {
       t.diagnostic(`${size} values: ${counts[0]} and ${counts[1]} requests, medians of ${both[0]} and ${both[1]} ms`);
       // Who draws by weights draws other users each time: the shares are within five deviations, and two, of what the weights say.
       const share = [0.8, 0.18, 0.02][index];
       const within = 5 * Math.sqrt(USERS * share * (1 - share)) + 2;
       for (const count of counts) assert.ok(Math.abs(count - USERS * share) <= within, `${count} of ${USERS} with ${size}`);
-      const before = least.get(size) ?? [Infinity, Infinity];
-      if (Math.min(...counts) >= MEDIAN_OF_MIN) least.set(size, both.map((median, tester) => Math.min(median, before[tester])));
     }
-    if ([...least.values()].every(isSame)) break;
+    rows = rows.filter(({ counts }) => Math.min(...counts) >= MEDIAN_OF_MIN);
+    if (rows.length > 0 && rows.every(isSame)) break;
   }
-  assert.ok(least.size > 0, 'some size came often enough');
-  for (const [size, both] of least) assert.ok(isSame(both), `${size} values: ${both} ms`);
+  assert.ok(rows.length > 0, 'some size came often enough');
+  for (const row of rows) assert.ok(isSame(row), JSON.stringify(row));
 });
 
 test('options, loops, thinking, cancelling and errors, under Artillery', { timeout: TIMEOUT }, async () => {
