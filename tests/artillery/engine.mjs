@@ -2,7 +2,7 @@
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -62,6 +62,16 @@ export class Engine {
     socket.setNoDelay(true);
     await once(socket, 'secureConnect');
     return socket;
+  }
+
+  /**
+   * How long its threads have computed, and how long they have waited for a core, in nanoseconds; zeros where the system does not tell.
+   */
+  schedule() {
+    const tasks = `/proc/${this.process.pid}/task`;
+    const rows = existsSync(tasks) ? readdirSync(tasks).map((task) => readFileSync(join(tasks, task, 'schedstat'), 'utf8').split(' ')) : [];
+    const sum = (index) => rows.reduce((total, row) => total + Number(row[index]), 0);
+    return { ran: sum(0), waited: sum(1) };
   }
 
   /** Ends it as an operator does; what is in work is finished. */
