@@ -1,6 +1,6 @@
 """Starts an engine, an upstream and a relay as the interop tests do, and runs h2spec against the relay's TLS listener.
 
-    h2spec.py PATH-OF-H2SPEC [h2spec arguments]
+h2spec.py PATH-OF-H2SPEC [h2spec arguments]
 """
 
 import subprocess
@@ -43,12 +43,27 @@ def main() -> int:
 
 
 def _run(program: str, port: int, report: Path, arguments: list[str]) -> int:
-    target = ["--tls", "--insecure", "--host", "localhost", "--port", str(port), "--path", "/conformance", "--timeout", "5"]
+    target = [
+        "--tls",
+        "--insecure",
+        "--host",
+        "localhost",
+        "--port",
+        str(port),
+        "--path",
+        "/conformance",
+        "--timeout",
+        "5",
+    ]
     subprocess.run([program, *target, "--junit-report", str(report), *arguments], check=False)
     failed = []
     for suite in ElementTree.parse(report).getroot().iter("testsuite"):
         cases = suite.iter("testcase")
-        failed += [f"{suite.get('package')}: {case.get('classname')}" for case in cases if case.find("failure") is not None or case.find("error") is not None]
+        failed += [
+            f"{suite.get('package')}: {case.get('classname')}"
+            for case in cases
+            if case.find("failure") is not None or case.find("error") is not None
+        ]
     unexplained = [case for case in failed if case not in EXPLAINED]
     for case in failed:
         print(f"{'explained' if case in EXPLAINED else 'FAILED'}: {case}")

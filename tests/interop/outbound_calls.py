@@ -14,7 +14,9 @@ import requests
 def main() -> None:
     task = json.load(sys.stdin)
     try:
-        options = {"enable_outbound_relay": True} if task["mode"] == "config" else {"decryption_domains": task["domains"]}
+        options = (
+            {"enable_outbound_relay": True} if task["mode"] == "config" else {"decryption_domains": task["domains"]}
+        )
         evervault.init(os.environ["APP"], os.environ["KEY"], **options)
         sealed = evervault.encrypt(task["data"], task.get("role"))
         answer = requests.post(task["url"], json=sealed, timeout=30)

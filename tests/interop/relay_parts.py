@@ -76,7 +76,12 @@ ROUTES: list[dict[str, object]] = [
 
 
 def inbound(
-    pki: Pki, plain: Upstream, tls: Upstream, engine: Engine, upstream: dict[str, object] | None = None, **limits: object
+    pki: Pki,
+    plain: Upstream,
+    tls: Upstream,
+    engine: Engine,
+    upstream: dict[str, object] | None = None,
+    **limits: object,
 ) -> str:
     """The listeners `tls` and `plain`, which differ in nothing else; routes below `/tls` go to the upstream with TLS."""
     text = relays.process_section() + relays.engine_section(engine)

@@ -185,11 +185,15 @@ def test_an_engine_restarts_under_traffic(place: Place, relay: Relay, path: str)
 
 def test_an_overloaded_engine(place: Place, relay: Relay, path: str) -> None:
     engines.kill(place.engine)
-    place.start_engine("server.queue_jobs_max=1", "server.app_jobs_max=1", "server.admission_wait=0ms", "server.workers=1")
+    place.start_engine(
+        "server.queue_jobs_max=1", "server.app_jobs_max=1", "server.admission_wait=0ms", "server.workers=1"
+    )
     try:
         document = json.dumps({"list": [{"note": MARKER}] * 20_000}).encode()
         answers: list[Result] = []
-        threads = [threading.Thread(target=lambda: answers.append(_post_once(relay, path, document))) for _ in range(12)]
+        threads = [
+            threading.Thread(target=lambda: answers.append(_post_once(relay, path, document))) for _ in range(12)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -213,7 +217,9 @@ def _post_once(relay: Relay, path: str, document: bytes) -> Result:
 
 @pytest.mark.parametrize("version", ["--http1.1", "--http2"])
 @pytest.mark.parametrize("how", ["length", "chunks"])
-def test_an_answer_that_is_cut_upstream_is_cut_for_the_client(place: Place, relay: Relay, version: str, how: str) -> None:
+def test_an_answer_that_is_cut_upstream_is_cut_for_the_client(
+    place: Place, relay: Relay, version: str, how: str
+) -> None:
     cut = Answer(body=b"x" * 1000, declared=5000) if how == "length" else Answer(pieces=[b"x" * 1000], cut=True)
     place.plain.answer = lambda _: cut
     answer = curl(relay.at("tls").url("/elsewhere"), version, ca=place.pki.ca)
@@ -285,7 +291,9 @@ def test_certificates_of_upstreams(place: Place, relay: Relay, text: str, tmp_pa
 def test_a_client_that_goes_in_the_middle_of_its_body(place: Place, relay: Relay, path: str) -> None:
     path += f"/{random.getrandbits(48):x}"
     with raw_http.connect(relay.at("plain", False).port) as stream:
-        stream.sendall(f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: {JSON}\r\nContent-Length: 1000000\r\n\r\n".encode())
+        stream.sendall(
+            f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: {JSON}\r\nContent-Length: 1000000\r\n\r\n".encode()
+        )
         stream.sendall(b'{"note":"' + MARKER.encode() * 100)
         if path.startswith("/elsewhere"):
             time.sleep(0.1)
@@ -420,7 +428,9 @@ def _resident(relay: Relay) -> int:
 
 
 def test_reloading_under_traffic_drops_nothing(place: Place, relay: Relay, text: str, path: str) -> None:
-    redacting = text.replace('action = "encrypt", json = ["$.card.number", "$..note"]', 'action = "redact", json = ["$..note"]')
+    redacting = text.replace(
+        'action = "encrypt", json = ["$.card.number", "$..note"]', 'action = "redact", json = ["$..note"]'
+    )
     assert redacting != text
     with Traffic(relay, path) as traffic:
         for index in range(6):
@@ -477,9 +487,7 @@ def _names(relay: Relay, place: Place) -> list[str]:
             return [name for _, name in stream.getpeercert()["subjectAltName"]]
 
 
-def test_what_was_begun_is_ended_when_the_relay_stops(
-    place: Place, text: str, tmp_path: Path
-) -> None:
+def test_what_was_begun_is_ended_when_the_relay_stops(place: Place, text: str, tmp_path: Path) -> None:
     """SIGTERM while an answer is on its way: it comes whole, and the program ends with 0."""
     place.plain.clear()
     came = threading.Event()

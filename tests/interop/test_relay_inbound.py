@@ -121,7 +121,9 @@ def test_an_answer_is_sealed_on_its_way_out(
     assert (answer.header("etag"), answer.header("x-own")) == ('W/"v1"', "kept")
 
 
-def test_roles(simple: Callable[..., Result], plain_upstream: Upstream, fieldseal: Fieldseal, decryptor: Decryptor) -> None:
+def test_roles(
+    simple: Callable[..., Result], plain_upstream: Upstream, fieldseal: Fieldseal, decryptor: Decryptor
+) -> None:
     plain_upstream.answer = echo
     answer = simple("/roles/a", *AS_JSON, data=b'{"pan":"42","other":"1"}')
     (text,) = ENVELOPE.findall(plain_upstream.only().body)
@@ -174,7 +176,9 @@ def test_multipart(call: Callable[..., Result], plain_upstream: Upstream, decryp
     assert answer.body == body
 
 
-def test_multipart_as_curl_writes_it(simple: Callable[..., Result], plain_upstream: Upstream, decryptor: Decryptor) -> None:
+def test_multipart_as_curl_writes_it(
+    simple: Callable[..., Result], plain_upstream: Upstream, decryptor: Decryptor
+) -> None:
     assert simple("/form/a", "--form", "card=4242", "--form", "note=open").status == 200
     received = plain_upstream.only().body
     (text,) = ENVELOPE.findall(received)
@@ -182,7 +186,9 @@ def test_multipart_as_curl_writes_it(simple: Callable[..., Result], plain_upstre
     assert b"\r\n\r\nopen\r\n" in received
 
 
-def test_headers(call: Callable[..., Result], plain_upstream: Upstream, fieldseal: Fieldseal, decryptor: Decryptor) -> None:
+def test_headers(
+    call: Callable[..., Result], plain_upstream: Upstream, fieldseal: Fieldseal, decryptor: Decryptor
+) -> None:
     sealed = json.loads(fieldseal.encrypt(APP, b'["from upstream"]'))[0]
     plain_upstream.answer = lambda _: ok(b"body", "text/plain", ("X-Card", sealed), ("X-Other", sealed))
     answer = call("/headers/a", "--header", "X-Card: 4242", "--header", "X-Open: 1")
@@ -242,7 +248,9 @@ def test_routes(
     assert is_sealed or received.body == body
 
 
-@pytest.mark.parametrize("path", ["/json/../elsewhere", "/x/..%2fjson/a", "/json/%2e%2e/b", "/a%5cb", "/a%zz", "/./json/a"])
+@pytest.mark.parametrize(
+    "path", ["/json/../elsewhere", "/x/..%2fjson/a", "/json/%2e%2e/b", "/a%5cb", "/a%zz", "/./json/a"]
+)
 def test_paths_that_two_would_read_differently_are_refused(
     simple: Callable[..., Result], plain_upstream: Upstream, path: str
 ) -> None:
@@ -292,11 +300,11 @@ def test_fifty_megabytes(relay: Relay, pki: Pki, plain_upstream: Upstream) -> No
 
     text = base64.b64encode(random_bytes(3 << 18)) * 50
     document = b'{"bulk":"' + text + b'","note":"sealed"}'
-    answer = post("/json/a", JSON, document)
+    answer = post("/sealed/a", JSON, document)
     received = plain_upstream.only().body
     assert received.startswith(b'{"bulk":"') and _hash(received[9 : 9 + len(text)]) == _hash(text)
     assert b"sealed" not in received[9 + len(text) :]
-    assert _hash(answer.body) == _hash(document)
+    assert _hash(answer.body) == _hash(received)
 
 
 def _hash(content: bytes) -> str:
@@ -330,7 +338,9 @@ def test_codings(
     assert decode(answer.body) == b'{"back":"opened"}'
 
 
-def test_coded_bodies_that_nothing_is_selected_of_stay_coded(call: Callable[..., Result], plain_upstream: Upstream) -> None:
+def test_coded_bodies_that_nothing_is_selected_of_stay_coded(
+    call: Callable[..., Result], plain_upstream: Upstream
+) -> None:
     plain_upstream.answer = echo
     coded = gzip.compress(DOCUMENT)
     answer = call("/elsewhere", *AS_JSON, "--header", "Content-Encoding: gzip", data=coded)
@@ -370,7 +380,9 @@ def test_requests_that_cannot_be_read_are_refused(
 
 
 @pytest.mark.parametrize("case", list(UNREADABLE))
-def test_answers_that_cannot_be_sealed_are_not_shown(simple: Callable[..., Result], plain_upstream: Upstream, case: str) -> None:
+def test_answers_that_cannot_be_sealed_are_not_shown(
+    simple: Callable[..., Result], plain_upstream: Upstream, case: str
+) -> None:
     content_type, coding, body = UNREADABLE[case]
     headers = [("Content-Type", content_type)] if content_type else []
     headers += [("Content-Encoding", coding)] if coding else []
@@ -382,7 +394,9 @@ def test_answers_that_cannot_be_sealed_are_not_shown(simple: Callable[..., Resul
     assert "secret-value" not in str(answer.headers)
 
 
-def test_what_need_not_be_read_passes_where_the_route_says_so(simple: Callable[..., Result], plain_upstream: Upstream) -> None:
+def test_what_need_not_be_read_passes_where_the_route_says_so(
+    simple: Callable[..., Result], plain_upstream: Upstream
+) -> None:
     assert simple("/lenient/a", "--header", "Content-Type: text/plain", data=b"free text").status == 200
     assert plain_upstream.only().body == b"free text"
     # A body of the type that is read must still be read.
@@ -391,7 +405,9 @@ def test_what_need_not_be_read_passes_where_the_route_says_so(simple: Callable[.
     assert plain_upstream.saw_nothing()
 
 
-def test_a_forged_envelope_is_not_passed_on(simple: Callable[..., Result], plain_upstream: Upstream, fieldseal: Fieldseal) -> None:
+def test_a_forged_envelope_is_not_passed_on(
+    simple: Callable[..., Result], plain_upstream: Upstream, fieldseal: Fieldseal
+) -> None:
     sealed = json.loads(fieldseal.encrypt(APP, b'["x"]'))[0]
     forged = sealed[:-6] + ("A" if sealed[-6] != "A" else "B") + sealed[-5:]
     plain_upstream.answer = lambda _: ok(json.dumps({"a": forged, "b": "plain"}).encode(), JSON)
@@ -433,7 +449,9 @@ def test_header_fields(call: Callable[..., Result], plain_upstream: Upstream) ->
     assert received.values("X-Twice") == ["1", "2"]
     assert received.values("User-Agent") == ["own/1"]
     assert received.values("X-Forwarded-For") == ["127.0.0.1"]
-    assert received.values("X-Forwarded-Host") == received.values("Host") and received.header("Host").startswith("localhost:")
+    assert received.values("X-Forwarded-Host") == received.values("Host") and received.header("Host").startswith(
+        "localhost:"
+    )
     for name in ("X-Hop", "Proxy-Connection", "Keep-Alive", "Upgrade", "HTTP2-Settings"):
         assert received.values(name) == [], name
     assert answer.values("set-cookie") == ["a=1", "b=2"]
@@ -446,7 +464,9 @@ def test_connections_are_used_again(relay: Relay, pki: Pki, plain_upstream: Upst
     with socket.create_connection(("127.0.0.1", relay.at("tls").port)) as plain:
         with context.wrap_socket(plain, server_hostname="localhost") as stream:
             for _ in range(20):
-                stream.sendall(b"POST /sealed/a HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n")
+                stream.sendall(
+                    b"POST /sealed/a HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n"
+                )
                 stream.sendall(b'{"note":1}')
                 assert stream.recv(4096).startswith(b"HTTP/1.1 200 ")
     assert len(plain_upstream.requests) == 20
@@ -488,7 +508,9 @@ def test_trailers_pass_where_the_body_does(relay: Relay, plain_upstream: Upstrea
     pieces = [b"one", b"two"]
     plain_upstream.answer = lambda _: Answer(headers=[("Trailer", "X-Sum")], pieces=pieces, trailers=[("X-Sum", "6")])
     with socket.create_connection(("127.0.0.1", relay.at("plain").port), timeout=10) as stream:
-        stream.sendall(b"POST /elsewhere HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nTrailer: X-Own\r\nTransfer-Encoding: chunked\r\n\r\n")
+        stream.sendall(
+            b"POST /elsewhere HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nTrailer: X-Own\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
         stream.sendall(b"3\r\nabc\r\n0\r\nX-Own: 1\r\n\r\n")
         data = b""
         while not data.endswith(b"\r\n\r\n") or b"\r\n0\r\n" not in data:
@@ -540,7 +562,9 @@ def chat_relay(
 ) -> Iterator[Relay]:
     text = relays.process_section() + relays.engine_section(engine)
     identity = {"certificate": str(pki.server.certificate), "private_key": str(pki.server.key)}
-    text += relays.section("[inbound]", name="tls", address="127.0.0.1:0", upstream=f"http://127.0.0.1:{chat}", **identity)
+    text += relays.section(
+        "[inbound]", name="tls", address="127.0.0.1:0", upstream=f"http://127.0.0.1:{chat}", **identity
+    )
     text += relays.section("[inbound.route]", path="/read", app=APP, response=[rule("decrypt", json=["$"])])
     with relays.running(fieldseal, tmp_path_factory.mktemp("chat"), text) as running:
         yield running
@@ -568,7 +592,9 @@ def test_what_another_protocol_carries_does_not_pass_a_rule_by(chat_relay: Relay
         websockets.sync.client.connect(f"wss://localhost:{chat_relay.at('tls').port}/read", ssl=context, proxy=None)
 
 
-def test_the_access_log_tells_what_was_done_and_no_more(call: Callable[..., Result], relay: Relay, plain_upstream: Upstream) -> None:
+def test_the_access_log_tells_what_was_done_and_no_more(
+    call: Callable[..., Result], relay: Relay, plain_upstream: Upstream
+) -> None:
     plain_upstream.answer = echo
     path = f"/json/log-{time.monotonic_ns()}"
     call(f"{path}?token=query-secret", *AS_JSON, "--header", "Authorization: Bearer head-secret", data=DOCUMENT)

@@ -58,14 +58,23 @@ def _configuration(fieldseal: Fieldseal, pki: Pki, port: int) -> str:
     """Three proxies that differ in how they are spoken to and in what becomes of other destinations."""
     certificates = fieldseal.folder / "certs"
     text = relays.process_section()
-    identity = {name: str(certificates / file) for name, file in (("certificate", "relay.pem"), ("private_key", "relay.key"))}
+    identity = {
+        name: str(certificates / file) for name, file in (("certificate", "relay.pem"), ("private_key", "relay.key"))
+    }
     text += section("engine", addresses=[f"localhost:{port}"], authorities=str(certificates / "ca.pem"), **identity)
     text += section("upstream", authorities=str(pki.ca), system_authorities=False)
-    tls = {name: str(certificates / file) for name, file in (("certificate", "server.pem"), ("private_key", "server.key"))}
+    tls = {
+        name: str(certificates / file) for name, file in (("certificate", "server.pem"), ("private_key", "server.key"))
+    }
     ca = {"ca_certificate": str(certificates / "relay-ca.pem"), "ca_private_key": str(certificates / "relay-ca.key")}
     for name, identity, unlisted in (("proxy", tls, "refuse"), ("plain", {}, "refuse"), ("open", {}, "tunnel")):
         text += section("[outbound]", name=name, address="127.0.0.1:0", unlisted=unlisted, **identity, **ca)
-        text += section("[outbound.destination]", hosts=["localhost"], paths=["/charge/**"], response=[rule("encrypt", json=["$.token"])])
+        text += section(
+            "[outbound.destination]",
+            hosts=["localhost"],
+            paths=["/charge/**"],
+            response=[rule("encrypt", json=["$.token"])],
+        )
         by_role = [rule("decrypt", json=["$"], role="pci")]
         text += section("[outbound.destination]", hosts=["localhost"], paths=["/roles/**"], request=by_role)
         text += section("[outbound.destination]", hosts=["*.example.test"])
@@ -118,7 +127,9 @@ def _charge(request: Received) -> upstreams.Answer:
 
 
 def _run(command: list[str], environment: dict[str, str], task: dict[str, object]) -> dict[str, object]:
-    done = subprocess.run(command, env=environment, input=json.dumps(task).encode(), capture_output=True, timeout=SECONDS_MAX, check=False)
+    done = subprocess.run(
+        command, env=environment, input=json.dumps(task).encode(), capture_output=True, timeout=SECONDS_MAX, check=False
+    )
     assert done.returncode == 0, done.stderr.decode()
     return json.loads(done.stdout)
 
@@ -135,14 +146,24 @@ def node(setting: Setting, task: dict[str, object], key: str | None = None) -> d
     environment = {**os.environ, **_relay_environment(setting, key or setting.key), "EV_API_URL": setting.api.url}
     # Not NODE_EXTRA_CA_CERTS: Node forgets those where an authority is added to a context, as the SDK adds the relay's.
     environment |= {"NODE_OPTIONS": "--use-openssl-ca", "SSL_CERT_FILE": str(setting.api.ca)}
-    return _run([program, str(HERE / "node" / "outbound_calls.mjs")], environment, {"url": setting.url("/charge/1"), "data": DATA, **task})
+    return _run(
+        [program, str(HERE / "node" / "outbound_calls.mjs")],
+        environment,
+        {"url": setting.url("/charge/1"), "data": DATA, **task},
+    )
 
 
 def python(setting: Setting, folder: Path, task: dict[str, object], key: str | None = None) -> dict[str, object]:
     """The Python SDK likewise; the authority of our servers stands in the bundle that it verifies against."""
     environment = {**setting.api.trusting_python(folder), **_relay_environment(setting, key or setting.key)}
     program = os.environ.get("PYTHON", "python3")
-    task = {"url": setting.url("/charge/1"), "data": DATA, "mode": "domains", "domains": [f"localhost:{setting.upstream.port}"], **task}
+    task = {
+        "url": setting.url("/charge/1"),
+        "data": DATA,
+        "mode": "domains",
+        "domains": [f"localhost:{setting.upstream.port}"],
+        **task,
+    }
     return _run([program, str(HERE / "outbound_calls.py")], environment, task)
 
 
@@ -226,8 +247,18 @@ def connect(setting: Setting, target: str, *fields: str, proxy: str = "plain", v
     return Tunnel(int(head.split(b" ")[1]), head, stream)
 
 
-def ask(stream: ssl.SSLSocket, *fields: str, path: str = "/charge/1", host: str = "localhost", body: bytes = b"{}") -> tuple[int, bytes]:
-    lines = [f"POST {path} HTTP/1.1", f"Host: {host}", f"Content-Type: {JSON}", f"Content-Length: {len(body)}", *fields, "", ""]
+def ask(
+    stream: ssl.SSLSocket, *fields: str, path: str = "/charge/1", host: str = "localhost", body: bytes = b"{}"
+) -> tuple[int, bytes]:
+    lines = [
+        f"POST {path} HTTP/1.1",
+        f"Host: {host}",
+        f"Content-Type: {JSON}",
+        f"Content-Length: {len(body)}",
+        *fields,
+        "",
+        "",
+    ]
     stream.sendall("\r\n".join(lines).encode() + body)
     data = b""
     while b"\r\n\r\n" not in data:
@@ -331,20 +362,31 @@ def test_a_request_for_another_host_than_the_tunnels(setting: Setting, upstream:
     assert upstream.saw_nothing()
 
 
-@pytest.mark.parametrize("target", ["localhost", "localhost:0", "localhost:99999", ":443", "user@localhost:443", "localhost:443/path"])
+@pytest.mark.parametrize(
+    "target", ["localhost", "localhost:0", "localhost:99999", ":443", "user@localhost:443", "localhost:443/path"]
+)
 def test_malformed_targets(setting: Setting, upstream: Upstream, target: str) -> None:
     assert connect_status(setting, target, authorization(setting.key)) == 400
     assert upstream.saw_nothing()
 
 
 def test_anything_but_connect_is_refused(setting: Setting, upstream: Upstream) -> None:
-    answer = curl(f"http://localhost:{setting.port('plain')}/charge/1", "--header", authorization(setting.key), data=b"{}")
+    answer = curl(
+        f"http://localhost:{setting.port('plain')}/charge/1", "--header", authorization(setting.key), data=b"{}"
+    )
     assert answer.status == 405
     assert upstream.saw_nothing()
 
 
 def through_proxy(setting: Setting, url: str, *arguments: str, data: bytes | None = None) -> Result:
-    proxy = ("--proxy", f"https://localhost:{setting.port('proxy')}", "--proxy-cacert", str(setting.api.ca), "--noproxy", "")
+    proxy = (
+        "--proxy",
+        f"https://localhost:{setting.port('proxy')}",
+        "--proxy-cacert",
+        str(setting.api.ca),
+        "--noproxy",
+        "",
+    )
     return curl(url, *proxy, "--proxy-header", authorization(setting.key), *arguments, data=data, ca=setting.relay_ca)
 
 
@@ -371,14 +413,18 @@ def test_forms_are_opened(setting: Setting, upstream: Upstream) -> None:
 def test_bodies_without_envelopes_and_without_rules_are_untouched(setting: Setting, upstream: Upstream) -> None:
     upstream.answer = echo
     body = os.urandom(1 << 20)
-    answer = through_proxy(setting, setting.url("/elsewhere"), "--header", "Content-Type: application/octet-stream", data=body)
+    answer = through_proxy(
+        setting, setting.url("/elsewhere"), "--header", "Content-Type: application/octet-stream", data=body
+    )
     assert upstream.only().body == answer.body == body
 
 
 def test_a_forged_envelope_does_not_leave(setting: Setting, upstream: Upstream) -> None:
     sealed = json.loads(setting.fieldseal.encrypt(APP, b'["x"]'))[0]
     forged = sealed[:-6] + ("A" if sealed[-6] != "A" else "B") + sealed[-5:]
-    answer = through_proxy(setting, setting.url("/charge/1"), "--header", f"Content-Type: {JSON}", data=json.dumps([forged]).encode())
+    answer = through_proxy(
+        setting, setting.url("/charge/1"), "--header", f"Content-Type: {JSON}", data=json.dumps([forged]).encode()
+    )
     assert (answer.status, answer.json()["code"]) == (400, "decrypt-failed")
     assert upstream.saw_nothing()
 
@@ -386,7 +432,9 @@ def test_a_forged_envelope_does_not_leave(setting: Setting, upstream: Upstream) 
 def test_the_destinations_certificate_is_verified(setting: Setting, tmp_path: Path) -> None:
     stranger = make_pki(tmp_path)
     with upstreams.running(stranger.server.context("http/1.1")) as wrong:
-        answer = through_proxy(setting, f"https://localhost:{wrong.port}/charge/1", "--header", f"Content-Type: {JSON}", data=b"{}")
+        answer = through_proxy(
+            setting, f"https://localhost:{wrong.port}/charge/1", "--header", f"Content-Type: {JSON}", data=b"{}"
+        )
         assert (answer.status, answer.json()["code"]) == (502, "upstream-certificate")
         assert wrong.saw_nothing()
 
@@ -394,7 +442,9 @@ def test_the_destinations_certificate_is_verified(setting: Setting, tmp_path: Pa
 def test_certificates_are_made_for_the_host_that_was_asked_for(setting: Setting, upstream: Upstream) -> None:
     names = []
     for host in ("localhost", "a.example.test"):
-        with connect(setting, f"{host}:{upstream.port}", authorization(setting.key)).inside(setting.relay_ca, host) as stream:
+        with connect(setting, f"{host}:{upstream.port}", authorization(setting.key)).inside(
+            setting.relay_ca, host
+        ) as stream:
             names.append(stream.getpeercert()["subjectAltName"])
     assert names == [(("DNS", "localhost"),), (("DNS", "a.example.test"),)]
 

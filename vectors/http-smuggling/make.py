@@ -47,10 +47,18 @@ def request(method: str = "POST", target: str = "/p", body: str = "", **more: ob
 
 
 def lengths() -> None:
-    refused("cl-te", "a length and chunks: the chunks end first", head("Content-Length: 6", "Transfer-Encoding: chunked") + "0\r\n\r\nG")
+    refused(
+        "cl-te",
+        "a length and chunks: the chunks end first",
+        head("Content-Length: 6", "Transfer-Encoding: chunked") + "0\r\n\r\nG",
+    )
     te_first = head("Transfer-Encoding: chunked", "Content-Length: 4") + "5c\r\n" + HIDDEN
     refused("te-cl", "chunks and a length: the length ends first", te_first + "0\r\n\r\n")
-    refused("cl-te-equal", "both, and both say the same", head("Content-Length: 10", "Transfer-Encoding: chunked") + "0\r\n\r\n")
+    refused(
+        "cl-te-equal",
+        "both, and both say the same",
+        head("Content-Length: 10", "Transfer-Encoding: chunked") + "0\r\n\r\n",
+    )
     refused("cl-twice-different", "two lengths", head("Content-Length: 3", "Content-Length: 30") + "abc" + HIDDEN)
     refused("cl-twice-equal", "the same length twice", head("Content-Length: 3", "Content-Length: 3") + "abc")
     for name, value in {
@@ -73,17 +81,46 @@ def lengths() -> None:
         "arabic-digit": "\u0663",
     }.items():
         value_bytes = value.encode("utf-8" if name == "arabic-digit" else "latin-1")
-        content = raw("POST /p HTTP/1.1\r\n" + HOST + "\r\nContent-Length: ") + value_bytes + raw("\r\n\r\nabc" + HIDDEN)
+        content = (
+            raw("POST /p HTTP/1.1\r\n" + HOST + "\r\nContent-Length: ") + value_bytes + raw("\r\n\r\nabc" + HIDDEN)
+        )
         refused(f"cl-{name}", f"a length written {value[:24]!a}", content)
-    forwarded("cl-leading-zeros", "zeros before a length change nothing", head("Content-Length: 003") + "abc", request(body="abc"))
+    forwarded(
+        "cl-leading-zeros",
+        "zeros before a length change nothing",
+        head("Content-Length: 003") + "abc",
+        request(body="abc"),
+    )
     forwarded("cl-upper-case", "names of fields know no case", head("CONTENT-LENGTH: 3") + "abc", request(body="abc"))
-    refused("cl-underscore-name", "a gateway may take the name for the real one", head("Content-Length: 3", "Content_Length: 30") + "abc")
-    refused("cl-http10-te", "HTTP/1.0 has no chunks", head("Transfer-Encoding: chunked", first="POST /p HTTP/1.0") + "0\r\n\r\n" + HIDDEN)
-    forwarded("get-with-body", "a body belongs to whatever announces it", head(f"Content-Length: {len(HIDDEN)}", first="GET /p HTTP/1.1") + HIDDEN,
-              request("GET", body=HIDDEN))
-    forwarded("body-like-a-request", "a body that looks like a request is a body", head(f"Content-Length: {len(HIDDEN)}") + HIDDEN, request(body=HIDDEN))
-    forwarded("no-length", "what follows a head without a length is the next request", head(first="POST /one HTTP/1.1") + HIDDEN,
-              request(target="/one"), request("GET", "/hidden"))
+    refused(
+        "cl-underscore-name",
+        "a gateway may take the name for the real one",
+        head("Content-Length: 3", "Content_Length: 30") + "abc",
+    )
+    refused(
+        "cl-http10-te",
+        "HTTP/1.0 has no chunks",
+        head("Transfer-Encoding: chunked", first="POST /p HTTP/1.0") + "0\r\n\r\n" + HIDDEN,
+    )
+    forwarded(
+        "get-with-body",
+        "a body belongs to whatever announces it",
+        head(f"Content-Length: {len(HIDDEN)}", first="GET /p HTTP/1.1") + HIDDEN,
+        request("GET", body=HIDDEN),
+    )
+    forwarded(
+        "body-like-a-request",
+        "a body that looks like a request is a body",
+        head(f"Content-Length: {len(HIDDEN)}") + HIDDEN,
+        request(body=HIDDEN),
+    )
+    forwarded(
+        "no-length",
+        "what follows a head without a length is the next request",
+        head(first="POST /one HTTP/1.1") + HIDDEN,
+        request(target="/one"),
+        request("GET", "/hidden"),
+    )
 
 
 def codings() -> None:
@@ -109,20 +146,33 @@ def codings() -> None:
         refused(f"te-{name}", f"a coding written {value!a}", head(f"Transfer-Encoding: {value}") + end)
     twice = head("Transfer-Encoding: chunked", "Transfer-Encoding: chunked")
     refused("te-twice", "the same coding twice", twice + end)
-    refused("te-twice-different", "two codings", head("Transfer-Encoding: identity", "Transfer-Encoding: chunked") + end)
+    refused(
+        "te-twice-different", "two codings", head("Transfer-Encoding: identity", "Transfer-Encoding: chunked") + end
+    )
     refused("te-space-before-colon", "a space before the colon", head("Transfer-Encoding : chunked") + end)
     refused("te-tab-before-colon", "a tab before the colon", head("Transfer-Encoding\t: chunked") + end)
     refused("te-space-before-name", "a space before the name", head("X: y", " Transfer-Encoding: chunked") + end)
     refused("te-folded", "the value on a line of its own", head("Transfer-Encoding:", " chunked") + end)
-    refused("te-underscore-name", "a gateway may take the name for the real one", head("Transfer_Encoding: chunked") + end)
+    refused(
+        "te-underscore-name", "a gateway may take the name for the real one", head("Transfer_Encoding: chunked") + end
+    )
     refused("te-behind-lf", "a field behind a bare LF", head("X: y\nTransfer-Encoding: chunked") + end)
     refused("te-behind-cr", "a field behind a bare CR", head("X: y\rTransfer-Encoding: chunked") + end)
     refused("te-cr-behind", "a bare CR behind the value", head("Transfer-Encoding: chunked\r") + end)
     refused("te-behind-null", "a field behind a NUL", head("X: y\0Transfer-Encoding: chunked") + end)
     chunked = "3\r\nabc\r\n0\r\n\r\n"
-    forwarded("te-chunked", "chunks as they should be", head("Transfer-Encoding: chunked") + chunked, request(body="abc"))
-    forwarded("te-upper-case", "codings know no case", head("transfer-encoding:\tCHUNKED ") + chunked, request(body="abc"))
-    forwarded("te-field", "what TE asks for ends here", head("TE: chunked, gzip", "Content-Length: 3") + "abc", request(body="abc", absent=["te"]))
+    forwarded(
+        "te-chunked", "chunks as they should be", head("Transfer-Encoding: chunked") + chunked, request(body="abc")
+    )
+    forwarded(
+        "te-upper-case", "codings know no case", head("transfer-encoding:\tCHUNKED ") + chunked, request(body="abc")
+    )
+    forwarded(
+        "te-field",
+        "what TE asks for ends here",
+        head("TE: chunked, gzip", "Content-Length: 3") + "abc",
+        request(body="abc", absent=["te"]),
+    )
 
 
 def chunks() -> None:
@@ -147,11 +197,21 @@ def chunks() -> None:
         "extension-null": "3;a\0b",
         "extension-huge": "3;" + "a" * 100_000,
     }.items():
-        refused(f"chunk-{name}", f"the line {line[:24]!a} before a chunk", start + f"{line}\r\nabc\r\n0\r\n\r\n" + HIDDEN, begun=True)
+        refused(
+            f"chunk-{name}",
+            f"the line {line[:24]!a} before a chunk",
+            start + f"{line}\r\nabc\r\n0\r\n\r\n" + HIDDEN,
+            begun=True,
+        )
     refused("chunk-lf", "a bare LF behind the length", start + "3\nabc\r\n0\r\n\r\n", begun=True)
     refused("chunk-lf-behind", "a bare LF behind the chunk", start + "3\r\nabc\n0\r\n\r\n", begun=True)
     refused("chunk-longer", "more than the chunk has", start + "3\r\nabcd\r\n0\r\n\r\n", begun=True)
-    refused("chunk-two-bytes-behind", "two other bytes where a line end should be", start + "3\r\nabcXX0\r\n\r\n" + HIDDEN, begun=True)
+    refused(
+        "chunk-two-bytes-behind",
+        "two other bytes where a line end should be",
+        start + "3\r\nabcXX0\r\n\r\n" + HIDDEN,
+        begun=True,
+    )
     refused("chunk-last-lf", "bare LFs behind the last chunk", start + "3\r\nabc\r\n0\n\n" + HIDDEN, begun=True)
     refused("chunk-last-cr", "a bare CR behind the last chunk", start + "0\r\n\r" + "X" + HIDDEN, begun=True)
     for name, line in {
@@ -164,10 +224,24 @@ def chunks() -> None:
         "null": "X: \0",
         "bare-lf": "X: y\nZ: a",
     }.items():
-        refused(f"trailer-{name}", f"the trailer {line!a}", start + f"3\r\nabc\r\n0\r\n{line}\r\n\r\n" + HIDDEN, begun=True)
-    forwarded("chunk-extension", "an extension ends here", start + "3;a=b;c=\"d\"\r\nabc\r\n0\r\n\r\n", request(body="abc"))
-    forwarded("chunk-leading-zeros", "zeros before a length change nothing", start + "0000003\r\nabc\r\n000\r\n\r\n", request(body="abc"))
-    forwarded("chunk-like-a-request", "a chunk that looks like a request is a chunk", start + f"{len(HIDDEN):X}\r\n{HIDDEN}\r\n0\r\n\r\n", request(body=HIDDEN))
+        refused(
+            f"trailer-{name}", f"the trailer {line!a}", start + f"3\r\nabc\r\n0\r\n{line}\r\n\r\n" + HIDDEN, begun=True
+        )
+    forwarded(
+        "chunk-extension", "an extension ends here", start + '3;a=b;c="d"\r\nabc\r\n0\r\n\r\n', request(body="abc")
+    )
+    forwarded(
+        "chunk-leading-zeros",
+        "zeros before a length change nothing",
+        start + "0000003\r\nabc\r\n000\r\n\r\n",
+        request(body="abc"),
+    )
+    forwarded(
+        "chunk-like-a-request",
+        "a chunk that looks like a request is a chunk",
+        start + f"{len(HIDDEN):X}\r\n{HIDDEN}\r\n0\r\n\r\n",
+        request(body=HIDDEN),
+    )
 
 
 def lines() -> None:
@@ -189,10 +263,17 @@ def lines() -> None:
         refused(f"field-{name}", f"the field {line!a}", head(line, "Content-Length: 0"))
     refused("field-first-folded", "the first line of the header begins with a space", head(host=" " + HOST) + "")
     refused("lf-only", "line ends without CR", f"GET /p HTTP/1.1\n{HOST}\n\n")
-    refused("lf-ends-head", "a head that ends in bare LFs, with a request behind", f"GET /p HTTP/1.1\r\n{HOST}\n\n" + HIDDEN)
+    refused(
+        "lf-ends-head", "a head that ends in bare LFs, with a request behind", f"GET /p HTTP/1.1\r\n{HOST}\n\n" + HIDDEN
+    )
     refused("cr-only", "line ends without LF", f"GET /p HTTP/1.1\r{HOST}\r\r\r\n\r\n")
     refused("lf-before", "a bare LF before the request", "\n" + head("Content-Length: 0"))
-    forwarded("empty-line-before", "an empty line before a request is to be ignored", "\r\n" + head("Content-Length: 0"), request())
+    forwarded(
+        "empty-line-before",
+        "an empty line before a request is to be ignored",
+        "\r\n" + head("Content-Length: 0"),
+        request(),
+    )
     for name, line in {
         "lower-case": "POST /p http/1.1",
         "http-0.9": "GET /p",
@@ -225,15 +306,28 @@ def lines() -> None:
         refused(f"line-{name}", f"the request line {line!a}", head("Content-Length: 0", first=line))
     ftp = head("Content-Length: 0", "Connection: close", first="POST ftp://front.test/p HTTP/1.1")
     refused("line-absolute-ftp", "an absolute target of another scheme", ftp)
-    refused("line-connect", "a tunnel through a reverse proxy", head("Connection: close", first="CONNECT other.test:443 HTTP/1.1", host="Host: other.test:443"), status=405)
-    forwarded("line-absolute", "an absolute target for the same host goes on as a path", head("Content-Length: 0", first="POST http://front.test/p?q HTTP/1.1"),
-              request(target="/p?q", host="front.test"))
+    refused(
+        "line-connect",
+        "a tunnel through a reverse proxy",
+        head("Connection: close", first="CONNECT other.test:443 HTTP/1.1", host="Host: other.test:443"),
+        status=405,
+    )
+    forwarded(
+        "line-absolute",
+        "an absolute target for the same host goes on as a path",
+        head("Content-Length: 0", first="POST http://front.test/p?q HTTP/1.1"),
+        request(target="/p?q", host="front.test"),
+    )
 
 
 def hosts() -> None:
     empty = "Content-Length: 0"
     refused("host-none", "no Host", head(empty, host=None))
-    refused("host-none-http10", "HTTP/1.0 without Host: what goes on would have none either", head(empty, first="POST /p HTTP/1.0", host=None))
+    refused(
+        "host-none-http10",
+        "HTTP/1.0 without Host: what goes on would have none either",
+        head(empty, first="POST /p HTTP/1.0", host=None),
+    )
     refused("host-empty", "an empty Host names nobody", head(empty, "Connection: close", host="Host:"))
     refused("host-twice-equal", "the same Host twice", head(HOST, empty))
     refused("host-twice-different", "two Hosts", head("Host: other.test", empty))
@@ -258,18 +352,45 @@ def hosts() -> None:
 
 def hops() -> None:
     for name in ("Content-Length", "Transfer-Encoding", "Host", "Content-Type", "Authorization", "Cookie"):
-        refused(f"hop-{name.lower()}", f"Connection names {name}", head(f"Connection: close, {name}", "Content-Length: 3") + "abc")
-    refused("hop-malformed", "Connection names what is no name", head("Connection: close, a b", "Content-Length: 3") + "abc")
-    upgrade = head("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA", first="GET /p HTTP/1.1")
-    forwarded("upgrade-h2c", "HTTP/2 over plain TCP is not offered, and not passed on", upgrade, request("GET", absent=["upgrade", "http2-settings", "connection"]))
-    forwarded("hop-fields", "fields of one hop end here", head("Connection: X-Own", "X-Own: 1", "Keep-Alive: 300", "Proxy-Connection: keep-alive", "Content-Length: 0"),
-              request(absent=["x-own", "keep-alive", "proxy-connection"]))
+        refused(
+            f"hop-{name.lower()}",
+            f"Connection names {name}",
+            head(f"Connection: close, {name}", "Content-Length: 3") + "abc",
+        )
+    refused(
+        "hop-malformed", "Connection names what is no name", head("Connection: close, a b", "Content-Length: 3") + "abc"
+    )
+    upgrade = head(
+        "Connection: Upgrade, HTTP2-Settings",
+        "Upgrade: h2c",
+        "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA",
+        first="GET /p HTTP/1.1",
+    )
+    forwarded(
+        "upgrade-h2c",
+        "HTTP/2 over plain TCP is not offered, and not passed on",
+        upgrade,
+        request("GET", absent=["upgrade", "http2-settings", "connection"]),
+    )
+    forwarded(
+        "hop-fields",
+        "fields of one hop end here",
+        head("Connection: X-Own", "X-Own: 1", "Keep-Alive: 300", "Proxy-Connection: keep-alive", "Content-Length: 0"),
+        request(absent=["x-own", "keep-alive", "proxy-connection"]),
+    )
 
 
 def sizes() -> None:
     refused("huge-field", "a field of 64 KiB", head("X: " + "a" * 65_536, "Content-Length: 0"), status=431)
-    refused("huge-line", "a target of 64 KiB", head("Content-Length: 0", first=f"GET /{'a' * 65_536} HTTP/1.1"), status=431)
-    refused("many-fields", "ten thousand fields", head(*[f"X-{index}: y" for index in range(10_000)], "Content-Length: 0"), status=431)
+    refused(
+        "huge-line", "a target of 64 KiB", head("Content-Length: 0", first=f"GET /{'a' * 65_536} HTTP/1.1"), status=431
+    )
+    refused(
+        "many-fields",
+        "ten thousand fields",
+        head(*[f"X-{index}: y" for index in range(10_000)], "Content-Length: 0"),
+        status=431,
+    )
     refused("many-small-fields", "a thousand small fields", head(*["a:b"] * 1000, "Content-Length: 0"), status=431)
 
 
@@ -286,7 +407,10 @@ def block(fields: list[tuple[str, str]]) -> bytes:
     """Without Huffman's coding and without an index, so that a reader sees in the file what is sent."""
     encoder = hpack.Encoder()
     encoder.header_table_size = 0
-    return encoder.encode([hpack.NeverIndexedHeaderTuple(name.encode("latin-1"), value.encode("latin-1")) for name, value in fields], huffman=False)
+    return encoder.encode(
+        [hpack.NeverIndexedHeaderTuple(name.encode("latin-1"), value.encode("latin-1")) for name, value in fields],
+        huffman=False,
+    )
 
 
 PSEUDO = {":method": "POST", ":scheme": "https", ":authority": "front.test", ":path": "/p"}
@@ -346,7 +470,11 @@ def http2() -> None:
         refused_2(name, f":{next(iter(changed))} is {shown!a}", stream(pseudo(**changed)))
     refused_2("host-none", "neither :authority nor host", stream(pseudo(authority=None)))
     refused_2("host-other", "another host than :authority", stream([*pseudo(), ("host", "other.test")]))
-    refused_2("host-twice", "two fields host", stream([*pseudo(authority=None), ("host", "front.test"), ("host", "other.test")]))
+    refused_2(
+        "host-twice",
+        "two fields host",
+        stream([*pseudo(authority=None), ("host", "front.test"), ("host", "other.test")]),
+    )
     refused_2("unknown-pseudo", "a pseudo-header that there is not", stream([*pseudo(), (":hidden", "1")]))
     refused_2("pseudo-twice", ":path twice", stream([*pseudo(), (":path", "/hidden")]))
     refused_2("pseudo-behind", "a pseudo-header behind a field", stream([("x", "y"), *pseudo()]))
@@ -369,22 +497,52 @@ def http2() -> None:
         body = stream([*pseudo(), field], b"0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: front.test\r\n\r\n")
         refused_2(name, f"the field {field[0]!a}: {field[1]!a}", body, begun=False)
     length = ("content-length", "3")
-    refused_2("cl-shorter", "more data than the length says", stream([*pseudo(), length], b"abc" + HIDDEN.encode()), begun=True)
-    refused_2("cl-longer", "less data than the length says", stream([*pseudo(), ("content-length", "30")], b"abc"), begun=True)
+    refused_2(
+        "cl-shorter",
+        "more data than the length says",
+        stream([*pseudo(), length], b"abc" + HIDDEN.encode()),
+        begun=True,
+    )
+    refused_2(
+        "cl-longer", "less data than the length says", stream([*pseudo(), ("content-length", "30")], b"abc"), begun=True
+    )
     refused_2("cl-no-data", "a length and no data", stream([*pseudo(), length]), begun=True)
-    refused_2("cl-twice-different", "two lengths", stream([*pseudo(), length, ("content-length", "30")], b"abc"), begun=True)
-    refused_2("cl-not-a-number", "a length that is none", stream([*pseudo(), ("content-length", "3\x0b")], b"abc"), begun=True)
+    refused_2(
+        "cl-twice-different", "two lengths", stream([*pseudo(), length, ("content-length", "30")], b"abc"), begun=True
+    )
+    refused_2(
+        "cl-not-a-number", "a length that is none", stream([*pseudo(), ("content-length", "3\x0b")], b"abc"), begun=True
+    )
     refused_2("cl-list", "a list of lengths", stream([*pseudo(), ("content-length", "3, 30")], b"abc"), begun=True)
     forwarded_2("plain", "a request as it should be", stream(pseudo(), b"abc"), request(body="abc", host="front.test"))
     forwarded_2("length", "a length that is right", stream([*pseudo(), length], b"ab", b"c"), request(body="abc"))
-    forwarded_2("body-like-a-request", "data that looks like a chunk and a request is data",
-                stream(pseudo(), b"0\r\n\r\n" + HIDDEN.encode()), request(body="0\r\n\r\n" + HIDDEN))
-    forwarded_2("host-equal", "the same host twice over", stream([*pseudo(), ("host", "front.test")]), request(host="front.test"))
-    forwarded_2("path-fragment", "what stands behind # is cut off before anybody looks", stream(pseudo(path="/p#q")), request())
-    forwarded_2("cookies", "cookies in pieces become one field", stream([*pseudo(), ("cookie", "a=1"), ("cookie", "b=2")]),
-                request(fields={"cookie": ["a=1; b=2"]}))
-    forwarded_2("trailer-pseudo", "a pseudo-header in the trailers comes to nothing", stream(pseudo(), b"abc", trailers=[(":path", "/hidden")]),
-                request(body="abc"))
+    forwarded_2(
+        "body-like-a-request",
+        "data that looks like a chunk and a request is data",
+        stream(pseudo(), b"0\r\n\r\n" + HIDDEN.encode()),
+        request(body="0\r\n\r\n" + HIDDEN),
+    )
+    forwarded_2(
+        "host-equal",
+        "the same host twice over",
+        stream([*pseudo(), ("host", "front.test")]),
+        request(host="front.test"),
+    )
+    forwarded_2(
+        "path-fragment", "what stands behind # is cut off before anybody looks", stream(pseudo(path="/p#q")), request()
+    )
+    forwarded_2(
+        "cookies",
+        "cookies in pieces become one field",
+        stream([*pseudo(), ("cookie", "a=1"), ("cookie", "b=2")]),
+        request(fields={"cookie": ["a=1; b=2"]}),
+    )
+    forwarded_2(
+        "trailer-pseudo",
+        "a pseudo-header in the trailers comes to nothing",
+        stream(pseudo(), b"abc", trailers=[(":path", "/hidden")]),
+        request(body="abc"),
+    )
     forwarded_2("te-trailers", "the one word that TE may say", stream([*pseudo(), ("te", "trailers")]), request())
 
 
