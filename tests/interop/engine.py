@@ -47,8 +47,10 @@ class Engine:
 def start(fieldseal: Fieldseal, app: str, port: int = 0, *settings: str) -> Engine:
     """`settings` are `KEY=VALUE` of the configuration. Whoever starts it ends it."""
     log = fieldseal.folder.parent / "engine.log"
+    # A port that is given is given for the protocol alone.
+    settings = ("operator.address=127.0.0.1:0", *settings)
     flags = [flag for setting in settings for flag in ("--set", setting)]
-    command = fieldseal.command(*flags, "dev", "--app", app, "--port", str(port), "--json")
+    command = fieldseal.command(*flags, "dev", "--app", app, "--port", str(port), "--api-port", "0", "--no-relay", "--json")
     with log.open("ab") as errors:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
     line = process.stdout.readline()

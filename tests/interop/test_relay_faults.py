@@ -142,7 +142,7 @@ def no_plaintext(place: Place) -> bool:
 
 
 def test_without_an_engine_nothing_passes_that_needs_one(place: Place, relay: Relay, path: str) -> None:
-    assert relay.operator("/readyz")[0] == 200
+    wait_until(lambda: relay.operator("/readyz")[0] == 200)
     engines.kill(place.engine)
     try:
         answer = post(relay, path, {"note": MARKER})
@@ -157,12 +157,12 @@ def test_without_an_engine_nothing_passes_that_needs_one(place: Place, relay: Re
         assert MARKER.encode() not in answer.body
         # What needs no engine passes.
         assert curl(relay.at("plain", False).url("/elsewhere")).status == 200
-        assert relay.operator("/readyz")[0] == 503
+        wait_until(lambda: relay.operator("/readyz")[0] == 503)
         assert relay.operator("/livez")[0] == 200
     finally:
         place.start_engine()
     wait_until(lambda: post(relay, path, {"note": MARKER}).status == 200)
-    assert relay.operator("/readyz")[0] == 200
+    wait_until(lambda: relay.operator("/readyz")[0] == 200)
     assert relay.logged(path)[0]["refused"] == "engine-unavailable"
     assert no_plaintext(place) and MARKER not in relay.written()
 

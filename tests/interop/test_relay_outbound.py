@@ -92,7 +92,8 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
     # Where the API looks for what it tells the SDKs.
     (fieldseal.folder / "relay.toml").write_text(text)
     log = fieldseal.folder.parent / "engine.log"
-    flags = ("--address", f"127.0.0.1:{port}", "--json", "--set", "api.address=127.0.0.1:0")
+    free = ("--set", "api.address=127.0.0.1:0", "--set", "operator.address=127.0.0.1:0")
+    flags = ("--address", f"127.0.0.1:{port}", "--json", *free)
     with log.open("wb") as errors:
         engine = subprocess.Popen(fieldseal.command("serve", *flags), stdout=subprocess.PIPE, stderr=errors)
     try:
