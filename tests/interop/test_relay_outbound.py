@@ -343,7 +343,7 @@ def test_other_destinations_are_refused_or_tunnelled_by_setting(setting: Setting
     assert connect_status(setting, target, proxy="open") == 407
     tunnel = connect(setting, target, authorization(setting.key), proxy="open")
     assert tunnel.status == 200
-    sealed = setting.fieldseal.encrypt(APP, b'{"card":"4242"}')
+    sealed = setting.fieldseal.encrypt(APP, b'{"card":"4242-card"}')
     with tunnel.inside(setting.pki.ca, "127.0.0.1") as stream:
         status, body = ask(stream, host=target, body=sealed)
     assert (status, json.loads(body)["token"]) == (200, "tok_1")
@@ -393,11 +393,11 @@ def through_proxy(setting: Setting, url: str, *arguments: str, data: bytes | Non
 
 @pytest.mark.parametrize("version", ["--http1.1", "--http2"])
 def test_curl(setting: Setting, upstream: Upstream, version: str) -> None:
-    sealed = setting.fieldseal.encrypt(APP, b'{"card":"4242","n":7}')
+    sealed = setting.fieldseal.encrypt(APP, b'{"card":"4242-card","n":7}')
     answer = through_proxy(setting, setting.url("/charge/1"), version, "--header", f"Content-Type: {JSON}", data=sealed)
     assert (answer.code, answer.status) == (0, 200), answer.message
     assert answer.version == ("2" if version == "--http2" else "1.1")
-    assert upstream.only().body == b'{"card":"4242","n":7}'
+    assert upstream.only().body == b'{"card":"4242-card","n":7}'
     assert answer.json()["token"].startswith("ev:")
 
 
@@ -453,6 +453,6 @@ def test_certificates_are_made_for_the_host_that_was_asked_for(setting: Setting,
 def test_nothing_secret_is_logged(setting: Setting) -> None:
     """After all that came before: no key, no value, no envelope."""
     written = setting.relay.written()
-    for secret in (setting.key, setting.key[-32:], "4242", "ev:"):
+    for secret in (setting.key, setting.key[-32:], "4242 4242", "4242-card", "ev:"):
         assert secret not in written
     assert all(line.get("app") in (None, APP) for line in setting.relay.requests())
