@@ -4,9 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{BufReader, BufWriter};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
@@ -19,24 +17,13 @@ use boring::ssl::{Error as SslError, NameType, Ssl};
 use crate::activity::{HttpCounters, Place, Registry, count};
 use crate::connection::{Door, End, Handler, Peer, Phase, Protocol};
 use crate::settings::HttpSettings;
-use crate::tls::{self, Acceptor};
+use crate::socket::{ACCEPT_PAUSE, prepare_socket};
+use crate::tls::{Acceptor, reasons};
 
-/// After the system refused a socket (no descriptors, no memory), which it would at once refuse again.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Connections that the system accepts before we do.
 const BACKLOG: u32 = 1024;
 /// BoringSSL reads a record in two pieces and writes each at once; these put them together.
 const BUFFER_SIZE: usize = 16 << 10;
-/// Bytes that the system takes before it can send them. With its own megabytes a slow peer would for long show no movement.
-#[cfg(target_os = "linux")]
-const UNSENT_SIZE_MAX: u32 = 128 << 10;
-/// Probes that remain unanswered before a silent peer counts as dead.
-const PROBES_MAX: u32 = 4;
-/// The longest silence before a probe, and between two, that Linux takes.
-const PROBE_PAUSE_MAX: Duration = Duration::from_secs(32_767);
-/// The longest time without an acknowledgement that Linux takes: milliseconds in 31 bits.
-#[cfg(target_os = "linux")]
-const USER_TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 
 type Socket = BufWriter<BufReader<TcpStream>>;
 
@@ -216,7 +203,7 @@ async fn serve<H: Handler>(
 ) -> End {
     let mut peer = Peer { address, protocol: Protocol::Http1, server_name: None };
     // A socket that is already broken tells so when it is read.
-    let _ = prepare(&socket, door.settings.half_open_timeout);
+    let _ = prepare_socket(&socket, door.settings.half_open_timeout);
     let Some(acceptor) = acceptor else { return door.serve_in(place, socket, peer).await };
     let socket = BufWriter::with_capacity(BUFFER_SIZE, BufReader::with_capacity(BUFFER_SIZE, socket));
     let shaken = tokio::select! {
@@ -239,26 +226,10 @@ async fn serve<H: Handler>(
 }
 
 async fn shake_hands(socket: Socket, acceptor: &Acceptor) -> Result<SslStream<Socket>, String> {
-    let session = Ssl::new(&acceptor.context()).map_err(|error| tls::reasons(&error))?;
+    let session = Ssl::new(&acceptor.context()).map_err(|error| reasons(&error))?;
     SslStreamBuilder::new(session, socket).accept().await.map_err(|error| {
         let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<SslError>());
-        let reasons = source.and_then(SslError::ssl_error).map(tls::reasons).unwrap_or_default();
+        let reasons = source.and_then(SslError::ssl_error).map(reasons).unwrap_or_default();
         if reasons.is_empty() { "the client closed the connection".to_owned() } else { reasons }
     })
-}
-
-/// Tells the system how to treat the socket.
-fn prepare(socket: &TcpStream, half_open_timeout: Duration) -> io::Result<()> {
-    socket.set_nodelay(true)?;
-    let socket = SockRef::from(socket);
-    let silence = (half_open_timeout / 2).min(PROBE_PAUSE_MAX);
-    let between = (silence / PROBES_MAX).max(Duration::from_secs(1));
-    let probes = TcpKeepalive::new().with_time(silence).with_interval(between).with_retries(PROBES_MAX);
-    socket.set_tcp_keepalive(&probes)?;
-    #[cfg(target_os = "linux")]
-    {
-        socket.set_tcp_user_timeout(Some(half_open_timeout.min(USER_TIMEOUT_MAX)))?;
-        socket.set_tcp_notsent_lowat(UNSENT_SIZE_MAX)?;
-    }
-    Ok(())
 }

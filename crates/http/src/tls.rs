@@ -31,13 +31,13 @@ impl fmt::Debug for ServerIdentity {
     }
 }
 
-/// Why certificate and key do not make a server.
+/// Why certificates and key do not make a server.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum IdentityError {
+pub enum TlsError {
     /// Nothing that reads as what is needed.
     #[error("{what}: {reason}")]
     Unreadable {
-        /// Certificate chain or private key.
+        /// Which of them.
         what: &'static str,
         /// The TLS library's words.
         reason: String,
@@ -48,6 +48,12 @@ pub enum IdentityError {
     /// The library refused a setting of ours.
     #[error("the TLS library refused: {0}")]
     Library(String),
+}
+
+impl From<ErrorStack> for TlsError {
+    fn from(error: ErrorStack) -> Self {
+        TlsError::Library(reasons(&error))
+    }
 }
 
 /// Begins TLS sessions. Clones share the certificate, which can be replaced while they serve.
@@ -61,7 +67,7 @@ impl Acceptor {
     ///
     /// # Errors
     /// Certificates or a key that cannot be read or do not belong together.
-    pub fn new(identity: &ServerIdentity) -> Result<Self, IdentityError> {
+    pub fn new(identity: &ServerIdentity) -> Result<Self, TlsError> {
         Ok(Self::with_context(context_of(identity)?))
     }
 
@@ -74,7 +80,7 @@ impl Acceptor {
     ///
     /// # Errors
     /// As [`Acceptor::new`]; then nothing changes.
-    pub fn replace(&self, identity: &ServerIdentity) -> Result<(), IdentityError> {
+    pub fn replace(&self, identity: &ServerIdentity) -> Result<(), TlsError> {
         let context = context_of(identity)?;
         *self.context.write().unwrap_or_else(PoisonError::into_inner) = context;
         Ok(())
@@ -92,9 +98,9 @@ impl fmt::Debug for Acceptor {
     }
 }
 
-fn context_of(identity: &ServerIdentity) -> Result<SslContext, IdentityError> {
+fn context_of(identity: &ServerIdentity) -> Result<SslContext, TlsError> {
     let mut builder = server_context()?;
-    set_identity(&mut builder, identity)?;
+    set_identity(&mut builder, &identity.certificate_chain_pem, &identity.private_key_pem)?;
     Ok(builder.build().into_context())
 }
 
@@ -102,8 +108,8 @@ fn context_of(identity: &ServerIdentity) -> Result<SslContext, IdentityError> {
 ///
 /// # Errors
 /// When the library refuses.
-pub fn server_context() -> Result<SslAcceptorBuilder, IdentityError> {
-    policy().map_err(library)
+pub fn server_context() -> Result<SslAcceptorBuilder, TlsError> {
+    Ok(policy()?)
 }
 
 fn policy() -> Result<SslAcceptorBuilder, ErrorStack> {
@@ -117,31 +123,41 @@ fn policy() -> Result<SslAcceptorBuilder, ErrorStack> {
     Ok(context)
 }
 
-fn set_identity(context: &mut SslContextBuilder, identity: &ServerIdentity) -> Result<(), IdentityError> {
-    let unreadable = |what, reason: String| IdentityError::Unreadable { what, reason };
-    let chain = X509::stack_from_pem(&identity.certificate_chain_pem);
-    let chain = chain.map_err(|error| unreadable("certificate chain", reasons(&error)))?;
-    let mut chain = chain.into_iter();
-    let own = chain.next().ok_or_else(|| unreadable("certificate chain", "no certificate in PEM".to_owned()))?;
-    context.set_certificate(&own).map_err(library)?;
+/// Presents a certificate chain with its private key, both in PEM, in sessions of the context.
+///
+/// # Errors
+/// What cannot be read, or does not belong together.
+pub fn set_identity(context: &mut SslContextBuilder, chain_pem: &[u8], private_key_pem: &[u8]) -> Result<(), TlsError> {
+    let mut chain = certificates("certificate chain", chain_pem)?.into_iter();
+    let own = chain.next().expect("at least one certificate was read");
+    context.set_certificate(&own)?;
     for issuer in chain {
-        context.add_extra_chain_cert(issuer).map_err(library)?;
+        context.add_extra_chain_cert(issuer)?;
     }
     // The library's words about a key that does not parse say nothing of its content.
-    let key = PKey::private_key_from_pem(&identity.private_key_pem)
-        .map_err(|error| unreadable("private key", reasons(&error)))?;
-    if !own.public_key().map_err(library)?.public_eq(&key) {
-        return Err(IdentityError::KeyMismatch);
+    let key = PKey::private_key_from_pem(private_key_pem)
+        .map_err(|error| TlsError::Unreadable { what: "private key", reason: reasons(&error) })?;
+    if !own.public_key()?.public_eq(&key) {
+        return Err(TlsError::KeyMismatch);
     }
-    context.set_private_key(&key).map_err(library)
+    Ok(context.set_private_key(&key)?)
 }
 
-fn library(error: ErrorStack) -> IdentityError {
-    IdentityError::Library(reasons(&error))
+/// One certificate or more, in PEM; an error calls them `what`.
+///
+/// # Errors
+/// What does not read as certificates, or is none.
+pub fn certificates(what: &'static str, pem: &[u8]) -> Result<Vec<X509>, TlsError> {
+    let unreadable = |reason: String| TlsError::Unreadable { what, reason };
+    let certificates = X509::stack_from_pem(pem).map_err(|error| unreadable(reasons(&error)))?;
+    if certificates.is_empty() {
+        return Err(unreadable("no certificate in PEM".to_owned()));
+    }
+    Ok(certificates)
 }
 
 /// The library's reasons, such as `UNSUPPORTED_PROTOCOL`; never the data that it worked on.
-pub(crate) fn reasons(stack: &ErrorStack) -> String {
+pub fn reasons(stack: &ErrorStack) -> String {
     let names: Vec<&str> = stack.errors().iter().filter_map(|error| error.reason()).collect();
     names.join(", ")
 }

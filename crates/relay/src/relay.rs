@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use fieldseal_client::{Client, ClientError, ClientSettings, ClientTls};
-use fieldseal_http::{Acceptor, HttpCounters, IdentityError, ServerIdentity};
+use fieldseal_http::{Acceptor, HttpCounters, ServerIdentity, TlsError};
 use thiserror::Error;
 use tokio::sync::watch;
 use zeroize::Zeroizing;
@@ -42,7 +42,7 @@ pub enum RelayError {
         /// The listener's name.
         listener: Arc<str>,
         /// What is wrong.
-        error: IdentityError,
+        error: TlsError,
     },
     /// The authority of an outbound listener.
     #[error("listener {listener}: {error}")]

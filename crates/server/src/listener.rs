@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use boring::ssl::SslContext;
+use fieldseal_http::{ACCEPT_PAUSE, prepare_socket};
 use fieldseal_protocol::{ErrorCode, ErrorObject, answer};
-use socket2::{SockRef, TcpKeepalive};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_blocking;
@@ -24,22 +24,6 @@ use crate::interface::{PeerIdentity, Refused, Service};
 use crate::places::Place;
 use crate::tls::{self, HandshakeFailure};
 use crate::wire::discard;
-
-/// After the system refused a socket (no descriptors, no memory), which it would at once refuse again.
-pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// Bytes that the system takes before it can send them. With its own megabytes a slow peer would for long show no movement.
-#[cfg(target_os = "linux")]
-const UNSENT_SIZE_MAX: u32 = 128 << 10;
-
-/// Probes that remain unanswered before a silent peer counts as dead.
-const PROBES_MAX: u32 = 4;
-
-/// The longest silence before a probe, and between two, that Linux takes.
-const PROBE_PAUSE_MAX: Duration = Duration::from_secs(32_767);
-/// The longest time without an acknowledgement that Linux takes: milliseconds in 31 bits.
-#[cfg(target_os = "linux")]
-const USER_TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 
 type Stream = SslStream<Gathered<TcpStream>>;
 
@@ -144,7 +128,7 @@ async fn handshake(
     deadline: Instant,
 ) -> Result<Stream, HandshakeFailure> {
     let other = |error: io::Error| HandshakeFailure::Other(error.to_string());
-    prepare(&socket, hub.settings.half_open_timeout).map_err(other)?;
+    prepare_socket(&socket, hub.settings.half_open_timeout).map_err(other)?;
     let session = tls::session(context).map_err(other)?;
     let shaking = SslStreamBuilder::new(session, Gathered::new(socket)).accept();
     match timeout_at(deadline, shaking).await {
@@ -159,22 +143,6 @@ async fn handshake(
             Err(failure)
         }
     }
-}
-
-/// Tells the system how to treat the socket.
-fn prepare(socket: &TcpStream, half_open_timeout: Duration) -> io::Result<()> {
-    socket.set_nodelay(true)?;
-    let socket = SockRef::from(socket);
-    let silence = (half_open_timeout / 2).min(PROBE_PAUSE_MAX);
-    let between = (silence / PROBES_MAX).max(Duration::from_secs(1));
-    let probes = TcpKeepalive::new().with_time(silence).with_interval(between).with_retries(PROBES_MAX);
-    socket.set_tcp_keepalive(&probes)?;
-    #[cfg(target_os = "linux")]
-    {
-        socket.set_tcp_user_timeout(Some(half_open_timeout.min(USER_TIMEOUT_MAX)))?;
-        socket.set_tcp_notsent_lowat(UNSENT_SIZE_MAX)?;
-    }
-    Ok(())
 }
 
 async fn part(mut stream: Gathered<TcpStream>) -> io::Result<()> {
@@ -243,23 +211,5 @@ fn log_end(end: &End, peer: &PeerIdentity, connection: u64) {
         End::Broken(error) => tracing::info!(client, connection, %error, "connection broke"),
         End::Fault(error) => tracing::warn!(client, connection, %error, "connection ended by the server"),
         End::SlowReader => tracing::warn!(client, connection, "connection cut: its answers were not taken"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn any_half_open_timeout_that_settings_allow_can_be_set() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let socket = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let longest = Duration::from_secs(8760 * 3600);
-        let limits = [Duration::from_secs(2 * 32_767), Duration::from_millis(i32::MAX as u64)];
-        let around = limits.iter().flat_map(|limit| [*limit, *limit + Duration::from_secs(2)]);
-        for half_open_timeout in around.chain([Duration::from_secs(2), longest, Duration::MAX]) {
-            prepare(&socket, half_open_timeout).unwrap_or_else(|error| panic!("{half_open_timeout:?}: {error}"));
-        }
-        assert_eq!(SockRef::from(&socket).tcp_keepalive_time().unwrap(), PROBE_PAUSE_MAX);
     }
 }

@@ -9,6 +9,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use fieldseal_http::ACCEPT_PAUSE;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
@@ -21,7 +22,6 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-use crate::listener::ACCEPT_PAUSE;
 use crate::places::{Place, Places};
 use crate::settings::OperatorSettings;
 

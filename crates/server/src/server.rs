@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::Pool;
-use fieldseal_http::{IdentityError, Listener};
+use fieldseal_http::{Listener, TlsError};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Runtime;
@@ -24,7 +24,7 @@ use crate::metrics::Times;
 use crate::operator::OperatorPort;
 use crate::settings::{ServerSettings, SettingsError};
 use crate::status::Status;
-use crate::tls::{self, TlsError};
+use crate::tls;
 
 /// How often [`Service::maintain`] is called.
 const MAINTENANCE_PERIOD: Duration = Duration::from_secs(1);
@@ -73,7 +73,7 @@ pub enum StartError {
     Api(#[from] ApiSettingsError),
     /// Certificate or key of the API.
     #[error("api: {0}")]
-    ApiIdentity(IdentityError),
+    ApiIdentity(TlsError),
     /// Threads.
     #[error("cannot start threads: {0}")]
     Threads(io::Error),

@@ -6,47 +6,24 @@
 use std::io;
 
 use boring::error::ErrorStack;
-use boring::pkey::PKey;
 use boring::ssl::{
     AlpnError, Error as SslError, Ssl, SslContext, SslContextBuilder, SslMethod, SslMode, SslOptions,
     SslSessionCacheMode, SslVerifyMode, SslVersion, select_next_proto,
 };
+use boring::x509::X509VerifyError;
 use boring::x509::store::X509StoreBuilder;
-use boring::x509::{X509, X509VerifyError};
+use fieldseal_http::{TlsError, certificates, reasons, set_identity};
 use fieldseal_protocol::{ALPN, ALPN_LIST, TLS_GROUPS};
 use thiserror::Error;
 use tokio_boring::HandshakeError;
 
 use crate::settings::TlsSettings;
 
-/// Why certificates and key do not make a server.
-#[derive(Debug, Error)]
-pub enum TlsError {
-    /// Nothing that reads as what the setting needs.
-    #[error("{what}: {reason}")]
-    Unreadable {
-        /// Which of the three.
-        what: &'static str,
-        /// The TLS library's words.
-        reason: String,
-    },
-    /// The private key is not that of the certificate.
-    #[error("the private key does not belong to the certificate")]
-    KeyMismatch,
-    /// The library refused a setting of ours.
-    #[error("the TLS library refused: {0}")]
-    Library(String),
-}
-
-fn library(error: ErrorStack) -> TlsError {
-    TlsError::Library(reasons(&error))
-}
-
 /// Builds the context that all connections share.
 pub(crate) fn context(settings: &TlsSettings) -> Result<SslContext, TlsError> {
-    let mut context = SslContextBuilder::new(SslMethod::tls()).map_err(library)?;
-    set_policy(&mut context).map_err(library)?;
-    set_certificate(&mut context, settings)?;
+    let mut context = SslContextBuilder::new(SslMethod::tls())?;
+    set_policy(&mut context)?;
+    set_identity(&mut context, &settings.certificate_chain_pem, &settings.private_key_pem)?;
     set_authorities(&mut context, settings)?;
     Ok(context.build())
 }
@@ -67,41 +44,14 @@ fn set_policy(context: &mut SslContextBuilder) -> Result<(), ErrorStack> {
     Ok(())
 }
 
-fn set_certificate(context: &mut SslContextBuilder, settings: &TlsSettings) -> Result<(), TlsError> {
-    let chain = certificates("certificate chain", &settings.certificate_chain_pem)?;
-    let mut chain = chain.into_iter();
-    let own = chain.next().expect("at least one certificate was read");
-    context.set_certificate(&own).map_err(library)?;
-    for issuer in chain {
-        context.add_extra_chain_cert(issuer).map_err(library)?;
-    }
-    // The library's words about a key that does not parse say nothing of its content.
-    let key = PKey::private_key_from_pem(&settings.private_key_pem)
-        .map_err(|error| TlsError::Unreadable { what: "private key", reason: reasons(&error) })?;
-    if !own.public_key().map_err(library)?.public_eq(&key) {
-        return Err(TlsError::KeyMismatch);
-    }
-    context.set_private_key(&key).map_err(library)
-}
-
 fn set_authorities(context: &mut SslContextBuilder, settings: &TlsSettings) -> Result<(), TlsError> {
-    let mut store = X509StoreBuilder::new().map_err(library)?;
+    let mut store = X509StoreBuilder::new()?;
     for authority in certificates("client authorities", &settings.client_authorities_pem)? {
-        context.add_client_ca(&authority).map_err(library)?;
-        store.add_cert(authority).map_err(library)?;
+        context.add_client_ca(&authority)?;
+        store.add_cert(authority)?;
     }
     context.set_cert_store_builder(store);
     Ok(())
-}
-
-/// One certificate or more.
-fn certificates(what: &'static str, pem: &[u8]) -> Result<Vec<X509>, TlsError> {
-    let unreadable = |reason: String| TlsError::Unreadable { what, reason };
-    let certificates = X509::stack_from_pem(pem).map_err(|error| unreadable(reasons(&error)))?;
-    if certificates.is_empty() {
-        return Err(unreadable("no certificate in PEM".to_owned()));
-    }
-    Ok(certificates)
 }
 
 /// The state of one new connection.
@@ -201,10 +151,4 @@ fn explain_verdict(verdict: Result<(), X509VerifyError>) -> HandshakeFailure {
         ) => HandshakeFailure::UnknownAuthority,
         Err(other) => HandshakeFailure::Certificate(other.error_string().to_owned()),
     }
-}
-
-/// The library's reasons, such as `UNSUPPORTED_PROTOCOL`; never the data that it worked on.
-pub(crate) fn reasons(stack: &ErrorStack) -> String {
-    let names: Vec<&str> = stack.errors().iter().filter_map(|error| error.reason()).collect();
-    names.join(", ")
 }

@@ -18,7 +18,7 @@ use boring::x509::extension::{
     AuthorityKeyIdentifier, BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAlternativeName,
 };
 use boring::x509::{X509, X509NameBuilder};
-use fieldseal_http::IdentityError;
+use fieldseal_http::TlsError;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -47,7 +47,7 @@ pub enum MintError {
     Library(#[from] ErrorStack),
     /// The TLS library refused the listener's policy.
     #[error(transparent)]
-    Policy(#[from] IdentityError),
+    Policy(#[from] TlsError),
 }
 
 /// The relay's own authority.

@@ -7,6 +7,7 @@ use std::{fs, io};
 use boring::error::ErrorStack;
 use boring::ssl::{Error as SslError, SslConnector, SslMethod, SslMode, SslVerifyMode, SslVersion};
 use boring::x509::X509;
+use fieldseal_http::reasons;
 use hyper_util::rt::TokioIo;
 use thiserror::Error;
 use tokio::io::{BufReader, BufWriter};
@@ -222,10 +223,4 @@ async fn dial_socket(origin: &Origin) -> Result<TcpStream, ConnectError> {
         }
     }
     Err(failure)
-}
-
-/// The library's reasons; never the data that it worked on.
-fn reasons(stack: &ErrorStack) -> String {
-    let names: Vec<&str> = stack.errors().iter().filter_map(|error| error.reason()).collect();
-    names.join(", ")
 }
