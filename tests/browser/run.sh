@@ -8,10 +8,10 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-[[ -n ${FIELDSEAL:-} && -x $FIELDSEAL ]] || { echo 'tests/browser: set FIELDSEAL to the path of the program' >&2; exit 2; }
-FIELDSEAL=$(cd "$(dirname "$FIELDSEAL")" && pwd)/$(basename "$FIELDSEAL")
-export FIELDSEAL
-for name in $(compgen -e FIELDSEAL_); do unset "$name"; done
+suite=tests/browser
+source "$here/../common.sh"
+use_fieldseal
+need_node
 
 has_chromium() { [[ -n ${CHROMIUM:-} ]] || command -v chromium chromium-browser google-chrome >/dev/null; }
 if ! has_chromium && command -v apt-get >/dev/null && [[ $(id -u) == 0 ]]; then
@@ -20,6 +20,5 @@ if ! has_chromium && command -v apt-get >/dev/null && [[ $(id -u) == 0 ]]; then
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null ||
     echo '== browser: it cannot be had here'
 fi
-[[ -d $here/node_modules/playwright-core ]] ||
-  npm ci --prefix "$here" --ignore-scripts --no-audit --no-fund --loglevel=error
+install_npm tests/browser
 node --test --test-reporter=spec "$here"/*.test.mjs

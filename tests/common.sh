@@ -1,0 +1,53 @@
+# What the scripts that run other people's software share. Sourced, with $suite as the name under which a script speaks.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+die() {
+  echo "$suite: $1" >&2
+  exit 2
+}
+
+# Makes FIELDSEAL absolute, and takes away settings of the caller's engine, which would change what is tested.
+use_fieldseal() {
+  local name
+  [[ -n ${FIELDSEAL:-} ]] || die 'set FIELDSEAL to the path of the program, as `make test` does'
+  [[ -x $FIELDSEAL ]] || die "$FIELDSEAL is no program: build it first (cargo build --profile checked --package fieldseal-cli)"
+  FIELDSEAL=$(cd "$(dirname "$FIELDSEAL")" && pwd)/$(basename "$FIELDSEAL")
+  for name in $(compgen -e FIELDSEAL_); do unset "$name"; done
+  export FIELDSEAL PYTHONDONTWRITEBYTECODE=1 NO_PROXY=127.0.0.1,localhost no_proxy=127.0.0.1,localhost
+}
+
+need_node() {
+  command -v npm >/dev/null || die 'install Node 20 or newer with npm'
+  node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || die 'needs Node 20 or newer'
+}
+
+need_python() {
+  command -v python3 >/dev/null || die 'install Python 3.11 or newer'
+  python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || die 'needs Python 3.11 or newer'
+}
+
+# install_npm FOLDER: the packages that its lock file names, unless the last installation that came to its end was of the same.
+install_npm() {
+  local folder=$1 stamp=$root/target/packages/${1//\//-}.stamp wanted
+  wanted=$(node --version && cat "$root/$folder/package-lock.json")
+  if [[ -d $root/$folder/node_modules && -f $stamp && $(<"$stamp") == "$wanted" ]]; then return; fi
+  echo "== ${suite#tests/}: install the packages of $folder"
+  rm -f "$stamp"
+  npm ci --prefix "$root/$folder" --ignore-scripts --no-audit --no-fund --loglevel=error
+  mkdir -p "$(dirname "$stamp")"
+  printf '%s\n' "$wanted" >"$stamp"
+}
+
+# install_python VENV REQUIREMENTS: a virtual environment with those packages, on the same condition.
+install_python() {
+  local venv=$1 requirements=$2 wanted
+  wanted=$(python3 --version && cat "$requirements")
+  if [[ -d $venv && -f $venv.stamp && $(<"$venv.stamp") == "$wanted" ]]; then return; fi
+  echo "== ${suite#tests/}: install the Python packages"
+  rm -rf "$venv" "$venv.stamp"
+  mkdir -p "$(dirname "$venv")"
+  python3 -m venv "$venv"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r "$requirements"
+  printf '%s\n' "$wanted" >"$venv.stamp"
+}
