@@ -14,12 +14,10 @@ use base64_simd::{Out, STANDARD_NO_PAD};
 use criterion::{Criterion, Throughput};
 use fieldseal_crypto::aead::{AeadAlgorithm, AeadKey, Nonce, OpenItem, SealItem, TAG_SIZE};
 use fieldseal_crypto::{EcContext, Lanes, PrivateKey, Recipient};
-use fieldseal_engine::admin::{
-    AppName, Environment, Keystore, Limits, LocalRootKey, NewKeys, OpenMode, SqliteKeystore, system_clock,
-};
 use fieldseal_engine::{
     Caller, Curve, DecryptOptions, EncryptOptions, Engine, Keying, Progress, Settings, Value, ValueType, system_random,
 };
+use fieldseal_testkit::ScratchStore;
 
 const COUNTS: [usize; 5] = [1, 30, 150, 2_000, 60_000];
 const TEXT_SIZE: usize = 32;
@@ -36,23 +34,15 @@ const ROUNDS_MAX: usize = 102;
 
 struct Fixture {
     engine: Engine,
-    _folder: tempfile::TempDir,
+    _store: ScratchStore,
 }
 
 fn fixture() -> Fixture {
-    let folder = tempfile::tempdir().expect("a folder");
-    let environment = Environment {
-        root_key: Box::new(LocalRootKey::generate(&mut system_random())),
-        clock: Box::new(system_clock),
-        rng: Box::new(system_random()),
-    };
-    let path = folder.path().join("private").join("store.sqlite");
-    let store = SqliteKeystore::open(&path, OpenMode::CreateIfMissing, environment, Limits::default()).expect("opens");
-    store.create_app(&AppName::parse("bench").expect("a name"), NewKeys::generated()).expect("created");
+    let store = ScratchStore::new(&["bench"]);
     // Long sessions, so that a session row does not pay for a key.
     let settings =
         Settings { session_age_max: Duration::from_secs(3600), session_values_max: 1 << 32, ..Settings::default() };
-    Fixture { engine: Engine::new(Box::new(store), settings), _folder: folder }
+    Fixture { engine: Engine::new(Box::new(store.open()), settings), _store: store }
 }
 
 fn texts(count: usize) -> Vec<String> {

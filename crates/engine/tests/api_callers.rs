@@ -53,7 +53,7 @@ fn digest(engine: &Engine, payload: &str) -> PayloadDigest {
 
 #[test]
 fn a_key_is_only_as_powerful_as_it_was_told() {
-    let Bench { engine, folder: _folder, .. } = bench();
+    let Bench { engine, store: _store, .. } = bench();
     let sealed = encrypt(&engine, &Caller::Owner, None, "[\"a\"]").expect("the owner may");
     let envelope = sealed.trim_matches(['[', ']', '"']);
     let all = ApiOperation::ALL;
@@ -77,7 +77,7 @@ fn a_key_is_only_as_powerful_as_it_was_told() {
 
 #[test]
 fn a_wrong_secret_an_unknown_id_and_a_revoked_key_are_told_the_same() {
-    let Bench { engine, folder: _folder, .. } = bench();
+    let Bench { engine, store: _store, .. } = bench();
     let Caller::ApiKey { id, secret_sha256 } = key(&engine, &[ApiOperation::Decrypt], &[]) else { panic!("a key") };
     assert!(engine.known_api_caller(&id, secret_sha256).is_some());
     assert!(engine.known_api_caller(&id, [0; 32]).is_none());
@@ -98,7 +98,7 @@ fn a_wrong_secret_an_unknown_id_and_a_revoked_key_are_told_the_same() {
 
 #[test]
 fn roles_hold_for_keys_and_for_the_tokens_that_they_make() {
-    let Bench { engine, folder: _folder, .. } = bench();
+    let Bench { engine, store: _store, .. } = bench();
     let sealed = |role| encrypt(&engine, &Caller::Owner, role, "[\"a\"]").expect("the owner may");
     let (plain, pci, health) = (sealed(None), sealed(Some("pci")), sealed(Some("health")));
     let caller = key(&engine, &[ApiOperation::Decrypt, ApiOperation::IssueTokens], &["pci"]);
@@ -113,7 +113,7 @@ fn roles_hold_for_keys_and_for_the_tokens_that_they_make() {
 
 #[test]
 fn a_token_is_for_its_app_payload_and_time() {
-    let Bench { engine, folder: _folder, hands } = bench();
+    let Bench { engine, store: _store, hands } = bench();
     let caller = key(&engine, &[ApiOperation::IssueTokens], &[]);
     let sealed = encrypt(&engine, &Caller::Owner, None, "{\"a\":\"x\",\"n\":1}").expect("the owner may");
     let payload = digest(&engine, &sealed);
@@ -146,7 +146,7 @@ fn a_token_is_for_its_app_payload_and_time() {
 
 #[test]
 fn no_changed_token_is_good_and_none_of_another_store() {
-    let Bench { engine, folder: _folder, .. } = bench();
+    let Bench { engine, store: _store, .. } = bench();
     let caller = key(&engine, &[ApiOperation::IssueTokens], &["pci"]);
     let text = engine.issue_token(&caller, "acme", digest(&engine, "[]"), None).expect("made").text;
     assert!(engine.token(&text).is_ok());
@@ -159,13 +159,13 @@ fn no_changed_token_is_good_and_none_of_another_store() {
     }
     assert!(engine.token(&format!("{text}00")).is_err());
     assert!(engine.token(&format!("fst_{}", "0".repeat(100_000))).is_err());
-    let Bench { engine: other, folder: _other_folder, .. } = bench();
+    let Bench { engine: other, store: _other_store, .. } = bench();
     assert_eq!(kind(other.token(&text)), ErrorKind::Forbidden);
 }
 
 #[test]
 fn a_payload_is_known_by_its_strings_in_their_order() {
-    let Bench { engine, folder: _folder, .. } = bench();
+    let Bench { engine, store: _store, .. } = bench();
     let of = |payload: &str| digest(&engine, payload);
     let payload = of(r#"{"a":"ev:x","n":1.0,"b":["y/"]}"#);
     assert_eq!(of(" { \"a\" : \"\\u0065v:x\" , \"n\":1, \"b\":[\"y\\/\"] } "), payload);

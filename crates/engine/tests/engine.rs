@@ -130,7 +130,7 @@ const PAYMENT: &str = " {\r\n \"card\" : {\"number\":\"4242 4242\", \"cvc\":123,
 
 #[test]
 fn what_is_not_selected_stays_byte_for_byte() {
-    let Bench { engine, folder: _folder, .. } = bench();
+    let Bench { engine, store: _store, .. } = bench();
     let sealed = encrypt(&engine, &["$.card.number", "$.card.cvc"], PAYMENT);
     let found = envelopes(&sealed);
     assert_eq!(found.len(), 2);
@@ -142,7 +142,7 @@ fn what_is_not_selected_stays_byte_for_byte() {
 
 #[test]
 fn everything_comes_back_for_each_curve_keying_and_role() {
-    let Bench { engine, folder: _folder, .. } = bench();
+    let Bench { engine, store: _store, .. } = bench();
     // A string that was written with escapes comes back with the escapes that it needs.
     let restored = PAYMENT.replace("h\\u00e9llo \\\"x\\\" \\/ ✓", "héllo \\\"x\\\" / ✓");
     for curve in [Curve::P256, Curve::Secp256k1] {
@@ -166,7 +166,7 @@ fn keys_of_fields_come_in_groups_once_there_is_a_table() {
     let steps = TABLE_PIECES + 3;
     for (recipients_max, table_from) in [(256, TABLE_PIECES + 1), (0, steps)] {
         for curve in Curve::ALL {
-            let Bench { engine, folder: _folder, .. } = bench_with(Settings { recipients_max, ..Settings::default() });
+            let Bench { engine, store: _store, .. } = bench_with(Settings { recipients_max, ..Settings::default() });
             let options =
                 EncryptOptions { curve: Some(curve), keying: Some(Keying::Field), ..EncryptOptions::new("acme") };
             let mut encryptor = engine.encryptor(&Caller::Owner, &options).expect("begins");
@@ -191,7 +191,7 @@ fn keys_of_fields_come_in_groups_once_there_is_a_table() {
 
 #[test]
 fn a_document_without_values_costs_no_key_and_stays() {
-    let Bench { engine, folder: _folder, .. } = bench();
+    let Bench { engine, store: _store, .. } = bench();
     for document in ["null", " [ ] ", "{}", "{\"a\":[null,{}]}"] {
         assert_eq!(encrypt(&engine, &[], document), document);
         assert_eq!(decrypt(&engine, document).expect("decrypts"), document);
@@ -205,7 +205,7 @@ fn a_document_without_values_costs_no_key_and_stays() {
 #[test]
 fn sessions_end_by_time_and_by_count() {
     let settings = Settings { session_values_max: 1_000, ..Settings::default() };
-    let Bench { engine, hands, folder: _folder } = bench_with(settings);
+    let Bench { engine, hands, store: _store } = bench_with(settings);
     let options = EncryptOptions { keying: Some(Keying::Session), ..EncryptOptions::new("acme") };
     let key_of = |document: &str| {
         let text = encrypt_with(&engine, &options, &[], document).expect("encrypts");
@@ -245,7 +245,7 @@ fn ephemeral_of(engine: &Engine, options: &EncryptOptions<'_>) -> Vec<u8> {
 
 #[test]
 fn a_spare_key_serves_the_next_request_and_no_other() {
-    let Bench { engine, folder: _folder, .. } = bench_with_tables(Settings::default());
+    let Bench { engine, store: _store, .. } = bench_with_tables(Settings::default());
     let counted = |engine: &Engine| engine.counters().spare_keys;
     let before = counted(&engine);
     let mut seen = HashSet::new();
@@ -262,7 +262,7 @@ fn a_spare_key_serves_the_next_request_and_no_other() {
 
 #[test]
 fn a_spare_key_is_gone_when_its_time_is_over_the_key_is_rotated_or_none_is_wanted() {
-    let Bench { engine, hands, folder: _folder } = bench_with_tables(Settings::default());
+    let Bench { engine, hands, store: _store } = bench_with_tables(Settings::default());
     let options = EncryptOptions::new("acme");
     ephemeral_of(&engine, &options);
     assert_eq!(engine.counters().spare_keys.entries, 1);
@@ -278,7 +278,7 @@ fn a_spare_key_is_gone_when_its_time_is_over_the_key_is_rotated_or_none_is_wante
     engine.maintain().expect("refreshed");
     assert_eq!(engine.counters().spare_keys.entries, 0);
     let none = Settings { spare_key_age_max: Duration::ZERO, ..Settings::default() };
-    let Bench { engine, folder: _folder, .. } = bench_with_tables(none);
+    let Bench { engine, store: _store, .. } = bench_with_tables(none);
     ephemeral_of(&engine, &options);
     ephemeral_of(&engine, &options);
     assert_eq!((engine.counters().spare_keys.hits, engine.counters().spare_keys.entries), (0, 0));
@@ -286,7 +286,7 @@ fn a_spare_key_is_gone_when_its_time_is_over_the_key_is_rotated_or_none_is_wante
 
 #[test]
 fn threads_never_share_a_spare_key() {
-    let Bench { engine, folder: _folder, .. } = bench_with_tables(Settings::default());
+    let Bench { engine, store: _store, .. } = bench_with_tables(Settings::default());
     let all = std::thread::scope(|scope| {
         let ask = || (0..200).map(|_| ephemeral_of(&engine, &EncryptOptions::new("acme"))).collect::<Vec<_>>();
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
@@ -298,7 +298,7 @@ fn threads_never_share_a_spare_key() {
 
 #[test]
 fn a_session_shared_by_threads_repeats_no_nonce() {
-    let Bench { engine, folder: _folder, .. } = bench();
+    let Bench { engine, store: _store, .. } = bench();
     let ivs = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -317,7 +317,7 @@ fn a_session_shared_by_threads_repeats_no_nonce() {
 
 #[test]
 fn old_versions_open_new_values_use_the_newest_and_rewrap_brings_them_up() {
-    let Bench { engine, folder: _folder, .. } = bench();
+    let Bench { engine, store: _store, .. } = bench();
     let old =
         encrypt_with(&engine, &EncryptOptions { role: Some("card"), ..EncryptOptions::new("acme") }, &[], PAYMENT)
             .expect("encrypts");
@@ -350,7 +350,7 @@ fn old_versions_open_new_values_use_the_newest_and_rewrap_brings_them_up() {
 fn opening_keys_are_bounded_expire_and_go_with_a_change() {
     let settings =
         Settings { opening_keys_max: 3, opening_key_age_max: Duration::from_secs(10), ..Settings::default() };
-    let Bench { engine, hands, folder: _folder } = bench_with(settings);
+    let Bench { engine, hands, store: _store } = bench_with(settings);
     let sealed: Vec<String> = (0..5).map(|i| encrypt(&engine, &[], &format!("[{i}]"))).collect();
     for document in &sealed {
         decrypt(&engine, document).expect("decrypts");
@@ -388,7 +388,7 @@ fn grant(engine: &Engine, name: &str, operations: &[Operation], roles: Roles) ->
 
 #[test]
 fn caches_count_what_they_had_and_what_they_lacked() {
-    let Bench { engine, hands, folder: _folder } = bench();
+    let Bench { engine, hands, store: _store } = bench();
     let told = |of: fn(&Counters) -> &CacheCounters| {
         let CacheCounters { hits, misses, entries } = *of(&engine.counters());
         (hits, misses, entries)
@@ -421,7 +421,7 @@ fn kind<T>(result: Result<T, Error>) -> ErrorKind {
 
 #[test]
 fn clients_may_do_what_they_are_granted_and_nothing_else() {
-    let Bench { engine, folder: _folder, .. } = bench();
+    let Bench { engine, store: _store, .. } = bench();
     let encrypts = grant(&engine, "writer", &[Operation::Encrypt], Roles::Any);
     let decrypts = grant(&engine, "reader", &[Operation::Decrypt], Roles::Any);
     let (to_acme, from_acme) = (EncryptOptions::new("acme"), DecryptOptions::new("acme"));
@@ -448,7 +448,7 @@ fn clients_may_do_what_they_are_granted_and_nothing_else() {
 
 #[test]
 fn inspecting_the_inside_needs_the_right_to_decrypt_and_the_role() {
-    let Bench { engine, folder: _folder, .. } = bench();
+    let Bench { engine, store: _store, .. } = bench();
     let writer = grant(&engine, "writer", &[Operation::Encrypt], Roles::Any);
     let cards = Roles::Only(BTreeSet::from([RoleName::parse("card").expect("a role")]));
     let reader = grant(&engine, "reader", &[Operation::Decrypt], cards);
@@ -465,7 +465,7 @@ fn inspecting_the_inside_needs_the_right_to_decrypt_and_the_role() {
 
 #[test]
 fn a_right_that_is_taken_away_ends_the_requests_that_live_on_it() {
-    let Bench { engine, folder: _folder, .. } = bench_with(Settings { step_values_max: 1, ..Settings::default() });
+    let Bench { engine, store: _store, .. } = bench_with(Settings { step_values_max: 1, ..Settings::default() });
     let document = "[1, 2, 3, 4]";
     let sealed = encrypt(&engine, &[], document);
     let both = grant(&engine, "both", &[Operation::Encrypt, Operation::Decrypt], Roles::Any);
@@ -489,7 +489,7 @@ fn a_right_that_is_taken_away_ends_the_requests_that_live_on_it() {
 
 #[test]
 fn a_right_that_is_taken_away_ends_the_parts_that_live_on_it() {
-    let Bench { engine, folder: _folder, .. } = bench_with(Settings { step_values_max: 2, ..Settings::default() });
+    let Bench { engine, store: _store, .. } = bench_with(Settings { step_values_max: 2, ..Settings::default() });
     let document = "[1, 2, 3, 4, 5, 6, 7, 8]";
     let both = grant(&engine, "both", &[Operation::Encrypt, Operation::Decrypt], Roles::Any);
     let mut work = engine.encrypt_document(&both, &EncryptOptions::new("acme"), None, document.len()).expect("begins");
@@ -517,7 +517,7 @@ fn a_right_that_is_taken_away_ends_the_parts_that_live_on_it() {
 
 #[test]
 fn forks_of_one_request_share_its_keys() {
-    let Bench { engine, folder: _folder, .. } = bench();
+    let Bench { engine, store: _store, .. } = bench();
     let options = EncryptOptions { keying: Some(Keying::Request), ..EncryptOptions::new("acme") };
     let mut encryptor = engine.encryptor(&Caller::Owner, &options).expect("begins");
     let mut forks = [encryptor.fork().expect("granted"), encryptor.fork().expect("granted")];
@@ -543,7 +543,7 @@ fn forks_of_one_request_share_its_keys() {
 /// Lists whose values cost agreements fall into small parts, so that several workers have something to do.
 #[test]
 fn parts_are_sized_by_what_the_values_have_cost() {
-    let Bench { engine, folder: _folder, .. } = bench();
+    let Bench { engine, store: _store, .. } = bench();
     let sealed = |keying| {
         let options = EncryptOptions { keying: Some(keying), ..EncryptOptions::new("acme") };
         envelopes(&encrypt_with(&engine, &options, &[], &format!("[{}]", vec!["1"; 300].join(","))).expect("encrypts"))
@@ -563,7 +563,7 @@ fn parts_are_sized_by_what_the_values_have_cost() {
 
 #[test]
 fn the_first_fault_is_the_one_that_is_told() {
-    let Bench { engine, folder: _folder, .. } = bench();
+    let Bench { engine, store: _store, .. } = bench();
     let sealed = encrypt(&engine, &[], "[1, 2, 3]");
     let texts = envelopes(&sealed);
     let (forged, cut) = (flip_last(&texts[1]), texts[2].replace(":$", ""));
@@ -575,7 +575,7 @@ fn the_first_fault_is_the_one_that_is_told() {
 
 #[test]
 fn rewrapping_what_is_new_already_copies_nothing_twice() {
-    let Bench { engine, folder: _folder, .. } = bench();
+    let Bench { engine, store: _store, .. } = bench();
     let sealed = encrypt(&engine, &[], &format!("[{}]", vec!["1"; 5_000].join(",")));
     let options = RewrapOptions { app: "acme", curve: None };
     let mut work = engine.rewrap_document(&Caller::Owner, &options, None, sealed.len()).expect("begins");
@@ -593,7 +593,7 @@ fn rewrapping_what_is_new_already_copies_nothing_twice() {
 #[test]
 fn an_ephemeral_key_costs_one_agreement_a_version_and_one_search() {
     for opening_keys_max in [0, 100] {
-        let Bench { engine, folder: _folder, .. } = bench_with(Settings { opening_keys_max, ..Settings::default() });
+        let Bench { engine, store: _store, .. } = bench_with(Settings { opening_keys_max, ..Settings::default() });
         let old = encrypt(&engine, &[], &format!("[{}]", vec!["1"; 1_000].join(",")));
         for _ in 0..3 {
             engine.store().rotate(&app("acme")).expect("rotated");
@@ -616,7 +616,7 @@ fn an_ephemeral_key_costs_one_agreement_a_version_and_one_search() {
 #[test]
 fn what_could_not_be_decrypted_again_is_not_made() {
     let document = DocumentLimits { document_size_max: 2_000, ..DocumentLimits::default() };
-    let Bench { engine, folder: _folder, .. } = bench_with(Settings { document, ..Settings::default() });
+    let Bench { engine, store: _store, .. } = bench_with(Settings { document, ..Settings::default() });
     let list = |count: usize| format!("[{}]", vec!["1"; count].join(","));
     let sealed = encrypt(&engine, &[], &list(10));
     assert_eq!(decrypt(&engine, &sealed).expect("decrypts"), list(10));
@@ -627,7 +627,7 @@ fn what_could_not_be_decrypted_again_is_not_made() {
 
 #[test]
 fn roles_are_checked_when_a_value_is_open() {
-    let Bench { engine, folder: _folder, .. } = bench();
+    let Bench { engine, store: _store, .. } = bench();
     let cards = Roles::Only(BTreeSet::from([RoleName::parse("card").expect("a role")]));
     let reader = grant(&engine, "reader", &[Operation::Decrypt], cards);
     let sealed = |role| {
@@ -645,7 +645,7 @@ fn roles_are_checked_when_a_value_is_open() {
 
 #[test]
 fn apps_that_are_unknown_or_disabled_are_refused() {
-    let Bench { engine, folder: _folder, .. } = bench();
+    let Bench { engine, store: _store, .. } = bench();
     let sealed = encrypt(&engine, &[], "[1]");
     assert_eq!(kind(encrypt_with(&engine, &EncryptOptions::new("none"), &[], "[1]")), ErrorKind::UnknownApp);
     assert_eq!(kind(encrypt_with(&engine, &EncryptOptions::new("../x"), &[], "[1]")), ErrorKind::UnknownApp);
@@ -660,7 +660,7 @@ fn apps_that_are_unknown_or_disabled_are_refused() {
 
 #[test]
 fn bad_input_is_named_by_its_byte_and_never_quoted() {
-    let Bench { engine, folder: _folder, .. } = bench();
+    let Bench { engine, store: _store, .. } = bench();
     let sealed = encrypt(&engine, &["$.a"], "{\"a\":\"4242424242424242\", \"b\": 1}");
     let envelope = envelopes(&sealed).remove(0);
     let other_app = encrypt_with(&engine, &EncryptOptions::new("other"), &[], "[\"x\"]").expect("encrypts");
@@ -696,7 +696,7 @@ fn flip_last(document: &str) -> String {
 /// Rule 5 of `docs/format.md`.
 #[test]
 fn values_that_only_look_like_envelopes_stay() {
-    let Bench { engine, folder: _folder, .. } = bench();
+    let Bench { engine, store: _store, .. } = bench();
     let document = "[\"ev:\", \"ev: a car\", \"evening\", \"ev:abcd:$ and more\", \":$\"]";
     assert_eq!(decrypt(&engine, document).expect("nothing to decrypt"), document);
     let sealed = encrypt(&engine, &[], "[\"with / slash\"]");
@@ -709,7 +709,7 @@ fn values_that_only_look_like_envelopes_stay() {
 /// Rule 4 of `docs/format.md`.
 #[test]
 fn empty_strings_stay_when_the_setting_says_so() {
-    let Bench { engine, folder: _folder, .. } =
+    let Bench { engine, store: _store, .. } =
         bench_with(Settings { empty_strings: EmptyStrings::Leave, ..Settings::default() });
     let sealed = encrypt(&engine, &[], "[\"\", \"a\", \"\"]");
     assert_eq!(envelopes(&sealed).len(), 1);
@@ -718,7 +718,7 @@ fn empty_strings_stay_when_the_setting_says_so() {
 
 #[test]
 fn files_come_back_through_any_version() {
-    let Bench { engine, folder: _folder, .. } = bench();
+    let Bench { engine, store: _store, .. } = bench();
     for curve in [Curve::P256, Curve::Secp256k1] {
         let mut content = b"kept".to_vec();
         let file = encrypt_file(&engine, curve, b"content");
@@ -760,7 +760,7 @@ fn file_of_a_value_with_a_role(engine: &Engine, role: &str, text: &str) -> Vec<u
 
 #[test]
 fn a_value_does_not_pass_its_role_as_a_file() {
-    let Bench { engine, folder: _folder, .. } = bench();
+    let Bench { engine, store: _store, .. } = bench();
     let file = file_of_a_value_with_a_role(&engine, "health", "secret");
     let mut content = Vec::new();
     decrypt_file(&engine, &Caller::Owner, "acme", &file, &mut content).expect("the owner may see any role");
@@ -774,7 +774,7 @@ fn a_value_does_not_pass_its_role_as_a_file() {
 
 #[test]
 fn native_values_and_texts() {
-    let Bench { engine, folder: _folder, .. } = bench();
+    let Bench { engine, store: _store, .. } = bench();
     let mut encryptor = engine.encryptor(&Caller::Owner, &EncryptOptions::new("acme")).expect("begins");
     let values = [
         Value { value_type: ValueType::Number, text: b"42" },
@@ -827,7 +827,7 @@ proptest! {
         keying in prop_oneof![Just(Keying::Field), Just(Keying::Request), Just(Keying::Session)],
     ) {
         let settings = Settings { step_values_max: values_max, step_bytes_max: bytes_max, keying, ..Settings::default() };
-        let Bench { engine, folder: _folder, .. } = bench_with(settings);
+        let Bench { engine, store: _store, .. } = bench_with(settings);
         // serde_json writes the escapes that are needed and no others, as we do, so that texts compare.
         let document = serde_json::to_string_pretty(&value).expect("JSON");
         let sealed = encrypt(&engine, &[], &document);

@@ -12,17 +12,15 @@ use std::hint::black_box;
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use fieldseal_engine::admin::{
-    AppName, Environment, Keystore, Limits, LocalRootKey, NewKeys, OpenMode, SqliteKeystore, system_clock,
-};
 use fieldseal_engine::pool::{Pool, PoolSettings};
-use fieldseal_engine::{Caller, Engine, Settings, system_random};
+use fieldseal_engine::{Caller, Engine, Settings};
 use fieldseal_protocol::{
     DecryptOptions, DocumentResult, EncryptOptions, Keying, Limits as WireLimits, Message, RawValue, Scalar,
     ValuesResult, request,
 };
 use fieldseal_server::EngineService;
 use fieldseal_server::in_process::InProcess;
+use fieldseal_testkit::ScratchStore;
 
 const COUNTS: [usize; 5] = [1, 30, 2_000, 60_000, 600_000];
 /// From so many fields on a request is put on two workers as well.
@@ -46,31 +44,23 @@ struct Bench {
     /// With one worker, with two, and with one again.
     servers: [InProcess<EngineService>; 3],
     caller: Arc<Caller>,
-    _folder: tempfile::TempDir,
+    _store: ScratchStore,
 }
 
 /// The servers, over one engine.
 fn bench() -> Bench {
-    let folder = tempfile::tempdir().expect("a folder");
-    let environment = Environment {
-        root_key: Box::new(LocalRootKey::generate(&mut system_random())),
-        clock: Box::new(system_clock),
-        rng: Box::new(system_random()),
-    };
-    let path = folder.path().join("private").join("store.sqlite");
-    let store = SqliteKeystore::open(&path, OpenMode::CreateIfMissing, environment, Limits::default()).expect("opens");
-    store.create_app(&AppName::parse("bench").expect("a name"), NewKeys::generated()).expect("created");
+    let store = ScratchStore::new(&["bench"]);
     // Long sessions, so that a session row does not pay for a key.
     let settings =
         Settings { session_age_max: Duration::from_secs(3600), session_values_max: 1 << 32, ..Settings::default() };
-    let engine = Engine::new(Box::new(store), settings);
+    let engine = Engine::new(Box::new(store.open()), settings);
     engine.maintain().expect("refreshed");
     let servers = [1, 2, 1].map(|workers| {
         let service = EngineService::new(engine.clone(), WireLimits::default(), 1 << 30);
         let pool = Pool::new(PoolSettings { workers, ..PoolSettings::default() }).expect("threads");
         InProcess::new(service, Arc::new(pool), 1 << 30)
     });
-    Bench { servers, caller: Arc::new(Caller::Owner), _folder: folder }
+    Bench { servers, caller: Arc::new(Caller::Owner), _store: store }
 }
 
 impl Bench {

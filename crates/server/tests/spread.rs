@@ -3,17 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fieldseal_engine::admin::{
-    AppName, Environment, Keystore, Limits, LocalRootKey, NewKeys, OpenMode, SqliteKeystore, system_clock,
-};
+use fieldseal_engine::admin::AppName;
 use fieldseal_engine::pool::{Pool, PoolSettings, Reason};
-use fieldseal_engine::{Caller, Engine, Settings, system_random};
+use fieldseal_engine::{Caller, Engine, Settings};
 use fieldseal_protocol::{
     DecryptOptions, DocumentResult, EncryptOptions, InspectResult, Keying, Limits as WireLimits, Message,
     RewrapOptions, RewrapResult, Scalar, ValuesResult, answer, request,
 };
 use fieldseal_server::EngineService;
 use fieldseal_server::in_process::InProcess;
+use fieldseal_testkit::ScratchStore;
 
 const ID: u32 = 9;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,24 +21,16 @@ struct Bench {
     engine: Engine,
     server: InProcess<EngineService>,
     caller: Arc<Caller>,
-    _folder: tempfile::TempDir,
+    _store: ScratchStore,
 }
 
 fn bench(workers: usize, settings: Settings) -> Bench {
-    let folder = tempfile::tempdir().expect("a folder");
-    let environment = Environment {
-        root_key: Box::new(LocalRootKey::generate(&mut system_random())),
-        clock: Box::new(system_clock),
-        rng: Box::new(system_random()),
-    };
-    let path = folder.path().join("private").join("store.sqlite");
-    let store = SqliteKeystore::open(&path, OpenMode::CreateIfMissing, environment, Limits::default()).expect("opens");
-    store.create_app(&AppName::parse("acme").expect("a name"), NewKeys::generated()).expect("created");
-    let engine = Engine::new(Box::new(store), settings);
+    let store = ScratchStore::new(&["acme"]);
+    let engine = Engine::new(Box::new(store.open()), settings);
     let service = EngineService::new(engine.clone(), WireLimits::default(), 1 << 30);
     let pool = Pool::new(PoolSettings { workers, ..PoolSettings::default() }).expect("threads");
     let server = InProcess::new(service, Arc::new(pool), 1 << 30);
-    Bench { engine, server, caller: Arc::new(Caller::Owner), _folder: folder }
+    Bench { engine, server, caller: Arc::new(Caller::Owner), _store: store }
 }
 
 impl Bench {

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fieldseal_engine::admin::{
-    AppName, Environment, Keystore, Limits, LocalRootKey, NewKeys, OpenMode, SqliteKeystore, system_clock,
-};
-use fieldseal_engine::{Clock, DocumentWork, Engine, Error, Progress, Rewriter, Settings, system_random};
+use fieldseal_engine::admin::AppName;
+use fieldseal_engine::{Clock, DocumentWork, Engine, Error, Progress, Rewriter, Settings};
+use fieldseal_testkit::ScratchStore;
 
 /// A clock that tests move.
 #[derive(Clone, Default)]
@@ -32,7 +31,7 @@ impl Clock for Hands {
 pub struct Bench {
     pub engine: Engine,
     pub hands: Hands,
-    pub folder: tempfile::TempDir,
+    pub store: ScratchStore,
 }
 
 pub fn app(name: &str) -> AppName {
@@ -40,21 +39,11 @@ pub fn app(name: &str) -> AppName {
 }
 
 pub fn bench_with(settings: Settings) -> Bench {
-    let folder = tempfile::tempdir().expect("a folder");
-    let environment = Environment {
-        root_key: Box::new(LocalRootKey::generate(&mut system_random())),
-        clock: Box::new(system_clock),
-        rng: Box::new(system_random()),
-    };
-    let path = folder.path().join("private").join("store.sqlite");
-    let store = SqliteKeystore::open(&path, OpenMode::CreateIfMissing, environment, Limits::default()).expect("opens");
-    for name in ["acme", "other"] {
-        store.create_app(&app(name), NewKeys::generated()).expect("created");
-    }
+    let store = ScratchStore::new(&["acme", "other"]);
     let hands = Hands::default();
-    let engine = Engine::with_clock(Box::new(store), settings, Box::new(hands.clone()));
+    let engine = Engine::with_clock(Box::new(store.open()), settings, Box::new(hands.clone()));
     engine.maintain().expect("refreshed");
-    Bench { engine, hands, folder }
+    Bench { engine, hands, store }
 }
 
 pub fn bench() -> Bench {

@@ -9,8 +9,7 @@ use fieldseal_engine::{Caller, Engine, Settings};
 use fieldseal_protocol::{DocumentResult, FileResult, Limits, Message, RawValue, ValuesResult, request};
 use fieldseal_server::EngineService;
 use fieldseal_server::in_process::InProcess;
-
-use crate::common::engine::Store;
+use fieldseal_testkit::ScratchStore;
 
 pub const APPS: [&str; 2] = ["acme", "other"];
 /// Sealed values of each app, no more than a schedule uses.
@@ -19,7 +18,7 @@ const ID: u32 = 1;
 const ANSWER_SIZE_MAX: usize = 1 << 28;
 
 pub struct Material {
-    pub store: Store,
+    pub store: ScratchStore,
     pub sealed: [Vec<Sealed>; 2],
     /// Opens what others have sealed.
     judge: Mutex<InProcess<EngineService>>,
@@ -54,7 +53,7 @@ pub fn json(name: &str, texts: &[String]) -> String {
 
 impl Material {
     pub fn new() -> Material {
-        let store = Store::new();
+        let store = ScratchStore::new(&["acme", "other"]);
         let engine = Engine::new(Box::new(store.open()), Settings::default());
         let service = EngineService::new(engine, Limits::default(), ANSWER_SIZE_MAX);
         let settings = PoolSettings { workers: 1, ..PoolSettings::default() };

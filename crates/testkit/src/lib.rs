@@ -1,0 +1,51 @@
+//! What tests and benches of several crates set up alike: a real store in a folder that goes with it. It never ships.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+use std::path::PathBuf;
+
+use fieldseal_engine::admin::{
+    AppName, Environment, Keystore, Limits, LocalRootKey, NewKeys, OpenMode, SqliteKeystore, system_clock,
+};
+use fieldseal_engine::system_random;
+
+/// A store with apps, which can be opened more than once, and is gone when this is dropped.
+#[derive(Debug)]
+pub struct ScratchStore {
+    folder: tempfile::TempDir,
+    root_key: String,
+}
+
+impl ScratchStore {
+    /// A store with these apps, each with fresh keys.
+    ///
+    /// # Panics
+    /// On a disk that cannot be written, and on names that are none.
+    pub fn new(apps: &[&str]) -> ScratchStore {
+        let root_key = LocalRootKey::generate(&mut system_random()).to_text().as_str().to_owned();
+        let store = ScratchStore { folder: tempfile::tempdir().expect("a folder"), root_key };
+        let keystore = store.open();
+        for name in apps {
+            keystore.create_app(&AppName::parse(name).expect("a name"), NewKeys::generated()).expect("created");
+        }
+        store
+    }
+
+    /// Opens it, as one more process would.
+    ///
+    /// # Panics
+    /// When it does not open.
+    pub fn open(&self) -> SqliteKeystore {
+        let environment = Environment {
+            root_key: Box::new(LocalRootKey::from_text(&self.root_key).expect("a root key")),
+            clock: Box::new(system_clock),
+            rng: Box::new(system_random()),
+        };
+        SqliteKeystore::open(&self.path(), OpenMode::CreateIfMissing, environment, Limits::default()).expect("opens")
+    }
+
+    /// Where its database lies.
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("private").join("store.sqlite")
+    }
+}
