@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::io::{BufReader, BufWriter};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -17,11 +17,9 @@ use boring::ssl::{Error as SslError, NameType, Ssl};
 use crate::activity::{HttpCounters, Place, Registry, count};
 use crate::connection::{Door, End, Handler, Peer, Phase, Protocol};
 use crate::settings::HttpSettings;
-use crate::socket::{ACCEPT_PAUSE, prepare_socket};
+use crate::socket::{ACCEPT_PAUSE, bind, prepare_socket};
 use crate::tls::{Acceptor, reasons};
 
-/// Connections that the system accepts before we do.
-const BACKLOG: u32 = 1024;
 /// BoringSSL reads a record in two pieces and writes each at once; these put them together.
 const BUFFER_SIZE: usize = 16 << 10;
 
@@ -148,14 +146,6 @@ impl<H> fmt::Debug for Listener<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listener").field("address", &self.address).finish_non_exhaustive()
     }
-}
-
-fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // A restarted process takes its port back while old connections are still fading.
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
 }
 
 /// Accepts until the task is aborted.

@@ -83,10 +83,11 @@ pub enum SettingsError {
     HalfOpen,
 }
 
-const HEADER_SIZE_MIN: usize = 8 << 10;
+/// What the HTTP library reads in one go.
+pub(crate) const HEADER_SIZE_MIN: usize = 8 << 10;
 const HEADER_SIZE_MAX: usize = 16 << 20;
 /// Half of it is the least time, in whole seconds, that the system waits before it probes a connection.
-const HALF_OPEN_TIMEOUT_MIN: Duration = Duration::from_secs(2);
+pub const HALF_OPEN_TIMEOUT_MIN: Duration = Duration::from_secs(2);
 
 impl HttpSettings {
     /// Checks that the bounds make sense.

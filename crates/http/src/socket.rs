@@ -1,13 +1,16 @@
-//! How the system treats the sockets that are accepted: what is sent goes at once, and a peer that vanished is noticed.
+//! Sockets that listen, and those that are accepted: what is sent goes at once, and a peer that vanished is noticed.
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 /// How long to wait after the system refused a socket (no descriptors, no memory), which it would at once refuse again.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Connections that the system accepts before we do.
+const BACKLOG: u32 = 1024;
 /// Bytes that the system takes before it can send them. With its own megabytes a slow peer would for long show no movement.
 #[cfg(target_os = "linux")]
 const UNSENT_SIZE_MAX: u32 = 128 << 10;
@@ -18,6 +21,18 @@ const PROBE_PAUSE_MAX: Duration = Duration::from_secs(32_767);
 /// The longest time without an acknowledgement that Linux takes: milliseconds in 31 bits.
 #[cfg(target_os = "linux")]
 const USER_TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
+
+/// Listens at an address, on the runtime that calls it; port 0 lets the system choose one.
+///
+/// # Errors
+/// An address that is taken, or is not this machine's.
+pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A restarted process takes its port back while old connections are still fading.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
 
 /// Sends without delay, and gives the connection up once a peer was silent for `half_open_timeout`, of any length.
 ///
@@ -40,8 +55,6 @@ pub fn prepare_socket(socket: &TcpStream, half_open_timeout: Duration) -> io::Re
 
 #[cfg(test)]
 mod tests {
-    use tokio::net::TcpListener;
-
     use super::*;
 
     #[tokio::test]

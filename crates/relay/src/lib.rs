@@ -17,7 +17,6 @@ mod held;
 mod hygiene;
 mod inbound;
 mod metrics;
-mod operator;
 mod outbound;
 mod probe;
 mod refusal;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use fieldseal_client::{Client, ClientError, ClientSettings, EncryptOptions, Scalar};
+use fieldseal_http::{OperatorPort, OperatorSettings, Report};
 use http_body_util::BodyExt;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, Uri};
@@ -15,7 +16,6 @@ use thiserror::Error;
 use tokio::time::timeout;
 
 use crate::config::{Origin, UpstreamSettings};
-use crate::operator::{OperatorPort, Report};
 use crate::upstream::{Connector, ConnectorError, Pool, Sent};
 
 /// What is sent, where, and when that is too slow.
@@ -183,6 +183,10 @@ impl Report for Told {
         let _ = writeln!(out, "fieldseal_probe_alarms_total {}\n# EOF", counts.alarms);
         out
     }
+
+    fn cannot_accept(&self, error: &io::Error) {
+        tracing::error!(%error, "cannot accept connections at the operator port");
+    }
 }
 
 impl Probe {
@@ -216,8 +220,8 @@ impl Probe {
     /// # Errors
     /// An address that is taken.
     pub fn tell(&mut self, address: SocketAddr) -> io::Result<SocketAddr> {
-        let port = OperatorPort::start(address, Arc::clone(&self.told))?;
-        let address = port.address;
+        let port = OperatorPort::start(address, &OperatorSettings::default(), Arc::clone(&self.told))?;
+        let address = port.address();
         self.port = Some(port);
         Ok(address)
     }

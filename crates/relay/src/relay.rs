@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use fieldseal_client::{Client, ClientError, ClientSettings, ClientTls};
-use fieldseal_http::{Acceptor, HttpCounters, ServerIdentity, TlsError};
+use fieldseal_http::{Acceptor, HttpCounters, OperatorPort, OperatorSettings, Report, ServerIdentity, TlsError};
 use thiserror::Error;
 use tokio::sync::watch;
 use zeroize::Zeroizing;
@@ -19,7 +19,6 @@ use crate::access::AccessLog;
 use crate::config::{Configuration, EngineSettings, KeyPair};
 use crate::held::Room;
 use crate::metrics::{self, ListenerMetrics, Told};
-use crate::operator::{OperatorPort, Report};
 use crate::outbound::{Mint, MintError};
 use crate::transform::Workshop;
 use crate::upstream::{Connector, ConnectorError, Pool};
@@ -136,6 +135,10 @@ impl Report for Shared {
         let upstream = self.boxes.iter().map(|tools| tools.load().pool.open()).sum();
         metrics::text(&told, upstream, self.reloads.load(Ordering::Relaxed))
     }
+
+    fn cannot_accept(&self, error: &io::Error) {
+        tracing::error!(%error, "cannot accept connections at the operator port");
+    }
 }
 
 impl Relay {
@@ -184,7 +187,7 @@ impl Relay {
             counted,
             reloads: AtomicU64::new(0),
         });
-        let operator = OperatorPort::start(operator_address, Arc::clone(&shared))
+        let operator = OperatorPort::start(operator_address, &OperatorSettings::default(), Arc::clone(&shared))
             .map_err(|error| RelayError::Listen { address: operator_address, error })?;
         let mut running = Vec::new();
         for (index, (posts, tools)) in posts.into_iter().zip(boxes).enumerate() {
@@ -203,7 +206,7 @@ impl Relay {
 
     /// Where health and metrics are told.
     pub fn operator_address(&self) -> SocketAddr {
-        self.operator.address
+        self.operator.address()
     }
 
     /// Takes up another configuration: requests that come from now on go by it, those in work by the old one. Certificates are

@@ -1,20 +1,18 @@
 //! A small upstream to try the relay on: it answers what it received.
 
+use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use fieldseal_http::{
-    Acceptor, Event, Handler, HttpSettings, Listener, ListenerOptions, Observer, Peer, Problem, RequestBody,
-    ResponseBody, ServerIdentity, bytes,
+    Acceptor, Event, Handler, HttpSettings, Listener, ListenerOptions, ListeningThread, Observer, Peer, Problem,
+    RequestBody, ResponseBody, ServerIdentity, bytes,
 };
 use http_body_util::{BodyExt, Limited};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
-use tokio::runtime::Builder;
-use tokio::sync::oneshot;
 
 /// Bytes of a body that it takes.
 const BODY_SIZE_MAX: usize = 1 << 20;
@@ -23,9 +21,7 @@ const CONNECTIONS_MAX: usize = 64;
 
 /// The running upstream; closed when dropped.
 pub struct Trial {
-    address: SocketAddr,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    thread: ListeningThread,
 }
 
 struct Echo;
@@ -67,39 +63,19 @@ impl Trial {
     /// An address that is taken, an identity that is none, no thread.
     pub fn start(address: SocketAddr, identity: &ServerIdentity) -> io::Result<Trial> {
         let acceptor = Acceptor::new(identity).map_err(io::Error::other)?;
-        let socket = std::net::TcpListener::bind(address)?;
-        socket.set_nonblocking(true)?;
-        let address = socket.local_addr()?;
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let (stop, stopped) = oneshot::channel::<()>();
-        let thread = std::thread::Builder::new().name("fieldseal-trial".to_owned()).spawn(move || {
-            runtime.block_on(async {
-                let settings = HttpSettings { connections_max: CONNECTIONS_MAX, ..HttpSettings::default() };
-                let options = ListenerOptions { address, acceptor: Some(acceptor), settings, observer: Arc::new(Echo) };
-                let listening = tokio::net::TcpListener::from_std(socket)
-                    .and_then(|socket| Listener::start_on(socket, options, Arc::new(Echo)));
-                match listening {
-                    // Whether it is told to stop or whoever would tell is gone: that means the same.
-                    Ok(_listening) => drop(stopped.await),
-                    Err(error) => tracing::error!(%error, "the upstream for trials cannot listen"),
-                }
-            });
-        })?;
-        Ok(Trial { address, stop: Some(stop), thread: Some(thread) })
+        let serve = move |socket| async move {
+            let settings = HttpSettings { connections_max: CONNECTIONS_MAX, ..HttpSettings::default() };
+            let options = ListenerOptions { address, acceptor: Some(acceptor), settings, observer: Arc::new(Echo) };
+            match Listener::start_on(socket, options, Arc::new(Echo)) {
+                Ok(_listener) => pending().await,
+                Err(error) => tracing::error!(%error, "the upstream for trials cannot listen"),
+            }
+        };
+        Ok(Trial { thread: ListeningThread::start("fieldseal-trial", address, serve)? })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-}
-
-impl Drop for Trial {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // A panic of it has been reported by then, and there is nothing to do about it here.
-            let _ = thread.join();
-        }
+        self.thread.address()
     }
 }

@@ -7,13 +7,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::Pool;
+use fieldseal_http::Places;
 
 use crate::api::ApiTallies;
 use crate::counters::{Counters, ServerCounters};
 use crate::interface::Tenant;
 use crate::metrics::{Requests, Times};
 use crate::outbox::Outbox;
-use crate::places::Places;
 use crate::refusals::RefusalLog;
 use crate::settings::ServerSettings;
 

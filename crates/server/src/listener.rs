@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use boring::ssl::SslContext;
-use fieldseal_http::{ACCEPT_PAUSE, prepare_socket};
+use fieldseal_http::{ACCEPT_PAUSE, Place, prepare_socket};
 use fieldseal_protocol::{ErrorCode, ErrorObject, answer};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -21,7 +21,6 @@ use crate::gathered::Gathered;
 use crate::hub::{Hub, Registration};
 use crate::identity::{peer_identity, valid_for};
 use crate::interface::{PeerIdentity, Refused, Service};
-use crate::places::Place;
 use crate::tls::{self, HandshakeFailure};
 use crate::wire::discard;
 

@@ -9,9 +9,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::Pool;
-use fieldseal_http::{Listener, TlsError};
+use fieldseal_http::{Listener, OperatorPort, TlsError, bind};
 use thiserror::Error;
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::task::AbortHandle;
 
@@ -21,7 +21,6 @@ use crate::hub::Hub;
 use crate::interface::Service;
 use crate::listener::listen;
 use crate::metrics::Times;
-use crate::operator::OperatorPort;
 use crate::settings::{ServerSettings, SettingsError};
 use crate::status::Status;
 use crate::tls;
@@ -31,8 +30,6 @@ const MAINTENANCE_PERIOD: Duration = Duration::from_secs(1);
 /// Turns of connections between two looks at the sockets. The runtime looks after 61, which with a few connections that move large
 /// frames, tens of microseconds a turn, is milliseconds in which a small request lies in its socket.
 const TURNS_BETWEEN_EVENTS: u32 = 2;
-/// Connections that the system accepts before we do.
-const BACKLOG: u32 = 1024;
 /// How long a shutdown waits for connections beyond `close_timeout`, which each of them keeps by itself.
 const CLOSE_MARGIN: Duration = Duration::from_millis(500);
 
@@ -108,9 +105,9 @@ impl Server {
             .build()
             .map_err(StartError::Threads)?;
         let address = settings.address;
-        let listening = bind(&runtime, address).and_then(|listener| Ok((listener.local_addr()?, listener)));
         let setting = "server.address";
-        let (local_address, listener) = listening.map_err(|error| StartError::Listen { setting, address, error })?;
+        let (local_address, listener) =
+            bind_on(&runtime, address).map_err(|error| StartError::Listen { setting, address, error })?;
         let hub = Arc::new(Hub::new(settings, pool, times));
         let operator = start_operator(&hub, &service)?;
         let api = service.engine().map(|engine| api::start(&hub, engine, &runtime)).transpose()?.flatten();
@@ -194,13 +191,10 @@ fn start_operator<S: Service>(hub: &Arc<Hub>, service: &Arc<S>) -> Result<Option
     started.map(Some).map_err(|error| StartError::Listen { setting, address, error })
 }
 
-fn bind(runtime: &Runtime, address: SocketAddr) -> io::Result<TcpListener> {
-    let _context = runtime.enter();
-    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // A restarted engine takes its port back while old connections are still fading.
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
+fn bind_on(runtime: &Runtime, address: SocketAddr) -> io::Result<(SocketAddr, TcpListener)> {
+    let _entered = runtime.enter();
+    let listener = bind(address)?;
+    Ok((listener.local_addr()?, listener))
 }
 
 /// The thread that calls [`Service::maintain`]; ends when dropped.

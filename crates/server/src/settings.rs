@@ -7,6 +7,7 @@ use std::time::Duration;
 use std::{fmt, fs, io};
 
 use fieldseal_engine::pool::{Observer, PoolSettings, Scheduling};
+use fieldseal_http::{HALF_OPEN_TIMEOUT_MIN, OperatorSettings};
 use fieldseal_protocol::{Limits, PORT, READ_SIZE};
 use thiserror::Error;
 use zeroize::Zeroizing;
@@ -46,34 +47,6 @@ impl fmt::Debug for TlsSettings {
         f.debug_struct("TlsSettings").finish_non_exhaustive()
     }
 }
-
-/// The operator port: plain HTTP for probes (`/livez`, `/readyz`) and for metrics (`/metrics`).
-#[derive(Clone, Debug)]
-pub struct OperatorSettings {
-    /// Where it listens; `None`, the default, for no such port. Whoever reaches it can read what it says. Port 0 lets the system
-    /// choose one.
-    pub address: Option<SocketAddr>,
-    /// Most calls at a time; one more takes the place of the oldest, which is closed. Default 64.
-    pub connections_max: usize,
-    /// Most bytes of the head of a call, at least 8 KiB. Default 16 KiB.
-    pub header_size_max: usize,
-    /// How long a call may take in all. Default 5 s.
-    pub call_timeout: Duration,
-}
-
-impl Default for OperatorSettings {
-    fn default() -> Self {
-        OperatorSettings {
-            address: None,
-            connections_max: 64,
-            header_size_max: 16 << 10,
-            call_timeout: Duration::from_secs(5),
-        }
-    }
-}
-
-/// What the HTTP library reads in one go.
-const HEADER_SIZE_MIN: usize = 8 << 10;
 
 /// How a server listens, with how many threads it works, and how much it holds.
 #[derive(Clone, Debug)]
@@ -208,15 +181,13 @@ pub enum SettingsError {
     #[error("setting `half_open_timeout` is at least 2 s")]
     HalfOpen,
     /// Less than the HTTP library reads in one go.
-    #[error("setting `operator.header_size_max` is at least {HEADER_SIZE_MIN} bytes")]
+    #[error("setting `operator.header_size_max` is at least {} bytes", OperatorSettings::HEADER_SIZE_MIN)]
     HeaderSize,
     /// No time at all.
     #[error("setting `{0}` is longer than nothing")]
     NoTime(&'static str),
 }
 
-/// Half of it is the least time, in whole seconds, that the system waits before it probes a connection.
-const HALF_OPEN_TIMEOUT_MIN: Duration = Duration::from_secs(2);
 /// One network thread serves this many cores.
 const CORES_PER_NETWORK_THREAD: usize = 8;
 
@@ -321,7 +292,7 @@ impl ServerSettings {
         if self.half_open_timeout < HALF_OPEN_TIMEOUT_MIN {
             return Err(SettingsError::HalfOpen);
         }
-        if self.operator.header_size_max < HEADER_SIZE_MIN {
+        if self.operator.header_size_max < OperatorSettings::HEADER_SIZE_MIN {
             return Err(SettingsError::HeaderSize);
         }
         let frame_size_max = self.limits.frame_size_max;

@@ -1,31 +1,39 @@
 //! What the operator port tells of a running server.
 
+use std::io;
 use std::sync::Arc;
+
+use fieldseal_http::Report;
 
 use crate::hub::{Hub, Phase};
 use crate::interface::Service;
 use crate::metrics::Snapshot;
-use crate::operator::Report;
 
 pub(crate) struct Status<S> {
     pub(crate) hub: Arc<Hub>,
     pub(crate) service: Arc<S>,
 }
 
-impl<S: Service> Report for Status<S> {
+impl<S: Service> Status<S> {
     /// An engine that is overloaded stays ready: it says so to each caller, with advice. Taken out of its balancer it would hand
     /// its load to the others, and they would follow.
-    fn readiness(&self) -> Result<(), String> {
+    fn is_ready(&self) -> Result<(), String> {
         match self.hub.phase() {
             Phase::Serving => self.service.readiness(),
             Phase::Draining | Phase::Closing => Err("the engine is shutting down".to_owned()),
         }
     }
+}
+
+impl<S: Service> Report for Status<S> {
+    async fn readiness(&self) -> Result<(), String> {
+        self.is_ready()
+    }
 
     fn metrics(&self) -> String {
         let snapshot = Snapshot {
             counters: self.hub.counters(),
-            is_ready: self.readiness().is_ok(),
+            is_ready: self.is_ready().is_ok(),
             workers: self.hub.pool.workers(),
             times: self.hub.times.snapshot(),
             requests: self.hub.requests.snapshot(),
@@ -33,5 +41,9 @@ impl<S: Service> Report for Status<S> {
             api: self.hub.api.snapshot(),
         };
         snapshot.into_text()
+    }
+
+    fn cannot_accept(&self, error: &io::Error) {
+        tracing::error!(%error, "cannot accept connections at the operator port");
     }
 }

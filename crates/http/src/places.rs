@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 /// A bounded number of places.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub struct Places {
     max: usize,
     state: Mutex<State>,
 }
@@ -22,19 +22,20 @@ struct State {
 
 /// A place that is taken; free again when dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub struct Place {
     places: Arc<Places>,
     number: u64,
     displaced: Arc<Notify>,
 }
 
 impl Places {
-    pub(crate) fn new(max: usize) -> Self {
+    /// So many places, all free.
+    pub fn new(max: usize) -> Self {
         Places { max, state: Mutex::default() }
     }
 
     /// Takes a place, if need be that of the oldest.
-    pub(crate) fn take(self: &Arc<Self>) -> Place {
+    pub fn take(self: &Arc<Self>) -> Place {
         let mut state = self.lock();
         while state.taken.len() >= self.max
             && let Some((_, oldest)) = state.taken.pop_first()
@@ -50,7 +51,7 @@ impl Places {
     }
 
     /// How many are taken.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.lock().taken.len()
     }
 
@@ -61,7 +62,7 @@ impl Places {
 
 impl Place {
     /// Ready when the place has gone to somebody else.
-    pub(crate) async fn displaced(&self) {
+    pub async fn displaced(&self) {
         self.displaced.notified().await;
     }
 }

@@ -1,0 +1,155 @@
+//! The operator port: plain HTTP for probes and metrics, on a thread of its own, so that it answers when everything else is busy.
+//!
+//! One request a connection, within a bound of time; the bodies of requests are not read. Whoever reaches the port can read
+//! what it says, so that by default it listens on the machine itself alone. It says nothing of keys, callers or content.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{sleep, timeout};
+
+use crate::places::{Place, Places};
+use crate::settings::HEADER_SIZE_MIN;
+use crate::socket::ACCEPT_PAUSE;
+use crate::thread::ListeningThread;
+
+/// Header fields of one request.
+const HEADERS_MAX: usize = 64;
+const TEXT: &str = "text/plain; charset=utf-8";
+/// What the metrics are written in: <https://prometheus.io/docs/specs/om/open_metrics_spec/>.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const ALLOWED: &str = "GET, HEAD";
+
+/// Where the port listens, and its bounds.
+#[derive(Clone, Debug)]
+pub struct OperatorSettings {
+    /// Where it listens; `None`, the default, for no such port. Whoever reaches it can read what it says. Port 0 lets the system
+    /// choose one.
+    pub address: Option<SocketAddr>,
+    /// Most calls at a time; one more takes the place of the oldest, which is closed. Default 64.
+    pub connections_max: usize,
+    /// Most bytes of the head of a call, at least [`OperatorSettings::HEADER_SIZE_MIN`]. Default 16 KiB.
+    pub header_size_max: usize,
+    /// How long a call may take in all. Default 5 s.
+    pub call_timeout: Duration,
+}
+
+impl OperatorSettings {
+    /// What the HTTP library reads in one go.
+    pub const HEADER_SIZE_MIN: usize = HEADER_SIZE_MIN;
+}
+
+impl Default for OperatorSettings {
+    fn default() -> Self {
+        OperatorSettings {
+            address: None,
+            connections_max: 64,
+            header_size_max: 16 << 10,
+            call_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+/// What the port tells.
+pub trait Report: Send + Sync + 'static {
+    /// Whether requests are served; if not, why not, in a few words.
+    fn readiness(&self) -> impl Future<Output = Result<(), String>> + Send;
+
+    /// All metrics as text.
+    fn metrics(&self) -> String;
+
+    /// The system gives the port no socket: for a log.
+    fn cannot_accept(&self, error: &io::Error);
+}
+
+/// The running port; closed when dropped.
+#[derive(Debug)]
+pub struct OperatorPort {
+    thread: ListeningThread,
+}
+
+impl OperatorPort {
+    /// Listens at `address` and answers from now on.
+    ///
+    /// # Errors
+    /// An address that is taken, or no thread.
+    pub fn start<R: Report>(address: SocketAddr, settings: &OperatorSettings, report: Arc<R>) -> io::Result<Self> {
+        let settings = settings.clone();
+        let serve = move |listener| listen(listener, settings, report);
+        Ok(OperatorPort { thread: ListeningThread::start("fieldseal-operator", address, serve)? })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.thread.address()
+    }
+}
+
+async fn listen<R: Report>(listener: TcpListener, settings: OperatorSettings, report: Arc<R>) {
+    let places = Arc::new(Places::new(settings.connections_max));
+    loop {
+        match listener.accept().await {
+            Ok((socket, _)) => {
+                tokio::spawn(serve(socket, settings.clone(), Arc::clone(&report), places.take()));
+            }
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) => {
+                report.cannot_accept(&error);
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// The life of a connection: one request, within its time.
+async fn serve<R: Report>(socket: TcpStream, settings: OperatorSettings, report: Arc<R>, place: Place) {
+    let service = service_fn(|request| {
+        let report = Arc::clone(&report);
+        async move { Ok::<_, Infallible>(respond(&*report, &request).await) }
+    });
+    let mut http = http1::Builder::new();
+    http.keep_alive(false).max_headers(HEADERS_MAX).max_buf_size(settings.header_size_max);
+    let serving = http.serve_connection(TokioIo::new(socket), service);
+    tokio::select! {
+        // A call that breaks or takes too long is the caller's loss.
+        _ = timeout(settings.call_timeout, serving) => {}
+        () = place.displaced() => {}
+    }
+}
+
+async fn respond<R: Report>(report: &R, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let mut response = answer(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET and HEAD are answered\n".to_owned());
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static(ALLOWED));
+        return response;
+    }
+    match request.uri().path() {
+        "/livez" => answer(StatusCode::OK, TEXT, "ok\n".to_owned()),
+        "/readyz" => match report.readiness().await {
+            Ok(()) => answer(StatusCode::OK, TEXT, "ok\n".to_owned()),
+            Err(why) => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{why}\n")),
+        },
+        "/metrics" => answer(StatusCode::OK, OPEN_METRICS, report.metrics()),
+        _ => answer(StatusCode::NOT_FOUND, TEXT, "there are /livez, /readyz and /metrics\n".to_owned()),
+    }
+}
+
+fn answer(status: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    // An answer of a moment ago would be wrong.
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

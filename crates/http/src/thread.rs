@@ -1,0 +1,65 @@
+//! A listener on a thread of its own, for what must answer when everything else is busy, or beside a program that has no runtime.
+
+use std::io;
+use std::net::SocketAddr;
+use std::thread::JoinHandle;
+
+use tokio::net::TcpListener;
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+
+use crate::socket::bind;
+
+/// A thread with a runtime that serves at an address; it ends when this is dropped.
+#[derive(Debug)]
+pub struct ListeningThread {
+    address: SocketAddr,
+    /// Dropped to end the thread.
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ListeningThread {
+    /// Listens at `address` (port 0 lets the system choose one), and serves there what `serve` makes of the socket, until it ends.
+    ///
+    /// # Errors
+    /// An address that is taken, or no thread.
+    pub fn start<F, S>(name: &str, address: SocketAddr, serve: F) -> io::Result<Self>
+    where
+        F: FnOnce(TcpListener) -> S + Send + 'static,
+        S: Future<Output = ()>,
+    {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let listener = {
+            let _context = runtime.enter();
+            bind(address)?
+        };
+        let address = listener.local_addr()?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = serve(listener) => {}
+                    // Told to stop, or whoever would tell is gone: that means the same.
+                    _ = stopped => {}
+                }
+            });
+        })?;
+        Ok(ListeningThread { address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for ListeningThread {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic of it has been reported by then, and there is nothing to do about it here.
+            let _ = thread.join();
+        }
+    }
+}
