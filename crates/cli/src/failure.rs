@@ -55,6 +55,11 @@ impl Failure {
         Self { exit: Exit::Unreachable, message: message.into() }
     }
 
+    /// Our fault, or the system's.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Internal, message: message.into() }
+    }
+
     /// Reading `path` failed.
     pub fn reading(path: &Path, error: &io::Error) -> Self {
         Self::usage(format!("cannot read {}: {}", path.display(), plain(error)))

@@ -18,6 +18,7 @@ mod output;
 mod paths;
 mod progress;
 mod show;
+mod signals;
 mod transform;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

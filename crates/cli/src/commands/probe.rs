@@ -2,14 +2,14 @@
 
 use fieldseal_relay::{Probe, ProbeError, ProbeSettings, Round};
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::serve::start_log;
 use crate::arguments::ProbeArguments;
 use crate::context::Context;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
+use crate::signals::{self, Signals};
 use crate::transform::client_settings;
 
 /// `fieldseal probe`.
@@ -34,15 +34,11 @@ pub fn run(context: &Context, arguments: &ProbeArguments) -> Outcome {
         authorities: arguments.engine.ca.clone().or_else(|| Some(beside).filter(|file| file.exists())),
     };
     start_log(context.config().log);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure { exit: Exit::Internal, message: format!("no thread: {error}") })?;
-    runtime.block_on(probe(settings, arguments))
+    signals::runtime()?.block_on(probe(settings, arguments))
 }
 
 async fn probe(settings: ProbeSettings, arguments: &ProbeArguments) -> Outcome {
-    let no_signals = |error| Failure { exit: Exit::Internal, message: format!("cannot wait for signals: {error}") };
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
+    let mut signals = Signals::listen()?;
     let mut probe = Probe::new(settings)?;
     if let Some(address) = arguments.metrics {
         let address = probe.tell(address).map_err(|error| {
@@ -58,8 +54,7 @@ async fn probe(settings: ProbeSettings, arguments: &ProbeArguments) -> Outcome {
     for done in 1_u64.. {
         tokio::select! {
             _ = ticks.tick() => {}
-            _ = interrupt.recv() => return Ok(()),
-            _ = terminate.recv() => return Ok(()),
+            () = signals.next() => return Ok(()),
         }
         let round = probe.round().await;
         tell(&round, arguments.form.json)?;

@@ -12,13 +12,13 @@ use fieldseal_relay::route::HostPattern;
 use fieldseal_relay::{AccessLog, Configuration, Relay, RelayError};
 use fieldseal_server::{RelayDestination, RelayInformation};
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::serve::start_log;
 use crate::arguments::RelayArguments;
 use crate::context::Context;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::output::{Output, print_json};
+use crate::signals::{self, Signals};
 
 /// The configuration's name in the folder.
 pub const RELAY_FILE: &str = "relay.toml";
@@ -35,35 +35,30 @@ pub fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
     let configuration = read(&file)?;
     start_log(context.config().log);
     let log = LineWriter::start(&arguments.access_log)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_signals)?;
-    runtime.block_on(async {
-        let mut hangup = signal(SignalKind::hangup()).map_err(no_signals)?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
-        let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
+    signals::runtime()?.block_on(async {
+        let (mut hangups, mut signals) = (signals::hangups()?, Signals::listen()?);
         let relay = Relay::start(configuration, context.folder(), Some(Arc::new(log)))?;
         if arguments.form.json {
             print_json(&addresses(&relay))?;
         }
         loop {
             tokio::select! {
-                _ = hangup.recv() => reload(&relay, &file),
-                _ = interrupt.recv() => break,
-                _ = terminate.recv() => break,
+                _ = hangups.recv() => reload(&relay, &file),
+                () = signals.next() => break,
             }
         }
         let mut stopping = tokio::task::spawn_blocking(move || relay.shutdown());
         let left = tokio::select! {
             left = &mut stopping => left,
-            _ = interrupt.recv() => return Err(at_once()),
-            _ = terminate.recv() => return Err(at_once()),
+            () = signals.next() => return Err(at_once()),
         };
         match left {
             Ok(Ok(0)) => Ok(()),
             Ok(Ok(left)) => {
                 Err(Failure::failed(format!("{left} connections were not finished within relay.drain_timeout")))
             }
-            Ok(Err(error)) => Err(Failure { exit: Exit::Internal, message: format!("the shutdown failed: {error}") }),
-            Err(error) => Err(Failure { exit: Exit::Internal, message: format!("the shutdown failed: {error}") }),
+            Ok(Err(error)) => Err(Failure::internal(format!("the shutdown failed: {error}"))),
+            Err(error) => Err(Failure::internal(format!("the shutdown failed: {error}"))),
         }
     })
 }
@@ -139,10 +134,6 @@ fn reload(relay: &Relay, file: &Path) {
     }
 }
 
-fn no_signals(error: std::io::Error) -> Failure {
-    Failure { exit: Exit::Internal, message: format!("cannot wait for signals: {error}") }
-}
-
 fn at_once() -> Failure {
     Failure::failed("a second signal came during the shutdown: requests in work were not waited for")
 }
@@ -156,7 +147,7 @@ impl From<RelayError> for Failure {
             }
             RelayError::File { path, error } => Self::reading(path, error),
             RelayError::Engine(error) => Self::from(error.clone()).at("section [engine]"),
-            RelayError::Thread(_) => Self { exit: Exit::Internal, message: error.to_string() },
+            RelayError::Thread(_) => Failure::internal(error.to_string()),
             _ => Self::usage(error.to_string()),
         }
     }
@@ -183,7 +174,7 @@ impl LineWriter {
         };
         let thread = std::thread::Builder::new().name("fieldseal-access".to_owned());
         let started = thread.spawn(move || write_lines(&waiting, BufWriter::new(out), &of_thread));
-        started.map_err(|error| Failure { exit: Exit::Internal, message: format!("no thread: {error}") })?;
+        started.map_err(|error| Failure::internal(format!("no thread: {error}")))?;
         Ok(Self { lines, dropped })
     }
 }

@@ -10,13 +10,13 @@ use fieldseal_server::{
     EngineService, Server, ServerIdentity, ServerSettings, ShutdownReport, StartError, TlsSettings,
 };
 use serde_json::json;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::arguments::ServeArguments;
 use crate::config::{Log, LogFormat};
 use crate::context::Context;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::output::print_json;
+use crate::signals::{self, Signals};
 
 /// `fieldseal serve`.
 pub fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
@@ -106,26 +106,6 @@ pub fn start_log(log: Log) {
     }
 }
 
-/// Waits for SIGINT or SIGTERM.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Signals {
-    /// From here on a signal is kept, so that none is lost between readiness and waiting.
-    fn listen() -> Result<Self, std::io::Error> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
-}
-
 /// Serves, says so by `ready`, and ends in good order on SIGINT or SIGTERM; on a second one, at once.
 /// What `ready` returns lives as long as it serves.
 pub fn until_stopped<R>(
@@ -133,11 +113,11 @@ pub fn until_stopped<R>(
     settings: ServerSettings,
     ready: impl FnOnce(&Server) -> Outcome<R>,
 ) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_signals)?;
+    let runtime = signals::runtime()?;
     let service = EngineService::new(engine, settings.limits, settings.limits.frame_size_max);
     let mut signals = {
         let _context = runtime.enter();
-        Signals::listen().map_err(no_signals)?
+        Signals::listen()?
     };
     let server = Server::start(settings, Arc::new(service)).map_err(Failure::from)?;
     let beside = ready(&server)?;
@@ -157,13 +137,9 @@ pub fn until_stopped<R>(
         Some(Ok(ShutdownReport { requests_abandoned, .. })) => Err(Failure::failed(format!(
             "{requests_abandoned} requests were not finished within server.drain_timeout and were told so"
         ))),
-        Some(Err(error)) => Err(Failure { exit: Exit::Internal, message: format!("the shutdown failed: {error}") }),
+        Some(Err(error)) => Err(Failure::internal(format!("the shutdown failed: {error}"))),
         None => Err(Failure::failed("a second signal came during the shutdown: requests in work were not waited for")),
     }
-}
-
-fn no_signals(error: std::io::Error) -> Failure {
-    Failure { exit: Exit::Internal, message: format!("cannot wait for signals: {error}") }
 }
 
 impl From<StartError> for Failure {
@@ -184,7 +160,7 @@ impl From<StartError> for Failure {
             StartError::Settings(_) | StartError::Tls(_) | StartError::Api(_) | StartError::ApiIdentity(_) => {
                 Self::usage(error.to_string())
             }
-            StartError::Threads(_) => Self { exit: Exit::Internal, message: error.to_string() },
+            StartError::Threads(_) => Failure::internal(error.to_string()),
         }
     }
 }

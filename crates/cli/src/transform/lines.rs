@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use super::Door;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::input::{Block, Blocks};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -77,7 +77,7 @@ fn work_on(door: &dyn Door, work: &Mutex<Receiver<Order>>) {
 }
 
 fn write(done: &Receiver<Done>, output: &mut Output, progress: &Progress) -> Outcome<u64> {
-    let panicked = || Failure { exit: Exit::Internal, message: "a thread ended before its work was done".to_owned() };
+    let panicked = || Failure::internal("a thread ended before its work was done".to_owned());
     let done = done.recv().map_err(|_| panicked())?;
     output.write(&done.text)?;
     progress.add(done.size);

@@ -34,7 +34,7 @@ pub struct Connection {
 pub fn connect(context: &Context, address: &str, arguments: &ConnectArguments) -> Outcome<Connection> {
     let settings = client_settings(context, address, arguments)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let runtime = runtime.map_err(|error| Failure { exit: Exit::Internal, message: format!("no threads: {error}") })?;
+    let runtime = runtime.map_err(|error| Failure::internal(format!("no threads: {error}")))?;
     let client = runtime.block_on(Client::connect(settings)).map_err(|error| {
         let failure = Failure::from(error);
         if failure.message.contains(address) { failure } else { failure.at(address) }

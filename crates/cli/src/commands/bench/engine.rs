@@ -17,7 +17,7 @@ use crate::arguments::{ConnectArguments, Place};
 use crate::commands::certs::{Grant, Pinning, init, issue, local_names};
 use crate::config::{Config, KEYS};
 use crate::context::Context;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::transform::client_settings;
 
 /// The app and the client of our own engine.
@@ -145,10 +145,8 @@ struct Own {
 impl Own {
     /// Starts `serve` and waits until it answers.
     fn start(place: &Place, folder: TempDir) -> Outcome<Self> {
-        let internal = |what: &str, error: std::io::Error| Failure {
-            exit: Exit::Internal,
-            message: format!("cannot {what} the engine: {error}"),
-        };
+        let internal =
+            |what: &str, error: std::io::Error| Failure::internal(format!("cannot {what} the engine: {error}"));
         let program = std::env::current_exe().map_err(|error| internal("find", error))?;
         let mut command = Command::new(program);
         command.arg("--dir").arg(&place.dir);

@@ -7,11 +7,11 @@ mod soak;
 mod table;
 
 use crate::arguments::{BenchArguments, BenchCommand, Place};
-use crate::failure::{Exit, Failure, Outcome, plain};
+use crate::failure::{Failure, Outcome, plain};
 use crate::output::note;
+use crate::signals::{self, Signals};
 
 use fieldseal_load::LoadError;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// `fieldseal bench`.
 pub fn run(place: &Place, arguments: &BenchArguments) -> Outcome {
@@ -31,17 +31,11 @@ pub fn run(place: &Place, arguments: &BenchArguments) -> Outcome {
 /// Runs `work` on this thread alone, and ends it early when the program is told to stop: what it has started and made by then ends
 /// and goes with it.
 fn block_on<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let no_runtime = |error| Failure { exit: Exit::Internal, message: format!("no runtime: {error}") };
-    runtime.map_err(no_runtime)?.block_on(async {
-        let (mut interrupt, mut terminate) = (
-            signal(SignalKind::interrupt()).map_err(no_runtime)?,
-            signal(SignalKind::terminate()).map_err(no_runtime)?,
-        );
+    signals::runtime()?.block_on(async {
+        let mut signals = Signals::listen()?;
         tokio::select! {
             result = work => result,
-            _ = interrupt.recv() => Err(Failure::failed("interrupted")),
-            _ = terminate.recv() => Err(Failure::failed("told to stop")),
+            () = signals.next() => Err(Failure::failed("told to stop")),
         }
     })
 }
@@ -64,7 +58,7 @@ impl From<LoadError> for Failure {
             LoadError::System { what, error } if is_out_of_reach(&error) => {
                 Self::unreachable(format!("{what}: {}", plain(&error)))
             }
-            LoadError::System { .. } => Self { exit: Exit::Internal, message: error.to_string() },
+            LoadError::System { .. } => Failure::internal(error.to_string()),
         }
     }
 }

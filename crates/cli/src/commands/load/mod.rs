@@ -11,14 +11,14 @@ use fieldseal_load::report::{Provenance, load_text};
 use fieldseal_load::result::LoadResult;
 use fieldseal_load::run::{self, Outcome as RunOutcome, Settings, Snapshot};
 use fieldseal_load::scenario::Script;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use self::target::Engine;
 use crate::arguments::{LoadArguments, LoadCommand, LoadRunArguments, Place};
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::output::{Output, note, print, print_json};
 use crate::progress::Progress;
+use crate::signals::{self, Signals};
 
 /// What the engine answers to a request that was cancelled.
 const CANCELLED: &str = "cancelled";
@@ -83,22 +83,18 @@ fn read_script(path: &Path) -> Outcome<Script> {
 
 /// Runs it on this thread alone. The first interruption ends it in good order, with the results so far; the second one at once.
 fn measured(script: &Script, settings: &Settings, engine: &Engine) -> Outcome<RunOutcome> {
-    let internal = |error: std::io::Error| Failure { exit: Exit::Internal, message: format!("no runtime: {error}") };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(internal)?;
     let connector = RawConnector::new(engine.client.clone()).map_err(Failure::from)?;
     let (stop, stopped) = watch::channel(false);
     let live = Live::new(script);
-    runtime.block_on(async {
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(internal)?;
-        let mut terminate = signal(SignalKind::terminate()).map_err(internal)?;
+    signals::runtime()?.block_on(async {
+        let mut signals = Signals::listen()?;
         let observed = &engine.observed;
         let running = run::run(script.clone(), settings, connector, observed, stopped, |snapshot| live.show(snapshot));
         let mut running = std::pin::pin!(running);
         loop {
             tokio::select! {
                 outcome = &mut running => return outcome.map_err(Failure::from),
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
+                () = signals.next() => {}
             }
             if stop.send_replace(true) {
                 return Err(Failure::failed("interrupted twice: nothing is kept"));
