@@ -7,6 +7,7 @@ mod documents;
 mod files;
 mod lists;
 mod long;
+pub(crate) mod parts;
 mod span;
 mod values;
 mod work;

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use boring::base64;
 use fieldseal_engine::{
-    Caller, DecryptOptions, Decryptor, DocumentPart, DocumentWork, EncryptOptions, Encryptor, Engine, Error,
-    FileDecryption, FileEncryption, Inspector, PayloadDigest, PayloadReading, Planned as Stretch, Progress, Rewriter,
-    TokenRequestReading,
+    Caller, DecryptOptions, Decryptor, DocumentWork, EncryptOptions, Encryptor, Engine, Error, FileDecryption,
+    FileEncryption, Inspector, PayloadDigest, PayloadReading, Progress, Rewriter, TokenRequestReading,
 };
 use fieldseal_protocol::{ErrorCode, ErrorObject};
 use serde_json::{Value, json};
 
 use super::query::Options;
-use crate::interface::{Part, PartStep, Planned, Request, Step, Written};
+use crate::interface::{Planned, Request, Step, Written};
 use crate::service::convert;
+use crate::service::parts::{self, OwnsDocument};
 
 /// Who asks for what.
 pub(super) struct Asked {
@@ -34,6 +34,12 @@ impl Asked {
 
     fn decrypt_options(&self) -> DecryptOptions<'_> {
         DecryptOptions { app: &self.app, role: self.options.role.as_deref() }
+    }
+}
+
+impl OwnsDocument for Asked {
+    fn document(&self) -> &[u8] {
+        &self.body
     }
 }
 
@@ -108,13 +114,7 @@ impl<R: Rewriter + Send + 'static> Request for Document<R> {
 
     fn next_part(&mut self) -> Result<Planned, ErrorObject> {
         let Stage::Working(work) = &mut self.stage else { unreachable!("only work spreads") };
-        let part = match work.next_part(&self.asked.body).map_err(convert::error)? {
-            Stretch::Part(part) => part,
-            Stretch::Walked => return Ok(Planned::Nothing),
-            Stretch::All => return Ok(Planned::None),
-        };
-        let part = Box::new(PartOfDocument { asked: Arc::clone(&self.asked), part });
-        Ok(if work.is_planned() { Planned::Last(part) } else { Planned::Part(part) })
+        parts::next_part(&self.asked, work)
     }
 
     fn finish(&mut self, _head: &mut Vec<u8>, _written: Written, _tail: &mut Vec<u8>) {}
@@ -130,23 +130,6 @@ impl<R: Rewriter + Send + 'static> Request for Document<R> {
 
     fn memory(&self) -> usize {
         self.work().map_or(0, DocumentWork::memory)
-    }
-}
-
-/// A part of a document, for one worker.
-struct PartOfDocument<R: Rewriter> {
-    asked: Arc<Asked>,
-    part: DocumentPart<R>,
-}
-
-impl<R: Rewriter + Send> Part for PartOfDocument<R> {
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
-        let progress = self.part.step(&self.asked.body, out).map_err(convert::error)?;
-        Ok(if progress == Progress::More { PartStep::More } else { PartStep::Done })
-    }
-
-    fn fields(&self) -> u64 {
-        self.part.count()
     }
 }
 

@@ -6,6 +6,8 @@ use fieldseal_protocol::{
     PublicKeysParams, RawParams, RawValues, RewrapParams,
 };
 
+use super::parts::OwnsDocument;
+
 /// The parameters of any method, or why there are none.
 pub(super) enum Parsed<'a> {
     Encrypt(EncryptParams<'a>),
@@ -74,20 +76,22 @@ impl Call {
         }
     }
 
-    /// The document of whichever method has one.
-    pub(super) fn document(&self) -> &[u8] {
-        match self.parsed() {
-            Parsed::EncryptDocument(params) => params.document,
-            Parsed::DecryptDocument(params) => params.document,
-            _ => unreachable!("{OWN}"),
-        }
-    }
-
     /// The selectors of whichever method has them.
     pub(super) fn select(&self) -> Option<RawValues<'_>> {
         match self.parsed() {
             Parsed::EncryptDocument(params) => params.select,
             Parsed::DecryptDocument(params) => params.select,
+            _ => unreachable!("{OWN}"),
+        }
+    }
+}
+
+impl OwnsDocument for Call {
+    /// The document of whichever method has one.
+    fn document(&self) -> &[u8] {
+        match self.parsed() {
+            Parsed::EncryptDocument(params) => params.document,
+            Parsed::DecryptDocument(params) => params.document,
             _ => unreachable!("{OWN}"),
         }
     }

@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 
-use fieldseal_engine::{
-    Caller, Decryptor, DocumentPart, DocumentWork, Encryptor, Engine, Planned as Stretch, Progress, Rewriter,
-    SelectionBuilder,
-};
+use fieldseal_engine::{Caller, Decryptor, DocumentWork, Encryptor, Engine, Progress, Rewriter, SelectionBuilder};
 use fieldseal_protocol::answer::OpenDocument;
 use fieldseal_protocol::{DecryptDocumentParams, EncryptDocumentParams, ErrorObject, RawValues, ValuesPosition};
 
 use super::call::Call;
 use super::convert;
+use super::parts::{self, OwnsDocument};
 use super::work::Work;
-use crate::interface::{Part, PartStep, Planned, Step, Written};
+use crate::interface::{Planned, Step, Written};
 
 /// A document in work, by an [`Encryptor`] or a [`Decryptor`].
 pub(super) struct Document<R: Rewriter> {
@@ -35,12 +33,6 @@ struct Selecting<R> {
     selectors: SelectionBuilder,
     /// Where the next selector stands.
     position: ValuesPosition,
-}
-
-/// A part of it.
-struct PartOfDocument<R: Rewriter> {
-    call: Arc<Call>,
-    part: DocumentPart<R>,
 }
 
 impl Document<Encryptor> {
@@ -156,13 +148,7 @@ impl<R: Rewriter + Send + 'static> Work for Document<R> {
 
     fn next_part(&mut self, call: &Arc<Call>) -> Result<Planned, ErrorObject> {
         let Stage::Working(work) = &mut self.stage else { unreachable!("only work spreads") };
-        let part = match work.next_part(call.document()).map_err(convert::error)? {
-            Stretch::Part(part) => part,
-            Stretch::Walked => return Ok(Planned::Nothing),
-            Stretch::All => return Ok(Planned::None),
-        };
-        let part = Box::new(PartOfDocument { call: Arc::clone(call), part });
-        Ok(if work.is_planned() { Planned::Last(part) } else { Planned::Part(part) })
+        parts::next_part(call, work)
     }
 
     fn finish(&mut self, head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
@@ -180,16 +166,5 @@ impl<R: Rewriter + Send + 'static> Work for Document<R> {
 
     fn memory(&self) -> usize {
         self.work().map_or(0, DocumentWork::memory)
-    }
-}
-
-impl<R: Rewriter + Send> Part for PartOfDocument<R> {
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
-        let progress = self.part.step(self.call.document(), out).map_err(convert::error)?;
-        Ok(if progress == Progress::More { PartStep::More } else { PartStep::Done })
-    }
-
-    fn fields(&self) -> u64 {
-        self.part.count()
     }
 }

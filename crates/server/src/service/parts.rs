@@ -1,0 +1,47 @@
+//! Parts of documents, as both doors have them: which worker does which stretch of a document that somebody else owns.
+
+use std::sync::Arc;
+
+use fieldseal_engine::{DocumentPart, DocumentWork, Planned as Stretch, Progress, Rewriter};
+use fieldseal_protocol::ErrorObject;
+
+use super::convert;
+use crate::interface::{Part, PartStep, Planned};
+
+/// Whoever owns the bytes of a document while it is worked on.
+pub(crate) trait OwnsDocument: Send + Sync + 'static {
+    /// The document, the same at each call.
+    fn document(&self) -> &[u8];
+}
+
+/// A part of a document, for one worker.
+struct PartOfDocument<D, R: Rewriter> {
+    owner: Arc<D>,
+    part: DocumentPart<R>,
+}
+
+/// Plans the next part.
+pub(crate) fn next_part<D, R>(owner: &Arc<D>, work: &mut DocumentWork<R>) -> Result<Planned, ErrorObject>
+where
+    D: OwnsDocument,
+    R: Rewriter + Send + 'static,
+{
+    let part = match work.next_part(owner.document()).map_err(convert::error)? {
+        Stretch::Part(part) => part,
+        Stretch::Walked => return Ok(Planned::Nothing),
+        Stretch::All => return Ok(Planned::None),
+    };
+    let part = Box::new(PartOfDocument { owner: Arc::clone(owner), part });
+    Ok(if work.is_planned() { Planned::Last(part) } else { Planned::Part(part) })
+}
+
+impl<D: OwnsDocument, R: Rewriter + Send> Part for PartOfDocument<D, R> {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
+        let progress = self.part.step(self.owner.document(), out).map_err(convert::error)?;
+        Ok(if progress == Progress::More { PartStep::More } else { PartStep::Done })
+    }
+
+    fn fields(&self) -> u64 {
+        self.part.count()
+    }
+}
