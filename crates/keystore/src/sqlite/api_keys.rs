@@ -1,17 +1,16 @@
 //! Keys of the HTTP interface, and the store's own secrets, as rows.
 
-use std::collections::BTreeSet;
-
 use fieldseal_crypto::{CryptoRng, Secret};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::apps::{self, app_name, unix_s};
+use super::roles;
 use crate::error::Counted;
 use crate::model::{ApiKey, ApiOperation, NewApiKey, Roles, TOKEN_SECRET_SIZE};
 use crate::root_key::{RootKey, RootKeyError};
 use crate::store::Limits;
 use crate::wrapping::{StoreId, secret_associated_data};
-use crate::{ApiKeyId, Error, RoleName};
+use crate::{ApiKeyId, Error};
 
 /// What the secret that client-side tokens are signed with is called.
 const TOKENS: &str = "tokens";
@@ -60,7 +59,7 @@ pub(super) fn all(connection: &Connection) -> Result<Vec<ApiKey>, Error> {
 
 fn key(connection: &Connection, row: KeyRow) -> Result<ApiKey, Error> {
     let id = ApiKeyId::parse(&row.id).map_err(|_| Error::Inconsistent("an API key has an id that is none"))?;
-    let roles = if row.any_role { Roles::Any } else { Roles::Only(listed_roles(connection, &id)?) };
+    let roles = roles::OF_API_KEYS.of(connection, id.as_str(), row.any_role)?;
     let allowed = ApiOperation::ALL.into_iter().zip(row.may);
     Ok(ApiKey {
         app: app_name(&row.app)?,
@@ -71,14 +70,6 @@ fn key(connection: &Connection, row: KeyRow) -> Result<ApiKey, Error> {
         revoked_at: row.revoked_at.map(unix_s).transpose()?,
         id,
     })
-}
-
-fn listed_roles(connection: &Connection, id: &ApiKeyId) -> Result<BTreeSet<RoleName>, Error> {
-    let mut statement = connection.prepare("SELECT role FROM api_key_role WHERE api_key = ?1")?;
-    let rows = statement.query_map([id.as_str()], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
-    rows.iter()
-        .map(|role| RoleName::parse(role).map_err(|_| Error::Inconsistent("a role has a name that is none")))
-        .collect()
 }
 
 /// Inserts a key.
@@ -108,22 +99,12 @@ pub(super) fn insert(
             new.roles == Roles::Any,
         ),
     )?;
-    if let Roles::Only(roles) = &new.roles {
-        let mut insert = connection.prepare("INSERT INTO api_key_role (api_key, role) VALUES (?1, ?2)")?;
-        for role in roles {
-            insert.execute((id.as_str(), role.as_str()))?;
-        }
-    }
+    roles::OF_API_KEYS.insert(connection, id.as_str(), &new.roles)?;
     find(connection, &id)?.ok_or(Error::Inconsistent("an API key that was just written is missing"))
 }
 
 fn check_limits(connection: &Connection, new: &NewApiKey, limits: &Limits) -> Result<(), Error> {
-    let limit = limits.grant_entry_count_max;
-    if let Roles::Only(roles) = &new.roles
-        && roles.len() > limit as usize
-    {
-        return Err(Error::TooMany { what: Counted::GrantEntries, limit });
-    }
+    roles::check_entries(roles::count(&new.roles), limits)?;
     let count: u32 = connection.query_row("SELECT count(*) FROM api_key", [], |row| row.get(0))?;
     let limit = limits.api_key_count_max;
     if count >= limit { Err(Error::TooMany { what: Counted::ApiKeys, limit }) } else { Ok(()) }

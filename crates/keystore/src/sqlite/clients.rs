@@ -6,10 +6,11 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::Standing;
 use super::apps::{self, app_name, unix_s};
+use super::roles;
 use crate::error::Counted;
 use crate::model::{Apps, ClientGrant, NewClient, Operation, Roles};
 use crate::store::Limits;
-use crate::{AppName, ClientName, Error, RoleName};
+use crate::{AppName, ClientName, Error};
 
 /// A row of `client`.
 struct ClientRow {
@@ -57,7 +58,7 @@ pub(super) fn all(connection: &Connection) -> Result<Vec<ClientGrant>, Error> {
 fn grant(connection: &Connection, row: ClientRow) -> Result<ClientGrant, Error> {
     let name = ClientName::parse(&row.name).map_err(|_| Error::Inconsistent("a client has a name that is none"))?;
     let apps = if row.all_apps { Apps::All } else { Apps::Only(listed_apps(connection, &name)?) };
-    let roles = if row.any_role { Roles::Any } else { Roles::Only(listed_roles(connection, &name)?) };
+    let roles = roles::OF_CLIENTS.of(connection, name.as_str(), row.any_role)?;
     let operations = [(Operation::Encrypt, row.may_encrypt), (Operation::Decrypt, row.may_decrypt)];
     Ok(ClientGrant {
         name,
@@ -70,22 +71,10 @@ fn grant(connection: &Connection, row: ClientRow) -> Result<ClientGrant, Error> 
     })
 }
 
-fn listed(connection: &Connection, select: &str, client: &ClientName) -> Result<Vec<String>, Error> {
-    let mut statement = connection.prepare(select)?;
-    let rows = statement.query_map([client.as_str()], |row| row.get(0))?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
-
 fn listed_apps(connection: &Connection, client: &ClientName) -> Result<BTreeSet<AppName>, Error> {
-    let rows = listed(connection, "SELECT app FROM client_app WHERE client = ?1", client)?;
+    let mut statement = connection.prepare("SELECT app FROM client_app WHERE client = ?1")?;
+    let rows = statement.query_map([client.as_str()], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
     rows.iter().map(|app| app_name(app)).collect()
-}
-
-fn listed_roles(connection: &Connection, client: &ClientName) -> Result<BTreeSet<RoleName>, Error> {
-    let rows = listed(connection, "SELECT role FROM client_role WHERE client = ?1", client)?;
-    rows.iter()
-        .map(|role| RoleName::parse(role).map_err(|_| Error::Inconsistent("a role has a name that is none")))
-        .collect()
 }
 
 /// Inserts or replaces a grant; date and state of an existing client stay.
@@ -127,13 +116,7 @@ fn put_lists(connection: &Connection, client: &NewClient) -> Result<(), Error> {
             insert.execute((name, app.as_str()))?;
         }
     }
-    if let Roles::Only(roles) = &client.roles {
-        let mut insert = connection.prepare("INSERT INTO client_role (client, role) VALUES (?1, ?2)")?;
-        for role in roles {
-            insert.execute((name, role.as_str()))?;
-        }
-    }
-    Ok(())
+    roles::OF_CLIENTS.insert(connection, name, &client.roles)
 }
 
 fn check_limits(connection: &Connection, client: &NewClient, limits: &Limits) -> Result<(), Error> {
@@ -141,15 +124,7 @@ fn check_limits(connection: &Connection, client: &NewClient, limits: &Limits) ->
         Apps::All => 0,
         Apps::Only(apps) => apps.len(),
     };
-    let role_count = match &client.roles {
-        Roles::Any => 0,
-        Roles::Only(roles) => roles.len(),
-    };
-    let limit = limits.grant_entry_count_max;
-    if app_count.max(role_count) > limit as usize {
-        let what = Counted::GrantEntries;
-        return Err(Error::TooMany { what, limit });
-    }
+    roles::check_entries(app_count.max(roles::count(&client.roles)), limits)?;
     // Of the others, so that replacing a grant in a full store goes through.
     let others: u32 =
         connection

@@ -9,6 +9,7 @@ mod api_keys;
 mod apps;
 mod check;
 mod clients;
+mod roles;
 mod schema;
 
 use std::fs::Metadata;
