@@ -215,7 +215,7 @@ pub struct ProbeArguments {
 
 fn time(text: &str) -> Result<std::time::Duration, String> {
     let time = crate::config::read_time(text).filter(|time| !time.is_zero());
-    time.ok_or_else(|| "it takes a time, such as 250ms, 15s or 2m".to_owned())
+    time.ok_or_else(|| "it takes a time longer than nothing, such as 500ms, 15s or 2m".to_owned())
 }
 
 /// A running engine, in place of the store in `--dir`.

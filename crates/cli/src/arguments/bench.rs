@@ -7,8 +7,7 @@ use fieldseal_load::arrivals::Process;
 use fieldseal_load::echo::Exchange;
 use fieldseal_load::table::Operation;
 
-use super::{ConnectArguments, CurveName, Form, KeyingName};
-use crate::config::read_time;
+use super::{ConnectArguments, CurveName, Form, KeyingName, time};
 
 /// `fieldseal bench`.
 #[derive(Debug, Args)]
@@ -242,11 +241,6 @@ impl ProcessName {
             Self::Poisson => Process::Poisson,
         }
     }
-}
-
-pub(super) fn time(text: &str) -> Result<Duration, String> {
-    let time = read_time(text).filter(|time| !time.is_zero());
-    time.ok_or_else(|| "it takes a time longer than nothing, such as 500ms, 15s or 2m".to_owned())
 }
 
 fn rate(text: &str) -> Result<f64, String> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::Form;
-use super::bench::{ProcessName, time};
+use super::bench::ProcessName;
+use super::{Form, time};
 
 /// `fieldseal load`.
 #[derive(Debug, Args)]

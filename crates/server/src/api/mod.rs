@@ -139,8 +139,7 @@ impl Handler for Api {
             }
             response
         });
-        if let Some(call) = call.filter(|call| call.is_public()) {
-            debug_assert!(call.is_public());
+        if call.is_some_and(Call::is_public) {
             body::let_origin_in(&self.hub.settings.api, &parts.headers, response.headers_mut());
         }
         let response = if parts.method == hyper::Method::HEAD { body::head_of(response) } else { response };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use boring::base64;
 use fieldseal_engine::{
     Caller, DecryptOptions, Decryptor, DocumentWork, EncryptOptions, Encryptor, Engine, Error, FileDecryption,
-    FileEncryption, Inspector, PayloadDigest, PayloadReading, Progress, Rewriter, TokenRequestReading,
+    FileEncryption, Inspector, PayloadDigest, PayloadReading, Progress, Rewriter, TOKEN_AGE_MAX, TokenRequestReading,
 };
 use fieldseal_protocol::{ErrorCode, ErrorObject};
 use serde_json::{Value, json};
@@ -190,7 +190,7 @@ struct Issue {
 /// The only thing that a token can be for.
 const DECRYPT: &str = "api:decrypt";
 /// An `expiry` up to here is a number of milliseconds from now; a larger one is a time.
-const EXPIRY_FROM_NOW_MAX_MS: u64 = 600_000;
+const EXPIRY_FROM_NOW_MAX_MS: u64 = TOKEN_AGE_MAX.as_millis() as u64;
 /// A shorter one is a mistake, such as the milliseconds that a date has beside its seconds.
 const EXPIRY_MIN_MS: u64 = 1_000;
 
