@@ -62,13 +62,14 @@ pub trait Handler: Send + Sync + 'static {
     ) -> impl Future<Output = Response<ResponseBody>> + Send;
 }
 
-/// How far a listener is on its way out.
+/// How far a server is on its way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub enum Phase {
+    /// It is not.
     Serving,
-    /// Requests in work are finished, connections then closed.
+    /// Requests in work are finished, new ones are not begun.
     Draining,
-    /// Connections are dropped.
+    /// Connections end.
     Closing,
 }
 

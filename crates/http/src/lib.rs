@@ -26,7 +26,7 @@ mod watched;
 
 pub use activity::HttpCounters;
 pub use body::{BodyError, Buffers, RequestBody, ResponseBody, bytes, empty};
-pub use connection::{Door, Handler, Peer, Protocol};
+pub use connection::{Door, Handler, Peer, Phase, Protocol};
 pub use listener::{Event, Listener, ListenerOptions, Observer};
 pub use operator::{OperatorPort, OperatorSettings, Report};
 pub use places::{Place, Places};

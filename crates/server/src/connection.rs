@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::{Admission, Cancellation};
+use fieldseal_http::Phase;
 use fieldseal_protocol::{
     CANCEL, ErrorCode, ErrorObject, FrameBuffer, Health, HealthParams, Message, MessageError, Method, Peek, RawParams,
     answer, decode_cancel,
@@ -24,7 +25,7 @@ use crate::arriving::Arriving;
 use crate::attempts::Attempts;
 use crate::clock;
 use crate::counters::Counters;
-use crate::hub::{Exhausted, Hub, Memory, Phase, Registration, Share};
+use crate::hub::{Exhausted, Hub, Memory, Registration, Share};
 use crate::in_work::InWork;
 use crate::interface::Service;
 use crate::job::RequestJob;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::Pool;
-use fieldseal_http::Places;
+use fieldseal_http::{Phase, Places};
 
 use crate::api::ApiTallies;
 use crate::counters::{Counters, ServerCounters};
@@ -16,16 +16,6 @@ use crate::metrics::{Requests, Times};
 use crate::outbox::Outbox;
 use crate::refusals::RefusalLog;
 use crate::settings::ServerSettings;
-
-/// How far a server is on its way out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    Serving,
-    /// Requests in work are finished, new ones refused; connections stay.
-    Draining,
-    /// Connections write what they have and end.
-    Closing,
-}
 
 #[derive(Debug)]
 pub(crate) struct Hub {

@@ -3,9 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
-use fieldseal_http::Report;
+use fieldseal_http::{Phase, Report};
 
-use crate::hub::{Hub, Phase};
+use crate::hub::Hub;
 use crate::interface::Service;
 use crate::metrics::Snapshot;
 

@@ -20,7 +20,7 @@ use std::time::Instant;
 use fieldseal_engine::admin::{ApiOperation, AppName};
 use fieldseal_engine::{ApiCaller, Caller, Engine, Error, ErrorKind, PayloadDigest, read_api_key};
 use fieldseal_http::{Acceptor, Event, Handler, Listener, ListenerOptions, Observer, Peer, Problem, RequestBody};
-use fieldseal_http::{HttpSettings, ResponseBody};
+use fieldseal_http::{HttpSettings, Phase, ResponseBody};
 use fieldseal_protocol::Method;
 use hyper::header::{ALLOW, HeaderValue, WWW_AUTHENTICATE};
 use hyper::http::request::Parts;
@@ -31,7 +31,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::clock;
-use crate::hub::{Hub, Phase};
+use crate::hub::Hub;
 use crate::server::StartError;
 use body::{Form, answer_json, answer_static};
 use call::Order;
