@@ -24,8 +24,12 @@ pub enum FormErrorKind {
     InvalidHeader,
     /// A part without exactly one `Content-Disposition: form-data` with exactly one name.
     InvalidDisposition,
-    /// A selected part in another encoding, or made of parts itself.
+    /// A selected part in another encoding or charset, or a part that is made of parts itself.
     EncodedPart,
+    /// A field `_charset_` that names another charset than UTF-8.
+    ForeignCharset,
+    /// A `;` behind which some readers find a selected field, where others find the end of a value.
+    Semicolon,
 }
 
 /// A form that was refused, and where.
@@ -63,7 +67,11 @@ impl fmt::Display for FormError {
                 write!(f, "the part at byte {offset} does not say once that it is form-data of one name")
             }
             FormErrorKind::EncodedPart => {
-                write!(f, "the part at byte {offset} is selected and is encoded or made of parts itself")
+                write!(f, "the part at byte {offset} is selected and encoded, or made of parts itself")
+            }
+            FormErrorKind::ForeignCharset => write!(f, "the form is not in UTF-8, by its field at byte {offset}"),
+            FormErrorKind::Semicolon => {
+                write!(f, "the form has a `;` in its field at byte {offset} that could begin a selected one")
             }
         }
     }

@@ -3,6 +3,8 @@
 /// Longest boundary in characters (RFC 2046, section 5.1.1).
 pub const BOUNDARY_SIZE_MAX: usize = 70;
 
+const BOUNDARY: &str = "boundary";
+
 /// What a body is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MediaType {
@@ -15,7 +17,9 @@ pub struct MediaType {
 }
 
 impl MediaType {
-    /// Reads the value of the header field. Nothing where it is malformed, or names a boundary or charset twice.
+    /// Reads the value of the header field. Nothing where it is malformed, names a boundary or charset twice, or where two readers
+    /// could take different parameters from it: those of RFC 2231, which only some put together, escapes and semicolons in quotation
+    /// marks, and the word `boundary` before the parameter of that name.
     pub fn parse(value: &[u8]) -> Option<MediaType> {
         let text = std::str::from_utf8(value).ok()?.trim_matches([' ', '\t']);
         let (essence, mut rest) = text.split_at(text.find(';').unwrap_or(text.len()));
@@ -32,13 +36,22 @@ impl MediaType {
                 continue;
             }
             let (name, value, tail) = parameter(after)?;
+            let written = &after[name.len() + 1..after.len() - tail.len()];
+            if name.contains('*') || written.contains([';', '\\']) {
+                return None;
+            }
             rest = tail.trim_start_matches([' ', '\t']);
             let place = match name.to_ascii_lowercase().as_str() {
-                "boundary" => &mut media.boundary,
+                BOUNDARY => &mut media.boundary,
                 "charset" => &mut media.charset,
                 _ => continue,
             };
             if place.replace(value).is_some() {
+                return None;
+            }
+            // Some look for the word alone, wherever it first stands.
+            let at = text.len() - after.len();
+            if name.eq_ignore_ascii_case(BOUNDARY) && text.to_ascii_lowercase().find(BOUNDARY) != Some(at) {
                 return None;
             }
         }
@@ -46,6 +59,11 @@ impl MediaType {
             charset.make_ascii_lowercase();
         }
         rest.is_empty().then_some(media)
+    }
+
+    /// Whether text is in UTF-8, or in what is the same there.
+    pub fn is_utf8(&self) -> bool {
+        self.charset.as_deref().is_none_or(is_utf8)
     }
 
     /// `application/json`, and whatever is built on it.
@@ -85,6 +103,11 @@ pub(super) fn parameter(text: &str) -> Option<(&str, String, &str)> {
         }
     }
     None
+}
+
+/// Whether a name of a charset, in lower case, means UTF-8 or a part of it.
+pub(super) fn is_utf8(charset: &str) -> bool {
+    matches!(charset, "utf-8" | "utf8" | "us-ascii")
 }
 
 /// A token of RFC 9110, section 5.6.2.

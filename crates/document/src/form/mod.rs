@@ -16,6 +16,18 @@ pub use media_type::{BOUNDARY_SIZE_MAX, MediaType};
 pub use multipart::{Part, find_parts};
 pub use urlencoded::{FieldValue, decode_field, encode_field, find_fields};
 
+/// The field that says in which charset a form is (HTML, section 4.10.21.5).
+const CHARSET_FIELD: &[u8] = b"_charset_";
+
+/// Refuses a form that says of itself that it is not in UTF-8: its names would be read otherwise.
+fn check_charset(value: &[u8], offset: usize) -> Result<(), FormError> {
+    let charset = value.trim_ascii().to_ascii_lowercase();
+    match std::str::from_utf8(&charset) {
+        Ok(charset) if charset.is_empty() || media_type::is_utf8(charset) => Ok(()),
+        _ => Err(FormError::new(FormErrorKind::ForeignCharset, offset)),
+    }
+}
+
 /// The bounds under which forms are read; inclusive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormLimits {
@@ -39,7 +51,8 @@ pub struct FieldNames {
 }
 
 impl FieldNames {
-    /// The fields of these names, compared byte by byte once their encoding is undone; `*` alone means every field.
+    /// The fields of these names, compared byte by byte once their encoding is undone, without what some readers cut off: white space
+    /// around a name, and all from a null byte on. `*` alone means every field.
     pub fn new(names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let mut chosen = FieldNames::default();
         for name in names {
@@ -57,6 +70,8 @@ impl FieldNames {
     }
 
     fn has(&self, name: &[u8]) -> bool {
-        self.is_everything || self.names.iter().any(|chosen| chosen.as_bytes() == name)
+        let end = memchr::memchr(0, name).unwrap_or(name.len());
+        let is = |name: &[u8]| self.names.iter().any(|chosen| chosen.as_bytes() == name);
+        self.is_everything || is(name) || is(name[..end].trim_ascii())
     }
 }

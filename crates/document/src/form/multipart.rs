@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use super::media_type::{BOUNDARY_SIZE_MAX, is_token, parameter};
-use super::{FieldNames, FormError, FormErrorKind, FormLimits};
+use super::media_type::{BOUNDARY_SIZE_MAX, MediaType, is_token, parameter};
+use super::{CHARSET_FIELD, FieldNames, FormError, FormErrorKind, FormLimits, check_charset};
 
 /// A selected part.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,10 +90,16 @@ fn part(
         return Err(error(FormErrorKind::HeaderTooLong(size_max)));
     };
     let header = Header::read(&head[..length]).map_err(error)?;
+    if header.has_parts {
+        return Err(error(FormErrorKind::EncodedPart));
+    }
+    if header.names.iter().any(|name| name.as_bytes() == CHARSET_FIELD) {
+        check_charset(&body[start + length + 4..end], start)?;
+    }
     if !header.names.iter().any(|name| names.has(name.as_bytes())) {
         return Ok(None);
     }
-    if header.is_encoded {
+    if header.is_encoded || (header.is_foreign && !header.is_file) {
         return Err(error(FormErrorKind::EncodedPart));
     }
     let length_line = header.length_line.map(|line| start + line.start..start + line.end);
@@ -101,25 +107,30 @@ fn part(
 }
 
 /// What a part's header says.
+#[derive(Default)]
 struct Header {
     /// The name as whoever reads it may take it: escapes of quoted strings undone or not, those of browsers undone or not.
     names: Vec<String>,
     is_file: bool,
     is_encoded: bool,
+    /// Its content, where it is text, is not in UTF-8.
+    is_foreign: bool,
+    has_parts: bool,
     length_line: Option<Range<usize>>,
 }
 
 impl Header {
     fn read(bytes: &[u8]) -> Result<Header, FormErrorKind> {
         let text = std::str::from_utf8(bytes).map_err(|_| FormErrorKind::InvalidHeader)?;
-        let mut header = Header { names: Vec::new(), is_file: false, is_encoded: false, length_line: None };
+        let mut header = Header::default();
         let mut next = 0;
         for line in text.split("\r\n") {
             let start = next;
             // The line end of the last line stands before the empty one.
             next += line.len() + 2;
             let (name, value) = line.split_once(':').ok_or(FormErrorKind::InvalidHeader)?;
-            let is_text = |c: char| c == '\t' || !c.is_control();
+            // Some take the separators of Unicode for line ends.
+            let is_text = |c: char| c == '\t' || !(c.is_control() || matches!(c, '\u{2028}' | '\u{2029}'));
             if !is_token(name) || !value.chars().all(is_text) {
                 return Err(FormErrorKind::InvalidHeader);
             }
@@ -133,7 +144,10 @@ impl Header {
                 "content-length" if header.length_line.is_some() => return Err(FormErrorKind::InvalidHeader),
                 "content-length" => header.length_line = Some(start..next),
                 "content-encoding" => header.is_encoded = true,
-                "content-type" => header.is_encoded |= value.to_ascii_lowercase().starts_with("multipart/"),
+                "content-type" => {
+                    header.has_parts |= value.to_ascii_lowercase().starts_with("multipart/");
+                    header.is_foreign |= MediaType::parse(value.as_bytes()).is_none_or(|media| !media.is_utf8());
+                }
                 _ => {}
             }
         }
@@ -146,21 +160,39 @@ impl Header {
         if !kind.trim_end().eq_ignore_ascii_case("form-data") {
             return Err(invalid);
         }
+        let mut seen = Vec::new();
         while let Some(after) = rest.strip_prefix(';') {
             let after = after.trim_start_matches([' ', '\t']);
             let (name, value, tail) = parameter(after).ok_or(invalid)?;
             let raw = &after[name.len() + 1..after.len() - tail.len()];
             rest = tail.trim_start_matches([' ', '\t']);
-            match name.to_ascii_lowercase().as_str() {
-                "name" if self.names.is_empty() => self.names = readings(raw, value),
-                // RFC 7578, section 4.2, forbids the second form, which only some readers know.
-                "name" | "name*" => return Err(invalid),
-                "filename" | "filename*" => self.is_file = true,
+            let name = name.to_ascii_lowercase();
+            if names_a_name(raw) || seen.contains(&name) {
+                return Err(invalid);
+            }
+            match name.as_str() {
+                // Encoded words of mail (RFC 2047) are decoded by some.
+                "name" if raw.contains("=?") => return Err(invalid),
+                "name" => self.names = readings(raw, value),
+                // Behind the name, as everybody writes it: some look for the first `name=` alone.
+                "filename" | "filename*" if !self.names.is_empty() => self.is_file = true,
+                // Names in pieces or with a charset (RFC 2231), which RFC 7578, section 4.2, forbids and only some readers know.
+                other if other.contains('*') || other.ends_with("name") => return Err(invalid),
                 _ => {}
             }
+            seen.push(name);
         }
-        if rest.is_empty() { Ok(()) } else { Err(invalid) }
+        if rest.is_empty() && !self.names.is_empty() { Ok(()) } else { Err(invalid) }
     }
+}
+
+/// Whether a reader that cuts parameters otherwise could find the parameter `name` inside this value of one.
+fn names_a_name(raw: &str) -> bool {
+    let text = raw.to_ascii_lowercase();
+    text.match_indices("name").any(|(at, word)| {
+        let behind = text[at + word.len()..].trim_start_matches([' ', '\t']);
+        behind.starts_with('=') || behind.starts_with('*')
+    })
 }
 
 /// The ways in which a name is read: `raw` with its quotation marks and `unquoted` without its escapes.

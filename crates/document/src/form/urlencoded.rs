@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{FieldNames, FormError, FormErrorKind, FormLimits};
+use super::{CHARSET_FIELD, FieldNames, FormError, FormErrorKind, FormLimits, check_charset};
 
 /// A selected field's value: the bytes between its `=` and the next `&`, still encoded.
 pub type FieldValue = Range<usize>;
@@ -10,7 +10,7 @@ pub type FieldValue = Range<usize>;
 /// The values of the selected fields, in order. A field without `=` has no value and is passed over.
 ///
 /// # Errors
-/// More fields than the limits allow.
+/// More fields than the limits allow, a charset that is not UTF-8, and a field that is selected only where `;` cuts as `&` does.
 pub fn find_fields(body: &[u8], names: &FieldNames, limits: &FormLimits) -> Result<Vec<FieldValue>, FormError> {
     let mut found = Vec::new();
     let mut name = Vec::new();
@@ -22,13 +22,31 @@ pub fn find_fields(body: &[u8], names: &FieldNames, limits: &FormLimits) -> Resu
         if let Some(equals) = field.iter().position(|&byte| byte == b'=') {
             name.clear();
             decode_bytes(&field[..equals], &mut name);
-            if names.has(&name) {
+            let is_meant = names.has(&name);
+            if is_meant {
                 found.push(start + equals + 1..start + field.len());
+            }
+            if name == CHARSET_FIELD {
+                let mut charset = Vec::new();
+                decode_bytes(&field[equals + 1..], &mut charset);
+                check_charset(&charset, start)?;
+            }
+            if !is_meant && has_behind_semicolon(field, names, &mut name) {
+                return Err(FormError::new(FormErrorKind::Semicolon, start));
             }
         }
         start += field.len() + 1;
     }
     Ok(found)
+}
+
+/// Whether a reader for whom `;` cuts fields finds a selected one behind the first.
+fn has_behind_semicolon(field: &[u8], names: &FieldNames, name: &mut Vec<u8>) -> bool {
+    field.split(|&byte| byte == b';').skip(1).any(|piece| {
+        name.clear();
+        decode_bytes(piece.split(|&byte| byte == b'=').next().unwrap_or_default(), name);
+        names.has(name)
+    })
 }
 
 /// The text of an encoded name or value. A `%` without two hexadecimal digits stands for itself, as browsers and servers have it.
