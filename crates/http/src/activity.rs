@@ -184,6 +184,12 @@ impl Activity {
         Arc::new(Exchange { activity: Arc::clone(self), number })
     }
 
+    /// The connection goes over to another protocol. It is in use for as long as it has its place, and how long it may be silent is for
+    /// whoever took it over.
+    pub(crate) fn leave_http(&self) {
+        self.lock().in_flight += 1;
+    }
+
     /// How the connection stands now.
     pub(crate) fn verdict(&self, settings: &HttpSettings, now: Instant, heads_are_timed: bool) -> Verdict {
         let marks = self.lock();
@@ -213,6 +219,11 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
+    /// What the connection is doing.
+    pub(crate) fn activity(&self) -> &Activity {
+        &self.activity
+    }
+
     /// The peer has been handed a piece of the answer, and has until `deadline` to ask for more.
     pub(crate) fn handed(&self, deadline: Instant) {
         self.activity.lock().takes.insert(self.number, deadline);
@@ -230,6 +241,19 @@ impl Drop for Exchange {
         marks.takes.remove(&self.number);
         marks.in_flight -= 1;
         marks.idle_since = Instant::now();
+    }
+}
+
+/// Keeps a request in work, and so its connection in use, while another protocol goes on in its stream: comes in the extensions of a
+/// `CONNECT` over HTTP/2. Over HTTP/1.1 the connection itself becomes the stream, and keeps its place without.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    _exchange: Arc<Exchange>,
+}
+
+impl Hold {
+    pub(crate) fn new(exchange: &Arc<Exchange>) -> Self {
+        Hold { _exchange: Arc::clone(exchange) }
     }
 }
 

@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use crate::activity::{Activity, Exchange, Place, Registry, Verdict, count};
+use crate::activity::{Activity, Exchange, Hold, Place, Registry, Verdict, count};
 use crate::body::{RequestBody, ResponseBody, Sending};
 use crate::progress::Progress;
 use crate::settings::HttpSettings;
@@ -54,7 +54,8 @@ pub struct Peer {
 /// Whoever answers requests.
 pub trait Handler: Send + Sync + 'static {
     /// Answers a request. The future is dropped when the peer resets the stream or goes away; what is left of the body when the handler
-    /// drops it is read on within bounds. An upgrade (`hyper::upgrade::on`) works over HTTP/1.1.
+    /// drops it is read on within bounds. An upgrade (`hyper::upgrade::on`) works over HTTP/1.1, and for `CONNECT` over HTTP/2, where the
+    /// [`Hold`] in the request's extensions must live as long as the stream.
     fn handle(
         self: Arc<Self>,
         request: Request<RequestBody>,
@@ -179,13 +180,20 @@ impl<H: Handler> Door<H> {
         let may_change = is_connect || request.headers().contains_key(UPGRADE);
         let waits = request.version() >= Version::HTTP_11 && request.headers().contains_key(EXPECT);
         let of_request = Arc::clone(&exchange);
-        let request = request.map(|incoming| RequestBody::new(incoming, of_request, &self.settings, waits));
+        let mut request = request.map(|incoming| RequestBody::new(incoming, of_request, &self.settings, waits));
+        let is_http2 = peer.protocol == Protocol::Http2;
+        if is_connect && is_http2 {
+            request.extensions_mut().insert(Hold::new(&exchange));
+        }
         async move {
-            let is_http2 = peer.protocol == Protocol::Http2;
             let response = self.handler.handle(request, peer).await;
             if may_change {
                 let status = response.status();
-                decision.decide(status == StatusCode::SWITCHING_PROTOCOLS || (is_connect && status.is_success()));
+                let is_taken = status == StatusCode::SWITCHING_PROTOCOLS || (is_connect && status.is_success());
+                if is_taken && !is_http2 {
+                    exchange.activity().leave_http();
+                }
+                decision.decide(is_taken);
             }
             Ok(response.map(|body| Sending::new(body, exchange, &self.settings, is_http2)))
         }

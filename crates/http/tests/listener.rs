@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use common::{Answer, Client, Served, settings};
 use fieldseal_http::HttpSettings;
 use hyper::StatusCode;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 /// Longer than anything here takes on a busy machine.
@@ -150,6 +152,57 @@ async fn places_are_bounded_and_the_idle_give_way() {
     assert_eq!((bytes.len(), served.listener.counters().connections_refused), (0, 1));
     hanging.abort();
     also_hanging.abort();
+}
+
+/// A connection that went over to another protocol.
+async fn changed(served: &Served) -> TcpStream {
+    let mut socket = served.socket().await;
+    socket.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n").await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(timeout(PATIENCE, socket.read_u8()).await.unwrap().unwrap());
+    }
+    assert!(head.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&head));
+    socket
+}
+
+async fn is_echoed(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> bool {
+    stream.write_all(b"ping").await.unwrap();
+    let mut echoed = [0; 4];
+    timeout(PATIENCE, stream.read_exact(&mut echoed)).await.unwrap().unwrap();
+    &echoed == b"ping"
+}
+
+/// What a connection carries beside HTTP is no idleness: it neither gives its place away nor is one more than the bound allows.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_of_other_protocols_keep_their_places() {
+    let served = Served::start(HttpSettings { connections_max: 2, idle_timeout: SHORT, ..settings() }, false);
+    let (mut first, mut second) = (changed(&served).await, changed(&served).await);
+    sleep(SHORT * 2).await;
+    let mut third = served.socket().await;
+    let _ = third.write_all(b"GET /protocol HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    let mut bytes = Vec::new();
+    // Closed at once, with or without a reset.
+    let _ = timeout(PATIENCE, third.read_to_end(&mut bytes)).await.unwrap();
+    assert!(bytes.is_empty(), "{}", String::from_utf8_lossy(&bytes));
+    let counters = served.listener.counters();
+    assert_eq!((counters.connections_open, counters.connections_refused, counters.connections_displaced), (2, 1, 0));
+    assert!(is_echoed(&mut first).await && is_echoed(&mut second).await);
+    drop(first);
+    served.until(|counters| counters.connections_open == 1).await;
+    assert!(is_echoed(&mut changed(&served).await).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tunnel_over_http_2_is_not_idle() {
+    let served = Served::start(HttpSettings { idle_timeout: SHORT, ..settings() }, true);
+    let mut client = Client::connect(&served, true).await;
+    let mut tunnel = TokioIo::new(client.connect_through().await);
+    sleep(SHORT * 3).await;
+    assert!(is_echoed(&mut tunnel).await);
+    assert_eq!(served.listener.counters().connections_open, 1);
+    drop(tunnel);
+    served.until(|counters| counters.connections_open == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

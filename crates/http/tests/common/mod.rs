@@ -13,14 +13,14 @@ use boring::pkey::PKey;
 use boring::ssl::{SslConnector, SslMethod, SslVerifyMode, SslVersion};
 use boring::x509::X509;
 use fieldseal_http::{
-    Acceptor, Buffers, Event, Handler, HttpCounters, HttpSettings, Listener, ListenerOptions, Observer, Peer, Problem,
-    RequestBody, ResponseBody, ServerIdentity, bytes,
+    Acceptor, Buffers, Event, Handler, Hold, HttpCounters, HttpSettings, Listener, ListenerOptions, Observer, Peer,
+    Problem, RequestBody, ResponseBody, ServerIdentity, bytes, empty,
 };
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::{http1, http2};
-use hyper::header::CONTENT_TYPE;
-use hyper::{Request, Response, StatusCode};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue, UPGRADE};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -54,6 +54,9 @@ impl Drop for Hanging {
 
 impl Handler for Echo {
     async fn handle(self: Arc<Self>, request: Request<RequestBody>, peer: Arc<Peer>) -> Response<ResponseBody> {
+        if request.method() == Method::CONNECT || request.headers().contains_key(UPGRADE) {
+            return change_protocol(request);
+        }
         match request.uri().path() {
             "/refuse" => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "no more").response(),
             "/protocol" => Response::new(bytes(Bytes::from(format!("{:?}", peer.protocol)))),
@@ -71,6 +74,25 @@ impl Handler for Echo {
             },
         }
     }
+}
+
+/// What comes in the new protocol goes back.
+fn change_protocol(mut request: Request<RequestBody>) -> Response<ResponseBody> {
+    let is_connect = request.method() == Method::CONNECT;
+    let hold = request.extensions_mut().remove::<Hold>();
+    let upgrade = hyper::upgrade::on(&mut request);
+    tokio::spawn(async move {
+        let (mut reading, mut writing) = tokio::io::split(TokioIo::new(upgrade.await.unwrap()));
+        let _ = tokio::io::copy(&mut reading, &mut writing).await;
+        drop(hold);
+    });
+    let mut response = Response::new(empty());
+    if !is_connect {
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        response.headers_mut().insert(UPGRADE, HeaderValue::from_static("echo"));
+    }
+    response
 }
 
 /// Everything is counted; nothing is written.
@@ -211,6 +233,14 @@ impl Client {
     pub async fn begin(&mut self, path: &str) -> Response<Incoming> {
         let request = Request::get(format!("https://localhost{path}")).body(Full::default()).unwrap();
         self.send(request).await.unwrap()
+    }
+
+    /// A tunnel through the listener.
+    pub async fn connect_through(&mut self) -> hyper::upgrade::Upgraded {
+        let request = Request::connect("destination:443").body(Full::default()).unwrap();
+        let answer = self.send(request).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK);
+        hyper::upgrade::on(answer).await.unwrap()
     }
 
     pub async fn try_post(&mut self, path: &str, body: Vec<u8>) -> Option<Answer> {
