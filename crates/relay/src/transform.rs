@@ -86,7 +86,7 @@ impl Job<'_> {
         if !actions.read_bodies() || body.is_end_stream() {
             return Ok(Outcome::Untouched(body));
         }
-        let kind = match self.kind(headers) {
+        let kind = match kind(actions, headers) {
             Some(kind) => kind,
             None if actions.mismatch == Mismatch::Pass => return Ok(Outcome::Untouched(body)),
             None => return self.whole_of_nothing(body, "its type").await,
@@ -133,30 +133,6 @@ impl Job<'_> {
             None => Ok(Outcome::Rewritten(Bytes::new())),
             Some(_) => Err(Refusal::mismatch(self.direction, what)),
         }
-    }
-
-    /// The kind of body, if a rule reads such.
-    fn kind(&self, headers: &HeaderMap) -> Option<Kind> {
-        let mut types = headers.get_all(CONTENT_TYPE).iter();
-        let (Some(first), None) = (types.next(), types.next()) else { return None };
-        let media = MediaType::parse(first.as_bytes())?;
-        let kind = if media.is_json() {
-            Kind::Json
-        } else if media.is_urlencoded() {
-            Kind::Urlencoded
-        } else if media.is_multipart() {
-            Kind::Multipart(media.boundary.clone()?)
-        } else {
-            Kind::Other
-        };
-        // Other encodings of text would hide what the rules look for.
-        let is_utf8 = media.charset.as_deref().is_none_or(|it| matches!(it, "utf-8" | "utf8" | "us-ascii"));
-        let reads = |rule: &Rule| match kind {
-            Kind::Json => rule.json.is_some(),
-            Kind::Urlencoded | Kind::Multipart(_) => !rule.form.is_empty(),
-            Kind::Other => false,
-        };
-        (is_utf8 && self.actions.rules.iter().any(reads)).then_some(kind)
     }
 
     async fn decode(&self, coding: Coding, coded: Vec<u8>, share: &mut Share) -> Result<Vec<u8>, Refusal> {
@@ -352,6 +328,34 @@ impl AsRef<[u8]> for Whole {
     }
 }
 
+/// The kind of body, if a rule reads such: where something is to be hidden, one that hides. What another rule opens in a document
+/// says nothing of what it holds in the clear.
+fn kind(actions: &Actions, headers: &HeaderMap) -> Option<Kind> {
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    let (Some(first), None) = (types.next(), types.next()) else { return None };
+    let media = MediaType::parse(first.as_bytes())?;
+    let kind = if media.is_json() {
+        Kind::Json
+    } else if media.is_urlencoded() {
+        Kind::Urlencoded
+    } else if media.is_multipart() {
+        Kind::Multipart(media.boundary.clone()?)
+    } else {
+        Kind::Other
+    };
+    // Other encodings of text would hide what the rules look for.
+    let is_utf8 = media.is_utf8();
+    let reads = |rule: &Rule| match kind {
+        Kind::Json => rule.json.is_some(),
+        Kind::Urlencoded | Kind::Multipart(_) => !rule.form.is_empty(),
+        Kind::Other => false,
+    };
+    let rules = &actions.rules;
+    let must_hide = actions.mismatch == Mismatch::Refuse && rules.iter().any(Rule::hides_in_bodies);
+    let reads = |rule: &Rule| reads(rule) && (!must_hide || rule.hides_in_bodies());
+    (is_utf8 && rules.iter().any(reads)).then_some(kind)
+}
+
 fn internal(detail: &str) -> Refusal {
     Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
 }
@@ -411,6 +415,40 @@ mod tests {
     use fieldseal_document::Selection;
 
     use super::*;
+
+    /// What each way of writing a rule makes of a body.
+    fn kind_under(rules: &str, mismatch: &str, media_type: &'static str) -> Option<Kind> {
+        let text = format!(
+            "[engine]\naddresses = [\"a:1\"]\nauthorities = \"a\"\ncertificate = \"a\"\nprivate_key = \"a\"\n\
+             [[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"http://a\"\n\
+             [[inbound.route]]\npath = \"/\"\napp = \"a\"\nrequest = [{rules}]\n{mismatch}\n"
+        );
+        let configuration = crate::Configuration::parse(&text).unwrap();
+        let headers = [(CONTENT_TYPE, HeaderValue::from_static(media_type))].into_iter().collect();
+        kind(&configuration.inbound[0].routes[0].request, &headers)
+    }
+
+    #[test]
+    fn a_body_that_no_hiding_rule_reads_is_of_no_kind() {
+        let (json, form) = ("application/json", "application/x-www-form-urlencoded");
+        let hides_forms = "{ action = \"encrypt\", form = [\"card\"] }";
+        let opens_json = "{ action = \"decrypt\", json = [\"$.a\"] }";
+        let hides_json = "{ action = \"redact\", json = [\"$.a\"] }";
+        let hides_headers = "{ action = \"encrypt\", headers = [\"X-Card\"] }";
+        let pass = "request_mismatch = \"pass\"";
+        for (rules, mismatch, media_type, expected) in [
+            (format!("{hides_forms}, {opens_json}"), "", json, None),
+            (format!("{hides_forms}, {opens_json}"), "", form, Some(Kind::Urlencoded)),
+            (format!("{hides_forms}, {opens_json}"), pass, json, Some(Kind::Json)),
+            (format!("{hides_forms}, {hides_json}"), "", json, Some(Kind::Json)),
+            (format!("{hides_headers}, {opens_json}"), "", json, Some(Kind::Json)),
+            (opens_json.to_owned(), "", json, Some(Kind::Json)),
+            (opens_json.to_owned(), "", form, None),
+            (hides_json.to_owned(), "", "application/json; charset=utf-16", None),
+        ] {
+            assert_eq!(kind_under(&rules, mismatch, media_type), expected, "{rules} {mismatch} {media_type}");
+        }
+    }
 
     #[test]
     fn redacted_documents_keep_all_other_bytes() {

@@ -175,7 +175,7 @@ impl Actions {
 
     /// Whether a rule looks into bodies.
     pub fn read_bodies(&self) -> bool {
-        self.rules.iter().any(|rule| rule.json.is_some() || !rule.form.is_empty())
+        self.rules.iter().any(Rule::reads_bodies)
     }
 }
 
@@ -204,6 +204,23 @@ pub struct Rule {
     pub headers: Vec<HeaderName>,
     /// What stands in the place of redacted values.
     pub replacement: Box<str>,
+}
+
+impl Rule {
+    /// Whether something is encrypted or redacted, in whatever part of a message.
+    pub fn hides(&self) -> bool {
+        self.action != Action::Decrypt
+    }
+
+    /// Whether something is encrypted or redacted in bodies.
+    pub fn hides_in_bodies(&self) -> bool {
+        self.hides() && self.reads_bodies()
+    }
+
+    /// Whether it looks into bodies.
+    pub fn reads_bodies(&self) -> bool {
+        self.json.is_some() || !self.form.is_empty()
+    }
 }
 
 /// Selected values of JSON documents.

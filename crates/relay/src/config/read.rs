@@ -248,7 +248,7 @@ impl Reader<'_> {
     fn actions(&mut self, rules: &[Spanned<schema::Rule>], mismatch: Option<Mismatch>) -> Actions {
         let rules: Vec<Rule> = rules.iter().map(|rule| self.rule(rule)).collect();
         // What is to be hidden must not pass for want of a type; what is to be shown may stay hidden.
-        let hides = rules.iter().any(|rule| rule.action != Action::Decrypt);
+        let hides = rules.iter().any(Rule::hides);
         let default = if hides { Mismatch::Refuse } else { Mismatch::Pass };
         Actions { rules, mismatch: mismatch.unwrap_or(default) }
     }
