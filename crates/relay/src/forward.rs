@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 
 use crate::access::{Record, Recorded};
 use crate::config::{Action, Actions, Origin};
-use crate::hygiene;
+use crate::hygiene::{self, Source};
 use crate::refusal::{Direction, Refusal};
 use crate::transform::{Job, Outcome};
 use crate::tunnel;
@@ -28,6 +28,8 @@ pub(crate) struct Errand<'a> {
     pub(crate) app: &'a str,
     pub(crate) request: &'a Actions,
     pub(crate) response: &'a Actions,
+    /// Told to the upstream where it is ours.
+    pub(crate) source: Option<Source<'a>>,
 }
 
 /// An answer before its record is closed.
@@ -103,6 +105,9 @@ impl Errand<'_> {
             hygiene::join_cookies(&mut head.headers);
         }
         hygiene::prepare_request(&mut head.headers)?;
+        if let Some(source) = &self.source {
+            source.tell(&mut head.headers);
+        }
         if let (Some(protocol), Some(_)) = (protocol, &upgrade) {
             head.headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
             head.headers.insert(header::UPGRADE, protocol);

@@ -123,24 +123,39 @@ pub(crate) fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-/// Says whom a request came from.
-pub(crate) fn set_forwarded(headers: &mut HeaderMap, how: Forwarded, peer: &Peer, is_tls: bool) {
-    if how == Forwarded::Keep {
-        return;
+/// Whom a request came from, and how that is told.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) how: Forwarded,
+    pub(crate) peer: &'a Peer,
+    pub(crate) is_tls: bool,
+}
+
+impl Source<'_> {
+    /// Says it in the header of our request. Once what ends here is taken out of it: `Connection` may name these fields too.
+    pub(crate) fn tell(&self, headers: &mut HeaderMap) {
+        if self.how == Forwarded::Keep {
+            return;
+        }
+        let mut chain = Vec::new();
+        if self.how == Forwarded::Append {
+            // The lines of a list are one list (RFC 9110, section 5.3).
+            for line in headers.get_all(&X_FORWARDED_FOR) {
+                chain.extend_from_slice(line.as_bytes());
+                chain.extend_from_slice(b", ");
+            }
+        }
+        chain.extend_from_slice(self.peer.address.ip().to_string().as_bytes());
+        match HeaderValue::from_bytes(&chain) {
+            Ok(chain) => headers.insert(X_FORWARDED_FOR, chain),
+            Err(_) => headers.remove(X_FORWARDED_FOR),
+        };
+        headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static(if self.is_tls { "https" } else { "http" }));
+        match headers.get(header::HOST).cloned() {
+            Some(host) => headers.insert(X_FORWARDED_HOST, host),
+            None => headers.remove(X_FORWARDED_HOST),
+        };
     }
-    let address = peer.address.ip().to_string();
-    let chain = match headers.get(&X_FORWARDED_FOR).and_then(|before| before.to_str().ok()) {
-        Some(before) if how == Forwarded::Append => format!("{before}, {address}"),
-        _ => address,
-    };
-    if let Ok(chain) = HeaderValue::try_from(chain) {
-        headers.insert(X_FORWARDED_FOR, chain);
-    }
-    headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static(if is_tls { "https" } else { "http" }));
-    match headers.get(header::HOST).cloned() {
-        Some(host) => headers.insert(X_FORWARDED_HOST, host),
-        None => headers.remove(X_FORWARDED_HOST),
-    };
 }
 
 /// Where answers are read: a part of one cannot be, nor what is coded as we do not know.
@@ -226,6 +241,52 @@ mod tests {
         }
         let websocket = headers(&[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")]);
         assert_eq!(upgrade(&websocket).unwrap(), "websocket");
+    }
+
+    #[test]
+    fn a_client_cannot_take_out_whom_its_request_came_from() {
+        let address = "192.0.2.7:9".parse().unwrap();
+        let peer = Peer { address, protocol: fieldseal_http::Protocol::Http1, server_name: None };
+        let told = |how| {
+            let mut request = headers(&[
+                ("connection", "close, X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host"),
+                ("host", "a.test"),
+                ("x-forwarded-for", "1.1.1.1"),
+                ("x-forwarded-proto", "https"),
+            ]);
+            prepare_request(&mut request).unwrap();
+            Source { how, peer: &peer, is_tls: false }.tell(&mut request);
+            request
+        };
+        let expected = headers(&[
+            ("host", "a.test"),
+            ("via", "1.1 fieldseal"),
+            ("x-forwarded-for", "192.0.2.7"),
+            ("x-forwarded-proto", "http"),
+            ("x-forwarded-host", "a.test"),
+        ]);
+        assert_eq!(told(Forwarded::Set), expected);
+        assert_eq!(told(Forwarded::Append), expected);
+        assert!(!told(Forwarded::Keep).contains_key(X_FORWARDED_FOR));
+    }
+
+    #[test]
+    fn a_chain_in_several_lines_is_one_chain() {
+        let address = "[2001:db8::1]:9".parse().unwrap();
+        let peer = Peer { address, protocol: fieldseal_http::Protocol::Http2, server_name: None };
+        let chain = |how| {
+            let mut request = HeaderMap::new();
+            for line in ["1.1.1.1, 2.2.2.2", "3.3.3.3"] {
+                request.append(X_FORWARDED_FOR, HeaderValue::from_static(line));
+            }
+            Source { how, peer: &peer, is_tls: true }.tell(&mut request);
+            let lines: Vec<String> =
+                request.get_all(X_FORWARDED_FOR).iter().map(|line| line.to_str().unwrap().to_owned()).collect();
+            lines
+        };
+        assert_eq!(chain(Forwarded::Append), ["1.1.1.1, 2.2.2.2, 3.3.3.3, 2001:db8::1"]);
+        assert_eq!(chain(Forwarded::Set), ["2001:db8::1"]);
+        assert_eq!(chain(Forwarded::Keep), ["1.1.1.1, 2.2.2.2", "3.3.3.3"]);
     }
 
     #[test]

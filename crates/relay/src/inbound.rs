@@ -9,7 +9,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use crate::access::{Record, host};
 use crate::config::{Actions, Inbound, Mismatch, Origin, Route};
 use crate::forward::{Answer, Errand, refuse};
-use crate::hygiene;
+use crate::hygiene::Source;
 use crate::refusal::Refusal;
 use crate::route::{RequestPath, without_port};
 use crate::target;
@@ -48,14 +48,17 @@ async fn pass_on(
     }
     target::settle(&mut head)?;
     let route = if listener.routes.is_empty() { None } else { find_route(listener, &head)? };
-    hygiene::set_forwarded(&mut head.headers, listener.forwarded, peer, listener.tls.is_some());
+    let source = Some(Source { how: listener.forwarded, peer, is_tls: listener.tls.is_some() });
     let errand = match route {
         Some(route) => {
             record.route = Some(Arc::clone(&route.name));
             let (request, response) = (&route.request, &route.response);
-            Errand { tools, origin: &route.upstream, app: &route.app, request, response }
+            Errand { tools, origin: &route.upstream, app: &route.app, request, response, source }
         }
-        None => Errand { tools, origin: otherwise(listener)?, app: "", request: &NOTHING, response: &NOTHING },
+        None => {
+            let origin = otherwise(listener)?;
+            Errand { tools, origin, app: "", request: &NOTHING, response: &NOTHING, source }
+        }
     };
     errand.run(head, body, record).await
 }

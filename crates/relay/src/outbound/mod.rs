@@ -223,7 +223,7 @@ impl Tunnel {
         let (request, response) = found.map_or((&NOTHING, &NOTHING), |it| (&it.request, &it.response));
         auth::check(&caller, request, response)?;
         drop(path);
-        let errand = Errand { tools, origin: &self.origin, app: &caller.app, request, response };
+        let errand = Errand { tools, origin: &self.origin, app: &caller.app, request, response, source: None };
         errand.run(head, body, record).await
     }
 }
