@@ -330,10 +330,47 @@ def test_a_revoked_key(setting: Setting, upstream: Upstream) -> None:
     key = setting.api.key("--allow", ALL)
     target = f"localhost:{upstream.port}"
     assert connect_status(setting, target, authorization(key)) == 200
-    listed = json.loads(setting.fieldseal.run("api-keys", "list", "--json"))
-    identifier = next(it["id"] for it in listed if it["id"] in key)
-    setting.fieldseal.run("api-keys", "revoke", identifier)
+    revoke(setting, key)
     wait_until(lambda: connect_status(setting, target, authorization(key)) == 407, 5)
+
+
+def revoke(setting: Setting, key: str) -> None:
+    listed = json.loads(setting.fieldseal.run("api-keys", "list", "--json"))
+    setting.fieldseal.run("api-keys", "revoke", next(it["id"] for it in listed if it["id"] in key))
+
+
+def test_a_revoked_key_ends_what_its_open_tunnels_may(setting: Setting, upstream: Upstream) -> None:
+    key = setting.api.key("--allow", ALL)
+    target = f"localhost:{upstream.port}"
+    raw = connect(setting, f"127.0.0.1:{upstream.port}", authorization(key), proxy="open")
+    assert raw.status == 200
+    with connect(setting, target, authorization(key)).inside(setting.relay_ca) as stream:
+        assert ask(stream)[0] == 200
+        revoke(setting, key)
+        wait_until(lambda: ask(stream)[0] == 407, 10)
+        upstream.clear()
+        assert ask(stream)[0] == 407
+        assert upstream.saw_nothing()
+    # A tunnel that is not looked into is closed.
+    with raw.stream:
+        raw.stream.settimeout(SECONDS_MAX)
+        assert raw.stream.recv(1) == b""
+
+
+def test_a_destination_that_a_reload_takes_out_is_refused_in_open_tunnels(setting: Setting, upstream: Upstream) -> None:
+    before = setting.relay.file.read_text()
+    with connect(setting, f"localhost:{upstream.port}", authorization(setting.key)).inside(setting.relay_ca) as stream:
+        assert ask(stream)[0] == 200
+        upstream.clear()
+        try:
+            setting.relay.reload(before.replace('["localhost"]', '["elsewhere.test"]'))
+            status, body = ask(stream)
+            assert (status, json.loads(body)["code"]) == (403, "unlisted-destination")
+            assert upstream.saw_nothing()
+            # Whoever comes again finds what is configured now.
+            assert stream.recv(1) == b""
+        finally:
+            setting.relay.reload(before)
 
 
 def test_other_destinations_are_refused_or_tunnelled_by_setting(setting: Setting, upstream: Upstream) -> None:

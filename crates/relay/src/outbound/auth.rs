@@ -8,6 +8,7 @@ use boring::sha::sha256;
 use fieldseal_client::{ApiKeyFacts, Client, ErrorCode, ErrorKind};
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, PROXY_AUTHORIZATION};
+use zeroize::Zeroizing;
 
 use crate::config::{Action, Actions};
 use crate::refusal::{Direction, Refusal};
@@ -18,6 +19,27 @@ const KEY_SIZE_MAX: usize = 256;
 /// What is known of API keys, by their hash, and since when.
 type Known = HashMap<[u8; 32], (Instant, Arc<ApiKeyFacts>)>;
 
+/// The text of a key that a client showed, kept for as long as its tunnel is open.
+#[derive(Clone)]
+pub(crate) struct Key(Arc<Zeroizing<String>>);
+
+impl Key {
+    /// The key in the header; nothing where there is none.
+    ///
+    /// # Errors
+    /// What cannot be a key.
+    pub(crate) fn shown(headers: &HeaderMap) -> Result<Option<Key>, Refusal> {
+        let mut values = headers.get_all(PROXY_AUTHORIZATION).iter();
+        let Some(value) = values.next() else { return Ok(None) };
+        match (value.to_str(), values.next()) {
+            (Ok(key), None) if (1..=KEY_SIZE_MAX).contains(&key.len()) => {
+                Ok(Some(Key(Arc::new(Zeroizing::new(key.to_owned())))))
+            }
+            _ => Err(not_good()),
+        }
+    }
+}
+
 /// What is remembered of API keys. One for each thread.
 #[derive(Default)]
 pub(crate) struct Remembered {
@@ -25,43 +47,37 @@ pub(crate) struct Remembered {
 }
 
 impl Remembered {
-    /// Whose key stands in the header; nothing where none does.
+    /// Whose key it is, as the engine said within `holds_for`.
     ///
     /// # Errors
-    /// A key that is not good, or an engine that does not answer.
-    pub(crate) async fn caller(
+    /// A key that is not good, or no more, or an engine that does not answer.
+    pub(crate) async fn owner(
         &self,
-        headers: &HeaderMap,
+        key: &Key,
         client: &Client,
         holds_for: Duration,
         keys_max: usize,
-    ) -> Result<Option<Arc<ApiKeyFacts>>, Refusal> {
-        let mut values = headers.get_all(PROXY_AUTHORIZATION).iter();
-        let Some(value) = values.next() else { return Ok(None) };
-        let refused = || unauthorized("the API key in Proxy-Authorization is not good");
-        let (Ok(key), None) = (value.to_str(), values.next()) else { return Err(refused()) };
-        if key.is_empty() || key.len() > KEY_SIZE_MAX {
-            return Err(refused());
-        }
-        let hash = sha256(key.as_bytes());
+    ) -> Result<Arc<ApiKeyFacts>, Refusal> {
+        let hash = sha256(key.0.as_bytes());
         let known =
             self.lock().get(&hash).filter(|(since, _)| since.elapsed() < holds_for).map(|(_, it)| Arc::clone(it));
-        if known.is_some() {
+        if let Some(known) = known {
             return Ok(known);
         }
-        match client.authenticate(key).await {
+        match client.authenticate(&key.0).await {
             Ok(facts) => {
                 let facts = Arc::new(facts);
                 let mut keys = self.lock();
+                keys.remove(&hash);
                 if keys.len() >= keys_max {
                     keys.retain(|_, (since, _)| since.elapsed() < holds_for);
                 }
                 if keys.len() < keys_max {
                     keys.insert(hash, (Instant::now(), Arc::clone(&facts)));
                 }
-                Ok(Some(facts))
+                Ok(facts)
             }
-            Err(error) if error.kind == ErrorKind::Engine(ErrorCode::Forbidden) => Err(refused()),
+            Err(error) if error.kind == ErrorKind::Engine(ErrorCode::Forbidden) => Err(not_good()),
             Err(error) => Err(Refusal::of_engine(Direction::Request, &error)),
         }
     }
@@ -69,6 +85,10 @@ impl Remembered {
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.keys.lock().expect("nothing panics while this is locked")
     }
+}
+
+fn not_good() -> Refusal {
+    unauthorized("the API key in Proxy-Authorization is not good")
 }
 
 /// Nobody, or nobody we know.

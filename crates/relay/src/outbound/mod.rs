@@ -5,17 +5,21 @@
 mod auth;
 mod mint;
 
+use std::io;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use boring::ssl::Ssl;
 use fieldseal_client::ApiKeyFacts;
-use fieldseal_http::{Door, Handler, Peer, Protocol, RequestBody, ResponseBody, empty};
+use fieldseal_http::{Door, Handler, Hold, Peer, Protocol, RequestBody, ResponseBody, empty};
 use http_body_util::BodyExt;
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use tokio::time::timeout;
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
 use tokio_boring::SslStreamBuilder;
 
 use crate::access::{Record, Recorded, host};
@@ -28,9 +32,14 @@ use crate::tunnel;
 use crate::upstream::UpstreamError;
 use crate::worker::{Seat, Tools};
 
-pub(crate) use auth::Remembered;
+pub(crate) use auth::{Key, Remembered};
 pub(crate) use mint::Mint;
 pub use mint::MintError;
+
+/// Code of a destination that no setting names.
+const UNLISTED: &str = "unlisted-destination";
+/// How often a tunnel is looked at at most: whether it would be opened now.
+const LOOK_PERIOD: Duration = Duration::from_secs(1);
 
 static NOTHING: Actions = Actions { rules: Vec::new(), mismatch: Mismatch::Pass };
 
@@ -49,8 +58,18 @@ struct Tunnel {
     seat: Seat,
     remembered: Arc<Remembered>,
     origin: Arc<Origin>,
-    /// Whose tunnel it is, where `CONNECT` said it.
-    caller: Option<Arc<ApiKeyFacts>>,
+    /// The key that `CONNECT` showed. Whether it is good is asked again for each request.
+    key: Option<Key>,
+}
+
+/// A tunnel to a destination that is not listed.
+struct RawTunnel {
+    seat: Seat,
+    remembered: Arc<Remembered>,
+    host: Box<str>,
+    key: Key,
+    /// The connection of `CONNECT` is in use for as long as the tunnel is.
+    _hold: Option<Hold>,
 }
 
 /// Answers the requests inside a tunnel.
@@ -85,11 +104,14 @@ impl OutboundHandler {
         }
         let listener = &tools.configuration.outbound[self.seat.index];
         let origin = Arc::new(destination(&request)?);
-        let caller = caller(tools, &self.remembered, request.headers()).await?;
-        record.app = caller.as_ref().map(|caller| caller.app.as_str().into());
-        let is_listed = listener.destinations.iter().any(|it| is_host(it, &origin.host));
+        let key = Key::shown(request.headers())?;
+        if let Some(key) = &key {
+            record.app = Some(owner(tools, &self.remembered, key).await?.app.as_str().into());
+        }
         let upgrade = hyper::upgrade::on(&mut request);
-        if is_listed {
+        let hold = request.extensions_mut().remove::<Hold>();
+        let (seat, remembered) = (self.seat.clone(), Arc::clone(&self.remembered));
+        if is_listed(&listener.destinations, &origin.host) {
             let Some(door) = self.door.get().cloned() else {
                 return Err(Refusal::unavailable("starting", "the relay is starting", None));
             };
@@ -97,31 +119,28 @@ impl OutboundHandler {
             let context = context.map_err(|error| {
                 Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "no-certificate", error.to_string())
             })?;
-            let (seat, remembered) = (self.seat.clone(), Arc::clone(&self.remembered));
-            let tunnel = Tunnel { seat, remembered, origin, caller };
-            tokio::spawn(tunnel.serve(upgrade, context, door, Peer::clone(peer)));
+            let tunnel = Tunnel { seat, remembered, origin, key };
+            let serving = tunnel.serve(upgrade, context, door, Peer::clone(peer));
+            tokio::spawn(async move {
+                serving.await;
+                drop(hold);
+            });
         } else {
             if listener.unlisted == Unlisted::Refuse {
-                let detail = "this destination is not among those of the relay";
-                return Err(Refusal::new(StatusCode::FORBIDDEN, "unlisted-destination", detail));
+                return Err(unlisted());
             }
-            if caller.is_none() {
+            let Some(key) = key else {
                 return Err(auth::unauthorized(
                     "a tunnel to this destination takes an API key in Proxy-Authorization of CONNECT",
                 ));
-            }
+            };
             let socket = tools.pool.connector().socket(&origin).await;
             let socket = socket.map_err(|error| {
                 let error = UpstreamError::Connect(error);
                 Refusal::new(error.status(), error.code(), error.to_string())
             })?;
-            let silence_max = tools.limits.tunnel_timeout;
-            tokio::spawn(async move {
-                let Ok(ours) = upgrade.await else { return };
-                if let Err(error) = tunnel::join(TokioIo::new(ours), socket, silence_max).await {
-                    tracing::debug!(%error, "a tunnel broke");
-                }
-            });
+            let tunnel = RawTunnel { seat, remembered, host: origin.host.clone(), key, _hold: hold };
+            tokio::spawn(tunnel.carry(upgrade, socket, tools.limits.tunnel_timeout));
         }
         Ok(Response::new(empty()))
     }
@@ -143,14 +162,15 @@ impl Handler for OutboundHandler {
     }
 }
 
-/// Whose key a header shows.
-async fn caller(
-    tools: &Tools,
-    remembered: &Remembered,
-    headers: &hyper::HeaderMap,
-) -> Result<Option<Arc<ApiKeyFacts>>, Refusal> {
+/// Whose key it is now.
+async fn owner(tools: &Tools, remembered: &Remembered, key: &Key) -> Result<Arc<ApiKeyFacts>, Refusal> {
     let limits = &tools.limits;
-    remembered.caller(headers, &tools.workshop.client, limits.api_key_timeout, limits.api_keys_max).await
+    remembered.owner(key, &tools.workshop.client, limits.api_key_timeout, limits.api_keys_max).await
+}
+
+fn unlisted() -> Refusal {
+    let detail = "this destination is not among those of the relay";
+    Refusal::new(StatusCode::FORBIDDEN, UNLISTED, detail)
 }
 
 /// Where a tunnel is to go.
@@ -168,6 +188,10 @@ fn destination(request: &Request<RequestBody>) -> Result<Origin, Refusal> {
 
 fn is_host(destination: &Destination, host: &str) -> bool {
     destination.hosts.iter().any(|pattern| pattern.matches(host))
+}
+
+fn is_listed(destinations: &[Destination], host: &str) -> bool {
+    destinations.iter().any(|it| is_host(it, host))
 }
 
 impl Tunnel {
@@ -197,11 +221,12 @@ impl Tunnel {
         body: RequestBody,
         record: &mut Record,
     ) -> Result<Answer, Refusal> {
-        let caller = match &self.caller {
-            Some(caller) => Some(Arc::clone(caller)),
-            None => caller(tools, &self.remembered, &head.headers).await?,
+        let key = match &self.key {
+            Some(key) => Some(key.clone()),
+            None => Key::shown(&head.headers)?,
         };
-        let caller = caller.ok_or_else(|| auth::unauthorized("there is no API key in Proxy-Authorization"))?;
+        let key = key.ok_or_else(|| auth::unauthorized("there is no API key in Proxy-Authorization"))?;
+        let caller = owner(tools, &self.remembered, &key).await?;
         record.app = Some(caller.app.as_str().into());
         head.headers.remove(hyper::header::PROXY_AUTHORIZATION);
         target::settle(&mut head)?;
@@ -220,11 +245,45 @@ impl Tunnel {
                 && (it.paths.is_empty() || it.paths.iter().any(|path_of| path_of.matches(&path)))
         };
         let found = listener.destinations.iter().find(takes);
+        // It was there when the tunnel was opened. TLS ends here all the same, so that nothing goes on as if it were not looked into.
+        if found.is_none() && !is_listed(&listener.destinations, &self.origin.host) {
+            return Err(unlisted());
+        }
         let (request, response) = found.map_or((&NOTHING, &NOTHING), |it| (&it.request, &it.response));
         auth::check(&caller, request, response)?;
         drop(path);
         let errand = Errand { tools, origin: &self.origin, app: &caller.app, request, response, source: None };
         errand.run(head, body, record).await
+    }
+}
+
+impl RawTunnel {
+    /// Joins client and destination for as long as neither is silent for too long and the tunnel is allowed.
+    async fn carry(self, upgrade: OnUpgrade, socket: TcpStream, silence_max: Duration) {
+        let Ok(ours) = upgrade.await else { return };
+        let ended = tokio::select! {
+            joined = tunnel::join(TokioIo::new(ours), socket, silence_max) => joined.map(|_| ()),
+            () = self.is_refused() => Err(io::ErrorKind::PermissionDenied.into()),
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a tunnel broke");
+        }
+    }
+
+    /// Ready once the tunnel would not be opened any more. An engine that does not answer ends none.
+    async fn is_refused(&self) {
+        loop {
+            let tools = self.seat.tools();
+            let listener = &tools.configuration.outbound[self.seat.index];
+            if listener.unlisted == Unlisted::Refuse || is_listed(&listener.destinations, &self.host) {
+                return;
+            }
+            let owner = owner(&tools, &self.remembered, &self.key).await;
+            if owner.is_err_and(|refusal| refusal.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED) {
+                return;
+            }
+            sleep(tools.limits.api_key_timeout.max(LOOK_PERIOD)).await;
+        }
     }
 }
 
@@ -236,7 +295,15 @@ impl Handler for TunnelHandler {
         let mut record = self.tunnel.seat.record(&listener.name, &tools, &peer, &head);
         match self.tunnel.pass_on(&tools, head, body, &mut record).await {
             Ok(answer) => answer.finish(record),
-            Err(refusal) => refuse(&refusal, record),
+            Err(refusal) => {
+                let is_over = refusal.code == UNLISTED && peer.protocol == Protocol::Http1;
+                let mut answer = refuse(&refusal, record);
+                if is_over {
+                    // A new tunnel gets what the configuration now has for the destination.
+                    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                answer
+            }
         }
     }
 }
