@@ -28,8 +28,8 @@ pub(crate) struct Errand<'a> {
     pub(crate) app: &'a str,
     pub(crate) request: &'a Actions,
     pub(crate) response: &'a Actions,
-    /// Told to the upstream where it is ours.
-    pub(crate) source: Option<Source<'a>>,
+    /// Whom it came from, and what is told of that.
+    pub(crate) source: Source<'a>,
 }
 
 /// An answer before its record is closed.
@@ -105,9 +105,7 @@ impl Errand<'_> {
             hygiene::join_cookies(&mut head.headers);
         }
         hygiene::prepare_request(&mut head.headers)?;
-        if let Some(source) = &self.source {
-            source.tell(&mut head.headers);
-        }
+        self.source.tell(&mut head.headers);
         if let (Some(protocol), Some(_)) = (protocol, &upgrade) {
             head.headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
             head.headers.insert(header::UPGRADE, protocol);
@@ -175,7 +173,8 @@ impl Errand<'_> {
     }
 
     fn job<'a>(&'a self, direction: Direction, actions: &'a Actions) -> Job<'a> {
-        Job { workshop: &self.tools.workshop, direction, actions, app: self.app, changed: [0; 3] }
+        let client = self.source.peer.address.ip();
+        Job { workshop: &self.tools.workshop, direction, actions, app: self.app, client, changed: [0; 3] }
     }
 }
 

@@ -48,7 +48,7 @@ async fn pass_on(
     }
     target::settle(&mut head)?;
     let route = if listener.routes.is_empty() { None } else { find_route(listener, &head)? };
-    let source = Some(Source { how: listener.forwarded, peer, is_tls: listener.tls.is_some() });
+    let source = Source { how: listener.forwarded, peer, is_tls: listener.tls.is_some() };
     let errand = match route {
         Some(route) => {
             record.route = Some(Arc::clone(&route.name));

@@ -64,6 +64,15 @@ impl Refusal {
         Refusal::new(direction.status(StatusCode::UNSUPPORTED_MEDIA_TYPE), "unsupported-body", detail)
     }
 
+    /// A body that is not there in time to be read whole.
+    pub(crate) fn slow(direction: Direction, time_max: Duration) -> Self {
+        let detail = format!("the body of the {} took longer than {time_max:?}", direction.noun());
+        match direction {
+            Direction::Request => Refusal::new(StatusCode::REQUEST_TIMEOUT, "slow-body", detail),
+            Direction::Response => Refusal::new(StatusCode::GATEWAY_TIMEOUT, "upstream-timeout", detail),
+        }
+    }
+
     /// A body that is too large to be read whole.
     pub(crate) fn too_large(direction: Direction, size_max: usize) -> Self {
         let detail = format!("the {} has more than {size_max} bytes", direction.noun());

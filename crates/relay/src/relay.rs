@@ -153,7 +153,7 @@ impl Relay {
     ) -> Result<Relay, RelayError> {
         let configuration = Arc::new(configuration);
         let threads = configuration.process.threads;
-        let room = Room::new(configuration.limits.bodies_size_max);
+        let room = Room::new(&configuration.limits);
         let made = Made::new(&configuration, base)?;
         let boxes: Vec<ToolBox> = (0..threads)
             .map(|_| made.tools(&configuration, &room, None).map(|tools| Arc::new(ArcSwap::from_pointee(tools))))

@@ -2,7 +2,9 @@
 //!
 //! Whatever goes wrong is a refusal: a message of which a rule could not be applied is not passed on.
 
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fieldseal_client::{Client, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Scalar, Value};
 use fieldseal_document::form::{FormError, FormLimits, MediaType, decode_field, encode_field, find_fields, find_parts};
@@ -30,6 +32,7 @@ pub(crate) struct Workshop {
     pub(crate) room: Arc<Room>,
     pub(crate) deadline_ms: u32,
     pub(crate) body_size_max: usize,
+    pub(crate) body_timeout: Duration,
     pub(crate) form: FormLimits,
 }
 
@@ -39,6 +42,8 @@ pub(crate) struct Job<'a> {
     pub(crate) direction: Direction,
     pub(crate) actions: &'a Actions,
     pub(crate) app: &'a str,
+    /// For whom a body is held.
+    pub(crate) client: IpAddr,
     /// How many values were changed, by action.
     pub(crate) changed: [u64; 3],
 }
@@ -67,6 +72,7 @@ impl Workshop {
             room,
             deadline_ms: u32::try_from(timeout_ms).unwrap_or(u32::MAX),
             body_size_max: limits.body_size_max,
+            body_timeout: limits.held_body_timeout,
             form: FormLimits { fields_max: limits.form_fields_max, ..FormLimits::default() },
         }
     }
@@ -96,8 +102,9 @@ impl Job<'_> {
             None if actions.mismatch == Mismatch::Pass => return Ok(Outcome::Untouched(body)),
             None => return Err(Refusal::mismatch(self.direction, "its content coding")),
         };
-        let mut share = self.workshop.room.share();
-        let coded = read_whole(body, self.direction, self.workshop.body_size_max, &mut share).await?;
+        let mut share = self.workshop.room.share(self.client);
+        let (size_max, time_max) = (self.workshop.body_size_max, self.workshop.body_timeout);
+        let coded = read_whole(body, self.direction, size_max, time_max, &mut share).await?;
         if coded.is_empty() {
             return Ok(Outcome::Rewritten(Bytes::new()));
         }

@@ -112,6 +112,12 @@ impl Reader<'_> {
                 "limits.bodies_size_max is smaller than limits.body_size_max: no body of that size would fit",
             );
         }
+        if limits.client_bodies_size_max < limits.body_size_max {
+            self.problem(
+                0,
+                "limits.client_bodies_size_max is smaller than limits.body_size_max: no body of that size would fit",
+            );
+        }
         limits.header_size_max = limits.header_size_max.max(HEADER_SIZE_MIN);
         if inbound.is_empty() && outbound.is_empty() {
             self.problem(0, "there is no [[inbound]] and no [[outbound]]: nothing to do");

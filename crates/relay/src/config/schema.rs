@@ -143,6 +143,13 @@ pub struct Limits {
     /// Bytes of all bodies that are held at a time. Default 1 GiB.
     #[serde(deserialize_with = "size")]
     pub bodies_size_max: usize,
+    /// Those of one client among them: an address of IPv4, a /64 of IPv6. Behind a balancer that shows its own address for all, as much
+    /// as for all. Default 512 MiB.
+    #[serde(deserialize_with = "size")]
+    pub client_bodies_size_max: usize,
+    /// Time for a body that is read as a whole, from its first byte to its last. Default 2 minutes.
+    #[serde(deserialize_with = "time")]
+    pub held_body_timeout: Duration,
     /// Fields of one form. Default 10,000.
     #[serde(deserialize_with = "count")]
     pub form_fields_max: usize,
@@ -184,6 +191,8 @@ impl Default for Limits {
             headers_max: 128,
             body_size_max: 64 << 20,
             bodies_size_max: 1 << 30,
+            client_bodies_size_max: 512 << 20,
+            held_body_timeout: Duration::from_secs(120),
             form_fields_max: 10_000,
             handshake_timeout: Duration::from_secs(10),
             header_timeout: Duration::from_secs(15),

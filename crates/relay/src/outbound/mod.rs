@@ -23,8 +23,9 @@ use tokio::time::{sleep, timeout};
 use tokio_boring::SslStreamBuilder;
 
 use crate::access::{Record, Recorded, host};
-use crate::config::{Actions, Destination, Mismatch, Origin, Unlisted};
+use crate::config::{Actions, Destination, Forwarded, Mismatch, Origin, Unlisted};
 use crate::forward::{Answer, Errand, refuse};
+use crate::hygiene::Source;
 use crate::refusal::Refusal;
 use crate::route::{RequestPath, without_port};
 use crate::target;
@@ -219,6 +220,7 @@ impl Tunnel {
         tools: &Tools,
         mut head: Parts,
         body: RequestBody,
+        peer: &Peer,
         record: &mut Record,
     ) -> Result<Answer, Refusal> {
         let key = match &self.key {
@@ -252,7 +254,9 @@ impl Tunnel {
         let (request, response) = found.map_or((&NOTHING, &NOTHING), |it| (&it.request, &it.response));
         auth::check(&caller, request, response)?;
         drop(path);
-        let errand = Errand { tools, origin: &self.origin, app: &caller.app, request, response, source: None };
+        // Others are not told whom a call came from.
+        let source = Source { how: Forwarded::Keep, peer, is_tls: true };
+        let errand = Errand { tools, origin: &self.origin, app: &caller.app, request, response, source };
         errand.run(head, body, record).await
     }
 }
@@ -293,7 +297,7 @@ impl Handler for TunnelHandler {
         let listener = &tools.configuration.outbound[self.tunnel.seat.index];
         let (head, body) = request.into_parts();
         let mut record = self.tunnel.seat.record(&listener.name, &tools, &peer, &head);
-        match self.tunnel.pass_on(&tools, head, body, &mut record).await {
+        match self.tunnel.pass_on(&tools, head, body, &peer, &mut record).await {
             Ok(answer) => answer.finish(record),
             Err(refusal) => {
                 let is_over = refusal.code == UNLISTED && peer.protocol == Protocol::Http1;
