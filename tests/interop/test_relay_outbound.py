@@ -55,7 +55,7 @@ def _free_port() -> int:
 
 
 def _configuration(fieldseal: Fieldseal, pki: Pki, port: int) -> str:
-    """Three proxies that differ in how they are spoken to and in what becomes of other destinations."""
+    """Four proxies that differ in how they are spoken to and in what becomes of other destinations."""
     certificates = fieldseal.folder / "certs"
     text = relays.process_section()
     identity = {
@@ -67,8 +67,13 @@ def _configuration(fieldseal: Fieldseal, pki: Pki, port: int) -> str:
         name: str(certificates / file) for name, file in (("certificate", "server.pem"), ("private_key", "server.key"))
     }
     ca = {"ca_certificate": str(certificates / "relay-ca.pem"), "ca_private_key": str(certificates / "relay-ca.key")}
-    for name, identity, unlisted in (("proxy", tls, "refuse"), ("plain", {}, "refuse"), ("open", {}, "tunnel")):
-        text += section("[outbound]", name=name, address="127.0.0.1:0", unlisted=unlisted, **identity, **ca)
+    for name, identity, unlisted in (
+        ("proxy", tls, {}),
+        ("plain", {}, {}),
+        ("open", {}, {"unlisted": "tunnel", "unlisted_internal": "tunnel"}),
+        ("public", {}, {"unlisted": "tunnel"}),
+    ):
+        text += section("[outbound]", name=name, address="127.0.0.1:0", **unlisted, **identity, **ca)
         text += section(
             "[outbound.destination]",
             hosts=["localhost"],
@@ -385,6 +390,16 @@ def test_other_destinations_are_refused_or_tunnelled_by_setting(setting: Setting
         status, body = ask(stream, host=target, body=sealed)
     assert (status, json.loads(body)["token"]) == (200, "tok_1")
     assert upstream.only().body == sealed
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "127.1", "2130706433", "0.0.0.0", "169.254.169.254"])
+def test_internal_addresses_are_not_tunnelled_to(setting: Setting, upstream: Upstream, host: str) -> None:
+    target = f"{host}:{upstream.port}"
+    tunnel = connect(setting, target, authorization(setting.key), proxy="public")
+    with tunnel.stream:
+        assert tunnel.status == 403
+        wait_until(lambda: b"internal-destination" in tunnel.stream.recv(4096, socket.MSG_PEEK))
+    assert upstream.saw_nothing()
 
 
 def connect_status(setting: Setting, target: str, *fields: str, proxy: str = "plain") -> int:

@@ -110,6 +110,8 @@ pub struct Outbound {
     pub authority: KeyPair,
     /// What becomes of other destinations.
     pub unlisted: Unlisted,
+    /// What becomes of those among them that are tunnelled, where their address is internal: loopback, link-local, private or of nobody.
+    pub unlisted_internal: Unlisted,
     /// The destinations; the first that fits a request decides.
     pub destinations: Vec<Destination>,
 }

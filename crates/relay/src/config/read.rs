@@ -303,6 +303,7 @@ impl Reader<'_> {
             tls,
             authority: KeyPair { certificate: outbound.ca_certificate, private_key: outbound.ca_private_key },
             unlisted: outbound.unlisted,
+            unlisted_internal: outbound.unlisted_internal,
             destinations,
         }
     }

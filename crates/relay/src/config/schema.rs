@@ -279,6 +279,8 @@ pub(super) struct Outbound {
     pub ca_private_key: PathBuf,
     #[serde(default = "unlisted")]
     pub unlisted: Unlisted,
+    #[serde(default = "unlisted")]
+    pub unlisted_internal: Unlisted,
     #[serde(default)]
     pub destination: Vec<Spanned<Destination>>,
 }

@@ -3,6 +3,7 @@
 //! Nothing is forwarded that did not come with an API key: on `CONNECT`, which then covers the tunnel, or on each request inside.
 
 mod auth;
+mod dial;
 mod mint;
 
 use std::io;
@@ -30,12 +31,13 @@ use crate::refusal::Refusal;
 use crate::route::{RequestPath, without_port};
 use crate::target;
 use crate::tunnel;
-use crate::upstream::UpstreamError;
 use crate::worker::{Seat, Tools};
 
 pub(crate) use auth::{Key, Remembered};
 pub(crate) use mint::Mint;
 pub use mint::MintError;
+
+use dial::Dialer;
 
 /// Code of a destination that no setting names.
 const UNLISTED: &str = "unlisted-destination";
@@ -52,6 +54,7 @@ pub(crate) struct OutboundHandler {
     seat: Seat,
     remembered: Arc<Remembered>,
     door: OnceLock<Door<Nobody>>,
+    dialer: Dialer,
 }
 
 /// The destination of a tunnel.
@@ -80,7 +83,7 @@ struct TunnelHandler {
 
 impl OutboundHandler {
     pub(crate) fn new(seat: Seat) -> Self {
-        OutboundHandler { seat, remembered: Arc::default(), door: OnceLock::new() }
+        OutboundHandler { seat, remembered: Arc::default(), door: OnceLock::new(), dialer: Dialer::new() }
     }
 
     /// Lets tunnels be served among the connections of the listener.
@@ -135,11 +138,8 @@ impl OutboundHandler {
                     "a tunnel to this destination takes an API key in Proxy-Authorization of CONNECT",
                 ));
             };
-            let socket = tools.pool.connector().socket(&origin).await;
-            let socket = socket.map_err(|error| {
-                let error = UpstreamError::Connect(error);
-                Refusal::new(error.status(), error.code(), error.to_string())
-            })?;
+            let time_max = tools.configuration.upstream.connect_timeout;
+            let socket = self.dialer.dial(&origin, time_max, listener.unlisted_internal).await?;
             let tunnel = RawTunnel { seat, remembered, host: origin.host.clone(), key, _hold: hold };
             tokio::spawn(tunnel.carry(upgrade, socket, tools.limits.tunnel_timeout));
         }

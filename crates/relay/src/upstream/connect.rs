@@ -159,12 +159,6 @@ impl Connector {
         timeout(limit, self.dial(origin, may_be_2)).await.unwrap_or(Err(ConnectError::TimedOut))
     }
 
-    /// A socket without TLS, for a tunnel.
-    pub(crate) async fn socket(&self, origin: &Origin) -> Result<TcpStream, ConnectError> {
-        let limit = self.settings.connect_timeout;
-        timeout(limit, dial_socket(origin)).await.unwrap_or(Err(ConnectError::TimedOut))
-    }
-
     async fn dial(&self, origin: &Origin, may_be_2: bool) -> Result<(Io, Speaks), ConnectError> {
         let socket = dial_socket(origin).await?;
         if !origin.is_tls {

@@ -122,10 +122,6 @@ impl Pool {
         Pool { connector, state: Arc::default() }
     }
 
-    pub(crate) fn connector(&self) -> &Connector {
-        &self.connector
-    }
-
     fn lock(&self) -> MutexGuard<'_, HashMap<Origin, Kept>> {
         self.state.lock().expect("nothing panics while this is locked")
     }
