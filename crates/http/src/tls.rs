@@ -86,6 +86,11 @@ impl Acceptor {
         Ok(())
     }
 
+    /// Presents from the next handshake on what `other` does now: nothing can go wrong any more.
+    pub fn take_from(&self, other: &Acceptor) {
+        *self.context.write().unwrap_or_else(PoisonError::into_inner) = other.context();
+    }
+
     /// The context as it is now.
     pub fn context(&self) -> SslContext {
         self.context.read().unwrap_or_else(PoisonError::into_inner).clone()

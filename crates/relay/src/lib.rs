@@ -10,6 +10,7 @@
 #![warn(missing_docs)]
 
 mod access;
+mod apart;
 mod coding;
 pub mod config;
 mod forward;

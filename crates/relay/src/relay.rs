@@ -16,13 +16,17 @@ use tokio::sync::watch;
 use zeroize::Zeroizing;
 
 use crate::access::AccessLog;
-use crate::config::{Configuration, EngineSettings, KeyPair};
+use crate::apart::ApartThreads;
+use crate::config::{Configuration, EngineSettings, KeyPair, Process};
 use crate::held::Room;
 use crate::metrics::{self, ListenerMetrics, Told};
 use crate::outbound::{Mint, MintError};
 use crate::transform::Workshop;
 use crate::upstream::{Connector, ConnectorError, Pool};
 use crate::worker::{self, Post, Seat, ToolBox, Tools};
+
+/// Threads for long pieces of work on bodies, for each thread that carries traffic.
+const APART_THREADS_MAX: usize = 4;
 
 /// Why the relay cannot start or take up a configuration.
 #[derive(Debug, Error)]
@@ -106,15 +110,23 @@ struct Counted {
 
 struct Shared {
     boxes: Vec<ToolBox>,
-    room: Arc<Room>,
+    held: Held,
+    /// Asks the engine how it is. It lives on the operator's thread.
+    probe: ArcSwap<Client>,
     configuration: Mutex<Arc<Configuration>>,
     counted: Vec<Counted>,
     reloads: AtomicU64,
 }
 
+/// What bodies take: room, and threads that work on them.
+struct Held {
+    room: Arc<Room>,
+    apart: ApartThreads,
+}
+
 impl Report for Shared {
     async fn readiness(&self) -> Result<(), String> {
-        let client = self.boxes[0].load().probe.clone();
+        let client = Client::clone(&self.probe.load());
         match client.health().await {
             Ok(status) if status == "ok" => Ok(()),
             Ok(status) => Err(format!("the engine says {status}")),
@@ -153,17 +165,20 @@ impl Relay {
     ) -> Result<Relay, RelayError> {
         let configuration = Arc::new(configuration);
         let threads = configuration.process.threads;
-        let room = Room::new(&configuration.limits);
         let made = Made::new(&configuration, base)?;
-        let boxes: Vec<ToolBox> = (0..threads)
-            .map(|_| made.tools(&configuration, &room, None).map(|tools| Arc::new(ArcSwap::from_pointee(tools))))
-            .collect::<Result<_, _>>()?;
-        let acceptors = acceptors(&configuration, base)?;
+        let held = Held {
+            room: Room::new(&configuration.limits),
+            apart: ApartThreads::new(threads * APART_THREADS_MAX).map_err(RelayError::Thread)?,
+        };
+        let tools = |_| made.tools(&configuration, &held, None).map(|tools| Arc::new(ArcSwap::from_pointee(tools)));
+        let boxes: Vec<ToolBox> = (0..threads).map(tools).collect::<Result<_, _>>()?;
+        let plans = plans(&configuration);
+        let acceptors: Vec<_> = plans.iter().map(|plan| acceptor(plan, base)).collect::<Result<_, _>>()?;
         let (stop, stopped) = watch::channel(false);
         let mut posts: Vec<Vec<Post>> = (0..threads).map(|_| Vec::new()).collect();
         let (mut addresses, mut counted) = (Vec::new(), Vec::new());
-        for (at, (name, address, is_outbound, index)) in listeners(&configuration).into_iter().enumerate() {
-            let mut address = address;
+        for (plan, acceptor) in plans.iter().zip(&acceptors) {
+            let Plan { name, mut address, is_outbound, index, .. } = *plan;
             let (mut of_metrics, mut of_counting) = (Vec::new(), Vec::new());
             for thread in 0..threads {
                 let listen = |error| RelayError::Listen { address, error };
@@ -174,16 +189,18 @@ impl Relay {
                 of_metrics.push(Arc::clone(&metrics));
                 of_counting.push(Arc::clone(&counting));
                 let seat = Seat { tools: Arc::clone(&boxes[thread]), index, metrics, log: log.clone() };
-                posts[thread].push(Post { socket, acceptor: acceptors[at].clone(), seat, is_outbound, counting });
+                let (name, acceptor) = (Arc::clone(name), acceptor.clone());
+                posts[thread].push(Post { socket, name, acceptor, seat, is_outbound, counting });
             }
-            addresses.push(Address { listener: Arc::clone(&name), address, is_outbound });
-            counted.push(Counted { name, metrics: of_metrics, counting: of_counting });
+            addresses.push(Address { listener: Arc::clone(name), address, is_outbound });
+            counted.push(Counted { name: Arc::clone(name), metrics: of_metrics, counting: of_counting });
         }
         let operator_address = configuration.process.operator_address;
         let shared = Arc::new(Shared {
             boxes: boxes.clone(),
-            room,
-            configuration: Mutex::new(configuration),
+            held,
+            probe: ArcSwap::from_pointee(Client::new(made.client.clone())?),
+            configuration: Mutex::new(Arc::clone(&configuration)),
             counted,
             reloads: AtomicU64::new(0),
         });
@@ -216,38 +233,28 @@ impl Relay {
     /// As [`Relay::start`], or a change that takes a restart. Then nothing has changed.
     pub fn reload(&self, configuration: Configuration) -> Result<(), RelayError> {
         let mut current = self.shared.configuration.lock().expect("nothing panics while this is locked");
-        let fixed = |it: &Configuration| {
-            listeners(it).into_iter().map(|(name, at, way, _)| (name, at, way)).collect::<Vec<_>>()
-        };
-        if fixed(&current) != fixed(&configuration) {
-            return Err(RelayError::Restart("another set of listeners"));
-        }
-        if current.process
-            != (crate::config::Process { access_log: current.process.access_log, ..configuration.process.clone() })
-        {
-            return Err(RelayError::Restart("a change in section [relay], but for access_log,"));
-        }
+        check_fixed(&current, &configuration)?;
         let configuration = Arc::new(configuration);
+        // Everything that can go wrong does so before anything is replaced.
         let made = Made::new(&configuration, &self.base)?;
-        let identities = identities(&configuration, &self.base)?;
-        if identities.iter().zip(&self.acceptors).any(|(new, old)| new.is_some() != old.is_some()) {
-            return Err(RelayError::Restart("a listener that begins or ceases to speak TLS"));
-        }
-        let mut fresh = Vec::new();
-        for tools in &self.shared.boxes {
-            fresh.push(made.tools(&configuration, &self.shared.room, Some(&tools.load_full()))?);
-        }
-        for ((name, identity), acceptor) in names(&configuration).zip(&identities).zip(&self.acceptors) {
-            if let (Some(identity), Some(acceptor)) = (identity, acceptor) {
-                let replaced = acceptor.replace(identity);
-                replaced.map_err(|error| RelayError::Identity { listener: Arc::clone(name), error })?;
+        let plans = plans(&configuration);
+        let acceptors: Vec<_> = plans.iter().map(|plan| acceptor(plan, &self.base)).collect::<Result<_, _>>()?;
+        let probe = Client::new(made.client.clone())?;
+        let shared = &self.shared;
+        let tools = |before: &ToolBox| made.tools(&configuration, &shared.held, Some(&before.load_full()));
+        let fresh: Vec<Tools> = shared.boxes.iter().map(tools).collect::<Result<_, _>>()?;
+        for (new, old) in acceptors.iter().zip(&self.acceptors) {
+            if let (Some(new), Some(old)) = (new, old) {
+                old.take_from(new);
             }
         }
-        for (tools, fresh) in self.shared.boxes.iter().zip(fresh) {
+        shared.held.room.resize(&configuration.limits);
+        shared.probe.store(Arc::new(probe));
+        for (tools, fresh) in shared.boxes.iter().zip(fresh) {
             tools.store(Arc::new(fresh));
         }
-        *current = configuration;
-        self.shared.reloads.fetch_add(1, Ordering::Relaxed);
+        *current = Arc::clone(&configuration);
+        shared.reloads.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
@@ -265,17 +272,54 @@ impl Relay {
     }
 }
 
-/// Name, address, way and place of each listener.
-fn listeners(configuration: &Configuration) -> Vec<(Arc<str>, SocketAddr, bool, usize)> {
-    let inbound = configuration.inbound.iter().enumerate();
-    let inbound = inbound.map(|(index, it)| (Arc::clone(&it.name), it.address, false, index));
-    let outbound = configuration.outbound.iter().enumerate();
-    let outbound = outbound.map(|(index, it)| (Arc::clone(&it.name), it.address, true, index));
-    inbound.chain(outbound).collect()
+/// Whether a running relay can take the new configuration up.
+fn check_fixed(old: &Configuration, new: &Configuration) -> Result<(), RelayError> {
+    let (old_plans, new_plans) = (plans(old), plans(new));
+    if !old_plans.iter().map(Plan::fixed).eq(new_plans.iter().map(Plan::fixed)) {
+        return Err(RelayError::Restart("another set of listeners"));
+    }
+    if old_plans.iter().zip(&new_plans).any(|(old, new)| old.tls.is_some() != new.tls.is_some()) {
+        return Err(RelayError::Restart("a listener that begins or ceases to speak TLS"));
+    }
+    if old.process != (Process { access_log: old.process.access_log, ..new.process.clone() }) {
+        return Err(RelayError::Restart("a change in section [relay], but for access_log,"));
+    }
+    if old.http_settings() != new.http_settings() {
+        return Err(RelayError::Restart(
+            "in section [limits] a change of connections_max, streams_max, header_size_max, headers_max, handshake_timeout, \
+             header_timeout, body_timeout, write_timeout or idle_timeout",
+        ));
+    }
+    Ok(())
 }
 
-fn names(configuration: &Configuration) -> impl Iterator<Item = &Arc<str>> {
-    configuration.inbound.iter().map(|it| &it.name).chain(configuration.outbound.iter().map(|it| &it.name))
+/// A listener as the configuration has it.
+struct Plan<'c> {
+    name: &'c Arc<str>,
+    address: SocketAddr,
+    tls: Option<&'c KeyPair>,
+    is_outbound: bool,
+    /// Its place among those of its way.
+    index: usize,
+}
+
+impl Plan<'_> {
+    /// What a running relay cannot change.
+    fn fixed(&self) -> (&str, SocketAddr, bool) {
+        (self.name, self.address, self.is_outbound)
+    }
+}
+
+fn plans(configuration: &Configuration) -> Vec<Plan<'_>> {
+    let inbound = configuration.inbound.iter().enumerate().map(|(index, it)| {
+        let crate::config::Inbound { name, address, tls, .. } = it;
+        Plan { name, address: *address, tls: tls.as_ref(), is_outbound: false, index }
+    });
+    let outbound = configuration.outbound.iter().enumerate().map(|(index, it)| {
+        let crate::config::Outbound { name, address, tls, .. } = it;
+        Plan { name, address: *address, tls: tls.as_ref(), is_outbound: true, index }
+    });
+    inbound.chain(outbound).collect()
 }
 
 fn read(base: &Path, path: &Path) -> Result<Vec<u8>, RelayError> {
@@ -283,30 +327,20 @@ fn read(base: &Path, path: &Path) -> Result<Vec<u8>, RelayError> {
     std::fs::read(&path).map_err(|error| RelayError::File { path, error })
 }
 
-fn identities(configuration: &Configuration, base: &Path) -> Result<Vec<Option<ServerIdentity>>, RelayError> {
-    let identity = |pair: &KeyPair| {
-        let certificate_chain_pem = read(base, &pair.certificate)?;
-        let private_key_pem = Zeroizing::new(read(base, &pair.private_key)?);
-        Ok(ServerIdentity { certificate_chain_pem, private_key_pem })
-    };
-    let inbound = configuration.inbound.iter().map(|it| it.tls.as_ref());
-    let all = inbound.chain(configuration.outbound.iter().map(|it| it.tls.as_ref()));
-    all.map(|tls| tls.map(identity).transpose()).collect()
-}
-
-fn acceptors(configuration: &Configuration, base: &Path) -> Result<Vec<Option<Acceptor>>, RelayError> {
-    let identities = identities(configuration, base)?;
-    let acceptor = |(name, identity): (&Arc<str>, Option<ServerIdentity>)| {
-        let acceptor = identity.map(|identity| Acceptor::new(&identity)).transpose();
-        acceptor.map_err(|error| RelayError::Identity { listener: Arc::clone(name), error })
-    };
-    names(configuration).zip(identities).map(acceptor).collect()
+fn acceptor(plan: &Plan<'_>, base: &Path) -> Result<Option<Acceptor>, RelayError> {
+    let Some(pair) = plan.tls else { return Ok(None) };
+    let certificate_chain_pem = read(base, &pair.certificate)?;
+    let private_key_pem = Zeroizing::new(read(base, &pair.private_key)?);
+    let acceptor = Acceptor::new(&ServerIdentity { certificate_chain_pem, private_key_pem });
+    acceptor.map(Some).map_err(|error| RelayError::Identity { listener: Arc::clone(plan.name), error })
 }
 
 /// What all threads share under one configuration.
 struct Made {
     client: ClientSettings,
     connector: Connector,
+    /// What the connector's file of authorities held.
+    authorities: Arc<Option<Vec<u8>>>,
     mints: Vec<Arc<Mint>>,
 }
 
@@ -330,27 +364,35 @@ impl Made {
             Ok::<_, RelayError>(Arc::new(mint?))
         };
         let mints = configuration.outbound.iter().map(mint).collect::<Result<_, _>>()?;
-        Ok(Made { client, connector: Connector::new(&configuration.upstream, base)?, mints })
+        let settings = &configuration.upstream;
+        let authorities = settings.authorities.as_ref().map(|path| read(base, path)).transpose()?;
+        Ok(Made { client, connector: Connector::new(settings, base)?, authorities: Arc::new(authorities), mints })
     }
 
     /// The tools of one thread. Connections to upstreams go on where nothing that concerns them has changed.
     fn tools(
         &self,
         configuration: &Arc<Configuration>,
-        room: &Arc<Room>,
+        held: &Held,
         before: Option<&Tools>,
     ) -> Result<Tools, RelayError> {
         let client = Client::new(self.client.clone())?;
         let timeout = configuration.engine.timeout.as_millis();
-        let kept = before.filter(|before| before.configuration.upstream == configuration.upstream);
+        let is_same = |before: &&Tools| {
+            before.configuration.upstream == configuration.upstream && before.authorities == self.authorities
+        };
+        let kept = before.filter(is_same);
+        let (room, apart) = (Arc::clone(&held.room), held.apart.way());
         Ok(Tools {
             configuration: Arc::clone(configuration),
-            workshop: Workshop::new(client, Arc::clone(room), timeout, &configuration.limits),
+            workshop: Workshop::new(client, room, apart, timeout, &configuration.limits),
             pool: kept.map_or_else(|| Pool::new(self.connector.clone()), |before| before.pool.clone()),
             limits: configuration.limits.clone(),
+            authorities: Arc::clone(&self.authorities),
             mints: self.mints.clone(),
-            // It lives on the operator's thread.
-            probe: Client::new(self.client.clone())?,
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

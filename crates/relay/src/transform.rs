@@ -14,14 +14,13 @@ use hyper::StatusCode;
 use hyper::body::{Body, Bytes};
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
+use crate::apart::Apart;
 use crate::coding::{Coding, DecodeError};
 use crate::config::{Action, Actions, Limits, Mismatch, Rule};
 use crate::held::{Room, Share, read_whole};
 use crate::hygiene;
 use crate::refusal::{Direction, Refusal};
 
-/// Bodies of up to this size are worked on between two others' turns; longer ones on a thread of their own.
-const INLINE_SIZE_MAX: usize = 32 << 10;
 /// What an envelope begins with.
 const ENVELOPE_START: &str = "ev:";
 
@@ -30,6 +29,7 @@ const ENVELOPE_START: &str = "ev:";
 pub(crate) struct Workshop {
     pub(crate) client: Client,
     pub(crate) room: Arc<Room>,
+    pub(crate) apart: Apart,
     pub(crate) deadline_ms: u32,
     pub(crate) body_size_max: usize,
     pub(crate) body_timeout: Duration,
@@ -66,10 +66,11 @@ enum Kind {
 }
 
 impl Workshop {
-    pub(crate) fn new(client: Client, room: Arc<Room>, timeout_ms: u128, limits: &Limits) -> Self {
+    pub(crate) fn new(client: Client, room: Arc<Room>, apart: Apart, timeout_ms: u128, limits: &Limits) -> Self {
         Workshop {
             client,
             room,
+            apart,
             deadline_ms: u32::try_from(timeout_ms).unwrap_or(u32::MAX),
             body_size_max: limits.body_size_max,
             body_timeout: limits.held_body_timeout,
@@ -110,7 +111,7 @@ impl Job<'_> {
         }
         let plain = self.decode(coding, coded, &mut share).await?;
         let rewritten = self.body(&kind, plain, &mut share).await?;
-        let coded = run_apart(rewritten.len(), move || coding.encode(rewritten)).await;
+        let coded = self.workshop.apart.run(rewritten.len(), move || coding.encode(rewritten)).await;
         let coded = coded.map_err(|_| internal("a body could not be coded"))?;
         hygiene::forget_bytes(headers, coded.len());
         Ok(Outcome::Rewritten(Bytes::from_owner(Whole { bytes: coded, _share: share })))
@@ -145,7 +146,7 @@ impl Job<'_> {
     async fn decode(&self, coding: Coding, coded: Vec<u8>, share: &mut Share) -> Result<Vec<u8>, Refusal> {
         let size_max = self.workshop.body_size_max;
         let before = coded.len();
-        let decoded = run_apart(before, move || coding.decode(coded, size_max)).await;
+        let decoded = self.workshop.apart.run(before, move || coding.decode(coded, size_max)).await;
         let plain = decoded.map_err(|error| match error {
             DecodeError::TooLarge => Refusal::too_large(self.direction, size_max),
             DecodeError::Malformed => Refusal::unreadable(self.direction, "its content coding is damaged"),
@@ -180,7 +181,8 @@ impl Job<'_> {
             Action::Redact => {
                 let (selection, replacement) = (fields.selection.clone(), rule.replacement.clone());
                 let size = document.len();
-                let redacted = run_apart(size, move || redact_json(&document, &selection, &replacement)).await;
+                let redacted =
+                    self.workshop.apart.run(size, move || redact_json(&document, &selection, &replacement)).await;
                 let (document, count) = redacted.map_err(|error| Refusal::unreadable(self.direction, error))?;
                 self.changed[rule.action as usize] += count;
                 return Ok(document);
@@ -365,17 +367,6 @@ fn kind(actions: &Actions, headers: &HeaderMap) -> Option<Kind> {
 
 fn internal(detail: &str) -> Refusal {
     Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
-}
-
-/// Runs work on `size` bytes: at once where they are few, else on a thread where nobody's traffic waits for it.
-async fn run_apart<T: Send + 'static>(size: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
-    if size <= INLINE_SIZE_MAX {
-        return work();
-    }
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
-    }
 }
 
 /// The text of a value as a form or header holds it.

@@ -6,8 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use fieldseal_client::Client;
-use fieldseal_http::{Acceptor, Event, Handler, HttpCounters, HttpSettings, Listener, ListenerOptions, Observer, Peer};
+use fieldseal_http::{Acceptor, Event, Handler, HttpCounters, Listener, ListenerOptions, Observer, Peer};
 use hyper::http::request::Parts;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::runtime::Builder;
@@ -26,8 +25,9 @@ use crate::upstream::Pool;
 const BACKLOG: i32 = 4096;
 /// How often what was kept for too long is closed.
 const TIDY_PERIOD: Duration = Duration::from_secs(1);
-/// Threads for long pieces of work, for each thread that carries traffic.
-const APART_THREADS_MAX: usize = 4;
+/// Names that are looked up at a time, for each thread that carries traffic: a look-up takes a thread for as long as the system makes
+/// it wait.
+const LOOKUP_THREADS_MAX: usize = 64;
 
 /// What a thread works with under one configuration.
 pub(crate) struct Tools {
@@ -37,8 +37,8 @@ pub(crate) struct Tools {
     pub(crate) limits: Limits,
     /// The authorities of the outbound listeners, by their place.
     pub(crate) mints: Vec<Arc<Mint>>,
-    /// Asks the engine how it is.
-    pub(crate) probe: Client,
+    /// What `upstream.authorities` held when the pool's connector was made.
+    pub(crate) authorities: Arc<Option<Vec<u8>>>,
 }
 
 /// The tools of a thread, which a reload replaces.
@@ -67,6 +67,7 @@ impl Seat {
 /// A socket that listens, and what serves on it.
 pub(crate) struct Post {
     pub(crate) socket: std::net::TcpListener,
+    pub(crate) name: Arc<str>,
     pub(crate) acceptor: Option<Acceptor>,
     pub(crate) seat: Seat,
     pub(crate) is_outbound: bool,
@@ -104,40 +105,17 @@ impl Observer for Watcher {
     }
 }
 
-/// The bounds of connections, as the listeners take them.
-fn http_settings(configuration: &Configuration) -> HttpSettings {
-    let limits = &configuration.limits;
-    HttpSettings {
-        connections_max: limits.connections_max,
-        handshake_timeout: limits.handshake_timeout,
-        header_read_timeout: limits.header_timeout,
-        header_size_max: limits.header_size_max,
-        headers_max: limits.headers_max,
-        streams_max: u32::try_from(limits.streams_max).unwrap_or(u32::MAX),
-        body_timeout: limits.body_timeout,
-        write_timeout: limits.write_timeout,
-        idle_timeout: limits.idle_timeout,
-        drain_timeout: configuration.process.drain_timeout,
-        ..HttpSettings::default()
-    }
-}
-
 /// Carries traffic until it is told to stop; gives how many connections were not finished in time.
 pub(crate) fn run(tools: &ToolBox, posts: Vec<Post>, mut stop: watch::Receiver<bool>) -> io::Result<usize> {
-    let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(APART_THREADS_MAX).build()?;
+    let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(LOOKUP_THREADS_MAX).build()?;
     let left = runtime.block_on(async {
         let mut inbound = Vec::new();
         let mut outbound = Vec::new();
         for post in posts {
-            let Post { socket, acceptor, seat, is_outbound, counting } = post;
+            let Post { socket, name, acceptor, seat, is_outbound, counting } = post;
             let socket = tokio::net::TcpListener::from_std(socket)?;
-            let configuration = Arc::clone(&seat.tools().configuration);
-            let settings = http_settings(&configuration);
+            let settings = seat.tools().configuration.http_settings();
             let address = socket.local_addr()?;
-            let name = match is_outbound {
-                true => Arc::clone(&configuration.outbound[seat.index].name),
-                false => Arc::clone(&configuration.inbound[seat.index].name),
-            };
             let options = ListenerOptions { address, acceptor, settings, observer: Arc::new(Watcher { name }) };
             if is_outbound {
                 let handler = Arc::new(OutboundHandler::new(seat));

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use fieldseal_document::Selection;
 use fieldseal_document::form::FieldNames;
+use fieldseal_http::HttpSettings;
 use hyper::Method;
 use hyper::header::HeaderName;
 
@@ -280,11 +281,32 @@ impl Origin {
 }
 
 impl Configuration {
+    /// The bounds of listeners, which hold from the start on.
+    pub(crate) fn http_settings(&self) -> HttpSettings {
+        http_settings(&self.limits, &self.process)
+    }
+
     /// Reads the text of a file.
     ///
     /// # Errors
     /// Everything that is wrong with it, with lines.
     pub fn parse(text: &str) -> Result<Configuration, Vec<Problem>> {
         read::parse(text)
+    }
+}
+
+fn http_settings(limits: &Limits, process: &Process) -> HttpSettings {
+    HttpSettings {
+        connections_max: limits.connections_max,
+        handshake_timeout: limits.handshake_timeout,
+        header_read_timeout: limits.header_timeout,
+        header_size_max: limits.header_size_max,
+        headers_max: limits.headers_max,
+        streams_max: u32::try_from(limits.streams_max).unwrap_or(u32::MAX),
+        body_timeout: limits.body_timeout,
+        write_timeout: limits.write_timeout,
+        idle_timeout: limits.idle_timeout,
+        drain_timeout: process.drain_timeout,
+        ..HttpSettings::default()
     }
 }

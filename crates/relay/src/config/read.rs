@@ -13,14 +13,12 @@ use toml::Spanned;
 use super::schema::{self, Unmatched};
 use super::{
     Action, Actions, Configuration, Destination, EngineSettings, Inbound, JsonFields, KeyPair, Mismatch, Origin,
-    Outbound, Route, Rule,
+    Outbound, Route, Rule, http_settings,
 };
 use crate::route::{HostPattern, PathPattern};
 
 /// What stands in the place of redacted values unless a rule says otherwise.
 const REPLACEMENT: &str = "[redacted]";
-/// Smallest bound of a header: the HTTP library's own buffer.
-const HEADER_SIZE_MIN: usize = 8 << 10;
 
 /// Header fields that say how a message is read or where it goes: no rule may change them.
 const FRAMING: [HeaderName; 16] = [
@@ -102,9 +100,9 @@ impl Reader<'_> {
     }
 
     fn configuration(&mut self, file: schema::File) -> Configuration {
-        let schema::File { relay, engine, upstream, mut limits, inbound, outbound } = file;
-        if limits.header_size_max < HEADER_SIZE_MIN {
-            self.problem(0, format!("limits.header_size_max is at least {HEADER_SIZE_MIN}"));
+        let schema::File { relay, engine, upstream, limits, inbound, outbound } = file;
+        if let Err(error) = http_settings(&limits, &relay).validate() {
+            self.problem(0, format!("section [limits]: {error}"));
         }
         if limits.bodies_size_max < limits.body_size_max {
             self.problem(
@@ -118,7 +116,6 @@ impl Reader<'_> {
                 "limits.client_bodies_size_max is smaller than limits.body_size_max: no body of that size would fit",
             );
         }
-        limits.header_size_max = limits.header_size_max.max(HEADER_SIZE_MIN);
         if inbound.is_empty() && outbound.is_empty() {
             self.problem(0, "there is no [[inbound]] and no [[outbound]]: nothing to do");
         }
