@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use boring::asn1::{Asn1Integer, Asn1Time};
@@ -27,6 +27,8 @@ const VALID_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 const VALID_SINCE: Duration = Duration::from_secs(3600);
 /// A certificate that has less time left is made anew.
 const LEFT_MIN: Duration = Duration::from_secs(24 * 3600);
+/// Of the certificates that may be kept, what part may be kept beside for callers without a key.
+const STRANGERS_SHARE: usize = 4;
 /// Longest common name in bytes (RFC 5280, A.1).
 const COMMON_NAME_SIZE_MAX: usize = 64;
 
@@ -56,14 +58,51 @@ pub(crate) struct Mint {
     authority_key: PKey<Private>,
     /// One key for all destinations: it lives as long as the process and never leaves it.
     key: PKey<Private>,
+    /// What callers with a key came for.
+    kept: Shelf,
+    /// What others came for: whoever calls names until all are full pushes nobody's out but theirs.
+    of_strangers: Shelf,
+}
+
+/// Contexts that were made; the one that has not been used for longest gives way.
+struct Shelf {
     kept: Mutex<HashMap<String, Kept>>,
     kept_max: usize,
 }
 
+#[derive(Clone)]
 struct Kept {
     context: SslContext,
     made: SystemTime,
     used: SystemTime,
+}
+
+impl Shelf {
+    fn new(kept_max: usize) -> Self {
+        Shelf { kept: Mutex::default(), kept_max }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Kept>> {
+        self.kept.lock().expect("nothing panics while this is locked")
+    }
+
+    fn find(&self, host: &str, now: SystemTime) -> Option<Kept> {
+        let mut kept = self.lock();
+        let found = kept.get_mut(host)?;
+        found.used = now;
+        now.duration_since(found.made).is_ok_and(|age| age < VALID_FOR - LEFT_MIN).then(|| found.clone())
+    }
+
+    fn put(&self, host: &str, made: Kept) {
+        let mut kept = self.lock();
+        if kept.len() >= self.kept_max
+            && !kept.contains_key(host)
+            && let Some(oldest) = kept.iter().min_by_key(|(_, kept)| kept.used).map(|(host, _)| host.clone())
+        {
+            kept.remove(&oldest);
+        }
+        kept.insert(host.to_owned(), made);
+    }
 }
 
 impl Mint {
@@ -75,27 +114,25 @@ impl Mint {
         }
         let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1)?;
         let key = PKey::from_ec_key(EcKey::generate(&group)?)?;
-        Ok(Mint { certificate, authority_key, key, kept: Mutex::default(), kept_max })
+        let of_strangers = Shelf::new((kept_max / STRANGERS_SHARE).max(1));
+        Ok(Mint { certificate, authority_key, key, kept: Shelf::new(kept_max), of_strangers })
     }
 
-    /// What ends TLS for `host`, a name or an address, in lower case.
-    pub(crate) fn context(&self, host: &str) -> Result<SslContext, MintError> {
+    /// What ends TLS for `host`, a name or an address, in lower case. `is_known`: the caller showed a key that is good. No lock is held
+    /// while something is signed; two who come at once for a host that is new both sign.
+    pub(crate) fn context(&self, host: &str, is_known: bool) -> Result<SslContext, MintError> {
         let now = SystemTime::now();
-        let mut kept = self.kept.lock().expect("nothing panics while this is locked");
-        if let Some(found) = kept.get_mut(host)
-            && now.duration_since(found.made).is_ok_and(|age| age < VALID_FOR - LEFT_MIN)
-        {
-            found.used = now;
-            return Ok(found.context.clone());
+        let shelf = if is_known { &self.kept } else { &self.of_strangers };
+        if let Some(found) = self.kept.find(host, now) {
+            return Ok(found.context);
         }
-        let context = self.make(host, now)?;
-        if kept.len() >= self.kept_max
-            && let Some(oldest) = kept.iter().min_by_key(|(_, kept)| kept.used).map(|(host, _)| host.clone())
-        {
-            kept.remove(&oldest);
-        }
-        kept.insert(host.to_owned(), Kept { context: context.clone(), made: now, used: now });
-        Ok(context)
+        let found = match self.of_strangers.find(host, now) {
+            Some(found) if !is_known => return Ok(found.context),
+            Some(found) => found,
+            None => Kept { context: self.make(host, now)?, made: now, used: now },
+        };
+        shelf.put(host, found.clone());
+        Ok(found.context)
     }
 
     fn make(&self, host: &str, now: SystemTime) -> Result<SslContext, MintError> {
@@ -151,4 +188,66 @@ fn serial() -> Result<Asn1Integer, ErrorStack> {
     rand_bytes(&mut bytes)?;
     bytes[0] = bytes[0] & 0x7f | 1;
     BigNum::from_slice(&bytes)?.to_asn1_integer()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mint(kept_max: usize) -> Mint {
+        let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
+        let key = PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap();
+        let mut builder = X509::builder().unwrap();
+        builder.set_version(2).unwrap();
+        builder.set_pubkey(&key).unwrap();
+        builder.set_not_before(&Asn1Time::days_from_now(0).unwrap()).unwrap();
+        builder.set_not_after(&Asn1Time::days_from_now(1).unwrap()).unwrap();
+        builder.append_extension(&BasicConstraints::new().critical().ca().build().unwrap()).unwrap();
+        builder.sign(&key, MessageDigest::sha256()).unwrap();
+        let certificate = builder.build().to_pem().unwrap();
+        Mint::new(&certificate, &Zeroizing::new(key.private_key_to_pem_pkcs8().unwrap()), kept_max).unwrap()
+    }
+
+    fn shown(mint: &Mint, host: &str, is_known: bool) -> Vec<u8> {
+        mint.context(host, is_known).unwrap().certificate().unwrap().to_der().unwrap()
+    }
+
+    #[test]
+    fn strangers_push_out_nothing_but_their_own() {
+        let mint = mint(8);
+        let known = shown(&mint, "known.test", true);
+        let first = shown(&mint, "0.test", false);
+        for number in 0..50 {
+            shown(&mint, &format!("{number}.test"), false);
+        }
+        assert_eq!(shown(&mint, "known.test", true), known);
+        assert_eq!(shown(&mint, "known.test", false), known, "whoever asks, it is the same host");
+        assert_ne!(shown(&mint, "0.test", false), first, "it gave way");
+        assert_eq!((mint.kept.lock().len(), mint.of_strangers.lock().len()), (1, 2));
+    }
+
+    #[test]
+    fn what_is_used_stays_and_what_a_stranger_began_is_taken_over() {
+        let mint = mint(2);
+        let begun = shown(&mint, "a.test", false);
+        assert_eq!(shown(&mint, "a.test", true), begun);
+        let second = shown(&mint, "b.test", true);
+        assert_eq!(shown(&mint, "a.test", true), begun);
+        shown(&mint, "c.test", true);
+        assert_eq!(mint.kept.lock().len(), 2);
+        assert_eq!(shown(&mint, "a.test", true), begun);
+        assert_ne!(shown(&mint, "b.test", true), second);
+    }
+
+    #[test]
+    fn a_certificate_is_made_anew_before_it_ends() {
+        let mint = mint(2);
+        let first = shown(&mint, "a.test", true);
+        let set_age = |age: Duration| mint.kept.lock().get_mut("a.test").unwrap().made = SystemTime::now() - age;
+        set_age(VALID_FOR - LEFT_MIN - Duration::from_secs(60));
+        assert_eq!(shown(&mint, "a.test", true), first);
+        set_age(VALID_FOR - LEFT_MIN);
+        assert_ne!(shown(&mint, "a.test", true), first);
+        assert_eq!(mint.kept.lock().len(), 1);
+    }
 }

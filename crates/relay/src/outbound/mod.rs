@@ -119,7 +119,7 @@ impl OutboundHandler {
             let Some(door) = self.door.get().cloned() else {
                 return Err(Refusal::unavailable("starting", "the relay is starting", None));
             };
-            let context = tools.mints[self.seat.index].context(&origin.host);
+            let context = tools.mints[self.seat.index].context(&origin.host, key.is_some());
             let context = context.map_err(|error| {
                 Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "no-certificate", error.to_string())
             })?;
