@@ -4,10 +4,10 @@ import { isMainThread } from 'node:worker_threads';
 
 import { Failure } from './connection';
 import type { Problem } from './fields';
-import { Material } from './material';
+import { Envelopes, Health, type Material, Values } from './material';
 import { type Events, Metrics } from './metrics';
 import { shownProblems } from './place';
-import { Pool } from './pool';
+import { Pool, type Slot } from './pool';
 import { type Config, type Kind, type Script, type Step, readConfig, readFlow } from './scenario';
 import { User } from './user';
 import { type Wire, loadWire } from './wire';
@@ -25,8 +25,9 @@ interface Ready {
   readonly config: Config;
   readonly pool: Pool;
   readonly materials: (kind: Kind) => Material;
-  /** When the connections stood and the envelopes were made; what was due before is due then. */
-  readonly since: Promise<number>;
+  /** When the connections stood and the envelopes were made; what was due before is due then. Nothing until then. */
+  since: number | undefined;
+  readonly warmed: Promise<number>;
 }
 
 /** Artillery makes one for each of its threads. */
@@ -61,19 +62,11 @@ class E3Engine {
     const metrics = new Metrics(events, spec.name ?? `scenario ${position + 1}`);
     return (context, callback) => {
       const arrived = performance.now();
+      const ended = (failure?: Failure): void => void setImmediate(callback, failure ?? null, context);
+      const begin = (due: number): void => new User(ready.pool.next(), ready.materials, metrics, due, steps, ended).run();
+      if (ready.since === undefined) void ready.warmed.then((since) => begin(Math.max(arrived, since)));
+      else begin(Math.max(arrived, ready.since));
       metrics.started();
-      const run = async (): Promise<void> => {
-        const due = Math.max(arrived, await ready.since);
-        await new User(ready.pool.next(), ready.materials, metrics, due).run(steps);
-      };
-      run().then(
-        () => {
-          setImmediate(callback, null, context);
-        },
-        (error: unknown) => {
-          setImmediate(callback, error instanceof Error ? error : new Error(String(error)), context);
-        },
-      );
     };
   }
 
@@ -104,26 +97,38 @@ class E3Engine {
   }
 }
 
+/** Connects, and does before the first user what no user shall wait for. */
 function prepare(config: Config, wire: Wire, kinds: readonly Kind[]): Ready {
   const pool = new Pool(config.target, wire);
   const made = new Map<Kind, Material>();
   const materials = (kind: Kind): Material => {
-    const material = made.get(kind) ?? new Material(kind, wire);
+    const material = made.get(kind) ?? (kind.decrypt ? new Envelopes(kind, wire) : new Values(kind, wire));
     made.set(kind, material);
     return material;
   };
-  const warm = async (): Promise<number> => {
-    await pool.warm();
+  const warm = async (slot: Slot): Promise<void> => {
+    await warmUp(slot, new Health(wire), config.warmUp);
     // What cannot be made now fails for the user who needs it.
-    await Promise.allSettled(kinds.map((kind) => materials(kind).ready(pool.next())));
-    return performance.now();
+    await Promise.allSettled(kinds.map(async (kind) => slot.current?.prepare(await materials(kind).ready(slot))));
   };
+  const warmed = pool.open(warm).then(() => (ready.since = performance.now()));
+  const ready: Ready = { config, pool, materials, since: undefined, warmed };
   // Where the phases take more than 24 days, answers are given up then.
   const giveUp = setTimeout(() => {
     pool.end(new Failure('no_answer', 'no answer came'));
   }, Math.min(config.phasesMs + LAST_ANSWERS, TIMER_MAX));
   giveUp.unref();
-  return { config, pool, materials, since: warm() };
+  return ready;
+}
+
+/** A user that asks for health so many times, of whom nobody is told: until its code is compiled, a process is slow. */
+function warmUp(slot: Slot, health: Health, count: number): Promise<void> {
+  const kind: Kind = { numEncrypts: 1, fieldSize: 1, decrypt: false, app: '' };
+  const told = { sent: () => undefined, answered: () => undefined, failed: () => undefined };
+  return new Promise((resolve) => {
+    const steps = count > 0 ? [{ count, loop: [{ send: kind }] }] : [];
+    new User(slot, () => health, told, performance.now(), steps, () => resolve()).run();
+  });
 }
 
 export = E3Engine;

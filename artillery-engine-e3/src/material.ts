@@ -1,5 +1,6 @@
-// What requests of a kind hold: values by a seed, or envelopes that were made of them once.
+// What requests of a kind hold: values by a seed, or envelopes that were made of them once. And what their answers must be.
 
+import { type Encode, Failure } from './connection';
 import type { Slot } from './pool';
 import type { Kind } from './scenario';
 import type { Answer, Wire } from './wire';
@@ -8,49 +9,94 @@ const LETTERS = Buffer.from('0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmno
 const SEED = 1;
 
 /** The content of the requests of one kind, the same each time. */
-export class Material {
+export interface Material {
+  /** Makes a request of an id; nothing while envelopes are missing. */
+  readonly encode: Encode | undefined;
+  /** Waits until there is `encode`: envelopes are asked of the engine once. */
+  ready: (slot: Slot) => Promise<Encode>;
+  /** @throws {Error} Where an answer is not what it must be. */
+  check: (answer: Answer) => void;
+}
+
+/** Requests that encrypt. */
+export class Values implements Material {
   private content: Buffer | undefined;
-  private envelopes: Promise<Answer> | undefined;
 
   constructor(
-    readonly kind: Kind,
+    private readonly kind: Kind,
     private readonly wire: Wire,
   ) {}
 
-  /** Waits until requests of this kind can be sent: envelopes are asked of the engine once. */
-  async ready(slot: Slot): Promise<void> {
-    if (this.kind.decrypt) await this.sealed(slot);
-  }
-
-  /** What makes a request of an id. */
-  async encoder(slot: Slot): Promise<(id: number) => Buffer> {
-    if (!this.kind.decrypt) return (id) => this.encrypt(id);
-    const answer = await this.sealed(slot);
-    const options = { app: this.kind.app };
-    return (id) => this.wire.encodeDecryptAnswer(id, options, answer);
-  }
-
-  private encrypt(id: number): Buffer {
+  readonly encode = (id: number): Buffer => {
     const { app, curve, keying, numEncrypts, fieldSize } = this.kind;
     this.content ??= lettersBySeed(numEncrypts * fieldSize);
     return this.wire.encodeEncryptFields(id, { app, ...(curve && { curve }), ...(keying && { keying }) }, this.content, fieldSize);
+  };
+
+  ready(): Promise<Encode> {
+    return Promise.resolve(this.encode);
   }
 
-  private sealed(slot: Slot): Promise<Answer> {
-    this.envelopes ??= this.seal(slot).catch((error: unknown) => {
+  check(answer: Answer): void {
+    checkCount(answer, this.kind);
+  }
+}
+
+/** Requests that open what was encrypted once. */
+export class Envelopes implements Material {
+  encode: Encode | undefined;
+  private sealing: Promise<Encode> | undefined;
+
+  constructor(
+    private readonly kind: Kind,
+    private readonly wire: Wire,
+  ) {}
+
+  ready(slot: Slot): Promise<Encode> {
+    this.sealing ??= this.seal(slot).catch((error: unknown) => {
       // The next request tries again.
-      this.envelopes = undefined;
+      this.sealing = undefined;
       throw error;
     });
-    return this.envelopes;
+    return this.sealing;
   }
 
-  private async seal(slot: Slot): Promise<Answer> {
-    const connection = await slot.get();
-    const { answer } = await connection.send((id) => this.encrypt(id)).arrived;
-    this.content = undefined;
-    return answer;
+  check(answer: Answer): void {
+    checkCount(answer, this.kind);
   }
+
+  private async seal(slot: Slot): Promise<Encode> {
+    const connection = slot.current ?? (await slot.get());
+    const { encode } = new Values(this.kind, this.wire);
+    const answer = await new Promise<Answer>((resolve, reject) => {
+      connection.send(encode, (outcome) => {
+        if (outcome instanceof Failure) reject(outcome);
+        else resolve(outcome);
+      });
+    });
+    const options = { app: this.kind.app };
+    this.encode = (id) => this.wire.encodeDecryptAnswer(id, options, answer);
+    return this.encode;
+  }
+}
+
+/** Questions for health, which hold nothing. */
+export class Health implements Material {
+  constructor(private readonly wire: Wire) {}
+
+  readonly encode = (id: number): Buffer => this.wire.encodeHealth(id);
+
+  ready(): Promise<Encode> {
+    return Promise.resolve(this.encode);
+  }
+
+  check(answer: Answer): void {
+    if (answer.status === '') throw new Error('an empty word for health');
+  }
+}
+
+function checkCount(answer: Answer, kind: Kind): void {
+  if (answer.count !== kind.numEncrypts) throw new Error(`${answer.count} values came for ${kind.numEncrypts}`);
 }
 
 /** Letters of one byte each, the same for the same size: xorshift32. */

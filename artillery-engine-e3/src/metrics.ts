@@ -1,6 +1,7 @@
 // What is told to Artillery of each request. README.md lists the names.
 
 import type { Kind } from './scenario';
+import type { Told } from './user';
 
 /** What Artillery's own engines use to tell of things. */
 export interface Events {
@@ -8,7 +9,7 @@ export interface Events {
 }
 
 /** Tells of the requests of one scenario. */
-export class Metrics {
+export class Metrics implements Told {
   constructor(
     private readonly events: Events,
     private readonly scenario: string,

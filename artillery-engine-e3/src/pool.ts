@@ -11,9 +11,7 @@ const BACKOFF_MIN = 50;
 /** The longest such pause, in milliseconds. */
 const BACKOFF_MAX = 5000;
 
-/** Requests for health on each connection before the first user. */
-const WARM_REQUESTS = 100;
-/** How long the first user waits for that, in milliseconds. */
+/** How long the first user waits for connections and for what runs on them before it, in milliseconds. */
 const WARM_TIMEOUT = 5000;
 
 /** The place of one connection. */
@@ -29,13 +27,18 @@ export class Slot {
     private readonly wire: Wire,
   ) {}
 
+  /** The connection, where there is one. */
+  get current(): Connection | undefined {
+    return this.connection?.isOpen ? this.connection : undefined;
+  }
+
   /**
    * The connection, made where there is none. Whoever asks while it is being made waits for the same one.
    *
    * @throws {Failure} `connect_failed`.
    */
   async get(): Promise<Connection> {
-    if (this.connection?.isOpen) return this.connection;
+    if (this.current) return this.current;
     if (this.connecting) return this.connecting;
     if (this.lastFailure && performance.now() < this.nextAttempt) throw this.lastFailure;
     this.connecting = this.connect();
@@ -74,7 +77,7 @@ export class Pool {
 
   constructor(
     target: Target,
-    private readonly wire: Wire,
+    wire: Wire,
   ) {
     this.slots = Array.from({ length: target.connections }, () => new Slot(target, wire));
   }
@@ -87,20 +90,13 @@ export class Pool {
     return slot;
   }
 
-  /**
-   * Makes every connection, and asks on each for the engine's health some times: what the first requests of a process take, until its
-   * code is compiled, belongs to no user. A connection that cannot be made is left for whoever needs it.
-   */
-  async warm(): Promise<void> {
-    const timeout = sleep(WARM_TIMEOUT, undefined, { ref: false });
-    await Promise.race([Promise.allSettled(this.slots.map((slot) => this.warmSlot(slot))), timeout]);
-  }
-
-  private async warmSlot(slot: Slot): Promise<void> {
-    const connection = await slot.get();
-    for (let request = 0; request < WARM_REQUESTS; request += 1) {
-      await connection.send((id) => this.wire.encodeHealth(id)).arrived;
-    }
+  /** Makes every connection, and does `warm` on each. A connection that cannot be made is left for whoever needs it. */
+  async open(warm: (slot: Slot) => Promise<void>): Promise<void> {
+    const warmed = this.slots.map(async (slot) => {
+      await slot.get();
+      await warm(slot);
+    });
+    await Promise.race([Promise.allSettled(warmed), sleep(WARM_TIMEOUT, undefined, { ref: false })]);
   }
 
   /** Ends every connection; what is in flight fails so. */

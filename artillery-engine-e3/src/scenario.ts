@@ -52,13 +52,15 @@ export interface Config {
   readonly target: Target;
   readonly app: string;
   readonly rpc: string;
+  /** Requests for health on each connection before the first user. */
+  readonly warmUp: number;
   /** The folder that files are found from. */
   readonly folder: string;
   /** How long the phases take in all, in milliseconds. */
   readonly phasesMs: number;
 }
 
-const E3_KEYS = ['port', 'key', 'cert', 'ca', 'rpc', 'app', 'connections', 'serverName'] as const;
+const E3_KEYS = ['port', 'key', 'cert', 'ca', 'rpc', 'app', 'connections', 'serverName', 'warmUp'] as const;
 const SEND_KEYS = ['numEncrypts', 'fieldSize', 'curve', 'keying', 'decrypt', 'cancelAfter', 'app'] as const;
 const STEP_KEYS = ['send', 'think', 'loop', 'count'] as const;
 const SCENARIO_KEYS = ['name', 'engine', 'weight', 'every', 'flow'] as const;
@@ -69,6 +71,8 @@ const APP = 'dev';
 const RPC = '@fieldseal/wire';
 const CONNECTIONS = 2;
 const CONNECTIONS_MAX = 1000;
+const WARM_UP = 100;
+const WARM_UP_MAX = 100_000;
 const NUM_ENCRYPTS_MAX = 1_000_000;
 const FIELD_SIZE = 32;
 const FIELD_SIZE_MAX = 1 << 20;
@@ -102,13 +106,14 @@ export function readConfig(script: Script, problems: Problem[]): Config | undefi
   };
   const serverName = e3.or('serverName', host, (value) => value.text());
   const connections = e3.or('connections', CONNECTIONS, (value) => value.whole(1, CONNECTIONS_MAX));
+  const warmUp = e3.or('warmUp', WARM_UP, (value) => value.whole(0, WARM_UP_MAX));
   const app = e3.or('app', APP, (value) => value.text());
   const rpc = e3.or('rpc', RPC, (value) => value.text());
   const { key, cert: chain, ca } = read;
   if (problems.length > before || key === undefined || chain === undefined || ca === undefined) return undefined;
   const whole: Target = { host, port, serverName, key, cert: chain, ca, connections };
   checkCertificates(whole, e3);
-  return problems.length > before ? undefined : { target: whole, app, rpc, folder, phasesMs };
+  return problems.length > before ? undefined : { target: whole, app, rpc, warmUp, folder, phasesMs };
 }
 
 /** `HOST:PORT`, `HOST`, or an IPv6 address with or without brackets. */

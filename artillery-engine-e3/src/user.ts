@@ -1,69 +1,128 @@
 // What a virtual user does: its steps one after the other, each request due when the one before it is done.
 
-import { setTimeout as sleep } from 'node:timers/promises';
-
-import { Failure } from './connection';
+import { type Connection, type Encode, Failure } from './connection';
 import type { Material } from './material';
-import type { Metrics } from './metrics';
 import type { Slot } from './pool';
 import type { Kind, Step } from './scenario';
+import type { Answer } from './wire';
 
 /** Gives the content of requests of a kind. */
 export type Materials = (kind: Kind) => Material;
 
-/** One run of a scenario. Times are those of `performance.now()`. */
+/** Who is told of requests. */
+export interface Told {
+  sent: (kind: Kind) => void;
+  answered: (kind: Kind, latencyMs: number) => void;
+  failed: (code: string) => void;
+}
+
+/** A place in a list of steps. */
+interface Place {
+  readonly steps: readonly Step[];
+  next: number;
+  /** How often the list begins anew. */
+  rounds: number;
+}
+
+/**
+ * One run of a scenario. Times are those of `performance.now()`. Calls take the place of promises: where all is ready, nothing stands
+ * between a due moment and the bytes of its request.
+ */
 export class User {
+  private readonly places: Place[];
+
   constructor(
     private readonly slot: Slot,
     private readonly materials: Materials,
-    private readonly metrics: Metrics,
+    private readonly told: Told,
     /** When the next request is due. */
     private due: number,
-  ) {}
-
-  /** @throws {Failure} Where a request failed; the rest is left out. */
-  async run(steps: readonly Step[]): Promise<void> {
-    for (const step of steps) {
-      if ('send' in step) await this.send(step.send);
-      else if ('think' in step) await this.think(step.think);
-      else for (let round = 0; round < step.count; round += 1) await this.run(step.loop);
-    }
+    steps: readonly Step[],
+    /** Called once: with what failed, after which the rest was left out, or when all is done. */
+    private readonly ended: (failure?: Failure) => void,
+  ) {
+    this.places = [{ steps, next: 0, rounds: 0 }];
   }
 
-  private async think(milliseconds: number): Promise<void> {
-    this.due += milliseconds;
-    const left = this.due - performance.now();
-    if (left > 0) await sleep(left);
-  }
-
-  private async send(kind: Kind): Promise<void> {
-    this.metrics.sent(kind);
-    try {
-      const answeredAt = await this.request(kind);
-      this.metrics.answered(kind, answeredAt - this.due);
-      this.due = answeredAt;
-    } catch (error) {
-      const failure = error instanceof Failure ? error : new Failure('wrong_answer', String(error));
-      this.metrics.failed(failure.code);
-      if (failure.code !== 'cancelled' || kind.cancelAfter === undefined) throw failure;
-      this.due = performance.now();
-    }
-  }
-
-  /** When the answer was there. */
-  private async request(kind: Kind): Promise<number> {
-    const encode = await this.materials(kind).encoder(this.slot);
-    const connection = await this.slot.get();
-    const sent = connection.send(encode);
-    const timer = kind.cancelAfter === undefined ? undefined : setTimeout(sent.cancel, kind.cancelAfter);
-    try {
-      const { answer, at } = await sent.arrived;
-      if (answer.count !== kind.numEncrypts) {
-        throw new Failure('wrong_answer', `${answer.count} values came for ${kind.numEncrypts}`);
+  /** Goes on until something is waited for. */
+  readonly run = (): void => {
+    for (let step = this.step(); step; step = this.step()) {
+      if ('send' in step) {
+        this.send(step.send);
+        return;
       }
-      return at;
-    } finally {
-      clearTimeout(timer);
+      this.due += step.think;
+      const left = this.due - performance.now();
+      if (left > 0) {
+        setTimeout(this.run, left);
+        return;
+      }
+    }
+    this.ended();
+  };
+
+  /** The next step that is no loop. */
+  private step(): Exclude<Step, { loop: unknown }> | undefined {
+    for (let place = this.places.at(-1); place; place = this.places.at(-1)) {
+      const step = place.steps[place.next];
+      place.next += 1;
+      if (!step && place.rounds > 0) {
+        place.rounds -= 1;
+        place.next = 0;
+      } else if (!step) this.places.pop();
+      else if ('loop' in step) this.places.push({ steps: step.loop, next: 0, rounds: step.count - 1 });
+      else return step;
+    }
+    return undefined;
+  }
+
+  private send(kind: Kind): void {
+    const connection = this.slot.current;
+    const encode = this.materials(kind).encode;
+    if (connection && encode) this.transmit(kind, connection, encode);
+    else void this.sendWhenReady(kind);
+    this.told.sent(kind);
+  }
+
+  private async sendWhenReady(kind: Kind): Promise<void> {
+    try {
+      const encode = await this.materials(kind).ready(this.slot);
+      this.transmit(kind, this.slot.current ?? (await this.slot.get()), encode);
+    } catch (error) {
+      this.settle(kind, failureOf(error), performance.now());
     }
   }
+
+  private transmit(kind: Kind, connection: Connection, encode: Encode): void {
+    let timer: NodeJS.Timeout | undefined;
+    const id = connection.send(encode, (outcome, at) => {
+      clearTimeout(timer);
+      this.settle(kind, outcome, at);
+    });
+    if (kind.cancelAfter !== undefined) timer = setTimeout(() => connection.cancel(id), kind.cancelAfter);
+  }
+
+  private settle(kind: Kind, outcome: Answer | Failure, at: number): void {
+    const failure = outcome instanceof Failure ? outcome : this.checked(kind, outcome);
+    if (failure) this.told.failed(failure.code);
+    else this.told.answered(kind, at - this.due);
+    this.due = at;
+    if (failure && (failure.code !== 'cancelled' || kind.cancelAfter === undefined)) this.ended(failure);
+    else this.run();
+  }
+
+  private checked(kind: Kind, answer: Answer): Failure | undefined {
+    try {
+      this.materials(kind).check(answer);
+      // The next answer gets memory that is at hand, whenever the collector comes.
+      answer.release();
+      return undefined;
+    } catch (error) {
+      return failureOf(error);
+    }
+  }
+}
+
+function failureOf(error: unknown): Failure {
+  return error instanceof Failure ? error : new Failure('wrong_answer', error instanceof Error ? error.message : String(error));
 }

@@ -101,7 +101,7 @@ test('what is wrong with config is told with its place, all of it at once', () =
     '2:3: config: the key `target` is missing',
     '2:7: config.e3: the key `key` is missing',
     '2:15: config.e3.port: it takes a whole number from 1 to 65535, found `70000`',
-    '2:22: there is no key `config.e3.keys`: it takes port, key, cert, ca, rpc, app, connections, serverName',
+    '2:22: there is no key `config.e3.keys`: it takes port, key, cert, ca, rpc, app, connections, serverName, warmUp',
     `2:37: config.e3.cert: cannot read ${join(folder, 'no.pem')}: ENOENT`,
     `2:37: config.e3.cert: there is no ${join(folder, 'ca.pem')}: name the engine's authority in \`ca\``,
   ]);

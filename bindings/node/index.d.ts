@@ -81,10 +81,12 @@ export class Decoder {
    * Takes what has arrived, in pieces of any size. The bytes are copied once, so that the caller may use their memory again. No byte
    * is looked at twice, and nothing is allocated by a length that is only claimed.
    *
+   * Gives how many messages wait for {@link next}.
+   *
    * @throws {WireError} `too_large` or `invalid_frame`. The connection has no next message then: end it. Answers that were whole
    * before can still be taken.
    */
-  push(bytes: Uint8Array): void;
+  push(bytes: Uint8Array): number;
   /**
    * The next answer that has arrived in full, in the order of arrival; null where there is none. Notifications of kinds that this
    * version does not know are passed over.
@@ -127,6 +129,11 @@ export class Answer {
   readonly status: string;
   /** The values, as an array of the request's order. @throws {WireError} `invalid_answer` where there are none. */
   values(): Value[];
+  /**
+   * Frees the message's bytes now, and not when the collector finds the answer: where many large answers come, the next one gets
+   * memory that is at hand. `id` and `size`, which is 0 then, can still be read.
+   */
+  release(): void;
 }
 
 /** What `code` of an error says. */

@@ -24,8 +24,8 @@ export class Engine {
   static async start(settings = [], port = 0, folder = mkdtempSync(join(tmpdir(), 'fieldseal-artillery-'))) {
     const engine = new Engine();
     engine.folder = folder;
-    const flags = ['operator.address=127.0.0.1:0', ...settings].flatMap((setting) => ['--set', setting]);
-    const command = ['--dir', join(folder, 'store'), 'dev', '--app', APP, '--port', String(port), '--json', ...flags];
+    const flags = ['operator.address=127.0.0.1:0', 'api.address=127.0.0.1:0', ...settings].flatMap((setting) => ['--set', setting]);
+    const command = ['--dir', join(folder, 'store'), 'dev', '--app', APP, '--port', String(port), '--no-relay', '--json', ...flags];
     engine.process = spawn(program(), command, { stdio: ['ignore', 'pipe', 'pipe'] });
     engine.log = '';
     engine.process.stderr.on('data', (text) => { engine.log += text; });

@@ -30,10 +30,11 @@ impl Decoder {
         Ok(Decoder { incoming: Incoming::new(limits(bounds)?) })
     }
 
-    /// Takes what has arrived; the bytes are copied once, to where their frame is put together.
+    /// Takes what has arrived; the bytes are copied once, to where their frame is put together. How many messages are whole.
     #[napi(catch_unwind)]
-    pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
-        self.incoming.push(bytes).map_err(|error| of_frame(&error))
+    pub fn push(&mut self, bytes: &[u8]) -> Result<u32> {
+        self.incoming.push(bytes).map_err(|error| of_frame(&error))?;
+        Ok(u32::try_from(self.incoming.frames.len()).unwrap_or(u32::MAX))
     }
 
     /// The next answer that has arrived in full, or null.
@@ -181,6 +182,14 @@ impl Answer {
         give(Maker::new(env), self.list()?.values)
     }
 
+    /// Frees the message now, and not when the collector finds it.
+    #[napi(catch_unwind)]
+    pub fn release(&mut self, env: &Env) -> Result<()> {
+        let before = self.memory();
+        self.frame = Vec::new();
+        env.adjust_external_memory(-before).map(drop).map_err(|error| of_node(&error))
+    }
+
     /// The word of the answer to `health`.
     #[napi(getter, catch_unwind)]
     pub fn status(&self) -> Result<String> {
@@ -206,6 +215,9 @@ impl Answer {
     }
 
     fn message(&self) -> Result<Message<'_>> {
+        if self.frame.is_empty() {
+            return Err(fault(Code::InvalidAnswer, "the answer was released"));
+        }
         Message::parse(&self.frame).map_err(|error| of_message(&error))
     }
 

@@ -97,6 +97,28 @@ test('answers are read, however they are split', () => {
   }
 });
 
+test('the decoder tells how many messages wait', () => {
+  const decoder = new wire.Decoder();
+  const [values, health] = ['answer_values', 'answer_health'].map(seed);
+  const pushes = [values.subarray(0, 5), values.subarray(5), health, Buffer.alloc(0), Buffer.concat([values, health])];
+  assert.deepEqual(pushes.map((bytes) => decoder.push(bytes)), [0, 1, 2, 2, 4]);
+  decoder.next();
+  assert.equal(decoder.push(health.subarray(0, 1)), 3);
+});
+
+test('an answer that was released holds nothing', () => {
+  for (const name of ['answer_values', 'answer_error', 'answer_health']) {
+    const [answer] = answers(seed(name));
+    const { id } = answer;
+    answer.release();
+    answer.release();
+    assert.deepEqual([answer.id, answer.size], [id, 0]);
+    assert.throws(() => answer.values(), has('invalid_answer', /released/));
+    assert.throws(() => answer.count, has('invalid_answer', /released/));
+    assert.throws(() => wire.encodeDecryptAnswer(1, { app: 'acme' }, answer), has('invalid_answer', /released/));
+  }
+});
+
 test('numbers come back as what holds them exactly', () => {
   const [signed, unsigned, float] = [Buffer.alloc(8), Buffer.alloc(8), Buffer.alloc(8)];
   const int = (number) => [0xd3, ...(signed.writeBigInt64BE(number), signed)];

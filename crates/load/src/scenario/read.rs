@@ -15,6 +15,8 @@ use crate::arrivals::Process;
 const ENGINE: &str = "e3";
 const PORT: u16 = 3443;
 const CONNECTIONS: usize = 2;
+/// Most requests for health before the first user, by which Artillery has its code compiled. Here it is.
+const WARM_UP_MAX: u64 = 100_000;
 /// The app that `fieldseal dev` makes.
 const APP: &str = "dev";
 const FIELD_SIZE: usize = 32;
@@ -84,10 +86,13 @@ impl Reader {
 
     fn target(&mut self, host: Option<&Value<'_>>, e3: &Value<'_>) -> Option<Target> {
         let problems = &mut self.problems;
-        let keys = ["port", "key", "cert", "ca", "rpc", "app", "connections", "serverName"];
+        let keys = ["port", "key", "cert", "ca", "rpc", "app", "connections", "serverName", "warmUp"];
         let fields = e3.map(&keys, problems)?;
         if let Some(rpc) = fields.get("rpc") {
             rpc.text(problems);
+        }
+        if let Some(count) = fields.get("warmUp") {
+            count.whole(0..=WARM_UP_MAX, problems);
         }
         if let Some(app) = fields.get("app").and_then(|app| app_name(app, problems)) {
             self.app = app;
