@@ -146,19 +146,54 @@ impl Schedule {
     }
 }
 
+/// The arrivals of one of several connections, which take them in turn: each goes through the whole schedule, and passes over those of
+/// the others.
+#[derive(Clone, Debug)]
+pub struct Turns {
+    schedule: Schedule,
+    /// Its own next one.
+    next: Option<Arrival>,
+    /// Arrivals of others between two of its own.
+    others: usize,
+}
+
+impl Turns {
+    /// Those of connection `place`, counted from 0, of `places`.
+    pub fn new(mut schedule: Schedule, place: usize, places: usize) -> Self {
+        let next = schedule.nth(place);
+        Turns { schedule, next, others: places - 1 }
+    }
+
+    /// The next one, which stays the next one.
+    pub fn peek(&self) -> Option<Arrival> {
+        self.next
+    }
+
+    /// The next one, if its time has come.
+    pub fn take_due(&mut self, now: Duration) -> Option<Arrival> {
+        let arrival = self.next.filter(|arrival| arrival.due <= now)?;
+        self.next = self.schedule.nth(self.others);
+        Some(arrival)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::scenario::Script;
 
     fn schedule(phases: &str, process: Option<Process>, seed: u64) -> Vec<Arrival> {
+        of_phases(phases, process, seed).collect()
+    }
+
+    fn of_phases(phases: &str, process: Option<Process>, seed: u64) -> Schedule {
         let text = format!(
             "config: {{ target: h, e3: {{ key: k, cert: c }}, phases: {phases} }}\nscenarios:\n\
              - {{ engine: e3, weight: 80, flow: [ {{ think: 1 }} ] }}\n- {{ engine: e3, weight: 0, flow: [ {{ think: 1 }} ] }}\n\
              - {{ engine: e3, weight: 20, flow: [ {{ think: 1 }} ] }}\n"
         );
         let script = Script::read(&text).unwrap();
-        Schedule::new(&script.phases, &script.scenarios, process, seed).collect()
+        Schedule::new(&script.phases, &script.scenarios, process, seed)
     }
 
     #[test]
@@ -199,5 +234,20 @@ mod tests {
         let of = |seed| schedule("[{duration: 10, arrivalRate: 50, rampTo: 9, mode: poisson}]", None, seed);
         assert_eq!(of(5), of(5));
         assert_ne!(of(5), of(6));
+    }
+
+    #[test]
+    fn connections_take_the_arrivals_in_turn() {
+        let whole = of_phases("[{duration: 10, arrivalRate: 5, rampTo: 20, mode: poisson}]", None, 7);
+        let expected: Vec<Arrival> = whole.clone().collect();
+        for places in 1..5 {
+            let mut turns: Vec<Turns> = (0..places).map(|place| Turns::new(whole.clone(), place, places)).collect();
+            for (index, arrival) in expected.iter().enumerate() {
+                let turn = &mut turns[index % places];
+                assert_eq!(turn.take_due(arrival.due - Duration::from_nanos(1)), None);
+                assert_eq!((turn.peek(), turn.take_due(arrival.due)), (Some(*arrival), Some(*arrival)));
+            }
+            assert!(turns.iter().all(|turn| turn.peek().is_none()));
+        }
     }
 }

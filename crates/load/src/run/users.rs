@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::iter::Peekable;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use fieldseal_client::raw::{Message, RawConnection};
 use slab::Slab;
 use tokio::sync::watch;
 
-use super::schedule::{Draw, Schedule, Stretch};
+use super::schedule::{Draw, Schedule, Stretch, Turns};
 use super::{Connect, Shared};
 use crate::driver::answer_size;
 use crate::error::LoadError;
@@ -38,8 +37,8 @@ pub(super) mod code {
 
 /// Where the users of a connection come from.
 pub(super) enum Source {
-    /// Those of a schedule whose turn it is: every one of so many connections takes the next.
-    Open { schedule: Box<Peekable<std::iter::StepBy<std::iter::Skip<Schedule>>>> },
+    /// Those of a schedule that all connections of open phases share.
+    Open(Box<Turns>),
     /// One at a time, anew until each stretch is over.
     Closed { stretches: VecDeque<Stretch>, draw: Draw },
 }
@@ -47,7 +46,7 @@ pub(super) enum Source {
 impl Source {
     /// What comes to connection `place` of `places`.
     pub(super) fn open(schedule: Schedule, place: usize, places: usize) -> Self {
-        Source::Open { schedule: Box::new(schedule.skip(place).step_by(places).peekable()) }
+        Source::Open(Box::new(Turns::new(schedule, place, places)))
     }
 
     /// The closed phases that have a connection at this place.
@@ -271,9 +270,9 @@ fn id_on_the_wire(id: usize) -> u32 {
 impl State {
     /// The next user of an open phase, if its time has come: when it was due, and its scenario.
     fn arrival(&mut self, now: Duration) -> Option<(Duration, usize)> {
-        let Source::Open { schedule } = &mut self.source else { return None };
+        let Source::Open(turns) = &mut self.source else { return None };
         loop {
-            let arrival = schedule.next_if(|arrival| arrival.due <= now)?;
+            let arrival = turns.take_due(now)?;
             let users_max = self.shared.users_max[arrival.phase];
             let mut record = self.shared.record.borrow_mut();
             if record.present < users_max {
@@ -284,9 +283,9 @@ impl State {
     }
 
     /// When the next thing is due, if there is one.
-    fn next_moment(&mut self) -> Option<Duration> {
-        let arrival = match &mut self.source {
-            Source::Open { schedule } => schedule.peek().map(|arrival| arrival.due),
+    fn next_moment(&self) -> Option<Duration> {
+        let arrival = match &self.source {
+            Source::Open(turns) => turns.peek().map(|arrival| arrival.due),
             Source::Closed { .. } => None,
         };
         let task = self.tasks.peek().map(|Reverse((due, _))| *due);
