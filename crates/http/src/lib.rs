@@ -35,3 +35,10 @@ pub use settings::{HALF_OPEN_TIMEOUT_MIN, HttpSettings, SettingsError};
 pub use socket::{ACCEPT_PAUSE, bind, prepare_socket};
 pub use thread::ListeningThread;
 pub use tls::{Acceptor, ServerIdentity, TlsError, certificates, reasons, server_context, set_identity};
+
+/// What fuzz targets call.
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::strict::fuzzing::check_requests;
+}

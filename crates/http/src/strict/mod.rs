@@ -4,6 +4,8 @@
 //! follows the framing of the bytes by itself and stops at the first thing that is not exactly as RFC 9112 has it. [`Strict`] stands
 //! between socket and library: what was not scanned is not handed on.
 
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod scanner;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,160 @@
+//! What must hold for any bytes that a client sends: the fuzz target calls this, and an ordinary test replays its corpus through it.
+//!
+//! Not part of the crate's interface. Every function panics where a property does not hold.
+
+use super::scanner::{Refused, Scan, Scanner, State};
+
+/// Header fields of a head that are read for the comparison; hyper itself reads 100.
+const FIELDS_MAX: usize = 128;
+/// Longest stream that is also shown byte by byte: a head is looked through anew with each piece.
+const BYTE_BY_BYTE_MAX: usize = 4 << 10;
+
+/// How a stream ended: bytes passed, and the state or why it was refused.
+type Ended = (usize, Result<State, Refused>);
+
+/// Any bytes as a client's stream: followed the same however it is cut, and what passes is framed as the HTTP library frames it.
+/// Gives the requests that the library read.
+pub fn check_requests(bytes: &[u8]) -> usize {
+    let whole = scan(bytes, usize::MAX);
+    let pieces: &[usize] = if bytes.len() <= BYTE_BY_BYTE_MAX { &[1, 2, 5, 64] } else { &[997] };
+    for &piece in pieces {
+        // Which of several faults is told depends on what has come when the first is seen.
+        let (passed, ended) = scan(bytes, piece);
+        assert_eq!((passed, ended.ok()), (whole.0, whole.1.ok()), "in pieces of {piece}");
+    }
+    let mut library = Library { bytes: &bytes[..whole.0], at: 0, requests: 0 };
+    let state = library.read();
+    if let (Some(state), Ok(scanned)) = (state, whole.1) {
+        assert_eq!((state, library.at), (scanned, whole.0), "framing");
+    }
+    library.requests
+}
+
+/// Scans in pieces of a size; whoever asks for another protocol does not get it.
+fn scan(bytes: &[u8], piece: usize) -> Ended {
+    let mut scanner = Scanner::new();
+    let (mut passed, mut shown) = (0, 0);
+    while shown < bytes.len() {
+        shown = shown.saturating_add(piece).min(bytes.len());
+        loop {
+            match scanner.scan(&bytes[passed..shown]) {
+                Scan::Passed(size) => passed += size,
+                Scan::Refused(size, reason) => return (passed + size, Err(reason)),
+            }
+            if scanner.state != State::Undecided {
+                break;
+            }
+            scanner.decide(false);
+        }
+    }
+    (passed, Ok(scanner.state))
+}
+
+/// Reads a stream by the parser that the HTTP library uses, and by what RFC 9112, section 6.3, says of lengths.
+struct Library<'b> {
+    bytes: &'b [u8],
+    at: usize,
+    requests: usize,
+}
+
+impl<'b> Library<'b> {
+    fn rest(&self) -> &'b [u8] {
+        &self.bytes[self.at..]
+    }
+
+    /// Where the stream leaves off; nothing where the library refuses it, which ends the connection.
+    fn read(&mut self) -> Option<State> {
+        loop {
+            if self.rest().chunks(2).all(|pair| pair == b"\r\n") {
+                self.at = self.bytes.len();
+                return Some(State::Head);
+            }
+            let length = self.head()?;
+            self.requests += 1;
+            let state = match length {
+                Some(length) => self.body(length),
+                None => self.chunks()?,
+            };
+            if state != State::Head {
+                return Some(state);
+            }
+        }
+    }
+
+    /// The length of what follows the head; none where it comes in chunks.
+    fn head(&mut self) -> Option<Option<u64>> {
+        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+        let mut request = httparse::Request::new(&mut fields);
+        match request.parse(self.rest()).ok()? {
+            httparse::Status::Complete(size) => self.at += size,
+            httparse::Status::Partial => panic!("the scanner passed half a head"),
+        }
+        let values = |name: &str| {
+            let fields = request.headers.iter().filter(move |field| field.name.eq_ignore_ascii_case(name));
+            fields.map(|field| field.value).collect::<Vec<_>>()
+        };
+        match (values("transfer-encoding").as_slice(), values("content-length").as_slice()) {
+            ([], []) => Some(Some(0)),
+            ([coding], []) => {
+                assert!(coding.eq_ignore_ascii_case(b"chunked") && request.version == Some(1));
+                Some(None)
+            }
+            ([], [length]) => {
+                let text = std::str::from_utf8(length).expect("digits");
+                Some(Some(text.parse().expect("a length of at most 18 digits")))
+            }
+            both => panic!("two lengths passed: {both:?}"),
+        }
+    }
+
+    fn body(&mut self, length: u64) -> State {
+        let there = self.rest().len() as u64;
+        if there < length {
+            self.at = self.bytes.len();
+            return State::Body(length - there);
+        }
+        self.at += usize::try_from(length).expect("no longer than what is there");
+        State::Head
+    }
+
+    fn chunks(&mut self) -> Option<State> {
+        loop {
+            let size = match httparse::parse_chunk_size(self.rest()).ok()? {
+                httparse::Status::Complete((line, size)) => {
+                    self.at += line;
+                    size
+                }
+                httparse::Status::Partial => {
+                    assert_eq!(self.rest(), b"", "the scanner passed half a line");
+                    return Some(State::ChunkLine);
+                }
+            };
+            if size == 0 {
+                return self.trailers();
+            }
+            if let State::Body(left) = self.body(size) {
+                return Some(State::ChunkData(left));
+            }
+            match self.rest() {
+                [] => return Some(State::ChunkEnd),
+                [b'\r', b'\n', ..] => self.at += 2,
+                other => panic!("no line end behind a chunk: {:?}", other.first()),
+            }
+        }
+    }
+
+    fn trailers(&mut self) -> Option<State> {
+        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+        match httparse::parse_headers(self.rest(), &mut fields).ok()? {
+            httparse::Status::Complete((size, _)) => {
+                self.at += size;
+                Some(State::Head)
+            }
+            httparse::Status::Partial => {
+                assert!(self.rest().is_empty() || self.rest().ends_with(b"\r\n"), "the scanner passed half a line");
+                self.at = self.bytes.len();
+                Some(State::Trailers)
+            }
+        }
+    }
+}
