@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fieldseal_document::fuzzing::{check_document, check_selectors};
+use fieldseal_document::fuzzing::{check_document, check_form, check_selectors};
 
 fn replay(name: &str, check: fn(&[u8])) {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
@@ -24,4 +24,9 @@ fn the_document_corpus_holds() {
 #[test]
 fn the_selector_corpus_holds() {
     replay("selectors", check_selectors);
+}
+
+#[test]
+fn the_form_corpus_holds() {
+    replay("form", check_form);
 }

@@ -2,7 +2,11 @@
 //!
 //! Not part of the crate's interface. Every function panics where a property does not hold.
 
+mod form;
 pub mod slow;
+mod slow_form;
+
+pub use form::check_form;
 
 use crate::{
     DocumentError, DocumentErrorKind, Limits, Match, Progress, Purpose, ScalarKind, Selection, Strategy, Walker,

@@ -1,0 +1,111 @@
+//! Forms: what is found is what slow readers find, and a part is where a lenient reader cuts it too.
+
+use super::slow_form;
+use crate::form::{
+    BOUNDARY_SIZE_MAX, FieldNames, FormErrorKind, FormLimits, MediaType, Part, decode_field, encode_field, find_fields,
+    find_parts,
+};
+
+fn limits() -> FormLimits {
+    FormLimits { fields_max: 64, part_header_size_max: 512 }
+}
+
+/// Any bytes as a form: its first line is the value of `Content-Type`, its second names the fields, separated by `,`, the rest is the body.
+pub fn check_form(bytes: &[u8]) {
+    let mut lines = bytes.splitn(3, |&byte| byte == b'\n');
+    let (Some(media), Some(names), Some(body)) = (lines.next(), lines.next(), lines.next()) else { return };
+    let Ok(names) = std::str::from_utf8(names) else { return };
+    let names: Vec<&str> = names.split(',').collect();
+    check_urlencoded(body, &names);
+    let Some(media) = MediaType::parse(media) else { return };
+    check_media_type(&media);
+    if media.is_multipart() {
+        check_multipart(body, media.boundary.as_deref().unwrap_or_default(), &names);
+    }
+}
+
+/// Written anew it reads the same.
+fn check_media_type(media: &MediaType) {
+    let mut written = media.essence.to_ascii_uppercase();
+    for (name, value) in [("boundary", &media.boundary), ("CharSet", &media.charset)] {
+        let Some(value) = value else { continue };
+        written.push_str(&format!(" ;{name}=\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")));
+    }
+    assert_eq!(MediaType::parse(written.as_bytes()).as_ref(), Some(media), "{written}");
+}
+
+fn check_urlencoded(body: &[u8], names: &[&str]) {
+    let count = body.iter().filter(|&&byte| byte == b'&').count() + 1;
+    let found = match find_fields(body, &FieldNames::new(names), &limits()) {
+        Ok(found) => found,
+        Err(error) => {
+            assert!(error.kind == FormErrorKind::TooManyFields(64) && error.offset <= body.len(), "{error}");
+            return assert!(count > 64);
+        }
+    };
+    assert!(count <= 64);
+    let is_meant = |name: &[u8]| names.iter().any(|chosen| *chosen == "*" || chosen.as_bytes() == name);
+    let slow = slow_form::urlencoded(body).into_iter().filter(|(name, _)| is_meant(name)).map(|(_, value)| value);
+    assert_eq!(found, slow.collect::<Vec<_>>());
+    for value in found {
+        let decoded = slow_form::percent_decoded(&body[value.clone()]);
+        let text = decode_field(&body[value]).ok();
+        assert_eq!(text, String::from_utf8(decoded).ok());
+        let Some(text) = text else { continue };
+        let mut written = Vec::new();
+        encode_field(&text, &mut written);
+        assert_eq!(decode_field(&written), Ok(text));
+    }
+}
+
+fn check_multipart(body: &[u8], boundary: &str, names: &[&str]) {
+    let everything = find_parts(body, boundary, &FieldNames::new(["*"]), &limits());
+    let chosen = find_parts(body, boundary, &FieldNames::new(names), &limits());
+    match (&everything, &chosen) {
+        (Ok(all), Ok(chosen)) => {
+            assert!(chosen.iter().all(|part| all.contains(part)), "what is chosen is among all");
+            if names.contains(&"*") {
+                assert_eq!(all, chosen);
+            }
+            check_parts(body, boundary, all);
+        }
+        (Err(error), Ok(_)) => assert_eq!(error.kind, FormErrorKind::EncodedPart, "what is chosen alone"),
+        (_, Err(error)) => {
+            assert!(error.offset <= body.len() && !error.to_string().is_empty());
+            assert!(everything.is_err(), "{error}");
+        }
+    }
+    if body.len() < 4096 && chosen.is_ok() {
+        check_mends(body, boundary);
+    }
+}
+
+/// The parts lie behind one another, hold no boundary, and are cut so by a reader that overlooks much.
+fn check_parts(body: &[u8], boundary: &str, parts: &[Part]) {
+    assert!(!boundary.is_empty() && boundary.len() <= BOUNDARY_SIZE_MAX);
+    let cut = format!("--{boundary}").into_bytes();
+    let mut before = cut.len();
+    for part in parts {
+        assert!(before < part.content.start && part.content.end <= body.len());
+        assert!(memchr::memmem::find(&body[part.content.clone()], &cut).is_none(), "a boundary within a part");
+        assert!(body[..part.content.start].ends_with(b"\r\n\r\n"), "a header's end before the content");
+        assert!(body[part.content.end..].starts_with(&[b"\r\n", &cut[..]].concat()), "a boundary behind it");
+        if let Some(line) = &part.length_line {
+            assert!(before < line.start && line.end <= part.content.start && body[..line.end].ends_with(b"\r\n"));
+            assert!(body[line.clone()].to_ascii_lowercase().starts_with(b"content-length:"));
+        }
+        before = part.content.end;
+    }
+    let contents: Vec<_> = parts.iter().map(|part| part.content.clone()).collect();
+    assert_eq!(contents, slow_form::lenient_contents(body, boundary), "a lenient reader");
+}
+
+/// A form that is good is none any more with something before it, behind it, or without its end.
+fn check_mends(body: &[u8], boundary: &str) {
+    let all = FieldNames::default();
+    let of = |body: &[u8]| find_parts(body, boundary, &all, &limits());
+    assert!(of(&[b"x", body].concat()).is_err() && of(&[b"\r\n", body].concat()).is_err());
+    assert!(of(&[body, b"x"].concat()).is_err() && of(&[body, b"\r\n\r\n"].concat()).is_err());
+    let whole = body.strip_suffix(b"\r\n").unwrap_or(body);
+    assert!(of(&whole[..whole.len() - 1]).is_err());
+}

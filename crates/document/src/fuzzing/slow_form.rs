@@ -1,0 +1,73 @@
+//! Slow readers of forms to judge the finder by, written from the specifications without a look at the rest.
+
+use std::ops::Range;
+
+/// Names and values of an urlencoded form, still encoded and with their places, and the names decoded.
+pub fn urlencoded(body: &[u8]) -> Vec<(Vec<u8>, Range<usize>)> {
+    let mut fields = Vec::new();
+    let (mut start, mut equals) = (0, None);
+    for at in 0..=body.len() {
+        match body.get(at) {
+            Some(b'=') if equals.is_none() => equals = Some(at),
+            None | Some(b'&') => {
+                if let Some(equals) = equals.take() {
+                    fields.push((percent_decoded(&body[start..equals]), equals + 1..at));
+                }
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    fields
+}
+
+/// WHATWG URL, section 1.3, with `+` for a space.
+pub fn percent_decoded(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        let digits = text.get(at + 1..at + 3).and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        match (text[at], byte) {
+            (b'%', Some(digits)) => {
+                out.push(u8::from_str_radix(digits, 16).expect("two digits"));
+                at += 2;
+            }
+            (b'+', _) => out.push(b' '),
+            (other, _) => out.push(other),
+        }
+        at += 1;
+    }
+    out
+}
+
+/// The contents of all parts as a lenient reader cuts them: lines end in LF with or without CR, a line of the boundary alone cuts, white
+/// space behind it is overlooked, and whatever stands before the first and behind the last is.
+pub fn lenient_contents(body: &[u8], boundary: &str) -> Vec<Range<usize>> {
+    let cut = format!("--{boundary}").into_bytes();
+    let end = format!("--{boundary}--").into_bytes();
+    let mut contents = Vec::new();
+    // Where the part in hand begins, and where its content does.
+    let (mut part, mut content) = (None, None);
+    let mut start = 0;
+    while start < body.len() {
+        let next = body[start..].iter().position(|&byte| byte == b'\n').map_or(body.len(), |at| start + at + 1);
+        let line = body[start..next].trim_ascii_end();
+        if line == cut || line == end {
+            if let (Some(_), Some(content)) = (part, content) {
+                let before = &body[content..start];
+                let before = before.strip_suffix(b"\n").unwrap_or(before);
+                let before = before.strip_suffix(b"\r").unwrap_or(before);
+                contents.push(content..content + before.len());
+            }
+            if line == end && line != cut {
+                return contents;
+            }
+            (part, content) = (Some(next), None);
+        } else if part.is_some() && content.is_none() && line.is_empty() {
+            content = Some(next);
+        }
+        start = next;
+    }
+    contents
+}

@@ -1,0 +1,8 @@
+//! Forms from a stranger: found by name and by boundary, and compared with slow readers and a lenient one.
+//! The property itself stands in the crate, where an ordinary test replays `fuzz/corpus/form` through it.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| fieldseal_document::fuzzing::check_form(bytes));
