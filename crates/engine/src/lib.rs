@@ -64,6 +64,12 @@ pub mod admin {
     pub use fieldseal_keystore::*;
 }
 
+/// What fuzz targets call.
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::token::fuzzing::{check_api_key, check_token};
+}
+
 /// The work queue, for whoever runs the engine's steps on workers.
 pub mod pool {
     pub use fieldseal_pool::*;

@@ -6,6 +6,8 @@
 //! The payload is known by its strings, in their order: what may become something else by decryption. White space, escapes, names of
 //! members and numbers do not count, as JSON libraries write them differently; nothing of them is decrypted.
 
+pub mod fuzzing;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -20,6 +22,7 @@ use crate::document::text_of;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::policy::{Act, Caller, Rights};
+use crate::settings::Settings;
 
 /// How long a token is good where nothing else was asked for.
 pub const TOKEN_AGE_DEFAULT: Duration = Duration::from_secs(5 * 60);
@@ -111,7 +114,7 @@ impl Engine {
     /// # Errors
     /// Too large.
     pub fn payload(&self, size: usize) -> Result<PayloadReading, Error> {
-        self.selected_payload(size, &Selection::everything())
+        PayloadReading::new(size, &Selection::everything(), self.settings())
     }
 
     /// Begins to read a request for a token, of `size` bytes.
@@ -119,19 +122,7 @@ impl Engine {
     /// # Errors
     /// Too large.
     pub fn token_request(&self, size: usize) -> Result<TokenRequestReading, Error> {
-        let payload = self.selected_payload(size, &self.selection(&["$.payload", "$.payload..*"])?)?;
-        let options = self.selection(&["$.action", "$.expiry"])?;
-        let options = Walk::new(size, &options, Purpose::Encrypt, &self.settings().document)?;
-        let asked = TokenRequest { payload: PayloadDigest([0; 32]), strings: 0, action: None, expiry: None };
-        Ok(TokenRequestReading { payload, is_payload_read: false, options, asked })
-    }
-
-    fn selected_payload(&self, size: usize, selection: &Selection) -> Result<PayloadReading, Error> {
-        let settings = self.settings();
-        let walk = Walk::new(size, selection, Purpose::Encrypt, &settings.document)?;
-        let bytes_max = cost::walked_bytes_max(settings.step_bytes_max);
-        let values_max = settings.step_values_max.max(1);
-        Ok(PayloadReading { walk, digest: [0; 32], strings: 0, values_max, bytes_max })
+        TokenRequestReading::new(size, self.settings())
     }
 
     /// Makes a token for `payload` of `app`, good until `expires_ms`, else for [`TOKEN_AGE_DEFAULT`]. It shows the roles that the caller
@@ -204,6 +195,13 @@ impl Engine {
 }
 
 impl PayloadReading {
+    fn new(size: usize, selection: &Selection, settings: &Settings) -> Result<Self, Error> {
+        let walk = Walk::new(size, selection, Purpose::Encrypt, &settings.document)?;
+        let bytes_max = cost::walked_bytes_max(settings.step_bytes_max);
+        let values_max = settings.step_values_max.max(1);
+        Ok(PayloadReading { walk, digest: [0; 32], strings: 0, values_max, bytes_max })
+    }
+
     /// Goes on through `payload`, always the same; gives its digest once it is done.
     ///
     /// # Errors
@@ -223,6 +221,15 @@ impl PayloadReading {
 }
 
 impl TokenRequestReading {
+    fn new(size: usize, settings: &Settings) -> Result<Self, Error> {
+        let selection = |selectors: &[&str]| Selection::parse(selectors, &settings.document);
+        let payload = PayloadReading::new(size, &selection(&["$.payload", "$.payload..*"])?, settings)?;
+        let options = selection(&["$.action", "$.expiry"])?;
+        let options = Walk::new(size, &options, Purpose::Encrypt, &settings.document)?;
+        let asked = TokenRequest { payload: PayloadDigest([0; 32]), strings: 0, action: None, expiry: None };
+        Ok(TokenRequestReading { payload, is_payload_read: false, options, asked })
+    }
+
     /// Goes on through `document`, always the same; gives what it asks for once it is read.
     ///
     /// # Errors
