@@ -51,3 +51,9 @@ pub use server::{Server, ShutdownReport, StartError};
 pub use service::EngineService;
 pub use settings::{ServerSettings, SettingsError, TlsSettings};
 pub use tls::HandshakeFailure;
+
+/// What fuzz targets call.
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::api::fuzzing::check_call;
+}

@@ -7,6 +7,7 @@
 mod body;
 mod call;
 mod credentials;
+pub mod fuzzing;
 mod metrics;
 mod problem;
 mod query;

@@ -222,12 +222,12 @@ impl Request for Issue {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Expiry {
+pub(super) enum Expiry {
     FromNow(Duration),
     At(u64),
 }
 
-fn expiry(text: &str) -> Result<Expiry, ErrorObject> {
+pub(super) fn expiry(text: &str) -> Result<Expiry, ErrorObject> {
     match text.parse::<u64>() {
         Ok(milliseconds) if milliseconds > EXPIRY_FROM_NOW_MAX_MS => Ok(Expiry::At(milliseconds)),
         Ok(milliseconds) if milliseconds >= EXPIRY_MIN_MS => Ok(Expiry::FromNow(Duration::from_millis(milliseconds))),
@@ -276,7 +276,7 @@ impl Request for Inspect {
 }
 
 /// The envelope of `{"token": "ev:…"}`, or of a string alone.
-fn envelope_of(body: &[u8]) -> Result<String, ErrorObject> {
+pub(super) fn envelope_of(body: &[u8]) -> Result<String, ErrorObject> {
     let value: Value = serde_json::from_slice(body).map_err(|error| {
         // The library's own words may quote what it read.
         let message = format!("the body is not JSON (line {}, column {})", error.line(), error.column());

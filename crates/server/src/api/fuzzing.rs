@@ -1,0 +1,177 @@
+//! What must hold for any head of a call and any body of `/inspect`: the fuzz target calls this, and an ordinary test replays its corpus
+//! through it.
+//!
+//! Not part of the crate's interface. Every function panics where a property does not hold.
+
+use fieldseal_engine::{Curve, Keying, fuzzing};
+use hyper::HeaderMap;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+
+use super::body::Form;
+use super::credentials::{API_KEY, Credentials, NoCredentials};
+use super::query::{Options, Takes};
+use super::route::{Call, PATHS};
+use super::work;
+
+/// Any bytes as a call: a line with path and query, header lines, an empty line, the body.
+pub fn check_call(bytes: &[u8]) {
+    let end = bytes.windows(2).position(|pair| pair == b"\n\n");
+    let (head, body) = end.map_or((bytes, &[][..]), |end| (&bytes[..end], &bytes[end + 2..]));
+    let mut lines = head.split(|&byte| byte == b'\n');
+    // What is no text is no target of a request.
+    if let Some(target) = lines.next().and_then(|target| std::str::from_utf8(target).ok()) {
+        let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+        check_path(path);
+        [Takes::All, Takes::Curve, Takes::Role, Takes::Nothing, Takes::Anything]
+            .into_iter()
+            .for_each(|takes| check_query(query, takes));
+    }
+    let mut headers = HeaderMap::new();
+    for line in lines {
+        let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
+        let value = HeaderValue::from_bytes(line[colon + 1..].trim_ascii());
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(&line[..colon]), value) {
+            headers.append(name, value);
+        }
+    }
+    check_credentials(&headers);
+    check_form(&headers);
+    check_inspected(body);
+}
+
+fn check_path(path: &str) {
+    let found = Call::of_path(path);
+    let segments: Vec<&str> = path.split('/').collect();
+    let expected = match segments.as_slice() {
+        ["", team, "apps", app] if !team.is_empty() && !app.is_empty() => Some((Call::AppOfTeam, Some(*app))),
+        _ => PATHS.iter().find(|(known, _)| *known == path).map(|(_, call)| (*call, None)),
+    };
+    assert_eq!(found, expected, "{path}");
+}
+
+fn check_query(query: Option<&str>, takes: Takes) {
+    let found = Options::read(query, takes);
+    assert_eq!(found.as_ref().ok(), slow_options(query.unwrap_or_default(), takes).as_ref(), "{takes:?}");
+    let Err(message) = found else { return };
+    // Values of some length stand in no sentence of ours by chance.
+    for value in query.unwrap_or_default().split(['&', '=']).filter(|value| value.len() > 16) {
+        assert!(!message.contains(value), "{message}");
+    }
+}
+
+/// The options as a reader by the letter takes them: each at most once, each only where the call takes it.
+fn slow_options(query: &str, takes: Takes) -> Option<Options> {
+    let mut options = Options::default();
+    if takes == Takes::Anything {
+        return Some(options);
+    }
+    let taken: &[&str] = match takes {
+        Takes::All => &["role", "curve", "keying"],
+        Takes::Curve => &["curve"],
+        Takes::Role => &["role"],
+        _ => &[],
+    };
+    let pairs: Vec<(&str, String)> = query
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Some((name, percent_decoded(value)?))
+        })
+        .collect::<Option<_>>()?;
+    for (at, (name, value)) in pairs.iter().enumerate() {
+        if !taken.contains(name) || pairs[..at].iter().any(|(other, _)| other == name) {
+            return None;
+        }
+        match (*name, value.as_str()) {
+            ("role", role) => options.role = Some(role.to_owned()),
+            ("curve", "r1") => options.curve = Some(Curve::P256),
+            ("curve", "k1") => options.curve = Some(Curve::Secp256k1),
+            ("keying", "field") => options.keying = Some(Keying::Field),
+            ("keying", "request") => options.keying = Some(Keying::Request),
+            ("keying", "session") => options.keying = Some(Keying::Session),
+            _ => return None,
+        }
+    }
+    Some(options)
+}
+
+fn percent_decoded(text: &str) -> Option<String> {
+    let text = text.replace('+', " ");
+    let mut pieces = text.split('%');
+    let mut bytes = pieces.next()?.as_bytes().to_vec();
+    for piece in pieces {
+        let digits = piece.get(..2).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        bytes.extend_from_slice(&piece.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn check_credentials(headers: &HeaderMap) {
+    let of = |name: HeaderName| headers.get_all(name).iter().collect::<Vec<_>>();
+    let (authorizations, keys) = (of(AUTHORIZATION), of(API_KEY));
+    let shown = match Credentials::read(headers) {
+        Ok(shown) => shown,
+        Err(NoCredentials::Missing) => return assert_eq!(authorizations.len() + keys.len(), 0),
+        Err(NoCredentials::Several) => return assert!(authorizations.len() + keys.len() > 1),
+        Err(NoCredentials::Unreadable) => {
+            let basic = authorizations.first().and_then(|value| value.to_str().ok()?.strip_prefix("Basic "));
+            let text = basic.and_then(base64_decoded).and_then(|decoded| String::from_utf8(decoded).ok());
+            return assert!(text.is_none_or(|text| !text.contains(':') || text.len() > 4096), "it could be read");
+        }
+    };
+    assert_eq!(authorizations.len() + keys.len(), 1);
+    let text =
+        |values: &[&HeaderValue]| String::from_utf8(values[0].as_bytes().to_vec()).expect("what was read is text");
+    match shown {
+        Credentials::ApiKey { app: None, key } => {
+            assert_eq!(*key, text(&keys));
+            fuzzing::check_api_key(&key);
+        }
+        Credentials::ApiKey { app: Some(app), key } => {
+            let text = text(&authorizations);
+            assert!(text.to_ascii_lowercase().starts_with("basic ") && !app.contains(':'));
+            let decoded = base64_decoded(text[6..].trim_matches(' '));
+            assert_eq!(decoded, Some(format!("{app}:{}", *key).into_bytes()), "base64");
+            fuzzing::check_api_key(&key);
+        }
+        Credentials::Token(token) => {
+            let text = text(&authorizations);
+            assert!(text.to_ascii_lowercase().starts_with("token ") && text[6..].trim_matches(' ') == token);
+            assert!(!token.is_empty());
+            fuzzing::check_token(token.as_bytes());
+        }
+    }
+}
+
+/// RFC 4648, section 4, with its padding.
+fn base64_decoded(text: &str) -> Option<Vec<u8>> {
+    const ALPHABET: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits = text.trim_end_matches('=');
+    if text.len() % 4 != 0 || text.len() - digits.len() > 2 {
+        return None;
+    }
+    let bits: String =
+        digits.chars().map(|c| ALPHABET.find(c).map(|digit| format!("{digit:06b}"))).collect::<Option<_>>()?;
+    let bytes = bits.as_bytes().chunks_exact(8).map(|byte| std::str::from_utf8(byte).expect("digits"));
+    bytes.map(|byte| u8::from_str_radix(byte, 2).ok()).collect()
+}
+
+fn check_form(headers: &HeaderMap) {
+    let Ok(form) = Form::of(headers) else { return };
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).expect("a form has a type");
+    let media_type = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    assert_eq!(media_type == "application/json", form == Form::Json);
+    assert_eq!(media_type == "application/octet-stream", form == Form::Bytes);
+}
+
+/// A refusal of what is to be inspected quotes nothing of it, and an expiry is a number.
+fn check_inspected(body: &[u8]) {
+    let text = std::str::from_utf8(body).unwrap_or_default();
+    match work::envelope_of(body) {
+        Ok(envelope) => assert!(text.contains('"') && envelope.len() < text.len(), "it stands between quotation marks"),
+        Err(error) => assert!(text.len() <= 16 || !error.message.contains(text), "{}", error.message),
+    }
+    assert_eq!(work::expiry(text).is_ok(), text.parse::<u64>().is_ok_and(|number| number >= 1000));
+}
