@@ -37,3 +37,9 @@ pub use probe::{Probe, ProbeError, ProbeSettings, Round, Sample, Way};
 pub use relay::{Address, Relay, RelayError};
 pub use trial::Trial;
 pub use upstream::ConnectorError;
+
+/// What fuzz targets call.
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::config::fuzzing::check_configuration;
+}

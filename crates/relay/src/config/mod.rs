@@ -2,6 +2,7 @@
 //!
 //! The program reads the file and hands over its text; paths in it stay paths until the relay starts or is reloaded.
 
+pub mod fuzzing;
 mod read;
 mod schema;
 #[cfg(test)]

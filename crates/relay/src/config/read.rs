@@ -21,7 +21,7 @@ use crate::route::{HostPattern, PathPattern};
 const REPLACEMENT: &str = "[redacted]";
 
 /// Header fields that say how a message is read or where it goes: no rule may change them.
-const FRAMING: [HeaderName; 16] = [
+pub(super) const FRAMING: [HeaderName; 16] = [
     header::ACCEPT_ENCODING,
     header::CONNECTION,
     header::CONTENT_ENCODING,
@@ -61,7 +61,7 @@ pub(super) fn parse(text: &str) -> Result<Configuration, Vec<Problem>> {
         Ok(file) => file,
         Err(error) => {
             let offset = error.span().map_or(0, |span| span.start);
-            reader.problem(offset, error.message().replace('\n', " "));
+            reader.problem(offset, error.message());
             return Err(reader.problems);
         }
     };
@@ -79,7 +79,9 @@ impl Reader<'_> {
     fn problem(&mut self, offset: usize, message: impl Into<String>) {
         let line =
             self.text.as_bytes()[..offset.min(self.text.len())].iter().filter(|&&byte| byte == b'\n').count() + 1;
-        self.problems.push(Problem { line, message: message.into() });
+        // One line each, whatever is quoted.
+        let message = message.into().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        self.problems.push(Problem { line, message });
     }
 
     /// Each of a list through a parser; what it refuses is a problem.
@@ -337,7 +339,7 @@ fn decrypt_everything() -> Rule {
     }
 }
 
-fn parse_origin(text: &str) -> Option<Origin> {
+pub(super) fn parse_origin(text: &str) -> Option<Origin> {
     let (is_tls, rest) = match text.split_once("://")? {
         ("https", rest) => (true, rest),
         ("http", rest) => (false, rest),

@@ -1,0 +1,87 @@
+//! What must hold for any bytes as a configuration: the fuzz target calls this, and an ordinary test replays its corpus through it.
+//!
+//! Not part of the crate's interface. Every function panics where a property does not hold.
+
+use std::time::Duration;
+
+use super::{Action, Actions, Configuration, Limits, Origin};
+use crate::route::{HostPattern, PathPattern, RequestPath};
+
+/// Any bytes as a configuration: read to what can be run, or refused with the lines of all that is wrong. Says which.
+pub fn check_configuration(bytes: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else { return false };
+    let configuration = match Configuration::parse(text) {
+        Ok(configuration) => configuration,
+        Err(problems) => {
+            assert!(!problems.is_empty(), "a refusal says why");
+            assert!(problems.is_sorted_by_key(|problem| problem.line));
+            let lines = 1 + text.bytes().filter(|&byte| byte == b'\n').count();
+            for problem in problems {
+                assert!((1..=lines).contains(&problem.line), "{problem}");
+                assert!(!problem.message.is_empty() && !problem.message.contains(char::is_control), "{problem:?}");
+            }
+            return false;
+        }
+    };
+    check_limits(&configuration.limits);
+    assert!(configuration.process.threads > 0 && configuration.process.drain_timeout > Duration::ZERO);
+    assert!(!configuration.engine.addresses.is_empty() && configuration.engine.connections_max > 0);
+    assert!(!configuration.inbound.is_empty() || !configuration.outbound.is_empty(), "something to do");
+    for listener in &configuration.inbound {
+        listener.otherwise.iter().for_each(|origin| check_origin(origin));
+        for route in &listener.routes {
+            check_origin(&route.upstream);
+            route.hosts.iter().for_each(check_host);
+            check_path(&route.path);
+            check_actions(&route.request);
+            check_actions(&route.response);
+            let needs_app = |actions: &Actions| actions.rules.iter().any(|rule| rule.action != Action::Redact);
+            assert!(!route.app.is_empty() || !(needs_app(&route.request) || needs_app(&route.response)));
+        }
+    }
+    for destination in configuration.outbound.iter().flat_map(|listener| &listener.destinations) {
+        assert!(!destination.hosts.is_empty());
+        destination.hosts.iter().for_each(check_host);
+        destination.paths.iter().for_each(check_path);
+        check_actions(&destination.request);
+        check_actions(&destination.response);
+    }
+    true
+}
+
+fn check_limits(limits: &Limits) {
+    assert!(limits.body_size_max > 0 && limits.bodies_size_max >= limits.body_size_max);
+    assert!(limits.idle_timeout > Duration::ZERO);
+}
+
+/// Written as in a `Host` it is read as the same.
+fn check_origin(origin: &Origin) {
+    assert!(!origin.host.is_empty() && origin.port > 0);
+    let scheme = if origin.is_tls { "https" } else { "http" };
+    let url = format!("{scheme}://{}", origin.authority());
+    assert_eq!(super::read::parse_origin(&url).as_ref(), Some(origin), "{url}");
+}
+
+/// Its text is read as the same, and it means its own name.
+fn check_host(pattern: &HostPattern) {
+    let text = pattern.to_string();
+    assert_eq!(HostPattern::parse(&text).as_ref(), Ok(pattern), "{text}");
+    assert!(pattern.matches(&text.replace('*', "a")) || text.ends_with('.'), "{text}");
+}
+
+/// No path makes it panic.
+fn check_path(pattern: &PathPattern) {
+    for path in ["/", "/a", "/a/b/c.json", "//a//b;x/", "/%61/b"] {
+        let _ = pattern.matches(&RequestPath::parse(path).expect("a path"));
+    }
+}
+
+/// Each rule selects something, and none changes how a message is read.
+fn check_actions(actions: &Actions) {
+    for rule in &actions.rules {
+        assert!(rule.json.is_some() || !rule.form.is_empty() || !rule.headers.is_empty());
+        assert!(rule.role.as_ref().is_none_or(|role| rule.action != Action::Redact && (1..=20).contains(&role.len())));
+        let is_framing = |name: &hyper::header::HeaderName| super::read::FRAMING.contains(name);
+        assert!(!rule.headers.iter().any(is_framing), "a rule that changes framing");
+    }
+}
