@@ -32,3 +32,9 @@ mod threads;
 mod timer;
 
 pub use error::LoadError;
+
+/// What fuzz targets call.
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::scenario::fuzzing::check_scenario;
+}

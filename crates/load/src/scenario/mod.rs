@@ -2,6 +2,7 @@
 
 mod fields;
 mod flow;
+pub mod fuzzing;
 mod read;
 mod yaml;
 
