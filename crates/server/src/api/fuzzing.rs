@@ -149,7 +149,7 @@ fn check_credentials(headers: &HeaderMap) {
 fn base64_decoded(text: &str) -> Option<Vec<u8>> {
     const ALPHABET: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let digits = text.trim_end_matches('=');
-    if text.len() % 4 != 0 || text.len() - digits.len() > 2 {
+    if !text.len().is_multiple_of(4) || text.len() - digits.len() > 2 {
         return None;
     }
     let bits: String =
