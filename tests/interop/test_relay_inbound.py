@@ -233,7 +233,6 @@ def test_redaction(call: Callable[..., Result], plain_upstream: Upstream) -> Non
         ("POST", "a", "/json", True),
         ("POST", "a", "/json/b/c/d", True),
         ("POST", "a", "/jsonb", False),
-        ("POST", "a", "/JSON/a", False),
     ],
 )
 def test_routes(
@@ -249,7 +248,7 @@ def test_routes(
 
 
 @pytest.mark.parametrize(
-    "path", ["/json/../elsewhere", "/x/..%2fjson/a", "/json/%2e%2e/b", "/a%5cb", "/a%zz", "/./json/a"]
+    "path", ["/json/../elsewhere", "/x/..%2fjson/a", "/json/%2e%2e/b", "/a%5cb", "/a%zz", "/./json/a", "/JSON/a", "/%4Ason/a"]
 )
 def test_paths_that_two_would_read_differently_are_refused(
     simple: Callable[..., Result], plain_upstream: Upstream, path: str

@@ -7,7 +7,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 
 use crate::access::{Record, host};
-use crate::config::{Actions, Inbound, Mismatch, Origin, Route};
+use crate::config::{Actions, Inbound, Mismatch, Origin, OtherCase, Route};
 use crate::forward::{Answer, Errand, refuse};
 use crate::hygiene::Source;
 use crate::refusal::Refusal;
@@ -72,10 +72,76 @@ fn otherwise(listener: &Inbound) -> Result<&Arc<Origin>, Refusal> {
 fn find_route<'l>(listener: &'l Inbound, head: &Parts) -> Result<Option<&'l Route>, Refusal> {
     let path = RequestPath::parse(head.uri.path()).map_err(|error| Refusal::request("malformed", error.to_string()))?;
     let host = without_port(host(head));
-    let takes = |route: &&Route| {
-        (route.methods.is_empty() || route.methods.contains(&head.method))
+    let is_method = |method: &Method| method.as_str().eq_ignore_ascii_case(head.method.as_str());
+    // But for its path. Some upstreams take a method in any case.
+    let may_take = |route: &Route| {
+        (route.methods.is_empty() || route.methods.iter().any(is_method))
             && (route.hosts.is_empty() || route.hosts.iter().any(|pattern| pattern.matches(host)))
-            && route.path.matches(&path)
     };
-    Ok(listener.routes.iter().find(takes))
+    let in_any_case = |route: &Route| may_take(route) && route.path.matches_in_any_case(&path);
+    let like = match listener.other_case {
+        OtherCase::Other => None,
+        _ => listener.routes.iter().position(in_any_case),
+    };
+    if listener.other_case == OtherCase::Same {
+        return Ok(like.map(|at| &listener.routes[at]));
+    }
+    let found = listener.routes.iter().position(|route| may_take(route) && route.path.matches(&path));
+    match like {
+        // A route that hides would come first.
+        Some(like) if Some(like) != found && listener.routes[like].hides() => {
+            let detail = "but for the case of its letters the path is that of a route that hides something";
+            Err(Refusal::request("ambiguous-path", detail))
+        }
+        _ => Ok(found.map(|at| &listener.routes[at])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What becomes of a request: the name of its route, nothing, or a refusal.
+    fn taken(other_case: &str, method: &str, path: &str) -> Result<Option<String>, &'static str> {
+        let hides = "request = [{ action = \"encrypt\", json = [\"$\"] }]";
+        let opens = "request = [{ action = \"decrypt\", json = [\"$\"] }]";
+        let route = |name: &str, path: &str, rest: &str| {
+            format!("[[inbound.route]]\nname = \"{name}\"\npath = \"{path}\"\napp = \"a\"\n{rest}\n")
+        };
+        let text = format!(
+            "[engine]\naddresses = [\"a:1\"]\nauthorities = \"a\"\ncertificate = \"a\"\nprivate_key = \"a\"\n\
+             [[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"http://a\"\n{other_case}\n{}{}{}{}",
+            route("first", "/First/**", ""),
+            route("hides", "/cards/*.json", &format!("methods = [\"PUT\"]\n{hides}")),
+            route("opens", "/open/**", opens),
+            route("rest", "/cards/**", ""),
+        );
+        let configuration = crate::Configuration::parse(&text).unwrap();
+        let request = Request::builder().method(method).uri(path).header("host", "a").body(()).unwrap();
+        let found = find_route(&configuration.inbound[0], &request.into_parts().0);
+        found.map(|route| route.map(|route| route.name.to_string())).map_err(|refusal| refusal.code)
+    }
+
+    #[test]
+    fn a_path_in_another_case_does_not_pass_a_rule_by() {
+        let some = |name: &str| Ok(Some(name.to_owned()));
+        let (refuse, same, other) = ("", "other_case = \"same\"", "other_case = \"other\"");
+        for (setting, method, path, expected) in [
+            (refuse, "PUT", "/cards/1.json", some("hides")),
+            (refuse, "put", "/cards/1.json", some("hides")),
+            (refuse, "PUT", "/Cards/1.json", Err("ambiguous-path")),
+            (refuse, "PUT", "/cards/1.JSON", Err("ambiguous-path")),
+            (refuse, "PUT", "/%43ards/1.json", Err("ambiguous-path")),
+            (refuse, "GET", "/Cards/1.json", Ok(None)),
+            (refuse, "GET", "/OPEN/1", Ok(None)),
+            (refuse, "GET", "/First/1", some("first")),
+            (same, "PUT", "/CARDS/1.Json", some("hides")),
+            (same, "GET", "/CARDS/1.Json", some("rest")),
+            (same, "GET", "/open/1", some("opens")),
+            (other, "PUT", "/Cards/1.json", Ok(None)),
+            (other, "PUT", "/cards/1.JSON", some("rest")),
+        ] {
+            assert_eq!(taken(setting, method, path), expected, "{setting} {method} {path}");
+        }
+    }
 }

@@ -52,6 +52,11 @@ impl Refusal {
         Refusal::new(StatusCode::BAD_REQUEST, code, detail)
     }
 
+    /// A header field that some take for another.
+    pub(crate) fn ambiguous_header(direction: Direction, detail: impl Into<String>) -> Self {
+        Refusal::new(direction.status(StatusCode::BAD_REQUEST), "ambiguous-header", detail)
+    }
+
     /// A body that cannot be read as what it says it is.
     pub(crate) fn unreadable(direction: Direction, detail: impl std::fmt::Display) -> Self {
         let detail = format!("the {} cannot be read: {detail}", direction.noun());

@@ -132,10 +132,19 @@ impl PathPattern {
 
     /// Whether the path is meant.
     pub fn matches(&self, path: &RequestPath<'_>) -> bool {
+        self.matches_by(path, &|a, b| a == b)
+    }
+
+    /// Whether the path is meant where the case of ASCII letters does not count.
+    pub fn matches_in_any_case(&self, path: &RequestPath<'_>) -> bool {
+        self.matches_by(path, &u8::eq_ignore_ascii_case)
+    }
+
+    fn matches_by(&self, path: &RequestPath<'_>, is_same: &impl Fn(&u8, &u8) -> bool) -> bool {
         let is_any = |segment: &Segment| matches!(segment, Segment::Any);
         let is_like = |segment: &Segment, text: &Cow<'_, [u8]>| match segment {
             Segment::Any => false,
-            Segment::Like(pattern) => matches_glob(pattern, &|byte| *byte == b'*', text, &|a, b| a == b),
+            Segment::Like(pattern) => matches_glob(pattern, &|byte| *byte == b'*', text, is_same),
         };
         matches_glob(&self.segments, &is_any, &path.segments, &is_like)
     }

@@ -123,6 +123,10 @@ impl Job<'_> {
     /// The message is not to be passed on.
     pub(crate) async fn headers(&mut self, headers: &mut HeaderMap) -> Result<(), Refusal> {
         let actions = self.actions;
+        if let Some(name) = twin(actions, headers) {
+            let detail = format!("header {name} is one that is to be hidden to whoever takes _ for -");
+            return Err(Refusal::ambiguous_header(self.direction, detail));
+        }
         for rule in &actions.rules {
             for name in &rule.headers {
                 self.header(rule, name, headers).await?;
@@ -365,6 +369,20 @@ fn kind(actions: &Actions, headers: &HeaderMap) -> Option<Kind> {
     (is_utf8 && rules.iter().any(reads)).then_some(kind)
 }
 
+/// A header field that no rule names, and that many (CGI, WSGI) cannot tell from one that is to be hidden.
+fn twin<'h>(actions: &Actions, headers: &'h HeaderMap) -> Option<&'h HeaderName> {
+    let folded = |name: &HeaderName| name.as_str().replace('_', "-");
+    let hidden = || actions.rules.iter().filter(|rule| rule.hides()).flat_map(|rule| &rule.headers);
+    hidden().next()?;
+    let is_twin = |name: &&HeaderName| {
+        hidden().all(|chosen| chosen != *name) && {
+            let folded_name = folded(name);
+            hidden().any(|chosen| folded(chosen) == folded_name)
+        }
+    };
+    headers.keys().find(is_twin)
+}
+
 fn internal(detail: &str) -> Refusal {
     Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
 }
@@ -414,16 +432,34 @@ mod tests {
 
     use super::*;
 
-    /// What each way of writing a rule makes of a body.
-    fn kind_under(rules: &str, mismatch: &str, media_type: &'static str) -> Option<Kind> {
+    #[test]
+    fn a_header_that_many_take_for_a_hidden_one_is_found() {
+        let rule = |action: &str, header: &str| format!("{{ action = \"{action}\", headers = [\"{header}\"] }}");
+        let found = |rules: String, name: &'static str| {
+            let headers = [(HeaderName::from_static(name), HeaderValue::from_static("4242"))].into_iter().collect();
+            twin(&actions(&rules, ""), &headers).is_some()
+        };
+        assert!(found(rule("encrypt", "X-Own-Card"), "x_own_card"));
+        assert!(found(rule("redact", "X-Own-Card"), "x-own_card"));
+        assert!(found(rule("encrypt", "X_Card"), "x-card"));
+        assert!(!found(rule("encrypt", "X-Card"), "x-card"));
+        assert!(!found(rule("decrypt", "X-Card"), "x_card"));
+        assert!(!found(rule("encrypt", "X-Card") + ", " + &rule("encrypt", "X_Card"), "x_card"));
+    }
+
+    fn actions(rules: &str, mismatch: &str) -> Actions {
         let text = format!(
             "[engine]\naddresses = [\"a:1\"]\nauthorities = \"a\"\ncertificate = \"a\"\nprivate_key = \"a\"\n\
              [[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"http://a\"\n\
              [[inbound.route]]\npath = \"/\"\napp = \"a\"\nrequest = [{rules}]\n{mismatch}\n"
         );
-        let configuration = crate::Configuration::parse(&text).unwrap();
+        let mut configuration = crate::Configuration::parse(&text).unwrap();
+        configuration.inbound.remove(0).routes.remove(0).request
+    }
+
+    fn kind_under(rules: &str, mismatch: &str, media_type: &'static str) -> Option<Kind> {
         let headers = [(CONTENT_TYPE, HeaderValue::from_static(media_type))].into_iter().collect();
-        kind(&configuration.inbound[0].routes[0].request, &headers)
+        kind(&actions(rules, mismatch), &headers)
     }
 
     #[test]

@@ -32,7 +32,9 @@ fn check(context: &Context, relay: Option<&Path>) -> Outcome {
     let mut told = format!("{}: nothing wrong\n", source(context));
     let beside = context.folder().join(RELAY_FILE);
     if let Some(file) = relay.or(Some(&beside).filter(|file| file.exists()).map(|file| file.as_path())) {
-        super::relay::read(file)?;
+        for warning in super::relay::read(file)?.warnings {
+            told.push_str(&format!("{}:{}: warning: {}\n", file.display(), warning.line, warning.message));
+        }
         told.push_str(&format!("{}: nothing wrong\n", file.display()));
     }
     print(&told)

@@ -34,6 +34,7 @@ pub fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
     let file = arguments.file.clone().unwrap_or_else(|| context.folder().join(RELAY_FILE));
     let configuration = read(&file)?;
     start_log(context.config().log);
+    warn(&configuration, &file);
     let log = LineWriter::start(&arguments.access_log)?;
     signals::runtime()?.block_on(async {
         let (mut hangups, mut signals) = (signals::hangups()?, Signals::listen()?);
@@ -127,10 +128,20 @@ pub fn addresses(relay: &Relay) -> serde_json::Value {
 }
 
 fn reload(relay: &Relay, file: &Path) {
-    let outcome = read(file).and_then(|configuration| Ok(relay.reload(configuration)?));
+    let outcome = read(file).and_then(|configuration| {
+        warn(&configuration, file);
+        Ok(relay.reload(configuration)?)
+    });
     match outcome {
         Ok(()) => tracing::info!(file = %file.display(), "the configuration was taken up"),
         Err(failure) => tracing::error!(%failure, "the configuration was not taken up: the old one holds"),
+    }
+}
+
+/// What is allowed in a file, and may yet not be meant.
+fn warn(configuration: &Configuration, file: &Path) {
+    for warning in &configuration.warnings {
+        tracing::warn!(file = %file.display(), line = warning.line, "{}", warning.message);
     }
 }
 

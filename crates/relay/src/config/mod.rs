@@ -40,6 +40,8 @@ pub struct Configuration {
     pub inbound: Vec<Inbound>,
     /// Listeners of clients that call others.
     pub outbound: Vec<Outbound>,
+    /// What is allowed and may yet not be meant.
+    pub warnings: Vec<Problem>,
 }
 
 /// Where the engine is and who the relay is to it.
@@ -83,8 +85,23 @@ pub struct Inbound {
     pub otherwise: Option<Arc<Origin>>,
     /// How clients' addresses are passed on.
     pub forwarded: Forwarded,
+    /// What becomes of a path that is that of a route but for the case of its letters.
+    pub other_case: OtherCase,
     /// The routes; the first that fits decides.
     pub routes: Vec<Route>,
+}
+
+/// What becomes of a request whose path is that of a route only where the case of ASCII letters does not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OtherCase {
+    /// It is refused where the route hides something: the upstream may take it for the same.
+    #[default]
+    Refuse,
+    /// The route takes it.
+    Same,
+    /// The route does not.
+    Other,
 }
 
 /// What becomes of `X-Forwarded-*` of a request.
@@ -162,6 +179,13 @@ pub struct Route {
     pub response: Actions,
 }
 
+impl Route {
+    /// Whether a rule hides something.
+    pub fn hides(&self) -> bool {
+        self.request.hide() || self.response.hide()
+    }
+}
+
 /// What is done to messages of one direction.
 #[derive(Clone, Debug)]
 pub struct Actions {
@@ -175,6 +199,11 @@ impl Actions {
     /// Whether nothing is done.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
+    }
+
+    /// Whether a rule hides something.
+    pub fn hide(&self) -> bool {
+        self.rules.iter().any(Rule::hides)
     }
 
     /// Whether a rule looks into bodies.

@@ -56,7 +56,7 @@ impl fmt::Display for Problem {
 }
 
 pub(super) fn parse(text: &str) -> Result<Configuration, Vec<Problem>> {
-    let mut reader = Reader { text, problems: Vec::new() };
+    let mut reader = Reader { text, problems: Vec::new(), warnings: Vec::new() };
     let file: schema::File = match toml::from_str(text) {
         Ok(file) => file,
         Err(error) => {
@@ -65,23 +65,35 @@ pub(super) fn parse(text: &str) -> Result<Configuration, Vec<Problem>> {
             return Err(reader.problems);
         }
     };
-    let configuration = reader.configuration(file);
+    let mut configuration = reader.configuration(file);
     reader.problems.sort_by_key(|problem| problem.line);
+    configuration.warnings = reader.warnings;
     if reader.problems.is_empty() { Ok(configuration) } else { Err(reader.problems) }
 }
 
 struct Reader<'t> {
     text: &'t str,
     problems: Vec<Problem>,
+    warnings: Vec<Problem>,
 }
 
 impl Reader<'_> {
-    fn problem(&mut self, offset: usize, message: impl Into<String>) {
+    fn found(&self, offset: usize, message: impl Into<String>) -> Problem {
         let line =
             self.text.as_bytes()[..offset.min(self.text.len())].iter().filter(|&&byte| byte == b'\n').count() + 1;
         // One line each, whatever is quoted.
         let message = message.into().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        self.problems.push(Problem { line, message });
+        Problem { line, message }
+    }
+
+    fn problem(&mut self, offset: usize, message: impl Into<String>) {
+        let problem = self.found(offset, message);
+        self.problems.push(problem);
+    }
+
+    fn warning(&mut self, offset: usize, message: impl Into<String>) {
+        let warning = self.found(offset, message);
+        self.warnings.push(warning);
     }
 
     /// Each of a list through a parser; what it refuses is a problem.
@@ -142,7 +154,7 @@ impl Reader<'_> {
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             self.problem(0, format!("two listeners have the name {:?}", twice[0]));
         }
-        Configuration { process: relay, engine, upstream, limits, inbound, outbound }
+        Configuration { process: relay, engine, upstream, limits, inbound, outbound, warnings: Vec::new() }
     }
 
     fn engine(&mut self, engine: schema::Engine) -> EngineSettings {
@@ -185,8 +197,17 @@ impl Reader<'_> {
         let tls = self.key_pair(offset, inbound.certificate, inbound.private_key);
         let default = inbound.upstream.as_ref().and_then(|upstream| self.origin(upstream));
         let has_default = inbound.upstream.is_some();
-        let routes = inbound.route.into_iter().map(|route| self.route(route, default.as_ref(), has_default)).collect();
-        if inbound.unmatched == Unmatched::Pass && inbound.upstream.is_none() {
+        let routes: Vec<Route> =
+            inbound.route.into_iter().map(|route| self.route(route, default.as_ref(), has_default)).collect();
+        let unmatched = inbound.unmatched.unwrap_or(Unmatched::Pass);
+        if inbound.unmatched.is_none() && routes.iter().any(Route::hides) {
+            self.warning(
+                offset,
+                "what no route takes passes as it is, also where the upstream takes its path for that of a route that hides something: \
+                 write unmatched = \"refuse\", or \"pass\" where that is meant",
+            );
+        }
+        if unmatched == Unmatched::Pass && inbound.upstream.is_none() {
             self.problem(
                 offset,
                 "requests that no route takes go to `upstream`: name it, or write unmatched = \"refuse\"",
@@ -196,8 +217,9 @@ impl Reader<'_> {
             name: inbound.name.unwrap_or_else(|| format!("inbound-{index}")).into(),
             address: *inbound.address.get_ref(),
             tls,
-            otherwise: default.filter(|_| inbound.unmatched == Unmatched::Pass),
+            otherwise: default.filter(|_| unmatched == Unmatched::Pass),
             forwarded: inbound.forwarded,
+            other_case: inbound.other_case,
             routes,
         }
     }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::value::{count, size, time};
-use super::{Action, Forwarded, Mismatch, Unlisted};
+use super::{Action, Forwarded, Mismatch, OtherCase, Unlisted};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -215,18 +215,18 @@ pub(super) struct Inbound {
     pub certificate: Option<PathBuf>,
     pub private_key: Option<PathBuf>,
     pub upstream: Option<Spanned<String>>,
+    pub unmatched: Option<Unmatched>,
     #[serde(default)]
-    pub unmatched: Unmatched,
+    pub other_case: OtherCase,
     #[serde(default = "forwarded")]
     pub forwarded: Forwarded,
     #[serde(default)]
     pub route: Vec<Spanned<Route>>,
 }
 
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Unmatched {
-    #[default]
     Pass,
     Refuse,
 }

@@ -38,6 +38,19 @@ fn a_route_is_read_with_all_it_says() {
 }
 
 #[test]
+fn what_passes_beside_routes_that_hide_is_told_unless_it_is_meant() {
+    let hides = inbound("path = \"/\"\napp = \"a\"\nresponse = [{ action = \"redact\", json = [\"$\"] }]\n");
+    let warnings = |text: &str| parse(text).unwrap().warnings;
+    let told = warnings(&hides);
+    assert!(told.len() == 1 && told[0].line == 7 && told[0].message.contains("unmatched"), "{told:?}");
+    for unmatched in ["pass", "refuse"] {
+        let said = hides.replace("[[inbound]]", &format!("[[inbound]]\nunmatched = \"{unmatched}\""));
+        assert_eq!(warnings(&said), []);
+    }
+    assert_eq!(warnings(&hides.replace("redact", "decrypt")), []);
+}
+
+#[test]
 fn destinations_decrypt_everything_unless_told_otherwise() {
     let text = "[[outbound]]\naddress = \"127.0.0.1:0\"\nca_certificate = \"a\"\nca_private_key = \"b\"\n\
         [[outbound.destination]]\nhosts = [\"*.example.com\"]\n[[outbound.destination]]\nhosts = [\"x\"]\nrequest = []\n";
