@@ -453,6 +453,7 @@ def test_a_bad_file_leaves_the_old_one_in_force(place: Place, relay: Relay, text
         "bad selector": text.replace("$..note", "$..["),
         "another listener": text + section("[inbound]", name="more", address="127.0.0.1:0", upstream=place.plain.url),
         "no certificate": text.replace("server.pem", "no-such.pem"),
+        "a bound of connections": text.replace("[limits]", "[limits]\nstreams_max = 7"),
     }
     reloads = relay.metric("fieldseal_relay_reloads_total")
     try:
@@ -478,6 +479,29 @@ def test_a_reload_takes_up_a_new_certificate(place: Place, relay: Relay, text: s
     finally:
         relay.reload(text)
     assert "renewed.test" not in _names(relay, place)
+
+
+def test_a_reload_takes_up_new_authorities_under_the_same_path(
+    place: Place, relay: Relay, text: str, tmp_path: Path
+) -> None:
+    stranger = make_pki(tmp_path)
+    believed = tmp_path / "believed.pem"
+    believed.write_bytes(place.pki.ca.read_bytes())
+    with upstreams.running(stranger.server.context("http/1.1")) as other:
+        changed = text.replace(f"localhost:{place.tls.port}", f"localhost:{other.port}")
+        changed = changed.replace(str(place.pki.ca), str(believed))
+        try:
+            relay.reload(changed)
+            assert post(relay, "/tls/sealed/a", {"note": MARKER}).json()["code"] == "upstream-certificate"
+            believed.write_bytes(stranger.ca.read_bytes())
+            relay.reload(changed)
+            assert post(relay, "/tls/sealed/a", {"note": MARKER}).status == 200
+            believed.write_bytes(place.pki.ca.read_bytes())
+            relay.reload(changed)
+            assert post(relay, "/tls/sealed/a", {"note": MARKER}).json()["code"] == "upstream-certificate"
+        finally:
+            relay.reload(text)
+        assert len(other.requests) == 1
 
 
 def _names(relay: Relay, place: Place) -> list[str]:

@@ -217,4 +217,31 @@ mod tests {
         }
         assert!(text.ends_with("# EOF\n"));
     }
+
+    #[test]
+    fn the_documentation_has_every_metric() {
+        let docs = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/relay.md")).unwrap();
+        let metrics: Vec<Arc<ListenerMetrics>> = vec![Arc::default()];
+        metrics[0].refused("malformed");
+        let told = Told { name: "api".into(), metrics, connections: vec![HttpCounters::default()] };
+        let text = text(&[told], 0, 0);
+        let mut count = 0;
+        for (family, help) in text.lines().filter_map(|line| line.strip_prefix("# HELP ")?.split_once(' ')) {
+            count += 1;
+            let samples = text.lines().filter(|line| !line.starts_with('#') && line.starts_with(family));
+            let mut labels: Vec<&str> = Vec::new();
+            for name in samples.flat_map(|line| line.split(['{', ',']).skip(1)).filter_map(|it| it.split_once('=')) {
+                if !labels.contains(&name.0) {
+                    labels.push(name.0);
+                }
+            }
+            let labels: Vec<String> = labels.into_iter().map(|label| format!("`{label}`")).collect();
+            let row = match labels.join(", ").as_str() {
+                "" => format!("| `{family}` | | {help} |"),
+                labels => format!("| `{family}` | {labels} | {help} |"),
+            };
+            assert!(docs.lines().any(|line| line == row), "{row} in docs/relay.md");
+        }
+        assert_eq!(docs.matches("| `fieldseal_relay_").count(), count);
+    }
 }

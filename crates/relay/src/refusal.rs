@@ -9,6 +9,41 @@ use hyper::StatusCode;
 /// How long to wait where the engine does not say.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// Every code that there is, as docs/relay.md has them.
+const CODES: [&str; 31] = [
+    "ambiguous-header",
+    "ambiguous-path",
+    "client-broke",
+    "connect-first",
+    "decrypt-failed",
+    "engine-overloaded",
+    "engine-unavailable",
+    "forbidden",
+    "internal",
+    "internal-destination",
+    "invalid-envelope",
+    "malformed",
+    "misconfigured",
+    "misdirected",
+    "no-certificate",
+    "no-route",
+    "no-tunnel",
+    "not-granted",
+    "relay-overloaded",
+    "slow-body",
+    "starting",
+    "too-large",
+    "unauthorized",
+    "unlisted-destination",
+    "unreadable-body",
+    "unsupported-body",
+    "upstream-broke",
+    "upstream-certificate",
+    "upstream-timeout",
+    "upstream-unreachable",
+    "wrong-role",
+];
+
 /// The way that the message was going.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
@@ -44,6 +79,7 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     pub(crate) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+        debug_assert!(CODES.contains(&code), "{code} is not told of");
         Refusal { status, code, detail: detail.into(), retry_after: None }
     }
 
@@ -139,5 +175,22 @@ impl Refusal {
             Some(pause) => problem.retry_after(pause),
             None => problem,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_documentation_has_every_code() {
+        let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/relay.md")).unwrap();
+        let (_, section) = text.split_once("## What it answers itself").unwrap();
+        let (section, _) = section.split_once("## HTTP").unwrap();
+        let rows = section.lines().filter(|line| line.starts_with("| ")).filter_map(|line| line.split('|').nth(2));
+        let told: BTreeSet<&str> = rows.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+        assert_eq!(told, CODES.into_iter().collect());
     }
 }

@@ -159,10 +159,10 @@ pub struct Limits {
     /// Time from a header's first byte to its last. Default 15 s.
     #[serde(deserialize_with = "time")]
     pub header_timeout: Duration,
-    /// Time between two pieces of a request's body. Default 30 s.
+    /// Time in which a client brings 16 KiB of a request's body that is waited for, or what is left of it. Default 30 s.
     #[serde(deserialize_with = "time")]
     pub body_timeout: Duration,
-    /// Time in which a client takes some of its answer. Default 30 s.
+    /// Time in which a client takes 16 KiB of its answer, or what is left of it. Default 30 s.
     #[serde(deserialize_with = "time")]
     pub write_timeout: Duration,
     /// How long a connection is kept without a request. Default 75 s.

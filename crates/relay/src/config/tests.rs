@@ -50,6 +50,39 @@ fn what_passes_beside_routes_that_hide_is_told_unless_it_is_meant() {
     assert_eq!(warnings(&hides.replace("redact", "decrypt")), []);
 }
 
+/// Every key of the file, by what the program itself reads.
+fn keys(file: &schema::File) -> Vec<String> {
+    let text = format!("{file:#?}");
+    let names = text.lines().filter_map(|line| line.trim().split_once(": ")).map(|(name, _)| name.to_owned());
+    let is_key = |name: &String| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_' || byte == b'2');
+    let mut keys: Vec<String> =
+        names.filter(is_key).filter(|name| !["span", "value"].contains(&name.as_str())).collect();
+    keys.sort();
+    keys.dedup();
+    keys
+}
+
+#[test]
+fn the_example_and_the_documentation_have_every_key_and_the_defaults() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let read = |path: &str| std::fs::read_to_string(format!("{folder}/{path}")).unwrap();
+    let (example, told) = (read("examples/relay.toml"), read("docs/relay.md"));
+    let configuration = Configuration::parse(&example).unwrap();
+    assert_eq!(configuration.warnings, []);
+    assert_eq!(configuration.limits, Limits::default());
+    assert_eq!(configuration.upstream, UpstreamSettings::default());
+    let threads = configuration.process.threads;
+    assert_eq!(configuration.process, Process { threads, ..Process::default() });
+    let keys = keys(&toml::from_str(&example).unwrap());
+    assert!(keys.len() > 60, "{keys:?}");
+    for key in keys {
+        let shows = |text: &str| text.contains(&format!("{key} = ")) || text.contains(&format!("{key}]"));
+        assert!(shows(&example), "{key} in examples/relay.toml");
+        let is_named = ["`", "`[", "`[[", "."].iter().any(|before| told.contains(&format!("{before}{key}")));
+        assert!(is_named, "{key} in docs/relay.md");
+    }
+}
+
 #[test]
 fn destinations_decrypt_everything_unless_told_otherwise() {
     let text = "[[outbound]]\naddress = \"127.0.0.1:0\"\nca_certificate = \"a\"\nca_private_key = \"b\"\n\
