@@ -35,6 +35,17 @@ impl Bound {
     }
 }
 
+/// A file that is read whole: one of more than `size_max` bytes is no `kind`, and is not read further.
+pub fn read_file(path: &Path, size_max: u64, kind: &str) -> Outcome<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(size_max.saturating_add(1)).read_to_end(&mut bytes));
+    read.map_err(|error| Failure::reading(path, &error))?;
+    if u64::try_from(bytes.len()).is_ok_and(|size| size <= size_max) {
+        return Ok(bytes);
+    }
+    Err(Failure::usage(format!("{}: larger than {size_max} bytes: this is no {kind}", path.display())))
+}
+
 impl Input {
     /// `-` and nothing mean standard input.
     pub fn new(path: Option<&Path>) -> Self {

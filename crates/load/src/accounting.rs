@@ -103,7 +103,7 @@ pub struct Machine {
     pub cpu: String,
     /// Cores that this process may use.
     pub cores: usize,
-    /// The kernel's version, empty where it is not told.
+    /// The kernel's version without what its distributor appends, empty where it is not told.
     pub kernel: String,
 }
 
@@ -115,9 +115,15 @@ impl Machine {
         Machine {
             cpu: model.map(|(_, name)| name.trim().to_owned()).unwrap_or_default(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
-            kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+            kernel: release(&std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default()).to_owned(),
         }
     }
+}
+
+/// `6.1.0` of `6.1.0-13-amd64`.
+fn release(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+    text[..end.unwrap_or(text.len())].trim_end_matches('.')
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -148,6 +154,12 @@ mod tests {
         // Less than it took where others have the core, but never nothing.
         assert!(used.workers > Duration::from_millis(1) && used.network.is_zero(), "{used:?}");
         assert!(used.total() >= used.workers);
+    }
+
+    #[test]
+    fn a_kernel_s_release_is_its_number() {
+        let texts = ["6.1.0-13-amd64\n", "6.18.44.fc\n", "5.15\n", ""];
+        assert_eq!(texts.map(release), ["6.1.0", "6.18.44", "5.15", ""]);
     }
 
     #[test]

@@ -345,6 +345,13 @@ pub enum ResultError {
     Inconsistent(&'static str),
 }
 
+/// What says whether a file is one of these; the rest is passed over.
+#[derive(Deserialize)]
+struct Form {
+    kind: Option<String>,
+    schema: Option<u32>,
+}
+
 impl LoadResult {
     /// What came of a run.
     pub fn new(script: &Script, name: &str, settings: &Settings, outcome: &Outcome, provenance: &Provenance) -> Self {
@@ -413,18 +420,12 @@ impl LoadResult {
             ResultError::Form { line, column, message }
         };
         // The head alone first: a report of another kind has another body.
-        let (mut head, mut schema) = (None, None);
-        let parts: serde_json::Value = serde_json::from_str(text).map_err(form)?;
-        if let Some(object) = parts.as_object() {
-            head = object.get("kind").and_then(|kind| kind.as_str()).filter(|kind| *kind != KIND).map(str::to_owned);
-            schema =
-                object.get("schema").and_then(serde_json::Value::as_u64).filter(|schema| *schema != u64::from(SCHEMA));
-        }
-        if let Some(kind) = head {
+        let Form { kind, schema } = serde_json::from_str(text).map_err(form)?;
+        if let Some(kind) = kind.filter(|kind| kind != KIND) {
             return Err(ResultError::OtherKind(kind.chars().take(40).collect()));
         }
-        if let Some(schema) = schema {
-            return Err(ResultError::OtherSchema(u32::try_from(schema).unwrap_or(u32::MAX)));
+        if let Some(schema) = schema.filter(|schema| *schema != SCHEMA) {
+            return Err(ResultError::OtherSchema(schema));
         }
         let result: LoadResult = serde_json::from_str(text).map_err(form)?;
         result.check()?;

@@ -166,7 +166,7 @@ fn latency(results: &[&LoadResult], palette: &Palette) -> Plot {
     }
 }
 
-/// The last percentile that so many requests say anything about.
+/// Latency by the share of requests that is faster.
 fn distribution(results: &[&LoadResult], palette: &Palette) -> Plot {
     let layer = |series: &ResultSeries| {
         let total: u64 = series.histogram.iter().map(|(_, count)| count).sum();

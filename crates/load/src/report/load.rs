@@ -33,12 +33,23 @@ pub fn load_text(result: &LoadResult, provenance: &Provenance) -> String {
             out.push_str(&format!("; {} of the engine{per_field}", duration(total)));
         }
         out.push('\n');
+        out.push_str(&cores_text(result).unwrap_or_default());
     }
     out.push_str(&format!(
         "\n{HEAD}\n      ok errors       p50       p90       p99       max        p50         p1  what\n"
     ));
     result.series.iter().for_each(|series| out.push_str(&series_text(series)));
     out
+}
+
+/// What share of a core the engine's threads took over the run: by it shows whether workers had no pause.
+fn cores_text(result: &LoadResult) -> Option<String> {
+    let server = result.cpu.server_s.filter(|_| result.elapsed_s > 0.0)?;
+    let [network, workers, other] =
+        [server.network, server.workers, server.other].map(|seconds| seconds / result.elapsed_s);
+    Some(format!(
+        "cores    {network:.2} of the engine's network threads, {workers:.2} of its workers, {other:.2} of others\n"
+    ))
 }
 
 fn per_field_text(nanoseconds: Option<f64>) -> String {

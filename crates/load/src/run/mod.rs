@@ -10,6 +10,7 @@ mod server;
 mod users;
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -29,6 +30,7 @@ pub use record::{Interval, Record, Series, SeriesId, Users as UserCounts};
 pub use sample::{Request, Sample};
 pub use schedule::{Arrival, Draw, Schedule, Stretch, stretches};
 pub use server::{Observed, ServerPoint};
+pub use users::CANCELLED;
 use users::{Source, Users};
 
 /// How often live figures are told.
@@ -151,6 +153,8 @@ struct Shared {
     script: Script,
     prepared: Vec<Prepared>,
     record: RefCell<Record>,
+    /// Where each series stands in the record.
+    places: HashMap<SeriesId, usize>,
     began: Cell<Instant>,
     /// The end of the last phase.
     end: Duration,
@@ -164,10 +168,9 @@ impl Shared {
         self.began.get().elapsed()
     }
 
+    /// The series of a step, which each step has.
     fn series_of(&self, scenario: usize, kind: usize) -> usize {
-        let id = SeriesId { scenario, kind };
-        let found = self.record.borrow().series.iter().position(|series| series.id == id);
-        found.expect("every step has its series")
+        self.places[&SeriesId { scenario, kind }]
     }
 }
 
@@ -202,8 +205,10 @@ async fn run_here<C: Connect>(
     }
     let stretches = stretches(&script.phases);
     let end = stretches.last().map_or(Duration::ZERO, |stretch| stretch.end);
+    let record = Record::new(&script, end, settings.requests_max, settings.seed);
     let shared = Rc::new(Shared {
-        record: RefCell::new(Record::new(&script, end, settings.requests_max, settings.seed)),
+        places: record.series.iter().enumerate().map(|(place, series)| (series.id, place)).collect(),
+        record: RefCell::new(record),
         prepared,
         began: Cell::new(Instant::now()),
         end,

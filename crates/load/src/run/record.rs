@@ -21,7 +21,7 @@ const SERIES_REQUESTS_MIN: usize = 100;
 const INTERVAL_LATENCY_MAX_US: u64 = 3_600_000_000;
 
 /// Requests of one kind in one scenario: what figures are kept by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SeriesId {
     /// Its scenario's index.
     pub scenario: usize,

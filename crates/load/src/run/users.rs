@@ -21,6 +21,9 @@ const CHECK_EVERY: u64 = 64;
 /// The pause after a connection could not be made.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 
+/// What the engine answers to a request that was cancelled.
+pub const CANCELLED: &str = "cancelled";
+
 /// Codes of what is no answer of the engine.
 pub(super) mod code {
     /// The connection broke while the request was under way.
@@ -31,8 +34,6 @@ pub(super) mod code {
     pub const WRONG: &str = "wrong_answer";
     /// It did not come.
     pub const MISSING: &str = "no_answer";
-    /// What the engine answers to a request that was cancelled.
-    pub const CANCELLED: &str = "cancelled";
 }
 
 /// Where the users of a connection come from.
@@ -421,7 +422,7 @@ impl State {
         let Judged { request, outcome } = judged;
         let is_asked_for = self.shared.script.kinds[request.kind].cancel_after.is_some();
         match outcome {
-            Err(code) if !(is_asked_for && code == code::CANCELLED) => self.leave(request.user, false, now),
+            Err(code) if !(is_asked_for && code == CANCELLED) => self.leave(request.user, false, now),
             _ => self.advance(request.user, now, now, connection),
         }
     }

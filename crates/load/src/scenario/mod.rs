@@ -12,7 +12,7 @@ use fieldseal_client::{Curve, Keying};
 
 use crate::arrivals::Process;
 pub use flow::{Cursor, Flow, Next, Step};
-pub use yaml::{Place, Problem};
+pub use yaml::{Place, Problem, TEXT_SIZE_MAX};
 
 /// Requests of different kinds that a file may have.
 pub const KINDS_MAX: usize = 256;

@@ -9,19 +9,17 @@ use std::time::Duration;
 use fieldseal_client::raw::RawConnector;
 use fieldseal_load::report::{Provenance, load_text};
 use fieldseal_load::result::LoadResult;
-use fieldseal_load::run::{self, Outcome as RunOutcome, Settings, Snapshot};
-use fieldseal_load::scenario::Script;
+use fieldseal_load::run::{self, CANCELLED, Outcome as RunOutcome, Settings, Snapshot};
+use fieldseal_load::scenario::{Script, TEXT_SIZE_MAX};
 use tokio::sync::watch;
 
 use self::target::Engine;
 use crate::arguments::{LoadArguments, LoadCommand, LoadRunArguments, Place};
 use crate::failure::{Failure, Outcome};
+use crate::input::read_file;
 use crate::output::{Output, note, print, print_json};
 use crate::progress::Progress;
 use crate::signals::{self, Signals};
-
-/// What the engine answers to a request that was cancelled.
-const CANCELLED: &str = "cancelled";
 
 /// `fieldseal load`.
 pub fn run(place: &Place, arguments: &LoadArguments) -> Outcome {
@@ -71,7 +69,7 @@ fn run_scenario(place: &Place, arguments: &LoadRunArguments) -> Outcome {
 
 /// Reads a scenario file.
 fn read_script(path: &Path) -> Outcome<Script> {
-    let text = std::fs::read(path).map_err(|error| Failure::reading(path, &error))?;
+    let text = read_file(path, TEXT_SIZE_MAX as u64, "scenario file")?;
     let text = String::from_utf8(text).map_err(|error| {
         Failure::usage(format!("{}: no text: byte {} is no UTF-8", path.display(), error.utf8_error().valid_up_to()))
     })?;

@@ -7,6 +7,7 @@ use fieldseal_load::result::{LoadResult, RESULT_SIZE_MAX};
 
 use crate::arguments::LoadReportArguments;
 use crate::failure::{Failure, Outcome};
+use crate::input::read_file;
 use crate::output::Output;
 
 /// Results on one page.
@@ -37,15 +38,7 @@ fn name_of(path: &Path) -> String {
 }
 
 fn read(path: &Path) -> Outcome<LoadResult> {
-    let metadata = std::fs::metadata(path).map_err(|error| Failure::reading(path, &error))?;
-    let is_too_large = usize::try_from(metadata.len()).map_or(true, |size| size > RESULT_SIZE_MAX);
-    if is_too_large {
-        return Err(Failure::usage(format!(
-            "{}: larger than {RESULT_SIZE_MAX} bytes: this is no result",
-            path.display()
-        )));
-    }
-    let bytes = std::fs::read(path).map_err(|error| Failure::reading(path, &error))?;
+    let bytes = read_file(path, RESULT_SIZE_MAX as u64, "result")?;
     let text =
         String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{}: not JSON: no UTF-8", path.display())))?;
     LoadResult::read(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
