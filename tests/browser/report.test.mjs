@@ -57,7 +57,76 @@ function read(text, path) {
   return Number(digits) * seconds * (path.includes('_us') ? 1e6 : path.endsWith('_ns') ? 1e9 : 1);
 }
 
+const rgb = text => text.match(/\d+/g).slice(0, 3).map(Number);
+const near = (one, other) => one.every((part, index) => Math.abs(part - other[index]) <= 2);
+
+/** What a panel's PNG must be. Runs in the page. */
+function described(panel) {
+  const figure = panel.closest('figure');
+  const drawing = [...panel.querySelectorAll('svg')].find(svg => svg.getBoundingClientRect().width > 0);
+  const legend = [...figure.querySelectorAll('.legend li')];
+  const { width, height } = drawing.viewBox.baseVal;
+  const colours = legend.map(item => ({ name: item.textContent, colour: getComputedStyle(item.firstChild).backgroundColor }));
+  return { id: figure.id, width, height, legend: colours };
+}
+
+/** The pixels of a PNG below its title and legend, as the browser decodes it: colours with their number, and the one in the corner. */
+async function decoded(page, bytes) {
+  return page.evaluate(async source => {
+    const image = new Image();
+    image.src = source;
+    await image.decode();
+    const { width, height } = image;
+    const canvas = Object.assign(document.createElement('canvas'), { width, height });
+    const context = canvas.getContext('2d', { willReadFrequently: true });
+    context.drawImage(image, 0, 0);
+    const below = context.getImageData(0, Math.floor(height / 3), width, height - Math.floor(height / 3)).data;
+    const counts = new Map();
+    for (let at = 0; at < below.length; at += 4) {
+      const key = `${below[at]},${below[at + 1]},${below[at + 2]}`;
+      counts.set(key, (counts.get(key) ?? 0) + 1);
+    }
+    const colours = [...counts].map(([key, count]) => [key.split(',').map(Number), count]);
+    return { width, height, colours, corner: [...context.getImageData(0, 0, 1, 1).data].slice(0, 3) };
+  }, `data:image/png;base64,${bytes.toString('base64')}`);
+}
+
+/** Pixels of CSS that an A4 page has between the margins of the style: 297 and 210 mm less 2 times 14. */
+const [PAGE_HEIGHT, PAGE_WIDTH] = [269, 182].map(millimetres => Math.floor((millimetres / 25.4) * 96));
+
 for (const name of ['one', 'two']) {
+  test(`${name} result${name === 'one' ? '' : 's'} on paper, also where the screen is dark`, async context => {
+    if (!browser) return context.skip('no Chromium here');
+    const page = await browser.newPage({ viewport: { width: PAGE_WIDTH, height: PAGE_HEIGHT }, colorScheme: 'dark' });
+    await page.goto(reports[name].url);
+    await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
+    const seen = await page.evaluate(() => {
+      const style = element => getComputedStyle(element);
+      const shown = [...document.querySelectorAll('.panel')].map(panel => panel.getBoundingClientRect().height);
+      const wide = [...document.querySelectorAll('.panel svg, table')].map(one => one.getBoundingClientRect().right);
+      return {
+        background: style(document.body).backgroundColor, text: style(document.body).color,
+        dots: [...document.querySelectorAll('.legend i')].map(dot => style(dot).printColorAdjust),
+        breaks: [...document.querySelectorAll('.panel, tr')].map(one => style(one).breakInside),
+        buttons: [...document.querySelectorAll('button')].filter(button => button.getBoundingClientRect().width > 0).length,
+        highest: Math.max(...shown), widest: Math.max(...wide), wide: document.documentElement.scrollWidth,
+      };
+    });
+    assert.deepEqual([rgb(seen.background), rgb(seen.text)], [[255, 255, 255], [0, 0, 0]]);
+    assert.equal(seen.buttons, 0);
+    assert.ok(seen.dots.length > 0 && seen.dots.every(adjust => adjust === 'exact'), 'the legend keeps its colours');
+    assert.ok(seen.breaks.every(rule => rule === 'avoid'), 'no drawing and no row of a table is cut');
+    assert.ok(seen.highest > 100 && seen.highest < PAGE_HEIGHT, `a drawing of ${seen.highest} on a page of ${PAGE_HEIGHT}`);
+    assert.ok(seen.widest <= PAGE_WIDTH && seen.wide <= PAGE_WIDTH, `${seen.widest} and ${seen.wide} on a page of ${PAGE_WIDTH}`);
+    const pdf = await page.pdf({ format: 'A4', preferCSSPageSize: true });
+    assert.equal(pdf.subarray(0, 5).toString(), '%PDF-');
+    if (shots) {
+      mkdirSync(shots, { recursive: true });
+      writeFileSync(join(shots, `${name}.pdf`), pdf);
+    }
+    await page.close();
+  });
+
   for (const width of [1280, 390]) {
     for (const colorScheme of ['light', 'dark']) {
       test(`${name} result${name === 'one' ? '' : 's'}, ${width} pixels, ${colorScheme}`, async context => {
@@ -111,8 +180,17 @@ for (const name of ['one', 'two']) {
           const waiting = page.waitForEvent('download');
           await panel.locator('button.png').click();
           const bytes = readFileSync(await (await waiting).path());
-          assert.equal(bytes.subarray(1, 4).toString(), 'PNG');
-          assert.ok(bytes.length > 5000, `${bytes.length} bytes of PNG`);
+          const [image, shown] = [await decoded(page, bytes), await panel.evaluate(described)];
+          // Twice the pixels of the drawing, and of the title and a line for each colour above it.
+          assert.deepEqual([image.width, image.height], [2 * shown.width, 2 * (shown.height + 34 + 22 * shown.legend.length)], shown.id);
+          assert.ok(near(image.corner, rgb(seen.background)), `${shown.id}: the corner is ${image.corner}`);
+          // The incident's plot has points of every kind of request that was answered.
+          const answered = results[0].series.filter(series => series.ok > 20).map(series => series.name);
+          const expected = shown.id === 'speed' ? shown.legend.filter(({ name: kind }) => answered.includes(kind)) : [];
+          for (const { name: kind, colour } of expected) {
+            const pixels = image.colours.filter(([pixel]) => near(pixel, rgb(colour))).reduce((sum, [, count]) => sum + count, 0);
+            assert.ok(pixels > 50, `${pixels} pixels of ${colour} for ${kind}`);
+          }
         }
         assert.deepEqual(faults, []);
         assert.deepEqual(requests.filter(asked => asked !== url && !/^(data|blob):/.test(asked)), []);
