@@ -299,9 +299,9 @@ fn queue(results: &[&LoadResult]) -> Option<Plot> {
     })
 }
 
-/// A number with as many digits as it needs, two behind the point at most.
+/// A number with as many digits as it needs, three behind the point at most.
 fn plain(number: f64) -> String {
-    let text = format!("{number:.2}");
+    let text = format!("{number:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn numbers_at_axes_are_short() {
-        assert_eq!([0.0, 0.5, 2.0, 100.0, 0.25].map(plain), ["0", "0.5", "2", "100", "0.25"]);
+        assert_eq!([0.0, 0.5, 2.0, 100.0, 0.005].map(plain), ["0", "0.5", "2", "100", "0.005"]);
         assert_eq!([0.5, 12.0, 1500.0, 20_000.0, 2e6].map(short), ["0.5", "12", "1.5 k", "20 k", "2 M"]);
         assert_eq!(
             [1e-6, 2.5e-4, 0.001, 0.25, 1.0, 12.3].map(seconds),
