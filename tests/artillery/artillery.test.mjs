@@ -19,8 +19,8 @@ const TIMEOUT = (FULL ? 200_000 : 0) + 200_000;
 /** How often latencies are measured anew where something else on the machine may have lengthened them. */
 const ATTEMPTS = FULL ? 1 : 3;
 /**
- * The engine as it was in the published incident. Its requests take milliseconds, beside which a few seconds' noise of the system and
- * what Node itself needs are little; FULL takes the defaults, with which the small ones take half a millisecond.
+ * The engine as it was in the published incident. Its requests take milliseconds, beside which a few seconds' noise of the system
+ * is little; FULL takes the defaults, with which the small ones take half a millisecond.
  */
 const INCIDENT = FULL ? [] : ['engine.curve=k1', 'engine.keying=field'];
 /** Time that the engine waits for a core, for each that it computes, beyond which a failed comparison says nothing. */
@@ -105,32 +105,31 @@ test('`fieldseal load` gives the same counts and medians for the same file', { s
   t.after(() => (FULL ? undefined : own.stop()));
   const file = FULL ? printed(own, folder) : shortened(own, folder, PHASES[0]);
   const isSame = ({ medians: [here, there] }) => Math.abs(here - there) <= 0.25 * there + ROUNDING_MS;
-  let rows;
-  let isFair = false;
+  const fair = [];
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
     const before = own.schedule();
-    rows = await medians(file, PHASES[0]);
+    const all = await medians(file, PHASES[0]);
     const after = own.schedule();
     const starved = (after.waited - before.waited) / Math.max(after.ran - before.ran, 1);
     t.diagnostic(`the engine waited for a core ${starved.toFixed(2)} times as long as it computed`);
-    isFair ||= starved <= STARVED_MAX;
-    for (const [index, { size, counts, medians: both }] of rows.entries()) {
+    for (const [index, { size, counts, medians: both }] of all.entries()) {
       t.diagnostic(`${size} values: ${counts[0]} and ${counts[1]} requests, medians of ${both[0]} and ${both[1]} ms`);
       // Who draws by weights draws other users each time: the shares are within five deviations, and two, of what the weights say.
       const share = [0.8, 0.18, 0.02][index];
       const within = 5 * Math.sqrt(USERS * share * (1 - share)) + 2;
       for (const count of counts) assert.ok(Math.abs(count - USERS * share) <= within, `${count} of ${USERS} with ${size}`);
     }
-    rows = rows.filter(({ counts }) => Math.min(...counts) >= MEDIAN_OF_MIN);
-    if (rows.length > 0 && rows.every(isSame)) break;
+    const rows = all.filter(({ counts }) => Math.min(...counts) >= MEDIAN_OF_MIN);
+    assert.ok(rows.length > 0, 'some size came often enough');
+    if (rows.every(isSame)) return;
+    if (starved <= STARVED_MAX) fair.push(rows);
   }
-  assert.ok(rows.length > 0, 'some size came often enough');
-  if (!isFair && !rows.every(isSame)) {
+  if (fair.length === 0) {
     // `fieldseal load` counts what it is late by itself, Artillery does not: they differ where there is no core for them.
-    t.skip('other processes took the cores: medians say nothing; the counts were right');
+    t.skip(`other processes took the cores in each of ${ATTEMPTS} attempts: medians say nothing; the counts were right`);
     return;
   }
-  for (const row of rows) assert.ok(isSame(row), JSON.stringify(row));
+  assert.fail(`medians further apart than a quarter: ${JSON.stringify(fair)}`);
 });
 
 test('options, loops, thinking, cancelling and errors, under Artillery', { timeout: TIMEOUT }, async () => {
