@@ -186,6 +186,21 @@ test('answers that are wrong, or of nobody, or missing are told of', async () =>
   server.end();
 });
 
+test('connections are warmed as often as the file says, of which nobody is told', async () => {
+  for (const warmUp of [0, 3]) {
+    let asked = 0;
+    const server = await misbehaving((socket, id) => {
+      asked += 1;
+      const word = Buffer.from([0x94, 1, id, 0xc0, 0x81, 0xa6, ...Buffer.from('status'), 0xa2, ...Buffer.from('ok')]);
+      socket.write(asked <= warmUp ? word : values(id, 3));
+    });
+    const flow = [{ count: 2, loop: [{ send: { numEncrypts: 3 } }] }];
+    const { failure, counter, error } = await runFlow(flow, { port: server.address().port, connections: 1, warmUp });
+    assert.deepEqual([failure, error, counter['e3.requests'], asked], [null, [], 2, warmUp + 2]);
+    server.end();
+  }
+});
+
 test('what is given up fails, and a cancel that nobody answers changes nothing', async () => {
   const received = [];
   const server = await misbehaving((_, id) => received.push(id));
