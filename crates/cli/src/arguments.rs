@@ -175,9 +175,12 @@ pub struct ProbeArguments {
     /// The app for which the engine encrypts
     #[arg(long, value_name = "APP")]
     pub app: String,
-    /// A URL behind a relay, on a route that encrypts: it takes a POST of a JSON object and answers it with 2xx
+    /// A URL behind a relay, on a route that encrypts: its upstream answers a POST of a JSON object with 2xx and what it got
     #[arg(long, value_name = "URL")]
     pub relay: Option<String>,
+    /// Take a 2xx from behind the relay as good, whatever the upstream got: a relay that seals nothing goes unnoticed then
+    #[arg(long, requires = "relay")]
+    pub status_only: bool,
     /// Values of a request
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub count: u32,
@@ -196,6 +199,9 @@ pub struct ProbeArguments {
     /// A URL that gets a POST of JSON when the alarm begins and when it ends
     #[arg(long, value_name = "URL")]
     pub webhook: Option<String>,
+    /// How long the webhook may take to answer; after as long it is told again, 3 times in all
+    #[arg(long, default_value = "5s", value_name = "TIME", value_parser = time)]
+    pub webhook_timeout: std::time::Duration,
     /// Tell /metrics, and /readyz, which fails during an alarm, here
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub metrics: Option<std::net::SocketAddr>,

@@ -71,7 +71,7 @@ pub(crate) struct Told {
 
 /// All metrics as OpenMetrics text.
 pub(crate) fn text(listeners: &[Told], upstream_connections: usize, reloads: u64) -> String {
-    let mut text = Text { out: String::new(), family: "" };
+    let mut text = Text::new();
     text.requests(listeners);
     text.messages(listeners);
     text.connections(listeners);
@@ -79,8 +79,7 @@ pub(crate) fn text(listeners: &[Told], upstream_connections: usize, reloads: u64
     text.sample("", &[], upstream_connections);
     text.begin("fieldseal_relay_reloads", "counter", "Configurations that were taken up since the start.");
     text.sample("_total", &[], reloads);
-    text.out.push_str("# EOF\n");
-    text.out
+    text.finish()
 }
 
 fn get(atomic: &AtomicU64) -> u64 {
@@ -94,18 +93,30 @@ impl Told {
 }
 
 /// What is written, and the family that is being written.
-struct Text {
+pub(crate) struct Text {
     out: String,
     family: &'static str,
 }
 
 impl Text {
-    fn begin(&mut self, family: &'static str, kind: &str, help: &str) {
+    pub(crate) fn new() -> Self {
+        Text { out: String::new(), family: "" }
+    }
+
+    /// The whole text.
+    pub(crate) fn finish(mut self) -> String {
+        self.out.push_str("# EOF\n");
+        self.out
+    }
+
+    /// A family begins.
+    pub(crate) fn begin(&mut self, family: &'static str, kind: &str, help: &str) {
         self.family = family;
         let _ = writeln!(self.out, "# TYPE {family} {kind}\n# HELP {family} {help}");
     }
 
-    fn sample(&mut self, ending: &str, labels: &[(&str, &str)], value: impl Display) {
+    /// A sample of it.
+    pub(crate) fn sample(&mut self, ending: &str, labels: &[(&str, &str)], value: impl Display) {
         let _ = write!(self.out, "{}{ending}", self.family);
         for (at, (name, label)) in labels.iter().enumerate() {
             let _ = write!(self.out, "{}{name}=\"{label}\"", if at == 0 { "{" } else { "," });

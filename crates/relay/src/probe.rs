@@ -1,22 +1,30 @@
 //! The probe: the same small request again and again, through the engine and through a relay, and an alarm when it takes too long.
 
-use std::fmt::Write;
+mod told;
+mod webhook;
+
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fieldseal_client::{Client, ClientError, ClientSettings, EncryptOptions, Scalar};
-use fieldseal_http::{OperatorPort, OperatorSettings, Report};
-use http_body_util::BodyExt;
+use fieldseal_http::{OperatorPort, OperatorSettings};
+use http_body_util::{BodyExt, Limited};
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
-use hyper::{Method, Request, Uri};
+use hyper::{Method, Request, StatusCode, Uri};
+use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::time::timeout;
 
 use crate::config::{Origin, UpstreamSettings};
 use crate::upstream::{Connector, ConnectorError, Pool, Sent};
+use told::Told;
+use webhook::Webhook;
+
+/// Most bytes of an answer beside the values themselves, each of which may take a few times its size.
+const ANSWER_SIZE_MAX: usize = 1 << 20;
 
 /// What is sent, where, and when that is too slow.
 #[derive(Clone, Debug)]
@@ -33,10 +41,14 @@ pub struct ProbeSettings {
     pub failures_max: u32,
     /// The engine, if it is probed.
     pub engine: Option<ClientSettings>,
-    /// A URL behind a relay, if one is probed: it takes a POST of a JSON object.
+    /// A URL behind a relay, if one is probed: it takes a POST of a JSON object, and answers with what came to the upstream.
     pub relay: Option<String>,
+    /// Whether the relay's answer is good by its status alone; else it must hold an envelope for each value, and no value.
+    pub is_status_enough: bool,
     /// A URL that is told of an alarm and of its end, by a POST of JSON.
     pub webhook: Option<String>,
+    /// How long the webhook may take to answer; also the pause before it is told again what it was not told.
+    pub webhook_timeout: Duration,
     /// Further authorities of relay and webhook, PEM.
     pub authorities: Option<std::path::PathBuf>,
 }
@@ -102,24 +114,12 @@ struct Target {
     host: HeaderValue,
 }
 
-/// What is told at the operator port.
-#[derive(Default)]
-struct Told(Mutex<Counts>);
-
-#[derive(Clone, Default)]
-struct Counts {
-    /// By way: the last time, successes, failures, and the sum of times.
-    ways: [(Duration, u64, u64, Duration); 2],
-    is_alarm: bool,
-    alarms: u64,
-}
-
 /// Probes. It lives on the runtime of whoever calls it.
 pub struct Probe {
     settings: ProbeSettings,
     engine: Option<Client>,
     relay: Option<Target>,
-    webhook: Option<Target>,
+    webhook: Option<Webhook>,
     pool: Pool,
     values: Vec<String>,
     document: Vec<u8>,
@@ -128,64 +128,17 @@ pub struct Probe {
     port: Option<OperatorPort>,
 }
 
-impl Told {
-    fn lock(&self) -> MutexGuard<'_, Counts> {
-        self.0.lock().expect("nothing panics while this is locked")
-    }
-}
-
-impl Report for Told {
-    async fn readiness(&self) -> Result<(), String> {
-        if self.lock().is_alarm { Err("alarm".to_owned()) } else { Ok(()) }
-    }
-
-    fn metrics(&self) -> String {
-        let counts = self.lock().clone();
-        let mut out = String::new();
-        let _ = writeln!(
-            out,
-            "# TYPE fieldseal_probe_seconds gauge\n# HELP fieldseal_probe_seconds Time of the last request."
-        );
-        let ways = || [Way::Engine, Way::Relay].into_iter().zip(counts.ways);
-        for (way, (last, ..)) in ways() {
-            let _ = writeln!(out, "fieldseal_probe_seconds{{way=\"{}\"}} {}", way.as_str(), last.as_secs_f64());
-        }
-        let _ = writeln!(
-            out,
-            "# TYPE fieldseal_probe_requests counter\n# HELP fieldseal_probe_requests Requests, by how they went."
-        );
-        for (way, (_, good, bad, _)) in ways() {
-            let way = way.as_str();
-            let _ = writeln!(out, "fieldseal_probe_requests_total{{way=\"{way}\",outcome=\"ok\"}} {good}");
-            let _ = writeln!(out, "fieldseal_probe_requests_total{{way=\"{way}\",outcome=\"failed\"}} {bad}");
-        }
-        let _ = writeln!(
-            out,
-            "# TYPE fieldseal_probe_request_seconds counter\n# HELP fieldseal_probe_request_seconds Time of all requests together."
-        );
-        for (way, (.., sum)) in ways() {
-            let _ = writeln!(
-                out,
-                "fieldseal_probe_request_seconds_total{{way=\"{}\"}} {}",
-                way.as_str(),
-                sum.as_secs_f64()
-            );
-        }
-        let _ = writeln!(
-            out,
-            "# TYPE fieldseal_probe_alarm gauge\n# HELP fieldseal_probe_alarm 1 while there is an alarm."
-        );
-        let _ = writeln!(out, "fieldseal_probe_alarm {}", u8::from(counts.is_alarm));
-        let _ = writeln!(
-            out,
-            "# TYPE fieldseal_probe_alarms counter\n# HELP fieldseal_probe_alarms Alarms since the start."
-        );
-        let _ = writeln!(out, "fieldseal_probe_alarms_total {}\n# EOF", counts.alarms);
-        out
-    }
-
-    fn cannot_accept(&self, error: &io::Error) {
-        tracing::error!(%error, "cannot accept connections at the operator port");
+impl Round {
+    /// As scripts and the webhook read it.
+    pub fn json(&self) -> Value {
+        let samples = self.samples.iter().map(|sample| {
+            json!({
+                "way": sample.way.as_str(),
+                "ms": sample.time.as_micros() as f64 / 1e3,
+                "failure": sample.failure,
+            })
+        });
+        json!({ "alarm": self.is_alarm, "samples": samples.collect::<Vec<_>>() })
     }
 }
 
@@ -194,6 +147,9 @@ impl Probe {
     ///
     /// # Errors
     /// URLs, certificates or authorities that cannot be used.
+    ///
+    /// # Panics
+    /// Outside of a runtime.
     pub fn new(settings: ProbeSettings) -> Result<Probe, ProbeError> {
         let upstream = UpstreamSettings { authorities: settings.authorities.clone(), ..UpstreamSettings::default() };
         let connector = Connector::new(&upstream, Path::new(""))?;
@@ -201,15 +157,19 @@ impl Probe {
             (0..settings.count).map(|number| format!("{number:0size$}", size = settings.size)).collect();
         let fields: Vec<String> =
             values.iter().enumerate().map(|(at, value)| format!("\"f{at}\":\"{value}\"")).collect();
+        let told = Arc::<Told>::default();
+        let pool = Pool::new(connector);
+        let webhook = settings.webhook.as_deref().map(target).transpose()?;
         Ok(Probe {
             engine: settings.engine.clone().map(Client::new).transpose()?,
             relay: settings.relay.as_deref().map(target).transpose()?,
-            webhook: settings.webhook.as_deref().map(target).transpose()?,
-            pool: Pool::new(connector),
+            webhook: webhook
+                .map(|target| Webhook::start(pool.clone(), target, settings.webhook_timeout, Arc::clone(&told))),
+            pool,
             document: format!("{{{}}}", fields.join(",")).into_bytes(),
             values,
             failures: 0,
-            told: Arc::default(),
+            told,
             port: None,
             settings,
         })
@@ -226,44 +186,35 @@ impl Probe {
         Ok(address)
     }
 
-    /// One request each way; tells the webhook where the alarm begins or ends.
+    /// One request each way. Where the alarm begins or ends the webhook is told, for which nothing waits.
     pub async fn round(&mut self) -> Round {
         let mut samples = Vec::new();
         if let Some(client) = &self.engine {
             samples.push(self.sample(Way::Engine, self.ask_engine(client)).await);
         }
         if let Some(target) = &self.relay {
-            samples.push(self.sample(Way::Relay, self.post(target, self.document.clone())).await);
+            samples.push(self.sample(Way::Relay, self.ask_relay(target)).await);
         }
         let has_failed = samples.iter().any(|sample| sample.failure.is_some());
         self.failures = if has_failed { self.failures.saturating_add(1) } else { 0 };
-        let (is_alarm, has_changed) = self.count(&samples);
-        let round = Round { samples, is_alarm, has_changed };
-        if has_changed && let Some(webhook) = &self.webhook {
-            let limit = self.settings.limit.max(Duration::from_secs(5));
-            match timeout(limit, self.post(webhook, message(&round))).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::error!(error, "the webhook was not told"),
-                Err(_) => tracing::error!("the webhook did not answer in time"),
-            }
+        let was_alarm = self.told.is_alarm();
+        // An alarm ends with the first round that goes well.
+        let is_alarm = self.failures >= self.settings.failures_max || (was_alarm && self.failures > 0);
+        self.told.count(&samples, is_alarm);
+        let round = Round { samples, is_alarm, has_changed: is_alarm != was_alarm };
+        if round.has_changed
+            && let Some(webhook) = &self.webhook
+        {
+            webhook.tell(round.json().to_string());
         }
         round
     }
 
-    fn count(&self, samples: &[Sample]) -> (bool, bool) {
-        let mut counts = self.told.lock();
-        for sample in samples {
-            let (last, good, bad, sum) = &mut counts.ways[sample.way as usize];
-            *last = sample.time;
-            *sum += sample.time;
-            *(if sample.failure.is_some() { bad } else { good }) += 1;
+    /// Waits for the webhook to be told what it was not told yet, for as long as it may take to answer.
+    pub async fn finish(self) {
+        if let Some(webhook) = self.webhook {
+            webhook.finish().await;
         }
-        // An alarm ends with the first round that goes well.
-        let is_alarm = self.failures >= self.settings.failures_max || (counts.is_alarm && self.failures > 0);
-        let has_changed = is_alarm != counts.is_alarm;
-        counts.alarms += u64::from(is_alarm && has_changed);
-        counts.is_alarm = is_alarm;
-        (is_alarm, has_changed)
     }
 
     async fn sample(&self, way: Way, request: impl Future<Output = Result<(), String>>) -> Sample {
@@ -289,43 +240,61 @@ impl Probe {
         }
     }
 
-    async fn post(&self, target: &Target, body: Vec<u8>) -> Result<(), String> {
-        let mut request = Request::new(Sent::Whole(Some(body.into())));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = target.uri.clone();
-        request.headers_mut().insert(HOST, target.host.clone());
-        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let answer = self.pool.send(&target.origin, request).await.map_err(|error| error.to_string())?;
-        let status = answer.status();
-        answer.into_body().collect().await.map_err(|error| error.to_string())?;
-        if status.is_success() { Ok(()) } else { Err(format!("it was answered with status {}", status.as_u16())) }
+    async fn ask_relay(&self, target: &Target) -> Result<(), String> {
+        let answer_max = self.document.len().saturating_mul(4).saturating_add(ANSWER_SIZE_MAX);
+        let (status, body) = post(&self.pool, target, self.document.clone(), answer_max).await?;
+        if !status.is_success() {
+            return Err(format!("it was answered with status {}", status.as_u16()));
+        }
+        if self.settings.is_status_enough { Ok(()) } else { self.check_sealed(&body) }
     }
+
+    /// What came to the upstream, by its own account.
+    fn check_sealed(&self, answer: &[u8]) -> Result<(), String> {
+        let answer: Value = serde_json::from_slice(answer)
+            .map_err(|_| "the upstream did not answer with the JSON that came to it".to_owned())?;
+        let (mut envelopes, mut is_plain) = (0, false);
+        let mut left = vec![&answer];
+        while let Some(value) = left.pop() {
+            match value {
+                Value::String(text) if text.starts_with("ev:") && text.ends_with(":$") => envelopes += 1,
+                Value::String(text) => is_plain |= self.values.contains(text),
+                Value::Array(values) => left.extend(values),
+                Value::Object(members) => left.extend(members.values()),
+                _ => {}
+            }
+        }
+        if is_plain {
+            return Err("values came to the upstream in the clear".to_owned());
+        }
+        let wanted = self.values.len();
+        if envelopes < wanted {
+            return Err(format!("{envelopes} envelopes came to the upstream, and not {wanted}"));
+        }
+        Ok(())
+    }
+}
+
+/// A POST of JSON; status and body of the answer.
+async fn post(pool: &Pool, target: &Target, body: Vec<u8>, answer_max: usize) -> Result<(StatusCode, Vec<u8>), String> {
+    let mut request = Request::new(Sent::Whole(Some(body.into())));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = target.uri.clone();
+    request.headers_mut().insert(HOST, target.host.clone());
+    request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let answer = pool.send(&target.origin, request).await.map_err(|error| error.to_string())?;
+    let status = answer.status();
+    let body = Limited::new(answer.into_body(), answer_max).collect().await;
+    let body = body.map_err(|error| format!("the answer broke off: {error}"))?;
+    Ok((status, body.to_bytes().into()))
 }
 
 fn target(url: &str) -> Result<Target, ProbeError> {
     let wrong = || ProbeError::Url(url.to_owned());
     let uri: Uri = url.parse().map_err(|_| wrong())?;
-    let is_tls = match uri.scheme_str() {
-        Some("https") => true,
-        Some("http") => false,
-        _ => return Err(wrong()),
-    };
-    let authority = uri.authority().ok_or_else(wrong)?;
-    let host = authority.host().trim_start_matches('[').trim_end_matches(']').into();
-    let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-    let header = HeaderValue::from_str(authority.as_str()).map_err(|_| wrong())?;
+    let (scheme, authority) = uri.scheme_str().zip(uri.authority()).ok_or_else(wrong)?;
+    let origin = Origin::parse(&format!("{scheme}://{authority}")).ok_or_else(wrong)?;
+    let host = HeaderValue::from_str(authority.as_str()).map_err(|_| wrong())?;
     let path = uri.path_and_query().map_or("/", |path| path.as_str()).parse().map_err(|_| wrong())?;
-    Ok(Target { origin: Arc::new(Origin { is_tls, host, port }), uri: path, host: header })
-}
-
-/// What the webhook is told.
-fn message(round: &Round) -> Vec<u8> {
-    let samples = round.samples.iter().map(|sample| {
-        serde_json::json!({
-            "way": sample.way.as_str(),
-            "ms": sample.time.as_micros() as f64 / 1e3,
-            "failure": sample.failure,
-        })
-    });
-    serde_json::json!({ "alarm": round.is_alarm, "samples": samples.collect::<Vec<_>>() }).to_string().into_bytes()
+    Ok(Target { origin: Arc::new(origin), uri: path, host })
 }

@@ -2,7 +2,7 @@
 
 use fieldseal_relay::{Probe, ProbeError, ProbeSettings, Round};
 use serde_json::json;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::serve::start_log;
 use crate::arguments::ProbeArguments;
@@ -30,6 +30,8 @@ pub fn run(context: &Context, arguments: &ProbeArguments) -> Outcome {
         failures_max: arguments.failures,
         engine,
         relay: arguments.relay.clone(),
+        is_status_enough: arguments.status_only,
+        webhook_timeout: arguments.webhook_timeout,
         webhook: arguments.webhook.clone(),
         authorities: arguments.engine.ca.clone().or_else(|| Some(beside).filter(|file| file.exists())),
     };
@@ -51,10 +53,16 @@ async fn probe(settings: ProbeSettings, arguments: &ProbeArguments) -> Outcome {
     let mut ticks = interval(arguments.every);
     // After a pause of the machine one request is enough.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let outcome = rounds(&mut probe, &mut ticks, &mut signals, arguments).await;
+    probe.finish().await;
+    outcome
+}
+
+async fn rounds(probe: &mut Probe, ticks: &mut Interval, signals: &mut Signals, arguments: &ProbeArguments) -> Outcome {
     for done in 1_u64.. {
         tokio::select! {
             _ = ticks.tick() => {}
-            () = signals.next() => return Ok(()),
+            () = signals.next() => break,
         }
         let round = probe.round().await;
         tell(&round, arguments.form.json)?;
@@ -63,7 +71,7 @@ async fn probe(settings: ProbeSettings, arguments: &ProbeArguments) -> Outcome {
             return Err(Failure::failed("alarm: the probe failed or took longer than its limit"));
         }
         if is_last {
-            return Ok(());
+            break;
         }
     }
     Ok(())
@@ -71,10 +79,7 @@ async fn probe(settings: ProbeSettings, arguments: &ProbeArguments) -> Outcome {
 
 fn tell(round: &Round, is_json: bool) -> Outcome {
     if is_json {
-        let samples = round.samples.iter().map(|sample| {
-            json!({ "way": sample.way.as_str(), "ms": sample.time.as_micros() as f64 / 1e3, "failure": sample.failure })
-        });
-        return print_json(&json!({ "alarm": round.is_alarm, "samples": samples.collect::<Vec<_>>() }));
+        return print_json(&round.json());
     }
     let mut line = String::new();
     for sample in &round.samples {

@@ -59,7 +59,7 @@ fn check_origin(origin: &Origin) {
     assert!(!origin.host.is_empty() && origin.port > 0);
     let scheme = if origin.is_tls { "https" } else { "http" };
     let url = format!("{scheme}://{}", origin.authority());
-    assert_eq!(super::read::parse_origin(&url).as_ref(), Some(origin), "{url}");
+    assert_eq!(Origin::parse(&url).as_ref(), Some(origin), "{url}");
 }
 
 /// Its text is read as the same, and it means its own name.

@@ -300,6 +300,27 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// Reads `http://HOST[:PORT]` or `https://HOST[:PORT]`, in which nothing else may stand.
+    pub fn parse(text: &str) -> Option<Origin> {
+        let (is_tls, rest) = match text.split_once("://")? {
+            ("https", rest) => (true, rest),
+            ("http", rest) => (false, rest),
+            _ => return None,
+        };
+        let authority: hyper::http::uri::Authority = rest.strip_suffix('/').unwrap_or(rest).parse().ok()?;
+        if authority.as_str().contains('@') {
+            return None;
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+        let port = match authority.port() {
+            Some(port) => port.as_str().parse().ok().filter(|&port| port > 0)?,
+            None if authority.as_str().ends_with(':') => return None,
+            None if is_tls => 443,
+            None => 80,
+        };
+        (!host.is_empty()).then(|| Origin { is_tls, host: host.to_ascii_lowercase().into(), port })
+    }
+
     /// `host:port`, or `host` where the scheme implies the port.
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.to_string() };

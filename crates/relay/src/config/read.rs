@@ -225,7 +225,7 @@ impl Reader<'_> {
     }
 
     fn origin(&mut self, upstream: &Spanned<String>) -> Option<Arc<Origin>> {
-        let origin = parse_origin(upstream.get_ref());
+        let origin = Origin::parse(upstream.get_ref());
         if origin.is_none() {
             let message = format!(
                 "upstream {:?}: it takes http://HOST:PORT or https://HOST:PORT, without a path",
@@ -359,31 +359,6 @@ fn decrypt_everything() -> Rule {
         headers: Vec::new(),
         replacement: "".into(),
     }
-}
-
-pub(super) fn parse_origin(text: &str) -> Option<Origin> {
-    let (is_tls, rest) = match text.split_once("://")? {
-        ("https", rest) => (true, rest),
-        ("http", rest) => (false, rest),
-        _ => return None,
-    };
-    let authority: hyper::http::uri::Authority = rest.strip_suffix('/').unwrap_or(rest).parse().ok()?;
-    if authority.as_str().contains('@') {
-        return None;
-    }
-    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-    let port = match authority.port() {
-        Some(port) => port.as_str().parse().ok().filter(|&port| port > 0)?,
-        None if authority.as_str().ends_with(':') => return None,
-        None => {
-            if is_tls {
-                443
-            } else {
-                80
-            }
-        }
-    };
-    (!host.is_empty()).then(|| Origin { is_tls, host: host.to_ascii_lowercase().into(), port })
 }
 
 fn parse_role(text: &str) -> Result<Box<str>, &'static str> {

@@ -1,0 +1,77 @@
+//! Tells the webhook, one message after the other, beside the rounds: a webhook that is down or slow delays none of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use super::told::Told;
+use super::{Target, post};
+use crate::upstream::Pool;
+
+/// Messages that wait; of further ones the webhook is not told.
+const WAITING_MAX: usize = 16;
+/// How often a message is sent until it is given up.
+const ATTEMPTS_MAX: u32 = 3;
+/// Most bytes of an answer.
+const ANSWER_SIZE_MAX: usize = 64 << 10;
+
+/// The webhook, and who tells it.
+pub(super) struct Webhook {
+    messages: Sender<String>,
+    task: JoinHandle<()>,
+    limit: Duration,
+    told: Arc<Told>,
+}
+
+impl Webhook {
+    /// Tells `target` from now on, each time for up to `limit`.
+    pub(super) fn start(pool: Pool, target: Target, limit: Duration, told: Arc<Told>) -> Self {
+        let (messages, waiting) = channel(WAITING_MAX);
+        let task = tokio::spawn(tell_all(pool, target, limit, Arc::clone(&told), waiting));
+        Webhook { messages, task, limit, told }
+    }
+
+    /// Has it told, and returns at once.
+    pub(super) fn tell(&self, message: String) {
+        if self.messages.try_send(message).is_err() {
+            tracing::error!("the webhook was not told: too many messages wait for it");
+            self.told.webhook(false);
+        }
+    }
+
+    /// Waits until it knows all, or for as long as one message may take.
+    pub(super) async fn finish(self) {
+        drop(self.messages);
+        let abort = self.task.abort_handle();
+        if timeout(self.limit, self.task).await.is_err() {
+            tracing::error!("the webhook was not told of the last change in time");
+            abort.abort();
+        }
+    }
+}
+
+async fn tell_all(pool: Pool, target: Target, limit: Duration, told: Arc<Told>, mut waiting: Receiver<String>) {
+    while let Some(message) = waiting.recv().await {
+        let mut is_told = false;
+        for attempt in 1..=ATTEMPTS_MAX {
+            let error = match timeout(limit, post(&pool, &target, message.clone().into_bytes(), ANSWER_SIZE_MAX)).await
+            {
+                Ok(Ok((status, _))) if status.is_success() => {
+                    is_told = true;
+                    break;
+                }
+                Ok(Ok((status, _))) => format!("it answered with status {}", status.as_u16()),
+                Ok(Err(error)) => error,
+                Err(_) => "it did not answer in time".to_owned(),
+            };
+            tracing::error!(error, attempt, "the webhook was not told");
+            if attempt < ATTEMPTS_MAX {
+                sleep(limit).await;
+            }
+        }
+        told.webhook(is_told);
+    }
+}
