@@ -126,7 +126,7 @@ impl Engine {
     }
 
     /// Makes a token for `payload` of `app`, good until `expires_ms`, else for [`TOKEN_AGE_DEFAULT`]. It shows the roles that the caller
-    /// may see.
+    /// may see. Whoever makes one could decrypt with it, and needs the right to decrypt.
     ///
     /// # Errors
     /// Forbidden, unknown app, disabled app, store unavailable; a time that has passed or is more than [`TOKEN_AGE_MAX`] ahead; more roles
@@ -138,7 +138,7 @@ impl Engine {
         payload: PayloadDigest,
         expires_ms: Option<u64>,
     ) -> Result<IssuedToken, Error> {
-        let (rights, app) = self.authorised(caller, &[Act::IssueToken], app)?;
+        let (rights, app) = self.authorised(caller, &[Act::IssueToken, Act::Decrypt], app)?;
         let created_ms = self.now_unix_ms();
         let after = |age: Duration| created_ms + u64::try_from(age.as_millis()).expect("minutes");
         let expires_ms = expires_ms.unwrap_or(after(TOKEN_AGE_DEFAULT));

@@ -114,11 +114,15 @@ fn roles_hold_for_keys_and_for_the_tokens_that_they_make() {
 #[test]
 fn a_token_is_for_its_app_payload_and_time() {
     let Bench { engine, store: _store, hands } = bench();
-    let caller = key(&engine, &[ApiOperation::IssueTokens], &[]);
+    let caller = key(&engine, &[ApiOperation::IssueTokens, ApiOperation::Decrypt], &[]);
     let sealed = encrypt(&engine, &Caller::Owner, None, "{\"a\":\"x\",\"n\":1}").expect("the owner may");
     let payload = digest(&engine, &sealed);
     let issued = engine.issue_token(&caller, "acme", payload, None).expect("made");
     assert_eq!((issued.created_ms, issued.expires_ms), (NOW_MS, NOW_MS + 5 * MINUTE_MS));
+    for alone in [ApiOperation::IssueTokens, ApiOperation::Decrypt] {
+        let half = key(&engine, &[alone], &[]);
+        assert_eq!(kind(engine.issue_token(&half, "acme", payload, None)), ErrorKind::Forbidden, "{alone:?}");
+    }
     let token = engine.token(&issued.text).expect("good");
     assert_eq!((token.app.as_str(), token.payload), ("acme", payload));
     assert_eq!(decrypt(&engine, &token.caller, "acme", &sealed).as_deref(), Ok("{\"a\":\"x\",\"n\":1}"));
@@ -147,7 +151,7 @@ fn a_token_is_for_its_app_payload_and_time() {
 #[test]
 fn no_changed_token_is_good_and_none_of_another_store() {
     let Bench { engine, store: _store, .. } = bench();
-    let caller = key(&engine, &[ApiOperation::IssueTokens], &["pci"]);
+    let caller = key(&engine, &[ApiOperation::IssueTokens, ApiOperation::Decrypt], &["pci"]);
     let text = engine.issue_token(&caller, "acme", digest(&engine, "[]"), None).expect("made").text;
     assert!(engine.token(&text).is_ok());
     for place in 0..text.len() {
