@@ -32,6 +32,8 @@ pub enum Event<'a> {
     CannotAccept(&'a io::Error),
     /// No place was free.
     Refused(SocketAddr),
+    /// A peer closed its connection within the handshake and said nothing, as whoever only looks whether the port answers.
+    Left(SocketAddr),
     /// A handshake failed, for this reason.
     HandshakeFailed(SocketAddr, &'a str),
     /// A connection was cut, for this reason.
@@ -208,18 +210,22 @@ async fn serve<H: Handler>(
             return door.serve_in(place, stream, peer).await;
         }
         Ok(Err(reason)) => reason,
-        Err(_) => "it took too long".to_owned(),
+        Err(_) => Some("it took too long".to_owned()),
     };
     count(&door.registry.tallies.handshakes_failed);
-    observer.happened(&Event::HandshakeFailed(address, &failure));
+    observer.happened(&match &failure {
+        Some(reason) => Event::HandshakeFailed(address, reason),
+        None => Event::Left(address),
+    });
     End::Closed
 }
 
-async fn shake_hands(socket: Socket, acceptor: &Acceptor) -> Result<SslStream<Socket>, String> {
-    let session = Ssl::new(&acceptor.context()).map_err(|error| reasons(&error))?;
+/// A failure without a reason is a peer that closed the connection.
+async fn shake_hands(socket: Socket, acceptor: &Acceptor) -> Result<SslStream<Socket>, Option<String>> {
+    let session = Ssl::new(&acceptor.context()).map_err(|error| Some(reasons(&error)))?;
     SslStreamBuilder::new(session, socket).accept().await.map_err(|error| {
         let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<SslError>());
         let reasons = source.and_then(SslError::ssl_error).map(reasons).unwrap_or_default();
-        if reasons.is_empty() { "the client closed the connection".to_owned() } else { reasons }
+        (!reasons.is_empty()).then_some(reasons)
     })
 }

@@ -96,8 +96,10 @@ impl Observer for Watcher {
         match event {
             Event::CannotAccept(error) => tracing::error!(listener, %error, "cannot accept connections"),
             Event::Refused(client) => tracing::warn!(listener, %client, "no place for a connection"),
+            // Anybody can make these, as many as they like: `fieldseal_relay_connections_ended` counts them.
+            Event::Left(client) => tracing::debug!(listener, %client, "a connection ended in its TLS handshake"),
             Event::HandshakeFailed(client, reason) => {
-                tracing::info!(listener, %client, reason, "a TLS handshake failed")
+                tracing::debug!(listener, %client, reason, "a TLS handshake failed")
             }
             Event::Cut(client, reason) => tracing::info!(listener, %client, reason, "a connection was cut"),
             Event::Broken(client, error) => tracing::debug!(listener, %client, %error, "a connection broke"),

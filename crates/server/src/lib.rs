@@ -40,7 +40,7 @@ mod status;
 mod tls;
 mod wire;
 
-pub use api::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation};
+pub use api::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, RelayTold};
 pub use counters::ServerCounters;
 pub use fieldseal_engine::pool::Scheduling;
 pub use fieldseal_http::{HttpSettings, OperatorSettings, ServerIdentity, TlsError};

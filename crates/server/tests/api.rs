@@ -264,11 +264,11 @@ fn a_shutdown_answers_what_is_in_work() {
 #[test]
 fn what_a_relay_has_is_told() {
     let stage = Stage::new(|settings| {
-        settings.api.relay = Some(RelayInformation {
+        settings.api.relay.tell(Some(RelayInformation {
             destinations: vec![RelayDestination { id: "d1".to_owned(), domain: "*.example.com".to_owned() }],
             ca_pem: Some(b"-----BEGIN CERTIFICATE-----\n".to_vec()),
             poll_interval: Duration::from_secs(7),
-        });
+        }));
     });
     let told = stage.get("/v2/relay-outbound");
     assert!(told.head.contains("x-poll-interval: 7\r\n"), "{}", told.head);

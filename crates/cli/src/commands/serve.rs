@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use fieldseal_engine::Engine;
 use fieldseal_server::{
-    EngineService, Server, ServerIdentity, ServerSettings, ShutdownReport, StartError, TlsSettings,
+    EngineService, RelayTold, Server, ServerIdentity, ServerSettings, ShutdownReport, StartError, TlsSettings,
 };
 use serde_json::json;
 
@@ -38,13 +38,18 @@ pub fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
     }
     start_log(context.config().log);
     context.config().warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
-    settings.api.relay = super::relay::information(context);
-    until_stopped(engine, settings, |server| {
-        if arguments.form.json {
-            return print_json(&addresses(server));
-        }
-        Ok(())
-    })
+    let told = settings.api.relay.clone();
+    told.tell(super::relay::information(context));
+    let ready = |server: &Server| if arguments.form.json { print_json(&addresses(server)) } else { Ok(()) };
+    until_stopped(engine, settings, ready, || tell_anew(context, &told))
+}
+
+/// What the API tells of the relay is read anew, as the relay itself does it. Where the file cannot be read the old holds.
+pub fn tell_anew(context: &Context, told: &RelayTold) {
+    if let Some(information) = super::relay::information(context) {
+        told.tell(Some(information));
+        tracing::info!("the API tells what the relay's file says now");
+    }
 }
 
 /// Where the operator port of a listener at `listener` shall be: whoever lets the system choose one port has no use for a fixed
@@ -107,21 +112,29 @@ pub fn start_log(log: Log) {
 }
 
 /// Serves, says so by `ready`, and ends in good order on SIGINT or SIGTERM; on a second one, at once.
-/// What `ready` returns lives as long as it serves.
+/// What `ready` returns lives as long as it serves; `hangup` is called at each SIGHUP.
 pub fn until_stopped<R>(
     engine: Engine,
     settings: ServerSettings,
     ready: impl FnOnce(&Server) -> Outcome<R>,
+    hangup: impl Fn(),
 ) -> Outcome {
     let runtime = signals::runtime()?;
     let service = EngineService::new(engine, settings.limits, settings.limits.frame_size_max);
-    let mut signals = {
+    let (mut signals, mut hangups) = {
         let _context = runtime.enter();
-        Signals::listen()?
+        (Signals::listen()?, signals::hangups()?)
     };
     let server = Server::start(settings, Arc::new(service)).map_err(Failure::from)?;
     let beside = ready(&server)?;
-    runtime.block_on(signals.next());
+    runtime.block_on(async {
+        loop {
+            tokio::select! {
+                () = signals.next() => break,
+                _ = hangups.recv() => hangup(),
+            }
+        }
+    });
     drop(beside);
     let mut stopping = runtime.spawn_blocking(move || server.shutdown());
     let report = runtime.block_on(async {

@@ -13,6 +13,7 @@ use hyper::header::{
 use hyper::{HeaderMap, Response, StatusCode};
 use tokio::time::timeout_at;
 
+use super::pieces::Pieces;
 use super::problem::{forbidden, invalid, overloaded, too_large};
 use super::settings::ApiSettings;
 use crate::hub::Share;
@@ -66,7 +67,7 @@ impl Form {
 
 /// A body that is whole, with what it takes of the memory for what arrives.
 pub(super) struct Read {
-    pub(super) bytes: Vec<u8>,
+    pub(super) pieces: Pieces,
     pub(super) share: Share,
 }
 
@@ -83,28 +84,22 @@ pub(super) async fn read(
         return Err(too_large(size_max));
     }
     let mut body = body;
-    let mut bytes = Vec::new();
+    let mut pieces = Pieces::default();
     loop {
         let frame = timeout_at(deadline.into(), body.frame()).await;
         let frame = frame.map_err(|_| slow("the body was not there in time"))?;
-        let Some(frame) = frame else { return Ok(Read { bytes, share }) };
+        let Some(frame) = frame else { return Ok(Read { pieces, share }) };
         let frame = frame.map_err(|error| match error {
             BodyError::Slow => slow("the body comes too slowly"),
             _ => invalid("the body broke off"),
         })?;
         let Ok(data) = frame.into_data() else { continue };
-        if bytes.len() + data.len() > size_max {
+        if pieces.size() + data.len() > size_max {
             return Err(too_large(size_max));
         }
-        let needed = bytes.len() + data.len();
-        if needed > bytes.capacity() {
-            // As it grows by itself, but asked for before: nothing is reserved for a length that was only claimed.
-            let capacity = needed.max(bytes.capacity() * 2).min(size_max);
-            let full = |_| overloaded("the engine has no room for the body", std::time::Duration::from_secs(1));
-            share.resize(capacity).map_err(full)?;
-            bytes.reserve_exact(capacity - bytes.len());
-        }
-        bytes.extend_from_slice(&data);
+        let full = |_| overloaded("the engine has no room for the body", std::time::Duration::from_secs(1));
+        share.resize(pieces.capacity_with(data.len(), size_max)).map_err(full)?;
+        pieces.push(&data, size_max);
     }
 }
 

@@ -9,6 +9,7 @@ mod call;
 mod credentials;
 pub mod fuzzing;
 mod metrics;
+mod pieces;
 mod problem;
 mod query;
 mod route;
@@ -42,7 +43,7 @@ pub(crate) use metrics::{ApiSnapshot, ApiTallies};
 use problem::{forbidden, invalid, not_found, overloaded, unauthorized};
 use query::{Options, Takes};
 use route::Call;
-pub use settings::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation};
+pub use settings::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, RelayTold};
 use work::Asked;
 
 /// What `GET /openapi.json` tells.
@@ -59,6 +60,7 @@ pub(crate) fn start(hub: &Arc<Hub>, engine: &Engine, runtime: &Runtime) -> Resul
     let settings = &hub.settings.api;
     let Some(address) = settings.address else { return Ok(None) };
     settings.validate()?;
+    settings.validate_within(&hub.settings)?;
     let identity = settings.identity.as_ref().ok_or(ApiSettingsError::NoIdentity)?;
     let acceptor = Acceptor::new(identity).map_err(StartError::ApiIdentity)?;
     // Else the first token would wait for the store, on a network thread.
@@ -205,7 +207,7 @@ impl Api {
     async fn work(&self, call: Call, parts: &Parts, body: RequestBody, peer: &Peer, began: Instant) -> Answer {
         let settings = &self.hub.settings.api;
         let shown = self.shown(&parts.headers).await?;
-        shown.require(operation(call))?;
+        operations(call).iter().try_for_each(|&operation| shown.require(operation))?;
         let form = Form::of(&parts.headers)?;
         let is_file = form == Form::Bytes;
         if is_file && (!matches!(call, Call::Encrypt | Call::Decrypt) || matches!(shown, Shown::Token { .. })) {
@@ -218,19 +220,22 @@ impl Api {
         let read = body::read(&parts.headers, body, size_max, memory.incoming_share(), deadline).await?;
         let (caller, app, payload) = shown.into_caller();
         let arriving = Some(read.share);
-        let order = Order { bytes: read.bytes.len(), method: method(call, is_file), began, peer, arriving };
-        let asked = Asked { engine: self.engine.clone(), caller, app, options, body: read.bytes };
-        let tenant = self.tenant(&asked.caller, &asked.app);
-        let capacity = asked.body.capacity();
-        let request = match (call, form) {
-            (Call::Encrypt, Form::Json) => work::encrypt_document(asked),
-            (Call::Encrypt, Form::Bytes) => work::encrypt_file(asked),
-            (Call::Decrypt, Form::Json) => work::decrypt_document(asked, payload),
-            (Call::Decrypt, Form::Bytes) => work::decrypt_file(asked),
-            (Call::Inspect, _) => work::inspect(asked),
-            _ => work::issue_token(asked),
-        };
-        let answered = self.run(request, order, tenant, capacity, &memory).await;
+        let size = read.pieces.size();
+        let order = Order { bytes: size, method: method(call, is_file), began, peer, arriving };
+        let tenant = self.tenant(&caller, &app);
+        let engine = self.engine.clone();
+        let request = read.pieces.into_request(move |body| {
+            let asked = Asked { engine, caller, app, options, body };
+            match (call, form) {
+                (Call::Encrypt, Form::Json) => work::encrypt_document(asked),
+                (Call::Encrypt, Form::Bytes) => work::encrypt_file(asked),
+                (Call::Decrypt, Form::Json) => work::decrypt_document(asked, payload),
+                (Call::Decrypt, Form::Bytes) => work::decrypt_file(asked),
+                (Call::Inspect, _) => work::inspect(asked),
+                _ => work::issue_token(asked),
+            }
+        });
+        let answered = self.run(request, order, tenant, size, &memory).await;
         answered.map(|answer| body::answer(form, answer))
     }
 
@@ -245,7 +250,7 @@ impl Api {
     }
 
     fn certificate(&self) -> Answer {
-        let relay = self.hub.settings.api.relay.as_ref();
+        let relay = self.hub.settings.api.relay.told();
         match relay.and_then(|relay| relay.ca_pem.clone()) {
             Some(pem) => Ok(body::answer_bytes("application/x-pem-file", pem)),
             None => Err(not_found("no outbound relay is configured here, and so no authority of one")),
@@ -254,7 +259,8 @@ impl Api {
 
     async fn relay_outbound(&self, headers: &HeaderMap) -> Answer {
         self.shown_key(headers).await?;
-        let relay = self.hub.settings.api.relay.as_ref();
+        let relay = self.hub.settings.api.relay.told();
+        let relay = relay.as_deref();
         let destinations = relay.map_or(&[][..], |relay| &relay.destinations).iter();
         let told: serde_json::Map<String, serde_json::Value> = destinations
             .map(|destination| {
@@ -320,12 +326,13 @@ fn refusal(error: Error) -> Problem {
     }
 }
 
-fn operation(call: Call) -> ApiOperation {
+/// What a key must be for. Whoever makes tokens could decrypt with them.
+fn operations(call: Call) -> &'static [ApiOperation] {
     match call {
-        Call::Encrypt => ApiOperation::Encrypt,
-        Call::Inspect => ApiOperation::Inspect,
-        Call::ClientSideTokens => ApiOperation::IssueTokens,
-        _ => ApiOperation::Decrypt,
+        Call::Encrypt => &[ApiOperation::Encrypt],
+        Call::Inspect => &[ApiOperation::Inspect],
+        Call::ClientSideTokens => &[ApiOperation::IssueTokens, ApiOperation::Decrypt],
+        _ => &[ApiOperation::Decrypt],
     }
 }
 
@@ -357,8 +364,11 @@ struct Log {
 
 impl Observer for Log {
     fn happened(&self, event: &Event<'_>) {
-        if let Event::Broken(address, error) = event {
-            return tracing::debug!(%address, %error, "a connection to the API broke");
+        match event {
+            Event::Broken(address, error) => return tracing::debug!(%address, %error, "a connection to the API broke"),
+            // Whoever only looks whether the port answers must not take the place of lines that say something.
+            Event::Left(address) => return tracing::debug!(%address, "a connection to the API ended in its handshake"),
+            _ => {}
         }
         self.hub.refusals.line(clock::now(), || match event {
             Event::CannotAccept(error) => tracing::error!(%error, "the API cannot accept connections"),
@@ -367,7 +377,7 @@ impl Observer for Log {
                 tracing::warn!(%address, reason, "handshake with the API failed")
             }
             Event::Cut(address, reason) => tracing::warn!(%address, reason, "connection to the API cut"),
-            Event::Broken(..) => {}
+            Event::Left(..) | Event::Broken(..) => {}
         });
     }
 }

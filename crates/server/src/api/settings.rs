@@ -1,10 +1,13 @@
 //! Every bound of the HTTPS API, with its default, and what it tells without looking it up.
 
 use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use fieldseal_http::{HttpSettings, ServerIdentity, SettingsError as HttpSettingsError};
 use thiserror::Error;
+
+use crate::settings::ServerSettings;
 
 /// How the API listens, what it takes and for how long.
 #[derive(Clone, Debug)]
@@ -30,7 +33,22 @@ pub struct ApiSettings {
     /// Whether each call is a line of the log. Default no.
     pub access_log: bool,
     /// What is told of an outbound relay, if there is one.
-    pub relay: Option<RelayInformation>,
+    pub relay: RelayTold,
+}
+
+/// What is told of an outbound relay now. Clones share it, so that it can change while the API runs.
+#[derive(Clone, Debug, Default)]
+pub struct RelayTold(Arc<RwLock<Option<Arc<RelayInformation>>>>);
+
+impl RelayTold {
+    /// Tells this from now on.
+    pub fn tell(&self, information: Option<RelayInformation>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = information.map(Arc::new);
+    }
+
+    pub(crate) fn told(&self) -> Option<Arc<RelayInformation>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// What SDKs are told of an outbound relay: data that whoever runs the relay has.
@@ -66,7 +84,7 @@ impl Default for ApiSettings {
             team: "fieldseal".to_owned(),
             cors_origins: Vec::new(),
             access_log: false,
-            relay: None,
+            relay: RelayTold::default(),
         }
     }
 }
@@ -118,6 +136,22 @@ impl ApiSettings {
     }
 }
 
+impl ApiSettings {
+    /// Checks that a body that is taken fits into what the server has for messages.
+    pub(crate) fn validate_within(&self, server: &ServerSettings) -> Result<(), ApiSettingsError> {
+        let sizes = [
+            ("server.queue_bytes_max", server.queue_bytes_max),
+            ("server.app_bytes_max", server.app_bytes_max),
+            ("server.incoming_bytes_max", server.incoming_bytes_max),
+            ("server.client_incoming_bytes_max", server.client_incoming_bytes_max),
+        ];
+        match sizes.into_iter().find(|(_, size)| *size < self.body_size_max) {
+            Some((setting, _)) => Err(ApiSettingsError::BodySize(setting)),
+            None => Ok(()),
+        }
+    }
+}
+
 /// `*`, or a scheme and an authority without path.
 fn is_origin(origin: &str) -> bool {
     let is_plain = |authority: &str| {
@@ -141,6 +175,14 @@ mod tests {
         let streams = HttpSettings { streams_max: 0, ..HttpSettings::default() };
         let http = ApiSettings { http: streams, ..ApiSettings::default() };
         assert_eq!(http.validate(), Err(HttpSettingsError::Zero("streams_max").into()));
+    }
+
+    #[test]
+    fn a_body_fits_into_the_memory_for_messages() {
+        let server = ServerSettings { app_bytes_max: 1000, ..ServerSettings::for_tests() };
+        let of = |body_size_max| ApiSettings { body_size_max, ..ApiSettings::default() }.validate_within(&server);
+        assert_eq!(of(1000), Ok(()));
+        assert_eq!(of(1001), Err(ApiSettingsError::BodySize("server.app_bytes_max")));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use fieldseal_server::certificates::LEAF_DAYS;
 
 use crate::arguments::DevArguments;
 use crate::commands::certs::{Grant, Pinning, init, issue, local_names, read_certificate};
-use crate::commands::serve::{addresses, api_identity, operator_address, start_log, tls, until_stopped};
+use crate::commands::serve::{addresses, api_identity, operator_address, start_log, tell_anew, tls, until_stopped};
 use crate::config::Log;
 use crate::context::Context;
 use crate::failure::Outcome;
@@ -45,16 +45,17 @@ pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     settings.operator.address = operator_address(context, settings.address);
     settings.api.address = api_address(context, arguments);
     settings.api.identity = Some(api_identity(&folder.join("server.pem"), &folder.join("server.key"))?);
+    let told = settings.api.relay.clone();
     if !arguments.no_relay {
         // Whoever has a relay of their own beside the folder's engine means that.
-        settings.api.relay = match super::relay::information(context) {
+        told.tell(match super::relay::information(context) {
             Some(information) => Some(information),
             None => Some(relay::information(context)?),
-        };
+        });
     }
     start_log(quiet_unless_asked(context));
     let engine = Engine::new(Box::new(store), context.config().engine.clone());
-    until_stopped(engine, settings, |server| {
+    let ready = |server: &Server| {
         let relay = match arguments.no_relay {
             true => None,
             false => Some(TrialRelay::start(context, server.local_addr(), app.as_str(), arguments.port == 0)?),
@@ -62,7 +63,8 @@ pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
         let ready = Ready { server, relay: relay.as_ref(), app: &app, authority, certificate, key };
         if arguments.form.json { print_json(&ready.json()) } else { print(&ready.text(context)) }?;
         Ok(relay)
-    })
+    };
+    until_stopped(engine, settings, ready, || tell_anew(context, &told))
 }
 
 /// Where `dev` has the API: only on this machine, as all of `dev`; nowhere where the configuration switches it off.
