@@ -5,4 +5,6 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| fieldseal_load::fuzzing::check_scenario(bytes));
+fuzz_target!(|bytes: &[u8]| {
+    fieldseal_load::fuzzing::check_scenario(bytes);
+});
