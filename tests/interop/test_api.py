@@ -125,11 +125,14 @@ def test_who_may_do_what(api: Api, key: str) -> None:
         "inspect": ("/inspect", body),
         "client-side-tokens": ("/client-side-tokens", json.dumps({"action": "api:decrypt", "payload": envelope}).encode()),
     }
-    for own in calls:
+    # Whoever makes a token could decrypt with it: that right alone is not enough.
+    allowed = {"encrypt": {"encrypt"}, "decrypt": {"decrypt"}, "inspect": {"inspect"}, "client-side-tokens": set()}
+    allowed["decrypt,client-side-tokens"] = {"decrypt", "client-side-tokens"}
+    for own, may in allowed.items():
         limited = api.key("--allow", own)
         for name, (path, data) in calls.items():
             answer = api.curl(path, *basic(limited), *JSON, data=data)
-            if name == own:
+            if name in may:
                 assert answer.status == 200, (own, answer)
             else:
                 assert problem(answer) == (403, "forbidden"), (own, name)
@@ -328,9 +331,15 @@ def test_python_sdk_tokens_and_errors(api: Api, key: str, bundle: Path) -> None:
     assert "not known to this engine" in unknown["message"]
 
 
-def test_python_sdk_without_the_authority_reaches_nothing(api: Api, key: str, tmp_path: Path) -> None:
-    """The bundle is what makes it work, and nothing else."""
-    environment = {**api.trusting_python(tmp_path), "KEY": key, "PYTHONPATH": ""}
+# Of `ssl`, of `requests`, and of what is like them.
+BUNDLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "CERTIFI_CA_BUNDLE", "PIP_CERT")
+
+
+@pytest.mark.parametrize("names", [(), BUNDLES], ids=["nothing", "every variable"])
+def test_python_sdk_without_the_authority_reaches_nothing(api: Api, key: str, tmp_path: Path, names: tuple[str, ...]) -> None:
+    """The bundle of `certifi` is what makes it work, and nothing else: docs/api.md says why. Where this fails for the variables, a newer
+    version of the SDK heeds one, and the copy can go."""
+    environment = {**api.trusting_python(tmp_path), "KEY": key, "PYTHONPATH": "", **dict.fromkeys(names, str(api.ca))}
     done = apis.subprocess.run(
         [apis.os.environ.get("PYTHON", "python3"), str(apis.HERE / "python_sdk_calls.py")],
         input=json.dumps([{"do": "decrypt", "data": "x"}]).encode(), env=environment, capture_output=True, timeout=60, check=False,
