@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
@@ -19,6 +20,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::activity::{Activity, Exchange, Hold, Place, Registry, Verdict, count};
 use crate::body::{RequestBody, ResponseBody, Sending};
+use crate::gather::{Gathered, Outbox};
 use crate::progress::Progress;
 use crate::settings::HttpSettings;
 use crate::strict::{Decision, Strict};
@@ -147,13 +149,14 @@ impl<H: Handler> Door<H> {
             door.clone().answer(request, for_requests.begin(), Arc::clone(&peer), told.clone())
         });
         if is_http2 {
-            let stream = TokioIo::new(stream);
+            let stream = Gathered::new(stream);
             let mut builder = http2::Builder::new(TokioExecutor::new());
             builder
                 .timer(TokioTimer::new())
                 .max_concurrent_streams(self.settings.streams_max)
                 .max_header_list_size(u32::try_from(self.settings.header_size_max).unwrap_or(u32::MAX));
-            self.watch(pin!(builder.serve_connection(stream, service)), &activity, is_http2).await
+            let connection = pin!(builder.serve_connection(TokioIo::new(stream.clone()), service));
+            self.watch(Driven::new(connection, stream), &activity, is_http2).await
         } else {
             let stream = TokioIo::new(Strict::new(stream, decision, self.settings.header_size_max));
             let mut builder = http1::Builder::new();
@@ -164,7 +167,7 @@ impl<H: Handler> Door<H> {
                 .max_header_size(self.settings.header_size_max)
                 .max_headers(self.settings.headers_max);
             let connection = builder.serve_connection(stream, service).with_upgrades();
-            self.watch(pin!(connection), &activity, is_http2).await
+            self.watch(Driven::new(pin!(connection), ()), &activity, is_http2).await
         }
     }
 
@@ -185,8 +188,10 @@ impl<H: Handler> Door<H> {
         if is_connect && is_http2 {
             request.extensions_mut().insert(Hold::new(&exchange));
         }
+        let answering = self.handler.handle(request, peer);
+        let settings = self.settings;
         async move {
-            let response = self.handler.handle(request, peer).await;
+            let response = answering.await;
             if may_change {
                 let status = response.status();
                 let is_taken = status == StatusCode::SWITCHING_PROTOCOLS || (is_connect && status.is_success());
@@ -195,7 +200,7 @@ impl<H: Handler> Door<H> {
                 }
                 decision.decide(is_taken);
             }
-            Ok(response.map(|body| Sending::new(body, exchange, &self.settings, is_http2)))
+            Ok(response.map(|body| Sending::new(body, exchange, &settings, is_http2)))
         }
     }
 
@@ -209,14 +214,19 @@ impl<H: Handler> Door<H> {
     }
 
     /// Drives a connection, and ends it where its peer keeps it waiting, its place is gone or the listener ends.
-    async fn watch<C: Connection>(&self, mut connection: Pin<&mut C>, activity: &Activity, is_http2: bool) -> End {
+    async fn watch<C: Connection, O: Outbox + Unpin>(
+        &self,
+        mut connection: Driven<'_, C, O>,
+        activity: &Activity,
+        is_http2: bool,
+    ) -> End {
         let settings = &self.settings;
         let pause = look_pause(settings);
         let mut phase = self.phase.clone();
         let mut seen = Phase::Serving;
         loop {
             tokio::select! {
-                ended = connection.as_mut() => return ended.map_or_else(|error| self.ended(error), |()| End::Closed),
+                ended = &mut connection => return ended.map_or_else(|error| self.ended(error), |()| End::Closed),
                 () = activity.displaced.notified() => {
                     end(connection, settings.close_timeout).await;
                     return End::Displaced;
@@ -224,7 +234,7 @@ impl<H: Handler> Door<H> {
                 now = next_phase(&mut phase, seen) => match now {
                     Phase::Draining => {
                         seen = now;
-                        connection.as_mut().graceful_shutdown();
+                        connection.graceful_shutdown();
                     }
                     _ => return End::Closed,
                 },
@@ -262,10 +272,47 @@ fn look_pause(settings: &HttpSettings) -> Duration {
 }
 
 /// Lets the connection say that it ends.
-async fn end<C: Connection>(mut connection: Pin<&mut C>, limit: Duration) {
-    connection.as_mut().graceful_shutdown();
+async fn end<C: Connection, O: Outbox + Unpin>(mut connection: Driven<'_, C, O>, limit: Duration) {
+    connection.graceful_shutdown();
     // What the peer makes of it is its own affair.
     let _ = timeout(limit, connection).await;
+}
+
+/// A connection, and the bytes that it has gathered.
+struct Driven<'c, C, O> {
+    connection: Pin<&'c mut C>,
+    outbox: O,
+    ended: Option<hyper::Result<()>>,
+}
+
+impl<'c, C: Connection, O> Driven<'c, C, O> {
+    fn new(connection: Pin<&'c mut C>, outbox: O) -> Self {
+        Driven { connection, outbox, ended: None }
+    }
+
+    fn graceful_shutdown(&mut self) {
+        self.connection.as_mut().graceful_shutdown();
+    }
+}
+
+impl<C: Connection, O: Outbox + Unpin> Future for Driven<'_, C, O> {
+    type Output = hyper::Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<hyper::Result<()>> {
+        let this = &mut *self;
+        if this.ended.is_none()
+            && let Poll::Ready(ended) = this.connection.as_mut().poll(cx)
+        {
+            this.ended = Some(ended);
+        }
+        match (this.outbox.poll_send(cx), this.ended.take()) {
+            (Poll::Ready(()), Some(ended)) => Poll::Ready(ended),
+            (_, ended) => {
+                this.ended = ended;
+                Poll::Pending
+            }
+        }
+    }
 }
 
 /// What both kinds of connections can.

@@ -12,6 +12,7 @@
 mod activity;
 mod body;
 mod connection;
+mod gather;
 mod listener;
 mod operator;
 mod places;

@@ -32,6 +32,19 @@ pub(crate) struct Errand<'a> {
     pub(crate) source: Source<'a>,
 }
 
+/// A request as it came, in a box: the futures of all that is done with it are kept for each request, and moved.
+pub(crate) struct Message {
+    pub(crate) head: request::Parts,
+    pub(crate) body: RequestBody,
+}
+
+impl Message {
+    pub(crate) fn new(request: Request<RequestBody>) -> Box<Self> {
+        let (head, body) = request.into_parts();
+        Box::new(Message { head, body })
+    }
+}
+
 /// An answer before its record is closed.
 pub(crate) enum Answer {
     /// As the upstream sends it.
@@ -68,16 +81,15 @@ pub(crate) fn refuse(refusal: &Refusal, mut record: Record) -> Response<Response
 
 impl Errand<'_> {
     /// Sends the request on and gives what is to be answered.
-    pub(crate) async fn run(
-        &self,
-        mut head: request::Parts,
-        body: RequestBody,
-        record: &mut Record,
-    ) -> Result<Answer, Refusal> {
-        let upgrade = self.prepare(&mut head)?;
-        let is_head = head.method == Method::HEAD;
-        let body = self.rewrite_request(&mut head, body, record).await?;
-        let request = Request::from_parts(head, body);
+    pub(crate) async fn run(&self, mut message: Box<Message>, record: &mut Record) -> Result<Answer, Refusal> {
+        let upgrade = self.prepare(&mut message.head)?;
+        let is_head = message.head.method == Method::HEAD;
+        record.received = message.body.size_hint().exact().unwrap_or(0);
+        // What most requests do not need is in boxes too.
+        let request = match self.request.is_empty() {
+            true => untouched(*message),
+            false => Box::pin(self.rewrite_request(message, record)).await?,
+        };
         let mut answer = self.tools.pool.send(self.origin, request).await.map_err(of_upstream)?;
         if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
             let theirs = hyper::upgrade::on(&mut answer);
@@ -92,7 +104,12 @@ impl Errand<'_> {
         }
         let (mut head, body) = answer.into_parts();
         hygiene::strip_hop(&mut head.headers).map_err(|_| broke("its header is malformed"))?;
-        self.rewrite_response(head, body, is_head, record).await
+        head.extensions.clear();
+        head.version = Version::HTTP_11;
+        match self.response.is_empty() {
+            true => Ok(Answer::Streamed(Response::from_parts(head, body))),
+            false => Box::pin(self.rewrite_response(head, body, is_head, record)).await,
+        }
     }
 
     /// Makes the client's header ours. Gives the client's side of another protocol, where it asks for one and may.
@@ -117,24 +134,17 @@ impl Errand<'_> {
         Ok(upgrade)
     }
 
-    async fn rewrite_request(
-        &self,
-        head: &mut request::Parts,
-        body: RequestBody,
-        record: &mut Record,
-    ) -> Result<Sent, Refusal> {
-        record.received = body.size_hint().exact().unwrap_or(0);
-        if self.request.is_empty() {
-            return Ok(Sent::Client(body));
-        }
+    async fn rewrite_request(&self, message: Box<Message>, record: &mut Record) -> Result<Box<Request<Sent>>, Refusal> {
+        let Message { mut head, body } = *message;
         let mut job = self.job(Direction::Request, self.request);
         let outcome = job.run(&mut head.headers, body).await;
         note(record, &job);
-        Ok(match outcome? {
+        let body = match outcome? {
             Outcome::Untouched(body) => Sent::Client(body),
             Outcome::Rewritten(bytes) if bytes.is_empty() => Sent::Empty,
             Outcome::Rewritten(bytes) => Sent::Whole(Some(bytes)),
-        })
+        };
+        Ok(Box::new(Request::from_parts(head, body)))
     }
 
     async fn rewrite_response(
@@ -144,11 +154,6 @@ impl Errand<'_> {
         is_head: bool,
         record: &mut Record,
     ) -> Result<Answer, Refusal> {
-        head.extensions.clear();
-        head.version = Version::HTTP_11;
-        if self.response.is_empty() {
-            return Ok(Answer::Streamed(Response::from_parts(head, body)));
-        }
         let reads = self.response.read_bodies();
         if reads && head.status == StatusCode::PARTIAL_CONTENT {
             return Err(Refusal::mismatch(Direction::Response, "it is a part of a document"));
@@ -176,6 +181,10 @@ impl Errand<'_> {
         let client = self.source.peer.address.ip();
         Job { workshop: &self.tools.workshop, direction, actions, app: self.app, client, changed: [0; 3] }
     }
+}
+
+fn untouched(message: Message) -> Box<Request<Sent>> {
+    Box::new(Request::from_parts(message.head, Sent::Client(message.body)))
 }
 
 fn response(head: response::Parts, bytes: Bytes) -> Response<Bytes> {

@@ -8,7 +8,7 @@ use hyper::{Method, Request, Response, StatusCode};
 
 use crate::access::{Record, host};
 use crate::config::{Actions, Inbound, Mismatch, Origin, OtherCase, Route};
-use crate::forward::{Answer, Errand, refuse};
+use crate::forward::{Errand, Message, refuse};
 use crate::hygiene::Source;
 use crate::refusal::Refusal;
 use crate::route::{RequestPath, without_port};
@@ -23,33 +23,43 @@ pub(crate) struct InboundHandler {
 static NOTHING: Actions = Actions { rules: Vec::new(), mismatch: Mismatch::Pass };
 
 impl Handler for InboundHandler {
-    async fn handle(self: Arc<Self>, request: Request<RequestBody>, peer: Arc<Peer>) -> Response<ResponseBody> {
-        let tools = self.seat.tools();
-        let listener = &tools.configuration.inbound[self.seat.index];
-        let (head, body) = request.into_parts();
-        let mut record = self.seat.record(&listener.name, &tools, &peer, &head);
-        match pass_on(&tools, listener, head, body, &peer, &mut record).await {
-            Ok(answer) => answer.finish(record),
-            Err(refusal) => refuse(&refusal, record),
+    fn handle(
+        self: Arc<Self>,
+        request: Request<RequestBody>,
+        peer: Arc<Peer>,
+    ) -> impl Future<Output = Response<ResponseBody>> + Send {
+        let mut message = Message::new(request);
+        async move {
+            let tools = self.seat.tools();
+            let listener = &tools.configuration.inbound[self.seat.index];
+            let mut record = self.seat.record(&listener.name, &tools, &peer, &message.head);
+            let answer = match errand(&tools, listener, &mut message.head, &peer, &mut record) {
+                Ok(errand) => errand.run(message, &mut record).await,
+                Err(refusal) => Err(refusal),
+            };
+            match answer {
+                Ok(answer) => answer.finish(record),
+                Err(refusal) => refuse(&refusal, record),
+            }
         }
     }
 }
 
-async fn pass_on(
-    tools: &Tools,
-    listener: &Inbound,
-    mut head: Parts,
-    body: RequestBody,
-    peer: &Peer,
+/// What is to be done with a request.
+fn errand<'t>(
+    tools: &'t Tools,
+    listener: &'t Inbound,
+    head: &mut Parts,
+    peer: &'t Peer,
     record: &mut Record,
-) -> Result<Answer, Refusal> {
+) -> Result<Errand<'t>, Refusal> {
     if head.method == Method::CONNECT {
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "no-tunnel", "this is no proxy for CONNECT"));
     }
-    target::settle(&mut head)?;
-    let route = if listener.routes.is_empty() { None } else { find_route(listener, &head)? };
+    target::settle(head)?;
+    let route = if listener.routes.is_empty() { None } else { find_route(listener, head)? };
     let source = Source { how: listener.forwarded, peer, is_tls: listener.tls.is_some() };
-    let errand = match route {
+    Ok(match route {
         Some(route) => {
             record.route = Some(Arc::clone(&route.name));
             let (request, response) = (&route.request, &route.response);
@@ -59,8 +69,7 @@ async fn pass_on(
             let origin = otherwise(listener)?;
             Errand { tools, origin, app: "", request: &NOTHING, response: &NOTHING, source }
         }
-    };
-    errand.run(head, body, record).await
+    })
 }
 
 fn otherwise(listener: &Inbound) -> Result<&Arc<Origin>, Refusal> {

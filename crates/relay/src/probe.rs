@@ -282,7 +282,7 @@ async fn post(pool: &Pool, target: &Target, body: Vec<u8>, answer_max: usize) ->
     *request.uri_mut() = target.uri.clone();
     request.headers_mut().insert(HOST, target.host.clone());
     request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let answer = pool.send(&target.origin, request).await.map_err(|error| error.to_string())?;
+    let answer = pool.send(&target.origin, Box::new(request)).await.map_err(|error| error.to_string())?;
     let status = answer.status();
     let body = Limited::new(answer.into_body(), answer_max).collect().await;
     let body = body.map_err(|error| format!("the answer broke off: {error}"))?;

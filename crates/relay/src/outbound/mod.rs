@@ -15,7 +15,6 @@ use fieldseal_client::ApiKeyFacts;
 use fieldseal_http::{Door, Handler, Hold, Peer, Protocol, RequestBody, ResponseBody, empty};
 use http_body_util::BodyExt;
 use hyper::header::{CONNECTION, HeaderValue};
-use hyper::http::request::Parts;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -25,7 +24,7 @@ use tokio_boring::SslStreamBuilder;
 
 use crate::access::{Record, Recorded, host};
 use crate::config::{Actions, Destination, Forwarded, Mismatch, Origin, Unlisted};
-use crate::forward::{Answer, Errand, refuse};
+use crate::forward::{Answer, Errand, Message, refuse};
 use crate::hygiene::Source;
 use crate::refusal::Refusal;
 use crate::route::{RequestPath, without_port};
@@ -218,11 +217,11 @@ impl Tunnel {
     async fn pass_on(
         &self,
         tools: &Tools,
-        mut head: Parts,
-        body: RequestBody,
+        mut message: Box<Message>,
         peer: &Peer,
         record: &mut Record,
     ) -> Result<Answer, Refusal> {
+        let head = &mut message.head;
         let key = match &self.key {
             Some(key) => Some(key.clone()),
             None => Key::shown(&head.headers)?,
@@ -231,9 +230,9 @@ impl Tunnel {
         let caller = owner(tools, &self.remembered, &key).await?;
         record.app = Some(caller.app.as_str().into());
         head.headers.remove(hyper::header::PROXY_AUTHORIZATION);
-        target::settle(&mut head)?;
+        target::settle(head)?;
         // A rule goes by the tunnel's host: another one in the request would reach what it does not name.
-        let named = without_port(host(&head)).trim_start_matches('[').trim_end_matches(']');
+        let named = without_port(host(head)).trim_start_matches('[').trim_end_matches(']');
         let named = named.strip_suffix('.').unwrap_or(named);
         if !named.eq_ignore_ascii_case(&self.origin.host) || head.method == Method::CONNECT {
             let detail = "the request is for another host than the tunnel";
@@ -257,7 +256,7 @@ impl Tunnel {
         // Others are not told whom a call came from.
         let source = Source { how: Forwarded::Keep, peer, is_tls: true };
         let errand = Errand { tools, origin: &self.origin, app: &caller.app, request, response, source };
-        errand.run(head, body, record).await
+        errand.run(message, record).await
     }
 }
 
@@ -295,9 +294,9 @@ impl Handler for TunnelHandler {
     async fn handle(self: Arc<Self>, request: Request<RequestBody>, peer: Arc<Peer>) -> Response<ResponseBody> {
         let tools = self.tunnel.seat.tools();
         let listener = &tools.configuration.outbound[self.tunnel.seat.index];
-        let (head, body) = request.into_parts();
-        let mut record = self.tunnel.seat.record(&listener.name, &tools, &peer, &head);
-        match self.tunnel.pass_on(&tools, head, body, &peer, &mut record).await {
+        let message = Message::new(request);
+        let mut record = self.tunnel.seat.record(&listener.name, &tools, &peer, &message.head);
+        match self.tunnel.pass_on(&tools, message, &peer, &mut record).await {
             Ok(answer) => answer.finish(record),
             Err(refusal) => {
                 let is_over = refusal.code == UNLISTED && peer.protocol == Protocol::Http1;

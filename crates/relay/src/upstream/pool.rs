@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
-use hyper::{Request, Response, StatusCode, Version};
+use hyper::header::{self, HeaderValue};
+use hyper::{Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use thiserror::Error;
 use tokio::time::timeout;
@@ -15,10 +16,8 @@ use super::body::{Sent, UpstreamAnswer};
 use super::connect::{ConnectError, Connector, Io, Speaks};
 use crate::config::Origin;
 
-/// Other connections that are tried where one that was kept turns out to be closed.
+/// Connections that were kept and are tried, one after the other, where they turn out to be closed.
 const RETRIES_MAX: usize = 3;
-/// A connection that was idle for this long may be closed by its upstream at this very moment.
-const DOUBTFUL_AFTER: Duration = Duration::from_secs(1);
 
 /// Why there is no answer.
 #[derive(Debug, Error)]
@@ -139,32 +138,37 @@ impl Pool {
         }
     }
 
-    /// Sends a request whose target is a path, and gives the answer's head. A connection that was kept and turns out to be closed is
-    /// replaced where nothing of the request can have been seen, or it can be repeated without harm.
+    /// Sends a request whose target is a path, and gives the answer's head. Where a connection that was kept turns out to be closed,
+    /// another carries a request of which nothing was written; and a new one, once, what was written but can be repeated without harm
+    /// (RFC 9110, section 9.2.2).
     pub(crate) async fn send(
         &self,
         origin: &Arc<Origin>,
-        mut request: Request<Sent>,
+        mut request: Box<Request<Sent>>,
     ) -> Result<Response<UpstreamAnswer>, UpstreamError> {
-        let may_be_2 = !request.headers().contains_key(hyper::header::UPGRADE);
+        let may_be_2 = !request.headers().contains_key(header::UPGRADE);
         let limit = self.connector.settings().response_timeout;
-        for attempt in 0.. {
-            let is_last = attempt >= RETRIES_MAX;
-            let (carrier, idle) = self.carrier(origin, may_be_2, is_last).await?;
-            let is_doubtful = idle.is_some_and(|idle| idle > DOUBTFUL_AFTER);
-            let spare = if is_doubtful { copy(&request) } else { None };
+        let mut tries_left = RETRIES_MAX;
+        loop {
+            let kept = if tries_left > 0 { self.kept(origin, may_be_2) } else { None };
+            let is_kept = kept.is_some();
+            let carrier = match kept {
+                Some(carrier) => carrier,
+                None => Box::pin(self.dial(origin, may_be_2)).await?,
+            };
+            let spare = if is_kept { copy(&request) } else { None };
             let mut lease = Lease { pool: self.clone(), origin: Arc::clone(origin), sender: None };
             let sent = match carrier {
                 Carrier::Http1(mut sender) => {
-                    *request.version_mut() = Version::HTTP_11;
-                    let sent = timeout(limit, sender.try_send_request(request)).await;
+                    relative(&mut request);
+                    let sent = timeout(limit, sender.try_send_request(*request)).await;
                     // Not before the head has come: without one the connection is good for nothing.
                     lease.sender = matches!(sent, Ok(Ok(_))).then_some(sender);
                     sent
                 }
                 Carrier::Http2(mut sender) => {
-                    let request = absolute(request, origin);
-                    timeout(limit, async { sender.try_send_request(request).await }).await
+                    let sent = sender.try_send_request(absolute(*request, origin));
+                    Box::pin(timeout(limit, sent)).await
                 }
             };
             let mut error = match sent {
@@ -177,26 +181,23 @@ impl Pool {
             };
             let unsent = error.take_message();
             let error = error.into_error();
-            let again = if idle.is_some() { unsent.or(spare) } else { None };
-            match again {
-                Some(again) => request = again,
-                None if error.is_user() => return Err(UpstreamError::ClientBroke),
-                None => return Err(UpstreamError::Broken(error)),
+            match (unsent, spare) {
+                (Some(unsent), _) if is_kept => {
+                    request = Box::new(unsent);
+                    tries_left -= 1;
+                }
+                (None, Some(spare)) if !error.is_user() && !error.is_parse() => {
+                    request = spare;
+                    tries_left = 0;
+                }
+                _ if error.is_user() => return Err(UpstreamError::ClientBroke),
+                _ => return Err(UpstreamError::Broken(error)),
             }
         }
-        unreachable!("the last attempt returns")
     }
 
-    /// A connection that was kept, with the time for which it was, or a new one.
-    async fn carrier(
-        &self,
-        origin: &Arc<Origin>,
-        may_be_2: bool,
-        must_be_new: bool,
-    ) -> Result<(Carrier, Option<Duration>), UpstreamError> {
-        if !must_be_new && let Some((carrier, idle)) = self.kept(origin, may_be_2) {
-            return Ok((carrier, Some(idle)));
-        }
+    /// A new connection.
+    async fn dial(&self, origin: &Arc<Origin>, may_be_2: bool) -> Result<Carrier, UpstreamError> {
         let open = self.begin(origin)?;
         let (io, speaks) = self.connector.connect(origin, may_be_2).await?;
         let carrier = match speaks {
@@ -207,16 +208,17 @@ impl Pool {
         if let Carrier::Http2(sender) = &carrier {
             self.lock().entry((**origin).clone()).or_default().http2 = Some(sender.clone());
         }
-        Ok((carrier, None))
+        Ok(carrier)
     }
 
-    fn kept(&self, origin: &Origin, may_be_2: bool) -> Option<(Carrier, Duration)> {
+    /// A connection that was kept.
+    fn kept(&self, origin: &Origin, may_be_2: bool) -> Option<Carrier> {
         let limit = self.connector.settings().idle_timeout;
         let mut state = self.lock();
         let kept = state.get_mut(origin)?;
         if let Some(sender) = kept.http2.as_ref().filter(|_| may_be_2) {
             if !sender.is_closed() {
-                return Some((Carrier::Http2(sender.clone()), Duration::ZERO));
+                return Some(Carrier::Http2(sender.clone()));
             }
             kept.http2 = None;
         }
@@ -224,8 +226,7 @@ impl Pool {
         let is_good =
             |(sender, since): &(http1::SendRequest<Sent>, Instant)| sender.is_ready() && since.elapsed() < limit;
         let at = kept.idle.iter().rposition(is_good)?;
-        let (sender, since) = kept.idle.remove(at);
-        Some((Carrier::Http1(sender), since.elapsed()))
+        Some(Carrier::Http1(kept.idle.remove(at).0))
     }
 
     fn begin(&self, origin: &Arc<Origin>) -> Result<Open, UpstreamError> {
@@ -266,28 +267,39 @@ async fn handshake_2(io: Io, open: Open) -> hyper::Result<Carrier> {
 }
 
 /// HTTP/2 names scheme and host in the target.
-fn absolute(request: Request<Sent>, origin: &Origin) -> Request<Sent> {
-    let (mut head, body) = request.into_parts();
-    let authority = match head.headers.remove(hyper::header::HOST) {
-        Some(host) => host.to_str().unwrap_or_default().to_owned(),
-        None => origin.authority(),
-    };
-    let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
-    let scheme = if origin.is_tls { "https" } else { "http" };
-    if let Ok(uri) = format!("{scheme}://{authority}{path}").parse() {
-        head.uri = uri;
+fn absolute(mut request: Request<Sent>, origin: &Origin) -> Request<Sent> {
+    let host = request.headers_mut().remove(header::HOST);
+    // One that was tried over HTTP/2 before has them there.
+    if request.uri().authority().is_none() {
+        let authority = host.as_ref().and_then(|host| host.to_str().ok()).map(str::to_owned);
+        let authority = authority.unwrap_or_else(|| origin.authority());
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        let scheme = if origin.is_tls { "https" } else { "http" };
+        if let Ok(uri) = format!("{scheme}://{authority}{path}").parse() {
+            *request.uri_mut() = uri;
+        }
     }
-    head.version = Version::HTTP_2;
-    Request::from_parts(head, body)
+    *request.version_mut() = Version::HTTP_2;
+    request
 }
 
-/// A copy of a request for another try.
-fn copy(request: &Request<Sent>) -> Option<Request<Sent>> {
+/// HTTP/1.1 names the host in a field, and a path alone in the target.
+fn relative(request: &mut Request<Sent>) {
+    *request.version_mut() = Version::HTTP_11;
+    let Some(authority) = request.uri().authority() else { return };
+    if let Ok(host) = HeaderValue::from_str(authority.as_str()) {
+        request.headers_mut().insert(header::HOST, host);
+    }
+    *request.uri_mut() = request.uri().path_and_query().cloned().map_or_else(Uri::default, Uri::from);
+}
+
+/// A copy of a request for another try, where it can be repeated.
+fn copy(request: &Request<Sent>) -> Option<Box<Request<Sent>>> {
     if !request.method().is_idempotent() {
         return None;
     }
     let body = request.body().again()?;
-    let mut copy = Request::new(body);
+    let mut copy = Box::new(Request::new(body));
     *copy.method_mut() = request.method().clone();
     *copy.uri_mut() = request.uri().clone();
     *copy.headers_mut() = request.headers().clone();
