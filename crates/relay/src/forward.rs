@@ -140,9 +140,8 @@ impl Errand<'_> {
         let outcome = job.run(&mut head.headers, body).await;
         note(record, &job);
         let body = match outcome? {
-            Outcome::Untouched(body) => Sent::Client(body),
-            Outcome::Rewritten(bytes) if bytes.is_empty() => Sent::Empty,
-            Outcome::Rewritten(bytes) => Sent::Whole(Some(bytes)),
+            Outcome::Untouched(body) => Sent::Client(body, None),
+            Outcome::Rewritten(bytes) => Sent::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
         };
         Ok(Box::new(Request::from_parts(head, body)))
     }
@@ -184,7 +183,7 @@ impl Errand<'_> {
 }
 
 fn untouched(message: Message) -> Box<Request<Sent>> {
-    Box::new(Request::from_parts(message.head, Sent::Client(message.body)))
+    Box::new(Request::from_parts(message.head, Sent::Client(message.body, None)))
 }
 
 fn response(head: response::Parts, bytes: Bytes) -> Response<Bytes> {

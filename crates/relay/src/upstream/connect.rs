@@ -2,84 +2,31 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use std::{fs, io};
 
 use boring::error::ErrorStack;
 use boring::ssl::{Error as SslError, SslConnector, SslMethod, SslMode, SslVerifyMode, SslVersion};
 use boring::x509::X509;
-use fieldseal_http::reasons;
+use fieldseal_http::{prepare_socket, reasons};
 use hyper_util::rt::TokioIo;
 use thiserror::Error;
 use tokio::io::{BufReader, BufWriter};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_boring::SslStream;
+use tokio_util::either::Either;
 
 use crate::config::{Origin, UpstreamSettings};
 
 /// BoringSSL reads a record in two pieces and writes each at once; these put them together.
 const BUFFER_SIZE: usize = 16 << 10;
+/// How long an upstream may acknowledge nothing, by the system's account, before its connection counts as dead.
+const HALF_OPEN_TIMEOUT: Duration = Duration::from_secs(60);
 const ALPN: &[u8] = b"\x02h2\x08http/1.1";
 const ALPN_1: &[u8] = b"\x08http/1.1";
 
-pub(crate) type Io = TokioIo<Either>;
-
-/// Either kind, so that neither needs a box.
-pub(crate) enum Either {
-    Plain(TcpStream),
-    Tls(SslStream<BufWriter<BufReader<TcpStream>>>),
-}
-
-macro_rules! either {
-    ($self:ident, $stream:ident => $call:expr) => {
-        match $self.get_mut() {
-            Either::Plain($stream) => $call,
-            Either::Tls($stream) => $call,
-        }
-    };
-}
-
-mod io_of_either {
-    use std::io;
-    use std::pin::Pin;
-    use std::task::{Context, Poll};
-
-    use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-
-    use super::Either;
-
-    impl AsyncRead for Either {
-        fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-            either!(self, stream => Pin::new(stream).poll_read(cx, out))
-        }
-    }
-
-    impl AsyncWrite for Either {
-        fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-            either!(self, stream => Pin::new(stream).poll_write(cx, bytes))
-        }
-
-        fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            either!(self, stream => Pin::new(stream).poll_flush(cx))
-        }
-
-        fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            either!(self, stream => Pin::new(stream).poll_shutdown(cx))
-        }
-
-        fn poll_write_vectored(
-            self: Pin<&mut Self>,
-            cx: &mut Context<'_>,
-            pieces: &[io::IoSlice<'_>],
-        ) -> Poll<io::Result<usize>> {
-            either!(self, stream => Pin::new(stream).poll_write_vectored(cx, pieces))
-        }
-
-        fn is_write_vectored(&self) -> bool {
-            matches!(self, Either::Plain(_))
-        }
-    }
-}
+pub(crate) type Io = TokioIo<Either<TcpStream, SslStream<BufWriter<BufReader<TcpStream>>>>>;
 
 /// What a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +109,7 @@ impl Connector {
     async fn dial(&self, origin: &Origin, may_be_2: bool) -> Result<(Io, Speaks), ConnectError> {
         let socket = dial_socket(origin).await?;
         if !origin.is_tls {
-            return Ok((TokioIo::new(Either::Plain(socket)), Speaks::Http1));
+            return Ok((TokioIo::new(Either::Left(socket)), Speaks::Http1));
         }
         let connector = if may_be_2 { &self.tls } else { &self.tls_1 };
         let configuration = connector.configure().map_err(|error| ConnectError::Tls(reasons(&error)))?;
@@ -181,7 +128,7 @@ impl Connector {
             Some(b"h2") => Speaks::Http2,
             _ => Speaks::Http1,
         };
-        Ok((TokioIo::new(Either::Tls(stream)), speaks))
+        Ok((TokioIo::new(Either::Right(stream)), speaks))
     }
 }
 
@@ -210,7 +157,7 @@ async fn dial_socket(origin: &Origin) -> Result<TcpStream, ConnectError> {
         match TcpStream::connect(address).await {
             Ok(socket) => {
                 // A socket that is already broken tells so when it is used.
-                let _ = socket.set_nodelay(true);
+                let _ = prepare_socket(&socket, HALF_OPEN_TIMEOUT);
                 return Ok(socket);
             }
             Err(error) => failure = ConnectError::Socket(plain(&error)),

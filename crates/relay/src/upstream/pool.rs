@@ -1,23 +1,34 @@
 //! The connections of one thread, by upstream.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper::header::{self, HeaderValue};
+use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use thiserror::Error;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
-use super::body::{Sent, UpstreamAnswer};
+use super::body::{Clock, Sent, UpstreamAnswer};
 use super::connect::{ConnectError, Connector, Io, Speaks};
 use crate::config::Origin;
 
 /// Connections that were kept and are tried, one after the other, where they turn out to be closed.
 const RETRIES_MAX: usize = 3;
+
+/// Bytes of an answer that an upstream may send over HTTP/2 before its client takes them.
+const STREAM_WINDOW: u32 = 256 << 10;
+/// The same of all answers on a connection: room for two thousand clients that take nothing, so that they hold up nobody else.
+const CONNECTION_WINDOW: u32 = 512 << 20;
+/// A connection of HTTP/2 on which nothing came for so long is asked whether it is alive,
+const PING_AFTER: Duration = Duration::from_secs(20);
+/// and has so long to answer.
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why there is no answer.
 #[derive(Debug, Error)]
@@ -57,24 +68,34 @@ impl UpstreamError {
 
 /// Connections of one thread. Clones share them.
 #[derive(Clone)]
-pub(crate) struct Pool {
+pub(crate) struct Pool(Arc<Shared>);
+
+struct Shared {
     connector: Connector,
-    state: Arc<Mutex<HashMap<Origin, Kept>>>,
+    state: Mutex<HashMap<Origin, Kept>>,
 }
 
 #[derive(Default)]
 struct Kept {
     /// Connections of HTTP/1.1 without a request, the freshest last.
     idle: Vec<(http1::SendRequest<Sent>, Instant)>,
-    http2: Option<http2::SendRequest<Sent>>,
+    http2: Option<Http2>,
     /// Connections that are open, idle ones included.
     open: usize,
+}
+
+/// A connection of HTTP/2, which many requests share.
+struct Http2 {
+    sender: http2::SendRequest<Sent>,
+    /// Held by each request on it.
+    users: Arc<()>,
+    used: Instant,
 }
 
 /// What carries a request.
 enum Carrier {
     Http1(http1::SendRequest<Sent>),
-    Http2(http2::SendRequest<Sent>),
+    Http2(http2::SendRequest<Sent>, Arc<()>),
 }
 
 /// A connection in use: goes back when dropped.
@@ -82,12 +103,14 @@ pub(crate) struct Lease {
     pool: Pool,
     origin: Arc<Origin>,
     sender: Option<http1::SendRequest<Sent>>,
+    /// Of a shared connection.
+    _user: Option<Arc<()>>,
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         let Some(sender) = self.sender.take().filter(|sender| !sender.is_closed()) else { return };
-        let idle_max = self.pool.connector.settings().idle_connections_max;
+        let idle_max = self.pool.connector().settings().idle_connections_max;
         let mut state = self.pool.lock();
         if let Some(kept) = state.get_mut(&*self.origin)
             && kept.idle.len() < idle_max
@@ -118,11 +141,15 @@ impl Drop for Open {
 
 impl Pool {
     pub(crate) fn new(connector: Connector) -> Self {
-        Pool { connector, state: Arc::default() }
+        Pool(Arc::new(Shared { connector, state: Mutex::default() }))
+    }
+
+    fn connector(&self) -> &Connector {
+        &self.0.connector
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Origin, Kept>> {
-        self.state.lock().expect("nothing panics while this is locked")
+        self.0.state.lock().expect("nothing panics while this is locked")
     }
 
     /// Connections that are open.
@@ -132,9 +159,16 @@ impl Pool {
 
     /// Closes what has been idle for too long.
     pub(crate) fn tidy(&self) {
-        let limit = self.connector.settings().idle_timeout;
+        let limit = self.connector().settings().idle_timeout;
         for kept in self.lock().values_mut() {
             kept.idle.retain(|(sender, since)| !sender.is_closed() && since.elapsed() < limit);
+            if let Some(http2) = &mut kept.http2 {
+                if Arc::strong_count(&http2.users) > 1 {
+                    http2.used = Instant::now();
+                } else if http2.used.elapsed() >= limit {
+                    kept.http2 = None;
+                }
+            }
         }
     }
 
@@ -147,7 +181,7 @@ impl Pool {
         mut request: Box<Request<Sent>>,
     ) -> Result<Response<UpstreamAnswer>, UpstreamError> {
         let may_be_2 = !request.headers().contains_key(header::UPGRADE);
-        let limit = self.connector.settings().response_timeout;
+        let limit = self.connector().settings().response_timeout;
         let mut tries_left = RETRIES_MAX;
         loop {
             let kept = if tries_left > 0 { self.kept(origin, may_be_2) } else { None };
@@ -157,27 +191,34 @@ impl Pool {
                 None => Box::pin(self.dial(origin, may_be_2)).await?,
             };
             let spare = if is_kept { copy(&request) } else { None };
-            let mut lease = Lease { pool: self.clone(), origin: Arc::clone(origin), sender: None };
+            let clock = request.body_mut().clock();
+            let mut lease = Lease { pool: self.clone(), origin: Arc::clone(origin), sender: None, _user: None };
             let sent = match carrier {
                 Carrier::Http1(mut sender) => {
                     relative(&mut request);
-                    let sent = timeout(limit, sender.try_send_request(*request)).await;
+                    let sent = pin!(sender.try_send_request(*request));
+                    let sent = within(limit, clock.as_deref(), sent).await;
                     // Not before the head has come: without one the connection is good for nothing.
-                    lease.sender = matches!(sent, Ok(Ok(_))).then_some(sender);
+                    lease.sender = matches!(sent, Some(Ok(_))).then_some(sender);
                     sent
                 }
-                Carrier::Http2(mut sender) => {
-                    let sent = sender.try_send_request(absolute(*request, origin));
-                    Box::pin(timeout(limit, sent)).await
+                Carrier::Http2(mut sender, user) => {
+                    let sent = Box::pin(sender.try_send_request(absolute(*request, origin)?));
+                    let sent = within(limit, clock.as_deref(), sent).await;
+                    if sent.is_none() {
+                        self.forget(origin, &user);
+                    }
+                    lease._user = Some(user);
+                    sent
                 }
             };
             let mut error = match sent {
-                Err(_) => return Err(UpstreamError::TimedOut),
-                Ok(Ok(answer)) => {
-                    let body_timeout = self.connector.settings().body_timeout;
+                None => return Err(UpstreamError::TimedOut),
+                Some(Ok(answer)) => {
+                    let body_timeout = self.connector().settings().body_timeout;
                     return Ok(answer.map(|body: Incoming| UpstreamAnswer::new(body, body_timeout, lease)));
                 }
-                Ok(Err(error)) => error,
+                Some(Err(error)) => error,
             };
             let unsent = error.take_message();
             let error = error.into_error();
@@ -199,26 +240,36 @@ impl Pool {
     /// A new connection.
     async fn dial(&self, origin: &Arc<Origin>, may_be_2: bool) -> Result<Carrier, UpstreamError> {
         let open = self.begin(origin)?;
-        let (io, speaks) = self.connector.connect(origin, may_be_2).await?;
+        let (io, speaks) = self.connector().connect(origin, may_be_2).await?;
         let carrier = match speaks {
             Speaks::Http1 => handshake_1(io, open).await,
             Speaks::Http2 => handshake_2(io, open).await,
         };
         let carrier = carrier.map_err(UpstreamError::Broken)?;
-        if let Carrier::Http2(sender) = &carrier {
-            self.lock().entry((**origin).clone()).or_default().http2 = Some(sender.clone());
+        if let Carrier::Http2(sender, users) = &carrier {
+            let http2 = Http2 { sender: sender.clone(), users: Arc::clone(users), used: Instant::now() };
+            self.lock().entry((**origin).clone()).or_default().http2 = Some(http2);
         }
         Ok(carrier)
     }
 
+    /// Gives no new requests to a connection on which one was not answered: it may be dead. Those on it go on.
+    fn forget(&self, origin: &Origin, user: &Arc<()>) {
+        if let Some(kept) = self.lock().get_mut(origin)
+            && kept.http2.as_ref().is_some_and(|http2| Arc::ptr_eq(&http2.users, user))
+        {
+            kept.http2 = None;
+        }
+    }
+
     /// A connection that was kept.
     fn kept(&self, origin: &Origin, may_be_2: bool) -> Option<Carrier> {
-        let limit = self.connector.settings().idle_timeout;
+        let limit = self.connector().settings().idle_timeout;
         let mut state = self.lock();
         let kept = state.get_mut(origin)?;
-        if let Some(sender) = kept.http2.as_ref().filter(|_| may_be_2) {
-            if !sender.is_closed() {
-                return Some(Carrier::Http2(sender.clone()));
+        if let Some(http2) = kept.http2.as_ref().filter(|_| may_be_2) {
+            if !http2.sender.is_closed() {
+                return Some(Carrier::Http2(http2.sender.clone(), Arc::clone(&http2.users)));
             }
             kept.http2 = None;
         }
@@ -230,7 +281,7 @@ impl Pool {
     }
 
     fn begin(&self, origin: &Arc<Origin>) -> Result<Open, UpstreamError> {
-        let connections_max = self.connector.settings().connections_max;
+        let connections_max = self.connector().settings().connections_max;
         let mut state = self.lock();
         let kept = state.entry((**origin).clone()).or_default();
         if kept.open >= connections_max {
@@ -255,7 +306,13 @@ async fn handshake_1(io: Io, open: Open) -> hyper::Result<Carrier> {
 
 async fn handshake_2(io: Io, open: Open) -> hyper::Result<Carrier> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
-    builder.timer(TokioTimer::new()).adaptive_window(true);
+    builder
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .keep_alive_interval(PING_AFTER)
+        .keep_alive_timeout(PING_TIMEOUT)
+        .keep_alive_while_idle(true);
     let (sender, connection) = builder.handshake(io).await?;
     tokio::spawn(async move {
         if let Err(error) = connection.await {
@@ -263,24 +320,24 @@ async fn handshake_2(io: Io, open: Open) -> hyper::Result<Carrier> {
         }
         drop(open);
     });
-    Ok(Carrier::Http2(sender))
+    Ok(Carrier::Http2(sender, Arc::default()))
 }
 
 /// HTTP/2 names scheme and host in the target.
-fn absolute(mut request: Request<Sent>, origin: &Origin) -> Request<Sent> {
+fn absolute(mut request: Request<Sent>, origin: &Origin) -> Result<Request<Sent>, UpstreamError> {
     let host = request.headers_mut().remove(header::HOST);
-    // One that was tried over HTTP/2 before has them there.
-    if request.uri().authority().is_none() {
-        let authority = host.as_ref().and_then(|host| host.to_str().ok()).map(str::to_owned);
-        let authority = authority.unwrap_or_else(|| origin.authority());
-        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-        let scheme = if origin.is_tls { "https" } else { "http" };
-        if let Ok(uri) = format!("{scheme}://{authority}{path}").parse() {
-            *request.uri_mut() = uri;
-        }
+    let mut target = std::mem::take(request.uri_mut()).into_parts();
+    // One that was tried over HTTP/2 before has it there.
+    if target.authority.is_none() {
+        let host = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
+        target.authority = host.or_else(|| origin.authority().parse().ok());
     }
+    target.scheme = Some(if origin.is_tls { Scheme::HTTPS } else { Scheme::HTTP });
+    target.path_and_query.get_or_insert(PathAndQuery::from_static("/"));
+    let target = Uri::from_parts(target).map_err(|_| ConnectError::Name("it is no host".to_owned()))?;
+    *request.uri_mut() = target;
     *request.version_mut() = Version::HTTP_2;
-    request
+    Ok(request)
 }
 
 /// HTTP/1.1 names the host in a field, and a path alone in the target.
@@ -291,6 +348,20 @@ fn relative(request: &mut Request<Sent>) {
         request.headers_mut().insert(header::HOST, host);
     }
     *request.uri_mut() = request.uri().path_and_query().cloned().map_or_else(Uri::default, Uri::from);
+}
+
+/// Waits for the head of an answer: for `limit` from the end of the request, or from its last piece that the upstream could take.
+async fn within<F: Future + Unpin>(limit: Duration, clock: Option<&Clock>, mut sent: F) -> Option<F::Output> {
+    let mut deadline = Instant::now() + limit;
+    loop {
+        if let Ok(sent) = timeout_at(deadline, &mut sent).await {
+            return Some(sent);
+        }
+        match clock.map(|clock| clock.deadline(limit)) {
+            Some(later) if later > Instant::now() => deadline = later,
+            _ => return None,
+        }
+    }
 }
 
 /// A copy of a request for another try, where it can be repeated.
