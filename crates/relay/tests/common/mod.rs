@@ -1,0 +1,236 @@
+//! A relay on real sockets, certificates made for the occasion, and clients of both protocols whose bodies come in pieces.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use boring::asn1::Asn1Time;
+use boring::ec::{EcGroup, EcKey};
+use boring::hash::MessageDigest;
+use boring::nid::Nid;
+use boring::pkey::{PKey, Private};
+use boring::ssl::{SslConnector, SslMethod, SslVerifyMode};
+use boring::x509::extension::{BasicConstraints, SubjectAlternativeName};
+use boring::x509::{X509, X509NameBuilder};
+use fieldseal_http::ServerIdentity;
+use fieldseal_relay::{Configuration, Relay};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Bytes, Frame, Incoming};
+use hyper::client::conn::{http1, http2};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::{Request, Response, StatusCode, Version};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+/// Longer than anything here takes on a busy machine; no test waits for it when all is well.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const CHECKSUM: HeaderName = HeaderName::from_static("x-checksum");
+
+/// A certificate of `localhost` that is its own authority, and its key.
+pub struct Identity {
+    pub certificate: X509,
+    pub key: PKey<Private>,
+}
+
+impl Identity {
+    pub fn new() -> Identity {
+        let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
+        let key = PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap();
+        let mut name = X509NameBuilder::new().unwrap();
+        name.append_entry_by_nid(Nid::COMMONNAME, "localhost").unwrap();
+        let name = name.build();
+        let mut builder = X509::builder().unwrap();
+        builder.set_version(2).unwrap();
+        builder.set_subject_name(&name).unwrap();
+        builder.set_issuer_name(&name).unwrap();
+        builder.set_pubkey(&key).unwrap();
+        builder.set_not_before(&Asn1Time::days_from_now(0).unwrap()).unwrap();
+        builder.set_not_after(&Asn1Time::days_from_now(1).unwrap()).unwrap();
+        builder.append_extension(&BasicConstraints::new().critical().ca().build().unwrap()).unwrap();
+        let names = SubjectAlternativeName::new().dns("localhost").build(&builder.x509v3_context(None, None)).unwrap();
+        builder.append_extension(&names).unwrap();
+        builder.sign(&key, MessageDigest::sha256()).unwrap();
+        Identity { certificate: builder.build(), key }
+    }
+
+    pub fn of_server(&self) -> ServerIdentity {
+        ServerIdentity {
+            certificate_chain_pem: self.certificate.to_pem().unwrap(),
+            private_key_pem: self.key.private_key_to_pem_pkcs8().unwrap().into(),
+        }
+    }
+}
+
+/// A relay of one thread, with a listener for each protocol of clients: plain HTTP/1.1, and TLS.
+pub struct Stage {
+    relay: Option<Relay>,
+    folder: TempDir,
+}
+
+impl Stage {
+    /// Before an upstream; `upstream` stands in the section of that name, `routes` behind each listener.
+    pub fn new(origin: &str, identity: &Identity, upstream: &str, routes: &str) -> Stage {
+        let folder = tempfile::tempdir().unwrap();
+        let ServerIdentity { certificate_chain_pem, private_key_pem } = identity.of_server();
+        std::fs::write(folder.path().join("certificate.pem"), certificate_chain_pem).unwrap();
+        std::fs::write(folder.path().join("key.pem"), &*private_key_pem).unwrap();
+        let pair = "certificate = \"certificate.pem\"\nprivate_key = \"key.pem\"\n";
+        let listener =
+            |tls: &str| format!("[[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"{origin}\"\n{tls}{routes}\n");
+        // Nobody is at the engine's address: what is tested here needs none.
+        let text = format!(
+            "[relay]\nthreads = 1\noperator_address = \"127.0.0.1:0\"\n\
+             [engine]\naddresses = [\"localhost:1\"]\nauthorities = \"certificate.pem\"\n{pair}\
+             [upstream]\nauthorities = \"certificate.pem\"\nsystem_authorities = false\n{upstream}\n{}{}",
+            listener(""),
+            listener(pair)
+        );
+        let configuration = Configuration::parse(&text).unwrap_or_else(|problems| panic!("{problems:?} in\n{text}"));
+        let relay = Relay::start(configuration, folder.path(), None).unwrap();
+        Stage { relay: Some(relay), folder }
+    }
+
+    pub fn address(&self, is_tls: bool) -> SocketAddr {
+        self.relay.as_ref().expect("running").addresses()[usize::from(is_tls)].address
+    }
+
+    pub async fn client(&self, version: Version) -> Client {
+        let is_http2 = version == Version::HTTP_2;
+        let socket = TcpStream::connect(self.address(is_http2)).await.unwrap();
+        if !is_http2 {
+            let (sender, connection) = http1::handshake(TokioIo::new(socket)).await.unwrap();
+            tokio::spawn(connection);
+            return Client::Http1(sender);
+        }
+        let mut connector = SslConnector::builder(SslMethod::tls()).unwrap();
+        connector.set_verify(SslVerifyMode::NONE);
+        connector.set_alpn_protos(b"\x02h2").unwrap();
+        let stream = tokio_boring::connect(connector.build().configure().unwrap(), "localhost", socket).await.unwrap();
+        let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        Client::Http2(sender)
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if let Some(relay) = self.relay.take() {
+            let left = relay.shutdown();
+            assert!(left.is_ok() || std::thread::panicking(), "{left:?}");
+        }
+    }
+}
+
+/// A body that comes as it is told, and ends when whoever tells is gone.
+pub struct Pieces(mpsc::UnboundedReceiver<Frame<Bytes>>);
+
+pub type Teller = mpsc::UnboundedSender<Frame<Bytes>>;
+
+impl Pieces {
+    pub fn new() -> (Teller, Pieces) {
+        let (teller, told) = mpsc::unbounded_channel();
+        (teller, Pieces(told))
+    }
+
+    /// The whole of it.
+    pub fn of(frames: impl IntoIterator<Item = Frame<Bytes>>) -> Pieces {
+        let (teller, pieces) = Pieces::new();
+        frames.into_iter().for_each(|frame| teller.send(frame).unwrap());
+        pieces
+    }
+}
+
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        self.0.poll_recv(cx).map(|frame| frame.map(Ok))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_closed() && self.0.is_empty()
+    }
+}
+
+pub fn data(bytes: &'static [u8]) -> Frame<Bytes> {
+    Frame::data(Bytes::from_static(bytes))
+}
+
+/// Trailers with a checksum.
+pub fn trailers(checksum: &'static str) -> Frame<Bytes> {
+    Frame::trailers(HeaderMap::from_iter([(CHECKSUM, HeaderValue::from_static(checksum))]))
+}
+
+pub enum Client {
+    Http1(http1::SendRequest<Pieces>),
+    Http2(http2::SendRequest<Pieces>),
+}
+
+/// An answer, read whole.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    pub trailers: Option<HeaderMap>,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    pub async fn whole(response: Response<Incoming>) -> Answer {
+        let (head, body) = response.into_parts();
+        let body = timeout(PATIENCE, body.collect()).await.expect("a body in time").expect("a body");
+        let trailers = body.trailers().cloned();
+        Answer { status: head.status, headers: head.headers, body: body.to_bytes(), trailers }
+    }
+}
+
+impl Client {
+    pub fn request(&self, method: &str, path: &str, body: Pieces) -> Request<Pieces> {
+        let target = match self {
+            Client::Http1(_) => path.to_owned(),
+            Client::Http2(_) => format!("https://shop.example{path}"),
+        };
+        let request = Request::builder().method(method).uri(target).header("te", "trailers");
+        let request = if let Client::Http1(_) = self { request.header("host", "shop.example") } else { request };
+        request.header("trailer", "x-checksum").body(body).unwrap()
+    }
+
+    /// The head of an answer.
+    pub async fn begin(&mut self, request: Request<Pieces>) -> Response<Incoming> {
+        let answer = async {
+            match self {
+                Client::Http1(sender) => {
+                    sender.ready().await?;
+                    sender.send_request(request).await
+                }
+                Client::Http2(sender) => sender.send_request(request).await,
+            }
+        };
+        timeout(PATIENCE, answer).await.expect("an answer in time").expect("an answer")
+    }
+
+    pub async fn send(&mut self, method: &str, path: &str, body: Pieces) -> Answer {
+        let request = self.request(method, path, body);
+        Answer::whole(self.begin(request).await).await
+    }
+}
+
+/// Waits until `condition` holds.
+pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let waiting = async {
+        while !condition() {
+            sleep(Duration::from_millis(2)).await;
+        }
+    };
+    timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("waited too long until {what}"));
+}
