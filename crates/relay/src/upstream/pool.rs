@@ -224,7 +224,7 @@ impl Pool {
             let error = error.into_error();
             match (unsent, spare) {
                 (Some(unsent), _) if is_kept => {
-                    request = Box::new(unsent);
+                    *request = unsent;
                     tries_left -= 1;
                 }
                 (None, Some(spare)) if !error.is_user() && !error.is_parse() => {

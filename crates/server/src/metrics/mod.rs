@@ -200,7 +200,8 @@ impl Snapshot {
         const LOOKUPS: Named = Named::plain(
             "cache_lookups",
             "Lookups of caches: of apps with their keys, of clients' grants and of API keys, all read from the store; of sessions' \
-             sealing keys; of keys made ahead for the next request (spare_keys); of opening keys, kept across requests by ephemeral key; each a hit or a miss, for which the work is done",
+             sealing keys; of keys made ahead for the next request (spare_keys); of opening keys, kept across requests by ephemeral key; \
+             each a hit or a miss, for which the work is done",
         );
         const ENTRIES: Named = Named::plain("cache_entries", "What the caches hold now");
         const AGREEMENTS: Named = Named::plain(
