@@ -12,6 +12,7 @@ use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use thiserror::Error;
+use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 
 use super::body::{Clock, Sent, UpstreamAnswer};
@@ -78,10 +79,16 @@ struct Shared {
 #[derive(Default)]
 struct Kept {
     /// Connections of HTTP/1.1 without a request, the freshest last.
-    idle: Vec<(http1::SendRequest<Sent>, Instant)>,
+    idle: Vec<(Http1, Instant)>,
     http2: Option<Http2>,
     /// Connections that are open, idle ones included.
     open: usize,
+}
+
+/// A connection of HTTP/1.1, and the task that drives it.
+struct Http1 {
+    sender: http1::SendRequest<Sent>,
+    task: AbortHandle,
 }
 
 /// A connection of HTTP/2, which many requests share.
@@ -94,7 +101,7 @@ struct Http2 {
 
 /// What carries a request.
 enum Carrier {
-    Http1(http1::SendRequest<Sent>),
+    Http1(Http1),
     Http2(http2::SendRequest<Sent>, Arc<()>),
 }
 
@@ -102,20 +109,20 @@ enum Carrier {
 pub(crate) struct Lease {
     pool: Pool,
     origin: Arc<Origin>,
-    sender: Option<http1::SendRequest<Sent>>,
+    http1: Option<Http1>,
     /// Of a shared connection.
     _user: Option<Arc<()>>,
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let Some(sender) = self.sender.take().filter(|sender| !sender.is_closed()) else { return };
+        let Some(http1) = self.http1.take().filter(|http1| !http1.sender.is_closed()) else { return };
         let idle_max = self.pool.connector().settings().idle_connections_max;
         let mut state = self.pool.lock();
         if let Some(kept) = state.get_mut(&*self.origin)
             && kept.idle.len() < idle_max
         {
-            kept.idle.push((sender, Instant::now()));
+            kept.idle.push((http1, Instant::now()));
         }
     }
 }
@@ -131,7 +138,7 @@ impl Drop for Open {
         let mut state = self.pool.lock();
         if let Some(kept) = state.get_mut(&*self.origin) {
             kept.open -= 1;
-            kept.idle.retain(|(sender, _)| !sender.is_closed());
+            kept.idle.retain(|(http1, _)| !http1.sender.is_closed());
             if kept.open == 0 {
                 state.remove(&*self.origin);
             }
@@ -161,7 +168,7 @@ impl Pool {
     pub(crate) fn tidy(&self) {
         let limit = self.connector().settings().idle_timeout;
         for kept in self.lock().values_mut() {
-            kept.idle.retain(|(sender, since)| !sender.is_closed() && since.elapsed() < limit);
+            kept.idle.retain(|(http1, since)| !http1.sender.is_closed() && since.elapsed() < limit);
             if let Some(http2) = &mut kept.http2 {
                 if Arc::strong_count(&http2.users) > 1 {
                     http2.used = Instant::now();
@@ -192,14 +199,18 @@ impl Pool {
             };
             let spare = if is_kept { copy(&request) } else { None };
             let clock = request.body_mut().clock();
-            let mut lease = Lease { pool: self.clone(), origin: Arc::clone(origin), sender: None, _user: None };
+            let mut lease = Lease { pool: self.clone(), origin: Arc::clone(origin), http1: None, _user: None };
             let sent = match carrier {
-                Carrier::Http1(mut sender) => {
+                Carrier::Http1(mut http1) => {
                     relative(&mut request);
-                    let sent = pin!(sender.try_send_request(*request));
+                    let sent = pin!(http1.sender.try_send_request(*request));
                     let sent = within(limit, clock.as_deref(), sent).await;
-                    // Not before the head has come: without one the connection is good for nothing.
-                    lease.sender = matches!(sent, Some(Ok(_))).then_some(sender);
+                    match &sent {
+                        Some(Ok(_)) => lease.http1 = Some(http1),
+                        Some(Err(_)) => {}
+                        // What is left of the request would wait for an upstream that takes nothing.
+                        None => http1.task.abort(),
+                    }
                     sent
                 }
                 Carrier::Http2(mut sender, user) => {
@@ -274,8 +285,7 @@ impl Pool {
             kept.http2 = None;
         }
         // The task of one that was just given back may not have come to its turn; one before it will do.
-        let is_good =
-            |(sender, since): &(http1::SendRequest<Sent>, Instant)| sender.is_ready() && since.elapsed() < limit;
+        let is_good = |(http1, since): &(Http1, Instant)| http1.sender.is_ready() && since.elapsed() < limit;
         let at = kept.idle.iter().rposition(is_good)?;
         Some(Carrier::Http1(kept.idle.remove(at).0))
     }
@@ -295,13 +305,13 @@ impl Pool {
 async fn handshake_1(io: Io, open: Open) -> hyper::Result<Carrier> {
     let (sender, connection) = http1::handshake(io).await?;
     let connection = connection.with_upgrades();
-    tokio::spawn(async move {
+    let task = tokio::spawn(async move {
         if let Err(error) = connection.await {
             tracing::debug!(%error, "a connection to an upstream broke");
         }
         drop(open);
     });
-    Ok(Carrier::Http1(sender))
+    Ok(Carrier::Http1(Http1 { sender, task: task.abort_handle() }))
 }
 
 async fn handshake_2(io: Io, open: Open) -> hyper::Result<Carrier> {
