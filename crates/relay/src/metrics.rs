@@ -239,7 +239,11 @@ mod tests {
         let mut count = 0;
         for (family, help) in text.lines().filter_map(|line| line.strip_prefix("# HELP ")?.split_once(' ')) {
             count += 1;
-            let samples = text.lines().filter(|line| !line.starts_with('#') && line.starts_with(family));
+            let endings = ["{", " ", "_total", "_bucket", "_sum", "_count"];
+            let is_of_family = |line: &&str| {
+                line.strip_prefix(family).is_some_and(|rest| endings.iter().any(|it| rest.starts_with(it)))
+            };
+            let samples = text.lines().filter(is_of_family);
             let mut labels: Vec<&str> = Vec::new();
             for name in samples.flat_map(|line| line.split(['{', ',']).skip(1)).filter_map(|it| it.split_once('=')) {
                 if !labels.contains(&name.0) {
