@@ -3,17 +3,17 @@
 #
 #   benches/saturation.sh target/release/fieldseal [--set KEY=VALUE…]
 #   benches/saturation.sh target/release/fieldseal --set engine.curve=k1 --set engine.keying=field
+#   benches/saturation.sh target/release/fieldseal --set server.network_threads=2
 #
-# An engine with one worker and these settings, and examples/load/saturate.yml against it on 32 connections. The tester, the engine's
-# network thread and its worker each have a core of their own where the machine has three. Where it has two, each has the same part of
-# one, by the system's CPU bandwidth (cgroup v1, as root): whoever uses all of its part is what limits the run, as with three
-# cores. SHARE is that part, in percent.
+# An engine with one worker and these settings, and examples/load/saturate.yml against it on 32 connections. The tester, each network
+# thread of the engine and its worker have a core of their own where the machine has as many. Where it has fewer, each has the same
+# part of one, by the system's CPU bandwidth (cgroup v1, as root): whoever uses all of its part is what limits the run, as with cores of
+# their own. SHARE is that part, in percent; by default seven tenths of what the cores come to for each, so that none waits for another.
 set -euo pipefail
 
 fieldseal=$(realpath "${1:-target/release/fieldseal}")
 settings=("${@:2}")
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-share=${SHARE:-45}
 period=5000
 groups=/sys/fs/cgroup/cpu/fieldseal-saturation
 [[ -x $fieldseal ]] || { echo "$fieldseal is no program: cargo build --release --package fieldseal-cli" >&2; exit 2; }
@@ -40,28 +40,37 @@ sed -e "s#port: 3443#port: $port#; s#connections: 8#connections: 32#; s#, curve:
 # threads NAME: ids of the engine's threads whose name begins so.
 threads() { grep -l "^$1" /proc/"$engine"/task/*/comm | cut -d/ -f5; }
 
-# part NAME CORE THREADS...: a core of its own, or a part of any.
+net=($(threads fieldseal-net))
+work=($(threads fieldseal-work))
+wanted=$((${#net[@]} + ${#work[@]} + 1))
+share=${SHARE:-$((70 * $(nproc) / wanted))}
+share=$((share < 90 ? share : 90))
+core=0
+
+# part NAME THREADS...: a core of its own for each, or the same part of any for each.
 part() {
-  local name=$1 core=$2 thread
-  shift 2
+  local name=$1 thread
+  shift
   for thread; do
-    if (( $(nproc) >= 3 )); then taskset -pc "$core" "$thread" >/dev/null
+    if (( $(nproc) >= wanted )); then
+      taskset -pc "$core" "$thread" >/dev/null
+      core=$((core + 1))
     else
       mkdir -p "$groups-$name"
       echo $period >"$groups-$name/cpu.cfs_period_us"
-      echo $((period * share / 100)) >"$groups-$name/cpu.cfs_quota_us"
+      echo $((period * share * $# / 100)) >"$groups-$name/cpu.cfs_quota_us"
       echo "$thread" >"$groups-$name/tasks"
     fi
   done
 }
 
-if (( $(nproc) >= 3 )); then echo 'tester, network thread and worker: a core each'
-elif [[ -w /sys/fs/cgroup/cpu/cpu.shares ]]; then echo "tester, network thread and worker: $share % of a core each"
-else echo 'needs three cores, or root and cgroup v1' >&2; exit 2; fi
-part net 1 $(threads fieldseal-net)
-part work 2 $(threads fieldseal-work)
+if (( $(nproc) >= wanted )); then echo 'tester, network threads and worker: a core each'
+elif [[ -w /sys/fs/cgroup/cpu/cpu.shares ]]; then echo "tester, network threads and worker: $share % of a core each"
+else echo "needs $wanted cores, or root and cgroup v1" >&2; exit 2; fi
+part net "${net[@]}"
+part work "${work[@]}"
 # This shell, and so the tester.
-part tester 0 $BASHPID
+part tester $BASHPID
 "$fieldseal" load "$folder/saturate.yml" --pid "$engine"
 echo $BASHPID >/sys/fs/cgroup/cpu/tasks 2>/dev/null || true
 for name in tester net work; do
