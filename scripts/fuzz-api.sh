@@ -9,9 +9,11 @@ cd "$root"
 seconds=${1:?usage: scripts/fuzz-api.sh SECONDS}
 use_fieldseal
 need_python
-place=$root/target/interop/fuzz
-install_python "$place" tests/interop/requirements-fuzz.txt
+place=$root/target/interop
+# The engine is started by what the other tests start it with, which needs their packages.
+install_python "$place/venv" tests/interop/requirements.txt
+install_python "$place/fuzz" tests/interop/requirements-fuzz.txt
 
 echo "== fuzz-api: for $seconds seconds"
 cd tests/interop
-"$place/bin/python" fuzz_api.py "$place/bin/schemathesis" "$seconds"
+"$place/venv/bin/python" fuzz_api.py "$place/fuzz/bin/schemathesis" "$seconds"
