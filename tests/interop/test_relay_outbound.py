@@ -1,5 +1,8 @@
 """The outbound relay: the real SDKs, curl, and `CONNECT` as it is captured of them, in front of an upstream that keeps every byte."""
 
+import base64
+import gzip
+import hashlib
 import json
 import os
 import shutil
@@ -80,6 +83,13 @@ def _configuration(fieldseal: Fieldseal, pki: Pki, port: int) -> str:
             hosts=["localhost"],
             paths=["/charge/**"],
             response=[rule("encrypt", json=["$.token"])],
+        )
+        text += section(
+            "[outbound.destination]",
+            hosts=["localhost"],
+            paths=["/headers/**"],
+            request=[rule("decrypt", headers=["X-Card"])],
+            response=[rule("encrypt", headers=["X-Token"])],
         )
         by_role = [rule("decrypt", json=["$"], role="pci")]
         text += section("[outbound.destination]", hosts=["localhost"], paths=["/roles/**"], request=by_role)
@@ -494,6 +504,81 @@ def test_bodies_without_envelopes_and_without_rules_are_untouched(setting: Setti
         setting, setting.url("/elsewhere"), "--header", "Content-Type: application/octet-stream", data=body
     )
     assert upstream.only().body == answer.body == body
+
+
+@pytest.mark.parametrize("version", ["--http1.1", "--http2"])
+@pytest.mark.parametrize("is_chunked", [False, True])
+@pytest.mark.parametrize("size", [0, 1, 70_000])
+def test_bodies_of_every_length_are_untouched(
+    setting: Setting, upstream: Upstream, version: str, is_chunked: bool, size: int
+) -> None:
+    upstream.answer = echo
+    body = os.urandom(size)
+    chunked = ("--header", "Transfer-Encoding: chunked") if is_chunked and version == "--http1.1" else ()
+    kind = ("--header", "Content-Type: application/octet-stream")
+    answer = through_proxy(setting, setting.url("/elsewhere"), version, *chunked, *kind, data=body)
+    assert (answer.code, answer.status) == (0, 200), answer.message
+    assert upstream.only().body == answer.body == body
+
+
+def test_fifty_megabytes(setting: Setting, upstream: Upstream) -> None:
+    """By hash, so that a difference is told in a line: bytes that are streamed, and a document with one envelope at its end."""
+    upstream.answer = echo
+    bulk = os.urandom(1 << 20) * 50
+    kind = ("--header", "Content-Type: application/octet-stream")
+    answer = through_proxy(setting, setting.url("/elsewhere"), *kind, data=bulk)
+    assert (answer.code, answer.status) == (0, 200), answer.message
+    assert _hash(upstream.only().body) == _hash(answer.body) == _hash(bulk)
+    upstream.clear()
+    upstream.answer = _charge
+    text = base64.b64encode(os.urandom(3 << 18)) * 50
+    sealed = setting.fieldseal.encrypt(APP, b'["4242-card"]')[1:-1]
+    document = b'{"bulk":"' + text + b'","card":' + sealed + b"}"
+    answer = through_proxy(setting, setting.url("/charge/1"), "--header", f"Content-Type: {JSON}", data=document)
+    assert (answer.code, answer.status) == (0, 200), answer.message
+    assert _hash(upstream.only().body) == _hash(b'{"bulk":"' + text + b'","card":"4242-card"}')
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+@pytest.mark.parametrize("version", ["--http1.1", "--http2"])
+def test_bodies_of_unknown_length_are_opened(setting: Setting, upstream: Upstream, version: str) -> None:
+    sealed = setting.fieldseal.encrypt(APP, b'{"card":"4242-card"}')
+    chunked = ("--header", "Transfer-Encoding: chunked") if version == "--http1.1" else ()
+    kind = ("--header", f"Content-Type: {JSON}")
+    answer = through_proxy(setting, setting.url("/charge/1"), version, *chunked, *kind, data=sealed)
+    assert (answer.code, answer.status) == (0, 200), answer.message
+    assert upstream.only().body == b'{"card":"4242-card"}'
+
+
+def test_coded_bodies_are_opened_and_sealed_in_their_coding(setting: Setting, upstream: Upstream) -> None:
+    answered = gzip.compress(b'{"token":"tok_1","open":1}')
+    upstream.answer = lambda _: ok(answered, JSON, ("Content-Encoding", "gzip"))
+    sealed = gzip.compress(setting.fieldseal.encrypt(APP, b'{"card":"4242-card"}'))
+    kind = ("--header", f"Content-Type: {JSON}", "--header", "Content-Encoding: gzip", "--header", "Accept-Encoding: gzip")
+    answer = through_proxy(setting, setting.url("/charge/1"), *kind, data=sealed)
+    assert (answer.code, answer.status) == (0, 200), answer.message
+    received = upstream.only()
+    assert received.header("Content-Encoding") == "gzip"
+    assert gzip.decompress(received.body) == b'{"card":"4242-card"}'
+    assert answer.header("content-encoding") == "gzip"
+    opened = setting.fieldseal.decrypt(APP, gzip.decompress(answer.body))
+    assert opened == b'{"token":"tok_1","open":1}' and b"tok_1" not in gzip.decompress(answer.body)
+
+
+def test_headers_are_opened_and_sealed(setting: Setting, upstream: Upstream) -> None:
+    upstream.answer = lambda _: ok(b"body", "text/plain", ("X-Token", "tok_1"), ("X-Open", "1"))
+    sealed = json.loads(setting.fieldseal.encrypt(APP, b'["4242-card"]'))[0]
+    fields = ("--header", f"X-Card: {sealed}", "--header", "X-Open: 1")
+    answer = through_proxy(setting, setting.url("/headers/1"), *fields)
+    assert (answer.code, answer.status, answer.body) == (0, 200, b"body"), answer.message
+    received = upstream.only()
+    assert (received.header("X-Card"), received.header("X-Open")) == ("4242-card", "1")
+    assert answer.header("x-open") == "1"
+    envelope = json.dumps([answer.header("x-token")]).encode()
+    assert setting.fieldseal.decrypt(APP, envelope) == b'["tok_1"]'
 
 
 def test_a_forged_envelope_does_not_leave(setting: Setting, upstream: Upstream) -> None:
