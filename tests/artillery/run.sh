@@ -3,6 +3,7 @@
 #
 #   FIELDSEAL=target/checked/fieldseal tests/artillery/run.sh
 #   FULL=1 FIELDSEAL=… tests/artillery/run.sh     the published scenario for its 90 seconds, on port 3443
+#   FULL=1 INCIDENT=1 …                           the same with the engine of the incident: k1, a key for each field
 #
 # Needs Node 20 with npm, and Rust for the bindings (PROFILE names cargo's profile, checked by default). Installs pinned packages
 # into the packages' own node_modules/, again only when a lock file has changed. The tests reach nothing but 127.0.0.1.
