@@ -4,7 +4,7 @@
 #   FIELDSEAL=target/release/fieldseal tests/conformance/h2spec.sh [h2spec arguments]
 #
 # Needs Go 1.25 and Python 3.11. Builds the pinned h2spec once, below target/conformance. Prints what h2spec
-# prints, and exits with 1 where a case fails that docs/relay-conformance.md does not explain.
+# prints, and exits with 1 where a case fails, or none was run.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
