@@ -136,7 +136,8 @@ def wrk(url: str, seconds: int, connections: int, pids: list[int], script: Path 
     if "Non-2xx" in text or "Socket errors" in text or " 0 requests in" in text:
         raise SystemExit(f"{url}: {text}")
     count = int(re.search(r"(\d+) requests in", text)[1])
-    find = lambda what: milliseconds(re.search(rf"{what}%\s+(\S+)", text)[1])
+    # At the start of its line: a share such as 61.50 % stands in the lines above.
+    find = lambda what: milliseconds(re.search(rf"^\s+{what}%\s+(\S+)", text, re.MULTILINE)[1])
     rate = float(re.search(r"Requests/sec:\s+([\d.]+)", text)[1])
     return Run(rate, find("50"), find("99"), spent / count * 1e6)
 
