@@ -5,6 +5,7 @@ mod common;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::{Answer, CHECKSUM, Client, Identity, PATIENCE, Pieces, Stage, data, trailers, until};
 use fieldseal_http::{
@@ -188,6 +189,41 @@ async fn a_connection_that_fell_silent_is_not_used_again_and_an_idle_one_is_clos
     assert_eq!(client.send("GET", "/", Pieces::of([])).await.status, StatusCode::OK);
     assert_eq!(upstream.counters().connections_accepted, 2);
     until("the idle one is closed too", || upstream.counters().connections_open == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_answers_no_ping_ends_what_waits_on_it() {
+    let identity = Identity::new();
+    let upstream = upstream(&identity);
+    let line = Line::before(upstream.local_addr()).await;
+    let origin = format!("https://localhost:{}", line.address.port());
+    let settings = "response_timeout = \"1h\"\nping_interval = \"200ms\"\nping_timeout = \"200ms\"";
+    let stage = Stage::new(&origin, &identity, settings, "");
+    let mut client = stage.client(Version::HTTP_2).await;
+    assert_eq!(client.send("GET", "/", Pieces::of([])).await.status, StatusCode::OK);
+    // Longer than both times: a living connection stays.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(client.send("GET", "/", Pieces::of([])).await.status, StatusCode::OK);
+    assert_eq!(upstream.counters().connections_accepted, 1);
+    line.cut.send_replace(true);
+    let request = client.request("POST", "/", Pieces::of([data(b"x")]));
+    assert_eq!(client.begin(request).await.status(), StatusCode::BAD_GATEWAY);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_with_a_larger_header_than_is_allowed_is_refused() {
+    for is_http2 in [false, true] {
+        let identity = Identity::new();
+        let upstream = upstream(&identity);
+        let origin = format!("https://localhost:{}", upstream.local_addr().port());
+        let stage = Stage::new(&origin, &identity, &format!("http2 = {is_http2}\nheader_size_max = \"8KiB\""), "");
+        for (size, status) in [(1000, StatusCode::OK), (9000, StatusCode::BAD_GATEWAY)] {
+            let mut client = stage.client(Version::HTTP_11).await;
+            let mut request = client.request("POST", "/", Pieces::of([]));
+            request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_str(&"x".repeat(size)).unwrap());
+            assert_eq!(client.begin(request).await.status(), status, "{size} bytes, HTTP/2: {is_http2}");
+        }
+    }
 }
 
 /// What stands between relay and upstream. Connections that are open when it is cut carry nothing from then on.

@@ -17,6 +17,11 @@ use super::{
 };
 use crate::route::{HostPattern, PathPattern};
 
+/// Sizes that an upstream's headers may be given: what hyper reads at least, and as much as for listeners.
+const UPSTREAM_HEADER_SIZES: (usize, usize) = (8 << 10, 16 << 20);
+/// Windows of HTTP/2: from the one that a connection begins with to the largest there is (RFC 9113, section 6.9).
+const WINDOWS: (usize, usize) = ((1 << 16) - 1, (1 << 31) - 1);
+
 /// What stands in the place of redacted values unless a rule says otherwise.
 const REPLACEMENT: &str = "[redacted]";
 
@@ -129,6 +134,15 @@ impl Reader<'_> {
                 0,
                 "limits.client_bodies_size_max is smaller than limits.body_size_max: no body of that size would fit",
             );
+        }
+        for (key, size, (min, max)) in [
+            ("header_size_max", upstream.header_size_max, UPSTREAM_HEADER_SIZES),
+            ("stream_window", upstream.stream_window, WINDOWS),
+            ("connection_window", upstream.connection_window, WINDOWS),
+        ] {
+            if !(min..=max).contains(&size) {
+                self.problem(0, format!("upstream.{key} is at least {min} and at most {max} bytes"));
+            }
         }
         if inbound.is_empty() && outbound.is_empty() {
             self.problem(0, "there is no [[inbound]] and no [[outbound]]: nothing to do");

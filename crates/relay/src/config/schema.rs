@@ -103,6 +103,25 @@ pub struct UpstreamSettings {
     /// Idle connections of one thread to one upstream. Default 64.
     #[serde(deserialize_with = "count")]
     pub idle_connections_max: usize,
+    /// Bytes of an answer's header, 8 KiB at least. Default 64 KiB.
+    #[serde(deserialize_with = "size")]
+    pub header_size_max: usize,
+    /// Header fields of an answer over HTTP/1.1. Default 128.
+    #[serde(deserialize_with = "count")]
+    pub headers_max: usize,
+    /// Bytes of one answer that an upstream may send over HTTP/2 before its client takes them. Default 256 KiB.
+    #[serde(deserialize_with = "size")]
+    pub stream_window: usize,
+    /// The same of all answers on a connection: room for two thousand clients that take nothing, so that they hold up nobody else.
+    /// Default 512 MiB.
+    #[serde(deserialize_with = "size")]
+    pub connection_window: usize,
+    /// A connection of HTTP/2 on which nothing came for so long is asked whether it is alive. Default 20 s.
+    #[serde(deserialize_with = "time")]
+    pub ping_interval: Duration,
+    /// How long it has to answer that. Default 10 s.
+    #[serde(deserialize_with = "time")]
+    pub ping_timeout: Duration,
 }
 
 impl Default for UpstreamSettings {
@@ -117,6 +136,12 @@ impl Default for UpstreamSettings {
             idle_timeout: Duration::from_secs(60),
             connections_max: 1024,
             idle_connections_max: 64,
+            header_size_max: 64 << 10,
+            headers_max: 128,
+            stream_window: 256 << 10,
+            connection_window: 512 << 20,
+            ping_interval: Duration::from_secs(20),
+            ping_timeout: Duration::from_secs(10),
         }
     }
 }

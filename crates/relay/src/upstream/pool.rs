@@ -17,19 +17,10 @@ use tokio::time::{Instant, timeout_at};
 
 use super::body::{Clock, Sent, UpstreamAnswer};
 use super::connect::{ConnectError, Connector, Io, Speaks};
-use crate::config::Origin;
+use crate::config::{Origin, UpstreamSettings};
 
 /// Connections that were kept and are tried, one after the other, where they turn out to be closed.
 const RETRIES_MAX: usize = 3;
-
-/// Bytes of an answer that an upstream may send over HTTP/2 before its client takes them.
-const STREAM_WINDOW: u32 = 256 << 10;
-/// The same of all answers on a connection: room for two thousand clients that take nothing, so that they hold up nobody else.
-const CONNECTION_WINDOW: u32 = 512 << 20;
-/// A connection of HTTP/2 on which nothing came for so long is asked whether it is alive,
-const PING_AFTER: Duration = Duration::from_secs(20);
-/// and has so long to answer.
-const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why there is no answer.
 #[derive(Debug, Error)]
@@ -252,9 +243,10 @@ impl Pool {
     async fn dial(&self, origin: &Arc<Origin>, may_be_2: bool) -> Result<Carrier, UpstreamError> {
         let open = self.begin(origin)?;
         let (io, speaks) = self.connector().connect(origin, may_be_2).await?;
+        let settings = self.connector().settings();
         let carrier = match speaks {
-            Speaks::Http1 => handshake_1(io, open).await,
-            Speaks::Http2 => handshake_2(io, open).await,
+            Speaks::Http1 => handshake_1(io, open, settings).await,
+            Speaks::Http2 => handshake_2(io, open, settings).await,
         };
         let carrier = carrier.map_err(UpstreamError::Broken)?;
         if let Carrier::Http2(sender, users) = &carrier {
@@ -302,8 +294,10 @@ impl Pool {
     }
 }
 
-async fn handshake_1(io: Io, open: Open) -> hyper::Result<Carrier> {
-    let (sender, connection) = http1::handshake(io).await?;
+async fn handshake_1(io: Io, open: Open, settings: &UpstreamSettings) -> hyper::Result<Carrier> {
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(settings.header_size_max).max_headers(settings.headers_max);
+    let (sender, connection) = builder.handshake(io).await?;
     let connection = connection.with_upgrades();
     let task = tokio::spawn(async move {
         if let Err(error) = connection.await {
@@ -314,14 +308,17 @@ async fn handshake_1(io: Io, open: Open) -> hyper::Result<Carrier> {
     Ok(Carrier::Http1(Http1 { sender, task: task.abort_handle() }))
 }
 
-async fn handshake_2(io: Io, open: Open) -> hyper::Result<Carrier> {
+async fn handshake_2(io: Io, open: Open, settings: &UpstreamSettings) -> hyper::Result<Carrier> {
+    // The configuration keeps them within what HTTP/2 has numbers for.
+    let number = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .keep_alive_interval(PING_AFTER)
-        .keep_alive_timeout(PING_TIMEOUT)
+        .max_header_list_size(number(settings.header_size_max))
+        .initial_stream_window_size(number(settings.stream_window))
+        .initial_connection_window_size(number(settings.connection_window))
+        .keep_alive_interval(settings.ping_interval)
+        .keep_alive_timeout(settings.ping_timeout)
         .keep_alive_while_idle(true);
     let (sender, connection) = builder.handshake(io).await?;
     tokio::spawn(async move {
