@@ -443,6 +443,17 @@ def connect_status(setting: Setting, target: str, *fields: str, proxy: str = "pl
     return tunnel.status
 
 
+def test_a_client_that_does_not_trust_the_authority_is_counted(setting: Setting, upstream: Upstream) -> None:
+    ended = 'fieldseal_relay_connections_ended_total{listener="plain",why="handshake"}'
+    before = setting.relay.metric(ended)
+    tunnel = connect(setting, f"localhost:{upstream.port}", authorization(setting.key))
+    with pytest.raises(ssl.SSLCertVerificationError):
+        tunnel.inside(setting.pki.ca)
+    tunnel.stream.close()
+    wait_until(lambda: setting.relay.metric(ended) == before + 1)
+    assert upstream.saw_nothing()
+
+
 @pytest.mark.parametrize("host", ["other.test", "127.0.0.1", "localhost.other.test", "localhost@other.test"])
 def test_a_request_for_another_host_than_the_tunnels(setting: Setting, upstream: Upstream, host: str) -> None:
     with connect(setting, f"localhost:{upstream.port}", authorization(setting.key)).inside(setting.relay_ca) as stream:

@@ -28,7 +28,7 @@ mod watched;
 pub use activity::{Hold, HttpCounters};
 pub use body::{BodyError, Buffers, RequestBody, ResponseBody, bytes, empty};
 pub use connection::{Door, Handler, Peer, Phase, Protocol};
-pub use listener::{Event, Listener, ListenerOptions, Observer};
+pub use listener::{Event, Listener, ListenerOptions, Observer, protocol_of};
 pub use operator::{OperatorPort, OperatorSettings, Report};
 pub use places::{Place, Places};
 pub use problem::Problem;

@@ -1,18 +1,18 @@
 //! From a new socket to a connection: places, handshake, protocol; and the way out.
 
-use std::fmt;
+use std::fmt::{self, Debug};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::io::{BufReader, BufWriter};
+use tokio::io::{AsyncRead, AsyncWrite, BufReader, BufWriter};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_boring::{SslStream, SslStreamBuilder};
 
-use boring::ssl::{Error as SslError, NameType, Ssl};
+use boring::ssl::{Error as SslError, NameType, Ssl, SslContextRef};
 
 use crate::activity::{HttpCounters, Place, Registry, count};
 use crate::connection::{Door, End, Handler, Peer, Phase, Protocol};
@@ -22,8 +22,6 @@ use crate::tls::{Acceptor, reasons};
 
 /// BoringSSL reads a record in two pieces and writes each at once; these put them together.
 const BUFFER_SIZE: usize = 16 << 10;
-
-type Socket = BufWriter<BufReader<TcpStream>>;
 
 /// What happened at a listener beside requests, for a log.
 #[derive(Debug)]
@@ -144,7 +142,7 @@ impl<H> Drop for Listener<H> {
     }
 }
 
-impl<H> fmt::Debug for Listener<H> {
+impl<H> Debug for Listener<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listener").field("address", &self.address).finish_non_exhaustive()
     }
@@ -198,21 +196,19 @@ async fn serve<H: Handler>(
     let _ = prepare_socket(&socket, door.settings.half_open_timeout);
     let Some(acceptor) = acceptor else { return door.serve_in(place, socket, peer).await };
     let socket = BufWriter::with_capacity(BUFFER_SIZE, BufReader::with_capacity(BUFFER_SIZE, socket));
+    let context = acceptor.context();
     let shaken = tokio::select! {
-        shaken = timeout(door.settings.handshake_timeout, shake_hands(socket, &acceptor)) => shaken,
+        shaken = door.shake_hands(socket, &context) => shaken,
         () = place.activity.displaced.notified() => return End::Displaced,
     };
     let failure = match shaken {
-        Ok(Ok(stream)) => {
-            let is_http2 = stream.ssl().selected_alpn_protocol() == Some(b"h2");
-            peer.protocol = if is_http2 { Protocol::Http2 } else { Protocol::Http1 };
+        Ok(stream) => {
+            peer.protocol = protocol_of(&stream);
             peer.server_name = stream.ssl().servername(NameType::HOST_NAME).map(str::to_owned);
             return door.serve_in(place, stream, peer).await;
         }
-        Ok(Err(reason)) => reason,
-        Err(_) => Some("it took too long".to_owned()),
+        Err(failure) => failure,
     };
-    count(&door.registry.tallies.handshakes_failed);
     observer.happened(&match &failure {
         Some(reason) => Event::HandshakeFailed(address, reason),
         None => Event::Left(address),
@@ -220,12 +216,34 @@ async fn serve<H: Handler>(
     End::Closed
 }
 
-/// A failure without a reason is a peer that closed the connection.
-async fn shake_hands(socket: Socket, acceptor: &Acceptor) -> Result<SslStream<Socket>, Option<String>> {
-    let session = Ssl::new(&acceptor.context()).map_err(|error| Some(reasons(&error)))?;
-    SslStreamBuilder::new(session, socket).accept().await.map_err(|error| {
+impl<H> Door<H> {
+    /// Takes up TLS on a stream, within the time for it. A failure counts among the listener's.
+    ///
+    /// # Errors
+    /// Why there is no TLS; nothing for a peer that closed the connection.
+    pub async fn shake_hands<S>(&self, stream: S, context: &SslContextRef) -> Result<SslStream<S>, Option<String>>
+    where
+        S: AsyncRead + AsyncWrite + Debug + Unpin,
+    {
+        let shaken = timeout(self.settings.handshake_timeout, shake_hands(stream, context)).await;
+        let shaken = shaken.unwrap_or_else(|_| Err(Some("it took too long".to_owned())));
+        shaken.inspect_err(|_| count(&self.registry.tallies.handshakes_failed))
+    }
+}
+
+async fn shake_hands<S>(stream: S, context: &SslContextRef) -> Result<SslStream<S>, Option<String>>
+where
+    S: AsyncRead + AsyncWrite + Debug + Unpin,
+{
+    let session = Ssl::new(context).map_err(|error| Some(reasons(&error)))?;
+    SslStreamBuilder::new(session, stream).accept().await.map_err(|error| {
         let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<SslError>());
         let reasons = source.and_then(SslError::ssl_error).map(reasons).unwrap_or_default();
         (!reasons.is_empty()).then_some(reasons)
     })
+}
+
+/// What both sides agreed to speak.
+pub fn protocol_of<S>(stream: &SslStream<S>) -> Protocol {
+    if stream.ssl().selected_alpn_protocol() == Some(b"h2") { Protocol::Http2 } else { Protocol::Http1 }
 }

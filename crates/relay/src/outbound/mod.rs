@@ -10,17 +10,15 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use boring::ssl::Ssl;
 use fieldseal_client::ApiKeyFacts;
-use fieldseal_http::{Door, Handler, Hold, Peer, Protocol, RequestBody, ResponseBody, empty};
+use fieldseal_http::{Door, Handler, Hold, Peer, Protocol, RequestBody, ResponseBody, empty, protocol_of};
 use http_body_util::BodyExt;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tokio::time::{sleep, timeout};
-use tokio_boring::SslStreamBuilder;
+use tokio::time::sleep;
 
 use crate::access::{Record, Recorded, host};
 use crate::config::{Actions, Destination, Forwarded, Mismatch, Origin, Unlisted};
@@ -198,19 +196,15 @@ impl Tunnel {
     /// Ends TLS in the name of the destination and answers what comes.
     async fn serve(self, upgrade: OnUpgrade, context: boring::ssl::SslContext, door: Door<Nobody>, mut peer: Peer) {
         let Ok(stream) = upgrade.await else { return };
-        let Ok(session) = Ssl::new(&context) else { return };
-        let limit = door.settings().handshake_timeout;
-        let shaken = timeout(limit, SslStreamBuilder::new(session, TokioIo::new(stream)).accept()).await;
-        let stream = match shaken {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => {
-                tracing::info!(client = %peer.address, host = %self.origin.host, %error, "a TLS handshake in a tunnel failed");
-                return;
+        let stream = match door.shake_hands(TokioIo::new(stream), &context).await {
+            Ok(stream) => stream,
+            Err(reason) => {
+                let reason = reason.as_deref().unwrap_or("the client closed the connection");
+                let (client, host) = (peer.address, &self.origin.host);
+                return tracing::debug!(%client, %host, reason, "a TLS handshake in a tunnel failed");
             }
-            Err(_) => return tracing::info!(client = %peer.address, "a TLS handshake in a tunnel took too long"),
         };
-        let is_http2 = stream.ssl().selected_alpn_protocol() == Some(b"h2");
-        peer.protocol = if is_http2 { Protocol::Http2 } else { Protocol::Http1 };
+        peer.protocol = protocol_of(&stream);
         door.with_handler(Arc::new(TunnelHandler { tunnel: self })).serve(stream, peer).await;
     }
 
