@@ -235,7 +235,7 @@ def test_key_endpoints_agree(api: Api, key: str) -> None:
     assert problem(api.curl("/cages/key")) == (401, "unauthorized")
 
 
-def test_browsers_of_named_origins_read_public_keys_and_nothing_else(api: Api, key: str) -> None:
+def test_browsers_of_named_origins_read_public_keys_and_what_a_token_opens(api: Api, key: str) -> None:
     origin = ("-H", "Origin: https://shop.example")
     answer = api.curl(f"/team/apps/{APP}", *origin)
     assert answer.headers["access-control-allow-origin"] == "https://shop.example" and answer.headers["vary"] == "origin"
@@ -245,7 +245,19 @@ def test_browsers_of_named_origins_read_public_keys_and_nothing_else(api: Api, k
     preflight = api.curl("/keys", *ask, *origin)
     assert preflight.status == 204 and "x-evervault-app-id" in preflight.headers["access-control-allow-headers"]
     assert problem(api.curl("/keys", *ask, "-H", "Origin: https://evil.example")) == (403, "forbidden")
-    assert problem(api.curl("/decrypt", *ask, *origin))[0] == 405
+    preflight = api.curl("/decrypt", *ask, *origin)
+    assert preflight.status == 204 and preflight.headers["access-control-allow-methods"] == "POST"
+    assert "authorization" in preflight.headers["access-control-allow-headers"]
+    assert problem(api.curl("/encrypt", *ask, *origin))[0] == 405
+    payload = sealed(api, key, "4111")
+    request = json.dumps({"action": "api:decrypt", "payload": payload}).encode()
+    token = api.curl("/client-side-tokens", *basic(key), *JSON, *origin, data=request)
+    assert token.status == 200 and "access-control-allow-origin" not in token.headers
+    shown = ("-H", f"Authorization: Token {token.json['token']}")
+    for page, reads in ((origin, True), (("-H", "Origin: https://evil.example"), False)):
+        for body, status in ((payload, 200), ("other", 403)):
+            opened = api.curl("/decrypt", *shown, *JSON, *page, data=json.dumps(body).encode())
+            assert opened.status == status and ("access-control-allow-origin" in opened.headers) == reads
     opened = api.curl("/decrypt", *basic(key), *JSON, *origin, data=b"1")
     assert opened.status == 200 and "access-control-allow-origin" not in opened.headers
 

@@ -10,7 +10,7 @@ use hyper::header::{
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH,
     CONTENT_TYPE, HeaderValue, ORIGIN, VARY, X_CONTENT_TYPE_OPTIONS,
 };
-use hyper::{HeaderMap, Response, StatusCode};
+use hyper::{HeaderMap, Method, Response, StatusCode};
 use tokio::time::timeout_at;
 
 use super::pieces::Pieces;
@@ -164,7 +164,11 @@ fn allowed_origin(settings: &ApiSettings, origin: &HeaderValue) -> Option<Header
 }
 
 /// The answer to the question that browsers ask before a call with headers of its own.
-pub(super) fn preflight(settings: &ApiSettings, asked: &HeaderMap) -> Result<Response<ResponseBody>, Problem> {
+pub(super) fn preflight(
+    settings: &ApiSettings,
+    asked: &HeaderMap,
+    method: &Method,
+) -> Result<Response<ResponseBody>, Problem> {
     let is_allowed = asked.get(ORIGIN).is_some_and(|origin| allowed_origin(settings, origin).is_some());
     if !is_allowed {
         return Err(forbidden("pages of this origin are not let in: api.cors_origins names those that are"));
@@ -172,8 +176,12 @@ pub(super) fn preflight(settings: &ApiSettings, asked: &HeaderMap) -> Result<Res
     let mut response = Response::new(empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let headers = response.headers_mut();
-    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD"));
-    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("x-evervault-app-id, content-type"));
+    let (methods, names) = match *method {
+        Method::POST => ("POST", "authorization, content-type"),
+        _ => ("GET, HEAD", "x-evervault-app-id, content-type"),
+    };
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(names));
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
     Ok(response)
 }

@@ -120,6 +120,12 @@ impl Shown {
 
 type Answer = Result<Response<ResponseBody>, Problem>;
 
+/// Whether a page of a named origin may read the answer. An API key is nothing for pages: with one it may not.
+fn is_open_to_pages(call: Call, headers: &HeaderMap) -> bool {
+    let shows_token = || matches!(Credentials::read(headers), Ok(Credentials::Token(_)));
+    call.is_for_pages() && (call != Call::Decrypt || headers.contains_key(hyper::header::ORIGIN) && shows_token())
+}
+
 impl Handler for Api {
     async fn handle(self: Arc<Self>, request: Request<RequestBody>, peer: Arc<Peer>) -> Response<ResponseBody> {
         let began = clock::now();
@@ -142,7 +148,7 @@ impl Handler for Api {
             }
             response
         });
-        if call.is_some_and(Call::is_public) {
+        if call.is_some_and(|call| is_open_to_pages(call, &parts.headers)) {
             body::let_origin_in(&self.hub.settings.api, &parts.headers, response.headers_mut());
         }
         let response = if parts.method == hyper::Method::HEAD { body::head_of(response) } else { response };
@@ -162,8 +168,8 @@ impl Api {
         began: Instant,
     ) -> Answer {
         let settings = &self.hub.settings.api;
-        if parts.method == hyper::Method::OPTIONS && call.is_public() && !settings.cors_origins.is_empty() {
-            return body::preflight(settings, &parts.headers);
+        if parts.method == hyper::Method::OPTIONS && call.is_for_pages() && !settings.cors_origins.is_empty() {
+            return body::preflight(settings, &parts.headers, &call.method());
         }
         let is_head = parts.method == hyper::Method::HEAD && call.method() == hyper::Method::GET;
         if parts.method != call.method() && !is_head {

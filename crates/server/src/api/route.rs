@@ -60,15 +60,16 @@ impl Call {
     /// The methods that it answers, for `Allow`.
     pub(crate) fn allowed(self) -> &'static str {
         match self {
-            Call::Encrypt | Call::Decrypt | Call::Inspect | Call::ClientSideTokens => "POST",
+            Call::Encrypt | Call::Inspect | Call::ClientSideTokens => "POST",
+            Call::Decrypt => "POST, OPTIONS",
             Call::KeysByApp | Call::AppOfTeam => "GET, HEAD, OPTIONS",
             _ => "GET, HEAD",
         }
     }
 
-    /// Whether a browser of another origin may be let in.
-    pub(crate) fn is_public(self) -> bool {
-        matches!(self, Call::KeysByApp | Call::AppOfTeam)
+    /// Whether pages of other origins may be let in: to public keys, and to what a client-side token opens.
+    pub(crate) fn is_for_pages(self) -> bool {
+        matches!(self, Call::KeysByApp | Call::AppOfTeam | Call::Decrypt)
     }
 
     /// The word in metrics and logs.
