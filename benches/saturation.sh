@@ -27,7 +27,7 @@ finish() {
 }
 trap finish EXIT
 
-"$fieldseal" --dir "$folder/store" dev --app dev --port 0 --no-relay --json \
+"$fieldseal" --dir "$folder/store" dev --app app_dev --port 0 --no-relay --json \
   --set operator.address=127.0.0.1:0 --set api.address=127.0.0.1:0 --set server.workers=1 "${settings[@]}" \
   >"$folder/dev.json" 2>"$folder/dev.log" &
 engine=$!

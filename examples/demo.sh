@@ -57,10 +57,10 @@ say "1. A document, and the fields to protect"
 cat examples/payment.json
 
 say "2. In process: keys below $folder"
-"$PROGRAM" --dir "$folder" keys list --json 2> /dev/null | grep -q '"app":"dev"' || show keys create dev
-show encrypt --app dev "${select[@]}" examples/payment.json -o "$scratch/sealed.json"
+"$PROGRAM" --dir "$folder" keys list --json 2> /dev/null | grep -q '"app":"app_dev"' || show keys create app_dev
+show encrypt --app app_dev "${select[@]}" examples/payment.json -o "$scratch/sealed.json"
 diff --unchanged-line-format= --old-line-format= --new-line-format='  %L' examples/payment.json "$scratch/sealed.json" || true
-show decrypt --app dev "$scratch/sealed.json" -o "$scratch/opened.json"
+show decrypt --app app_dev "$scratch/sealed.json" -o "$scratch/opened.json"
 same examples/payment.json "$scratch/opened.json" "It came back byte for byte."
 
 say "3. Through an engine, over MessagePack-RPC and mTLS"
@@ -73,11 +73,11 @@ for _ in {1..200}; do
 done
 address=$(sed 's/.*"address":"\([^"]*\)".*/\1/' "$scratch/ready")
 connect=(--connect "$address" --client dev)
-show encrypt --app dev "${connect[@]}" "${select[@]}" examples/payment.json -o "$scratch/remote.json"
+show encrypt --app app_dev "${connect[@]}" "${select[@]}" examples/payment.json -o "$scratch/remote.json"
 # What the engine sealed opens in process, and the reverse.
-show decrypt --app dev "$scratch/remote.json" -o "$scratch/opened.json"
+show decrypt --app app_dev "$scratch/remote.json" -o "$scratch/opened.json"
 same examples/payment.json "$scratch/opened.json" "Sealed by the engine, opened in process: byte for byte."
-show decrypt --app dev "${connect[@]}" "$scratch/sealed.json" -o "$scratch/opened.json"
+show decrypt --app app_dev "${connect[@]}" "$scratch/sealed.json" -o "$scratch/opened.json"
 same examples/payment.json "$scratch/opened.json" "Sealed in process, opened by the engine: byte for byte."
 
 say "4. A document of $FIELDS fields, every one encrypted"
@@ -90,8 +90,8 @@ awk -v fields="$FIELDS" 'BEGIN {
 for way in "in process" "over mTLS"; do
   through=()
   [[ $way == "in process" ]] || through=("${connect[@]}")
-  sealing=$(milliseconds encrypt --app dev ${through[@]+"${through[@]}"} "$scratch/big.json" -o "$scratch/sealed.json")
-  opening=$(milliseconds decrypt --app dev ${through[@]+"${through[@]}"} "$scratch/sealed.json" -o "$scratch/opened.json")
+  sealing=$(milliseconds encrypt --app app_dev ${through[@]+"${through[@]}"} "$scratch/big.json" -o "$scratch/sealed.json")
+  opening=$(milliseconds decrypt --app app_dev ${through[@]+"${through[@]}"} "$scratch/sealed.json" -o "$scratch/opened.json")
   same "$scratch/big.json" "$scratch/opened.json" "$(printf '%-10s  encrypt %5d ms  decrypt %5d ms  byte for byte' "$way" "$sealing" "$opening")"
 done
 
@@ -103,9 +103,9 @@ fi
 trap 'exit 0' INT TERM
 say "The engine stays at $address; end it with Ctrl-C. In another terminal:"
 cat << END
-  $PROGRAM --dir $folder encrypt --app dev ${connect[*]} --select '\$.card.number' examples/payment.json
-  $PROGRAM --dir $folder encrypt --app dev --select '\$.card' examples/customers.jsonl | head -3
-  $PROGRAM --dir $folder keys rotate dev
+  $PROGRAM --dir $folder encrypt --app app_dev ${connect[*]} --select '\$.card.number' examples/payment.json
+  $PROGRAM --dir $folder encrypt --app app_dev --select '\$.card' examples/customers.jsonl | head -3
+  $PROGRAM --dir $folder keys rotate app_dev
   $PROGRAM --dir $folder info ${connect[*]}
   $PROGRAM --help
 END

@@ -67,7 +67,7 @@ const SCENARIO_KEYS = ['name', 'engine', 'weight', 'every', 'flow'] as const;
 /** What Artillery's plugins for HTTP add to every scenario, whatever its engine. */
 const PLUGIN_KEYS = ['beforeRequest', 'afterResponse', 'onError'] as const;
 const PORT = 3443;
-const APP = 'dev';
+const APP = 'app_dev';
 const RPC = '@fieldseal/wire';
 const CONNECTIONS = 2;
 const CONNECTIONS_MAX = 1000;

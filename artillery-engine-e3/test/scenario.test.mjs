@@ -43,17 +43,17 @@ flow:
     loop:
       - send: { numEncrypts: 30 }
       - { count: "2", loop: [ { think: "2m" }, { think: ".5 s" }, { think: "10" } ] }
-      - send: { numEncrypts: 30, app: dev }
+      - send: { numEncrypts: 30, app: app_dev }
 `;
   const found = [];
   const kinds = new Map();
-  const [large, think, loop] = readFlow(parse(text), ['scenarios', 0], 'dev', kinds, found);
+  const [large, think, loop] = readFlow(parse(text), ['scenarios', 0], 'app_dev', kinds, found);
   assert.deepEqual(found, []);
   const words = { numEncrypts: 2000, fieldSize: 64, curve: 'k1', keying: 'field', decrypt: true, cancelAfter: 250, app: 'shop' };
   assert.deepEqual(large.send, words);
   assert.deepEqual(think, { think: 1500 });
   assert.equal(loop.count, 3);
-  assert.deepEqual(loop.loop[0].send, { numEncrypts: 30, fieldSize: 32, decrypt: false, app: 'dev' });
+  assert.deepEqual(loop.loop[0].send, { numEncrypts: 30, fieldSize: 32, decrypt: false, app: 'app_dev' });
   assert.deepEqual(loop.loop[1], { count: 2, loop: [120_000, 500, 10_000].map((milliseconds) => ({ think: milliseconds })) });
   assert.equal(loop.loop[2].send, loop.loop[0].send, 'the same kind is kept once');
   assert.equal(kinds.size, 2);

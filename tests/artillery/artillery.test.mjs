@@ -138,7 +138,7 @@ test('options, loops, thinking, cancelling and errors, under Artillery', { timeo
   writeFileSync(file, `
 config:
   target: "${engine.host}:${engine.port}"
-  e3: { key: ${engine.key}, cert: ${engine.cert}, ca: ${engine.ca}, rpc: "@fieldseal/wire", app: dev, connections: 3 }
+  e3: { key: ${engine.key}, cert: ${engine.cert}, ca: ${engine.ca}, rpc: "@fieldseal/wire", app: app_dev, connections: 3 }
   phases: [ { arrivalCount: 40, duration: 2 } ]
   engines: { e3: {} }
 before:

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { connect } from 'node:tls';
 
-export const APP = 'dev';
+export const APP = 'app_dev';
 const STOP_MS_MAX = 30_000;
 
 /** The program under test, which run.sh names. */

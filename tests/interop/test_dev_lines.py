@@ -21,10 +21,9 @@ def test_every_line_works(tmp_path: Path) -> None:
     program = Fieldseal(tmp_path / "store")
     (tmp_path / "FILE.json").write_text('{"card": {"number": "4111"}}')
     (tmp_path / "fieldseal").symlink_to(binary())
-    (tmp_path / "app.js").write_text("console.log('ran');")
     # curl would go past a proxy that it is told of.
     kept = {name: value for name, value in os.environ.items() if name.lower() != "no_proxy"}
-    environment = {**kept, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    environment = {**kept, "PATH": f"{tmp_path}:{os.environ['PATH']}", "NODE_PATH": str(Path(__file__).parent / "node/node_modules")}
     command = program.command("--set", "operator.address=127.0.0.1:0", "dev", "--port", "0", "--api-port", "0")
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
@@ -46,6 +45,9 @@ def test_every_line_works(tmp_path: Path) -> None:
             if line.startswith("KEY="):
                 environment["KEY"] = done.stdout.strip()
                 continue
+            if " node " in line:
+                answers["SDK"] = done.stdout
+                continue
             last = line.split()[-1]
             answers[last[last.index("/", 8) :] if last.startswith("https://") else line.split()[3]] = done.stdout
         process.send_signal(signal.SIGTERM)
@@ -63,4 +65,6 @@ def test_every_line_works(tmp_path: Path) -> None:
     assert json.loads(answers["/seal/and/open"])["body"] == {"card": "4111"}
     assert json.loads(answers["/hide"])["body"] == {"card": "[redacted]"}
     assert json.loads(answers["/"])["body"] == {"card": "4111"}
-    assert answers[next(name for name in answers if name.startswith("EV_CERT"))] == "ran\n"
+    sealed, received = answers["SDK"].split("\n", 1)
+    assert "ev:" in sealed
+    assert json.loads(received)["body"] == {"card": "4111"}

@@ -81,7 +81,7 @@ const packr = optional('msgpackr') && new (require('msgpackr').Packr)({ useRecor
 for (const fields of [1, 30, 2000, 60_000]) {
   const values = Array.from({ length: fields }, (_, index) => String(index).padStart(FIELD_SIZE, 'x'));
   const content = Buffer.from(values.join(''));
-  const options = { app: 'dev', curve: 'k1', keying: 'request' };
+  const options = { app: 'app_dev', curve: 'k1', keying: 'request' };
   const message = (list) => [0, 7, 'encrypt', [{ ...options, values: list }]];
   const encoders = new Map([
     ['wire, fields of a Buffer', () => wire.encodeEncryptFields(7, options, content, FIELD_SIZE)],
@@ -97,7 +97,7 @@ for (const fields of [1, 30, 2000, 60_000]) {
   const decoders = new Map([
     ['wire, its end found and its values counted', decoding(stream, (whole) => whole.count)],
     ['wire, an array of strings', decoding(stream, (whole) => whole.values())],
-    ['wire, into the request that opens them', decoding(stream, (whole) => wire.encodeDecryptAnswer(7, { app: 'dev' }, whole))],
+    ['wire, into the request that opens them', decoding(stream, (whole) => wire.encodeDecryptAnswer(7, { app: 'app_dev' }, whole))],
     ['@msgpack/msgpack, an array of strings', () => msgpack.decode(stream)],
   ]);
   if (packr) decoders.set('msgpackr, an array of strings', () => packr.unpack(stream));

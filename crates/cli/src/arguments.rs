@@ -114,7 +114,7 @@ pub struct Form {
 #[command(after_help = "Example:\n  fieldseal dev --port 0 --json")]
 pub struct DevArguments {
     /// The app to make
-    #[arg(long, default_value = "dev", value_name = "APP")]
+    #[arg(long, default_value = "app_dev", value_name = "APP")]
     pub app: String,
     /// Port of 127.0.0.1; 0 lets the system choose
     #[arg(long, default_value_t = 3443, value_name = "PORT")]

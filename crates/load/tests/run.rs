@@ -68,7 +68,7 @@ impl Connect for Connecting {
 async fn serve(server: Rc<Server>, mut stream: DuplexStream) {
     let values = values_of(FIELDS, 32, 1);
     // Ids stay below 128 here: one byte behind the head and the type.
-    let request_size = to_encrypt(&EncryptOptions::new("dev"), &values).size() + 3;
+    let request_size = to_encrypt(&EncryptOptions::new("app_dev"), &values).size() + 3;
     let cancel_size = {
         let mut out = Vec::new();
         fieldseal_client::raw::request::cancel(1, &mut out);

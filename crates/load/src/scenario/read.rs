@@ -18,7 +18,7 @@ const CONNECTIONS: usize = 2;
 /// Most requests for health before the first user, by which Artillery has its code compiled. Here it is.
 const WARM_UP_MAX: u64 = 100_000;
 /// The app that `fieldseal dev` makes.
-const APP: &str = "dev";
+const APP: &str = "app_dev";
 const FIELD_SIZE: usize = 32;
 /// Bytes of all values of a request.
 const VALUES_SIZE_MAX: usize = 256 << 20;

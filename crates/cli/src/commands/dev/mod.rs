@@ -163,7 +163,7 @@ impl Ready<'_> {
             )
         });
         let relay = self.relay.map_or_else(String::new, |relay| {
-            relay.text(&self.authority, &context.certificates(), self.server.api_addr())
+            relay.text(self.app.as_str(), &self.authority, &context.certificates(), self.server.api_addr())
         });
         format!(
             "The engine answers at {address}. End it with Ctrl-C. In another terminal:\n\n  \

@@ -71,18 +71,22 @@ impl TrialRelay {
     }
 
     /// Lines to try it with; the API is where SDKs ask which destinations go through it.
-    pub fn text(&self, authority: &Path, folder: &Path, api: Option<SocketAddr>) -> String {
+    pub fn text(&self, app: &str, authority: &Path, folder: &Path, api: Option<SocketAddr>) -> String {
         let port = |address: Option<SocketAddr>| address.map_or(0, |address| address.port());
         let (inbound, outbound, upstream) =
             (port(self.address(false)), port(self.address(true)), self.upstream.address().port());
         let (ca, relay_ca) = (authority.display(), folder.join("relay-ca.pem"));
         let relay_ca = relay_ca.display();
+        // SDKs take no other names.
+        let api = api.filter(|_| app.starts_with("app_"));
         let sdk = api.map_or_else(String::new, |api| {
             let api = api.port();
             format!(
-                "The Node SDK, unmodified, with its outbound relay:\n\n  \
-                 NODE_OPTIONS=--use-openssl-ca SSL_CERT_FILE={ca} EV_API_URL=https://localhost:{api} \\\n    \
-                 EV_CERT_HOSTNAME=https://localhost:{api} EV_TUNNEL_HOSTNAME=https://localhost:{outbound} node app.js\n\n"
+                "The Node SDK, unmodified, with its outbound relay; after npm install @evervault/sdk:\n\n  \
+                 KEY=$KEY NODE_OPTIONS=--use-openssl-ca SSL_CERT_FILE={ca} EV_API_URL=https://localhost:{api} \\\n    \
+                 EV_CERT_HOSTNAME=https://localhost:{api} EV_TUNNEL_HOSTNAME=https://localhost:{outbound} \\\n    \
+                 node -e '{}'\n\n",
+                script(app, upstream)
             )
         });
         format!(
@@ -105,6 +109,17 @@ impl Drop for TrialRelay {
             tracing::error!(%error, "the relay did not end well");
         }
     }
+}
+
+/// A program that encrypts with the SDK and sends the envelope through its outbound relay, on one line.
+fn script(app: &str, upstream: u16) -> String {
+    format!(
+        "const SDK = require(\"@evervault/sdk\"), sdk = new SDK(\"{app}\", process.env.KEY); \
+         sdk.encrypt({{ card: \"4111\" }}).then(async (sealed) => {{ console.log(sealed); await sdk.enableOutboundRelay(); \
+         require(\"https\").request(\"https://{DESTINATION}:{upstream}/\", \
+         {{ method: \"POST\", headers: {{ \"content-type\": \"application/json\" }} }}, \
+         (answer) => answer.pipe(process.stdout)).end(JSON.stringify(sealed)); }})"
+    )
 }
 
 fn configuration(engine: SocketAddr, upstream: SocketAddr, at: [SocketAddr; 3], app: &str) -> String {

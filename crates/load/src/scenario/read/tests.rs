@@ -44,7 +44,10 @@ fn the_printed_scenario_says_what_it_says() {
     );
     let sizes: Vec<usize> = script.kinds.iter().map(|kind| kind.fields).collect();
     assert_eq!(sizes, [30, 150, 2000]);
-    assert_eq!((script.kinds[0].field_size, script.kinds[0].curve, script.kinds[0].app.as_str()), (32, None, "dev"));
+    assert_eq!(
+        (script.kinds[0].field_size, script.kinds[0].curve, script.kinds[0].app.as_str()),
+        (32, None, "app_dev")
+    );
 }
 
 #[test]
