@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::accounting::Cpu;
 use crate::measure::Latencies;
 use crate::report::{Provenance, SCHEMA};
-use crate::run::{Ended, Outcome, Settings, UserCounts, stretches};
+use crate::run::{Ended, Outcome, Sample, Settings, UserCounts, stretches};
 use crate::scenario::{PhaseLoad, Script};
 
 /// What the object's `kind` says.
@@ -214,8 +214,15 @@ pub struct ResultSeries {
     pub fields_per_s: Speeds,
     /// All latencies: microseconds, and how many.
     pub histogram: Vec<(f64, u64)>,
-    /// Requests one by one.
+    /// Good answers one by one.
     pub requests: Requests,
+    /// From when they were due until they ended, of requests that were not answered well; they are in none of the figures above but
+    /// `errors`. Older results say nothing of them.
+    #[serde(default)]
+    pub failure_latency_us: Percentiles,
+    /// The same requests one by one.
+    #[serde(default)]
+    pub failures: Requests,
 }
 
 /// Speeds of requests, in values a second.
@@ -236,7 +243,7 @@ pub struct Requests {
     pub of: u64,
     /// When they were due, in microseconds.
     pub due_us: Vec<u64>,
-    /// Their latencies, in microseconds.
+    /// How long each took from then until it ended, in microseconds.
     pub latency_us: Vec<f64>,
 }
 
@@ -441,12 +448,28 @@ impl LoadResult {
             self.series.iter().all(|one| one.scenario < self.scenarios.len()),
             "a series of a scenario that is not there",
         )?;
-        let same = |one: &ResultSeries| one.requests.due_us.len() == one.requests.latency_us.len();
-        has(self.series.iter().all(same), "`due_us` and `latency_us` of a series differ in length")?;
+        let all = self.series.iter().flat_map(|one| [&one.requests, &one.failures]);
+        has(all.into_iter().all(Requests::is_paired), "`due_us` and `latency_us` of a series differ in length")?;
         let all = self.intervals.rows.iter().flat_map(|row| &row.latencies);
         has(all.into_iter().all(|latencies| latencies.series < series), "an interval of a series that is not there")?;
         has(is_good(self.intervals.length_s) && self.intervals.length_s > 0.0, "intervals without a length")?;
         has(is_good(self.elapsed_s), "a run of less than no time")
+    }
+}
+
+impl Requests {
+    fn new(sample: &Sample) -> Self {
+        let of = sample.seen();
+        let kept = sample.clone().into_sorted();
+        Requests {
+            of,
+            due_us: kept.iter().map(|request| request.due_us).collect(),
+            latency_us: kept.iter().map(|request| rounded(request.latency_ns as f64 / 1000.0, 10.0)).collect(),
+        }
+    }
+
+    fn is_paired(&self) -> bool {
+        self.due_us.len() == self.latency_us.len()
     }
 }
 
@@ -522,9 +545,6 @@ fn series(script: &Script, outcome: &Outcome) -> Vec<ResultSeries> {
             if is_only { scenario.name.clone() } else { format!("{}: {operation} {}", scenario.name, kind.fields) };
         let latency_us = Percentiles::from(&series.latencies);
         let speed = |micros: f64| if micros > 0.0 { rounded(kind.fields as f64 * 1e6 / micros, 10.0) } else { 0.0 };
-        let requests = series.sample.clone();
-        let of = requests.seen();
-        let kept = requests.into_sorted();
         ResultSeries {
             scenario: series.id.scenario,
             name,
@@ -540,11 +560,9 @@ fn series(script: &Script, outcome: &Outcome) -> Vec<ResultSeries> {
             latency_us,
             fields_per_s: Speeds { p50: speed(latency_us.p50), p10: speed(latency_us.p90), p1: speed(latency_us.p99) },
             histogram: series.latencies.recorded().map(|(time, count)| (micros(time), count)).collect(),
-            requests: Requests {
-                of,
-                due_us: kept.iter().map(|request| request.due_us).collect(),
-                latency_us: kept.iter().map(|request| rounded(request.latency_ns as f64 / 1000.0, 10.0)).collect(),
-            },
+            requests: Requests::new(&series.sample),
+            failure_latency_us: (&series.failure_latencies).into(),
+            failures: Requests::new(&series.failure_sample),
         }
     };
     all.iter().map(row).collect()

@@ -1,6 +1,7 @@
 //! Runs against servers that do as they like: that stall, break connections, and answer what nobody asked for.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -8,8 +9,8 @@ use fieldseal_client::raw::{Message, RawConnection};
 use fieldseal_client::{ClientError, EncryptOptions, Limits};
 use fieldseal_load::LoadError;
 use fieldseal_load::material::{to_encrypt, values_of};
-use fieldseal_load::report::Provenance;
-use fieldseal_load::result::LoadResult;
+use fieldseal_load::report::{Provenance, load_text};
+use fieldseal_load::result::{LoadResult, Requests, ResultSeries};
 use fieldseal_load::run::{self, Connect, Ended, Observed, Outcome, Settings, Snapshot};
 use fieldseal_load::scenario::Script;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
@@ -167,9 +168,19 @@ fn load(
     behaviour: Behaviour,
     stop_after: Option<Duration>,
 ) -> (Result<Outcome, LoadError>, Rc<Server>) {
+    loaded(script, behaviour, stop_after, Settings::default().requests_max)
+}
+
+/// The same with so many requests kept one by one.
+fn loaded(
+    script: &Script,
+    behaviour: Behaviour,
+    stop_after: Option<Duration>,
+    requests_max: usize,
+) -> (Result<Outcome, LoadError>, Rc<Server>) {
     let server = Rc::new(Server::new(behaviour));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let settings = Settings { answer_timeout: Duration::from_secs(1), ..Settings::default() };
+    let settings = Settings { answer_timeout: Duration::from_secs(1), requests_max, ..Settings::default() };
     let told = RefCell::new(Told::default());
     let outcome = runtime.block_on(async {
         let (stop, stopped) = watch::channel(false);
@@ -277,9 +288,21 @@ fn wrong_answers_are_errors() {
 fn requests_are_cancelled_when_their_time_is_over() {
     let script = script("[ { duration: 200ms, arrivalRate: 50 } ]", ", cancelAfter: 30ms");
     let (outcome, server) = load(&script, Behaviour { waits_for_cancel: true, ..Behaviour::default() }, None);
-    let totals = result(&script, &outcome.unwrap()).totals;
+    let result = result(&script, &outcome.unwrap());
+    let totals = &result.totals;
     assert_eq!((server.cancels.get(), totals.errors["cancelled"], totals.ok), (10, 10, 0), "{totals:?}");
     assert_eq!(totals.users.completed, 10, "they asked for it");
+    failures_took(&result, 10, 30e3..1e6);
+}
+
+/// Every request that failed is there one by one, and took so many microseconds from when it was due.
+fn failures_took(result: &LoadResult, count: u64, micros: Range<f64>) {
+    let ResultSeries { failures, failure_latency_us, .. } = &result.series[0];
+    assert_eq!((failures.of, failures.due_us.len() as u64), (count, count), "{failures:?}");
+    assert!(failures.latency_us.iter().all(|latency| micros.contains(latency)), "{failures:?}");
+    let max = failures.latency_us.iter().copied().fold(0.0, f64::max);
+    assert!((failure_latency_us.max / max - 1.0).abs() < 0.01, "{failure_latency_us:?} and {max}");
+    assert!(micros.contains(&failure_latency_us.p50) && failure_latency_us.p50 <= failure_latency_us.p99);
 }
 
 #[test]
@@ -287,9 +310,56 @@ fn answers_that_never_come_are_waited_for_so_long() {
     let script = script("[ { duration: 100ms, arrivalRate: 50 } ]", "");
     let began = Instant::now();
     let (outcome, _) = load(&script, Behaviour { waits_for_cancel: true, ..Behaviour::default() }, None);
-    let totals = result(&script, &outcome.unwrap()).totals;
+    let result = result(&script, &outcome.unwrap());
+    let totals = &result.totals;
     assert_eq!((totals.errors["no_answer"], totals.users.failed), (5, 5), "{totals:?}");
     assert!(began.elapsed() >= ms(1100), "{:?}", began.elapsed());
+    // The last of them was due at 80 ms, and all are given up a second after the phase, at 1.1 s.
+    failures_took(&result, 5, 1.02e6..60e6);
+    let failures = &result.series[0].failures;
+    for (&due, &latency) in failures.due_us.iter().zip(&failures.latency_us) {
+        assert!(due as f64 + latency >= 1.1e6, "due at {due} µs, given up after {latency} µs");
+    }
+}
+
+/// A reader of the latencies is told which requests they leave out, and for how long callers waited for these.
+#[test]
+fn the_table_tells_what_its_latencies_leave_out() {
+    let script = script("[ { duration: 200ms, arrivalRate: 50 } ]", "");
+    let provenance = Provenance::new(Vec::new());
+    let of = |behaviour| result(&script, &load(&script, behaviour, None).0.unwrap());
+    let some = of(Behaviour { answers_max: Some(6), connections_max: Some(1), ..Behaviour::default() });
+    assert_eq!((some.series[0].ok, some.series[0].failures.of), (5, 5));
+    let text = load_text(&some, &provenance);
+    assert!(text.contains("not in these latencies: 5 of 10 that failed after p50 "), "{text}");
+    let none = of(Behaviour::default());
+    assert_eq!((none.series[0].ok, none.series[0].failures.of), (10, 0));
+    assert!(!load_text(&none, &provenance).contains("not in these latencies"));
+}
+
+/// Results of before requests that failed were kept are still read.
+#[test]
+fn results_without_failures_are_read() {
+    let script = script("[ { duration: 100ms, arrivalRate: 50 } ]", "");
+    let behaviour = Behaviour { wrong_from: Some(2), ..Behaviour::default() };
+    let result = result(&script, &load(&script, behaviour, None).0.unwrap());
+    let mut json = serde_json::to_value(&result).unwrap();
+    let series = json["series"][0].as_object_mut().unwrap();
+    assert!(series.remove("failures").is_some() && series.remove("failure_latency_us").is_some());
+    let read = LoadResult::read(&json.to_string()).unwrap();
+    assert_eq!(read.series[0].errors, result.series[0].errors);
+    assert_eq!(read.series[0].failures, Requests::default());
+}
+
+/// What is kept one by one has one bound for all requests, whatever became of them; some of each kind are kept.
+#[test]
+fn requests_that_fail_are_kept_within_the_same_bound() {
+    let script = script("[ { duration: 600ms, arrivalRate: 500 } ]", "");
+    let behaviour = Behaviour { wrong_from: Some(101), ..Behaviour::default() };
+    let result = result(&script, &loaded(&script, behaviour, None, 100).0.unwrap());
+    let ResultSeries { requests, failures, .. } = &result.series[0];
+    assert_eq!((requests.of, failures.of), (100, 200));
+    assert_eq!((requests.due_us.len(), failures.due_us.len()), (50, 50));
 }
 
 #[test]

@@ -38,7 +38,10 @@ pub fn load_text(result: &LoadResult, provenance: &Provenance) -> String {
     out.push_str(&format!(
         "\n{HEAD}\n      ok errors       p50       p90       p99       max        p50         p1  what\n"
     ));
-    result.series.iter().for_each(|series| out.push_str(&series_text(series)));
+    for series in &result.series {
+        out.push_str(&series_text(series));
+        out.push_str(&failures_text(series).unwrap_or_default());
+    }
     out
 }
 
@@ -73,4 +76,15 @@ fn series_text(series: &ResultSeries) -> String {
         series.name,
         told(&series.errors)
     )
+}
+
+/// How long requests took that ended badly, which the latencies in the line above say nothing of.
+fn failures_text(series: &ResultSeries) -> Option<String> {
+    let failed: u64 = series.errors.values().sum();
+    let latency = series.failure_latency_us;
+    let [p50, p99, max] = [latency.p50, latency.p99, latency.max].map(|us| duration(us / 1e6));
+    let indent = " ".repeat(17);
+    let all = series.ok + failed;
+    let what = format!("{failed} of {all} that failed after p50 {p50}, p99 {p99}, max {max}");
+    (failed > 0).then(|| format!("{indent}not in these latencies: {what}\n"))
 }

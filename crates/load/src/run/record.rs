@@ -17,6 +17,10 @@ const CELLS_MAX: usize = 5000;
 const INTERVALS_MAX: usize = 300;
 /// Requests of a series that are kept one by one, however many series there are.
 const SERIES_REQUESTS_MIN: usize = 100;
+/// Of the requests of a series that are kept, one in so many may be one that ended badly: good ones stay to be seen beside them.
+const FAILURES_SHARE: usize = 2;
+/// Keeps the draw of requests that ended badly apart from that of the others.
+const FAILURES_SALT: u64 = 0xfa11_ed5e_ed00_0001;
 /// Latencies of an interval are told apart from a microsecond to an hour, to two digits.
 const INTERVAL_LATENCY_MAX_US: u64 = 3_600_000_000;
 
@@ -53,8 +57,35 @@ pub struct Series {
     pub latencies: Latencies,
     /// What else became of requests, by code.
     pub errors: BTreeMap<String, u64>,
-    /// Some of the requests.
+    /// Some of the requests that were answered well.
     pub sample: Sample,
+    /// From when a request was due until it ended otherwise: with an error, cancelled, or given up.
+    pub failure_latencies: Latencies,
+    /// Some of the requests that ended so; together with `sample` no more than the series may keep.
+    pub failure_sample: Sample,
+}
+
+impl Series {
+    /// Keeps `quota` requests one by one.
+    fn new(id: SeriesId, quota: usize, seed: u64) -> Self {
+        Series {
+            id,
+            latencies: Latencies::default(),
+            errors: BTreeMap::new(),
+            sample: Sample::new(quota, seed),
+            failure_latencies: Latencies::default(),
+            failure_sample: Sample::new(quota.div_ceil(FAILURES_SHARE), seed ^ FAILURES_SALT),
+        }
+    }
+
+    /// Keeps a request that ended badly. Its place is one that a good one could have had.
+    fn keep_failure(&mut self, request: Request) {
+        let before = self.failure_sample.kept();
+        self.failure_sample.add(request);
+        if self.failure_sample.kept() > before {
+            self.sample.shrink();
+        }
+    }
 }
 
 /// Figures of an interval. Requests count where they were due, answers and fields where they came.
@@ -111,12 +142,7 @@ impl Record {
         let ids = series(script);
         let quota = (requests_max / ids.len().max(1)).max(SERIES_REQUESTS_MIN);
         let fields = ids.iter().map(|id| script.kinds[id.kind].fields).collect();
-        let one = |(index, id): (usize, SeriesId)| Series {
-            id,
-            latencies: Latencies::default(),
-            errors: BTreeMap::new(),
-            sample: Sample::new(quota, seed.wrapping_add(index as u64)),
-        };
+        let one = |(index, id): (usize, SeriesId)| Series::new(id, quota, seed.wrapping_add(index as u64));
         let count = (CELLS_MAX / ids.len().max(1)).clamp(1, INTERVALS_MAX);
         let whole = Duration::from_secs((duration / u32::try_from(count).unwrap_or(1)).as_secs_f64().ceil() as u64);
         Record {
@@ -149,12 +175,11 @@ impl Record {
 
     /// A good answer came at `now` to a request that was due at `due`.
     pub fn answered(&mut self, series: usize, due: Duration, now: Duration) {
-        let latency = now.saturating_sub(due);
+        let (latency, request) = ended(due, now);
         let fields = self.fields[series] as u64;
         let of = &mut self.series[series];
         of.latencies.record(latency);
-        let latency_ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-        of.sample.add(Request { due_us: u64::try_from(due.as_micros()).unwrap_or(u64::MAX), latency_ns });
+        of.sample.add(request);
         self.recent.record(latency);
         let came = self.interval_at(now);
         came.answered += 1;
@@ -164,12 +189,16 @@ impl Record {
             .latencies
             .entry(series)
             .or_insert_with(|| Histogram::new_with_bounds(1, INTERVAL_LATENCY_MAX_US, 2).expect("the bounds fit"));
-        histogram.saturating_record((latency_ns / 1000).max(1));
+        histogram.saturating_record((request.latency_ns / 1000).max(1));
     }
 
-    /// Something else became of a request.
-    pub fn failed(&mut self, series: usize, code: &str, now: Duration) {
-        *self.series[series].errors.entry(code.to_owned()).or_default() += 1;
+    /// Something else became at `now` of a request that was due at `due`.
+    pub fn failed(&mut self, series: usize, code: &str, due: Duration, now: Duration) {
+        let (latency, request) = ended(due, now);
+        let of = &mut self.series[series];
+        *of.errors.entry(code.to_owned()).or_default() += 1;
+        of.failure_latencies.record(latency);
+        of.keep_failure(request);
         self.interval_at(now).errors += 1;
     }
 
@@ -186,4 +215,11 @@ impl Record {
         }
         all
     }
+}
+
+/// How long a request took that was due at `due` and ended at `now`.
+fn ended(due: Duration, now: Duration) -> (Duration, Request) {
+    let latency = now.saturating_sub(due);
+    let latency_ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+    (latency, Request { due_us: u64::try_from(due.as_micros()).unwrap_or(u64::MAX), latency_ns })
 }

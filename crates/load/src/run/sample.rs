@@ -3,7 +3,7 @@
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-/// One request that was answered well.
+/// One request that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// When it was due, in microseconds from the beginning.
@@ -39,6 +39,20 @@ impl Sample {
         }
     }
 
+    /// How many are kept.
+    pub fn kept(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Keeps one less from now on. What stays is a fair draw as before.
+    pub fn shrink(&mut self) {
+        self.max = self.max.saturating_sub(1);
+        if self.kept.len() > self.max {
+            let place = self.random.random_range(0..self.kept.len());
+            self.kept.swap_remove(place);
+        }
+    }
+
     /// How many there were.
     pub fn seen(&self) -> u64 {
         self.seen
@@ -70,5 +84,24 @@ mod tests {
         let early = kept.iter().filter(|&&due| due < 50_000).count();
         // Half of them, with a standard deviation of 16.
         assert!(early.abs_diff(500) < 90, "{early} of the first half");
+    }
+
+    #[test]
+    fn what_stays_of_a_draw_is_a_fair_draw() {
+        let mut sample = Sample::new(2000, 3);
+        for due_us in 0..100_000 {
+            sample.add(Request { due_us, latency_ns: 1 });
+            if due_us % 100 == 99 {
+                sample.shrink();
+            }
+        }
+        assert_eq!((sample.kept(), sample.seen()), (1000, 100_000));
+        let kept = sample.into_sorted();
+        let early = kept.iter().filter(|request| request.due_us < 50_000).count();
+        assert!(early.abs_diff(500) < 90, "{early} of the first half");
+        let mut none = Sample::new(0, 1);
+        none.shrink();
+        none.add(Request { due_us: 1, latency_ns: 1 });
+        assert_eq!((none.kept(), none.seen()), (0, 1));
     }
 }

@@ -352,7 +352,7 @@ impl State {
                 let series = shared.series_of(*scenario, kind);
                 shared.record.borrow_mut().sent(due);
                 let Some(connection) = connection else {
-                    shared.record.borrow_mut().failed(series, code::NOT_CONNECTED, now);
+                    shared.record.borrow_mut().failed(series, code::NOT_CONNECTED, due, now);
                     return self.leave(user, false, now);
                 };
                 self.number += 1;
@@ -407,7 +407,7 @@ impl State {
         let mut record = self.shared.record.borrow_mut();
         match &outcome {
             Ok(()) => record.answered(request.series, request.due, now),
-            Err(code) => record.failed(request.series, code, now),
+            Err(code) => record.failed(request.series, code, request.due, now),
         }
         Ok(Some(Judged { request, outcome }))
     }
@@ -431,7 +431,7 @@ impl State {
     fn fail_all(&mut self, code: &str, now: Duration) {
         let requests: Vec<InFlight> = self.requests.drain().collect();
         for request in requests {
-            self.shared.record.borrow_mut().failed(request.series, code, now);
+            self.shared.record.borrow_mut().failed(request.series, code, request.due, now);
             self.leave(request.user, false, now);
         }
     }
