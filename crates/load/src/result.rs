@@ -32,7 +32,7 @@ pub struct LoadResult {
     pub phases: Vec<ResultPhase>,
     /// When it began, in Unix seconds.
     pub began_unix_s: u64,
-    /// How long it took, to the last answer.
+    /// How long it took: to the last answer, or until what had none was given up.
     pub elapsed_s: f64,
     /// `finished` or `interrupted`.
     pub ended: String,
@@ -149,9 +149,13 @@ pub struct Totals {
     pub errors: BTreeMap<String, u64>,
     /// Values in good answers.
     pub fields: u64,
+    /// What figures a second are over: to the last good answer or the end of the last phase, whichever is later; of an interrupted run
+    /// to its end. No wait for answers that never came is in it. Older results, which say nothing of it, have `elapsed_s` there.
+    #[serde(default)]
+    pub measured_s: Option<f64>,
     /// Good answers a second.
     pub requests_per_s: f64,
-    /// Values a second.
+    /// Values in good answers a second.
     pub fields_per_s: f64,
     /// Latencies of good answers.
     pub latency_us: Percentiles,
@@ -364,7 +368,7 @@ impl LoadResult {
     pub fn new(script: &Script, name: &str, settings: &Settings, outcome: &Outcome, provenance: &Provenance) -> Self {
         let head = serde_json::from_value(provenance.json(KIND)).expect("the head of every report has this form");
         let record = &outcome.record;
-        let seconds = outcome.elapsed.as_secs_f64();
+        let measured = measured(script, outcome).as_secs_f64();
         let mut latencies = Latencies::default();
         record.series.iter().for_each(|series| latencies.add(&series.latencies));
         let fields: u64 = record
@@ -389,7 +393,7 @@ impl LoadResult {
             },
             phases: phases(script),
             began_unix_s: outcome.began.duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_secs()),
-            elapsed_s: rounded(seconds, 1e6),
+            elapsed_s: rounded(outcome.elapsed.as_secs_f64(), 1e6),
             ended: if outcome.ended == Ended::Finished { "finished" } else { "interrupted" }.to_owned(),
             unfinished: outcome.unfinished,
             totals: Totals {
@@ -398,8 +402,9 @@ impl LoadResult {
                 ok,
                 errors: record.errors(),
                 fields,
-                requests_per_s: rounded(ok as f64 / seconds, 1000.0),
-                fields_per_s: rounded(fields as f64 / seconds, 10.0),
+                measured_s: Some(rounded(measured, 1e6)),
+                requests_per_s: rounded(ok as f64 / measured, 1000.0),
+                fields_per_s: rounded(fields as f64 / measured, 10.0),
                 latency_us: (&latencies).into(),
             },
             scenarios: scenarios(script, outcome),
@@ -413,6 +418,11 @@ impl LoadResult {
                 server_per_field_ns: outcome.server_cpu.map(|cpu| per_field(cpu.total().as_secs_f64())),
             },
         }
+    }
+
+    /// The seconds that figures a second are over.
+    pub fn measured_s(&self) -> f64 {
+        self.totals.measured_s.unwrap_or(self.elapsed_s)
     }
 
     /// Reads a file.
@@ -453,7 +463,7 @@ impl LoadResult {
         let all = self.intervals.rows.iter().flat_map(|row| &row.latencies);
         has(all.into_iter().all(|latencies| latencies.series < series), "an interval of a series that is not there")?;
         has(is_good(self.intervals.length_s) && self.intervals.length_s > 0.0, "intervals without a length")?;
-        has(is_good(self.elapsed_s), "a run of less than no time")
+        has(is_good(self.elapsed_s) && is_good(self.measured_s()), "a run of less than no time")
     }
 }
 
@@ -504,6 +514,15 @@ fn rounded(number: f64, factor: f64) -> f64 {
 
 fn micros(time: Duration) -> f64 {
     rounded(time.as_secs_f64() * 1e6, 10.0)
+}
+
+/// What figures a second are over.
+fn measured(script: &Script, outcome: &Outcome) -> Duration {
+    let end: Duration = script.phases.iter().map(|phase| phase.duration).sum();
+    match outcome.ended {
+        Ended::Finished => outcome.record.last_answer.max(end),
+        Ended::Interrupted => outcome.elapsed.min(outcome.record.last_answer.max(end)),
+    }
 }
 
 fn phases(script: &Script) -> Vec<ResultPhase> {

@@ -35,6 +35,8 @@ struct Behaviour {
     connections_max: Option<usize>,
     /// From this answer on, each holds a value that is no envelope.
     wrong_from: Option<usize>,
+    /// The request in this place is left unanswered, from 0 for the one before the first phase.
+    loses: Option<usize>,
     /// Every request but the first is left unanswered, and every cancel answered with `cancelled`.
     waits_for_cancel: bool,
 }
@@ -89,7 +91,7 @@ async fn serve(server: Rc<Server>, mut stream: DuplexStream) {
     };
     let behaviour = server.behaviour;
     let mut bytes = Vec::new();
-    let mut answers = 0;
+    let (mut requests, mut answers) = (0, 0);
     loop {
         let kind = if bytes.len() >= 2 { bytes[1] } else { 0 };
         let size = if kind == 2 { cancel_size } else { request_size };
@@ -112,6 +114,10 @@ async fn serve(server: Rc<Server>, mut stream: DuplexStream) {
             && !server.has_held_the_thread.replace(true)
         {
             std::thread::sleep(time);
+        }
+        requests += 1;
+        if behaviour.loses == Some(requests - 1) {
+            continue;
         }
         let answer = match Message::parse(&frame) {
             Ok(Message::Request { id, .. }) if behaviour.waits_for_cancel && answers > 0 => {
@@ -367,6 +373,30 @@ fn answers_that_never_come_are_waited_for_so_long() {
     for (&due, &latency) in failures.due_us.iter().zip(&failures.latency_us) {
         assert!(due as f64 + latency >= 1.1e6, "due at {due} µs, given up after {latency} µs");
     }
+}
+
+/// One lost answer makes the run as long as it is waited for. The speed is that of the time in which there was load.
+#[test]
+fn waiting_for_a_lost_answer_lowers_no_speed() {
+    let script = script("[ { duration: 200ms, arrivalRate: 50 } ]", "");
+    let of = |behaviour| result(&script, &load(&script, behaviour, None).0.unwrap());
+    let lost = of(Behaviour { loses: Some(3), ..Behaviour::default() });
+    assert_eq!((lost.totals.ok, lost.totals.errors["no_answer"]), (9, 1));
+    // The phase, and then a second of waiting.
+    assert!(lost.elapsed_s >= 1.2, "{}", lost.elapsed_s);
+    let last = {
+        let requests = &lost.series[0].requests;
+        let ends = requests.due_us.iter().zip(&requests.latency_us).map(|(&due, latency)| (due as f64 + latency) / 1e6);
+        ends.fold(0.2, f64::max)
+    };
+    assert!((lost.measured_s() - last).abs() < 1e-4 && last < 1.2, "{} and {last}", lost.measured_s());
+    let totals = &lost.totals;
+    assert!((totals.requests_per_s * last / 9.0 - 1.0).abs() < 0.01, "{totals:?}");
+    assert!((totals.fields_per_s * last / 27.0 - 1.0).abs() < 0.01, "{totals:?}");
+    // The last request is due at 180 ms and answered at once: the phase ends after that.
+    let all = of(Behaviour::default());
+    assert!(all.measured_s() >= 0.2 && all.totals.requests_per_s <= 50.0, "{:?}", all.totals);
+    assert!(load_text(&all, &Provenance::new(Vec::new())).contains(" a second over "));
 }
 
 /// A reader of the latencies is told which requests they leave out, and for how long callers waited for these.

@@ -23,7 +23,8 @@ pub fn load_text(result: &LoadResult, provenance: &Provenance) -> String {
         "users    {} began, {} completed, {} failed, {} skipped\n",
         users.created, users.completed, users.failed, users.skipped
     ));
-    out.push_str(&format!("requests {sent} sent, {ok} ok{}, {requests_per_s:.1} a second\n", told(errors)));
+    let over = duration(result.measured_s());
+    out.push_str(&format!("requests {sent} sent, {ok} ok{}, {requests_per_s:.1} a second over {over}\n", told(errors)));
     out.push_str(&format!("fields   {fields}, {fields_per_s:.0} a second\n"));
     if let (Some(load), per_field) = (result.cpu.load_s, result.cpu.load_per_field_ns) {
         out.push_str(&format!("cpu      {} of the tester{}", duration(load), per_field_text(per_field)));
@@ -45,11 +46,11 @@ pub fn load_text(result: &LoadResult, provenance: &Provenance) -> String {
     out
 }
 
-/// What share of a core the engine's threads took over the run: by it shows whether workers had no pause.
+/// What share of a core the engine's threads took while the run was measured: by it shows whether workers had no pause.
 fn cores_text(result: &LoadResult) -> Option<String> {
-    let server = result.cpu.server_s.filter(|_| result.elapsed_s > 0.0)?;
-    let [network, workers, other] =
-        [server.network, server.workers, server.other].map(|seconds| seconds / result.elapsed_s);
+    let measured = result.measured_s();
+    let server = result.cpu.server_s.filter(|_| measured > 0.0)?;
+    let [network, workers, other] = [server.network, server.workers, server.other].map(|seconds| seconds / measured);
     Some(format!(
         "cores    {network:.2} of the engine's network threads, {workers:.2} of its workers, {other:.2} of others\n"
     ))

@@ -96,7 +96,7 @@ pub struct Outcome {
     pub record: Record,
     /// When it began.
     pub began: SystemTime,
-    /// From the first moment to the last answer.
+    /// From the first moment to the last answer, or until what had none was given up.
     pub elapsed: Duration,
     /// How it ended.
     pub ended: Ended,

@@ -129,6 +129,8 @@ pub struct Record {
     pub users: Vec<Users>,
     /// Requests that were sent.
     pub sent: u64,
+    /// When the last good answer came.
+    pub last_answer: Duration,
     /// Users that are there.
     pub present: usize,
     /// Latencies of all good answers since this was last emptied.
@@ -151,6 +153,7 @@ impl Record {
             interval: whole.max(INTERVAL_MIN),
             users: vec![Users::default(); script.scenarios.len()],
             sent: 0,
+            last_answer: Duration::ZERO,
             present: 0,
             recent: Latencies::default(),
             fields,
@@ -181,6 +184,7 @@ impl Record {
         of.latencies.record(latency);
         of.sample.add(request);
         self.recent.record(latency);
+        self.last_answer = now;
         let came = self.interval_at(now);
         came.answered += 1;
         came.fields += fields;
