@@ -415,7 +415,7 @@ fn backoff(settings: &ClientSettings, failures: u32, chance: f64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::ClientTls;
+    use crate::settings::{ClientTls, TlsPart};
     use zeroize::Zeroizing;
 
     fn settings() -> ClientSettings {
@@ -451,6 +451,8 @@ mod tests {
         let unreadable = Client::new(settings()).unwrap_err();
         assert_eq!(unreadable.kind, ErrorKind::Settings);
         assert!(unreadable.message.contains("authorities"), "{unreadable}");
+        let parts: Vec<TlsPart> = settings().tls.problems().iter().map(|problem| problem.part).collect();
+        assert_eq!(parts, [TlsPart::Authorities, TlsPart::CertificateChain, TlsPart::PrivateKey]);
         let nowhere = ClientSettings { addresses: Vec::new(), ..settings() };
         assert_eq!(Client::new(nowhere).unwrap_err().message, "no address to connect to");
         assert!(!format!("{:?}", settings()).contains("110, 111"));

@@ -28,4 +28,4 @@ pub use fieldseal_protocol::{
     Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, Keying, Limits, Retry,
     RewrapOptions, Scalar, Text, TextKind,
 };
-pub use settings::{ClientSettings, ClientTls};
+pub use settings::{ClientSettings, ClientTls, TlsPart, TlsProblem};

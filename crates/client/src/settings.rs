@@ -5,9 +5,11 @@ use std::time::Duration;
 use std::{fmt, fs};
 
 use fieldseal_protocol::Limits;
+use thiserror::Error;
 use zeroize::Zeroizing;
 
 use crate::error::ClientError;
+use crate::tls;
 
 /// Whom the client believes and what it presents, in PEM (RFC 7468).
 #[derive(Clone)]
@@ -34,6 +36,33 @@ impl ClientTls {
             private_key_pem: Zeroizing::new(read(private_key)?),
         })
     }
+
+    /// What of it cannot be used, at most one problem for each part; nothing where all can. For callers who know where each part comes
+    /// from, and tell people that.
+    pub fn problems(&self) -> Vec<TlsProblem> {
+        tls::parse(self).err().unwrap_or_default()
+    }
+}
+
+/// A part of [`ClientTls`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsPart {
+    /// Whom the client believes.
+    Authorities,
+    /// The client's certificate and those that lead to its authority.
+    CertificateChain,
+    /// The client's private key.
+    PrivateKey,
+}
+
+/// Why a part of [`ClientTls`] cannot be used. Holds nothing of it.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{message}")]
+pub struct TlsProblem {
+    /// Which part.
+    pub part: TlsPart,
+    /// Why not.
+    pub message: String,
 }
 
 impl fmt::Debug for ClientTls {

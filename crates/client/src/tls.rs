@@ -3,7 +3,7 @@
 use std::io;
 
 use boring::error::ErrorStack;
-use boring::pkey::PKey;
+use boring::pkey::{PKey, Private};
 use boring::ssl::{
     Error as SslError, SslConnector, SslMethod, SslMode, SslSessionCacheMode, SslVerifyMode, SslVersion,
 };
@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio_boring::{HandshakeError, SslStream};
 
 use crate::error::{ClientError, ErrorKind, Sent};
-use crate::settings::ClientTls;
+use crate::settings::{ClientTls, TlsPart, TlsProblem};
 
 /// BoringSSL reads a record in two pieces and writes each at once; these put them together.
 const BUFFER_SIZE: usize = 64 << 10;
@@ -31,8 +31,40 @@ pub(crate) fn socket<S: AsyncRead + AsyncWrite>(stream: S) -> Gathered<S> {
     BufWriter::with_capacity(BUFFER_SIZE, BufReader::with_capacity(BUFFER_SIZE, stream))
 }
 
+/// What stands in [`ClientTls`].
+pub(crate) struct Parsed {
+    authorities: Vec<X509>,
+    /// At least one.
+    chain: Vec<X509>,
+    key: PKey<Private>,
+}
+
+/// Reads all three parts.
+///
+/// # Errors
+/// For each part that cannot be used why not; at least one.
+pub(crate) fn parse(tls: &ClientTls) -> Result<Parsed, Vec<TlsProblem>> {
+    let authorities = certificates(TlsPart::Authorities, "authorities", &tls.authorities_pem);
+    let chain = certificates(TlsPart::CertificateChain, "certificate chain", &tls.certificate_chain_pem);
+    let unusable = |message: &str| TlsProblem { part: TlsPart::PrivateKey, message: message.to_owned() };
+    let key = PKey::private_key_from_pem(&tls.private_key_pem)
+        .map_err(|_| unusable("the private key is not readable as PEM"))
+        .and_then(|key| match chain.as_ref().ok().and_then(|chain| chain.first()) {
+            Some(own) if !own.public_key().is_ok_and(|public| public.public_eq(&key)) => {
+                Err(unusable("the private key does not belong to the certificate"))
+            }
+            _ => Ok(key),
+        });
+    match (authorities, chain, key) {
+        (Ok(authorities), Ok(chain), Ok(key)) => Ok(Parsed { authorities, chain, key }),
+        (authorities, chain, key) => Err([authorities.err(), chain.err(), key.err()].into_iter().flatten().collect()),
+    }
+}
+
 /// Builds the context that all connections share.
 pub(crate) fn connector(tls: &ClientTls) -> Result<SslConnector, ClientError> {
+    let Parsed { authorities, chain, key } =
+        parse(tls).map_err(|problems| ClientError::settings(problems[0].to_string()))?;
     let library = |error: ErrorStack| ClientError::settings(format!("the TLS library refused: {}", reasons(&error)));
     let mut connector = SslConnector::builder(SslMethod::tls()).map_err(library)?;
     connector.set_min_proto_version(Some(SslVersion::TLS1_3)).map_err(library)?;
@@ -44,32 +76,26 @@ pub(crate) fn connector(tls: &ClientTls) -> Result<SslConnector, ClientError> {
 
     // A store of our own: the authorities of the system have no say in who our engine is.
     let mut store = X509StoreBuilder::new().map_err(library)?;
-    for authority in certificates("authorities", &tls.authorities_pem)? {
+    for authority in authorities {
         store.add_cert(authority).map_err(library)?;
     }
     connector.set_cert_store_builder(store);
 
-    let mut chain = certificates("certificate chain", &tls.certificate_chain_pem)?.into_iter();
+    let mut chain = chain.into_iter();
     let own = chain.next().expect("at least one certificate was read");
     connector.set_certificate(&own).map_err(library)?;
     for issuer in chain {
         connector.add_extra_chain_cert(issuer).map_err(library)?;
-    }
-    let key = PKey::private_key_from_pem(&tls.private_key_pem)
-        .map_err(|_| ClientError::settings("the private key is not readable as PEM"))?;
-    let is_own = own.public_key().map_err(library)?.public_eq(&key);
-    if !is_own {
-        return Err(ClientError::settings("the private key does not belong to the certificate"));
     }
     connector.set_private_key(&key).map_err(library)?;
     Ok(connector.build())
 }
 
 /// One certificate or more.
-fn certificates(what: &str, pem: &[u8]) -> Result<Vec<X509>, ClientError> {
+fn certificates(part: TlsPart, what: &str, pem: &[u8]) -> Result<Vec<X509>, TlsProblem> {
     match X509::stack_from_pem(pem) {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-        _ => Err(ClientError::settings(format!("the {what} are not readable as certificates in PEM"))),
+        _ => Err(TlsProblem { part, message: format!("the {what}: not readable as certificates in PEM") }),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
-use fieldseal_client::{ClientSettings, ClientTls};
+use fieldseal_client::{ClientSettings, ClientTls, TlsPart};
 use fieldseal_load::accounting::Process;
 use fieldseal_load::run::Observed;
 use fieldseal_load::scenario::{Authority, Pem, PemSource, Place as FilePlace, Script, Target};
@@ -55,39 +55,88 @@ pub fn engine(place: &Place, arguments: &LoadRunArguments, path: &Path, script: 
     })
 }
 
-/// Reads certificates and key; every file that cannot be read is named with its place in the scenario.
-fn certificates(path: &Path, target: &Target) -> Outcome<ClientTls> {
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let mut problems = Vec::new();
-    let mut read = |pem: &Pem, key: &str| match &pem.source {
-        PemSource::Text(text) => text.clone().into_bytes(),
-        PemSource::File(name) => read_pem(&folder.join(name)).unwrap_or_else(|error| {
-            problems.push(problem(path, pem.place, key, &folder.join(name), &error));
-            Vec::new()
-        }),
-    };
-    let key = read(&target.key, "key");
-    let certificate = read(&target.certificate, "cert");
-    let authority = match &target.authority {
-        Authority::Given(pem) => read(pem, "ca"),
-        // Beside a certificate that is not there nothing is expected.
-        Authority::BesideCertificate if certificate.is_empty() => Vec::new(),
-        Authority::BesideCertificate => {
-            let beside = beside(folder, &target.certificate);
-            read_pem(&beside).unwrap_or_else(|error| {
-                problems.push(problem(path, target.certificate.place, "ca", &beside, &error));
-                Vec::new()
-            })
-        }
-    };
-    if !problems.is_empty() {
-        return Err(Failure::usage(problems.join("\n")));
-    }
-    Ok(ClientTls { authorities_pem: authority, certificate_chain_pem: certificate, private_key_pem: key.into() })
+/// A part of the certificates: its key in `config.e3`, where the scenario file says what it is, and the file, where it is one.
+struct Part<'a> {
+    key: &'static str,
+    place: FilePlace,
+    source: Source<'a>,
 }
 
-fn problem(path: &Path, place: FilePlace, key: &str, file: &Path, error: &std::io::Error) -> String {
-    format!("{}:{place}: config.e3.{key}: cannot read {}: {}", path.display(), file.display(), plain(error))
+enum Source<'a> {
+    File(PathBuf),
+    Text(&'a str),
+}
+
+impl<'a> Part<'a> {
+    fn new(key: &'static str, pem: &'a Pem, folder: &Path) -> Self {
+        let source = match &pem.source {
+            PemSource::File(name) => Source::File(folder.join(name)),
+            PemSource::Text(text) => Source::Text(text),
+        };
+        Part { key, place: pem.place, source }
+    }
+
+    fn authority(target: &'a Target, folder: &Path) -> Self {
+        match &target.authority {
+            Authority::Given(pem) => Part::new("ca", pem, folder),
+            Authority::BesideCertificate => {
+                let source = Source::File(beside(folder, &target.certificate));
+                Part { key: "ca", place: target.certificate.place, source }
+            }
+        }
+    }
+
+    /// What it holds, or what is wrong with it.
+    fn read(&self) -> Result<Vec<u8>, String> {
+        match &self.source {
+            Source::Text(text) => Ok(text.as_bytes().to_vec()),
+            Source::File(path) => {
+                read_pem(path).map_err(|error| format!("cannot read {}: {}", path.display(), plain(&error)))
+            }
+        }
+    }
+
+    /// A line that says what is wrong with what was read.
+    fn unusable(&self, scenario: &Path, message: &str) -> String {
+        match &self.source {
+            Source::File(path) => self.problem(scenario, &format!("{}: {message}", path.display())),
+            Source::Text(_) => self.problem(scenario, message),
+        }
+    }
+
+    fn problem(&self, scenario: &Path, message: &str) -> String {
+        format!("{}:{}: config.e3.{}: {message}", scenario.display(), self.place, self.key)
+    }
+}
+
+/// Reads certificates and key; all that cannot be read, or cannot be used, is told with its place in the scenario.
+fn certificates(path: &Path, target: &Target) -> Outcome<ClientTls> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let key = Part::new("key", &target.key, folder);
+    let certificate = Part::new("cert", &target.certificate, folder);
+    let authority = Part::authority(target, folder);
+    let mut problems = Vec::new();
+    let mut read = |part: &Part| part.read().map_err(|message| problems.push(part.problem(path, &message))).ok();
+    let private_key_pem = read(&key);
+    let certificate_chain_pem = read(&certificate);
+    let is_expected = target.authority != Authority::BesideCertificate || certificate_chain_pem.is_some();
+    // Beside a certificate that is not there nothing is expected.
+    let authorities_pem = if is_expected { read(&authority) } else { None };
+    let (Some(private_key_pem), Some(certificate_chain_pem), Some(authorities_pem)) =
+        (private_key_pem, certificate_chain_pem, authorities_pem)
+    else {
+        return Err(Failure::usage(problems.join("\n")));
+    };
+    let tls = ClientTls { authorities_pem, certificate_chain_pem, private_key_pem: private_key_pem.into() };
+    let mut unusable = tls.problems();
+    let part_of = |part: TlsPart| match part {
+        TlsPart::Authorities => &authority,
+        TlsPart::CertificateChain => &certificate,
+        TlsPart::PrivateKey => &key,
+    };
+    unusable.sort_by_key(|problem| part_of(problem.part).place);
+    problems.extend(unusable.iter().map(|problem| part_of(problem.part).unusable(path, &problem.message)));
+    if problems.is_empty() { Ok(tls) } else { Err(Failure::usage(problems.join("\n"))) }
 }
 
 fn read_pem(path: &Path) -> std::io::Result<Vec<u8>> {
