@@ -14,7 +14,8 @@ use super::{Form, time};
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     after_help = "\
-Exit codes: 0 all requests went well, 1 some failed, were left unanswered or the run was interrupted, 2 and 3 nothing was measured
+Exit codes: 0 all requests went well, 1 some failed, were left unanswered or the run was interrupted, 2 and 3 nothing was measured,
+4 the result cannot be written: the table is printed all the same
 
 Examples:
   fieldseal load examples/load/printed.yml -o result.json

@@ -32,11 +32,8 @@ pub fn run(place: &Place, arguments: &LoadArguments) -> Outcome {
 fn run_scenario(place: &Place, arguments: &LoadRunArguments) -> Outcome {
     let path = arguments.scenario.as_deref().expect("the command line demands it");
     let mut script = read_script(path)?;
-    if let Some(output) = &arguments.output
-        && output.is_dir()
-    {
-        return Err(Failure::usage(format!("cannot write to {}: it is a folder", output.display())));
-    }
+    // Before the run: what cannot be written would be measured for nothing. The file is in its place only at the end.
+    let file = arguments.output.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     if cfg!(debug_assertions) {
         note("fieldseal: this is no release build: the figures mean little");
     }
@@ -54,17 +51,16 @@ fn run_scenario(place: &Place, arguments: &LoadRunArguments) -> Outcome {
     let result = LoadResult::new(&script, &name, &settings, &outcome, &provenance);
     drop(engine);
     let json = serde_json::to_value(&result).expect("a result is JSON");
-    if let Some(output) = &arguments.output {
-        let mut file = Output::open(Some(output))?;
-        file.write(format!("{json}\n").as_bytes())?;
-        file.finish()?;
-    }
-    if arguments.form.json {
-        print_json(&json)?
-    } else {
-        print(&load_text(&result, &provenance))?
-    }
+    let written = file.map_or(Ok(()), |file| write(file, &json));
+    // The figures are shown even where the file could not be written.
+    let printed = if arguments.form.json { print_json(&json) } else { print(&load_text(&result, &provenance)) };
+    written.and(printed)?;
     verdict(&result)
+}
+
+fn write(mut file: Output, json: &serde_json::Value) -> Outcome {
+    file.write(format!("{json}\n").as_bytes())?;
+    file.finish()
 }
 
 /// Reads a scenario file.
