@@ -52,7 +52,7 @@ fn main() -> ExitCode {
 }
 
 fn tell(failure: &Failure) {
-    if !failure.message.is_empty() {
-        note(format_args!("fieldseal: {failure}"));
+    for line in failure.message.lines() {
+        note(format_args!("fieldseal: {line}"));
     }
 }
