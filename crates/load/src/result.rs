@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::accounting::Cpu;
 use crate::measure::Latencies;
+use crate::metrics::Buckets;
 use crate::report::{Provenance, SCHEMA};
 use crate::run::{Ended, Outcome, Sample, Settings, UserCounts, stretches};
 use crate::scenario::{PhaseLoad, Script};
@@ -297,7 +298,7 @@ pub struct ServerRow {
     pub cores: Option<CpuRow>,
 }
 
-/// How long requests waited for a worker: upper ends of the buckets that the metrics count in, null beyond the last.
+/// How long requests waited for a worker: upper ends of the buckets that the metrics count in, null beyond the last and of none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueueWait {
     /// How many.
@@ -507,6 +508,17 @@ impl From<&Latencies> for Percentiles {
     }
 }
 
+impl From<&Buckets> for QueueWait {
+    fn from(waits: &Buckets) -> Self {
+        let count = waits.count();
+        let at = |share| {
+            let micros = waits.quantile(share) * 1e6;
+            (count > 0 && micros.is_finite()).then(|| rounded(micros, 10.0))
+        };
+        QueueWait { count, p50: at(0.5), p99: at(0.99) }
+    }
+}
+
 fn rounded(number: f64, factor: f64) -> f64 {
     let rounded = (number * factor).round() / factor;
     if rounded.is_finite() { rounded } else { 0.0 }
@@ -610,15 +622,10 @@ fn intervals(outcome: &Outcome) -> Intervals {
 }
 
 fn server_row(point: &crate::run::ServerPoint) -> ServerRow {
-    let wait = |waits: &crate::metrics::Buckets| {
-        let at =
-            |share| Some(waits.quantile(share) * 1e6).filter(|micros| micros.is_finite()).map(|us| rounded(us, 10.0));
-        QueueWait { count: waits.count(), p50: at(0.5), p99: at(0.99) }
-    };
     ServerRow {
         at_s: rounded(point.at.as_secs_f64(), 1000.0),
         workers_busy: point.workers_busy.map(|busy| rounded(busy, 1000.0)),
-        queue_wait_us: point.queue_waits.as_ref().map(wait),
+        queue_wait_us: point.queue_waits.as_ref().map(QueueWait::from),
         cores: point.cpu.map(|cpu| cpu_row(cpu, point.length.as_secs_f64().max(1e-9))),
     }
 }

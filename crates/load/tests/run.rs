@@ -9,8 +9,9 @@ use fieldseal_client::raw::{Message, RawConnection};
 use fieldseal_client::{ClientError, EncryptOptions, Limits};
 use fieldseal_load::LoadError;
 use fieldseal_load::material::{to_encrypt, values_of};
+use fieldseal_load::metrics::Buckets;
 use fieldseal_load::report::{Provenance, load_text};
-use fieldseal_load::result::{LoadResult, Requests, ResultSeries};
+use fieldseal_load::result::{LoadResult, QueueWait, Requests, ResultSeries};
 use fieldseal_load::run::{self, Connect, Ended, Observed, Outcome, Settings, Snapshot};
 use fieldseal_load::scenario::Script;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
@@ -412,6 +413,26 @@ fn the_table_tells_what_its_latencies_leave_out() {
     let none = of(Behaviour::default());
     assert_eq!((none.series[0].ok, none.series[0].failures.of), (10, 0));
     assert!(!load_text(&none, &provenance).contains("not in these latencies"));
+}
+
+/// Where nothing was answered there is no latency, and where nothing waited no wait: neither is told as if it had been 0.
+#[test]
+fn figures_of_nothing_are_none() {
+    let script = script("[ { duration: 100ms, arrivalRate: 50 } ]", "");
+    let result =
+        result(&script, &load(&script, Behaviour { wrong_from: Some(1), ..Behaviour::default() }, None).0.unwrap());
+    let text = load_text(&result, &Provenance::new(Vec::new()));
+    let row = text.lines().find(|line| line.contains("small, 5 wrong_answer")).expect("its row");
+    let figures: Vec<&str> = row.split_whitespace().take(8).collect();
+    assert_eq!(figures, ["0", "5", "–", "–", "–", "–", "–", "–"], "{text}");
+
+    let buckets = |counts: [u64; 2]| {
+        let [low, high] = counts;
+        let text = format!("w_bucket{{le=\"0.001\"}} {low}\nw_bucket{{le=\"+Inf\"}} {high}\n");
+        QueueWait::from(&Buckets::read(&text, "w").unwrap())
+    };
+    assert_eq!(buckets([0, 0]), QueueWait { count: 0, p50: None, p99: None });
+    assert_eq!(buckets([3, 4]), QueueWait { count: 4, p50: Some(1000.0), p99: None });
 }
 
 /// Results of before requests that failed were kept are still read.

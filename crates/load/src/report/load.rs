@@ -67,13 +67,15 @@ fn told(errors: &BTreeMap<String, u64>) -> String {
 fn series_text(series: &ResultSeries) -> String {
     let errors: u64 = series.errors.values().sum();
     let latency = series.latency_us;
-    let [p50, p90, p99, max] = [latency.p50, latency.p90, latency.p99, latency.max].map(|us| duration(us / 1e6));
-    let speeds = series.fields_per_s;
+    // Nothing was answered, so that no figure is one.
+    let of_some = |figure: String| if series.ok > 0 { figure } else { "–".to_owned() };
+    let [p50, p90, p99, max] =
+        [latency.p50, latency.p90, latency.p99, latency.max].map(|us| of_some(duration(us / 1e6)));
+    let [speed_p50, speed_p1] =
+        [series.fields_per_s.p50, series.fields_per_s.p1].map(|speed| of_some(format!("{speed:.0}")));
     format!(
-        "{:>8} {errors:>6} {p50:>9} {p90:>9} {p99:>9} {max:>9} {:>10.0} {:>10.0}  {}{}\n",
+        "{:>8} {errors:>6} {p50:>9} {p90:>9} {p99:>9} {max:>9} {speed_p50:>10} {speed_p1:>10}  {}{}\n",
         series.ok,
-        speeds.p50,
-        speeds.p1,
         series.name,
         told(&series.errors)
     )
