@@ -20,7 +20,7 @@ use crate::counters::ServerCounters;
 use crate::hub::Hub;
 use crate::interface::Service;
 use crate::listener::listen;
-use crate::metrics::Times;
+use crate::metrics::{ThreadTimes, Times};
 use crate::settings::{ServerSettings, SettingsError};
 use crate::status::Status;
 use crate::tls;
@@ -185,7 +185,7 @@ impl fmt::Debug for Server {
 fn start_operator<S: Service>(hub: &Arc<Hub>, service: &Arc<S>) -> Result<Option<OperatorPort>, StartError> {
     let settings = &hub.settings.operator;
     let Some(address) = settings.address else { return Ok(None) };
-    let status = Status { hub: Arc::clone(hub), service: Arc::clone(service) };
+    let status = Status { hub: Arc::clone(hub), service: Arc::clone(service), threads: ThreadTimes::default() };
     let started = OperatorPort::start(address, settings, Arc::new(status));
     let setting = "operator.address";
     started.map(Some).map_err(|error| StartError::Listen { setting, address, error })

@@ -3,15 +3,16 @@
 use std::io;
 use std::sync::Arc;
 
-use fieldseal_http::{Phase, Report};
+use fieldseal_http::{Phase, ProcessFigures, Report};
 
 use crate::hub::Hub;
 use crate::interface::Service;
-use crate::metrics::Snapshot;
+use crate::metrics::{Snapshot, ThreadTimes};
 
 pub(crate) struct Status<S> {
     pub(crate) hub: Arc<Hub>,
     pub(crate) service: Arc<S>,
+    pub(crate) threads: ThreadTimes,
 }
 
 impl<S: Service> Status<S> {
@@ -39,6 +40,8 @@ impl<S: Service> Report for Status<S> {
             requests: self.hub.requests.snapshot(),
             engine: self.service.counters(),
             api: self.hub.api.snapshot(),
+            process: ProcessFigures::read(),
+            cpu: self.threads.read(),
         };
         snapshot.into_text()
     }

@@ -432,7 +432,7 @@ fn the_document_lists_what_the_endpoint_tells() {
         return;
     }
     assert!(rest[..end] == rows, "docs/metrics.md is not what the code says: run this test with UPDATE=1");
-    for name in document.split('`').filter(|word| word.starts_with("fieldseal_")) {
+    for name in document.split('`').filter(|word| word.starts_with("fieldseal_") || word.starts_with("process_")) {
         let base = name.split('{').next().expect("a first part");
         assert!(metrics.contains(base), "{name} is in the document alone");
     }

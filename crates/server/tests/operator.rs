@@ -6,7 +6,7 @@ mod common;
 use std::io::Read;
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use common::operator::{call, connect, exchange, get, sample, stage};
 use common::{toy_request, wait_until};
@@ -41,6 +41,38 @@ fn it_answers_while_every_worker_is_busy() {
     assert_eq!((read("fieldseal_workers"), read("fieldseal_queue_jobs")), (2.0, 9.0));
     assert!(read("fieldseal_worker_busy_seconds_total") > 0.0);
     stage.toy.open_gate();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn it_tells_what_the_system_says_of_the_process() {
+    let (stage, address) = stage(|_| {});
+    stage.assert_healthy();
+    let look = || {
+        let text = get(address, "/metrics").1;
+        let parts =
+            ["network", "workers", "other"].map(|part| format!("fieldseal_cpu_seconds_total{{threads=\"{part}\"}}"));
+        (sample(&text, "process_cpu_seconds_total"), parts.map(|name| sample(&text, &name)), text)
+    };
+    let (cpu, parts, text) = look();
+    assert!(cpu > 0.0 && parts[0] > 0.0, "a handshake was done: {cpu} s, {parts:?}");
+    let began = sample(&text, "process_start_time_seconds");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+    // The system's own beginning is told in whole seconds.
+    assert!(began < now + 2.0 && began > now - 24.0 * 3600.0, "{began} at {now}");
+    assert!(sample(&text, "process_resident_memory_bytes") > 1e6);
+    let (open, max) = (sample(&text, "process_open_fds"), sample(&text, "process_max_fds"));
+    assert!(open > 5.0 && open <= max, "{open} of {max}");
+
+    wait_until("handshakes have taken their time", || {
+        drop(stage.raw());
+        look().1[0] > parts[0] + 0.005
+    });
+    let (cpu_later, parts_later, _) = look();
+    assert!(parts_later.iter().zip(parts).all(|(later, before)| *later >= before), "{parts:?} {parts_later:?}");
+    // Of each thread that runs the last milliseconds may not be there yet.
+    let (of_all, of_parts) = (cpu_later - cpu, parts_later.iter().sum::<f64>() - parts.iter().sum::<f64>());
+    assert!(of_parts <= of_all + 0.1 && of_all > 0.004, "{of_parts} s of {of_all} s");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod histogram;
 mod requests;
+mod threads;
 mod writer;
 
 use std::fmt;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use fieldseal_engine::Counters;
 use fieldseal_engine::pool::Observer;
-use fieldseal_http::HttpCounters;
+use fieldseal_http::{HttpCounters, ProcessFigures};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
@@ -22,6 +23,7 @@ use crate::counters::ServerCounters;
 pub(crate) use histogram::{Histogram, HistogramSnapshot};
 pub(crate) use requests::{Arrival, Effort, Requests, RequestsSnapshot};
 pub use requests::{Outcome, OutcomeCounts};
+pub(crate) use threads::ThreadTimes;
 use writer::{Named, Writer};
 
 /// How long things took.
@@ -74,6 +76,9 @@ pub(crate) struct Snapshot {
     pub(crate) engine: Counters,
     /// The HTTPS API; nothing but zeros where there is none.
     pub(crate) api: ApiSnapshot,
+    pub(crate) process: ProcessFigures,
+    /// CPU time by what threads do; nothing where the system does not tell.
+    pub(crate) cpu: Vec<(&'static str, Duration)>,
 }
 
 impl Snapshot {
@@ -224,6 +229,33 @@ impl Snapshot {
         out.gauges(ENTRIES, "cache", caches.map(|(cache, counters)| (cache, counters.entries as u64)))?;
         out.counter(AGREEMENTS, opening_agreements)
     }
+
+    fn write_cpu(&self, out: &mut Writer<'_>) -> fmt::Result {
+        const CPU: Named = Named::seconds(
+            "cpu",
+            "CPU time, user's and system's, by what threads do: network for sockets, TLS and frames; workers, which compute; other. \
+             Of a thread that runs now the last milliseconds may be missing",
+        );
+        if self.cpu.is_empty() {
+            return Ok(());
+        }
+        out.counters(CPU, ["threads"], self.cpu.iter().map(|&(part, time)| ([part], time.as_secs_f64())))
+    }
+}
+
+/// Under the names that Prometheus' own libraries give; what the system does not tell is left out.
+fn write_process(process: &ProcessFigures, out: &mut Writer<'_>) -> fmt::Result {
+    const CPU: Named = Named::seconds("cpu", "CPU time of the process, user's and system's").of_process();
+    const MEMORY: Named = Named::bytes("resident_memory", "Memory of the process that is resident").of_process();
+    const DESCRIPTORS: Named = Named::plain("open_fds", "Descriptors that the process has open").of_process();
+    const DESCRIPTORS_MAX: Named = Named::plain("max_fds", "The most descriptors that it may have open").of_process();
+    const BEGAN: Named = Named::seconds("start_time", "When the process began, in Unix time").of_process();
+    let ProcessFigures { cpu, memory, descriptors, descriptors_max, began_unix_s } = process;
+    cpu.map_or(Ok(()), |time| out.counter(CPU, time.as_secs_f64()))?;
+    memory.map_or(Ok(()), |bytes| out.gauge(MEMORY, bytes))?;
+    descriptors.map_or(Ok(()), |count| out.gauge(DESCRIPTORS, count))?;
+    descriptors_max.map_or(Ok(()), |count| out.gauge(DESCRIPTORS_MAX, count))?;
+    began_unix_s.map_or(Ok(()), |seconds| out.gauge(BEGAN, seconds))
 }
 
 fn write_api(api: &ApiSnapshot, out: &mut Writer<'_>) -> fmt::Result {
@@ -273,6 +305,8 @@ impl Collector for Snapshot {
         self.write_work(&mut out)?;
         self.write_queue(&mut out)?;
         self.write_caches(&mut out)?;
-        write_api(&self.api, &mut out)
+        write_api(&self.api, &mut out)?;
+        self.write_cpu(&mut out)?;
+        write_process(&self.process, &mut out)
     }
 }

@@ -1,19 +1,22 @@
-//! Writes metrics of each kind, under the common prefix.
+//! Writes metrics of each kind, under the common prefix or that of what every process has.
 
 use std::fmt;
 
-use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
 use super::histogram::HistogramSnapshot;
 
 const PREFIX: &str = "fieldseal_";
+/// Prometheus' own prefix for what every process has.
+const PROCESS_PREFIX: &str = "process_";
 
 /// Name and words of a metric.
 #[derive(Clone, Copy)]
 pub(super) struct Named {
-    /// Behind the common prefix, without the unit and without `_total`.
+    prefix: &'static str,
+    /// Behind the prefix, without the unit and without `_total`.
     pub(super) name: &'static str,
     /// Ends the name, where there is one.
     pub(super) unit: Option<&'static Unit>,
@@ -22,15 +25,20 @@ pub(super) struct Named {
 
 impl Named {
     pub(super) const fn plain(name: &'static str, help: &'static str) -> Self {
-        Named { name, unit: None, help }
+        Named { prefix: PREFIX, name, unit: None, help }
     }
 
     pub(super) const fn bytes(name: &'static str, help: &'static str) -> Self {
-        Named { name, unit: Some(&Unit::Bytes), help }
+        Named { prefix: PREFIX, name, unit: Some(&Unit::Bytes), help }
     }
 
     pub(super) const fn seconds(name: &'static str, help: &'static str) -> Self {
-        Named { name, unit: Some(&Unit::Seconds), help }
+        Named { prefix: PREFIX, name, unit: Some(&Unit::Seconds), help }
+    }
+
+    /// The same, of the process.
+    pub(super) const fn of_process(self) -> Self {
+        Named { prefix: PROCESS_PREFIX, ..self }
     }
 }
 
@@ -43,7 +51,7 @@ impl<'a> Writer<'a> {
         Writer { encoder }
     }
 
-    pub(super) fn gauge(&mut self, named: Named, value: u64) -> fmt::Result {
+    pub(super) fn gauge(&mut self, named: Named, value: impl EncodeGaugeValue) -> fmt::Result {
         let name = full(named);
         self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Gauge)?.encode_gauge(&value)
     }
@@ -117,5 +125,5 @@ impl<'a> Writer<'a> {
 }
 
 fn full(named: Named) -> String {
-    format!("{PREFIX}{}", named.name)
+    format!("{}{}", named.prefix, named.name)
 }

@@ -1,0 +1,157 @@
+//! CPU time of the engine's threads by what they do, as the system accounts for it. Linux: from `/proc/self/task`.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Network,
+    Workers,
+    Other,
+}
+
+/// The words in metrics, in the order of [`Part`].
+const WORDS: [&str; 3] = ["network", "workers", "other"];
+
+impl Part {
+    fn of(name: &str) -> Self {
+        match name {
+            "fieldseal-net" => Part::Network,
+            name if name.starts_with("fieldseal-work") => Part::Workers,
+            _ => Part::Other,
+        }
+    }
+}
+
+/// What each thread had used at a look, by its id.
+type Look = HashMap<u32, (Part, Duration)>;
+
+/// CPU time by part, which never goes back, though threads end.
+#[derive(Debug, Default)]
+pub(crate) struct ThreadTimes(Mutex<Ledger>);
+
+#[derive(Debug, Default)]
+struct Ledger {
+    threads: Look,
+    /// Of threads that have ended since, by part.
+    ended: [Duration; 3],
+}
+
+impl ThreadTimes {
+    /// The time of each part; nothing where the system does not tell.
+    pub(crate) fn read(&self) -> Vec<(&'static str, Duration)> {
+        match look() {
+            Ok(now) if !now.is_empty() => {
+                let mut ledger = self.0.lock().expect("nothing panics while this is locked");
+                ledger.note(now);
+                WORDS.into_iter().zip(ledger.totals()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Ledger {
+    /// What a thread used between the last look at it and its end is not known, and left out.
+    fn note(&mut self, now: Look) {
+        for (id, (part, before)) in std::mem::replace(&mut self.threads, now) {
+            // An id with less than it had is another thread's.
+            let is_same = self.threads.get(&id).is_some_and(|&(other, time)| other == part && time >= before);
+            if !is_same {
+                self.ended[part as usize] += before;
+            }
+        }
+    }
+
+    fn totals(&self) -> [Duration; 3] {
+        let mut totals = self.ended;
+        self.threads.values().for_each(|&(part, time)| totals[part as usize] += time);
+        totals
+    }
+}
+
+fn look() -> io::Result<Look> {
+    let mut look = Look::new();
+    for thread in std::fs::read_dir("/proc/self/task")? {
+        let thread = thread?;
+        match used(&thread.path()) {
+            Ok(used) => {
+                let id = thread.file_name().to_str().and_then(|id| id.parse().ok());
+                look.insert(id.ok_or(io::ErrorKind::InvalidData)?, used);
+            }
+            // It has ended since the list was made.
+            Err(error) if is_gone(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(look)
+}
+
+fn used(thread: &Path) -> io::Result<(Part, Duration)> {
+    let name = std::fs::read_to_string(thread.join("comm"))?;
+    let times = std::fs::read_to_string(thread.join("schedstat"))?;
+    let nanoseconds = times.split_ascii_whitespace().next().and_then(|first| first.parse().ok());
+    Ok((Part::of(name.trim_end()), Duration::from_nanos(nanoseconds.ok_or(io::ErrorKind::InvalidData)?)))
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    /// What Linux answers where a file of the thread was opened before.
+    const NO_SUCH_PROCESS: i32 = 3;
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(NO_SUCH_PROCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    #[test]
+    fn what_ended_threads_used_stays() {
+        let mut ledger = Ledger::default();
+        ledger.note(Look::from([(1, (Part::Network, MS(5))), (2, (Part::Workers, MS(7))), (3, (Part::Other, MS(1)))]));
+        assert_eq!(ledger.totals(), [MS(5), MS(7), MS(1)]);
+        // One ended, one came, one went on.
+        ledger.note(Look::from([(2, (Part::Workers, MS(9))), (3, (Part::Other, MS(1))), (4, (Part::Network, MS(2)))]));
+        assert_eq!(ledger.totals(), [MS(7), MS(9), MS(1)]);
+        // Ids that other threads were given: one of the same part with less time, one of another part.
+        ledger.note(Look::from([(2, (Part::Workers, MS(4))), (3, (Part::Workers, MS(1)))]));
+        assert_eq!(ledger.totals(), [MS(7), MS(14), MS(1)]);
+        ledger.note(Look::new());
+        assert_eq!(ledger.totals(), [MS(7), MS(14), MS(1)]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_time_of_a_thread_counts_as_its_part_s() {
+        let times = ThreadTimes::default();
+        let before = times.read();
+        assert_eq!(before.iter().map(|(part, _)| *part).collect::<Vec<_>>(), WORDS);
+        let (part, spent) = (1, MS(30));
+        let worker = std::thread::Builder::new().name("fieldseal-work-7".to_owned());
+        let (done, wait) = std::sync::mpsc::channel::<()>();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let worker = worker.spawn(move || {
+            let begun = std::time::Instant::now();
+            while begun.elapsed() < spent {
+                std::hint::black_box(begun);
+            }
+            ready.send(()).unwrap();
+            let _ = wait.recv();
+        });
+        is_ready.recv().unwrap();
+        // Until it waits, and so is accounted for.
+        std::thread::sleep(MS(20));
+        let during = times.read();
+        drop(done);
+        worker.unwrap().join().unwrap();
+        let after = times.read();
+        // Less than it took where others have the core, but never nothing; and it stays when the thread is gone.
+        assert!(during[part].1 >= before[part].1 + MS(1), "{before:?} {during:?}");
+        assert!(after[part].1 >= during[part].1, "{during:?} {after:?}");
+    }
+}
