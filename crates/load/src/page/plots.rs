@@ -248,7 +248,10 @@ fn if_any(colour: usize, form: Form, points: Vec<(f64, f64)>) -> Option<Layer> {
     points.iter().any(|(_, y)| y.is_finite()).then_some(Layer { colour, form, points })
 }
 
+/// CPU time is told by the system's accounting of the process. A worker that is busy may still wait for a core, so that where there is
+/// no CPU time the figure does not go by that name.
 fn server(results: &[&LoadResult]) -> Option<Plot> {
+    const BUSY: &str = "How many of the engine's workers had something in hand, by its metrics.";
     let layers = |result: &&LoadResult| -> Vec<Layer> {
         let total = seen(result, |row| row.cores.map(|cores| cores.network + cores.workers + cores.other));
         let network = seen(result, |row| row.cores.map(|cores| cores.network));
@@ -257,19 +260,26 @@ fn server(results: &[&LoadResult]) -> Option<Plot> {
         all.into_iter().flatten().collect()
     };
     let panels: Vec<Vec<Layer>> = results.iter().map(layers).collect();
-    let colours: Vec<usize> = panels.iter().flatten().map(|layer| layer.colour).collect();
-    if colours.is_empty() {
-        return None;
-    }
+    let has = |colour| panels.iter().flatten().any(|layer| layer.colour == colour);
+    let (title, about, axis) = match (has(4), has(0)) {
+        (true, true) => (
+            "The engine's CPU",
+            "How many cores its process used, by the system's accounting, and how many of its workers had something in hand, by its \
+             metrics: where that is more, workers waited for a core.",
+            "cores, busy workers",
+        ),
+        (true, false) => ("The engine's CPU", "How many cores its process used, by the system's accounting.", "cores"),
+        (false, true) => ("Busy workers", BUSY, "workers"),
+        (false, false) => return None,
+    };
     let names = [(0, "workers busy"), (2, "cores: network threads"), (4, "cores: the whole engine")];
-    let legend = names.into_iter().filter(|(colour, _)| colours.contains(colour));
+    let legend = names.into_iter().filter(|(colour, _)| has(*colour));
     Some(Plot {
         id: "server",
-        title: "The engine's CPU",
-        about: "How many of its workers had something in hand, by its metrics, and how many cores its process used, by the \
-                system's accounting.",
+        title,
+        about,
         x: time(results),
-        y: fitting(&panels, false, "cores", plain),
+        y: fitting(&panels, false, axis, plain),
         legend: legend.map(|(colour, name)| (colour, name.to_owned())).collect(),
         panels,
     })
