@@ -1,5 +1,6 @@
 //! What the operating system says a process has used, and what machine this is. Linux: from `/proc`.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 /// A process by its id.
 #[derive(Clone, Debug)]
 pub struct Process {
+    id: u32,
     folder: PathBuf,
 }
 
@@ -49,10 +51,16 @@ pub struct Resources {
     pub descriptors: u64,
 }
 
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {}", self.id)
+    }
+}
+
 impl Process {
     /// The process with this id, whether it exists or not.
     pub fn new(id: u32) -> Self {
-        Process { folder: format!("/proc/{id}").into() }
+        Process { id, folder: format!("/proc/{id}").into() }
     }
 
     /// CPU time of its threads, to the nanosecond. Of a thread that runs at this moment the last few milliseconds may be missing:
@@ -62,19 +70,25 @@ impl Process {
     /// The process is gone, or the system has no such accounting.
     pub fn cpu(&self) -> io::Result<Cpu> {
         let mut cpu = Cpu::default();
+        let mut is_accounted = false;
         for thread in std::fs::read_dir(self.folder.join("task"))? {
             let thread = thread?.path();
             // A thread may end between the list and this.
             let (Ok(name), Ok(times)) = (read(&thread, "comm"), read(&thread, "schedstat")) else { continue };
             let used = times.split_ascii_whitespace().next().and_then(|first| first.parse().ok());
             let used = Duration::from_nanos(used.ok_or(io::ErrorKind::InvalidData)?);
+            is_accounted = true;
             match name.trim_end() {
                 "fieldseal-net" => cpu.network += used,
                 name if name.starts_with("fieldseal-work") => cpu.workers += used,
                 _ => cpu.other += used,
             }
         }
-        Ok(cpu)
+        if is_accounted {
+            Ok(cpu)
+        } else {
+            Err(io::Error::other("the system does not tell the CPU time of its threads"))
+        }
     }
 
     /// Memory, threads and descriptors.

@@ -20,6 +20,9 @@ pub enum LoadError {
     /// An answer is not what it must be.
     #[error("a wrong answer: {0}")]
     WrongAnswer(String),
+    /// What was named to be looked at beside the load is not there, or is no engine.
+    #[error("{0}")]
+    NoEngine(String),
     /// The operating system refused something.
     #[error("{what}: {error}")]
     System {

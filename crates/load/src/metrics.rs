@@ -1,5 +1,6 @@
 //! The engine's own metrics, as its operator port tells them: OpenMetrics text over HTTP. Only what reports need is read.
 
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::accounting::Cpu;
 use crate::error::LoadError;
 
 /// The most that an answer may be.
@@ -18,35 +20,46 @@ pub const QUEUE_WAIT: &str = "fieldseal_queue_wait_seconds";
 /// How long all workers together have computed, in seconds.
 pub const WORKERS_BUSY: &str = "fieldseal_worker_busy_seconds_total";
 
+/// CPU time of the engine's threads, in seconds, by what they do. Not every engine tells it: older ones do not, nor those on systems
+/// without such accounting.
+const CPU: &str = "fieldseal_cpu_seconds_total";
+
 /// The text of `/metrics`.
 ///
 /// # Errors
-/// No answer, or none with status 200.
+/// No answer, or one that is no text of metrics.
 pub async fn fetch(operator: SocketAddr) -> Result<String, LoadError> {
-    let unreachable = |error| LoadError::system(format!("metrics at {operator}"), error);
-    let text = match timeout(TIMEOUT, get(operator)).await {
-        Ok(text) => text.map_err(unreachable)?,
-        Err(_) => return Err(LoadError::NoAnswer(TIMEOUT)),
-    };
+    let answer = timeout(TIMEOUT, get(operator)).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+    let answer = answer.map_err(|error| LoadError::system(format!("metrics at {operator}"), error))?;
+    let text = String::from_utf8(answer).unwrap_or_default();
     match text.split_once("\r\n\r\n") {
         Some((head, body)) if head.split(' ').nth(1) == Some("200") => Ok(body.to_owned()),
-        _ => Err(LoadError::wrong(format!("no metrics at {operator}"))),
+        _ => Err(LoadError::NoEngine(format!("there are no metrics at {operator}"))),
     }
 }
 
-async fn get(operator: SocketAddr) -> std::io::Result<String> {
+async fn get(operator: SocketAddr) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(operator).await?;
     // HTTP 1.0: the answer is not in chunks and ends with the connection.
     stream.write_all(format!("GET /metrics HTTP/1.0\r\nHost: {operator}\r\n\r\n").as_bytes()).await?;
-    let mut answer = String::new();
-    stream.take(SIZE_MAX).read_to_string(&mut answer).await?;
+    let mut answer = Vec::new();
+    stream.take(SIZE_MAX).read_to_end(&mut answer).await?;
     Ok(answer)
 }
 
-/// The metric `name`, without labels, in a text of metrics, where it is there.
+/// The sample whose name and labels are `name` in a text of metrics, where it is there.
 pub fn number(text: &str, name: &str) -> Option<f64> {
     let values = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.split(' ').next());
     values.filter_map(|value| value.parse().ok()).next()
+}
+
+/// CPU time of the engine in a text of its metrics, where it is there.
+pub fn cpu(text: &str) -> Option<Cpu> {
+    let of = |threads: &str| {
+        let seconds = number(text, &format!("{CPU}{{threads=\"{threads}\"}}"))?;
+        Duration::try_from_secs_f64(seconds).ok()
+    };
+    Some(Cpu { network: of("network")?, workers: of("workers")?, other: of("other")? })
 }
 
 /// A histogram without labels: upper ends of buckets in seconds, and how many fell into each.
@@ -134,6 +147,24 @@ fieldseal_queue_wait_seconds_other_bucket{le=\"1.0\"} 99
         assert_eq!(number(TEXT, "fieldseal_queue_wait_seconds_count"), Some(10.0));
         assert_eq!(number(TEXT, "fieldseal_queue_wait_seconds_sum"), Some(0.5));
         assert_eq!(number(TEXT, "fieldseal_queue_wait_seconds"), None);
+    }
+
+    #[test]
+    fn cpu_time_is_read_whole_or_not_at_all() {
+        let text = "\
+# TYPE fieldseal_cpu_seconds counter
+fieldseal_cpu_seconds_total{threads=\"network\"} 1.5
+fieldseal_cpu_seconds_total{threads=\"workers\"} 20.000000001
+fieldseal_cpu_seconds_total{threads=\"other\"} 0
+";
+        let ms = Duration::from_millis;
+        let workers = ms(20_000) + Duration::from_nanos(1);
+        assert_eq!(cpu(text), Some(Cpu { network: ms(1500), workers, other: Duration::ZERO }));
+        for (from, to) in [("\"other\"", "\"others\""), ("1.5", "-1.5"), ("1.5", "NaN"), ("1.5", "1e300"), ("1.5", "x")]
+        {
+            assert_eq!(cpu(&text.replace(from, to)), None, "{to}");
+        }
+        assert_eq!(cpu(TEXT), None);
     }
 
     #[test]

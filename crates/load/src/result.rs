@@ -327,7 +327,7 @@ pub struct CpuTimes {
     pub load_s: Option<f64>,
     /// The same for each value, in nanoseconds.
     pub load_per_field_ns: Option<f64>,
-    /// Of the engine, in seconds, where its process is known.
+    /// Of the engine, in seconds, where its process or its metrics tell.
     pub server_s: Option<CpuRow>,
     /// The same for each value, in nanoseconds.
     pub server_per_field_ns: Option<f64>,

@@ -61,10 +61,10 @@ pub struct LoadRunArguments {
     /// Start an engine for the run, as bench does, set by --set; the file's address, certificates and apps do not count then
     #[arg(long, conflicts_with = "pid")]
     pub start: bool,
-    /// Where the engine tells its metrics, such as http://127.0.0.1:3444/metrics: its busy workers and queue wait are kept
+    /// Where the engine tells its metrics, such as http://127.0.0.1:3444/metrics: its CPU time, busy workers and queue wait are kept
     #[arg(long, value_name = "URL", conflicts_with = "start")]
     pub metrics: Option<String>,
-    /// The engine's process id, where it runs on this machine: its CPU time is kept
+    /// The engine's process id, where it runs on this machine: its CPU time is taken from there
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
     /// Requests that are kept one by one in the result; beyond that a draw by the seed

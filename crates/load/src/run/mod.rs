@@ -29,6 +29,7 @@ use crate::scenario::{Kind, PhaseLoad, Script};
 pub use record::{Interval, Record, Series, SeriesId, Users as UserCounts};
 pub use sample::{Request, Sample};
 pub use schedule::{Arrival, Draw, Schedule, Stretch, stretches};
+use server::Watcher;
 pub use server::{Observed, ServerPoint};
 pub use users::CANCELLED;
 use users::{Source, Users};
@@ -106,7 +107,7 @@ pub struct Outcome {
     pub load_cpu: Option<Duration>,
     /// What was seen of the engine.
     pub server: Vec<ServerPoint>,
-    /// CPU time of the engine from the first moment to the end, where its process is known.
+    /// CPU time of the engine from the first moment to the end, where its process or its metrics tell.
     pub server_cpu: Option<Cpu>,
 }
 
@@ -228,31 +229,21 @@ async fn run_here<C: Connect>(
     }
     let cpu = |process: &SystemProcess| process.cpu().ok();
     let own = SystemProcess::new(std::process::id());
-    let (own_before, server_before) = (cpu(&own), observed.process.as_ref().and_then(cpu));
+    let mut watcher = Watcher::new(observed).await?;
+    let own_before = cpu(&own);
     let (began, began_at) = (SystemTime::now(), Instant::now());
     shared.began.set(began_at);
     let mut drivers = JoinSet::new();
     all.into_iter().for_each(|users| drop(drivers.spawn_local(users.drive())));
-    let mut server = Vec::new();
-    let unfinished = {
-        let interval = shared.record.borrow().interval;
-        let watching = async {
-            if observed.is_any() {
-                observed.watch(began_at, interval, &mut server).await
-            } else {
-                std::future::pending().await
-            }
-        };
-        tokio::select! {
-            unfinished = joined(&mut drivers) => unfinished?,
-            watched = watching => return Err(watched.expect_err("it watches for ever")),
-            () = tell(&shared, &stretches, &mut progress) => unreachable!("it tells for ever"),
-        }
+    let interval = shared.record.borrow().interval;
+    let unfinished = tokio::select! {
+        unfinished = joined(&mut drivers) => unfinished?,
+        () = watcher.watch(began_at, interval) => unreachable!("it watches for ever"),
+        () = tell(&shared, &stretches, &mut progress) => unreachable!("it tells for ever"),
     };
     let elapsed = shared.now();
     let load_cpu = cpu(&own).zip(own_before).map(|(after, before)| after.since(&before).total());
-    let server_after = observed.process.as_ref().and_then(cpu);
-    let server_cpu = server_after.zip(server_before).map(|(after, before)| after.since(&before));
+    let (server, server_cpu) = watcher.finish(began_at, interval).await;
     let ended = if *stop.borrow_and_update() { Ended::Interrupted } else { Ended::Finished };
     let record = shared.record.borrow().clone();
     Ok(Outcome { record, began, elapsed, ended, unfinished, load_cpu, server, server_cpu })

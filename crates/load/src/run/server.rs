@@ -12,7 +12,7 @@ use crate::metrics::{self, Buckets};
 pub struct Observed {
     /// Where it tells its metrics.
     pub metrics: Option<SocketAddr>,
-    /// Its process, where that is on this machine.
+    /// Its process, where that is on this machine: CPU time comes from there then, not from its metrics.
     pub process: Option<Process>,
 }
 
@@ -40,8 +40,7 @@ struct Look {
 }
 
 impl Observed {
-    /// Whether there is anything to look at.
-    pub fn is_any(&self) -> bool {
+    fn is_any(&self) -> bool {
         self.metrics.is_some() || self.process.is_some()
     }
 
@@ -51,30 +50,90 @@ impl Observed {
             let text = metrics::fetch(operator).await?;
             look.busy = metrics::number(&text, metrics::WORKERS_BUSY);
             look.waits = Buckets::read(&text, metrics::QUEUE_WAIT);
+            look.cpu = metrics::cpu(&text);
         }
+        // Who names the process wants it from the system itself.
         if let Some(process) = &self.process {
-            look.cpu = Some(process.cpu().map_err(|error| LoadError::system("the engine's CPU time", error))?);
+            look.cpu = Some(process.cpu().map_err(|error| LoadError::system(process.to_string(), error))?);
         }
         Ok(look)
     }
 
-    /// Looks once in each period, for ever; what was seen is in `points`.
-    pub(super) async fn watch(
-        &self,
-        began: Instant,
-        period: Duration,
-        points: &mut Vec<ServerPoint>,
-    ) -> Result<(), LoadError> {
-        let mut before = (began.elapsed(), self.look().await?);
+    /// The first look, which tells whether what was named is an engine at all. It has answered requests by then.
+    async fn first_look(&self) -> Result<Look, LoadError> {
+        if let Some(process) = &self.process {
+            let cpu = process.cpu().map_err(|error| LoadError::NoEngine(format!("{process}: {}", plain(&error))))?;
+            if cpu.workers.is_zero() {
+                return Err(LoadError::NoEngine(format!("{process} is no engine: no worker of it has done anything")));
+            }
+        }
+        let look = self.look().await?;
+        match self.metrics {
+            Some(operator) if look.busy.is_none() => {
+                Err(LoadError::NoEngine(format!("the metrics at {operator} are not those of an engine")))
+            }
+            _ => Ok(look),
+        }
+    }
+}
+
+/// The system's words, without its number.
+fn plain(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "there is none".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// The looks of a run.
+#[derive(Debug)]
+pub(super) struct Watcher<'a> {
+    observed: &'a Observed,
+    first: Look,
+    /// The last one, and when.
+    last: (Duration, Look),
+    points: Vec<ServerPoint>,
+}
+
+impl<'a> Watcher<'a> {
+    /// Looks for the first time, just before the beginning.
+    ///
+    /// # Errors
+    /// What is to be looked at is not there, or is no engine.
+    pub(super) async fn new(observed: &'a Observed) -> Result<Self, LoadError> {
+        let first = observed.first_look().await?;
+        Ok(Watcher { observed, last: (Duration::ZERO, first.clone()), first, points: Vec::new() })
+    }
+
+    /// Looks once in each period, for ever.
+    pub(super) async fn watch(&mut self, began: Instant, period: Duration) {
+        if !self.observed.is_any() {
+            return std::future::pending().await;
+        }
         for number in 1.. {
             tokio::time::sleep_until((began + period * number).into()).await;
             // An engine that does not answer for a while leaves a gap, and the run goes on.
-            let Ok(look) = self.look().await else { continue };
-            let now = began.elapsed();
-            points.push(between(&before, (now, &look)));
-            before = (now, look);
+            if let Ok(look) = self.observed.look().await {
+                self.note(began.elapsed(), look);
+            }
         }
-        Ok(())
+    }
+
+    /// Looks for the last time: what was seen over time, and CPU time from the first look to this one.
+    pub(super) async fn finish(mut self, began: Instant, period: Duration) -> (Vec<ServerPoint>, Option<Cpu>) {
+        let Ok(look) = self.observed.look().await else { return (self.points, None) };
+        let cpu = look.cpu.zip(self.first.cpu).map(|(now, before)| now.since(&before));
+        let now = began.elapsed();
+        // In a short rest the steps of the system's accounting would look like peaks.
+        if self.observed.is_any() && now.saturating_sub(self.last.0) >= period / 2 {
+            self.note(now, look);
+        }
+        (self.points, cpu)
+    }
+
+    fn note(&mut self, now: Duration, look: Look) {
+        self.points.push(between(&self.last, (now, &look)));
+        self.last = (now, look);
     }
 }
 
@@ -89,5 +148,39 @@ fn between((then, before): &(Duration, Look), (now, look): (Duration, &Look)) ->
             .map(|(now, before)| ((now - before) / length.as_secs_f64().max(1e-9)).max(0.0)),
         queue_waits: look.waits.as_ref().zip(before.waits.as_ref()).map(|(now, before)| now.since(before)),
         cpu: look.cpu.zip(before.cpu).map(|(now, before)| now.since(&before)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(busy: f64, workers_ms: u64) -> Look {
+        let workers = Duration::from_millis(workers_ms);
+        Look { busy: Some(busy), waits: None, cpu: Some(Cpu { workers, ..Cpu::default() }) }
+    }
+
+    #[test]
+    fn what_lies_between_two_looks_is_by_its_length() {
+        let point = between(&(Duration::from_secs(2), look(1.0, 500)), (Duration::from_secs(4), &look(4.0, 1500)));
+        assert_eq!((point.at, point.length), (Duration::from_secs(4), Duration::from_secs(2)));
+        assert_eq!((point.workers_busy, point.cpu), (Some(1.5), Some(look(0.0, 1000).cpu.unwrap())));
+        assert!(point.queue_waits.is_none());
+        // An engine that was started anew counts from nothing.
+        let anew = between(&(Duration::ZERO, look(9.0, 900)), (Duration::from_secs(1), &look(1.0, 100)));
+        assert_eq!((anew.workers_busy, anew.cpu), (Some(0.0), Some(Cpu::default())));
+    }
+
+    /// What is named must be there, and an engine, before anything begins.
+    #[tokio::test]
+    async fn what_is_no_engine_is_refused() {
+        let refused = async |observed: Observed| match Watcher::new(&observed).await {
+            Err(error @ LoadError::NoEngine(_)) => error.to_string(),
+            other => panic!("{other:?}"),
+        };
+        let of = |process| Observed { metrics: None, process: Some(Process::new(process)) };
+        assert_eq!(refused(of(u32::MAX)).await, format!("process {}: there is none", u32::MAX));
+        let own = refused(of(std::process::id())).await;
+        assert!(own.ends_with("is no engine: no worker of it has done anything"), "{own}");
     }
 }

@@ -54,6 +54,7 @@ impl From<LoadError> for Failure {
         match error {
             LoadError::Client(error) => error.into(),
             LoadError::NoAnswer(_) => Self::unreachable(error.to_string()),
+            LoadError::NoEngine(_) => Self::usage(error.to_string()),
             LoadError::Refused(_) | LoadError::WrongAnswer(_) => Self::failed(error.to_string()),
             LoadError::System { what, error } if is_out_of_reach(&error) => {
                 Self::unreachable(format!("{what}: {}", plain(&error)))
