@@ -60,6 +60,11 @@ ROUTES: list[dict[str, object]] = [
         "response": [rule("decrypt", headers=["X-Card"])],
     },
     {
+        "path": "/trailers/**",
+        "request": [rule("encrypt", headers=["X-Card"])],
+        "response": [rule("redact", headers=["X-Card"])],
+    },
+    {
         "path": "/redact/**",
         "request": [rule("redact", json=["$..ssn"]), rule("redact", headers=["X-Ssn"], replacement="-")],
         "response": [rule("redact", json=["$.name", "$.age"], replacement="***")],

@@ -503,21 +503,47 @@ def test_a_refusal_comes_without_100_continue(relay: Relay, plain_upstream: Upst
     assert plain_upstream.saw_nothing()
 
 
-def test_trailers_pass_where_the_body_does(relay: Relay, plain_upstream: Upstream) -> None:
-    pieces = [b"one", b"two"]
-    plain_upstream.answer = lambda _: Answer(headers=[("Trailer", "X-Sum")], pieces=pieces, trailers=[("X-Sum", "6")])
+def through_with_trailers(relay: Relay, upstream: Upstream, path: str) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """The trailers that came to the upstream, and those that came back; names in lower case."""
+    sent, answered = [("X-Own", "1"), ("X-Card", "4242"), ("X_CARD", "4242")], [("X-Sum", "6"), ("X-Card", "secret")]
+
+    def names(fields: list[tuple[str, str]]) -> str:
+        return ", ".join(name for name, _ in fields)
+
+    upstream.answer = lambda _: Answer(headers=[("Trailer", names(answered))], pieces=[b"one", b"two"], trailers=answered)
+    head = f"POST {path} HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nTrailer: {names(sent)}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    trailers = "".join(f"{name}: {value}\r\n" for name, value in sent)
     with socket.create_connection(("127.0.0.1", relay.at("plain").port), timeout=10) as stream:
-        stream.sendall(
-            b"POST /elsewhere HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nTrailer: X-Own\r\nTransfer-Encoding: chunked\r\n\r\n"
-        )
-        stream.sendall(b"3\r\nabc\r\n0\r\nX-Own: 1\r\n\r\n")
+        stream.sendall(f"{head}3\r\nabc\r\n0\r\n{trailers}\r\n".encode())
         data = b""
         while not data.endswith(b"\r\n\r\n") or b"\r\n0\r\n" not in data:
             data += stream.recv(4096)
-    received = plain_upstream.only()
+    assert data.startswith(b"HTTP/1.1 200 ") and b"one" in data and b"two" in data
+    received = upstream.only()
     assert received.body == b"abc"
-    assert received.trailers in ([], [("x-own", "1")], [("X-Own", "1")])
-    assert b"one" in data and b"two" in data
+    lines = data.split(b"\r\n0\r\n")[1].decode().split("\r\n")
+    came = {(name.lower(), value.strip()) for name, _, value in (line.partition(":") for line in lines if line)}
+    return {(name.lower(), value) for name, value in received.trailers}, came
+
+
+def test_trailers_pass_where_the_body_does(relay: Relay, plain_upstream: Upstream) -> None:
+    sent, came = through_with_trailers(relay, plain_upstream, "/elsewhere")
+    assert sent == {("x-own", "1"), ("x-card", "4242"), ("x_card", "4242")}
+    assert came == {("x-sum", "6"), ("x-card", "secret")}
+
+
+def test_what_is_to_be_hidden_in_headers_does_not_pass_in_trailers(relay: Relay, plain_upstream: Upstream) -> None:
+    sample = 'fieldseal_relay_refusals_total{listener="plain",code="hidden-trailer"}'
+    before = relay.metric(sample)
+    assert through_with_trailers(relay, plain_upstream, "/trailers/a") == ({("x-own", "1")}, {("x-sum", "6")})
+    assert relay.metric(sample) == before + 3
+    assert "x_card" in relay.log.read_text() and "X-Card: 4242" not in relay.written()
+    # Here answers are opened, and nothing in them is to be hidden.
+    plain_upstream.clear()
+    assert through_with_trailers(relay, plain_upstream, "/headers/a") == (
+        {("x-own", "1")},
+        {("x-sum", "6"), ("x-card", "secret")},
+    )
 
 
 def test_server_sent_events_are_not_held_back(relay: Relay, plain_upstream: Upstream) -> None:

@@ -16,6 +16,7 @@ use crate::access::{Record, Recorded};
 use crate::config::{Action, Actions, Origin};
 use crate::hygiene::{self, Source};
 use crate::refusal::{Direction, Refusal};
+use crate::trailers::Guarded;
 use crate::transform::{Job, Outcome};
 use crate::tunnel;
 use crate::upstream::{Sent, UpstreamAnswer, UpstreamError};
@@ -48,7 +49,7 @@ impl Message {
 /// An answer before its record is closed.
 pub(crate) enum Answer {
     /// As the upstream sends it.
-    Streamed(Response<UpstreamAnswer>),
+    Streamed(Response<Guarded<UpstreamAnswer>>),
     /// Made or read here.
     Whole(Response<Bytes>),
 }
@@ -107,7 +108,7 @@ impl Errand<'_> {
         head.extensions.clear();
         head.version = Version::HTTP_11;
         match self.response.is_empty() {
-            true => Ok(Answer::Streamed(Response::from_parts(head, body))),
+            true => Ok(Answer::Streamed(Response::from_parts(head, Guarded::open(body)))),
             false => Box::pin(self.rewrite_response(head, body, is_head, record)).await,
         }
     }
@@ -140,7 +141,9 @@ impl Errand<'_> {
         let outcome = job.run(&mut head.headers, body).await;
         note(record, &job);
         let body = match outcome? {
-            Outcome::Untouched(body) => Sent::Client(body, None),
+            Outcome::Untouched(body) => {
+                Sent::Client(Guarded::new(body, Direction::Request, self.request, record), None)
+            }
             Outcome::Rewritten(bytes) => Sent::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
         };
         Ok(Box::new(Request::from_parts(head, body)))
@@ -161,17 +164,18 @@ impl Errand<'_> {
         if reads && is_head {
             head.headers.remove(header::CONTENT_LENGTH);
         }
+        let guard = |body, record: &Record| Guarded::new(body, Direction::Response, self.response, record);
         let mut job = self.job(Direction::Response, self.response);
         if has_no_body {
             let outcome = job.headers(&mut head.headers).await;
             note(record, &job);
             outcome?;
-            return Ok(Answer::Streamed(Response::from_parts(head, body)));
+            return Ok(Answer::Streamed(Response::from_parts(head, guard(body, record))));
         }
         let outcome = job.run(&mut head.headers, body).await;
         note(record, &job);
         Ok(match outcome? {
-            Outcome::Untouched(body) => Answer::Streamed(Response::from_parts(head, body)),
+            Outcome::Untouched(body) => Answer::Streamed(Response::from_parts(head, guard(body, record))),
             Outcome::Rewritten(bytes) => Answer::Whole(response(head, bytes)),
         })
     }
@@ -183,7 +187,7 @@ impl Errand<'_> {
 }
 
 fn untouched(message: Message) -> Box<Request<Sent>> {
-    Box::new(Request::from_parts(message.head, Sent::Client(message.body, None)))
+    Box::new(Request::from_parts(message.head, Sent::Client(Guarded::open(message.body), None)))
 }
 
 fn response(head: response::Parts, bytes: Bytes) -> Response<Bytes> {

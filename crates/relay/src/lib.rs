@@ -24,6 +24,7 @@ mod refusal;
 mod relay;
 pub mod route;
 mod target;
+mod trailers;
 mod transform;
 mod trial;
 mod tunnel;

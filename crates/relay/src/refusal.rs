@@ -60,7 +60,8 @@ impl Direction {
         }
     }
 
-    fn noun(self) -> &'static str {
+    /// What is sent that way.
+    pub(crate) fn noun(self) -> &'static str {
         match self {
             Direction::Request => "request",
             Direction::Response => "upstream's answer",

@@ -20,6 +20,7 @@ use crate::config::{Action, Actions, Limits, Mismatch, Rule};
 use crate::held::{Room, Share, read_whole};
 use crate::hygiene;
 use crate::refusal::{Direction, Refusal};
+use crate::trailers::is_taken_for;
 
 /// What an envelope begins with.
 const ENVELOPE_START: &str = "ev:";
@@ -371,14 +372,10 @@ fn kind(actions: &Actions, headers: &HeaderMap) -> Option<Kind> {
 
 /// A header field that no rule names, and that many (CGI, WSGI) cannot tell from one that is to be hidden.
 fn twin<'h>(actions: &Actions, headers: &'h HeaderMap) -> Option<&'h HeaderName> {
-    let folded = |name: &HeaderName| name.as_str().replace('_', "-");
-    let hidden = || actions.rules.iter().filter(|rule| rule.hides()).flat_map(|rule| &rule.headers);
+    let hidden = || actions.hidden_headers();
     hidden().next()?;
     let is_twin = |name: &&HeaderName| {
-        hidden().all(|chosen| chosen != *name) && {
-            let folded_name = folded(name);
-            hidden().any(|chosen| folded(chosen) == folded_name)
-        }
+        hidden().all(|chosen| chosen != *name) && hidden().any(|chosen| is_taken_for(chosen, name))
     };
     headers.keys().find(is_twin)
 }

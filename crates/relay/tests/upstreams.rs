@@ -12,7 +12,8 @@ use fieldseal_http::{
     Acceptor, Event, Handler, HttpSettings, Listener, ListenerOptions, Observer, Peer, RequestBody, ResponseBody, bytes,
 };
 use http_body_util::BodyExt;
-use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, TRAILER};
+use hyper::body::Frame;
+use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, TRAILER};
 use hyper::{Request, Response, StatusCode, Version};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
@@ -153,6 +154,69 @@ async fn a_rewritten_body_has_a_length_and_no_trailers() {
                     assert_eq!((answer.header("content-length"), answer.header("trailer")), ("21", ""));
                 }
             }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_to_be_hidden_in_headers_does_not_pass_in_trailers() {
+    const NAMES: [&str; 4] = ["x-own-card", "x_own_card", "x-own_card", "x-checksum"];
+    let route = |path: &str, way: &str, action: &str| {
+        let rule = format!("{{ action = \"{action}\", headers = [\"X-Own-Card\"] }}");
+        format!("[[inbound.route]]\npath = \"{path}\"\napp = \"a\"\n{way} = [{rule}]\n")
+    };
+    let routes = route("/sealed", "request", "encrypt")
+        + &route("/redacted", "response", "redact")
+        + &route("/opened", "request", "decrypt");
+    for is_http2 in [false, true] {
+        let (_upstream, stage) = stage(is_http2, &routes);
+        for version in VERSIONS {
+            for (path, names) in [("/sealed", &NAMES[3..]), ("/redacted", &NAMES[3..]), ("/opened", &NAMES[..])] {
+                let mut client = stage.client(version).await;
+                let fields = NAMES.map(|name| (HeaderName::from_static(name), HeaderValue::from_static("4242")));
+                let trailers = Frame::trailers(fields.into_iter().collect());
+                let mut request = client.request("POST", path, Pieces::of([data(b"body"), trailers]));
+                request.headers_mut().insert(TRAILER, HeaderValue::from_str(&NAMES.join(", ")).unwrap());
+                let answer = Answer::whole(client.begin(request).await).await;
+                let context = format!("{version:?}, {path}, upstream HTTP/2: {is_http2}");
+                assert_eq!((answer.status, &answer.body[..]), (StatusCode::OK, &b"body"[..]), "{context}");
+                let came = answer.trailers.unwrap_or_else(|| panic!("no trailers, {context}"));
+                let mut came: Vec<&str> = came.keys().map(HeaderName::as_str).collect();
+                let mut expected = names.to_vec();
+                came.sort_unstable();
+                expected.sort_unstable();
+                assert_eq!(came, expected, "{context}");
+            }
+        }
+        // Three of each message that hides, at each of the listeners.
+        let metrics = stage.metrics().await;
+        for listener in ["inbound-0", "inbound-1"] {
+            let count = format!("{{listener=\"{listener}\",code=\"hidden-trailer\"}} 6\n");
+            assert!(metrics.contains(&count), "{metrics}");
+        }
+    }
+}
+
+/// A trailer section of which nothing is left is none, and pieces before it are not held back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_streams_also_where_its_trailers_are_looked_at() {
+    let rule = "[{ action = \"redact\", headers = [\"X-Checksum\"] }]";
+    let route = format!("[[inbound.route]]\npath = \"/\"\nrequest = {rule}\nresponse = {rule}\n");
+    for is_http2 in [false, true] {
+        let (_upstream, stage) = stage(is_http2, &route);
+        for version in VERSIONS {
+            let mut client = stage.client(version).await;
+            let (teller, pieces) = Pieces::new();
+            let request = client.request("POST", "/", pieces);
+            teller.send(data(b"first")).unwrap();
+            let mut answer = client.begin(request).await;
+            let frame = timeout(PATIENCE, answer.body_mut().frame()).await.expect("a piece in time");
+            assert_eq!(frame.unwrap().unwrap().into_data().unwrap(), "first");
+            teller.send(data(b"last")).unwrap();
+            teller.send(trailers("42")).unwrap();
+            drop(teller);
+            let answer = Answer::whole(answer).await;
+            assert_eq!((&answer.body[..], answer.trailers), (&b"last"[..], None), "{version:?}, {is_http2}");
         }
     }
 }

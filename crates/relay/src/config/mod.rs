@@ -206,6 +206,16 @@ impl Actions {
         self.rules.iter().any(Rule::hides)
     }
 
+    /// Header fields that are encrypted or redacted.
+    pub fn hidden_headers(&self) -> impl Iterator<Item = &HeaderName> {
+        self.rules.iter().filter(|rule| rule.hides()).flat_map(|rule| &rule.headers)
+    }
+
+    /// Whether a rule takes the engine.
+    pub fn need_the_engine(&self) -> bool {
+        self.rules.iter().any(|rule| rule.action != Action::Redact)
+    }
+
     /// Whether a rule looks into bodies.
     pub fn read_bodies(&self) -> bool {
         self.rules.iter().any(Rule::reads_bodies)

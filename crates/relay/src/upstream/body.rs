@@ -10,11 +10,12 @@ use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::pool::Lease;
+use crate::trailers::Guarded;
 
 /// The body of a request to an upstream.
 pub(crate) enum Sent {
     /// As the client sends it.
-    Client(RequestBody, Option<Arc<Clock>>),
+    Client(Guarded<RequestBody>, Option<Arc<Clock>>),
     /// Whole, or none.
     Whole(Option<Bytes>),
 }

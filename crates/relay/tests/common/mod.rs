@@ -99,6 +99,17 @@ impl Stage {
         self.relay.as_ref().expect("running").addresses()[usize::from(is_tls)].address
     }
 
+    /// What it counts, as text.
+    pub async fn metrics(&self) -> String {
+        let address = self.relay.as_ref().expect("running").operator_address();
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(TcpStream::connect(address).await.unwrap())).await.unwrap();
+        tokio::spawn(connection);
+        let request = Request::get("/metrics").header("host", "a").body(Pieces::of([])).unwrap();
+        let answer = Answer::whole(sender.send_request(request).await.unwrap()).await;
+        String::from_utf8(answer.body.to_vec()).unwrap()
+    }
+
     pub async fn client(&self, version: Version) -> Client {
         let is_http2 = version == Version::HTTP_2;
         let socket = TcpStream::connect(self.address(is_http2)).await.unwrap();

@@ -1,0 +1,94 @@
+//! Trailers of bodies that stream: what the rules hide in headers does not pass in them.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use fieldseal_http::BodyError;
+use hyper::body::{Body, Bytes, Frame, SizeHint};
+use hyper::header::{HeaderMap, HeaderName};
+
+use crate::access::Record;
+use crate::config::Actions;
+use crate::metrics::ListenerMetrics;
+use crate::refusal::Direction;
+
+/// What is counted where a field of a trailer section is taken out.
+pub(crate) const HIDDEN_TRAILER: &str = "hidden-trailer";
+
+/// A body that streams, without the trailers that are to be hidden.
+pub(crate) struct Guarded<B> {
+    body: B,
+    guard: Option<Box<Guard>>,
+}
+
+/// The names that a direction's rules hide, and who is told where one comes.
+struct Guard {
+    hidden: Vec<HeaderName>,
+    direction: Direction,
+    listener: Arc<str>,
+    metrics: Arc<ListenerMetrics>,
+}
+
+/// Whether whoever takes `_` for `-` (CGI, WSGI) takes one name for the other.
+pub(crate) fn is_taken_for(one: &HeaderName, other: &HeaderName) -> bool {
+    let folded = |byte: &u8| if *byte == b'_' { b'-' } else { *byte };
+    one.as_str().as_bytes().iter().map(folded).eq(other.as_str().as_bytes().iter().map(folded))
+}
+
+impl<B> Guarded<B> {
+    /// As it comes: no rule hides anything.
+    pub(crate) fn open(body: B) -> Self {
+        Guarded { body, guard: None }
+    }
+
+    pub(crate) fn new(body: B, direction: Direction, actions: &Actions, record: &Record) -> Self {
+        let hidden: Vec<HeaderName> = actions.hidden_headers().cloned().collect();
+        let guard = (!hidden.is_empty()).then(|| {
+            let (listener, metrics) = (Arc::clone(&record.listener), Arc::clone(&record.metrics));
+            Box::new(Guard { hidden, direction, listener, metrics })
+        });
+        Guarded { body, guard }
+    }
+}
+
+impl Guard {
+    /// A trailer comes when its head is long gone: the message can no longer be refused, but this part of it is not passed on.
+    /// None where nothing is left.
+    fn cleared(&self, mut trailers: HeaderMap) -> Option<Frame<Bytes>> {
+        let is_hidden = |name: &&HeaderName| self.hidden.iter().any(|hidden| is_taken_for(hidden, name));
+        let taken_out: Vec<HeaderName> = trailers.keys().filter(is_hidden).cloned().collect();
+        for name in taken_out {
+            trailers.remove(&name);
+            self.metrics.refused(HIDDEN_TRAILER);
+            let (listener, message) = (&*self.listener, self.direction.noun());
+            tracing::info!(listener, %name, "a trailer of the {message} that is to be hidden was taken out");
+        }
+        (!trailers.is_empty()).then(|| Frame::trailers(trailers))
+    }
+}
+
+impl<B: Body<Data = Bytes, Error = BodyError> + Unpin> Body for Guarded<B> {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        let Some(guard) = &self.guard else { return Poll::Ready(frame) };
+        Poll::Ready(match frame {
+            Some(Ok(frame)) => match frame.into_trailers() {
+                Ok(trailers) => guard.cleared(trailers).map(Ok),
+                Err(frame) => Some(Ok(frame)),
+            },
+            broken_or_over => broken_or_over,
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
