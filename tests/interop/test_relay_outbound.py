@@ -593,6 +593,22 @@ def test_headers_are_opened_and_sealed(setting: Setting, upstream: Upstream) -> 
     assert setting.fieldseal.decrypt(APP, envelope) == b'["tok_1"]'
 
 
+@pytest.mark.parametrize("path", ["/Charge/1", "/CHARGE", "/ch%41rge/1", "/Headers/1"])
+def test_a_path_in_another_case_does_not_pass_a_rule_by(setting: Setting, upstream: Upstream, path: str) -> None:
+    """The upstream may take it for the same, and answer with what is to be sealed."""
+    upstream.answer = lambda _: ok(b'{"token":"tok_1"}', JSON, ("X-Token", "tok_1"))
+    answer = through_proxy(setting, setting.url(path))
+    assert (answer.status, answer.json()["code"]) == (400, "ambiguous-path")
+    assert upstream.saw_nothing()
+
+
+def test_a_path_in_another_case_passes_where_nothing_is_to_be_hidden(setting: Setting, upstream: Upstream) -> None:
+    """Its envelopes stay sealed: the destination is not that of the rule."""
+    sealed = setting.fieldseal.encrypt(APP, b'{"card":"4242-card"}')
+    answer = through_proxy(setting, setting.url("/Roles/1"), "--header", f"Content-Type: {JSON}", data=sealed)
+    assert (answer.status, upstream.only().body) == (200, sealed)
+
+
 def test_a_forged_envelope_does_not_leave(setting: Setting, upstream: Upstream) -> None:
     sealed = json.loads(setting.fieldseal.encrypt(APP, b'["x"]'))[0]
     forged = sealed[:-6] + ("A" if sealed[-6] != "A" else "B") + sealed[-5:]

@@ -7,7 +7,8 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 
 use crate::access::{Record, host};
-use crate::config::{Actions, Inbound, Mismatch, Origin, OtherCase, Route};
+use crate::choice::choose;
+use crate::config::{Actions, Inbound, Mismatch, Origin, Route};
 use crate::forward::{Errand, Message, refuse};
 use crate::hygiene::Source;
 use crate::refusal::Refusal;
@@ -87,23 +88,8 @@ fn find_route<'l>(listener: &'l Inbound, head: &Parts) -> Result<Option<&'l Rout
         (route.methods.is_empty() || route.methods.iter().any(is_method))
             && (route.hosts.is_empty() || route.hosts.iter().any(|pattern| pattern.matches(host)))
     };
-    let in_any_case = |route: &Route| may_take(route) && route.path.matches_in_any_case(&path);
-    let like = match listener.other_case {
-        OtherCase::Other => None,
-        _ => listener.routes.iter().position(in_any_case),
-    };
-    if listener.other_case == OtherCase::Same {
-        return Ok(like.map(|at| &listener.routes[at]));
-    }
-    let found = listener.routes.iter().position(|route| may_take(route) && route.path.matches(&path));
-    match like {
-        // A route that hides would come first.
-        Some(like) if Some(like) != found && listener.routes[like].hides() => {
-            let detail = "but for the case of its letters the path is that of a route that hides something";
-            Err(Refusal::request("ambiguous-path", detail))
-        }
-        _ => Ok(found.map(|at| &listener.routes[at])),
-    }
+    let takes = |route: &Route, case| may_take(route) && route.path.matches_in(case, &path);
+    choose(&listener.routes, listener.other_case, takes, Route::hides)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 
 mod access;
 mod apart;
+mod choice;
 mod coding;
 pub mod config;
 mod forward;

@@ -8,6 +8,8 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::choice::Case;
+
 /// A host pattern: `api.example.com`, `*.example.com` for all names below it, or `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostPattern {
@@ -138,6 +140,14 @@ impl PathPattern {
     /// Whether the path is meant where the case of ASCII letters does not count.
     pub fn matches_in_any_case(&self, path: &RequestPath<'_>) -> bool {
         self.matches_by(path, &u8::eq_ignore_ascii_case)
+    }
+
+    /// One of the two.
+    pub(crate) fn matches_in(&self, case: Case, path: &RequestPath<'_>) -> bool {
+        match case {
+            Case::AsWritten => self.matches(path),
+            Case::Any => self.matches_in_any_case(path),
+        }
     }
 
     fn matches_by(&self, path: &RequestPath<'_>, is_same: &impl Fn(&u8, &u8) -> bool) -> bool {

@@ -91,16 +91,16 @@ pub struct Inbound {
     pub routes: Vec<Route>,
 }
 
-/// What becomes of a request whose path is that of a route only where the case of ASCII letters does not count.
+/// What becomes of a request whose path is that of a route or destination only where the case of ASCII letters does not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OtherCase {
-    /// It is refused where the route hides something: the upstream may take it for the same.
+    /// It is refused where the route or destination hides something: the upstream may take it for the same.
     #[default]
     Refuse,
-    /// The route takes it.
+    /// The route or destination takes it.
     Same,
-    /// The route does not.
+    /// It does not.
     Other,
 }
 
@@ -131,6 +131,8 @@ pub struct Outbound {
     pub unlisted: Unlisted,
     /// What becomes of those among them that are tunnelled, where their address is internal: loopback, link-local, private or of nobody.
     pub unlisted_internal: Unlisted,
+    /// What becomes of a path that is that of a destination but for the case of its letters.
+    pub other_case: OtherCase,
     /// The destinations; the first that fits a request decides.
     pub destinations: Vec<Destination>,
 }
@@ -156,6 +158,13 @@ pub struct Destination {
     pub request: Actions,
     /// What is done to answers.
     pub response: Actions,
+}
+
+impl Destination {
+    /// Whether a rule hides something.
+    pub fn hides(&self) -> bool {
+        self.request.hide() || self.response.hide()
+    }
 }
 
 /// A route of incoming requests.

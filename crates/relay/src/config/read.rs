@@ -339,6 +339,7 @@ impl Reader<'_> {
             authority: KeyPair { certificate: outbound.ca_certificate, private_key: outbound.ca_private_key },
             unlisted: outbound.unlisted,
             unlisted_internal: outbound.unlisted_internal,
+            other_case: outbound.other_case,
             destinations,
         }
     }

@@ -307,6 +307,8 @@ pub(super) struct Outbound {
     #[serde(default = "unlisted")]
     pub unlisted_internal: Unlisted,
     #[serde(default)]
+    pub other_case: OtherCase,
+    #[serde(default)]
     pub destination: Vec<Spanned<Destination>>,
 }
 

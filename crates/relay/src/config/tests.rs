@@ -91,7 +91,12 @@ fn destinations_decrypt_everything_unless_told_otherwise() {
     let [first, second] = configuration.outbound[0].destinations.as_slice() else { panic!("two destinations") };
     assert_eq!(first.request.rules[0].action, Action::Decrypt);
     assert!(second.request.is_empty());
-    assert_eq!(configuration.outbound[0].unlisted, Unlisted::Refuse);
+    let listener = &configuration.outbound[0];
+    assert_eq!((listener.unlisted, listener.other_case), (Unlisted::Refuse, OtherCase::Refuse));
+    for (word, expected) in [("same", OtherCase::Same), ("other", OtherCase::Other), ("refuse", OtherCase::Refuse)] {
+        let said = text.replace("[[outbound]]", &format!("[[outbound]]\nother_case = \"{word}\""));
+        assert_eq!(parse(&said).unwrap().outbound[0].other_case, expected);
+    }
 }
 
 #[test]

@@ -21,6 +21,7 @@ use tokio::net::TcpStream;
 use tokio::time::sleep;
 
 use crate::access::{Record, Recorded, host};
+use crate::choice::choose;
 use crate::config::{Actions, Destination, Forwarded, Mismatch, Origin, Unlisted};
 use crate::forward::{Answer, Errand, Message, refuse};
 use crate::hygiene::Source;
@@ -235,11 +236,11 @@ impl Tunnel {
         let path = RequestPath::parse(head.uri.path());
         let path = path.map_err(|error| Refusal::request("malformed", error.to_string()))?;
         let listener = &tools.configuration.outbound[self.seat.index];
-        let takes = |it: &&Destination| {
+        let takes = |it: &Destination, case| {
             is_host(it, &self.origin.host)
-                && (it.paths.is_empty() || it.paths.iter().any(|path_of| path_of.matches(&path)))
+                && (it.paths.is_empty() || it.paths.iter().any(|pattern| pattern.matches_in(case, &path)))
         };
-        let found = listener.destinations.iter().find(takes);
+        let found = choose(&listener.destinations, listener.other_case, takes, Destination::hides)?;
         // It was there when the tunnel was opened. TLS ends here all the same, so that nothing goes on as if it were not looked into.
         if found.is_none() && !is_listed(&listener.destinations, &self.origin.host) {
             return Err(unlisted());

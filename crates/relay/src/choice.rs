@@ -1,0 +1,39 @@
+//! Which of several routes or destinations takes a request, where the case of its path's letters may not count.
+
+use crate::config::OtherCase;
+use crate::refusal::Refusal;
+
+/// How paths are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Case {
+    /// Letter by letter.
+    AsWritten,
+    /// Whatever the case of ASCII letters.
+    Any,
+}
+
+/// The first of `items` that takes the request.
+///
+/// # Errors
+/// But for the case of its letters the path is that of one that hides something and would come first, and that is not let through.
+pub(crate) fn choose<T>(
+    items: &[T],
+    other_case: OtherCase,
+    takes: impl Fn(&T, Case) -> bool,
+    hides: impl Fn(&T) -> bool,
+) -> Result<Option<&T>, Refusal> {
+    let first = |case| items.iter().position(|item| takes(item, case));
+    let like = match other_case {
+        OtherCase::Other => None,
+        OtherCase::Same => return Ok(first(Case::Any).map(|at| &items[at])),
+        OtherCase::Refuse => first(Case::Any),
+    };
+    let found = first(Case::AsWritten);
+    match like {
+        Some(like) if Some(like) != found && hides(&items[like]) => {
+            let detail = "but for the case of its letters the path is one whose rules hide something";
+            Err(Refusal::request("ambiguous-path", detail))
+        }
+        _ => Ok(found.map(|at| &items[at])),
+    }
+}
