@@ -108,6 +108,26 @@ def test_a_file_in_a_form_is_sealed_in_the_file_form(
     assert parts(answer.header("content-type"), answer.body)["doc"] == content
 
 
+def test_a_role_is_not_passed_by_as_a_file(
+    call: Callable[..., Result], upstream: Upstream, fieldseal: Fieldseal, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The form of files has no role to write or to demand."""
+    folder = tmp_path_factory.mktemp("roles")
+    plain, sealed = folder / "plain", folder / "sealed"
+    plain.write_bytes(b"4111 in a file")
+    answer = call("/role/a", "--form", f"card=@{plain}", "--form", "open=1")
+    assert (answer.status, answer.json()["code"], upstream.saw_nothing()) == (415, "unsupported-body", True)
+    # A file that the rule does not select passes.
+    assert call("/role/b", "--form", f"open=@{plain}", "--form", "card=4111").status == 200
+    call("/sealed/a", "--form", f"doc=@{plain}")
+    received = upstream.requests[-1]
+    sealed.write_bytes(parts(received.header("Content-Type"), received.body)["doc"])
+    assert fieldseal.decrypt_file(APP, sealed.read_bytes()) == plain.read_bytes()
+    answer = call("/other-role", "--form", f"doc=@{sealed}")
+    assert (answer.status, answer.json()["code"]) == (502, "unsupported-body")
+    assert call("/other-role", "--form", f"doc=@{plain}").status == 200
+
+
 def test_forms_are_redacted(call: Callable[..., Result], upstream: Upstream) -> None:
     call("/redact/a", "--data", "card=4111+1111&name=Ann&%63ard=4242&Card=kept")
     assert upstream.only().body == b"card=gone+%26+done&name=Ann&%63ard=gone+%26+done&Card=kept"

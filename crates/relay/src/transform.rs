@@ -24,6 +24,8 @@ use crate::trailers::is_taken_for;
 
 /// What an envelope begins with.
 const ENVELOPE_START: &str = "ev:";
+/// What an encrypted file begins with.
+const FILE_START: &[u8] = b"%EVENC";
 
 /// Who does the work, and what it may take. One for each thread.
 #[derive(Clone)]
@@ -280,6 +282,12 @@ impl Job<'_> {
     async fn multipart(&mut self, rule: &Rule, boundary: &str, body: Vec<u8>) -> Result<Vec<u8>, Refusal> {
         let unreadable = |error: FormError| Refusal::unreadable(self.direction, error);
         let parts = find_parts(&body, boundary, &rule.form, &self.workshop.form).map_err(unreadable)?;
+        if rule.role.is_some()
+            && parts.iter().any(|part| part.is_file && takes_a_role(rule, &body[part.content.clone()]))
+        {
+            // A role that is not written keeps nobody away, and one that is not there cannot be demanded.
+            return Err(Refusal::mismatch(self.direction, "a file in a form has no role, and the rule names one"));
+        }
         let mut texts = Vec::new();
         for part in parts.iter().filter(|part| !part.is_file) {
             let text = String::from_utf8(body[part.content.clone()].to_vec());
@@ -319,7 +327,7 @@ impl Job<'_> {
                 let options = EncryptFileOptions { deadline_ms, ..EncryptFileOptions::new(self.app) };
                 client.encrypt_file(&options, content).await
             }
-            Action::Decrypt if !content.starts_with(b"%EVENC") => return Ok(content.to_vec()),
+            Action::Decrypt if !content.starts_with(FILE_START) => return Ok(content.to_vec()),
             Action::Decrypt => {
                 let options = DecryptFileOptions { deadline_ms, ..DecryptFileOptions::new(self.app) };
                 client.decrypt_file(&options, content).await
@@ -378,6 +386,15 @@ fn twin<'h>(actions: &Actions, headers: &'h HeaderMap) -> Option<&'h HeaderName>
         hidden().all(|chosen| chosen != *name) && hidden().any(|chosen| is_taken_for(chosen, name))
     };
     headers.keys().find(is_twin)
+}
+
+/// Whether a file would be encrypted or opened under the rule's role.
+fn takes_a_role(rule: &Rule, file: &[u8]) -> bool {
+    match rule.action {
+        Action::Encrypt => true,
+        Action::Decrypt => file.starts_with(FILE_START),
+        Action::Redact => false,
+    }
 }
 
 fn internal(detail: &str) -> Refusal {
