@@ -152,9 +152,10 @@ def test_without_an_engine_nothing_passes_that_needs_one(place: Place, relay: Re
         assert place.plain.saw_nothing()
         # An answer that cannot be sealed is not shown.
         place.plain.answer = lambda _: ok(json.dumps({"secret": MARKER}).encode(), JSON)
-        answer = curl(relay.at("plain", False).url("/secret/a"))
+        answer = curl(relay.at("plain", False).url("/secret/a"), data=b"x")
         assert answer.status == 503 and answer.header("retry-after")
         assert MARKER.encode() not in answer.body
+        assert place.plain.saw_nothing(), "what is to be repeated has not been done"
         # What needs no engine passes.
         assert curl(relay.at("plain", False).url("/elsewhere")).status == 200
         wait_until(lambda: relay.operator("/readyz")[0] == 503)
@@ -165,6 +166,31 @@ def test_without_an_engine_nothing_passes_that_needs_one(place: Place, relay: Re
     wait_until(lambda: relay.operator("/readyz")[0] == 200)
     assert relay.logged(path)[0]["refused"] == "engine-unavailable"
     assert no_plaintext(place) and MARKER not in relay.written()
+
+
+def test_a_request_that_is_done_is_not_asked_for_again(place: Place, relay: Relay) -> None:
+    """The engine goes away between a request and its answer."""
+
+    def answer(_: Received) -> Answer:
+        engines.kill(place.engine)
+        return ok(json.dumps({"secret": MARKER}).encode(), JSON)
+
+    place.plain.answer = answer
+    answers: list[Result] = []
+
+    def is_done() -> bool:
+        # A thread of the relay may still wait before it looks for the engine of the test before: then nothing is passed on.
+        answers.append(curl(relay.at("plain", False).url("/secret/done"), data=b"x"))
+        return answers[-1].status != 503
+
+    try:
+        wait_until(is_done)
+        assert (answers[-1].status, answers[-1].json()["code"]) == (502, "answer-lost")
+        assert answers[-1].header("retry-after") is None
+        assert len(place.plain.requests) == 1
+        assert MARKER.encode() not in answers[-1].body and MARKER not in relay.written()
+    finally:
+        place.start_engine()
 
 
 def test_an_engine_restarts_under_traffic(place: Place, relay: Relay, path: str) -> None:

@@ -205,6 +205,19 @@ impl Client {
         self.call_raw(request::info).await?.facts()
     }
 
+    /// Waits for a connection to the engine: not at all where one is open, which asks nobody. For whoever is about to do what cannot be
+    /// undone, and will need the engine after that.
+    ///
+    /// # Errors
+    /// No engine was reached.
+    pub async fn ready(&self) -> Result<(), ClientError> {
+        let limit = self.inner.settings.request_timeout;
+        match timeout(limit, self.inner.connection()).await {
+            Ok(outcome) => outcome.map(drop),
+            Err(_) => Err(ClientError::timeout(format!("no connection within {} ms", limit.as_millis()))),
+        }
+    }
+
     /// Sends the one request that `encode` appends, with the id that it is given, and waits for its answer.
     ///
     /// Dropping the future cancels the request.

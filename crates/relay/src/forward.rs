@@ -91,6 +91,11 @@ impl Errand<'_> {
             true => untouched(*message),
             false => Box::pin(self.rewrite_request(message, record)).await?,
         };
+        if self.response.need_the_engine() {
+            // Without it the answer would be lost, and the request done all the same.
+            let ready = Box::pin(self.tools.workshop.client.ready()).await;
+            ready.map_err(|error| Refusal::of_engine(Direction::Request, &error))?;
+        }
         let mut answer = self.tools.pool.send(self.origin, request).await.map_err(of_upstream)?;
         if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
             let theirs = hyper::upgrade::on(&mut answer);
@@ -109,7 +114,10 @@ impl Errand<'_> {
         head.version = Version::HTTP_11;
         match self.response.is_empty() {
             true => Ok(Answer::Streamed(Response::from_parts(head, Guarded::open(body)))),
-            false => Box::pin(self.rewrite_response(head, body, is_head, record)).await,
+            false => {
+                let rewritten = Box::pin(self.rewrite_response(head, body, is_head, record)).await;
+                rewritten.map_err(Refusal::once_answered)
+            }
         }
     }
 

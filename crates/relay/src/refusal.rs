@@ -10,9 +10,10 @@ use hyper::StatusCode;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Every code that there is, as docs/relay.md has them.
-const CODES: [&str; 31] = [
+const CODES: [&str; 32] = [
     "ambiguous-header",
     "ambiguous-path",
+    "answer-lost",
     "client-broke",
     "connect-first",
     "decrypt-failed",
@@ -127,6 +128,15 @@ impl Refusal {
         Refusal { retry_after, ..Refusal::new(StatusCode::SERVICE_UNAVAILABLE, code, detail) }
     }
 
+    /// The same once the upstream has answered: the request is done, so that nothing may ask for it to be repeated.
+    pub(crate) fn once_answered(self) -> Self {
+        if self.status != StatusCode::SERVICE_UNAVAILABLE {
+            return self;
+        }
+        let detail = format!("the upstream has answered, but its answer cannot be passed on: {}", self.detail);
+        Refusal::new(StatusCode::BAD_GATEWAY, "answer-lost", detail)
+    }
+
     /// What the engine's answer means for the message.
     pub(crate) fn of_engine(direction: Direction, error: &ClientError) -> Self {
         use ErrorCode as Code;
@@ -184,6 +194,17 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn nothing_asks_for_a_request_that_is_done_to_be_repeated() {
+        let before = Refusal::unavailable("relay-overloaded", "too many", None);
+        assert_eq!((before.status, before.retry_after), (StatusCode::SERVICE_UNAVAILABLE, Some(RETRY_AFTER)));
+        let after = before.once_answered();
+        assert_eq!((after.status, after.code, after.retry_after), (StatusCode::BAD_GATEWAY, "answer-lost", None));
+        assert!(after.detail.ends_with("too many"));
+        let unread = Refusal::unreadable(Direction::Response, "odd");
+        assert_eq!(unread.clone().once_answered(), unread);
+    }
 
     #[test]
     fn the_documentation_has_every_code() {

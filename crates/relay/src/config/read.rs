@@ -269,8 +269,7 @@ impl Reader<'_> {
             Some(app) => app.get_ref().as_str(),
             None => "",
         };
-        let needs_app = |actions: &Actions| actions.rules.iter().any(|rule| rule.action != Action::Redact);
-        if app.is_empty() && (needs_app(&request) || needs_app(&response)) {
+        if app.is_empty() && (request.need_the_engine() || response.need_the_engine()) {
             self.problem(offset, "the route encrypts or decrypts: name the app whose keys are used with `app`");
         }
         let nowhere = || Arc::new(Origin { is_tls: false, host: "".into(), port: 0 });
