@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use common::{Bench, app, bench, rewritten};
+use common::{Bench, Hands, app, bench, rewritten};
 use fieldseal_engine::admin::{ApiOperation, NewApiKey, RoleName, Roles};
 use fieldseal_engine::{
-    ApiKeySecret, Caller, DecryptOptions, EncryptOptions, Engine, Error, ErrorKind, PayloadDigest, read_api_key,
-    system_random,
+    ApiKeySecret, Caller, DecryptOptions, EncryptOptions, Engine, Error, ErrorKind, PayloadDigest, Settings,
+    read_api_key, system_random,
 };
 
 mod common;
@@ -166,6 +166,30 @@ fn no_changed_token_is_good_and_none_of_another_store() {
     assert!(engine.token(&format!("fst_{}", "0".repeat(100_000))).is_err());
     let Bench { engine: other, store: _other_store, .. } = bench();
     assert_eq!(kind(other.token(&text)), ErrorKind::Forbidden);
+}
+
+/// Whoever shares the store checks a token that another made, without asking the store or looking anything up in memory.
+#[test]
+fn a_token_is_checked_without_a_look_up() {
+    let Bench { engine, store, .. } = bench();
+    let caller = key(&engine, &[ApiOperation::IssueTokens, ApiOperation::Decrypt], &["pci"]);
+    let Caller::ApiKey { id, secret_sha256 } = caller.clone() else { panic!("a key") };
+    let payload = digest(&engine, "[\"a\"]");
+    let text = engine.issue_token(&caller, "acme", payload, None).expect("made").text;
+    let another = || Engine::with_clock(Box::new(store.open()), Settings::default(), Box::new(Hands::default()));
+    let (checker, unprepared) = (another(), another());
+    checker.prepare_tokens().expect("read once");
+    std::fs::remove_file(store.path()).expect("removed");
+    let before = checker.counters();
+    for _ in 0..1000 {
+        let token = checker.token(&text).expect("good");
+        assert_eq!((token.app.as_str(), token.payload), ("acme", payload));
+    }
+    assert_eq!(kind(checker.token(&format!("{text}00"))), ErrorKind::Forbidden);
+    assert_eq!(checker.counters(), before);
+    // Looking up would have failed.
+    assert_eq!(kind(checker.api_caller(&id, secret_sha256)), ErrorKind::Unavailable);
+    assert_eq!(kind(unprepared.token(&text)), ErrorKind::Unavailable);
 }
 
 #[test]
