@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import certifi
+from jsonschema import Draft202012Validator
 
 from fieldseal import Fieldseal
 
@@ -37,8 +38,8 @@ class Answer:
 OPEN_API = json.loads((HERE / "../../docs/openapi.json").read_text())
 
 
-def check_described(method: str, path: str, answer: Answer) -> None:
-    """Status and content type stand in the OpenAPI document, where the call does."""
+def check_described(method: str, path: str, answer: Answer, is_head: bool = False) -> None:
+    """Status, content type and body are as the OpenAPI document has them, where the call stands in it; for HEAD all but the body."""
     found = [item for known, item in OPEN_API["paths"].items() if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", known), path)]
     if not found or method.lower() not in found[0]:
         assert answer.status in (204, 403, 404, 405), (method, path, answer)
@@ -48,7 +49,15 @@ def check_described(method: str, path: str, answer: Answer) -> None:
     response = responses[str(answer.status)]
     if "$ref" in response:
         response = OPEN_API["components"]["responses"][response["$ref"].rsplit("/", 1)[1]]
-    assert answer.headers["content-type"] in response["content"], (method, path, answer)
+    content_type = answer.headers["content-type"]
+    assert content_type in response["content"], (method, path, answer)
+    if is_head:
+        assert answer.body == b""
+        return
+    body = answer.json if content_type.endswith("json") else answer.body.decode("latin-1")
+    # With the components beside it a schema's references find them.
+    schema = {"components": OPEN_API["components"], **response["content"][content_type]["schema"]}
+    Draft202012Validator(schema).validate(body)
 
 
 @dataclass(frozen=True)
@@ -82,7 +91,7 @@ class Api:
         spoken, status = first.split(" ")[:2]
         answer = Answer(int(status), headers, body, spoken)
         method = arguments[arguments.index("-X") + 1] if "-X" in arguments else "GET" if data is None else "POST"
-        check_described(method, path.split("?")[0], answer)
+        check_described(method, path.split("?")[0], answer, "--head" in arguments)
         return answer
 
     def trusting_python(self, folder: Path) -> dict[str, str]:
