@@ -65,6 +65,16 @@ impl HostPattern {
         Ok(if is_below { HostPattern::Below(format!(".{name}").into()) } else { HostPattern::Exactly(name.into()) })
     }
 
+    /// Whether it means every host that `other` means.
+    pub fn covers(&self, other: &HostPattern) -> bool {
+        match (self, other) {
+            (HostPattern::Any, _) => true,
+            (_, HostPattern::Any) | (HostPattern::Exactly(_), HostPattern::Below(_)) => false,
+            (_, HostPattern::Exactly(name)) => self.matches(name),
+            (HostPattern::Below(wide), HostPattern::Below(narrow)) => narrow.ends_with(&**wide),
+        }
+    }
+
     /// Whether `host`, without its port, is meant.
     pub fn matches(&self, host: &str) -> bool {
         let host = host.strip_suffix('.').unwrap_or(host);
@@ -148,6 +158,22 @@ impl PathPattern {
             Case::AsWritten => self.matches(path),
             Case::Any => self.matches_in_any_case(path),
         }
+    }
+
+    /// Whether it means every path that `other` means. False where that is only seen by looking further than pattern by pattern: of
+    /// `/*/**` and `/**/*`.
+    pub(crate) fn covers(&self, other: &PathPattern, case: Case) -> bool {
+        let is_any = |segment: &Segment| matches!(segment, Segment::Any);
+        let is_same = |one: &u8, other: &u8| match case {
+            Case::AsWritten => one == other,
+            Case::Any => one.eq_ignore_ascii_case(other),
+        };
+        // What is any number of things there can only be taken as such here.
+        let is_like = |wide: &Segment, narrow: &Segment| match (wide, narrow) {
+            (Segment::Like(wide), Segment::Like(narrow)) => matches_glob(wide, &|byte| *byte == b'*', narrow, &is_same),
+            _ => false,
+        };
+        matches_glob(&self.segments, &is_any, &other.segments, &is_like)
     }
 
     fn matches_by(&self, path: &RequestPath<'_>, is_same: &impl Fn(&u8, &u8) -> bool) -> bool {
@@ -303,6 +329,19 @@ mod tests {
         }
 
         #[test]
+        fn what_a_pattern_covers_it_matches(
+            wide in "(/(a|b|\\*|a\\*|\\*a|\\*\\*)){1,3}", narrow in "(/(a|b|\\*|a\\*|aba|\\*\\*)){1,3}",
+            path in "(/(a|b|ab|ba|aba)){0,4}"
+        ) {
+            let [wide, narrow] = [&wide, &narrow].map(|pattern| PathPattern::parse(pattern).unwrap());
+            let path = RequestPath::parse(&path).unwrap();
+            if wide.covers(&narrow, Case::AsWritten) && narrow.matches(&path) {
+                prop_assert!(wide.matches(&path));
+            }
+            prop_assert!(wide.covers(&wide, Case::AsWritten));
+        }
+
+        #[test]
         fn any_path_is_read_or_refused(path in "/[a%2fF5cC./;\\\\e]{0,24}") {
             if let Ok(read) = RequestPath::parse(&path) {
                 let has = |part: &str| path.to_ascii_lowercase().contains(part);
@@ -330,6 +369,28 @@ mod tests {
         ] {
             assert_eq!(RequestPath::parse(path), Err(error), "{path}");
         }
+    }
+
+    #[test]
+    fn what_patterns_cover() {
+        let path = |wide: &str, narrow: &str, case| {
+            let [wide, narrow] = [wide, narrow].map(|pattern| PathPattern::parse(pattern).unwrap());
+            wide.covers(&narrow, case)
+        };
+        for (wide, narrow) in [("/a/**", "/a/b"), ("/a/**", "/a"), ("/**", "/**/a"), ("/*", "/a*b"), ("/*b", "/a*b")] {
+            assert!(path(wide, narrow, Case::AsWritten), "{wide} {narrow}");
+            assert!(!path(narrow, wide, Case::AsWritten), "{narrow} {wide}");
+        }
+        assert!(path("/A", "/a", Case::Any) && !path("/A", "/a", Case::AsWritten));
+        assert!(!path("/*", "/**", Case::AsWritten) && !path("/a/*", "/b/*", Case::AsWritten));
+        let host = |wide: &str, narrow: &str| {
+            let [wide, narrow] = [wide, narrow].map(|pattern| HostPattern::parse(pattern).unwrap());
+            wide.covers(&narrow)
+        };
+        for (wide, narrow) in [("*", "*.a.b"), ("*", "a"), ("*.b", "*.a.b"), ("*.b", "A.B")] {
+            assert!(host(wide, narrow) && !host(narrow, wide), "{wide} {narrow}");
+        }
+        assert!(host("a.b", "A.b") && !host("*.b", "b") && !host("*.b", "*.ab"));
     }
 
     #[test]

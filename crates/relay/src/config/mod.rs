@@ -3,6 +3,7 @@
 //! The program reads the file and hands over its text; paths in it stay paths until the relay starts or is reloaded.
 
 pub mod fuzzing;
+mod reach;
 mod read;
 mod schema;
 #[cfg(test)]

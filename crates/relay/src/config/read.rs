@@ -10,10 +10,11 @@ use hyper::Method;
 use hyper::header::{self, HeaderName, HeaderValue};
 use toml::Spanned;
 
+use super::reach::{Turn, Unreached, unreached};
 use super::schema::{self, Unmatched};
 use super::{
     Action, Actions, Configuration, Destination, EngineSettings, Inbound, JsonFields, KeyPair, Mismatch, Origin,
-    Outbound, Route, Rule, http_settings,
+    OtherCase, Outbound, Route, Rule, http_settings,
 };
 use crate::route::{HostPattern, PathPattern};
 
@@ -89,6 +90,18 @@ impl Reader<'_> {
         // One line each, whatever is quoted.
         let message = message.into().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         Problem { line, message }
+    }
+
+    /// Tells of routes or destinations that no request reaches.
+    fn unreached(&mut self, turns: &[Turn<'_>], other_case: OtherCase) {
+        for Unreached { offset, behind, is_open } in unreached(turns, other_case) {
+            let line = self.found(behind, "").line;
+            let lost = if is_open { ", and passes in the clear what this one is to hide" } else { "" };
+            self.warning(
+                offset,
+                format!("nothing reaches this: what stands in line {line} takes all its requests{lost}"),
+            );
+        }
     }
 
     fn problem(&mut self, offset: usize, message: impl Into<String>) {
@@ -211,8 +224,12 @@ impl Reader<'_> {
         let tls = self.key_pair(offset, inbound.certificate, inbound.private_key);
         let default = inbound.upstream.as_ref().and_then(|upstream| self.origin(upstream));
         let has_default = inbound.upstream.is_some();
+        let offsets: Vec<usize> = inbound.route.iter().map(|route| route.span().start).collect();
         let routes: Vec<Route> =
             inbound.route.into_iter().map(|route| self.route(route, default.as_ref(), has_default)).collect();
+        let turns: Vec<Turn<'_>> =
+            offsets.iter().zip(&routes).map(|(&offset, route)| Turn::of_route(offset, route)).collect();
+        self.unreached(&turns, inbound.other_case);
         let unmatched = inbound.unmatched.unwrap_or(Unmatched::Pass);
         if inbound.unmatched.is_none() && routes.iter().any(Route::hides) {
             self.warning(
@@ -330,7 +347,11 @@ impl Reader<'_> {
     fn outbound(&mut self, index: usize, outbound: schema::Outbound) -> Outbound {
         let offset = outbound.address.span().start;
         let tls = self.key_pair(offset, outbound.certificate, outbound.private_key);
-        let destinations = outbound.destination.into_iter().map(|it| self.destination(it)).collect();
+        let offsets: Vec<usize> = outbound.destination.iter().map(|it| it.span().start).collect();
+        let destinations: Vec<Destination> = outbound.destination.into_iter().map(|it| self.destination(it)).collect();
+        let turns: Vec<Turn<'_>> =
+            offsets.iter().zip(&destinations).map(|(&offset, it)| Turn::of_destination(offset, it)).collect();
+        self.unreached(&turns, outbound.other_case);
         Outbound {
             name: outbound.name.unwrap_or_else(|| format!("outbound-{index}")).into(),
             address: *outbound.address.get_ref(),

@@ -50,6 +50,57 @@ fn what_passes_beside_routes_that_hide_is_told_unless_it_is_meant() {
     assert_eq!(warnings(&hides.replace("redact", "decrypt")), []);
 }
 
+/// What stands before a route decides first: of two in the wrong order the second does nothing.
+#[test]
+fn routes_that_nothing_reaches_are_told() {
+    let hides = "app = \"a\"\nrequest = [{ action = \"encrypt\", json = [\"$\"] }]\n";
+    let listener = "[[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"http://a\"\nunmatched = \"refuse\"\n";
+    let told = |first: &str, second: &str, hides: &str, setting: &str| {
+        let text = format!("{listener}{setting}\n[[inbound.route]]\n{first}\n[[inbound.route]]\n{second}\n{hides}");
+        parse(&text).unwrap().warnings
+    };
+    for (first, second) in [
+        ("path = \"/a/**\"", "path = \"/a/b\""),
+        ("path = \"/**\"", "path = \"/a/b\"\nhosts = [\"x\"]\nmethods = [\"PUT\"]"),
+        (
+            "path = \"/a\"\nhosts = [\"*.x\", \"y\"]\nmethods = [\"put\"]",
+            "path = \"/a\"\nhosts = [\"y\", \"a.x\"]\nmethods = [\"PUT\"]",
+        ),
+    ] {
+        let warnings = told(first, second, hides, "");
+        let [warning] = warnings.as_slice() else { panic!("{warnings:?} of {first}, {second}") };
+        assert!(warning.message.contains("line 11") && warning.message.contains("in the clear"), "{warning}");
+        assert_eq!(warning.line, 13 + first.matches('\n').count());
+        assert!(!told(first, second, "", "")[0].message.contains("in the clear"), "it hides nothing");
+    }
+    for (first, second) in [
+        ("path = \"/a/b\"", "path = \"/a/**\""),
+        ("path = \"/a/**\"\nmethods = [\"GET\"]", "path = \"/a/b\""),
+        ("path = \"/a/**\"\nhosts = [\"x\"]", "path = \"/a/b\""),
+        ("path = \"/A/**\"", "path = \"/a/b\""),
+    ] {
+        assert_eq!(told(first, second, hides, ""), [], "{first}, {second}");
+    }
+    assert_eq!(told("path = \"/A/**\"", "path = \"/a/b\"", hides, "other_case = \"same\"").len(), 1);
+}
+
+#[test]
+fn destinations_that_nothing_reaches_are_told() {
+    let told = |first: &str, second: &str| {
+        let listener = "[[outbound]]\naddress = \"127.0.0.1:0\"\nca_certificate = \"a\"\nca_private_key = \"b\"\n";
+        let hides = "response = [{ action = \"redact\", json = [\"$\"] }]\n";
+        let text = format!("{listener}[[outbound.destination]]\n{first}\n[[outbound.destination]]\n{second}\n{hides}");
+        parse(&text).unwrap().warnings
+    };
+    let narrow = "hosts = [\"a.example.com\"]\npaths = [\"/x\", \"/y/**\"]";
+    let warnings = told("hosts = [\"*.example.com\"]", narrow);
+    assert!(warnings.len() == 1 && warnings[0].line == 12 && warnings[0].message.contains("line 10"), "{warnings:?}");
+    assert!(warnings[0].message.contains("in the clear"));
+    assert_eq!(told(narrow, "hosts = [\"*.example.com\"]"), []);
+    assert_eq!(told(narrow, "hosts = [\"a.example.com\"]\npaths = [\"/x\", \"/z\"]"), []);
+    assert_eq!(told(narrow, "hosts = [\"a.example.com\"]\npaths = [\"/y/1\"]").len(), 1);
+}
+
 /// Every key of the file, by what the program itself reads.
 fn keys(file: &schema::File) -> Vec<String> {
     let text = format!("{file:#?}");
