@@ -36,7 +36,7 @@ pub use access::AccessLog;
 pub use config::{Configuration, Problem};
 pub use outbound::MintError;
 pub use probe::{Probe, ProbeError, ProbeSettings, Round, Sample, Way};
-pub use relay::{Address, Relay, RelayError};
+pub use relay::{Address, Relay, RelayError, check_files};
 pub use trial::Trial;
 pub use upstream::ConnectorError;
 

@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 
 use crate::access::AccessLog;
 use crate::apart::ApartThreads;
-use crate::config::{Configuration, EngineSettings, KeyPair, Process};
+use crate::config::{Configuration, EngineSettings, KeyPair, Limits, Outbound, Process};
 use crate::held::Room;
 use crate::metrics::{self, ListenerMetrics, Told};
 use crate::outbound::{Mint, MintError};
@@ -316,7 +316,7 @@ fn plans(configuration: &Configuration) -> Vec<Plan<'_>> {
         Plan { name, address: *address, tls: tls.as_ref(), is_outbound: false, index }
     });
     let outbound = configuration.outbound.iter().enumerate().map(|(index, it)| {
-        let crate::config::Outbound { name, address, tls, .. } = it;
+        let Outbound { name, address, tls, .. } = it;
         Plan { name, address: *address, tls: tls.as_ref(), is_outbound: true, index }
     });
     inbound.chain(outbound).collect()
@@ -335,6 +335,39 @@ fn acceptor(plan: &Plan<'_>, base: &Path) -> Result<Option<Acceptor>, RelayError
     acceptor.map(Some).map_err(|error| RelayError::Identity { listener: Arc::clone(plan.name), error })
 }
 
+/// Who the relay is to the engine, and whom it believes.
+fn client_settings(engine: &EngineSettings, base: &Path) -> Result<ClientSettings, RelayError> {
+    let EngineSettings { addresses, authorities, certificate, private_key, server_name, connections_max, timeout } =
+        engine;
+    let tls = ClientTls::from_files(&base.join(authorities), &base.join(certificate), &base.join(private_key))?;
+    Ok(ClientSettings {
+        addresses: addresses.clone(),
+        server_name: server_name.clone(),
+        connections_max: *connections_max,
+        request_timeout: *timeout,
+        connect_timeout: (*timeout).min(Duration::from_secs(5)),
+        ..ClientSettings::new("", tls)
+    })
+}
+
+fn mint(listener: &Outbound, limits: &Limits, base: &Path) -> Result<Mint, RelayError> {
+    let (certificate, key) =
+        (read(base, &listener.authority.certificate)?, read(base, &listener.authority.private_key)?);
+    let mint = Mint::new(&certificate, &Zeroizing::new(key), limits.certificates_max);
+    mint.map_err(|error| RelayError::Authority { listener: Arc::clone(&listener.name), error })
+}
+
+/// What is wrong with the files that the configuration names, read as [`Relay::start`] reads them, with relative paths from `base`.
+/// Nothing is listened at and nobody is called.
+pub fn check_files(configuration: &Configuration, base: &Path) -> Vec<RelayError> {
+    let engine = client_settings(&configuration.engine, base).and_then(|settings| Ok(Client::new(settings)?));
+    let upstream = Connector::new(&configuration.upstream, base);
+    let mut wrong: Vec<RelayError> = engine.err().into_iter().chain(upstream.err().map(RelayError::from)).collect();
+    wrong.extend(plans(configuration).iter().filter_map(|plan| acceptor(plan, base).err()));
+    wrong.extend(configuration.outbound.iter().filter_map(|it| mint(it, &configuration.limits, base).err()));
+    wrong
+}
+
 /// What all threads share under one configuration.
 struct Made {
     client: ClientSettings,
@@ -346,23 +379,8 @@ struct Made {
 
 impl Made {
     fn new(configuration: &Configuration, base: &Path) -> Result<Self, RelayError> {
-        let EngineSettings { addresses, authorities, certificate, private_key, server_name, connections_max, timeout } =
-            &configuration.engine;
-        let tls = ClientTls::from_files(&base.join(authorities), &base.join(certificate), &base.join(private_key))?;
-        let client = ClientSettings {
-            addresses: addresses.clone(),
-            server_name: server_name.clone(),
-            connections_max: *connections_max,
-            request_timeout: *timeout,
-            connect_timeout: (*timeout).min(Duration::from_secs(5)),
-            ..ClientSettings::new("", tls)
-        };
-        let mint = |it: &crate::config::Outbound| {
-            let (certificate, key) = (read(base, &it.authority.certificate)?, read(base, &it.authority.private_key)?);
-            let mint = Mint::new(&certificate, &Zeroizing::new(key), configuration.limits.certificates_max);
-            let mint = mint.map_err(|error| RelayError::Authority { listener: Arc::clone(&it.name), error });
-            Ok::<_, RelayError>(Arc::new(mint?))
-        };
+        let client = client_settings(&configuration.engine, base)?;
+        let mint = |it| mint(it, &configuration.limits, base).map(Arc::new);
         let mints = configuration.outbound.iter().map(mint).collect::<Result<_, _>>()?;
         let settings = &configuration.upstream;
         let authorities = settings.authorities.as_ref().map(|path| read(base, path)).transpose()?;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use fieldseal_relay::check_files;
 use serde_json::{Map, Value, json};
 
 use super::relay::RELAY_FILE;
@@ -32,8 +33,16 @@ fn check(context: &Context, relay: Option<&Path>) -> Outcome {
     let mut told = format!("{}: nothing wrong\n", source(context));
     let beside = context.folder().join(RELAY_FILE);
     if let Some(file) = relay.or(Some(&beside).filter(|file| file.exists()).map(|file| file.as_path())) {
-        for warning in super::relay::read(file)?.warnings {
+        let configuration = super::relay::read(file)?;
+        for warning in &configuration.warnings {
             told.push_str(&format!("{}:{}: warning: {}\n", file.display(), warning.line, warning.message));
+        }
+        let wrong = check_files(&configuration, context.folder());
+        if !wrong.is_empty() {
+            print(&told)?;
+            let lines: Vec<String> =
+                wrong.into_iter().map(|error| format!("{}: {}", file.display(), Failure::from(error))).collect();
+            return Err(Failure::usage(lines.join("\n")));
         }
         told.push_str(&format!("{}: nothing wrong\n", file.display()));
     }
