@@ -1,20 +1,17 @@
 //! The engine that a scenario is for: the one that the file names, or one of our own.
 
-use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use fieldseal_client::{ClientSettings, ClientTls, TlsPart};
 use fieldseal_load::accounting::Process;
-use fieldseal_load::metrics;
 use fieldseal_load::run::Observed;
 use fieldseal_load::scenario::{Authority, Pem, PemSource, Place as FilePlace, Script, Target};
 
 use crate::arguments::{LoadRunArguments, Place};
 use crate::commands::bench::engine::Target as OwnEngine;
 use crate::context::Context;
-use crate::failure::{Exit, Failure, Outcome, plain};
-use crate::signals;
+use crate::failure::{Failure, Outcome, plain};
 
 /// The authority's file beside the client's certificate, where the scenario names none.
 const AUTHORITY: &str = "ca.pem";
@@ -50,11 +47,9 @@ pub fn engine(place: &Place, arguments: &LoadRunArguments, path: &Path, script: 
     let Target { host, port, server_name, .. } = &script.target;
     let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let tls = certificates(path, &script.target)?;
-    let observed = Observed { metrics, process: arguments.pid.map(Process::new) };
-    look_once(&observed, arguments)?;
     Ok(Engine {
         client: context.config().client.settings(&address, server_name.as_deref(), tls),
-        observed,
+        observed: Observed { metrics, process: arguments.pid.map(Process::new) },
         settings: Vec::new(),
         _own: None,
     })
@@ -157,23 +152,6 @@ fn beside(folder: &Path, certificate: &Pem) -> PathBuf {
         PemSource::Text(_) => Path::new(""),
     };
     folder.join(name.parent().unwrap_or(Path::new(""))).join(AUTHORITY)
-}
-
-/// Looks at what is to be looked at once before the run, which would end without a result where that cannot be.
-fn look_once(observed: &Observed, arguments: &LoadRunArguments) -> Outcome {
-    if let (Some(process), Some(id)) = (&observed.process, arguments.pid) {
-        process.cpu().map_err(|error| match error.kind() {
-            ErrorKind::NotFound => Failure::usage(format!("--pid: there is no process {id} on this machine")),
-            _ => Failure::usage(format!("--pid: process {id} tells nothing of its CPU time: {}", plain(&error))),
-        })?;
-    }
-    let (Some(operator), Some(url)) = (observed.metrics, arguments.metrics.as_deref()) else { return Ok(()) };
-    let of_no_engine = || Failure::usage(format!("--metrics: {url} tells no metrics of an engine"));
-    let text = signals::runtime()?.block_on(metrics::fetch(operator)).map_err(|error| match Failure::from(error) {
-        failure if failure.exit == Exit::Unreachable => failure.at("--metrics"),
-        _ => of_no_engine(),
-    })?;
-    metrics::number(&text, metrics::WORKERS_BUSY).map(drop).ok_or_else(of_no_engine)
 }
 
 /// Where `http://HOST:PORT/metrics` is.
