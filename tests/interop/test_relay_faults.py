@@ -6,6 +6,7 @@ import random
 import resource
 import socket
 import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -163,6 +164,37 @@ def test_without_an_engine_nothing_passes_that_needs_one(place: Place, relay: Re
     finally:
         place.start_engine()
     wait_until(lambda: post(relay, path, {"note": MARKER}).status == 200)
+def test_the_relay_tells_of_itself_and_of_the_engine(place: Place, relay: Relay, path: str) -> None:
+    version = place.fieldseal.run("--version").decode().split()[-1]
+    assert relay.metric(f'fieldseal_relay_build_info{{version="{version}"}}') == 1
+    wait_until(lambda: relay.metric("fieldseal_relay_ready") == 1)
+    calls = 'fieldseal_relay_engine_calls_total{method="encrypt_document",outcome="ok"}'
+    timed = 'fieldseal_relay_engine_call_seconds_count{method="encrypt_document"}'
+    before = relay.metric(calls)
+    assert post(relay, path, {"note": MARKER}).status == 200
+    assert relay.metric(calls) == before + 1 and relay.metric(timed) > 0
+    assert relay.metric("fieldseal_relay_access_log_lines_dropped_total") == 0
+    # A reload begins new connections to the engine, and no new counts.
+    relay.reload(relay.file.read_text())
+    assert relay.metric(calls) == before + 1
+
+
+def test_a_second_relay_at_the_same_address_is_refused(place: Place, relay: Relay, text: str, tmp_path: Path) -> None:
+    """The system would let it in beside the first, and it would answer a part of the requests by rules of its own."""
+    address = relay.ready["plain"]
+    file = tmp_path / "second.toml"
+    head, _, _ = text.partition("[[inbound]]")
+    file.write_text(head + section("[inbound]", name="second", address=address, upstream=place.plain.url))
+    command = place.fieldseal.command("relay", "--file", str(file), "--access-log", str(tmp_path / "log"), "--json")
+    second = subprocess.run(command, capture_output=True, timeout=30, text=True)
+    assert (second.returncode, second.stdout) == (3, "")
+    assert f"cannot listen at {address}" in second.stderr and "choose another address" in second.stderr
+    # All go by the rules of the first.
+    for _ in range(20):
+        assert post(relay, "/sealed/second", {"note": MARKER}).status == 200
+    assert len(place.plain.requests) == 20 and no_plaintext(place)
+
+
     wait_until(lambda: relay.operator("/readyz")[0] == 200)
     assert relay.logged(path)[0]["refused"] == "engine-unavailable"
     assert no_plaintext(place) and MARKER not in relay.written()

@@ -178,13 +178,12 @@ impl Relay {
         let mut posts: Vec<Vec<Post>> = (0..threads).map(|_| Vec::new()).collect();
         let (mut addresses, mut counted) = (Vec::new(), Vec::new());
         for (plan, acceptor) in plans.iter().zip(&acceptors) {
-            let Plan { name, mut address, is_outbound, index, .. } = *plan;
+            let Plan { name, address, is_outbound, index, .. } = *plan;
             let (mut of_metrics, mut of_counting) = (Vec::new(), Vec::new());
-            for thread in 0..threads {
-                let listen = |error| RelayError::Listen { address, error };
-                let socket = worker::listen(address).map_err(listen)?;
-                // The first thread's port is everybody's.
-                address = socket.local_addr().map_err(listen)?;
+            let listen = |error| RelayError::Listen { address, error };
+            let sockets = worker::listen(address, threads).map_err(listen)?;
+            let address = sockets[0].local_addr().map_err(listen)?;
+            for (thread, socket) in sockets.into_iter().enumerate() {
                 let (metrics, counting) = (Arc::new(ListenerMetrics::default()), Counting::default());
                 of_metrics.push(Arc::clone(&metrics));
                 of_counting.push(Arc::clone(&counting));

@@ -74,15 +74,35 @@ pub(crate) struct Post {
     pub(crate) counting: Arc<OnceLock<Box<dyn Fn() -> HttpCounters + Send + Sync>>>,
 }
 
-/// Opens a socket for one thread; several threads may listen at the same address.
-pub(crate) fn listen(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+/// Opens a socket for each of several threads, all at one address that nobody else has; port 0 lets the system choose one.
+///
+/// The system shares connections out among sockets that all say that they share their port. Sockets that say so from the beginning would
+/// let another process of the same user in among them, unnoticed. So the first is bound and listens without saying so, which fails where
+/// anybody listens there, another relay with all its shared sockets included; only then does it let the others beside it. Of two
+/// processes that begin at the same time one is refused: the system looks once more when a socket begins to listen.
+///
+/// # Errors
+/// An address that is taken, or is not this machine's.
+pub(crate) fn listen(address: SocketAddr, threads: usize) -> io::Result<Vec<std::net::TcpListener>> {
+    let first = bind(address, false)?;
+    let address = first.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
+    first.set_reuse_port(threads > 1)?;
+    let mut sockets = vec![first.into()];
+    for _ in 1..threads {
+        sockets.push(bind(address, true)?.into());
+    }
+    Ok(sockets)
+}
+
+fn bind(address: SocketAddr, is_shared: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    // A restarted process takes its port back while old connections are still fading.
     socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
+    socket.set_reuse_port(is_shared)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
-    Ok(socket.into())
+    Ok(socket)
 }
 
 /// Tells the log what happens at a listener.
@@ -163,4 +183,75 @@ fn start<H: Handler>(
     let listener = Listener::start_on(socket, options, handler)?;
     let _ = counting.set(Box::new(listener.counting()));
     Ok(listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+    use std::sync::Barrier;
+
+    use super::*;
+
+    const ANYWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+    fn address_of(sockets: &[TcpListener]) -> SocketAddr {
+        let address = sockets[0].local_addr().unwrap();
+        assert!(sockets.iter().all(|socket| socket.local_addr().unwrap() == address));
+        address
+    }
+
+    #[test]
+    fn an_address_is_one_relays_alone() {
+        for threads in [1, 3] {
+            let sockets = listen(ANYWHERE, threads).unwrap();
+            assert_eq!(sockets.len(), threads);
+            let address = address_of(&sockets);
+            // The wildcard holds every address.
+            for other in [address, SocketAddr::new([0, 0, 0, 0].into(), address.port())] {
+                for others in [1, 2] {
+                    let refused = listen(other, others).expect_err("a second relay at the address of the first");
+                    assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+                }
+            }
+            drop(sockets);
+            listen(address, threads).unwrap();
+        }
+    }
+
+    #[test]
+    fn of_many_that_begin_at_once_one_has_the_address() {
+        let mut had = 0;
+        for _ in 0..20 {
+            let address = address_of(&listen(ANYWHERE, 1).unwrap());
+            let (begin, done) = (Barrier::new(8), Barrier::new(8));
+            let won = std::thread::scope(|scope| {
+                let begun: Vec<_> = (0..8)
+                    .map(|_| {
+                        scope.spawn(|| {
+                            begin.wait();
+                            let sockets = listen(address, 2);
+                            // Nobody lets go before all have tried.
+                            done.wait();
+                            sockets.is_ok()
+                        })
+                    })
+                    .collect();
+                begun.into_iter().map(|thread| usize::from(thread.join().unwrap())).sum::<usize>()
+            });
+            assert!(won <= 1, "{won} have it");
+            had += won;
+        }
+        assert!(had > 0);
+    }
+
+    #[test]
+    fn connections_are_shared_out_among_the_threads() {
+        let sockets = listen(ANYWHERE, 4).unwrap();
+        let address = address_of(&sockets);
+        let clients: Vec<TcpStream> = (0..400).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let counts: Vec<usize> = sockets.iter().map(|it| std::iter::from_fn(|| it.accept().ok()).count()).collect();
+        assert_eq!(counts.iter().sum::<usize>(), clients.len());
+        // A hundred each; with a fair share of chance none has ever so few.
+        assert!(counts.iter().all(|&count| count >= 40), "{counts:?}");
+    }
 }
