@@ -7,7 +7,8 @@ use std::{fmt, io};
 use boring::rand::rand_bytes;
 use boring::ssl::SslConnector;
 use fieldseal_protocol::{
-    DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Retry, RewrapOptions, Scalar, request,
+    DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Method, Retry, RewrapOptions, Scalar,
+    request,
 };
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
@@ -15,6 +16,7 @@ use tokio::time::{Instant, timeout};
 use crate::answer::{Answer, ApiKeyFacts, Document, Inspection, PublicKeySet, Rewrapped, Value};
 use crate::connection::Connection;
 use crate::error::{ClientError, ErrorKind};
+use crate::observer::{CallObserver, CallOutcome, Observed};
 use crate::settings::ClientSettings;
 use crate::shared::Shared;
 #[cfg(feature = "simulation")]
@@ -25,6 +27,7 @@ use crate::tls;
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
+    observer: Option<Arc<dyn CallObserver>>,
 }
 
 struct Inner {
@@ -87,7 +90,13 @@ impl Client {
 
     fn with(settings: ClientSettings, dialler: Dialler) -> Client {
         let inner = Inner { settings, dialler, open: Mutex::default(), dialling: Arc::default() };
-        Client { inner: Arc::new(inner) }
+        Client { inner: Arc::new(inner), observer: None }
+    }
+
+    /// The same client, on the same connections; `observer` is told of the calls that are made through it and its clones, those by
+    /// [`Client::call_raw`] excepted.
+    pub fn observed_by(self, observer: Arc<dyn CallObserver>) -> Client {
+        Client { observer: Some(observer), ..self }
     }
 
     /// Native values to envelopes; nil stays nil.
@@ -99,7 +108,12 @@ impl Client {
         options: &EncryptOptions<'_>,
         values: &[Scalar<'_>],
     ) -> Result<Vec<Value>, ClientError> {
-        self.call_raw(|id, out| request::encrypt(id, options, values.iter().copied(), out)).await?.values()
+        self.call(
+            Method::Encrypt,
+            |id, out| request::encrypt(id, options, values.iter().copied(), out),
+            |answer| answer.values(),
+        )
+        .await
     }
 
     /// Envelopes to native values; other values stay as they are.
@@ -111,7 +125,12 @@ impl Client {
         options: &DecryptOptions<'_>,
         values: &[Scalar<'_>],
     ) -> Result<Vec<Value>, ClientError> {
-        self.call_raw(|id, out| request::decrypt(id, options, values.iter().copied(), out)).await?.values()
+        self.call(
+            Method::Decrypt,
+            |id, out| request::decrypt(id, options, values.iter().copied(), out),
+            |answer| answer.values(),
+        )
+        .await
     }
 
     /// Encrypts the values of a JSON text that the JSONPath selectors choose; without selectors all.
@@ -124,7 +143,12 @@ impl Client {
         select: Option<&[&str]>,
         json: &[u8],
     ) -> Result<Document, ClientError> {
-        self.call_raw(|id, out| request::encrypt_document(id, options, select, json, out)).await?.document()
+        self.call(
+            Method::EncryptDocument,
+            |id, out| request::encrypt_document(id, options, select, json, out),
+            |answer| answer.document(),
+        )
+        .await
     }
 
     /// Decrypts the envelopes of a JSON text that the JSONPath selectors choose; without selectors all.
@@ -137,7 +161,12 @@ impl Client {
         select: Option<&[&str]>,
         json: &[u8],
     ) -> Result<Document, ClientError> {
-        self.call_raw(|id, out| request::decrypt_document(id, options, select, json, out)).await?.document()
+        self.call(
+            Method::DecryptDocument,
+            |id, out| request::decrypt_document(id, options, select, json, out),
+            |answer| answer.document(),
+        )
+        .await
     }
 
     /// Bytes to an encrypted file.
@@ -145,7 +174,8 @@ impl Client {
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn encrypt_file(&self, options: &EncryptFileOptions<'_>, data: &[u8]) -> Result<Vec<u8>, ClientError> {
-        self.call_raw(|id, out| request::encrypt_file(id, options, data, out)).await?.file()
+        self.call(Method::EncryptFile, |id, out| request::encrypt_file(id, options, data, out), |answer| answer.file())
+            .await
     }
 
     /// An encrypted file to its bytes.
@@ -153,7 +183,8 @@ impl Client {
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn decrypt_file(&self, options: &DecryptFileOptions<'_>, data: &[u8]) -> Result<Vec<u8>, ClientError> {
-        self.call_raw(|id, out| request::decrypt_file(id, options, data, out)).await?.file()
+        self.call(Method::DecryptFile, |id, out| request::decrypt_file(id, options, data, out), |answer| answer.file())
+            .await
     }
 
     /// Brings envelopes to the app's newest key version.
@@ -161,7 +192,12 @@ impl Client {
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn rewrap(&self, options: &RewrapOptions<'_>, envelopes: &[&str]) -> Result<Rewrapped, ClientError> {
-        self.call_raw(|id, out| request::rewrap(id, options, envelopes.iter().copied(), out)).await?.rewrapped()
+        self.call(
+            Method::Rewrap,
+            |id, out| request::rewrap(id, options, envelopes.iter().copied(), out),
+            |answer| answer.rewrapped(),
+        )
+        .await
     }
 
     /// What envelopes say about themselves; with an app also what only their inside tells.
@@ -169,7 +205,12 @@ impl Client {
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn inspect(&self, app: Option<&str>, envelopes: &[&str]) -> Result<Vec<Inspection>, ClientError> {
-        self.call_raw(|id, out| request::inspect(id, app, envelopes.iter().copied(), out)).await?.inspections()
+        self.call(
+            Method::Inspect,
+            |id, out| request::inspect(id, app, envelopes.iter().copied(), out),
+            |answer| answer.inspections(),
+        )
+        .await
     }
 
     /// The newest public keys of an app.
@@ -177,7 +218,7 @@ impl Client {
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn public_keys(&self, app: &str) -> Result<PublicKeySet, ClientError> {
-        self.call_raw(|id, out| request::public_keys(id, app, out)).await?.public_keys()
+        self.call(Method::PublicKeys, |id, out| request::public_keys(id, app, out), |answer| answer.public_keys()).await
     }
 
     /// Whose API key this is and what it is good for: for whoever takes API keys from others, such as a relay. The engine answers only
@@ -186,7 +227,8 @@ impl Client {
     /// # Errors
     /// As every call; `forbidden` where the key is not good, or is for an app that this client may not use.
     pub async fn authenticate(&self, api_key: &str) -> Result<ApiKeyFacts, ClientError> {
-        self.call_raw(|id, out| request::authenticate(id, api_key, out)).await?.api_key()
+        self.call(Method::Authenticate, |id, out| request::authenticate(id, api_key, out), |answer| answer.api_key())
+            .await
     }
 
     /// `ok`, `draining`, or another word that means not ready.
@@ -194,7 +236,7 @@ impl Client {
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn health(&self) -> Result<String, ClientError> {
-        self.call_raw(request::health).await?.status()
+        self.call(Method::Health, request::health, |answer| answer.status()).await
     }
 
     /// Facts about the engine by name, in its order.
@@ -202,7 +244,22 @@ impl Client {
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn info(&self) -> Result<Vec<(String, String)>, ClientError> {
-        self.call_raw(request::info).await?.facts()
+        self.call(Method::Info, request::info, |answer| answer.facts()).await
+    }
+
+    /// A call whose answer `read` makes a result of.
+    async fn call<T>(
+        &self,
+        method: Method,
+        encode: impl FnOnce(u32, &mut Vec<u8>),
+        read: impl FnOnce(Answer) -> Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
+        let observed = Observed::begin(self.observer.as_ref(), method);
+        let outcome = self.call_raw(encode).await.and_then(read);
+        if let Some(observed) = observed {
+            observed.ended(outcome.as_ref().map_or_else(CallOutcome::Failed, |_| CallOutcome::Ok));
+        }
+        outcome
     }
 
     /// Waits for a connection to the engine: not at all where one is open, which asks nobody. For whoever is about to do what cannot be

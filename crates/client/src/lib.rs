@@ -13,6 +13,7 @@ mod answer;
 mod client;
 mod connection;
 mod error;
+mod observer;
 pub mod raw;
 mod settings;
 mod shared;
@@ -25,7 +26,8 @@ pub use answer::{Answer, ApiKeyFacts, Document, Inspection, PublicKeySet, Rewrap
 pub use client::Client;
 pub use error::{ClientError, ErrorKind, Sent};
 pub use fieldseal_protocol::{
-    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, Keying, Limits, Retry,
-    RewrapOptions, Scalar, Text, TextKind,
+    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, Keying, Limits, Method,
+    Retry, RewrapOptions, Scalar, Text, TextKind,
 };
+pub use observer::{CallObserver, CallOutcome};
 pub use settings::{ClientSettings, ClientTls, TlsPart, TlsProblem};

@@ -24,6 +24,8 @@ pub struct HttpCounters {
     pub handshakes_failed: u64,
     /// Connections that were cut, as the peer brought or took too little.
     pub connections_cut: u64,
+    /// Connections that were closed, as they had no request for too long.
+    pub connections_idle: u64,
 }
 
 #[derive(Debug, Default)]
@@ -33,6 +35,7 @@ pub(crate) struct Tallies {
     pub(crate) displaced: AtomicU64,
     pub(crate) handshakes_failed: AtomicU64,
     pub(crate) cut: AtomicU64,
+    pub(crate) idle: AtomicU64,
 }
 
 pub(crate) fn count(tally: &AtomicU64) {
@@ -88,6 +91,7 @@ impl Registry {
             connections_displaced: get(&self.tallies.displaced),
             handshakes_failed: get(&self.tallies.handshakes_failed),
             connections_cut: get(&self.tallies.cut),
+            connections_idle: get(&self.tallies.idle),
         }
     }
 

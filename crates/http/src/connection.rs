@@ -241,6 +241,7 @@ impl<H: Handler> Door<H> {
                 () = sleep(pause) => match activity.verdict(settings, Instant::now(), !is_http2) {
                     Verdict::Goes => {}
                     Verdict::Idle => {
+                        count(&self.registry.tallies.idle);
                         end(connection, settings.close_timeout).await;
                         return End::Closed;
                     }

@@ -67,7 +67,7 @@ pub trait Report: Send + Sync + 'static {
     fn readiness(&self) -> impl Future<Output = Result<(), String>> + Send;
 
     /// All metrics as text.
-    fn metrics(&self) -> String;
+    fn metrics(&self) -> impl Future<Output = String> + Send;
 
     /// The system gives the port no socket: for a log.
     fn cannot_accept(&self, error: &io::Error);
@@ -140,7 +140,7 @@ async fn respond<R: Report>(report: &R, request: &Request<Incoming>) -> Response
             Ok(()) => answer(StatusCode::OK, TEXT, "ok\n".to_owned()),
             Err(why) => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{why}\n")),
         },
-        "/metrics" => answer(StatusCode::OK, OPEN_METRICS, report.metrics()),
+        "/metrics" => answer(StatusCode::OK, OPEN_METRICS, report.metrics().await),
         _ => answer(StatusCode::NOT_FOUND, TEXT, "there are /livez, /readyz and /metrics\n".to_owned()),
     }
 }

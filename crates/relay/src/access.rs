@@ -20,6 +20,9 @@ use crate::refusal::Refusal;
 pub trait AccessLog: Send + Sync + 'static {
     /// Takes a line, without its line end.
     fn write(&self, line: &str);
+
+    /// Lines that were not written and never will be, since the start.
+    fn dropped(&self) -> u64;
 }
 
 /// What is known of one request. It is counted and logged when dropped: once its answer is over or nobody waits for it.

@@ -10,6 +10,10 @@ use fieldseal_http::HttpCounters;
 
 use crate::config::Action;
 
+mod engine;
+
+pub(crate) use engine::EngineMetrics;
+
 /// Upper bounds of the histograms, in microseconds.
 const BOUNDS: [u64; 14] =
     [250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 5_000_000, 30_000_000];
@@ -69,17 +73,39 @@ pub(crate) struct Told {
     pub(crate) connections: Vec<HttpCounters>,
 }
 
-/// All metrics as OpenMetrics text.
-pub(crate) fn text(listeners: &[Told], upstream_connections: usize, reloads: u64) -> String {
-    let mut text = Text::new();
-    text.requests(listeners);
-    text.messages(listeners);
-    text.connections(listeners);
-    text.begin("fieldseal_relay_upstream_connections", "gauge", "Connections to upstreams that are open.");
-    text.sample("", &[], upstream_connections);
-    text.begin("fieldseal_relay_reloads", "counter", "Configurations that were taken up since the start.");
-    text.sample("_total", &[], reloads);
-    text.finish()
+/// Everything that is told at one moment.
+pub(crate) struct Snapshot {
+    pub(crate) listeners: Vec<Told>,
+    /// By thread.
+    pub(crate) engine: Vec<Arc<EngineMetrics>>,
+    pub(crate) is_ready: bool,
+    pub(crate) upstream_connections: usize,
+    pub(crate) log_lines_dropped: u64,
+    pub(crate) reloads: u64,
+}
+
+impl Snapshot {
+    /// As OpenMetrics text.
+    pub(crate) fn text(&self) -> String {
+        let Snapshot { listeners, engine, is_ready, upstream_connections, log_lines_dropped, reloads } = self;
+        let mut text = Text::new();
+        text.begin("fieldseal_relay_build", "info", "The version of the relay.");
+        text.sample("_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
+        text.begin("fieldseal_relay_ready", "gauge", "1 while /readyz answers 200, else 0.");
+        text.sample("", &[], u8::from(*is_ready));
+        text.requests(listeners);
+        text.messages(listeners);
+        text.connections(listeners);
+        text.begin("fieldseal_relay_upstream_connections", "gauge", "Connections to upstreams that are open.");
+        text.sample("", &[], upstream_connections);
+        text.engine(engine);
+        let help = "Lines of the access log that were not written: they came too fast, or the file took none.";
+        text.begin("fieldseal_relay_access_log_lines_dropped", "counter", help);
+        text.sample("_total", &[], log_lines_dropped);
+        text.begin("fieldseal_relay_reloads", "counter", "Configurations that were taken up since the start.");
+        text.sample("_total", &[], reloads);
+        text.finish()
+    }
 }
 
 fn get(atomic: &AtomicU64) -> u64 {
@@ -136,16 +162,21 @@ impl Text {
         let help = "Time from a request's head to the end of its answer.";
         self.begin("fieldseal_relay_request_seconds", "histogram", help);
         for told in listeners {
-            let mut below = 0;
-            for at in 0..=BOUNDS.len() {
-                below += told.sum(|it| get(&it.duration.buckets[at]));
-                let bound = BOUNDS.get(at).map_or("+Inf".to_owned(), |&bound| (bound as f64 / 1e6).to_string());
-                self.sample("_bucket", &[("listener", &told.name), ("le", &bound)], below);
-            }
-            let seconds = told.sum(|it| get(&it.duration.sum_microseconds)) as f64 / 1e6;
-            self.sample("_sum", &[("listener", &told.name)], seconds);
-            self.sample("_count", &[("listener", &told.name)], below);
+            self.histogram(("listener", &told.name), told.metrics.iter().map(|it| &it.duration));
         }
+    }
+
+    /// The histograms of all threads as one.
+    fn histogram<'h>(&mut self, label: (&str, &str), threads: impl Iterator<Item = &'h Histogram> + Clone) {
+        let mut below = 0;
+        for at in 0..=BOUNDS.len() {
+            below += threads.clone().map(|it| get(&it.buckets[at])).sum::<u64>();
+            let bound = BOUNDS.get(at).map_or("+Inf".to_owned(), |&bound| (bound as f64 / 1e6).to_string());
+            self.sample("_bucket", &[label, ("le", &bound)], below);
+        }
+        let microseconds: u64 = threads.map(|it| get(&it.sum_microseconds)).sum();
+        self.sample("_sum", &[label], microseconds as f64 / 1e6);
+        self.sample("_count", &[label], below);
     }
 
     fn messages(&mut self, listeners: &[Told]) {
@@ -191,6 +222,7 @@ impl Text {
                 ("displaced", count(|it| it.connections_displaced)),
                 ("handshake", count(|it| it.handshakes_failed)),
                 ("slow", count(|it| it.connections_cut)),
+                ("idle", count(|it| it.connections_idle)),
             ] {
                 self.sample("_total", &[("listener", &told.name), ("why", why)], count);
             }
@@ -202,6 +234,17 @@ impl Text {
 mod tests {
     use super::*;
 
+    fn snapshot(metrics: Vec<Arc<ListenerMetrics>>) -> Snapshot {
+        Snapshot {
+            listeners: vec![Told { name: "api".into(), metrics, connections: vec![HttpCounters::default()] }],
+            engine: vec![Arc::default()],
+            is_ready: true,
+            upstream_connections: 0,
+            log_lines_dropped: 3,
+            reloads: 0,
+        }
+    }
+
     #[test]
     fn counts_of_all_threads_are_told_together() {
         let metrics: Vec<Arc<ListenerMetrics>> = (0..2).map(|_| Arc::default()).collect();
@@ -209,8 +252,7 @@ mod tests {
         metrics[1].ended(503, Duration::from_secs(60), 0, 7);
         metrics[1].refused("engine-unavailable");
         metrics[0].changed(Action::Redact, 4);
-        let told = Told { name: "api".into(), metrics, connections: vec![HttpCounters::default()] };
-        let text = text(&[told], 9, 1);
+        let text = Snapshot { upstream_connections: 9, reloads: 1, ..snapshot(metrics) }.text();
         for line in [
             "fieldseal_relay_requests_total{listener=\"api\",status=\"2xx\"} 1",
             "fieldseal_relay_requests_total{listener=\"api\",status=\"5xx\"} 1",
@@ -223,6 +265,9 @@ mod tests {
             "fieldseal_relay_body_bytes_total{listener=\"api\",way=\"sent\"} 12",
             "fieldseal_relay_upstream_connections 9",
             "fieldseal_relay_reloads_total 1",
+            "fieldseal_relay_ready 1",
+            "fieldseal_relay_access_log_lines_dropped_total 3",
+            concat!("fieldseal_relay_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
         ] {
             assert!(text.lines().any(|told| told == line), "{line} in:\n{text}");
         }
@@ -234,12 +279,11 @@ mod tests {
         let docs = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/relay.md")).unwrap();
         let metrics: Vec<Arc<ListenerMetrics>> = vec![Arc::default()];
         metrics[0].refused("malformed");
-        let told = Told { name: "api".into(), metrics, connections: vec![HttpCounters::default()] };
-        let text = text(&[told], 0, 0);
+        let text = snapshot(metrics).text();
         let mut count = 0;
         for (family, help) in text.lines().filter_map(|line| line.strip_prefix("# HELP ")?.split_once(' ')) {
             count += 1;
-            let endings = ["{", " ", "_total", "_bucket", "_sum", "_count"];
+            let endings = ["{", " ", "_total", "_bucket", "_sum", "_count", "_info"];
             let is_of_family = |line: &&str| {
                 line.strip_prefix(family).is_some_and(|rest| endings.iter().any(|it| rest.starts_with(it)))
             };

@@ -13,13 +13,14 @@ use fieldseal_client::{Client, ClientError, ClientSettings, ClientTls};
 use fieldseal_http::{Acceptor, HttpCounters, OperatorPort, OperatorSettings, Report, ServerIdentity, TlsError};
 use thiserror::Error;
 use tokio::sync::watch;
+use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use crate::access::AccessLog;
 use crate::apart::ApartThreads;
 use crate::config::{Configuration, EngineSettings, KeyPair, Limits, Outbound, Process};
 use crate::held::Room;
-use crate::metrics::{self, ListenerMetrics, Told};
+use crate::metrics::{EngineMetrics, ListenerMetrics, Snapshot, Told};
 use crate::outbound::{Mint, MintError};
 use crate::transform::Workshop;
 use crate::upstream::{Connector, ConnectorError, Pool};
@@ -27,6 +28,8 @@ use crate::worker::{self, Post, Seat, ToolBox, Tools};
 
 /// Threads for long pieces of work on bodies, for each thread that carries traffic.
 const APART_THREADS_MAX: usize = 4;
+/// How long the metrics wait for the engine to say how it is; one that takes longer is not ready to them.
+const READINESS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why the relay cannot start or take up a configuration.
 #[derive(Debug, Error)]
@@ -116,12 +119,16 @@ struct Shared {
     configuration: Mutex<Arc<Configuration>>,
     counted: Vec<Counted>,
     reloads: AtomicU64,
+    log: Option<Arc<dyn AccessLog>>,
 }
 
-/// What bodies take: room, and threads that work on them.
+/// What every configuration works with: room for bodies, threads that work on them, and the counts of calls to the engine, by thread.
 struct Held {
     room: Arc<Room>,
     apart: ApartThreads,
+    engine: Vec<Arc<EngineMetrics>>,
+    /// Those of the operator's thread.
+    probe: Arc<EngineMetrics>,
 }
 
 impl Report for Shared {
@@ -134,8 +141,9 @@ impl Report for Shared {
         }
     }
 
-    fn metrics(&self) -> String {
-        let told: Vec<Told> = self
+    async fn metrics(&self) -> String {
+        let readiness = timeout(READINESS_TIMEOUT, self.readiness()).await;
+        let listeners = self
             .counted
             .iter()
             .map(|counted| Told {
@@ -144,8 +152,16 @@ impl Report for Shared {
                 connections: counted.counting.iter().filter_map(|it| it.get()).map(|it| it()).collect(),
             })
             .collect();
-        let upstream = self.boxes.iter().map(|tools| tools.load().pool.open()).sum();
-        metrics::text(&told, upstream, self.reloads.load(Ordering::Relaxed))
+        let upstream_connections = self.boxes.iter().map(|tools| tools.load().pool.open()).sum();
+        let snapshot = Snapshot {
+            listeners,
+            engine: self.held.engine.iter().chain([&self.held.probe]).cloned().collect(),
+            is_ready: readiness.is_ok_and(|ready| ready.is_ok()),
+            upstream_connections,
+            log_lines_dropped: self.log.as_ref().map_or(0, |log| log.dropped()),
+            reloads: self.reloads.load(Ordering::Relaxed),
+        };
+        snapshot.text()
     }
 
     fn cannot_accept(&self, error: &io::Error) {
@@ -169,8 +185,12 @@ impl Relay {
         let held = Held {
             room: Room::new(&configuration.limits),
             apart: ApartThreads::new(threads * APART_THREADS_MAX).map_err(RelayError::Thread)?,
+            engine: (0..threads).map(|_| Arc::default()).collect(),
+            probe: Arc::default(),
         };
-        let tools = |_| made.tools(&configuration, &held, None).map(|tools| Arc::new(ArcSwap::from_pointee(tools)));
+        let tools = |thread| {
+            made.tools(&configuration, &held, thread, None).map(|tools| Arc::new(ArcSwap::from_pointee(tools)))
+        };
         let boxes: Vec<ToolBox> = (0..threads).map(tools).collect::<Result<_, _>>()?;
         let plans = plans(&configuration);
         let acceptors: Vec<_> = plans.iter().map(|plan| acceptor(plan, base)).collect::<Result<_, _>>()?;
@@ -197,11 +217,12 @@ impl Relay {
         let operator_address = configuration.process.operator_address;
         let shared = Arc::new(Shared {
             boxes: boxes.clone(),
+            probe: ArcSwap::from_pointee(made.client(&held.probe)?),
             held,
-            probe: ArcSwap::from_pointee(Client::new(made.client.clone())?),
             configuration: Mutex::new(Arc::clone(&configuration)),
             counted,
             reloads: AtomicU64::new(0),
+            log,
         });
         let operator = OperatorPort::start(operator_address, &OperatorSettings::default(), Arc::clone(&shared))
             .map_err(|error| RelayError::Listen { address: operator_address, error })?;
@@ -238,10 +259,12 @@ impl Relay {
         let made = Made::new(&configuration, &self.base)?;
         let plans = plans(&configuration);
         let acceptors: Vec<_> = plans.iter().map(|plan| acceptor(plan, &self.base)).collect::<Result<_, _>>()?;
-        let probe = Client::new(made.client.clone())?;
         let shared = &self.shared;
-        let tools = |before: &ToolBox| made.tools(&configuration, &shared.held, Some(&before.load_full()));
-        let fresh: Vec<Tools> = shared.boxes.iter().map(tools).collect::<Result<_, _>>()?;
+        let probe = made.client(&shared.held.probe)?;
+        let tools = |(thread, before): (usize, &ToolBox)| {
+            made.tools(&configuration, &shared.held, thread, Some(&before.load_full()))
+        };
+        let fresh: Vec<Tools> = shared.boxes.iter().enumerate().map(tools).collect::<Result<_, _>>()?;
         for (new, old) in acceptors.iter().zip(&self.acceptors) {
             if let (Some(new), Some(old)) = (new, old) {
                 old.take_from(new);
@@ -386,14 +409,20 @@ impl Made {
         Ok(Made { client, connector: Connector::new(settings, base)?, authorities: Arc::new(authorities), mints })
     }
 
+    /// A client of the engine whose calls are counted there.
+    fn client(&self, counts: &Arc<EngineMetrics>) -> Result<Client, ClientError> {
+        Ok(Client::new(self.client.clone())?.observed_by(Arc::<EngineMetrics>::clone(counts)))
+    }
+
     /// The tools of one thread. Connections to upstreams go on where nothing that concerns them has changed.
     fn tools(
         &self,
         configuration: &Arc<Configuration>,
         held: &Held,
+        thread: usize,
         before: Option<&Tools>,
     ) -> Result<Tools, RelayError> {
-        let client = Client::new(self.client.clone())?;
+        let client = self.client(&held.engine[thread])?;
         let timeout = configuration.engine.timeout.as_millis();
         let is_same = |before: &&Tools| {
             before.configuration.upstream == configuration.upstream && before.authorities == self.authorities

@@ -31,7 +31,7 @@ impl<S: Service> Report for Status<S> {
         self.is_ready()
     }
 
-    fn metrics(&self) -> String {
+    async fn metrics(&self) -> String {
         let snapshot = Snapshot {
             counters: self.hub.counters(),
             is_ready: self.is_ready().is_ok(),

@@ -167,6 +167,7 @@ impl From<RelayError> for Failure {
 /// Writes lines on a thread of its own.
 struct LineWriter {
     lines: SyncSender<String>,
+    /// Lines for which there was no room, and those that could not be written.
     dropped: Arc<AtomicU64>,
 }
 
@@ -196,23 +197,69 @@ impl AccessLog for LineWriter {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
+
+    fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
 }
 
 fn write_lines(waiting: &Receiver<String>, mut out: BufWriter<Box<dyn Write + Send>>, dropped: &AtomicU64) {
-    let mut is_broken = false;
+    let (mut is_broken, mut told) = (false, 0);
     while let Ok(first) = waiting.recv() {
-        let mut written = out.write_all(first.as_bytes());
+        let (mut written, mut lines) = (out.write_all(first.as_bytes()), 1);
         while let Ok(line) = waiting.try_recv() {
             written = written.and_then(|()| out.write_all(line.as_bytes()));
+            lines += 1;
         }
         written = written.and_then(|()| out.flush());
         if let (Err(error), false) = (&written, is_broken) {
             tracing::error!(%error, "the access log cannot be written");
         }
         is_broken = written.is_err();
-        let lost = dropped.swap(0, Ordering::Relaxed);
-        if lost > 0 {
+        if is_broken {
+            // Of those some may have been written: what is lost is told as no less than it is.
+            dropped.fetch_add(lines, Ordering::Relaxed);
+        }
+        let lost = dropped.load(Ordering::Relaxed);
+        if lost > told && !is_broken {
+            let lost = lost - told;
             tracing::warn!(lost, "lines of the access log were dropped: they came faster than they can be written");
         }
+        told = lost;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn lines_for_which_there_is_no_room_are_counted() {
+        let (lines, waiting) = sync_channel(2);
+        let writer = LineWriter { lines, dropped: Arc::default() };
+        (0..5).for_each(|_| writer.write("{}"));
+        assert_eq!((writer.dropped(), waiting.try_iter().count()), (3, 2));
+    }
+
+    #[test]
+    fn lines_that_a_file_does_not_take_are_counted() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let (lines, waiting) = sync_channel(10);
+        let writer = LineWriter { lines, dropped: Arc::default() };
+        (0..4).for_each(|_| writer.write("{}"));
+        let dropped = Arc::clone(&writer.dropped);
+        drop(writer);
+        write_lines(&waiting, BufWriter::new(Box::new(Full)), &dropped);
+        assert_eq!(dropped.load(Ordering::Relaxed), 4);
     }
 }

@@ -64,9 +64,11 @@ impl Report for Told {
         if self.is_alarm() { Err("alarm".to_owned()) } else { Ok(()) }
     }
 
-    fn metrics(&self) -> String {
+    async fn metrics(&self) -> String {
         let counts = self.lock().clone();
-        let ways = || [Way::Engine, Way::Relay].map(Way::as_str).into_iter().zip(&counts.ways);
+        let all = || [Way::Engine, Way::Relay].map(Way::as_str).into_iter().zip(&counts.ways);
+        // A way that is not probed has no last request, and one that takes no time would be a lie.
+        let ways = || all().filter(|(_, it)| it.ok + it.failed > 0);
         let mut text = Text::new();
         text.begin("fieldseal_probe_seconds", "gauge", "Time of the last request.");
         ways().for_each(|(way, it)| text.sample("", &[("way", way)], it.last.as_secs_f64()));
@@ -93,5 +95,29 @@ impl Report for Told {
 
     fn cannot_accept(&self, error: &io::Error) {
         tracing::error!(%error, "cannot accept connections at the operator port");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_way_that_is_not_probed_is_not_told_of() {
+        let told = Told::default();
+        let text = told.metrics().await;
+        assert!(!text.contains("way=") && text.contains("fieldseal_probe_alarm 0\n"), "{text}");
+        let failure = Some("no".to_owned());
+        told.count(&[Sample { way: Way::Relay, time: Duration::from_millis(1500), failure }], true);
+        let text = told.metrics().await;
+        for line in [
+            "fieldseal_probe_seconds{way=\"relay\"} 1.5",
+            "fieldseal_probe_requests_total{way=\"relay\",outcome=\"ok\"} 0",
+            "fieldseal_probe_requests_total{way=\"relay\",outcome=\"failed\"} 1",
+            "fieldseal_probe_alarms_total 1",
+        ] {
+            assert!(text.lines().any(|told| told == line), "{line} in:\n{text}");
+        }
+        assert!(!text.contains("engine"), "{text}");
     }
 }

@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use boring::ssl::{SslConnector, SslMethod, SslVerifyMode};
 use boring::x509::extension::{BasicConstraints, SubjectAlternativeName};
 use boring::x509::{X509, X509NameBuilder};
 use fieldseal_http::ServerIdentity;
-use fieldseal_relay::{Configuration, Relay};
+use fieldseal_relay::{AccessLog, Configuration, Relay};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes, Frame, Incoming};
 use hyper::client::conn::{http1, http2};
@@ -23,6 +24,7 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
@@ -70,6 +72,34 @@ impl Identity {
 pub struct Stage {
     relay: Option<Relay>,
     folder: TempDir,
+    pub log: Arc<Lines>,
+}
+
+/// An access log that is kept.
+#[derive(Default)]
+pub struct Lines(Mutex<Vec<String>>);
+
+impl AccessLog for Lines {
+    fn write(&self, line: &str) {
+        self.0.lock().unwrap().push(line.to_owned());
+    }
+
+    fn dropped(&self) -> u64 {
+        0
+    }
+}
+
+impl Lines {
+    /// The one line about a path, once it is there.
+    pub async fn about(&self, path: &str) -> serde_json::Value {
+        let named = || -> Option<serde_json::Value> {
+            let lines = self.0.lock().unwrap();
+            let mut lines = lines.iter().map(|line| serde_json::from_str(line).expect("a line of JSON"));
+            lines.find(|line: &serde_json::Value| line["path"] == path)
+        };
+        until("the request is logged", || named().is_some()).await;
+        named().expect("it is there")
+    }
 }
 
 impl Stage {
@@ -91,8 +121,19 @@ impl Stage {
             listener(pair)
         );
         let configuration = Configuration::parse(&text).unwrap_or_else(|problems| panic!("{problems:?} in\n{text}"));
-        let relay = Relay::start(configuration, folder.path(), None).unwrap();
-        Stage { relay: Some(relay), folder }
+        let log = Arc::<Lines>::default();
+        let relay = Relay::start(configuration, folder.path(), Some(Arc::<Lines>::clone(&log))).unwrap();
+        Stage { relay: Some(relay), folder, log }
+    }
+
+    /// A sample of the relay's metrics, by its name with its labels.
+    pub async fn metric(&self, sample: &str) -> f64 {
+        let mut socket = TcpStream::connect(self.relay.as_ref().expect("running").operator_address()).await.unwrap();
+        socket.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        let mut text = String::new();
+        timeout(PATIENCE, socket.read_to_string(&mut text)).await.expect("metrics in time").unwrap();
+        let value = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("{sample} in {text}")).parse().unwrap()
     }
 
     pub fn address(&self, is_tls: bool) -> SocketAddr {

@@ -273,7 +273,8 @@ fn write_api(api: &ApiSnapshot, out: &mut Writer<'_>) -> fmt::Result {
     const EVENTS: Named = Named::plain(
         "api_connections",
         "Connections to the API by event: accepted by the system; refused for want of room; displaced, which gave way to others as they \
-         had no call; failed in their TLS handshake; cut, as the peer brought or took too little",
+         had no call; failed in their TLS handshake; cut, as the peer brought or took too little; idle, which were closed as they had no \
+         call for too long",
     );
     let HttpCounters {
         connections_open,
@@ -282,6 +283,7 @@ fn write_api(api: &ApiSnapshot, out: &mut Writer<'_>) -> fmt::Result {
         connections_displaced,
         handshakes_failed,
         connections_cut,
+        connections_idle,
     } = api.connections;
     out.counters(CALLS, ["call", "status"], api.calls.iter().copied())?;
     out.histograms(SERVICE, "call", &api.times)?;
@@ -292,6 +294,7 @@ fn write_api(api: &ApiSnapshot, out: &mut Writer<'_>) -> fmt::Result {
         (["displaced"], connections_displaced),
         (["failed"], handshakes_failed),
         (["cut"], connections_cut),
+        (["idle"], connections_idle),
     ];
     out.counters(EVENTS, ["event"], events)
 }

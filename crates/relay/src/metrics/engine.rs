@@ -1,0 +1,128 @@
+//! Calls to the engine as the relay sees them: how each ended, and how long it took with the way there and back.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fieldseal_client::{CallObserver, CallOutcome, ErrorCode, ErrorKind, Method};
+
+use super::{Histogram, Text};
+
+/// What a relay calls, in the order in which it is told.
+const METHODS: [Method; 8] = [
+    Method::Encrypt,
+    Method::Decrypt,
+    Method::EncryptDocument,
+    Method::DecryptDocument,
+    Method::EncryptFile,
+    Method::DecryptFile,
+    Method::Authenticate,
+    Method::Health,
+];
+
+/// The counts of the calls of one thread.
+#[derive(Debug, Default)]
+pub(crate) struct EngineMetrics {
+    methods: [OfMethod; METHODS.len()],
+}
+
+#[derive(Debug, Default)]
+struct OfMethod {
+    time: Histogram,
+    /// By how they ended.
+    outcomes: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+impl CallObserver for EngineMetrics {
+    fn ended(&self, method: Method, outcome: CallOutcome<'_>, time: Duration) {
+        let Some(at) = METHODS.iter().position(|&known| known == method) else { return };
+        let of_method = &self.methods[at];
+        of_method.time.observe(time);
+        let mut outcomes = of_method.outcomes.lock().expect("nothing panics while this is locked");
+        *outcomes.entry(word(outcome)).or_default() += 1;
+    }
+}
+
+/// The word in metrics: that of the engine's error, where it is one.
+fn word(outcome: CallOutcome<'_>) -> &'static str {
+    match outcome {
+        CallOutcome::Ok => OK,
+        CallOutcome::Abandoned => "abandoned",
+        CallOutcome::Failed(error) => match error.kind {
+            ErrorKind::Engine(code) => code.as_str(),
+            ErrorKind::Settings | ErrorKind::Connect | ErrorKind::Tls | ErrorKind::ConnectionRefused(_) => {
+                "unreachable"
+            }
+            ErrorKind::Timeout => "timeout",
+            ErrorKind::ConnectionLost { .. } => "connection_lost",
+            ErrorKind::UnknownEngineError | ErrorKind::Protocol => "not_understood",
+            ErrorKind::RequestTooLarge => ErrorCode::TooLarge.as_str(),
+        },
+    }
+}
+
+const OK: &str = "ok";
+
+impl Text {
+    /// The calls of all threads.
+    pub(super) fn engine(&mut self, threads: &[Arc<EngineMetrics>]) {
+        let help = "Calls to the engine, by method and outcome: ok, the engine's error, or why there is none.";
+        self.begin("fieldseal_relay_engine_calls", "counter", help);
+        for (at, method) in METHODS.iter().enumerate() {
+            let mut counts = BTreeMap::from([(OK, 0)]);
+            for thread in threads {
+                let outcomes = thread.methods[at].outcomes.lock().expect("nothing panics while this is locked");
+                outcomes.iter().for_each(|(outcome, count)| *counts.entry(outcome).or_default() += count);
+            }
+            for (outcome, count) in counts {
+                self.sample("_total", &[("method", method.as_str()), ("outcome", outcome)], count);
+            }
+        }
+        let help = "Time from a call to the engine to its answer, or until it was given up.";
+        self.begin("fieldseal_relay_engine_call_seconds", "histogram", help);
+        for (at, method) in METHODS.iter().enumerate() {
+            self.histogram(("method", method.as_str()), threads.iter().map(|thread| &thread.methods[at].time));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fieldseal_client::{ClientError, Retry};
+
+    use super::*;
+
+    fn failed(kind: ErrorKind) -> ClientError {
+        let message = String::new();
+        ClientError { kind, retry: Retry::Later, message, index: None, offset: None, retry_after: None }
+    }
+
+    #[test]
+    fn calls_of_all_threads_are_told_by_method_and_outcome() {
+        let threads: [Arc<EngineMetrics>; 2] = Default::default();
+        let (short, long) = (Duration::from_micros(100), Duration::from_secs(2));
+        threads[0].ended(Method::Encrypt, CallOutcome::Ok, short);
+        threads[1].ended(Method::Encrypt, CallOutcome::Ok, long);
+        for kind in [ErrorKind::Engine(ErrorCode::Overloaded), ErrorKind::Timeout, ErrorKind::Connect] {
+            threads[1].ended(Method::Encrypt, CallOutcome::Failed(&failed(kind)), long);
+        }
+        threads[0].ended(Method::Authenticate, CallOutcome::Abandoned, short);
+        let mut text = Text::new();
+        text.engine(&threads);
+        let text = text.finish();
+        for line in [
+            "fieldseal_relay_engine_calls_total{method=\"encrypt\",outcome=\"ok\"} 2",
+            "fieldseal_relay_engine_calls_total{method=\"encrypt\",outcome=\"overloaded\"} 1",
+            "fieldseal_relay_engine_calls_total{method=\"encrypt\",outcome=\"timeout\"} 1",
+            "fieldseal_relay_engine_calls_total{method=\"encrypt\",outcome=\"unreachable\"} 1",
+            "fieldseal_relay_engine_calls_total{method=\"decrypt\",outcome=\"ok\"} 0",
+            "fieldseal_relay_engine_calls_total{method=\"authenticate\",outcome=\"abandoned\"} 1",
+            "fieldseal_relay_engine_call_seconds_bucket{method=\"encrypt\",le=\"0.00025\"} 1",
+            "fieldseal_relay_engine_call_seconds_bucket{method=\"encrypt\",le=\"+Inf\"} 5",
+            "fieldseal_relay_engine_call_seconds_count{method=\"encrypt\"} 5",
+            "fieldseal_relay_engine_call_seconds_sum{method=\"authenticate\"} 0.0001",
+        ] {
+            assert!(text.lines().any(|told| told == line), "{line} in:\n{text}");
+        }
+    }
+}
