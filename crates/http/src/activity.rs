@@ -185,7 +185,7 @@ impl Activity {
         marks.head_began = None;
         let number = marks.next;
         marks.next += 1;
-        Arc::new(Exchange { activity: Arc::clone(self), number })
+        Arc::new(Exchange { activity: Arc::clone(self), number, received: AtomicU64::new(0) })
     }
 
     /// The connection goes over to another protocol. It is in use for as long as it has its place, and how long it may be silent is for
@@ -220,9 +220,16 @@ impl Activity {
 pub(crate) struct Exchange {
     activity: Arc<Activity>,
     number: u64,
+    /// Bytes of the request's body that were taken.
+    received: AtomicU64,
 }
 
 impl Exchange {
+    /// Bytes of the request's body were taken. Only its one reader calls this.
+    pub(crate) fn took(&self, bytes: u64) {
+        self.received.store(self.received.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
+    }
+
     /// What the connection is doing.
     pub(crate) fn activity(&self) -> &Activity {
         &self.activity
@@ -245,6 +252,23 @@ impl Drop for Exchange {
         marks.takes.remove(&self.number);
         marks.in_flight -= 1;
         marks.idle_since = Instant::now();
+    }
+}
+
+/// Tells how much of a request's body has come. It keeps the request in work: to be dropped with the answer.
+#[derive(Clone, Debug)]
+pub struct Received {
+    exchange: Arc<Exchange>,
+}
+
+impl Received {
+    pub(crate) fn new(exchange: &Arc<Exchange>) -> Self {
+        Received { exchange: Arc::clone(exchange) }
+    }
+
+    /// Bytes of the body that whoever reads it has taken so far. What is read on behind an early answer does not count.
+    pub fn bytes(&self) -> u64 {
+        self.exchange.received.load(Ordering::Relaxed)
     }
 }
 

@@ -12,7 +12,7 @@ use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use thiserror::Error;
 use tokio::time::timeout;
 
-use crate::activity::Exchange;
+use crate::activity::{Exchange, Received};
 use crate::progress::Progress;
 use crate::settings::HttpSettings;
 
@@ -63,6 +63,11 @@ impl RequestBody {
         RequestBody { incoming: Some(incoming), reading, drain: Drain { bytes_max, timeout, is_vain: waits }, exchange }
     }
 
+    /// Tells how much of it has come, also once it is gone.
+    pub fn received(&self) -> Received {
+        Received::new(&self.exchange)
+    }
+
     fn incoming(&self) -> &Incoming {
         self.incoming.as_ref().expect("only taken when dropped")
     }
@@ -73,7 +78,7 @@ impl Body for RequestBody {
     type Error = BodyError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let RequestBody { incoming, reading, drain, .. } = &mut *self;
+        let RequestBody { incoming, reading, drain, exchange } = &mut *self;
         drain.is_vain = false;
         let incoming = incoming.as_mut().expect("only taken when dropped");
         match Pin::new(incoming).poll_frame(cx) {
@@ -84,7 +89,9 @@ impl Body for RequestBody {
             Poll::Pending => Poll::Pending,
             Poll::Ready(frame) => {
                 let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()).and_then(Frame::data_ref);
-                reading.moved(data.map_or(0, |data| data.len() as u64));
+                let size = data.map_or(0, |data| data.len() as u64);
+                reading.moved(size);
+                exchange.took(size);
                 Poll::Ready(frame.map(|frame| frame.map_err(BodyError::Broken)))
             }
         }

@@ -26,7 +26,7 @@ mod thread;
 mod tls;
 mod watched;
 
-pub use activity::{Hold, HttpCounters};
+pub use activity::{Hold, HttpCounters, Received};
 pub use body::{BodyError, Buffers, RequestBody, ResponseBody, bytes, empty};
 pub use connection::{Door, Handler, Peer, Phase, Protocol};
 pub use listener::{Event, Listener, ListenerOptions, Observer, protocol_of};

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use fieldseal_document::escape_into;
-use fieldseal_http::{BodyError, Peer};
+use fieldseal_http::{BodyError, Peer, Received};
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::{Method, Version};
 
@@ -39,7 +39,8 @@ pub(crate) struct Record {
     pub(crate) route: Option<Arc<str>>,
     pub(crate) app: Option<Arc<str>>,
     pub(crate) status: u16,
-    pub(crate) received: u64,
+    /// Counts the request's body as it comes; nothing where none is looked at.
+    pub(crate) received: Option<Received>,
     sent: u64,
     changed: [u64; 3],
     refusal: Option<(&'static str, String)>,
@@ -68,7 +69,7 @@ impl Record {
             route: None,
             app: None,
             status: 0,
-            received: 0,
+            received: None,
             sent: 0,
             changed: [0; 3],
             refusal: None,
@@ -84,6 +85,10 @@ impl Record {
     pub(crate) fn refused(&mut self, refusal: &Refusal) {
         self.metrics.refused(refusal.code);
         self.refusal = Some((refusal.code, refusal.detail.clone()));
+    }
+
+    fn received(&self) -> u64 {
+        self.received.as_ref().map_or(0, Received::bytes)
     }
 
     fn line(&self) -> String {
@@ -109,7 +114,7 @@ impl Record {
         }
         let milliseconds = self.began.elapsed().as_secs_f64() * 1e3;
         let _ = write!(line, ",\"status\":{},\"ms\":{milliseconds:.3}", self.status);
-        let _ = write!(line, ",\"received\":{},\"sent\":{}", self.received, self.sent);
+        let _ = write!(line, ",\"received\":{},\"sent\":{}", self.received(), self.sent);
         for (action, name) in ["encrypted", "decrypted", "redacted"].into_iter().enumerate() {
             if self.changed[action] > 0 {
                 let _ = write!(line, ",\"{name}\":{}", self.changed[action]);
@@ -134,7 +139,7 @@ pub(crate) fn host(head: &hyper::http::request::Parts) -> &str {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        self.metrics.ended(self.status, self.began.elapsed(), self.received, self.sent);
+        self.metrics.ended(self.status, self.began.elapsed(), self.received(), self.sent);
         if let Some(log) = &self.log {
             log.write(&self.line());
         }
@@ -160,7 +165,10 @@ impl<B: Body<Data = Bytes, Error = BodyError> + Unpin> Body for Recorded<B> {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        let mut is_over = frame.is_none();
         match &frame {
+            // Nothing comes behind trailers, and nobody asks whether there does.
+            Some(Ok(frame)) if frame.is_trailers() => is_over = true,
             Some(Ok(frame)) => self.record.sent += frame.data_ref().map_or(0, |data| data.len() as u64),
             Some(Err(error)) => {
                 tracing::info!(listener = %self.record.listener, %error, "an answer broke off");
@@ -168,7 +176,7 @@ impl<B: Body<Data = Bytes, Error = BodyError> + Unpin> Body for Recorded<B> {
             }
             None => {}
         }
-        if frame.is_none() || self.body.is_end_stream() {
+        if is_over || self.body.is_end_stream() {
             self.record.is_whole = true;
         }
         Poll::Ready(frame)

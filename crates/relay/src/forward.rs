@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fieldseal_http::{Buffers, RequestBody, ResponseBody};
 use http_body_util::BodyExt;
-use hyper::body::{Body, Bytes};
+use hyper::body::Bytes;
 use hyper::header::{self, HeaderValue};
 use hyper::http::{request, response};
 use hyper::upgrade::OnUpgrade;
@@ -85,7 +85,7 @@ impl Errand<'_> {
     pub(crate) async fn run(&self, mut message: Box<Message>, record: &mut Record) -> Result<Answer, Refusal> {
         let upgrade = self.prepare(&mut message.head)?;
         let is_head = message.head.method == Method::HEAD;
-        record.received = message.body.size_hint().exact().unwrap_or(0);
+        record.received = Some(message.body.received());
         // What most requests do not need is in boxes too.
         let request = match self.request.is_empty() {
             true => untouched(*message),
