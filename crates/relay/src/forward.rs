@@ -152,7 +152,7 @@ impl Errand<'_> {
             Outcome::Untouched(body) => {
                 Sent::Client(Guarded::new(body, Direction::Request, self.request, record), None)
             }
-            Outcome::Rewritten(bytes) => Sent::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
+            Outcome::Rewritten(bytes) => Sent::whole(bytes),
         };
         Ok(Box::new(Request::from_parts(head, body)))
     }

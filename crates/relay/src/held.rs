@@ -119,7 +119,7 @@ where
     B: Body<Data = Bytes, Error = BodyError> + Unpin,
 {
     let reading = timeout(time_max, read(body, direction, size_max, share));
-    reading.await.unwrap_or_else(|_| Err(Refusal::slow(direction, time_max)))
+    reading.await.unwrap_or_else(|_| Err(Refusal::late(direction, time_max)))
 }
 
 async fn read<B>(body: B, direction: Direction, size_max: usize, share: &mut Share) -> Result<Vec<u8>, Refusal>
@@ -134,7 +134,7 @@ where
     // Room is taken as the bytes come, not by what somebody claims.
     let mut whole = Vec::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Refusal::unreadable(direction, error))?;
+        let frame = frame.map_err(|error| Refusal::of_body(direction, &error))?;
         let Ok(data) = frame.into_data() else { continue };
         if whole.len() + data.len() > size_max {
             return Err(Refusal::too_large(direction, size_max));

@@ -277,7 +277,7 @@ impl Probe {
 
 /// A POST of JSON; status and body of the answer.
 async fn post(pool: &Pool, target: &Target, body: Vec<u8>, answer_max: usize) -> Result<(StatusCode, Vec<u8>), String> {
-    let mut request = Request::new(Sent::Whole(Some(body.into())));
+    let mut request = Request::new(Sent::whole(body.into()));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = target.uri.clone();
     request.headers_mut().insert(HOST, target.host.clone());

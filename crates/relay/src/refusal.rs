@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fieldseal_client::{ClientError, ErrorCode, ErrorKind};
-use fieldseal_http::Problem;
+use fieldseal_http::{BodyError, Problem};
 use hyper::StatusCode;
 
 /// How long to wait where the engine does not say.
@@ -108,8 +108,20 @@ impl Refusal {
     }
 
     /// A body that is not there in time to be read whole.
-    pub(crate) fn slow(direction: Direction, time_max: Duration) -> Self {
-        let detail = format!("the body of the {} took longer than {time_max:?}", direction.noun());
+    pub(crate) fn late(direction: Direction, time_max: Duration) -> Self {
+        Self::slow(direction, &format!("took longer than {time_max:?}"))
+    }
+
+    /// Why reading a body failed.
+    pub(crate) fn of_body(direction: Direction, error: &BodyError) -> Self {
+        match error {
+            BodyError::Slow => Self::slow(direction, "comes too slowly"),
+            error => Self::unreadable(direction, error),
+        }
+    }
+
+    fn slow(direction: Direction, what: &str) -> Self {
+        let detail = format!("the body of the {} {what}", direction.noun());
         match direction {
             Direction::Request => Refusal::new(StatusCode::REQUEST_TIMEOUT, "slow-body", detail),
             Direction::Response => Refusal::new(StatusCode::GATEWAY_TIMEOUT, "upstream-timeout", detail),

@@ -33,6 +33,10 @@ impl Handler for Echo {
         if head.uri.path() == "/large" {
             return Response::new(bytes(vec![7; LARGE].into()));
         }
+        if head.uri.path().starts_with("/read/") {
+            let whole = body.collect().await;
+            return Response::new(bytes(whole.map_or_else(|_| "broken".into(), |whole| whole.to_bytes())));
+        }
         let host = match head.uri.authority() {
             Some(authority) => HeaderValue::from_str(authority.as_str()).unwrap(),
             None => head.headers[HOST].clone(),
@@ -154,6 +158,39 @@ async fn a_rewritten_body_has_a_length_and_no_trailers() {
                     assert_eq!((answer.header("content-length"), answer.header("trailer")), ("21", ""));
                 }
             }
+        }
+    }
+}
+
+/// Whether it is passed on as it comes or held, over either protocol to either protocol: the client is told the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_brings_too_little_of_a_body_is_told_so() {
+    let limits = "[limits]\nbody_timeout = \"300ms\"";
+    let routes = "[[inbound.route]]\npath = \"/held/**\"\nrequest = [{ action = \"redact\", json = [\"$\"] }]";
+    for is_http2 in [false, true] {
+        let identity = Identity::new();
+        let upstream = upstream(&identity);
+        let origin = format!("https://localhost:{}", upstream.local_addr().port());
+        let stage = Stage::new(&origin, &identity, &format!("http2 = {is_http2}\n{limits}"), routes);
+        for (listener, version) in VERSIONS.into_iter().enumerate() {
+            for path in [format!("/read/{version:?}"), format!("/held/{version:?}")] {
+                let mut client = stage.client(version).await;
+                let (teller, pieces) = Pieces::new();
+                teller.send(data(b"{\"a\":")).unwrap();
+                let mut request = client.request("POST", &path, pieces);
+                request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                let answer = Answer::whole(client.begin(request).await).await;
+                let what = format!("{path}, {version:?}, upstream HTTP/2: {is_http2}: {answer:?}");
+                assert_eq!(answer.status, StatusCode::REQUEST_TIMEOUT, "{what}");
+                let problem: serde_json::Value = serde_json::from_slice(&answer.body).expect(&what);
+                assert_eq!(problem["code"], "slow-body", "{what}");
+                let line = stage.log.about(&path).await;
+                assert_eq!((&line["refused"], &line["received"]), (&"slow-body".into(), &5.into()), "{line}");
+                drop(teller);
+            }
+            let sample =
+                format!("fieldseal_relay_refusals_total{{listener=\"inbound-{listener}\",code=\"slow-body\"}}");
+            assert_eq!(stage.metric(&sample).await, 2.0);
         }
     }
 }

@@ -12,47 +12,100 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::pool::Lease;
 use crate::trailers::Guarded;
 
+/// Bytes of a whole body that are handed to a connection in one go: the next are asked for as the upstream takes these.
+const PIECE_SIZE: usize = 64 << 10;
+
 /// The body of a request to an upstream.
 pub(crate) enum Sent {
     /// As the client sends it.
     Client(Guarded<RequestBody>, Option<Arc<Clock>>),
     /// Whole, or none.
-    Whole(Option<Bytes>),
+    Whole(Option<Bytes>, Option<Arc<Clock>>),
 }
 
-/// Since when it has been the upstream's turn: to take what was sent, or to answer.
+/// Whose turn it is while a request is sent.
 #[derive(Debug)]
-pub(crate) struct Clock(Mutex<Option<Instant>>);
+pub(crate) struct Clock(Mutex<Turn>);
+
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    /// The upstream's, since then: to take what was sent, or to answer.
+    Upstream(Instant),
+    /// The client's: to bring more.
+    Client,
+    /// Nobody's: the client's body has ended before its end.
+    Failed(ClientFault),
+}
+
+/// Why a client's body is not whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientFault {
+    /// It came too slowly.
+    Slow,
+    /// It broke off.
+    Broke,
+}
 
 impl Clock {
-    /// Until when it has to do its part; later, while the client keeps both waiting.
-    pub(crate) fn deadline(&self, limit: Duration) -> Instant {
-        self.lock().unwrap_or_else(Instant::now) + limit
+    fn new() -> Arc<Self> {
+        Arc::new(Clock(Mutex::new(Turn::Upstream(Instant::now()))))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
+    /// Until when the upstream has to do its part; later, while the client keeps both waiting.
+    pub(crate) fn deadline(&self, limit: Duration) -> Instant {
+        match *self.lock() {
+            Turn::Upstream(since) => since + limit,
+            Turn::Client => Instant::now() + limit,
+            Turn::Failed(_) => Instant::now(),
+        }
+    }
+
+    /// Why the client's body is not whole, if so.
+    pub(crate) fn fault(&self) -> Option<ClientFault> {
+        match *self.lock() {
+            Turn::Failed(fault) => Some(fault),
+            _ => None,
+        }
+    }
+
+    /// A connection has asked for more of the body, and got this.
+    fn polled(&self, frame: &Poll<Option<Result<Frame<Bytes>, BodyError>>>) {
+        *self.lock() = match frame {
+            Poll::Pending => Turn::Client,
+            Poll::Ready(Some(Err(BodyError::Slow))) => Turn::Failed(ClientFault::Slow),
+            Poll::Ready(Some(Err(_))) => Turn::Failed(ClientFault::Broke),
+            Poll::Ready(_) => Turn::Upstream(Instant::now()),
+        };
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Turn> {
         self.0.lock().expect("nothing panics while this is locked")
     }
 }
 
 impl Sent {
+    /// These bytes, or none.
+    pub(crate) fn whole(bytes: Bytes) -> Sent {
+        Sent::Whole(Some(bytes).filter(|bytes| !bytes.is_empty()), None)
+    }
+
     /// A copy, where that costs nothing: for another try.
     pub(crate) fn again(&self) -> Option<Sent> {
         match self {
-            Sent::Whole(bytes) => Some(Sent::Whole(bytes.clone())),
-            Sent::Client(body, _) if body.is_end_stream() => Some(Sent::Whole(None)),
+            Sent::Whole(bytes, _) => Some(Sent::Whole(bytes.clone(), None)),
+            Sent::Client(body, _) if body.is_end_stream() => Some(Sent::Whole(None, None)),
             Sent::Client(..) => None,
         }
     }
 
-    /// Whose turn it is, where the body does not come at once.
+    /// Whose turn it is, where the body does not go at once.
     pub(crate) fn clock(&mut self) -> Option<Arc<Clock>> {
-        match self {
-            Sent::Client(body, clock) if !body.is_end_stream() => {
-                Some(Arc::clone(clock.get_or_insert_with(|| Arc::new(Clock(Mutex::new(Some(Instant::now())))))))
-            }
-            _ => None,
-        }
+        let clock = match self {
+            Sent::Client(body, clock) if !body.is_end_stream() => clock,
+            Sent::Whole(Some(bytes), clock) if bytes.len() > PIECE_SIZE => clock,
+            _ => return None,
+        };
+        Some(Arc::clone(clock.get_or_insert_with(Clock::new)))
     }
 }
 
@@ -61,30 +114,36 @@ impl Body for Sent {
     type Error = BodyError;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        match self.get_mut() {
-            Sent::Client(body, clock) => {
-                let frame = Pin::new(body).poll_frame(cx);
-                if let Some(clock) = clock {
-                    *clock.lock() = frame.is_ready().then(Instant::now);
-                }
-                frame
-            }
-            Sent::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+        let (frame, clock) = match self.get_mut() {
+            Sent::Client(body, clock) => (Pin::new(body).poll_frame(cx), clock),
+            Sent::Whole(bytes, clock) => (Poll::Ready(piece(bytes).map(|piece| Ok(Frame::data(piece)))), clock),
+        };
+        if let Some(clock) = clock {
+            clock.polled(&frame);
         }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Sent::Client(body, _) => body.is_end_stream(),
-            Sent::Whole(bytes) => bytes.is_none(),
+            Sent::Whole(bytes, _) => bytes.is_none(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Sent::Client(body, _) => body.size_hint(),
-            Sent::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Sent::Whole(bytes, _) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
         }
+    }
+}
+
+/// The next piece of a whole body; what is left of it stays.
+fn piece(bytes: &mut Option<Bytes>) -> Option<Bytes> {
+    match bytes {
+        Some(bytes) if bytes.len() > PIECE_SIZE => Some(bytes.split_to(PIECE_SIZE)),
+        _ => bytes.take(),
     }
 }
 

@@ -15,7 +15,7 @@ use thiserror::Error;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 
-use super::body::{Clock, Sent, UpstreamAnswer};
+use super::body::{ClientFault, Clock, Sent, UpstreamAnswer};
 use super::connect::{ConnectError, Connector, Io, Speaks};
 use crate::config::{Origin, UpstreamSettings};
 
@@ -33,6 +33,8 @@ pub(crate) enum UpstreamError {
     TimedOut,
     #[error("the client's request broke off")]
     ClientBroke,
+    #[error("the client's request comes too slowly")]
+    ClientSlow,
     #[error("the upstream broke off: {0}")]
     Broken(hyper::Error),
 }
@@ -43,6 +45,7 @@ impl UpstreamError {
             UpstreamError::TimedOut | UpstreamError::Connect(ConnectError::TimedOut) => StatusCode::GATEWAY_TIMEOUT,
             UpstreamError::TooMany => StatusCode::SERVICE_UNAVAILABLE,
             UpstreamError::ClientBroke => StatusCode::BAD_REQUEST,
+            UpstreamError::ClientSlow => StatusCode::REQUEST_TIMEOUT,
             UpstreamError::Connect(_) | UpstreamError::Broken(_) => StatusCode::BAD_GATEWAY,
         }
     }
@@ -53,6 +56,7 @@ impl UpstreamError {
             UpstreamError::Connect(ConnectError::Certificate(_)) => "upstream-certificate",
             UpstreamError::Connect(_) | UpstreamError::TooMany => "upstream-unreachable",
             UpstreamError::ClientBroke => "client-broke",
+            UpstreamError::ClientSlow => "slow-body",
             UpstreamError::Broken(_) => "upstream-broke",
         }
     }
@@ -215,7 +219,7 @@ impl Pool {
                 }
             };
             let mut error = match sent {
-                None => return Err(UpstreamError::TimedOut),
+                None => return Err(client_fault(clock.as_deref()).unwrap_or(UpstreamError::TimedOut)),
                 Some(Ok(answer)) => {
                     let body_timeout = self.connector().settings().body_timeout;
                     return Ok(answer.map(|body: Incoming| UpstreamAnswer::new(body, body_timeout, lease)));
@@ -224,6 +228,10 @@ impl Pool {
             };
             let unsent = error.take_message();
             let error = error.into_error();
+            // Over HTTP/2 the error says only that we reset the stream.
+            if let Some(fault) = client_fault(clock.as_deref()) {
+                return Err(fault);
+            }
             match (unsent, spare) {
                 (Some(unsent), _) if is_kept => {
                     *request = unsent;
@@ -369,6 +377,14 @@ async fn within<F: Future + Unpin>(limit: Duration, clock: Option<&Clock>, mut s
             _ => return None,
         }
     }
+}
+
+/// What the client did to a request that went wrong, if it did.
+fn client_fault(clock: Option<&Clock>) -> Option<UpstreamError> {
+    Some(match clock?.fault()? {
+        ClientFault::Slow => UpstreamError::ClientSlow,
+        ClientFault::Broke => UpstreamError::ClientBroke,
+    })
 }
 
 /// A copy of a request for another try, where it can be repeated.
