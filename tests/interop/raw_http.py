@@ -4,6 +4,8 @@ import socket
 import ssl
 from pathlib import Path
 
+import h2.connection
+import h2.events
 import hpack
 from hyperframe.frame import (
     ContinuationFrame,
@@ -79,6 +81,48 @@ class AnswerReader:
         if not data:
             raise Closed(self.buffer)
         self.buffer += data
+
+
+class Http2Client:
+    """A connection of HTTP/2 over TLS, on which requests go several at a time."""
+
+    def __init__(self, port: int, ca: Path):
+        self.stream = connect(port, ca, "h2")
+        self.connection = h2.connection.H2Connection()
+        self.connection.initiate_connection()
+        self._flush()
+
+    def posts(self, path: str, body: bytes, content_type: str, count: int) -> list[tuple[int, str | None]]:
+        """The same request so many times at once; status and `Retry-After` of each answer."""
+        fields = [(":method", "POST"), (":scheme", "https"), (":authority", "localhost"), (":path", path)]
+        waiting, heads = set(), {}
+        for _ in range(count):
+            number = self.connection.get_next_available_stream_id()
+            self.connection.send_headers(number, [*fields, ("content-type", content_type)])
+            self.connection.send_data(number, body, end_stream=True)
+            waiting.add(number)
+        self._flush()
+        while waiting:
+            data = self.stream.recv(READ_SIZE)
+            if not data:
+                raise Closed
+            for event in self.connection.receive_data(data):
+                if isinstance(event, (h2.events.ConnectionTerminated, h2.events.StreamReset)):
+                    raise Closed(repr(event))
+                if isinstance(event, h2.events.ResponseReceived):
+                    heads[event.stream_id] = {bytes(name): bytes(value).decode() for name, value in event.headers}
+                if isinstance(event, h2.events.DataReceived):
+                    self.connection.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+                if isinstance(event, h2.events.StreamEnded):
+                    waiting.remove(event.stream_id)
+            self._flush()
+        return [(int(head[b":status"]), head.get(b"retry-after")) for head in heads.values()]
+
+    def close(self) -> None:
+        self.stream.close()
+
+    def _flush(self) -> None:
+        self.stream.sendall(self.connection.data_to_send())
 
 
 def read_exactly(stream: socket.socket, size: int) -> bytes:

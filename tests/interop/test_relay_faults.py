@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 
 import pytest
@@ -35,6 +35,8 @@ MARKER = "plaintext-that-nobody-may-see"
 SHORT = "1s"
 LIMITS = {"header_timeout": SHORT, "body_timeout": SHORT, "write_timeout": SHORT, "handshake_timeout": SHORT}
 BOUND_SECONDS = 8
+# What the relay's own log says of a head that trickles.
+SLOW_HEAD = "the head comes too slowly"
 CUT = (PARTIAL_FILE, RECEIVE_ERROR, HTTP2_STREAM)
 
 
@@ -99,11 +101,14 @@ def post(relay: Relay, path: str, document: object, *arguments: str) -> Result:
 
 
 class Traffic:
-    """Threads that post a note over and over, each on a connection of its own, until the block ends."""
+    """Threads that post a note over and over, each on a connection of its own, until the block ends. `way` is the protocol: `plain`,
+    `tls` (both HTTP/1.1) or `h2`, several requests at a time."""
 
-    def __init__(self, relay: Relay, path: str, threads: int = 6):
-        self.port = relay.at("plain", False).port
+    def __init__(self, relay: Relay, path: str, threads: int = 6, way: str = "plain", ca: Path | None = None):
+        self.port = relay.at("plain", False).port if way == "plain" else relay.at("tls").port
         self.path = path
+        self.way = way
+        self.ca = ca
         self.statuses: list[tuple[int, str | None]] = []
         self.dropped: list[str] = []
         self._stop = threading.Event()
@@ -123,8 +128,14 @@ class Traffic:
         return sum(known == status for known, _ in list(self.statuses))
 
     def _run(self) -> None:
-        body = json.dumps({"note": MARKER})
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
+        (self._run_http2 if self.way == "h2" else self._run_http1)(json.dumps({"note": MARKER}).encode())
+
+    def _run_http1(self, body: bytes) -> None:
+        if self.way == "tls":
+            context = ssl.create_default_context(cafile=self.ca)
+            connection: HTTPConnection = HTTPSConnection("localhost", self.port, timeout=30, context=context)
+        else:
+            connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
         while not self._stop.is_set():
             try:
                 connection.request("POST", self.path, body, {"Content-Type": JSON})
@@ -136,34 +147,22 @@ class Traffic:
                 connection.close()
         connection.close()
 
+    def _run_http2(self, body: bytes) -> None:
+        """A connection that ends is one too many: nothing makes it anew."""
+        try:
+            client = raw_http.Http2Client(self.port, self.ca)
+            while not self._stop.is_set():
+                self.statuses += client.posts(self.path, body, JSON, 4)
+            client.close()
+        except (OSError, raw_http.Closed) as error:
+            self.dropped.append(repr(error))
+
 
 def no_plaintext(place: Place) -> bool:
     bodies = [request.body + request.head for request in place.plain.requests + place.tls.requests]
     return not any(MARKER.encode() in body for body in bodies)
 
 
-def test_without_an_engine_nothing_passes_that_needs_one(place: Place, relay: Relay, path: str) -> None:
-    wait_until(lambda: relay.operator("/readyz")[0] == 200)
-    engines.kill(place.engine)
-    try:
-        answer = post(relay, path, {"note": MARKER})
-        assert (answer.status, answer.header("content-type")) == (503, "application/problem+json")
-        assert int(answer.header("retry-after")) >= 1
-        assert answer.json()["code"] == "engine-unavailable"
-        assert place.plain.saw_nothing()
-        # An answer that cannot be sealed is not shown.
-        place.plain.answer = lambda _: ok(json.dumps({"secret": MARKER}).encode(), JSON)
-        answer = curl(relay.at("plain", False).url("/secret/a"), data=b"x")
-        assert answer.status == 503 and answer.header("retry-after")
-        assert MARKER.encode() not in answer.body
-        assert place.plain.saw_nothing(), "what is to be repeated has not been done"
-        # What needs no engine passes.
-        assert curl(relay.at("plain", False).url("/elsewhere")).status == 200
-        wait_until(lambda: relay.operator("/readyz")[0] == 503)
-        assert relay.operator("/livez")[0] == 200
-    finally:
-        place.start_engine()
-    wait_until(lambda: post(relay, path, {"note": MARKER}).status == 200)
 def test_the_relay_tells_of_itself_and_of_the_engine(place: Place, relay: Relay, path: str) -> None:
     version = place.fieldseal.run("--version").decode().split()[-1]
     assert relay.metric(f'fieldseal_relay_build_info{{version="{version}"}}') == 1
@@ -195,6 +194,28 @@ def test_a_second_relay_at_the_same_address_is_refused(place: Place, relay: Rela
     assert len(place.plain.requests) == 20 and no_plaintext(place)
 
 
+def test_without_an_engine_nothing_passes_that_needs_one(place: Place, relay: Relay, path: str) -> None:
+    wait_until(lambda: relay.operator("/readyz")[0] == 200)
+    engines.kill(place.engine)
+    try:
+        answer = post(relay, path, {"note": MARKER})
+        assert (answer.status, answer.header("content-type")) == (503, "application/problem+json")
+        assert int(answer.header("retry-after")) >= 1
+        assert answer.json()["code"] == "engine-unavailable"
+        assert place.plain.saw_nothing()
+        # An answer that cannot be sealed is not shown.
+        place.plain.answer = lambda _: ok(json.dumps({"secret": MARKER}).encode(), JSON)
+        answer = curl(relay.at("plain", False).url("/secret/a"), data=b"x")
+        assert answer.status == 503 and answer.header("retry-after")
+        assert MARKER.encode() not in answer.body
+        assert place.plain.saw_nothing(), "what is to be repeated has not been done"
+        # What needs no engine passes.
+        assert curl(relay.at("plain", False).url("/elsewhere")).status == 200
+        wait_until(lambda: relay.operator("/readyz")[0] == 503)
+        assert relay.operator("/livez")[0] == 200
+    finally:
+        place.start_engine()
+    wait_until(lambda: post(relay, path, {"note": MARKER}).status == 200)
     wait_until(lambda: relay.operator("/readyz")[0] == 200)
     assert relay.logged(path)[0]["refused"] == "engine-unavailable"
     assert no_plaintext(place) and MARKER not in relay.written()
@@ -344,8 +365,9 @@ def test_certificates_of_upstreams(place: Place, relay: Relay, text: str, tmp_pa
             path = f"/tls/sealed/{fault}"
             answer = post(relay, path, {"note": MARKER})
             assert (answer.status, answer.header("content-type")) == (502, "application/problem+json")
+            assert answer.json()["code"] == "upstream-certificate"
             assert wrong.saw_nothing()
-            assert str(relay.logged(path)[0]["refused"]).startswith("upstream-")
+            assert relay.logged(path)[0]["refused"] == "upstream-certificate"
         finally:
             relay.reload(text)
 
@@ -413,15 +435,24 @@ def test_what_a_client_does_not_wait_for_goes_nowhere(place: Place, relay: Relay
 def test_slow_heads_and_bodies_and_handshakes_are_ended(place: Place, relay: Relay) -> None:
     """Side by side: each is let be for a while, then closed, however steadily it trickles."""
     port, tls_port = relay.at("plain", False).port, relay.at("tls").port
-    post_head = f"POST /sealed/slow HTTP/1.1\r\nHost: a\r\nContent-Type: {JSON}\r\nContent-Length: 1000\r\n\r\n"
+    fields = f"HTTP/1.1\r\nHost: a\r\nContent-Type: {JSON}\r\n"
+    length, chunked = "Content-Length: 1000\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n"
+    bodies = {name: f"/{way}/slow-{name}" for name, way in {"held": "sealed", "passing": "any", "chunks": "any"}.items()}
     trickles = {
         "head": (port, b"GET / HTTP/1.1\r\nHost: a\r\n", b"X: y\r\n"),
-        "body": (port, post_head.encode() + b'{"note":"', b"x"),
-        "passing body": (port, post_head.replace("/sealed/slow", "/elsewhere").encode(), b"x"),
-        "chunks": (port, b"POST /elsewhere HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+        "held": (port, f'POST {bodies["held"]} {fields}{length}{{"note":"'.encode(), b"x"),
+        "passing": (port, f"POST {bodies['passing']} {fields}{length}".encode(), b"x"),
+        "chunks": (port, f"POST {bodies['chunks']} {fields}{chunked}".encode(), b"1\r\nx\r\n"),
         "handshake": (tls_port, b"\x16\x03\x01\x02\x00\x01", b"\x00"),
     }
     ended: dict[str, tuple[float, bytes]] = {}
+    samples = {
+        'fieldseal_relay_connections_ended_total{listener="plain",why="slow"}': 1,
+        'fieldseal_relay_connections_ended_total{listener="tls",why="handshake"}': 1,
+        'fieldseal_relay_refusals_total{listener="plain",code="slow-body"}': len(bodies),
+    }
+    before = {sample: relay.metric(sample) for sample in samples}
+    cuts = relay.log.read_text().count(SLOW_HEAD)
 
     def trickle(name: str, at: int, start: bytes, piece: bytes) -> None:
         begin = time.monotonic()
@@ -452,7 +483,15 @@ def test_slow_heads_and_bodies_and_handshakes_are_ended(place: Place, relay: Rel
         thread.join()
     for name, (seconds, data) in ended.items():
         assert 0.5 < seconds < BOUND_SECONDS, (name, seconds)
-        assert b" 200 " not in data, name
+        if name not in bodies:
+            assert data == b"" or name == "handshake", (name, data)
+            continue
+        assert data.startswith(b"HTTP/1.1 408 ") and b'"slow-body"' in data, (name, data)
+        (line,) = relay.logged(bodies[name])
+        assert (line["status"], line["refused"]) == (408, "slow-body"), line
+        assert 0 < line["received"] < 1000, line
+    assert {sample: relay.metric(sample) - before[sample] for sample in samples} == samples
+    assert relay.log.read_text().count(SLOW_HEAD) == cuts + 1
     assert place.plain.requests == []
 
 
@@ -470,20 +509,35 @@ def test_a_client_that_takes_nothing_is_ended(place: Place, relay: Relay) -> Non
     assert line["sent"] < 64 << 20
 
 
-def test_a_thousand_idle_connections(place: Place, relay: Relay, path: str) -> None:
+def test_a_thousand_idle_connections(place: Place, path: str, tmp_path: Path) -> None:
+    """They take little, others are served beside them, and the relay closes each once it has been idle for long enough."""
+    place.plain.clear()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4096)), hard))
-    port, before = relay.at("plain", False).port, _resident(relay)
-    idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(1000)]
-    try:
-        wait_until(lambda: relay.metric('fieldseal_relay_connections{listener="plain"}') >= 1000)
-        assert post(relay, path, {"note": MARKER}).status == 200
-        # 64 KiB for each would be much already.
-        assert _resident(relay) - before < 64 << 20
-    finally:
-        for stream in idle:
-            stream.close()
-    wait_until(lambda: relay.metric('fieldseal_relay_connections{listener="plain"}') < 100)
+    is_open = 'fieldseal_relay_connections{listener="plain"}'
+    closed = 'fieldseal_relay_connections_ended_total{listener="plain",why="idle"}'
+    text = inbound(place.pki, place.plain, place.tls, place.engine, **{**LIMITS, "idle_timeout": "4s"})
+    with relays.running(place.fieldseal, tmp_path, text) as relay:
+        port, before = relay.at("plain", False).port, _resident(relay)
+        with Traffic(relay, path, threads=2) as traffic:
+            idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(1000)]
+            begin = time.monotonic()
+            try:
+                wait_until(lambda: relay.metric(is_open) >= 1000, 3)
+                # 64 KiB for each would be much already.
+                assert _resident(relay) - before < 64 << 20
+                for stream in idle:
+                    stream.settimeout(2 * BOUND_SECONDS)
+                    assert stream.recv(1) == b""
+                assert 2 < time.monotonic() - begin < 2 * BOUND_SECONDS
+            finally:
+                for stream in idle:
+                    stream.close()
+            wait_until(lambda: relay.metric(closed) == 1000)
+            # Those with traffic are none of them.
+            wait_until(lambda: relay.metric(is_open) == 2)
+        assert traffic.dropped == [] and {status for status, _ in traffic.statuses} == {200}
+        assert traffic.count(200) > 100
 
 
 def _resident(relay: Relay) -> int:
@@ -491,12 +545,13 @@ def _resident(relay: Relay) -> int:
     return pages * os.sysconf("SC_PAGESIZE")
 
 
-def test_reloading_under_traffic_drops_nothing(place: Place, relay: Relay, text: str, path: str) -> None:
+@pytest.mark.parametrize("way", ["plain", "tls", "h2"])
+def test_reloading_under_traffic_drops_nothing(place: Place, relay: Relay, text: str, path: str, way: str) -> None:
     redacting = text.replace(
         'action = "encrypt", json = ["$.card.number", "$..note"]', 'action = "redact", json = ["$..note"]'
     )
     assert redacting != text
-    with Traffic(relay, path) as traffic:
+    with Traffic(relay, path, way=way, ca=place.pki.ca) as traffic:
         for index in range(6):
             relay.reload(redacting if index % 2 == 0 else text)
             before = len(traffic.statuses)
