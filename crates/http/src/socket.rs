@@ -58,6 +58,19 @@ mod tests {
     use super::*;
 
     #[tokio::test]
+    async fn an_address_is_one_listeners_alone() {
+        let first = bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let address = first.local_addr().unwrap();
+        assert_eq!(bind(address).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(bind(([0, 0, 0, 0], address.port()).into()).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        // Nor does one come in beside it that would share.
+        let other = TcpSocket::new_v4().unwrap();
+        other.set_reuseaddr(true).unwrap();
+        other.set_reuseport(true).unwrap();
+        assert_eq!(other.bind(address).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[tokio::test]
     async fn any_half_open_timeout_that_settings_allow_can_be_set() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
