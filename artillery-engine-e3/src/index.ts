@@ -25,9 +25,14 @@ interface Ready {
   readonly config: Config;
   readonly pool: Pool;
   readonly materials: (kind: Kind) => Material;
-  /** When the connections stood and the envelopes were made; what was due before is due then. Nothing until then. */
+  /**
+   * When the connections stood and the envelopes were made: who comes before is held until then, and what was due is due then. Nothing
+   * until then.
+   */
   since: number | undefined;
   readonly warmed: Promise<number>;
+  /** How long that took, in milliseconds, until a user has told it. */
+  untold: number | undefined;
 }
 
 /** Artillery makes one for each of its threads. */
@@ -63,9 +68,17 @@ class E3Engine {
     return (context, callback) => {
       const arrived = performance.now();
       const ended = (failure?: Failure): void => void setImmediate(callback, failure ?? null, context);
-      const begin = (due: number): void => new User(ready.pool.next(), ready.materials, metrics, due, steps, ended).run();
-      if (ready.since === undefined) void ready.warmed.then((since) => begin(Math.max(arrived, since)));
-      else begin(Math.max(arrived, ready.since));
+      const begin = (due: number): void => {
+        if (ready.untold !== undefined) metrics.warmedUp(ready.untold);
+        ready.untold = undefined;
+        new User(ready.pool.next(), ready.materials, metrics, due, steps, ended).run();
+      };
+      const hold = (waited: number, since: number): void => {
+        metrics.held(waited);
+        begin(since);
+      };
+      if (ready.since === undefined) void ready.warmed.then((since) => hold(since - arrived, since));
+      else begin(arrived);
       metrics.started();
     };
   }
@@ -111,8 +124,13 @@ function prepare(config: Config, wire: Wire, kinds: readonly Kind[]): Ready {
     // What cannot be made now fails for the user who needs it.
     await Promise.allSettled(kinds.map(async (kind) => slot.current?.prepare(await materials(kind).ready(slot))));
   };
-  const warmed = pool.open(warm).then(() => (ready.since = performance.now()));
-  const ready: Ready = { config, pool, materials, since: undefined, warmed };
+  const began = performance.now();
+  const warmed = pool.open(warm).then(() => {
+    ready.since = performance.now();
+    ready.untold = ready.since - began;
+    return ready.since;
+  });
+  const ready: Ready = { config, pool, materials, since: undefined, warmed, untold: undefined };
   // Where the phases take more than 24 days, answers are given up then.
   const giveUp = setTimeout(() => {
     pool.end(new Failure('no_answer', 'no answer came'));

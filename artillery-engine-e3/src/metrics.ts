@@ -19,6 +19,17 @@ export class Metrics implements Told {
     this.events.emit('started');
   }
 
+  /** The connections stood, and all that is done on them before the first user was done, after so many milliseconds. */
+  warmedUp(tookMs: number): void {
+    this.events.emit('histogram', 'e3.warm_up', tookMs);
+  }
+
+  /** A user came before that, and its first request was due so much later than the user came. */
+  held(waitedMs: number): void {
+    this.events.emit('counter', 'e3.warm_up.users', 1);
+    this.events.emit('histogram', 'e3.warm_up.held', waitedMs);
+  }
+
   sent(kind: Kind): void {
     this.events.emit('rate', 'e3.request_rate');
     for (const name of this.names('e3.requests', kind)) this.events.emit('counter', name, 1);

@@ -63,6 +63,7 @@ test('requests of every kind are answered and told of', async () => {
   const { counter, histogram, rate, error, failure } = await runFlow(sends.map((send) => ({ send })));
   assert.deepEqual([failure, error], [null, []]);
   assert.deepEqual(counter, {
+    'e3.warm_up.users': 1,
     'e3.requests': 5, 'e3.requests.scenario.all': 5, 'e3.requests.size.30': 2, 'e3.requests.size.150': 2, 'e3.requests.size.2000': 1,
     'e3.answers': 5, 'e3.answers.scenario.all': 5, 'e3.answers.size.30': 2, 'e3.answers.size.150': 2, 'e3.answers.size.2000': 1,
     'e3.fields': 2360,
@@ -199,6 +200,33 @@ test('connections are warmed as often as the file says, of which nobody is told'
     assert.deepEqual([failure, error, counter['e3.requests'], asked], [null, [], 2, warmUp + 2]);
     server.end();
   }
+});
+
+test('whom the warm-up holds is told of, and how long it took, but not in the latency', async () => {
+  const DELAY = 150;
+  let asked = 0;
+  const server = await misbehaving((socket, id) => {
+    asked += 1;
+    const word = Buffer.from([0x94, 1, id, 0xc0, 0x81, 0xa6, ...Buffer.from('status'), 0xa2, ...Buffer.from('ok')]);
+    if (asked <= 2) setTimeout(() => socket.write(word), DELAY);
+    else socket.write(values(id, 3));
+  });
+  const whole = script([{ send: { numEncrypts: 3 } }], { port: server.address().port, connections: 1, warmUp: 2 });
+  const e3 = new E3Engine(whole);
+  const held = await Promise.all([0, 1].map(() => run(e3, whole.scenarios[0])));
+  const took = held.flatMap(({ histogram }) => histogram['e3.warm_up'] ?? []);
+  assert.equal(took.length, 1, 'told once');
+  // Timers and the clock round apart by a millisecond.
+  assert.ok(took[0] >= 2 * DELAY - 2, `${took} ms`);
+  for (const { failure, counter, histogram } of held) {
+    assert.deepEqual([failure, counter['e3.warm_up.users']], [null, 1]);
+    const [[waited], [latency]] = [histogram['e3.warm_up.held'], histogram['e3.latency']];
+    assert.ok(waited >= 2 * DELAY - 50 && waited <= took[0] + 1, `held for ${waited} of ${took} ms`);
+    assert.ok(latency < waited, `held for ${waited} ms, of which ${latency} ms should tell nothing`);
+  }
+  const late = await run(e3, whole.scenarios[0]);
+  assert.deepEqual([late.failure, late.counter['e3.warm_up.users'], late.histogram['e3.warm_up']], [null, undefined, undefined]);
+  server.end();
 });
 
 test('what is given up fails, and a cancel that nobody answers changes nothing', async () => {
