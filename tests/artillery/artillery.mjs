@@ -1,6 +1,6 @@
 // Runs Artillery on a scenario file.
 
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -27,18 +27,21 @@ export function printed(engine, folder) {
   return file;
 }
 
-/** The same for a shorter time, on the engine's port: what both of Artillery and `fieldseal load` read from the file alone. */
-export function shortened(engine, folder, { arrivalRate, duration }) {
-  const text = readFileSync(printed(engine, folder), 'utf8');
-  const file = join(folder, 'shortened.yml');
+/**
+ * The same for another time, on the engine's port: what both of Artillery and `fieldseal load` read from the file alone. With `weights`,
+ * one for each of its scenarios, they take the place of the published ones.
+ */
+export function adapted(engine, folder, name, { arrivalRate, duration }, weights) {
   const phase = `arrivalRate: ${arrivalRate}, duration: ${duration}`;
-  writeFileSync(file, text.replace('port: 3443', `port: ${engine.port}`).replace('arrivalRate: 2, duration: 90', phase));
+  let text = readFileSync(printed(engine, folder), 'utf8');
+  text = text.replace('port: 3443', `port: ${engine.port}`).replace('arrivalRate: 2, duration: 90', phase);
+  if (weights) {
+    const left = [...weights];
+    text = text.replace(/weight: \d+/g, () => `weight: ${left.shift()}`);
+  }
+  const file = join(folder, `${name}.yml`);
+  writeFileSync(file, text);
   return file;
-}
-
-/** Whether the program has the command `load`. */
-export function hasLoad() {
-  return spawnSync(program(), ['load', '--help']).status === 0;
 }
 
 /** `fieldseal load` on `file`: the result that it writes. */
