@@ -3,7 +3,8 @@
 #
 #   FIELDSEAL=target/checked/fieldseal tests/browser/run.sh
 #
-# Needs Node 20 with npm; installs one pinned package. Where there is no Chromium and none can be installed, the tests say so and are skipped.
+# Needs Node 20 with npm; installs one pinned package. Where there is no Chromium and none can be installed, the tests say so and are skipped,
+# but in CI (CI=true), where they fail.
 # SCREENSHOTS=FOLDER keeps what they saw.
 set -euo pipefail
 
