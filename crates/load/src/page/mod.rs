@@ -1,13 +1,15 @@
 //! Results as one page of HTML that needs nothing else: figures, plots, and several results side by side.
 
+mod numbers;
 mod plots;
 mod svg;
 mod words;
 
 use crate::report::duration;
 use crate::result::{LoadResult, Percentiles, ResultSeries};
-use plots::{Palette, Plot, plots, short};
-use svg::draw;
+use numbers::{Place, count, failures, micros, number};
+use plots::{Mark, Palette, Plot, plots, short};
+use svg::{Frame, draw};
 
 /// Pixels of a drawing on a wide screen or paper, alone and beside another, and on a narrow screen.
 const ALONE: (u32, u32) = (1200, 460);
@@ -28,12 +30,10 @@ pub fn page(title: &str, results: &[Named]) -> String {
     let all: Vec<&LoadResult> = results.iter().map(|named| &named.result).collect();
     let palette = Palette::new(&all);
     let mut body = format!("<h1>{}</h1>\n", escaped(title));
-    results.iter().for_each(|named| body.push_str(&about(named)));
+    results.iter().enumerate().for_each(|(index, named)| body.push_str(&about(index, named)));
     let mut figures_of = plots(&all).into_iter().map(|plot| figure(&plot, results));
     body.extend(figures_of.next());
-    if let [first, others @ ..] = results {
-        others.iter().for_each(|other| body.push_str(&comparison(first, other)));
-    }
+    (1..results.len()).for_each(|other| body.push_str(&comparison(results, other)));
     body.extend(figures_of);
     results.iter().enumerate().for_each(|(index, named)| body.push_str(&figures(index, named, &palette)));
     format!(
@@ -67,7 +67,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// What was run where.
-fn about(named: &Named) -> String {
+fn about(index: usize, named: &Named) -> String {
     let result = &named.result;
     let head = &result.head;
     let commit = head.program.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
@@ -78,26 +78,30 @@ fn about(named: &Named) -> String {
         format!(" The engine was given {}.", head.engine_settings.join(", "))
     };
     let cut = if result.ended == "finished" { "" } else { " It was interrupted: these are the results until then." };
-    let text = format!(
-        "{}, seed {}, {} seconds, {} requests. fieldseal {}{commit}{build} on {}, {} cores, Linux {}.{settings}{cut}",
-        result.scenario,
-        result.settings.seed,
-        result.elapsed_s.round(),
-        result.totals.sent,
-        head.program.version,
-        head.machine.cpu,
-        head.machine.cores,
-        head.machine.kernel,
+    let whole = |path: &str, value: u64| count(&Place::here(path), value);
+    let seconds = number(&Place::here("elapsed_s"), result.elapsed_s, &result.elapsed_s.round().to_string());
+    let run = format!(
+        "{}, seed {}, {seconds} seconds, {} requests. fieldseal {} on {}, {} cores, Linux {}.{}",
+        escaped(&result.scenario),
+        whole("settings.seed", result.settings.seed),
+        whole("totals.sent", result.totals.sent),
+        escaped(&format!("{}{commit}{build}", head.program.version)),
+        escaped(&head.machine.cpu),
+        whole("machine.cores", head.machine.cores as u64),
+        escaped(&head.machine.kernel),
+        escaped(&format!("{settings}{cut}")),
     );
-    format!("<p class=\"faint\"><b>{}</b>: {}</p>\n", escaped(&named.name), escaped(&text))
+    format!("<p class=\"faint\" data-result=\"{index}\"><b>{}</b>: {run}</p>\n", escaped(&named.name))
 }
 
-fn comparison(before: &Named, after: &Named) -> String {
-    let sentences = words::compared(&before.result, &after.result);
+/// The words on the first result and another.
+fn comparison(results: &[Named], other: usize) -> String {
+    let (before, after) = (&results[0], &results[other]);
+    let sentences = words::compared((0, &before.result), (other, &after.result));
     if sentences.is_empty() {
         return String::new();
     }
-    let items: String = sentences.iter().map(|sentence| format!("<li>{}</li>\n", escaped(sentence))).collect();
+    let items: String = sentences.iter().map(|sentence| format!("<li>{sentence}</li>\n")).collect();
     let heading = format!("From “{}” (before) to “{}” (after)", before.name, after.name);
     format!("<section class=\"words\"><h2>{}</h2>\n<ul>\n{items}</ul></section>\n", escaped(&heading))
 }
@@ -106,7 +110,12 @@ fn figure(plot: &Plot, results: &[Named]) -> String {
     let legend: String = plot
         .legend
         .iter()
-        .map(|(colour, name)| format!("<li><i style=\"background:var(--series-{colour})\"></i>{}</li>", escaped(name)))
+        .map(|(mark, name)| match mark {
+            Mark::Colour(colour) => {
+                format!("<li><i style=\"background:var(--series-{colour})\"></i>{}</li>", escaped(name))
+            }
+            Mark::Cross => format!("<li><i class=\"cross\">×</i>{}</li>", escaped(name)),
+        })
         .collect();
     let wide = if results.len() > 1 { BESIDE } else { ALONE };
     let panels: String = plot
@@ -133,26 +142,13 @@ fn figure(plot: &Plot, results: &[Named]) -> String {
          <div class=\"panels\">\n{panels}</div>\n</figure>\n",
         plot.id,
         escaped(plot.title),
-        escaped(plot.about),
+        escaped(&plot.about),
     )
 }
 
 fn drawing(plot: &Plot, layers: &[svg::Layer], size: (u32, u32)) -> String {
-    let image = draw(plot.x, plot.y, layers, size);
+    let image = draw(&Frame { x: plot.x, y: plot.y, rows: plot.rows, layers, size });
     image.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{}\" ", escaped(plot.title)), 1)
-}
-
-/// A number of the result, as it stands there and as people read it.
-fn number(path: &str, value: f64, text: &str) -> String {
-    format!("<data data-path=\"{path}\" value=\"{value}\">{}</data>", escaped(text))
-}
-
-fn count(path: &str, value: u64) -> String {
-    number(path, value as f64, &value.to_string())
-}
-
-fn micros(path: &str, value: f64) -> String {
-    number(path, value, &duration(value / 1e6))
 }
 
 /// The tables of a result.
@@ -160,23 +156,21 @@ fn figures(index: usize, named: &Named, palette: &Palette) -> String {
     let result = &named.result;
     let totals = &result.totals;
     let users = totals.users;
-    let errors = told("totals.errors", &totals.errors);
+    let whole = |path: &str, value: u64| count(&Place::here(format!("totals.{path}")), value);
+    let per_second = |path: &str, value: f64, text: &str| number(&Place::here(format!("totals.{path}")), value, text);
     let mut out =
         format!("<section data-result=\"{index}\">\n<h2>{}</h2>\n", escaped(&format!("Figures of {}", named.name)));
     let cells = [
-        ("users began", count("totals.users.created", users.created)),
-        ("completed", count("totals.users.completed", users.completed)),
-        ("failed", count("totals.users.failed", users.failed)),
-        ("skipped", count("totals.users.skipped", users.skipped)),
-        ("requests sent", count("totals.sent", totals.sent)),
-        ("ok", count("totals.ok", totals.ok)),
-        ("errors", errors),
-        ("fields", count("totals.fields", totals.fields)),
-        (
-            "requests/s",
-            number("totals.requests_per_s", totals.requests_per_s, &format!("{:.1}", totals.requests_per_s)),
-        ),
-        ("fields/s", number("totals.fields_per_s", totals.fields_per_s, &short(totals.fields_per_s))),
+        ("users began", whole("users.created", users.created)),
+        ("completed", whole("users.completed", users.completed)),
+        ("failed", whole("users.failed", users.failed)),
+        ("skipped", whole("users.skipped", users.skipped)),
+        ("requests sent", whole("sent", totals.sent)),
+        ("ok", whole("ok", totals.ok)),
+        ("errors", told("totals.errors", &totals.errors)),
+        ("fields", whole("fields", totals.fields)),
+        ("requests/s", per_second("requests_per_s", totals.requests_per_s, &format!("{:.1}", totals.requests_per_s))),
+        ("fields/s", per_second("fields_per_s", totals.fields_per_s, &short(totals.fields_per_s))),
     ];
     let (heads, values): (Vec<_>, Vec<_>) = cells.into_iter().unzip();
     out.push_str(&table(&heads, &[values]));
@@ -184,75 +178,113 @@ fn figures(index: usize, named: &Named, palette: &Palette) -> String {
     out.push_str("<h3>Requests</h3>\n");
     let heads =
         ["", "ok", "errors", "p50", "p90", "p99", "p99.9", "max", "fields/s p50", "slowest 10 %", "slowest 1 %"];
-    let rows: Vec<Vec<String>> =
-        result.series.iter().enumerate().map(|(place, series)| row(place, series, palette.colour(series))).collect();
+    let all = || result.series.iter().enumerate();
+    let rows: Vec<Vec<String>> = all().map(|(place, series)| row(place, series, palette.colour(series))).collect();
     out.push_str(&table(&heads, &rows));
-    for series in &result.series {
-        if (series.requests.due_us.len() as u64) < series.requests.of {
-            let text = format!(
-                "{}: {} of {} requests are plotted, drawn by the seed.",
-                series.name,
-                series.requests.due_us.len(),
-                series.requests.of
-            );
-            out.push_str(&format!("<p class=\"faint\">{}</p>\n", escaped(&text)));
-        }
+    let failed: Vec<Vec<String>> = all()
+        .filter(|(_, series)| failures(series) > 0)
+        .map(|(place, series)| failed_row(place, series, palette.colour(series)))
+        .collect();
+    if !failed.is_empty() {
+        out.push_str("<h3>Requests without a good answer</h3>\n");
+        let heads =
+            ["how long from when they were due until they ended", "failed", "p50", "p90", "p99", "p99.9", "max"];
+        out.push_str(&table(&heads, &failed));
     }
+    result.series.iter().enumerate().for_each(|(place, series)| out.push_str(&left_out(place, series)));
     out.push_str("</section>\n");
+    out
+}
+
+/// What of a series is not in the first plot.
+fn left_out(place: usize, series: &ResultSeries) -> String {
+    let mut out = String::new();
+    let all = [
+        ("good answers", "requests", series.requests.due_us.len() as u64, "requests.of", series.requests.of),
+        ("failures", "failures", series.failures.due_us.len() as u64, "errors", failures(series)),
+    ];
+    for (what, list, plotted, whole, of) in all.into_iter().filter(|(_, _, plotted, _, of)| plotted < of) {
+        let at = |rest: &str| Place::here(format!("series.{place}.{rest}"));
+        let [plotted_told, of] = [count(&at(&format!("{list}.due_us.length")), plotted), count(&at(whole), of)];
+        let why = if plotted == 0 { "the result does not hold them one by one" } else { "drawn by the seed" };
+        let name = escaped(&series.name);
+        out.push_str(&format!("<p class=\"faint\">{name}: {plotted_told} of {of} {what} are plotted: {why}.</p>\n"));
+    }
     out
 }
 
 fn told(path: &str, errors: &std::collections::BTreeMap<String, u64>) -> String {
     if errors.is_empty() {
-        return "0".to_owned();
+        return count(&Place::here(path), 0);
     }
     let one = |(code, &value): (&String, &u64)| {
-        format!("{} {}", count(&format!("{path}.{}", escaped(code)), value), escaped(code))
+        format!("{} {}", count(&Place::here(format!("{path}.{code}")), value), escaped(code))
     };
     errors.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
+/// What stands where there is no number.
+const NONE: &str = "–";
+
+fn name_of(series: &ResultSeries, colour: usize) -> String {
+    format!("<span style=\"color:var(--series-{colour})\">●</span> {}", escaped(&series.name))
+}
+
+/// Cells of the percentiles that stand in this field.
+fn latencies(field: &str, latencies: &Percentiles) -> [String; 5] {
+    let &Percentiles { p50, p90, p99, p99_9, max } = latencies;
+    [("p50", p50), ("p90", p90), ("p99", p99), ("p99_9", p99_9), ("max", max)]
+        .map(|(name, value)| micros(&Place::here(format!("{field}.{name}")), value))
+}
+
 fn row(place: usize, series: &ResultSeries, colour: usize) -> Vec<String> {
     let path = |rest: &str| format!("series.{place}.{rest}");
-    let Percentiles { p50, p90, p99, p99_9, max } = series.latency_us;
-    let speed = |name: &str, value: f64| number(&path(&format!("fields_per_s.{name}")), value, &short(value));
     let mut cells = vec![
-        format!("<span style=\"color:var(--series-{colour})\">●</span> {}", escaped(&series.name)),
-        count(&path("ok"), series.ok),
+        name_of(series, colour),
+        count(&Place::here(path("ok")), series.ok),
         told(&path("errors"), &series.errors),
     ];
     if series.ok == 0 {
-        cells.extend(std::iter::repeat_n("–".to_owned(), 8));
+        cells.extend(std::iter::repeat_n(NONE.to_owned(), 8));
         return cells;
     }
-    cells.extend([
-        micros(&path("latency_us.p50"), p50),
-        micros(&path("latency_us.p90"), p90),
-        micros(&path("latency_us.p99"), p99),
-        micros(&path("latency_us.p99_9"), p99_9),
-        micros(&path("latency_us.max"), max),
-        speed("p50", series.fields_per_s.p50),
-        speed("p10", series.fields_per_s.p10),
-        speed("p1", series.fields_per_s.p1),
-    ]);
+    cells.extend(latencies(&path("latency_us"), &series.latency_us));
+    let speeds = series.fields_per_s;
+    let speed =
+        |(name, value): (&str, f64)| number(&Place::here(path(&format!("fields_per_s.{name}"))), value, &short(value));
+    cells.extend([("p50", speeds.p50), ("p10", speeds.p10), ("p1", speeds.p1)].map(speed));
+    cells
+}
+
+/// How many requests of a series failed, and how long callers had waited for them.
+fn failed_row(place: usize, series: &ResultSeries, colour: usize) -> Vec<String> {
+    let path = |rest: &str| format!("series.{place}.{rest}");
+    let mut cells = vec![name_of(series, colour), count(&Place::here(path("errors")), failures(series))];
+    if series.failures.of == 0 {
+        // Older results do not say how long.
+        cells.extend(std::iter::repeat_n(NONE.to_owned(), 5));
+    } else {
+        cells.extend(latencies(&path("failure_latency_us"), &series.failure_latency_us));
+    }
     cells
 }
 
 /// CPU time, as far as it is known.
 fn cpu(result: &LoadResult) -> String {
     let nanoseconds = |path: &str, value: Option<f64>| {
-        value.map(|value| format!(", {} a field", number(path, value, &format!("{value:.0} ns")))).unwrap_or_default()
+        let told = |value| format!(", {} a field", number(&Place::here(path), value, &format!("{value:.0} ns")));
+        value.map(told).unwrap_or_default()
     };
+    let seconds = |path: &str, value: f64| number(&Place::here(path), value, &duration(value));
     let mut parts = Vec::new();
     if let Some(load) = result.cpu.load_s {
         let per_field = nanoseconds("cpu.load_per_field_ns", result.cpu.load_per_field_ns);
-        parts.push(format!("the tester {}{per_field}", number("cpu.load_s", load, &duration(load))));
+        parts.push(format!("the tester {}{per_field}", seconds("cpu.load_s", load)));
     }
     if let Some(server) = result.cpu.server_s {
         let per_field = nanoseconds("cpu.server_per_field_ns", result.cpu.server_per_field_ns);
-        let [network, workers] = [("network", server.network), ("workers", server.workers)].map(|(name, value)| {
-            format!("{name} {}", number(&format!("cpu.server_s.{name}"), value, &duration(value)))
-        });
+        let [network, workers] = [("network", server.network), ("workers", server.workers)]
+            .map(|(name, value)| format!("{name} {}", seconds(&format!("cpu.server_s.{name}"), value)));
         parts.push(format!("the engine: {network}, {workers}{per_field}"));
     }
     if parts.is_empty() { String::new() } else { format!("<p class=\"faint\">CPU time: {}.</p>\n", parts.join("; ")) }
@@ -263,4 +295,56 @@ fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     let cells = |row: &Vec<String>| row.iter().map(|cell| format!("<td>{cell}</td>")).collect::<String>();
     let body: String = rows.iter().map(|row| format!("<tr>{}</tr>\n", cells(row))).collect();
     format!("<div class=\"scroll\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A whole result, which tests change as they need it.
+    pub(super) fn example() -> LoadResult {
+        LoadResult::read(include_str!("../../../../examples/load/reports/before.json")).expect("a result")
+    }
+
+    fn of(errors: u64, kept: &[u64]) -> LoadResult {
+        let mut result = example();
+        let one = &mut result.series[0];
+        one.errors = [("no_answer".to_owned(), errors)].into();
+        one.failures.of = kept.len() as u64;
+        one.failures.due_us = kept.to_vec();
+        one.failures.latency_us = vec![1e6; kept.len()];
+        one.failure_latency_us = Percentiles { p50: 60.5e6, max: 61e6, ..Percentiles::default() };
+        result
+    }
+
+    #[test]
+    fn failed_requests_are_crossed_counted_and_timed() {
+        let without = page("t", &[Named { name: "n".to_owned(), result: example() }]);
+        assert!(!without.contains("class=\"failures\"") && !without.contains("without a good answer"), "none failed");
+        let with = page("t", &[Named { name: "n".to_owned(), result: of(2, &[1_000_000, 2_000_000]) }]);
+        assert_eq!(with.matches("class=\"failures\"").count(), 2, "on a wide and on a narrow screen");
+        for cell in [
+            "<i class=\"cross\">×</i>",
+            "<data data-path=\"series.0.errors\" value=\"2\">2</data>",
+            "<data data-path=\"series.0.failure_latency_us.p50\" value=\"60500000\">60.5 s</data>",
+            "<data data-path=\"series.0.failure_latency_us.max\" value=\"61000000\">61.0 s</data>",
+        ] {
+            assert!(with.contains(cell), "{cell}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_plotted_is_told() {
+        let told = |errors, kept: &[u64]| page("t", &[Named { name: "n".to_owned(), result: of(errors, kept) }]);
+        let text = |errors, kept, why: &str| {
+            format!(
+                "\">{kept}</data> of <data data-path=\"series.0.errors\" value=\"{errors}\">{errors}</data> failures are plotted: {why}."
+            )
+        };
+        assert!(told(9, &[5, 6]).contains(&text(9, 2, "drawn by the seed")));
+        let older = told(9, &[]);
+        assert!(older.contains(&text(9, 0, "the result does not hold them one by one")));
+        assert!(!older.contains("failure_latency_us"), "nothing is known of how long they took");
+        assert!(!told(2, &[5, 6]).contains("failures are plotted"));
+    }
 }

@@ -1,5 +1,7 @@
 //! What is plotted of results: all of them with the same axes, so that they can be laid side by side.
 
+use std::collections::BTreeSet;
+
 use crate::result::{IntervalRow, LoadResult, ResultSeries, ServerRow};
 
 use super::svg::{Axis, COLOURS, Form, Layer};
@@ -12,16 +14,30 @@ pub struct Plot {
     /// Its title.
     pub title: &'static str,
     /// What it shows, and how to read it.
-    pub about: &'static str,
+    pub about: String,
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What each colour is.
-    pub legend: Vec<(usize, String)>,
+    /// Rows of crosses below the vertical axis, and what they are called.
+    pub rows: (usize, &'static str),
+    /// What each mark is.
+    pub legend: Vec<(Mark, String)>,
     /// The layers of each result.
     pub panels: Vec<Vec<Layer>>,
 }
+
+/// What a plot shows something by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// A colour's number.
+    Colour(usize),
+    /// A cross, of whatever colour.
+    Cross,
+}
+
+/// No rows below the axis.
+const NO_ROWS: (usize, &str) = (0, "");
 
 /// Kinds of requests over all results, from small ones to large ones: each has its colour.
 #[derive(Clone, Debug)]
@@ -42,14 +58,23 @@ impl Palette {
 
     /// The colour of a series: small ones at one end, large ones at the other.
     pub fn colour(&self, series: &ResultSeries) -> usize {
-        let place =
-            self.0.iter().position(|(fields, name)| *fields == series.fields && *name == series.name).unwrap_or(0);
-        spread(place, self.0.len())
+        spread(self.place(series), self.0.len())
     }
 
-    fn legend(&self) -> Vec<(usize, String)> {
-        let entry = |(place, (_, name)): (usize, &(usize, String))| (spread(place, self.0.len()), name.clone());
+    fn place(&self, series: &ResultSeries) -> usize {
+        self.0.iter().position(|(fields, name)| *fields == series.fields && *name == series.name).unwrap_or(0)
+    }
+
+    fn legend(&self) -> Vec<(Mark, String)> {
+        let colour = |place| Mark::Colour(spread(place, self.0.len()));
+        let entry = |(place, (_, name)): (usize, &(usize, String))| (colour(place), name.clone());
         self.0.iter().enumerate().map(entry).collect()
+    }
+
+    /// The kinds of which any request failed, by their places in the legend.
+    fn failing(&self, results: &[&LoadResult]) -> BTreeSet<usize> {
+        let all = results.iter().flat_map(|result| &result.series);
+        all.filter(|series| !series.failures.due_us.is_empty()).map(|series| self.place(series)).collect()
     }
 }
 
@@ -100,23 +125,50 @@ fn fitting(panels: &[Vec<Layer>], is_log: bool, label: &'static str, format: fn(
 }
 
 fn speed(results: &[&LoadResult], palette: &Palette) -> Plot {
-    let layer = |series: &ResultSeries| {
-        let pairs = series.requests.due_us.iter().zip(&series.requests.latency_us);
-        let points = pairs.filter(|&(_, &latency)| latency > 0.0);
-        let points = points.map(|(&due, &latency)| (due as f64 / 1e6, series.fields as f64 * 1e6 / latency)).collect();
-        Layer { colour: palette.colour(series), form: Form::Points, points }
+    const ABOUT: &str = "A point is a request, at the time when it was due: its number of values divided by its latency. Where large \
+                         requests drag small ones, the small ones' points sink whenever a large one is under way.";
+    const FAILED: &str = " A cross below the axis is a request without a good answer, cancelled ones included, at the time when it \
+                          was due: it encrypted nothing. Each kind has its row, in the order of the legend.";
+    let failing = palette.failing(results);
+    let layers = |result: &&LoadResult| -> Vec<Layer> {
+        let both = result.series.iter().flat_map(|series| {
+            let colour = palette.colour(series);
+            let row = failing.iter().position(|place| *place == palette.place(series));
+            [Some(answered(series, colour)), row.map(|row| failed(series, colour, row))]
+        });
+        both.flatten().collect()
     };
-    let panels: Vec<Vec<Layer>> = results.iter().map(|result| result.series.iter().map(layer).collect()).collect();
+    let panels: Vec<Vec<Layer>> = results.iter().map(layers).collect();
+    let mut legend = palette.legend();
+    let mut about = ABOUT.to_owned();
+    if !failing.is_empty() {
+        legend.push((Mark::Cross, "without a good answer".to_owned()));
+        about.push_str(FAILED);
+    }
     Plot {
         id: "speed",
         title: "Encrypted fields per second of each request",
-        about: "A point is a request, at the time when it was due: its number of values divided by its latency. Where large \
-                requests drag small ones, the small ones' points sink whenever a large one is under way.",
+        about,
         x: time(results),
         y: fitting(&panels, true, "fields per second", short),
-        legend: palette.legend(),
+        rows: (failing.len(), "failed"),
+        legend,
         panels,
     }
+}
+
+/// The speeds of a series' requests.
+fn answered(series: &ResultSeries, colour: usize) -> Layer {
+    let pairs = series.requests.due_us.iter().zip(&series.requests.latency_us);
+    let points = pairs.filter(|&(_, &latency)| latency > 0.0);
+    let points = points.map(|(&due, &latency)| (due as f64 / 1e6, series.fields as f64 * 1e6 / latency)).collect();
+    Layer { colour, form: Form::Points, points }
+}
+
+/// When those were due that failed.
+fn failed(series: &ResultSeries, colour: usize, row: usize) -> Layer {
+    let points = series.failures.due_us.iter().map(|&due| (due as f64 / 1e6, f64::NAN)).collect();
+    Layer { colour, form: Form::Below(row), points }
 }
 
 /// The latency in microseconds that a share of a histogram does not pass.
@@ -157,10 +209,11 @@ fn latency(results: &[&LoadResult], palette: &Palette) -> Plot {
     Plot {
         id: "latency",
         title: "Latency over time",
-        about: "Of the requests that were due in an interval: the latency that 99 in a hundred do not pass, and, thinner, the middle. \
-                It counts from when a request was due.",
+        about: "Of the good answers to requests that were due in an interval: the latency that 99 in a hundred do not pass, \
+                and, thinner, the middle. It counts from when a request was due.".to_owned(),
         x: time(results),
         y: fitting(&panels, true, "latency", seconds),
+        rows: NO_ROWS,
         legend: palette.legend(),
         panels,
     }
@@ -184,10 +237,11 @@ fn distribution(results: &[&LoadResult], palette: &Palette) -> Plot {
     Plot {
         id: "distribution",
         title: "Latency by percentile",
-        about: "What share of requests is faster: each further step of the axis leaves a tenth of the slower ones. The whole histogram, \
-                to three digits, without a request left out.",
+        about: "What share of requests is faster: each further step of the axis leaves a tenth of the slower ones. The whole histogram \
+                of good answers, to three digits, without one left out.".to_owned(),
         x: Axis { min: 1.0, max: most, is_log: true, label: "percentile", format: percentile },
         y: fitting(&panels, true, "latency", seconds),
+        rows: NO_ROWS,
         legend: palette.legend(),
         panels,
     }
@@ -212,9 +266,10 @@ fn throughput(results: &[&LoadResult]) -> Plot {
     Plot {
         id: "throughput",
         title: "Throughput",
-        about: "Values a second in the good answers that came.",
+        about: "Values a second in the good answers that came.".to_owned(),
         x: time(results),
         y: fitting(&panels, false, "fields per second", short),
+        rows: NO_ROWS,
         legend: Vec::new(),
         panels,
     }
@@ -231,9 +286,10 @@ fn errors(results: &[&LoadResult]) -> Option<Plot> {
     Some(Plot {
         id: "errors",
         title: "Errors",
-        about: "Requests a second that ended in an error, cancelled ones included.",
+        about: "Requests a second that ended in an error, cancelled ones included.".to_owned(),
         x: time(results),
         y: fitting(&panels, false, "errors per second", short),
+        rows: NO_ROWS,
         legend: Vec::new(),
         panels,
     })
@@ -277,10 +333,11 @@ fn server(results: &[&LoadResult]) -> Option<Plot> {
     Some(Plot {
         id: "server",
         title,
-        about,
+        about: about.to_owned(),
         x: time(results),
         y: fitting(&panels, false, axis, plain),
-        legend: legend.map(|(colour, name)| (colour, name.to_owned())).collect(),
+        rows: NO_ROWS,
+        legend: legend.map(|(colour, name)| (Mark::Colour(colour), name.to_owned())).collect(),
         panels,
     })
 }
@@ -301,10 +358,11 @@ fn queue(results: &[&LoadResult]) -> Option<Plot> {
         id: "queue",
         title: "Waiting for a worker",
         about: "How long requests waited in the engine before a worker began with them: 99 in a hundred no longer, and, thinner, the \
-                middle. Upper ends of the buckets that the engine counts in.",
+                middle. Upper ends of the buckets that the engine counts in.".to_owned(),
         x: time(results),
         y: fitting(&panels, true, "wait", seconds),
-        legend: vec![(1, "middle".to_owned()), (5, "99 in a hundred".to_owned())],
+        rows: NO_ROWS,
+        legend: vec![(Mark::Colour(1), "middle".to_owned()), (Mark::Colour(5), "99 in a hundred".to_owned())],
         panels,
     })
 }
@@ -352,6 +410,7 @@ fn percentile(times: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::Requests;
 
     #[test]
     fn numbers_at_axes_are_short() {
@@ -362,6 +421,43 @@ mod tests {
             ["1 µs", "250 µs", "1 ms", "250 ms", "1 s", "12 s"]
         );
         assert_eq!([1.0, 2.0, 10.0, 100.0, 1000.0].map(percentile), ["0 %", "50 %", "90 %", "99 %", "99.9 %"]);
+    }
+
+    /// A result of these many good answers, and as many requests that failed, of two kinds.
+    fn result(ok: [usize; 2], failed: [usize; 2]) -> LoadResult {
+        let mut result = crate::page::tests::example();
+        let one = |place: usize, fields: usize| {
+            let requests = |count: usize| Requests {
+                of: count as u64,
+                due_us: (0..count as u64).map(|index| index * 1_000_000).collect(),
+                latency_us: vec![1000.0; count],
+            };
+            let (requests, failures) = (requests(ok[place]), requests(failed[place]));
+            ResultSeries { name: format!("{fields} values"), fields, requests, failures, ..result.series[0].clone() }
+        };
+        result.series = vec![one(0, 2000), one(1, 30)];
+        result
+    }
+
+    #[test]
+    fn each_request_is_a_point_or_a_cross() {
+        let (good, bad) = (result([3, 2], [0, 0]), result([1, 0], [2, 4]));
+        let only_good = &plots(&[&good])[0];
+        assert_eq!((only_good.id, only_good.rows.0, only_good.legend.len()), ("speed", 0, 2));
+        let both = &plots(&[&good, &bad])[0];
+        assert_eq!(both.rows.0, 2, "of the same height in both panels");
+        assert!(both.legend.iter().any(|(mark, _)| *mark == Mark::Cross) && both.about.contains("cross"));
+        let large = Layer { colour: 5, form: Form::Points, points: vec![(0.0, 2e6), (1.0, 2e6), (2.0, 2e6)] };
+        assert_eq!(both.panels[0][0], large);
+        let seen =
+            |layer: &Layer| (layer.colour, layer.form, layer.points.iter().map(|(x, _)| *x).collect::<Vec<f64>>());
+        let expected = [
+            (5, Form::Points, vec![0.0]),
+            (5, Form::Below(1), vec![0.0, 1.0]),
+            (0, Form::Points, vec![]),
+            (0, Form::Below(0), vec![0.0, 1.0, 2.0, 3.0]),
+        ];
+        assert_eq!(both.panels[1].iter().map(seen).collect::<Vec<_>>(), expected);
     }
 
     #[test]

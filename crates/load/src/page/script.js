@@ -6,7 +6,8 @@ function png(button) {
   const drawing = [...panel.querySelectorAll('svg')].find(svg => svg.getBoundingClientRect().width > 0);
   const style = getComputedStyle(document.documentElement);
   const colour = name => style.getPropertyValue(name).trim();
-  const legend = [...figure.querySelectorAll('.legend li')].map(item => [getComputedStyle(item.firstChild).backgroundColor, item.textContent]);
+  const legend = [...figure.querySelectorAll('.legend li')].map(item =>
+    ({ mark: item.firstChild.textContent, fill: getComputedStyle(item.firstChild).backgroundColor, text: item.lastChild.textContent }));
   const { width, height } = drawing.viewBox.baseVal;
   const source = new XMLSerializer().serializeToString(drawing).replace(/var\((--[a-z0-9-]+)\)/g, (_, name) => colour(name));
   const image = new Image();
@@ -22,11 +23,14 @@ function png(button) {
     context.font = '600 16px system-ui, sans-serif';
     context.fillText(panel.dataset.title, 12, 24, width - 24);
     context.font = '13px system-ui, sans-serif';
-    legend.forEach(([fill, text], index) => {
+    legend.forEach(({ mark, fill, text }, index) => {
       const y = TITLE + LINE * index + 14;
-      context.fillStyle = fill;
-      context.fillRect(12, y - 10, 10, 10);
+      if (!mark) {
+        context.fillStyle = fill;
+        context.fillRect(12, y - 10, 10, 10);
+      }
       context.fillStyle = colour('--text');
+      context.fillText(mark, 12, y);
       context.fillText(text, 30, y, width - 42);
     });
     context.drawImage(image, 0, TITLE + LINE * legend.length, width, height);

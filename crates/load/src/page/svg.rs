@@ -2,13 +2,23 @@
 
 use std::collections::BTreeSet;
 
+use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// Colours for series; further ones begin anew.
 pub const COLOURS: usize = 6;
 /// Radius of a point, in pixels.
 const POINT: i32 = 2;
+/// Half the width of a cross, in pixels. A circle of this radius stands for one until the drawing is finished.
+const CROSS: i32 = 3;
+/// Pixels of a row of crosses below the axis. Above and below all rows is room of half a row.
+const ROW: u32 = 12;
+/// From where plotters begins to the plot: margins, and what axes take.
+const MARGIN: u32 = 8;
+const BELOW: u32 = 44;
+const LEFT: u32 = 68;
 /// Colours stand in the drawing as numbers that nothing else has, until they are given their names.
 const NAMED: [(RGBColor, &str); COLOURS + 2] = [
     (RGBColor(1, 2, 101), "--series-0"),
@@ -22,6 +32,7 @@ const NAMED: [(RGBColor, &str); COLOURS + 2] = [
 ];
 const TEXT: RGBColor = RGBColor(1, 2, 107);
 const GRID: RGBColor = RGBColor(1, 2, 108);
+const IN_MEMORY: &str = "a drawing in memory";
 
 /// An axis.
 #[derive(Clone, Copy, Debug)]
@@ -58,76 +69,125 @@ pub enum Form {
     Line,
     /// A thinner line.
     Thin,
+    /// A cross each, in a row below the axis, the first one uppermost: what has a time and no value. The points' second numbers do
+    /// not count.
+    Below(usize),
 }
 
-/// Draws a plot of this size in pixels.
-pub fn draw(x: Axis, y: Axis, layers: &[Layer], size: (u32, u32)) -> String {
+/// What axes belong to, and what is in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// Rows below it, and what they are called. Plots beside each other have the same, whether or not there is anything in them.
+    pub rows: (usize, &'static str),
+    /// What is drawn.
+    pub layers: &'a [Layer],
+    /// Width and height in pixels.
+    pub size: (u32, u32),
+}
+
+impl Frame<'_> {
+    /// Pixels that rows take, with the room around them.
+    fn strip(&self) -> u32 {
+        if self.rows.0 > 0 { (self.rows.0 as u32 + 1) * ROW } else { 0 }
+    }
+
+    /// What the vertical axis would say so many pixels below its beginning.
+    fn below(&self, pixels: u32) -> f64 {
+        let Axis { min, max, is_log, .. } = self.y;
+        let whole = self.size.1.saturating_sub(2 * MARGIN + BELOW + self.strip());
+        let share = f64::from(pixels) / f64::from(whole.max(1));
+        if is_log { min / (max / min).powf(share) } else { min - (max - min) * share }
+    }
+}
+
+/// Draws a plot.
+pub fn draw(frame: &Frame<'_>) -> String {
     let mut out = String::new();
     {
-        let root = SVGBackend::with_string(&mut out, size).into_drawing_area();
-        let mut builder = ChartBuilder::on(&root);
-        builder.margin(8).margin_right(16).x_label_area_size(44).y_label_area_size(68);
+        let root = SVGBackend::with_string(&mut out, frame.size).into_drawing_area();
+        let (x, y) = (frame.x, frame.y);
         let xs = x.min..x.max;
-        let ys = y.min..y.max;
+        let ys = frame.below(frame.strip())..y.max;
         match (x.is_log, y.is_log) {
-            (false, false) => paint(&mut builder, xs, ys, (x, y), layers, size),
-            (false, true) => paint(&mut builder, xs, ys.log_scale(), (x, y), layers, size),
-            (true, false) => paint(&mut builder, xs.log_scale(), ys, (x, y), layers, size),
-            (true, true) => paint(&mut builder, xs.log_scale(), ys.log_scale(), (x, y), layers, size),
+            (false, false) => paint(&root, xs, ys, frame),
+            (false, true) => paint(&root, xs, ys.log_scale(), frame),
+            (true, false) => paint(&root, xs.log_scale(), ys, frame),
+            (true, true) => paint(&root, xs.log_scale(), ys.log_scale(), frame),
         }
     }
     finished(&out)
 }
 
-fn paint<X, Y>(
-    builder: &mut ChartBuilder<'_, '_, SVGBackend<'_>>,
-    xs: X,
-    ys: Y,
-    (x, y): (Axis, Axis),
-    layers: &[Layer],
-    (width, height): (u32, u32),
-) where
+fn paint<X, Y>(root: &DrawingArea<SVGBackend<'_>, Shift>, xs: X, ys: Y, frame: &Frame<'_>)
+where
     X: AsRangedCoord<Value = f64>,
     Y: AsRangedCoord<Value = f64>,
     X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
     Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
-    const IN_MEMORY: &str = "a drawing in memory";
+    let Frame { x, y, rows: (rows, name), layers, size: (width, height) } = *frame;
+    let mut builder = ChartBuilder::on(root);
+    builder.margin(MARGIN).margin_right(2 * MARGIN).x_label_area_size(BELOW).y_label_area_size(LEFT);
     let mut chart = builder.build_cartesian_2d(xs, ys).expect(IN_MEMORY);
     let text = ("sans-serif", 14).into_font().color(&TEXT);
+    // What is below the axis has no numbers.
+    let label = |value: &f64| if *value < y.min * 0.999 { String::new() } else { (y.format)(*value) };
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
         .bold_line_style(GRID)
         .axis_style(GRID)
         .label_style(text.clone())
-        .axis_desc_style(text)
+        .axis_desc_style(text.clone())
         .x_labels((width / 90) as usize)
         .y_labels((height / 45) as usize)
         .x_desc(x.label)
         .y_desc(y.label)
         .x_label_formatter(&|value| (x.format)(*value))
-        .y_label_formatter(&|value| (y.format)(*value))
+        .y_label_formatter(&label)
         .draw()
         .expect(IN_MEMORY);
-    for layer in layers {
-        let colour = NAMED[layer.colour % COLOURS].0;
-        let is_inside = |&&(a, b): &&(f64, f64)| a.is_finite() && b.is_finite() && a >= x.min && b >= y.min;
-        match layer.form {
-            Form::Points => {
-                let points = layer.points.iter().filter(is_inside);
-                let dots = points.map(|&point| Circle::new(point, POINT, colour.filled()));
-                chart.draw_series(dots).expect(IN_MEMORY);
-            }
-            Form::Line | Form::Thin => {
-                let style = colour.stroke_width(if layer.form == Form::Line { 2 } else { 1 });
-                for piece in layer.points.split(|(a, b)| !a.is_finite() || !b.is_finite()) {
-                    let inside: Vec<(f64, f64)> = piece.iter().filter(is_inside).copied().collect();
-                    if let [only] = inside[..] {
-                        chart.draw_series([Circle::new(only, POINT, colour.filled())]).expect(IN_MEMORY);
-                    } else {
-                        chart.draw_series(LineSeries::new(inside, style)).expect(IN_MEMORY);
-                    }
+    if rows > 0 {
+        let (left, top) = chart.backend_coord(&(x.min, y.min));
+        let at = (left - MARGIN as i32, top + (frame.strip() / 2) as i32);
+        let style = text.pos(Pos::new(HPos::Right, VPos::Center));
+        root.draw(&Text::new(name, at, style)).expect(IN_MEMORY);
+    }
+    layers.iter().for_each(|layer| paint_layer(&mut chart, layer, frame));
+}
+
+fn paint_layer<X, Y>(chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, Y>>, layer: &Layer, frame: &Frame<'_>)
+where
+    X: Ranged<ValueType = f64>,
+    Y: Ranged<ValueType = f64>,
+{
+    let colour = NAMED[layer.colour % COLOURS].0;
+    let (left, low) = (frame.x.min, frame.y.min);
+    let is_inside = |&&(a, b): &&(f64, f64)| a.is_finite() && b.is_finite() && a >= left && b >= low;
+    match layer.form {
+        Form::Points => {
+            let points = layer.points.iter().filter(is_inside);
+            let dots = points.map(|&point| Circle::new(point, POINT, colour.filled()));
+            chart.draw_series(dots).expect(IN_MEMORY);
+        }
+        Form::Below(row) => {
+            let height = frame.below((row as u32 + 1) * ROW);
+            let times = layer.points.iter().map(|(a, _)| *a).filter(|a| a.is_finite() && *a >= left);
+            let crosses = times.map(|time| Circle::new((time, height), CROSS, colour.filled()));
+            chart.draw_series(crosses).expect(IN_MEMORY);
+        }
+        Form::Line | Form::Thin => {
+            let style = colour.stroke_width(if layer.form == Form::Line { 2 } else { 1 });
+            for piece in layer.points.split(|(a, b)| !a.is_finite() || !b.is_finite()) {
+                let inside: Vec<(f64, f64)> = piece.iter().filter(is_inside).copied().collect();
+                if let [only] = inside[..] {
+                    chart.draw_series([Circle::new(only, POINT, colour.filled())]).expect(IN_MEMORY);
+                } else {
+                    chart.draw_series(LineSeries::new(inside, style)).expect(IN_MEMORY);
                 }
             }
         }
@@ -137,16 +197,16 @@ fn paint<X, Y>(
 /// Gives colours their names, and puts the points of a colour together, each pixel once: a path takes a tenth of the bytes of circles.
 fn finished(svg: &str) -> String {
     let mut out = String::with_capacity(svg.len());
-    let mut dots: Vec<(&str, BTreeSet<(&str, &str)>)> = Vec::new();
+    let mut marks: Vec<(Mark<'_>, BTreeSet<(&str, &str)>)> = Vec::new();
     for line in svg.lines() {
         match circle(line) {
-            Some((fill, place)) => match dots.iter_mut().find(|(known, _)| *known == fill) {
+            Some((mark, place)) => match marks.iter_mut().find(|(known, _)| *known == mark) {
                 Some((_, places)) => drop(places.insert(place)),
-                None => dots.push((fill, BTreeSet::from([place]))),
+                None => marks.push((mark, BTreeSet::from([place]))),
             },
             None => {
                 if line.starts_with("</svg") {
-                    dots.drain(..).for_each(|(fill, places)| out.push_str(&path(fill, &places)));
+                    marks.drain(..).for_each(|(mark, places)| out.push_str(&path(mark, &places)));
                 }
                 out.push_str(line);
                 out.push('\n');
@@ -158,18 +218,34 @@ fn finished(svg: &str) -> String {
     })
 }
 
-/// Dots as the round ends of lines without a length.
-fn path(fill: &str, places: &BTreeSet<(&str, &str)>) -> String {
-    let width = 2 * POINT;
-    let dots: String = places.iter().map(|(x, y)| format!("M{x} {y}h0")).collect();
-    format!("<path fill=\"none\" stroke=\"{fill}\" stroke-width=\"{width}\" stroke-linecap=\"round\" d=\"{dots}\"/>\n")
+/// Marks of one colour and form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark<'a> {
+    fill: &'a str,
+    is_cross: bool,
 }
 
-/// Colour and middle of a line that draws a circle.
-fn circle(line: &str) -> Option<(&str, (&str, &str))> {
+/// Dots as the round ends of lines without a length; crosses as two lines each.
+fn path(Mark { fill, is_cross }: Mark<'_>, places: &BTreeSet<(&str, &str)>) -> String {
+    let (shape, width, cap) = if is_cross {
+        let (half, whole) = (CROSS, 2 * CROSS);
+        (format!("m-{half} -{half}l{whole} {whole}m0 -{whole}l-{whole} {whole}"), "1.5".to_owned(), "butt")
+    } else {
+        ("h0".to_owned(), (2 * POINT).to_string(), "round")
+    };
+    let class = if is_cross { "failures" } else { "points" };
+    let marks: String = places.iter().map(|(x, y)| format!("M{x} {y}{shape}")).collect();
+    format!(
+        "<path class=\"{class}\" fill=\"none\" stroke=\"{fill}\" stroke-width=\"{width}\" stroke-linecap=\"{cap}\" d=\"{marks}\"/>\n"
+    )
+}
+
+/// Mark and middle of a line that draws a circle.
+fn circle(line: &str) -> Option<(Mark<'_>, (&str, &str))> {
     let rest = line.strip_prefix("<circle ")?;
     let value = |name: &str| rest.split_once(&format!("{name}=\"")).and_then(|(_, rest)| rest.split('"').next());
-    Some((value("fill")?, (value("cx")?, value("cy")?)))
+    let is_cross = value(" r")?.parse() == Ok(CROSS);
+    Some((Mark { fill: value("fill")?, is_cross }, (value("cx")?, value("cy")?)))
 }
 
 #[cfg(test)]
@@ -177,6 +253,23 @@ mod tests {
     use super::*;
 
     const AXIS: Axis = Axis { min: 1.0, max: 1000.0, is_log: true, label: "x", format: |number| number.to_string() };
+
+    /// Places of a class of marks in a colour.
+    fn places(svg: &str, class: &str, colour: usize) -> Vec<(f64, f64)> {
+        let is_it = |line: &&str| line.contains(class) && line.contains(&format!("var(--series-{colour})"));
+        let Some(path) = svg.lines().find(is_it) else { return Vec::new() };
+        let (_, marks) = path.split_once(" d=\"M").expect("a path has marks");
+        let place = |mark: &str| {
+            let numbers: String = mark.chars().take_while(|c| c.is_ascii_digit() || *c == ' ').collect();
+            let (x, y) = numbers.split_once(' ').expect("two numbers");
+            (x.parse().expect("a number"), y.parse().expect("a number"))
+        };
+        marks.split('M').map(place).collect()
+    }
+
+    fn frame(x: Axis, y: Axis, layers: &[Layer]) -> Frame<'_> {
+        Frame { x, y, rows: (0, ""), layers, size: (400, 300) }
+    }
 
     #[test]
     fn points_of_a_colour_are_one_path_and_colours_are_the_page_s() {
@@ -194,15 +287,62 @@ mod tests {
         ];
         for is_log in [true, false] {
             let axis = Axis { is_log, ..AXIS };
-            let svg = draw(axis, axis, &layers, (400, 300));
+            let svg = draw(&frame(axis, axis, &layers));
             assert!(!svg.contains("<circle") && !svg.contains("#0102"), "{svg}");
-            let path = svg.lines().find(|line| line.contains("var(--series-0)")).expect("a path");
-            assert_eq!(path.matches("h0").count(), 2, "each place once: {path}");
+            assert_eq!(places(&svg, "points", 0).len(), 2, "each place once: {svg}");
             assert!(
                 svg.contains("var(--series-1)") && svg.contains("var(--text)") && svg.contains("var(--grid)"),
                 "{svg}"
             );
             assert!(svg.trim_end().ends_with("</svg>"));
+        }
+    }
+
+    #[test]
+    fn points_lie_where_the_axes_say() {
+        let (width, height) = (f64::from(400 - LEFT - 3 * MARGIN), f64::from(300 - BELOW - 2 * MARGIN));
+        let points = vec![(1.0, 1.0), (10.0, 100.0), (250.0, 31.0), (1000.0, 1000.0)];
+        let layers = [Layer { colour: 2, form: Form::Points, points: points.clone() }];
+        for (x_is_log, y_is_log) in [(false, false), (false, true), (true, false), (true, true)] {
+            let share = |value: f64, is_log: bool| if is_log { value.log10() / 3.0 } else { (value - 1.0) / 999.0 };
+            let svg = draw(&frame(Axis { is_log: x_is_log, ..AXIS }, Axis { is_log: y_is_log, ..AXIS }, &layers));
+            let drawn = places(&svg, "points", 2);
+            assert_eq!(drawn.len(), points.len());
+            for &(x, y) in &points {
+                let right = f64::from(LEFT + MARGIN) + share(x, x_is_log) * width;
+                let down = f64::from(MARGIN) + (1.0 - share(y, y_is_log)) * height;
+                let is_near = |place: &&(f64, f64)| (place.0 - right).abs() <= 1.5 && (place.1 - down).abs() <= 1.5;
+                assert!(drawn.iter().any(|place| is_near(&place)), "({x}, {y}) at ({right}, {down}), of {drawn:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_value_is_crossed_below_the_axis_in_its_row() {
+        let times = vec![(10.0, f64::NAN), (500.0, 7.0)];
+        let layers = [
+            Layer { colour: 0, form: Form::Points, points: vec![(10.0, 1.0)] },
+            Layer { colour: 0, form: Form::Below(0), points: times.clone() },
+            Layer { colour: 5, form: Form::Below(1), points: times },
+        ];
+        for is_log in [true, false] {
+            let y = Axis { is_log, ..AXIS };
+            let svg = draw(&Frame { rows: (2, "failed"), ..frame(AXIS, y, &layers) });
+            assert!(svg.contains("\nfailed\n"), "{svg}");
+            let ([(_, low)], bottom) =
+                (places(&svg, "points", 0)[..].try_into().expect("a point"), 300 - BELOW - MARGIN);
+            let rows = [0, 5].map(|colour| places(&svg, "failures", colour));
+            assert_eq!(rows.each_ref().map(Vec::len), [2, 2]);
+            let row = f64::from(ROW);
+            for (index, crosses) in rows.iter().enumerate() {
+                let middle = low + row * (index as f64 + 1.0);
+                assert!(
+                    crosses.iter().all(|(_, y)| (y - middle).abs() <= 1.5 && *y < f64::from(bottom)),
+                    "{crosses:?}, {low}"
+                );
+            }
+            let columns = rows.map(|crosses| crosses.iter().map(|(x, _)| *x).collect::<Vec<f64>>());
+            assert_eq!(columns[0], columns[1], "both at the same times");
         }
     }
 }

@@ -1,0 +1,57 @@
+//! Numbers in the page: each says where in its result it stands, so that whoever reads the page can look it up.
+
+use crate::report::duration;
+use crate::result::ResultSeries;
+
+use super::escaped;
+
+/// Where a number stands in the JSON: keys and places in lists, joined by points. Where several places are named, with spaces between
+/// them, it is the sum of what stands there; an object counts as the sum of its numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The result's number on the page, where the element around it does not say so.
+    pub result: Option<usize>,
+    /// Its path.
+    pub path: String,
+}
+
+impl Place {
+    /// In the result that the element around it names.
+    pub fn here(path: impl Into<String>) -> Self {
+        Place { result: None, path: path.into() }
+    }
+
+    fn attributes(&self, name: &str) -> String {
+        let result = match (self.result, name) {
+            (None, _) => String::new(),
+            (Some(result), "path") => format!(" data-result=\"{result}\""),
+            (Some(result), _) => format!(" data-{name}-result=\"{result}\""),
+        };
+        format!(" data-{name}=\"{}\"{result}", escaped(&self.path))
+    }
+}
+
+/// A number of the result, as it stands there and as people read it.
+pub fn number(place: &Place, value: f64, text: &str) -> String {
+    format!("<data{} value=\"{value}\">{}</data>", place.attributes("path"), escaped(text))
+}
+
+/// The quotient of two numbers, and what people read.
+pub fn quotient(place: &Place, per: &Place, value: f64, text: &str) -> String {
+    format!("<data{}{} value=\"{value}\">{}</data>", place.attributes("path"), per.attributes("per"), escaped(text))
+}
+
+/// How many.
+pub fn count(place: &Place, value: u64) -> String {
+    number(place, value as f64, &value.to_string())
+}
+
+/// A time in microseconds.
+pub fn micros(place: &Place, value: f64) -> String {
+    number(place, value, &duration(value / 1e6))
+}
+
+/// How many requests of a series ended otherwise than with a good answer.
+pub fn failures(series: &ResultSeries) -> u64 {
+    series.errors.values().sum()
+}
