@@ -146,7 +146,8 @@ impl Job<'_> {
         use http_body_util::BodyExt;
         match body.frame().await {
             None => Ok(Outcome::Rewritten(Bytes::new())),
-            Some(_) => Err(Refusal::mismatch(self.direction, what)),
+            Some(Ok(_)) => Err(Refusal::mismatch(self.direction, what)),
+            Some(Err(error)) => Err(Refusal::of_body(self.direction, &error)),
         }
     }
 
