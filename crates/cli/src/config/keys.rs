@@ -551,7 +551,7 @@ pub static KEYS: &[Key] = &[
     Key {
         name: "api.cors_origins",
         kind: Kind::Words(4096),
-        about: "Origins whose pages may read public keys and open by tokens, such as \"https://app.example.com\", spaces between; \"*\": all.",
+        about: "Origins whose pages may read public keys and open by tokens, such as \"https://app.example.com\", or \"*\" for all.",
         default_text: None,
         get: |config| Value::Text(config.server.api.cors_origins.join(" ")),
         set: |config, value| {

@@ -1,7 +1,8 @@
 //! The engine that a scenario is for: the one that the file names, or one of our own.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use fieldseal_client::{ClientSettings, ClientTls, TlsPart};
 use fieldseal_load::accounting::Process;
@@ -13,6 +14,8 @@ use crate::commands::bench::engine::Target as OwnEngine;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome, plain};
 
+/// How long it is tried whether somebody listens at an address of a name.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The authority's file beside the client's certificate, where the scenario names none.
 const AUTHORITY: &str = "ca.pem";
 /// Bytes of a PEM file; a chain of certificates has a few thousand.
@@ -163,8 +166,11 @@ fn metrics_address(url: &str) -> Outcome<SocketAddr> {
         return Err(wrong());
     }
     let with_port = if address.contains(':') { address.to_owned() } else { format!("{address}:80") };
-    let mut found = with_port
+    let found: Vec<SocketAddr> = with_port
         .to_socket_addrs()
-        .map_err(|error| Failure::unreachable(format!("--metrics: cannot find {address}: {}", plain(&error))))?;
-    found.next().ok_or_else(wrong)
+        .map_err(|error| Failure::unreachable(format!("--metrics: cannot find {address}: {}", plain(&error))))?
+        .collect();
+    // A name such as `localhost` has several; where nobody listens at any, the first look tells of one.
+    let answers = |address: &&SocketAddr| TcpStream::connect_timeout(address, CONNECT_TIMEOUT).is_ok();
+    found.iter().find(answers).or(found.first()).copied().ok_or_else(wrong)
 }
