@@ -81,10 +81,11 @@ impl TrialRelay {
         let api = api.filter(|_| app.starts_with("app_"));
         let sdk = api.map_or_else(String::new, |api| {
             let api = api.port();
+            // The API by its address: as localhost it would be a destination, and the SDK's own calls would go through the relay.
             format!(
                 "The Node SDK, unmodified, with its outbound relay; after npm install @evervault/sdk:\n\n  \
-                 KEY=$KEY NODE_OPTIONS=--use-openssl-ca SSL_CERT_FILE={ca} EV_API_URL=https://localhost:{api} \\\n    \
-                 EV_CERT_HOSTNAME=https://localhost:{api} EV_TUNNEL_HOSTNAME=https://localhost:{outbound} \\\n    \
+                 KEY=$KEY NODE_OPTIONS=--use-openssl-ca SSL_CERT_FILE={ca} EV_API_URL=https://127.0.0.1:{api} \\\n    \
+                 EV_CERT_HOSTNAME=https://127.0.0.1:{api} EV_TUNNEL_HOSTNAME=https://localhost:{outbound} \\\n    \
                  node -e '{}'\n\n",
                 script(app, upstream)
             )
@@ -111,14 +112,15 @@ impl Drop for TrialRelay {
     }
 }
 
-/// A program that encrypts with the SDK and sends the envelope through its outbound relay, on one line.
+/// A program that encrypts with the SDK and sends the envelope through its outbound relay, on one line. Of a URL as text the SDK takes
+/// the port for a part of the name, and goes past the relay; its timers would keep the process.
 fn script(app: &str, upstream: u16) -> String {
     format!(
         "const SDK = require(\"@evervault/sdk\"), sdk = new SDK(\"{app}\", process.env.KEY); \
          sdk.encrypt({{ card: \"4111\" }}).then(async (sealed) => {{ console.log(sealed); await sdk.enableOutboundRelay(); \
-         require(\"https\").request(\"https://{DESTINATION}:{upstream}/\", \
-         {{ method: \"POST\", headers: {{ \"content-type\": \"application/json\" }} }}, \
-         (answer) => answer.pipe(process.stdout)).end(JSON.stringify(sealed)); }})"
+         require(\"https\").request({{ hostname: \"{DESTINATION}\", port: {upstream}, method: \"POST\", \
+         headers: {{ \"content-type\": \"application/json\" }} }}, \
+         (answer) => answer.on(\"end\", () => process.exit()).pipe(process.stdout)).end(JSON.stringify(sealed)); }})"
     )
 }
 
