@@ -162,7 +162,7 @@ fn compared_series(parts: [Part<'_>; 2]) -> Option<String> {
     let times = match parts.map(|part| part.is_rare()) {
         [false, false] => format!("p99 {was} before, {is} after: {}", ratio_of(parts)),
         [true, true] => format!(
-            "the slowest of {} took {was} before, the slowest of {} {is} after: {}",
+            "the slowest of {} took {was} before, the slowest of {} took {is} after: {}",
             one.ok(),
             other.ok(),
             ratio_of(parts)
@@ -333,7 +333,7 @@ mod tests {
         let (few, many) = (result(99, 0, 15e3, 15e3), result(100, 0, 1e4, 3e4));
         assert_eq!(
             read(&few, &result(40, 0, 3e4, 3e4))[0],
-            "small & quick: the slowest of 99 took 15.0 ms before, the slowest of 40 30.0 ms after: 2.0 times as long; the slowest \
+            "small & quick: the slowest of 99 took 15.0 ms before, the slowest of 40 took 30.0 ms after: 2.0 times as long; the slowest \
              reached 2 k fields a second before, 1 k after."
         );
         assert_eq!(
