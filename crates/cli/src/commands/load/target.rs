@@ -170,7 +170,11 @@ fn metrics_address(url: &str) -> Outcome<SocketAddr> {
         .to_socket_addrs()
         .map_err(|error| Failure::unreachable(format!("--metrics: cannot find {address}: {}", plain(&error))))?
         .collect();
-    // A name such as `localhost` has several; where nobody listens at any, the first look tells of one.
     let answers = |address: &&SocketAddr| TcpStream::connect_timeout(address, CONNECT_TIMEOUT).is_ok();
-    found.iter().find(answers).or(found.first()).copied().ok_or_else(wrong)
+    match found[..] {
+        [] => Err(wrong()),
+        [only] => Ok(only),
+        // As `localhost` has; where nobody listens at any, the first look tells of one.
+        [first, ..] => Ok(found.iter().find(answers).copied().unwrap_or(first)),
+    }
 }
