@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fieldseal_http::HttpCounters;
+use fieldseal_http::{HttpCounters, ProcessFigures};
 
 use crate::config::Action;
 
@@ -82,12 +82,13 @@ pub(crate) struct Snapshot {
     pub(crate) upstream_connections: usize,
     pub(crate) log_lines_dropped: u64,
     pub(crate) reloads: u64,
+    pub(crate) process: ProcessFigures,
 }
 
 impl Snapshot {
     /// As OpenMetrics text.
     pub(crate) fn text(&self) -> String {
-        let Snapshot { listeners, engine, is_ready, upstream_connections, log_lines_dropped, reloads } = self;
+        let Snapshot { listeners, engine, is_ready, upstream_connections, log_lines_dropped, reloads, process } = self;
         let mut text = Text::new();
         text.begin("fieldseal_relay_build", "info", "The version of the relay.");
         text.sample("_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
@@ -104,6 +105,7 @@ impl Snapshot {
         text.sample("_total", &[], log_lines_dropped);
         text.begin("fieldseal_relay_reloads", "counter", "Configurations that were taken up since the start.");
         text.sample("_total", &[], reloads);
+        text.process(process);
         text.finish()
     }
 }
@@ -148,6 +150,28 @@ impl Text {
             let _ = write!(self.out, "{}{name}=\"{label}\"", if at == 0 { "{" } else { "," });
         }
         let _ = writeln!(self.out, "{} {value}", if labels.is_empty() { "" } else { "}" });
+    }
+
+    /// The process under Prometheus' own names; what the system does not tell is left out.
+    fn process(&mut self, process: &ProcessFigures) {
+        let ProcessFigures { cpu, memory, descriptors, descriptors_max, began_unix_s } = process;
+        if let Some(cpu) = cpu {
+            self.begin("process_cpu_seconds", "counter", "CPU time of the process, user's and system's.");
+            self.sample("_total", &[], cpu.as_secs_f64());
+        }
+        for (family, help, value) in [
+            ("process_resident_memory_bytes", "Memory of the process that is resident.", memory),
+            ("process_open_fds", "Descriptors that the process has open.", descriptors),
+            ("process_max_fds", "The most descriptors that it may have open.", descriptors_max),
+        ] {
+            let Some(value) = value else { continue };
+            self.begin(family, "gauge", help);
+            self.sample("", &[], value);
+        }
+        if let Some(began) = began_unix_s {
+            self.begin("process_start_time_seconds", "gauge", "When the process began, in Unix time.");
+            self.sample("", &[], began);
+        }
     }
 
     fn requests(&mut self, listeners: &[Told]) {
@@ -242,6 +266,13 @@ mod tests {
             upstream_connections: 0,
             log_lines_dropped: 3,
             reloads: 0,
+            process: ProcessFigures {
+                cpu: Some(Duration::from_millis(1500)),
+                memory: Some(4096),
+                descriptors: Some(7),
+                descriptors_max: Some(20),
+                began_unix_s: Some(1_700_000_012.5),
+            },
         }
     }
 
@@ -266,6 +297,11 @@ mod tests {
             "fieldseal_relay_upstream_connections 9",
             "fieldseal_relay_reloads_total 1",
             "fieldseal_relay_ready 1",
+            "process_cpu_seconds_total 1.5",
+            "process_resident_memory_bytes 4096",
+            "process_open_fds 7",
+            "process_max_fds 20",
+            "process_start_time_seconds 1700000012.5",
             "fieldseal_relay_access_log_lines_dropped_total 3",
             concat!("fieldseal_relay_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
         ] {
@@ -301,6 +337,6 @@ mod tests {
             };
             assert!(docs.lines().any(|line| line == row), "{row} in docs/relay.md");
         }
-        assert_eq!(docs.matches("| `fieldseal_relay_").count(), count);
+        assert_eq!(docs.matches("| `fieldseal_relay_").count() + docs.matches("| `process_").count(), count);
     }
 }

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use fieldseal_client::{Client, ClientError, ClientSettings, ClientTls};
-use fieldseal_http::{Acceptor, HttpCounters, OperatorPort, OperatorSettings, Report, ServerIdentity, TlsError};
+use fieldseal_http::{
+    Acceptor, HttpCounters, OperatorPort, OperatorSettings, ProcessFigures, Report, ServerIdentity, TlsError,
+};
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -160,6 +162,7 @@ impl Report for Shared {
             upstream_connections,
             log_lines_dropped: self.log.as_ref().map_or(0, |log| log.dropped()),
             reloads: self.reloads.load(Ordering::Relaxed),
+            process: ProcessFigures::read(),
         };
         snapshot.text()
     }
