@@ -33,7 +33,7 @@ pub use listener::{Event, Listener, ListenerOptions, Observer, protocol_of};
 pub use operator::{OperatorPort, OperatorSettings, Report};
 pub use places::{Place, Places};
 pub use problem::Problem;
-pub use process::ProcessFigures;
+pub use process::{ProcessFigures, ProcessSample, ProcessValue};
 pub use settings::{HALF_OPEN_TIMEOUT_MIN, HttpSettings, SettingsError};
 pub use socket::{ACCEPT_PAUSE, bind, prepare_socket};
 pub use thread::ListeningThread;

@@ -41,6 +41,45 @@ impl ProcessFigures {
             }),
         }
     }
+
+    /// Those that the system tells.
+    pub fn samples(&self) -> impl Iterator<Item = ProcessSample> {
+        let ProcessFigures { cpu, memory, descriptors, descriptors_max, began_unix_s } = *self;
+        let cpu = cpu.map(|time| ProcessValue::Seconds(time.as_secs_f64()));
+        [
+            ("cpu", "CPU time of the process, user's and system's", true, cpu),
+            ("resident_memory", "Memory of the process that is resident", false, memory.map(ProcessValue::Bytes)),
+            ("open_fds", "Descriptors that the process has open", false, descriptors.map(ProcessValue::Count)),
+            ("max_fds", "The most descriptors that it may have open", false, descriptors_max.map(ProcessValue::Count)),
+            ("start_time", "When the process began, in Unix time", false, began_unix_s.map(ProcessValue::Seconds)),
+        ]
+        .into_iter()
+        .filter_map(|(name, help, is_counter, value)| Some(ProcessSample { name, help, is_counter, value: value? }))
+    }
+}
+
+/// One of the figures, as metrics name it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProcessSample {
+    /// Its name in Prometheus' own libraries, without the prefix `process_` and the unit.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub help: &'static str,
+    /// Whether it only rises.
+    pub is_counter: bool,
+    /// What it says, with its unit.
+    pub value: ProcessValue,
+}
+
+/// What a sample says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ProcessValue {
+    /// Seconds.
+    Seconds(f64),
+    /// Bytes.
+    Bytes(u64),
+    /// A number without a unit.
+    Count(u64),
 }
 
 /// Resident bytes, of `/proc/PID/status`.

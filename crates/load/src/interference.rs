@@ -284,7 +284,7 @@ impl Interference {
 
     async fn engine_times(&self) -> Result<Option<EngineTimes>, LoadError> {
         let Some(operator) = self.operator else { return Ok(None) };
-        let text = metrics::fetch(operator).await?;
+        let text = metrics::fetch(&[operator]).await?;
         let times = Buckets::read(&text, metrics::QUEUE_WAIT).zip(metrics::number(&text, metrics::WORKERS_BUSY));
         Ok(times.map(|(queue_waits, busy)| EngineTimes { queue_waits, workers_busy: Duration::from_secs_f64(busy) }))
     }

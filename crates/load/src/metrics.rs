@@ -24,24 +24,26 @@ pub const WORKERS_BUSY: &str = "fieldseal_worker_busy_seconds_total";
 /// without such accounting.
 const CPU: &str = "fieldseal_cpu_seconds_total";
 
-/// The text of `/metrics`.
+/// The text of `/metrics`, from the first of an operator port's addresses that takes the connection.
 ///
 /// # Errors
 /// No answer, or one that is no text of metrics.
-pub async fn fetch(operator: SocketAddr) -> Result<String, LoadError> {
+pub async fn fetch(operator: &[SocketAddr]) -> Result<String, LoadError> {
+    let place = || operator.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ");
     let answer = timeout(TIMEOUT, get(operator)).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-    let answer = answer.map_err(|error| LoadError::system(format!("metrics at {operator}"), error))?;
+    let answer = answer.map_err(|error| LoadError::system(format!("metrics at {}", place()), error))?;
     let text = String::from_utf8(answer).unwrap_or_default();
     match text.split_once("\r\n\r\n") {
         Some((head, body)) if head.split(' ').nth(1) == Some("200") => Ok(body.to_owned()),
-        _ => Err(LoadError::NoEngine(format!("there are no metrics at {operator}"))),
+        _ => Err(LoadError::NoEngine(format!("there are no metrics at {}", place()))),
     }
 }
 
-async fn get(operator: SocketAddr) -> io::Result<Vec<u8>> {
+async fn get(operator: &[SocketAddr]) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(operator).await?;
+    let address = stream.peer_addr()?;
     // HTTP 1.0: the answer is not in chunks and ends with the connection.
-    stream.write_all(format!("GET /metrics HTTP/1.0\r\nHost: {operator}\r\n\r\n").as_bytes()).await?;
+    stream.write_all(format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;
     let mut answer = Vec::new();
     stream.take(SIZE_MAX).read_to_end(&mut answer).await?;
     Ok(answer)

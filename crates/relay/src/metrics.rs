@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fieldseal_http::{HttpCounters, ProcessFigures};
+use fieldseal_http::{HttpCounters, ProcessFigures, ProcessSample, ProcessValue};
 
 use crate::config::Action;
 
@@ -123,12 +123,12 @@ impl Told {
 /// What is written, and the family that is being written.
 pub(crate) struct Text {
     out: String,
-    family: &'static str,
+    family: String,
 }
 
 impl Text {
     pub(crate) fn new() -> Self {
-        Text { out: String::new(), family: "" }
+        Text { out: String::new(), family: String::new() }
     }
 
     /// The whole text.
@@ -138,8 +138,8 @@ impl Text {
     }
 
     /// A family begins.
-    pub(crate) fn begin(&mut self, family: &'static str, kind: &str, help: &str) {
-        self.family = family;
+    pub(crate) fn begin(&mut self, family: &str, kind: &str, help: &str) {
+        family.clone_into(&mut self.family);
         let _ = writeln!(self.out, "# TYPE {family} {kind}\n# HELP {family} {help}");
     }
 
@@ -154,23 +154,15 @@ impl Text {
 
     /// The process under Prometheus' own names; what the system does not tell is left out.
     fn process(&mut self, process: &ProcessFigures) {
-        let ProcessFigures { cpu, memory, descriptors, descriptors_max, began_unix_s } = process;
-        if let Some(cpu) = cpu {
-            self.begin("process_cpu_seconds", "counter", "CPU time of the process, user's and system's.");
-            self.sample("_total", &[], cpu.as_secs_f64());
-        }
-        for (family, help, value) in [
-            ("process_resident_memory_bytes", "Memory of the process that is resident.", memory),
-            ("process_open_fds", "Descriptors that the process has open.", descriptors),
-            ("process_max_fds", "The most descriptors that it may have open.", descriptors_max),
-        ] {
-            let Some(value) = value else { continue };
-            self.begin(family, "gauge", help);
-            self.sample("", &[], value);
-        }
-        if let Some(began) = began_unix_s {
-            self.begin("process_start_time_seconds", "gauge", "When the process began, in Unix time.");
-            self.sample("", &[], began);
+        for ProcessSample { name, help, is_counter, value } in process.samples() {
+            let (unit, value): (_, &dyn Display) = match &value {
+                ProcessValue::Seconds(seconds) => ("_seconds", seconds),
+                ProcessValue::Bytes(bytes) => ("_bytes", bytes),
+                ProcessValue::Count(count) => ("", count),
+            };
+            let (kind, ending) = if is_counter { ("counter", "_total") } else { ("gauge", "") };
+            self.begin(&format!("process_{name}{unit}"), kind, &format!("{help}."));
+            self.sample(ending, &[], value);
         }
     }
 

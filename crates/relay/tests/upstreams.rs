@@ -63,11 +63,28 @@ impl Observer for Silent {
 
 /// An upstream over TLS, and a relay before it that speaks HTTP/2 with it, or not.
 fn stage(is_http2: bool, routes: &str) -> (Listener<Echo>, Stage) {
+    stage_with(&format!("http2 = {is_http2}"), routes)
+}
+
+/// The same, with these settings of upstreams.
+fn stage_with(settings: &str, routes: &str) -> (Listener<Echo>, Stage) {
     let identity = Identity::new();
     let upstream = upstream(&identity);
     let origin = format!("https://localhost:{}", upstream.local_addr().port());
-    let stage = Stage::new(&origin, &identity, &format!("http2 = {is_http2}"), routes);
+    let stage = Stage::new(&origin, &identity, settings, routes);
     (upstream, stage)
+}
+
+/// An upstream that speaks HTTP/2, a line before it that can be cut, a relay with these settings before that, and a client with a
+/// first answer.
+async fn stage_behind_line(settings: &str) -> (Listener<Echo>, Line, Stage, Client) {
+    let identity = Identity::new();
+    let upstream = upstream(&identity);
+    let line = Line::before(upstream.local_addr()).await;
+    let stage = Stage::new(&format!("https://localhost:{}", line.address.port()), &identity, settings, "");
+    let mut client = stage.client(Version::HTTP_2).await;
+    assert_eq!(client.send("GET", "/", Pieces::of([])).await.status, StatusCode::OK);
+    (upstream, line, stage, client)
 }
 
 fn upstream(identity: &Identity) -> Listener<Echo> {
@@ -284,14 +301,8 @@ async fn clients_that_take_nothing_hold_up_nobody_else_on_their_connection_to_th
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_fell_silent_is_not_used_again_and_an_idle_one_is_closed() {
-    let identity = Identity::new();
-    let upstream = upstream(&identity);
-    let line = Line::before(upstream.local_addr()).await;
-    let origin = format!("https://localhost:{}", line.address.port());
     let settings = "response_timeout = \"300ms\"\nidle_timeout = \"1s\"";
-    let stage = Stage::new(&origin, &identity, settings, "");
-    let mut client = stage.client(Version::HTTP_2).await;
-    assert_eq!(client.send("GET", "/", Pieces::of([])).await.status, StatusCode::OK);
+    let (upstream, line, _stage, mut client) = stage_behind_line(settings).await;
     line.cut.send_replace(true);
     assert_eq!(client.send("GET", "/", Pieces::of([])).await.status, StatusCode::GATEWAY_TIMEOUT);
     line.cut.send_replace(false);
@@ -302,14 +313,8 @@ async fn a_connection_that_fell_silent_is_not_used_again_and_an_idle_one_is_clos
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_answers_no_ping_ends_what_waits_on_it() {
-    let identity = Identity::new();
-    let upstream = upstream(&identity);
-    let line = Line::before(upstream.local_addr()).await;
-    let origin = format!("https://localhost:{}", line.address.port());
     let settings = "response_timeout = \"1h\"\nping_interval = \"200ms\"\nping_timeout = \"200ms\"";
-    let stage = Stage::new(&origin, &identity, settings, "");
-    let mut client = stage.client(Version::HTTP_2).await;
-    assert_eq!(client.send("GET", "/", Pieces::of([])).await.status, StatusCode::OK);
+    let (upstream, line, _stage, mut client) = stage_behind_line(settings).await;
     // Longer than both times: a living connection stays.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(client.send("GET", "/", Pieces::of([])).await.status, StatusCode::OK);
@@ -322,10 +327,7 @@ async fn a_connection_that_answers_no_ping_ends_what_waits_on_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_with_a_larger_header_than_is_allowed_is_refused() {
     for is_http2 in [false, true] {
-        let identity = Identity::new();
-        let upstream = upstream(&identity);
-        let origin = format!("https://localhost:{}", upstream.local_addr().port());
-        let stage = Stage::new(&origin, &identity, &format!("http2 = {is_http2}\nheader_size_max = \"8KiB\""), "");
+        let (_upstream, stage) = stage_with(&format!("http2 = {is_http2}\nheader_size_max = \"8KiB\""), "");
         for (size, status) in [(1000, StatusCode::OK), (9000, StatusCode::BAD_GATEWAY)] {
             let mut client = stage.client(Version::HTTP_11).await;
             let mut request = client.request("POST", "/", Pieces::of([]));

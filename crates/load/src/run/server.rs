@@ -10,8 +10,8 @@ use crate::metrics::{self, Buckets};
 /// What of the engine can be looked at.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
-    /// Where it tells its metrics.
-    pub metrics: Option<SocketAddr>,
+    /// Where it tells its metrics: the addresses of its operator port, of which the first that answers is asked. Empty where not known.
+    pub metrics: Vec<SocketAddr>,
     /// Its process, where that is on this machine: CPU time comes from there then, not from its metrics.
     pub process: Option<Process>,
 }
@@ -41,13 +41,13 @@ struct Look {
 
 impl Observed {
     fn is_any(&self) -> bool {
-        self.metrics.is_some() || self.process.is_some()
+        !self.metrics.is_empty() || self.process.is_some()
     }
 
     async fn look(&self) -> Result<Look, LoadError> {
         let mut look = Look::default();
-        if let Some(operator) = self.metrics {
-            let text = metrics::fetch(operator).await?;
+        if !self.metrics.is_empty() {
+            let text = metrics::fetch(&self.metrics).await?;
             look.busy = metrics::number(&text, metrics::WORKERS_BUSY);
             look.waits = Buckets::read(&text, metrics::QUEUE_WAIT);
             look.cpu = metrics::cpu(&text);
@@ -68,16 +68,14 @@ impl Observed {
             }
         }
         let look = self.look().await?;
-        match self.metrics {
-            Some(operator) if look.busy.is_none() => {
-                Err(LoadError::NoEngine(format!("the metrics at {operator} are not those of an engine")))
-            }
-            _ => Ok(look),
+        if !self.metrics.is_empty() && look.busy.is_none() {
+            return Err(LoadError::NoEngine("the metrics that are named are not those of an engine".to_owned()));
         }
+        Ok(look)
     }
 }
 
-/// The system's words, without its number.
+/// What the system says, in words where its own would be of a file.
 fn plain(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "there is none".to_owned(),
@@ -175,7 +173,7 @@ mod tests {
     /// other tests have threads that are called as an engine's.
     #[tokio::test]
     async fn a_process_that_is_not_there_is_refused() {
-        let observed = Observed { metrics: None, process: Some(Process::new(u32::MAX)) };
+        let observed = Observed { metrics: Vec::new(), process: Some(Process::new(u32::MAX)) };
         match Watcher::new(&observed).await {
             Err(error @ LoadError::NoEngine(_)) => {
                 assert_eq!(error.to_string(), format!("process {}: there is none", u32::MAX));

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use fieldseal_engine::Counters;
 use fieldseal_engine::pool::Observer;
-use fieldseal_http::{HttpCounters, ProcessFigures};
+use fieldseal_http::{HttpCounters, ProcessFigures, ProcessSample, ProcessValue};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
@@ -245,17 +245,17 @@ impl Snapshot {
 
 /// Under the names that Prometheus' own libraries give; what the system does not tell is left out.
 fn write_process(process: &ProcessFigures, out: &mut Writer<'_>) -> fmt::Result {
-    const CPU: Named = Named::seconds("cpu", "CPU time of the process, user's and system's").of_process();
-    const MEMORY: Named = Named::bytes("resident_memory", "Memory of the process that is resident").of_process();
-    const DESCRIPTORS: Named = Named::plain("open_fds", "Descriptors that the process has open").of_process();
-    const DESCRIPTORS_MAX: Named = Named::plain("max_fds", "The most descriptors that it may have open").of_process();
-    const BEGAN: Named = Named::seconds("start_time", "When the process began, in Unix time").of_process();
-    let ProcessFigures { cpu, memory, descriptors, descriptors_max, began_unix_s } = process;
-    cpu.map_or(Ok(()), |time| out.counter(CPU, time.as_secs_f64()))?;
-    memory.map_or(Ok(()), |bytes| out.gauge(MEMORY, bytes))?;
-    descriptors.map_or(Ok(()), |count| out.gauge(DESCRIPTORS, count))?;
-    descriptors_max.map_or(Ok(()), |count| out.gauge(DESCRIPTORS_MAX, count))?;
-    began_unix_s.map_or(Ok(()), |seconds| out.gauge(BEGAN, seconds))
+    for ProcessSample { name, help, is_counter, value } in process.samples() {
+        match value {
+            ProcessValue::Seconds(seconds) if is_counter => {
+                out.counter(Named::seconds(name, help).of_process(), seconds)
+            }
+            ProcessValue::Seconds(seconds) => out.gauge(Named::seconds(name, help).of_process(), seconds),
+            ProcessValue::Bytes(bytes) => out.gauge(Named::bytes(name, help).of_process(), bytes),
+            ProcessValue::Count(count) => out.gauge(Named::plain(name, help).of_process(), count),
+        }?;
+    }
+    Ok(())
 }
 
 fn write_api(api: &ApiSnapshot, out: &mut Writer<'_>) -> fmt::Result {

@@ -1,8 +1,7 @@
 //! The engine that a scenario is for: the one that the file names, or one of our own.
 
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use fieldseal_client::{ClientSettings, ClientTls, TlsPart};
 use fieldseal_load::accounting::Process;
@@ -14,8 +13,6 @@ use crate::commands::bench::engine::Target as OwnEngine;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome, plain};
 
-/// How long it is tried whether somebody listens at an address of a name.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The authority's file beside the client's certificate, where the scenario names none.
 const AUTHORITY: &str = "ca.pem";
 /// Bytes of a PEM file; a chain of certificates has a few thousand.
@@ -40,13 +37,13 @@ pub fn engine(place: &Place, arguments: &LoadRunArguments, path: &Path, script: 
         script.kinds.iter_mut().for_each(|kind| own.app.clone_into(&mut kind.app));
         return Ok(Engine {
             client: own.client.clone(),
-            observed: Observed { metrics: own.operator, process: own.process.clone() },
+            observed: Observed { metrics: own.operator.into_iter().collect(), process: own.process.clone() },
             settings: own.settings.clone(),
             _own: Some(own),
         });
     }
     let context = Context::checked(place)?;
-    let metrics = arguments.metrics.as_deref().map(metrics_address).transpose()?;
+    let metrics = arguments.metrics.as_deref().map(metrics_addresses).transpose()?.unwrap_or_default();
     let Target { host, port, server_name, .. } = &script.target;
     let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let tls = certificates(path, &script.target)?;
@@ -158,7 +155,7 @@ fn beside(folder: &Path, certificate: &Pem) -> PathBuf {
 }
 
 /// Where `http://HOST:PORT/metrics` is.
-fn metrics_address(url: &str) -> Outcome<SocketAddr> {
+fn metrics_addresses(url: &str) -> Outcome<Vec<SocketAddr>> {
     let wrong = || Failure::usage("--metrics: it takes the engine's own URL, such as http://127.0.0.1:3444/metrics");
     let rest = url.strip_prefix("http://").ok_or_else(wrong)?;
     let (address, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -170,11 +167,5 @@ fn metrics_address(url: &str) -> Outcome<SocketAddr> {
         .to_socket_addrs()
         .map_err(|error| Failure::unreachable(format!("--metrics: cannot find {address}: {}", plain(&error))))?
         .collect();
-    let answers = |address: &&SocketAddr| TcpStream::connect_timeout(address, CONNECT_TIMEOUT).is_ok();
-    match found[..] {
-        [] => Err(wrong()),
-        [only] => Ok(only),
-        // As `localhost` has; where nobody listens at any, the first look tells of one.
-        [first, ..] => Ok(found.iter().find(answers).copied().unwrap_or(first)),
-    }
+    if found.is_empty() { Err(wrong()) } else { Ok(found) }
 }
