@@ -11,9 +11,11 @@
 
 mod activity;
 mod body;
+mod client;
 mod connection;
 mod gather;
 mod listener;
+mod log_limit;
 mod operator;
 mod places;
 mod problem;
@@ -29,7 +31,9 @@ mod watched;
 pub use activity::{Hold, HttpCounters, Received};
 pub use body::{BodyError, Buffers, RequestBody, ResponseBody, bytes, empty};
 pub use connection::{Door, Handler, Peer, Phase, Protocol};
+pub use client::{ClientBound, Network, NetworkError, client_of};
 pub use listener::{Event, Listener, ListenerOptions, Observer, protocol_of};
+pub use log_limit::LogLimit;
 pub use operator::{OperatorPort, OperatorSettings, Report};
 pub use places::{Place, Places};
 pub use problem::Problem;

@@ -1,6 +1,7 @@
 //! The access log: one JSON object for each request, without headers, bodies, queries and values.
 
 use std::fmt::Write;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -15,6 +16,7 @@ use crate::config::Action;
 use crate::hygiene;
 use crate::metrics::ListenerMetrics;
 use crate::refusal::Refusal;
+use crate::refusal_log::RefusalLog;
 
 /// Takes the lines of the access log. It is called on the threads that carry traffic, and must not wait.
 pub trait AccessLog: Send + Sync + 'static {
@@ -29,6 +31,7 @@ pub trait AccessLog: Send + Sync + 'static {
 pub(crate) struct Record {
     pub(crate) listener: Arc<str>,
     pub(crate) metrics: Arc<ListenerMetrics>,
+    pub(crate) refusals: Arc<RefusalLog>,
     log: Option<Arc<dyn AccessLog>>,
     began: Instant,
     peer: Arc<Peer>,
@@ -51,6 +54,7 @@ impl Record {
     pub(crate) fn new(
         listener: &Arc<str>,
         metrics: &Arc<ListenerMetrics>,
+        refusals: &Arc<RefusalLog>,
         log: Option<&Arc<dyn AccessLog>>,
         peer: Arc<Peer>,
         head: &hyper::http::request::Parts,
@@ -59,6 +63,7 @@ impl Record {
         Record {
             listener: Arc::clone(listener),
             metrics: Arc::clone(metrics),
+            refusals: Arc::clone(refusals),
             log: log.cloned(),
             began: Instant::now(),
             peer,
@@ -85,6 +90,11 @@ impl Record {
     pub(crate) fn refused(&mut self, refusal: &Refusal) {
         self.metrics.refused(refusal.code);
         self.refusal = Some((refusal.code, refusal.detail.clone()));
+    }
+
+    /// Where the request came from.
+    pub(crate) fn client(&self) -> SocketAddr {
+        self.peer.address
     }
 
     fn received(&self) -> u64 {
@@ -171,7 +181,9 @@ impl<B: Body<Data = Bytes, Error = BodyError> + Unpin> Body for Recorded<B> {
             Some(Ok(frame)) if frame.is_trailers() => is_over = true,
             Some(Ok(frame)) => self.record.sent += frame.data_ref().map_or(0, |data| data.len() as u64),
             Some(Err(error)) => {
-                tracing::info!(listener = %self.record.listener, %error, "an answer broke off");
+                let (listener, client) = (&self.record.listener, self.record.client());
+                let write = || tracing::info!(%listener, %client, %error, "an answer broke off");
+                self.record.refusals.line(Some(client), write);
                 self.record.metrics.refused("answer-broke");
             }
             None => {}

@@ -75,7 +75,10 @@ pub(crate) fn refuse(refusal: &Refusal, mut record: Record) -> Response<Response
     record.refused(refusal);
     record.status = refusal.status.as_u16();
     if refusal.status.is_server_error() {
-        tracing::warn!(listener = %record.listener, code = refusal.code, "{}", refusal.detail);
+        let (client, status) = (record.client(), refusal.status.as_u16());
+        record.refusals.line(Some(client), || {
+            tracing::warn!(listener = %record.listener, %client, status, code = refusal.code, "{}", refusal.detail);
+        });
     }
     refusal.problem().response().map(|body| Recorded::new(body, record).boxed_unsync())
 }

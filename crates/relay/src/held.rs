@@ -1,11 +1,11 @@
 //! Bodies that are read as a whole, within a bound for each, one for each client and one for all, and within a time.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use fieldseal_http::BodyError;
+use fieldseal_http::{BodyError, client_of};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes};
 use tokio::time::timeout;
@@ -54,15 +54,6 @@ impl Room {
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
         self.taken.lock().expect("nothing panics while this is locked")
-    }
-}
-
-/// A client is an address of IPv4, or a network of IPv6 of which a client usually has all addresses.
-fn client_of(address: IpAddr) -> IpAddr {
-    const NETWORK: u128 = !0 << 64;
-    match address.to_canonical() {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & NETWORK).into(),
-        address => address,
     }
 }
 

@@ -22,6 +22,7 @@ mod metrics;
 mod outbound;
 mod probe;
 mod refusal;
+mod refusal_log;
 mod relay;
 pub mod route;
 mod target;

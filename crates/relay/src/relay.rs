@@ -24,6 +24,7 @@ use crate::config::{Configuration, EngineSettings, KeyPair, Limits, Outbound, Pr
 use crate::held::Room;
 use crate::metrics::{EngineMetrics, ListenerMetrics, Snapshot, Told};
 use crate::outbound::{Mint, MintError};
+use crate::refusal_log::RefusalLog;
 use crate::transform::Workshop;
 use crate::upstream::{Connector, ConnectorError, Pool};
 use crate::worker::{self, Post, Seat, ToolBox, Tools};
@@ -121,6 +122,7 @@ struct Shared {
     configuration: Mutex<Arc<Configuration>>,
     counted: Vec<Counted>,
     reloads: AtomicU64,
+    refusals: Arc<RefusalLog>,
     log: Option<Arc<dyn AccessLog>>,
 }
 
@@ -168,7 +170,8 @@ impl Report for Shared {
     }
 
     fn cannot_accept(&self, error: &io::Error) {
-        tracing::error!(%error, "cannot accept connections at the operator port");
+        let write = || tracing::error!(%error, "cannot accept connections at the operator port");
+        self.refusals.line(None, write);
     }
 }
 
@@ -197,6 +200,7 @@ impl Relay {
         let boxes: Vec<ToolBox> = (0..threads).map(tools).collect::<Result<_, _>>()?;
         let plans = plans(&configuration);
         let acceptors: Vec<_> = plans.iter().map(|plan| acceptor(plan, base)).collect::<Result<_, _>>()?;
+        let refusals = Arc::new(RefusalLog::new(configuration.process.refusal_lines_max));
         let (stop, stopped) = watch::channel(false);
         let mut posts: Vec<Vec<Post>> = (0..threads).map(|_| Vec::new()).collect();
         let (mut addresses, mut counted) = (Vec::new(), Vec::new());
@@ -210,7 +214,8 @@ impl Relay {
                 let (metrics, counting) = (Arc::new(ListenerMetrics::default()), Counting::default());
                 of_metrics.push(Arc::clone(&metrics));
                 of_counting.push(Arc::clone(&counting));
-                let seat = Seat { tools: Arc::clone(&boxes[thread]), index, metrics, log: log.clone() };
+                let (tools, refusals) = (Arc::clone(&boxes[thread]), Arc::clone(&refusals));
+                let seat = Seat { tools, index, metrics, refusals, log: log.clone() };
                 let (name, acceptor) = (Arc::clone(name), acceptor.clone());
                 posts[thread].push(Post { socket, name, acceptor, seat, is_outbound, counting });
             }
@@ -225,15 +230,16 @@ impl Relay {
             configuration: Mutex::new(Arc::clone(&configuration)),
             counted,
             reloads: AtomicU64::new(0),
+            refusals: Arc::clone(&refusals),
             log,
         });
         let operator = OperatorPort::start(operator_address, &OperatorSettings::default(), Arc::clone(&shared))
             .map_err(|error| RelayError::Listen { address: operator_address, error })?;
         let mut running = Vec::new();
         for (index, (posts, tools)) in posts.into_iter().zip(boxes).enumerate() {
-            let stopped = stopped.clone();
+            let (stopped, refusals) = (stopped.clone(), Arc::clone(&refusals));
             let thread = std::thread::Builder::new().name(format!("fieldseal-relay-{index}"));
-            let thread = thread.spawn(move || worker::run(&tools, posts, stopped));
+            let thread = thread.spawn(move || worker::run(&tools, posts, &refusals, stopped));
             running.push(thread.map_err(RelayError::Thread)?);
         }
         Ok(Relay { base: base.to_owned(), shared, addresses, acceptors, operator, stop, threads: running })

@@ -18,6 +18,7 @@ use crate::config::{Configuration, Limits};
 use crate::inbound::InboundHandler;
 use crate::metrics::ListenerMetrics;
 use crate::outbound::{Mint, OutboundHandler};
+use crate::refusal_log::RefusalLog;
 use crate::transform::Workshop;
 use crate::upstream::Pool;
 
@@ -50,6 +51,7 @@ pub(crate) struct Seat {
     pub(crate) tools: ToolBox,
     pub(crate) index: usize,
     pub(crate) metrics: Arc<ListenerMetrics>,
+    pub(crate) refusals: Arc<RefusalLog>,
     pub(crate) log: Option<Arc<dyn AccessLog>>,
 }
 
@@ -60,7 +62,7 @@ impl Seat {
 
     pub(crate) fn record(&self, name: &Arc<str>, tools: &Tools, peer: &Arc<Peer>, head: &Parts) -> Record {
         let log = self.log.as_ref().filter(|_| tools.configuration.process.access_log);
-        Record::new(name, &self.metrics, log, Arc::clone(peer), head)
+        Record::new(name, &self.metrics, &self.refusals, log, Arc::clone(peer), head)
     }
 }
 
@@ -108,27 +110,39 @@ fn bind(address: SocketAddr, is_shared: bool) -> io::Result<Socket> {
 /// Tells the log what happens at a listener.
 struct Watcher {
     name: Arc<str>,
+    refusals: Arc<RefusalLog>,
 }
 
 impl Observer for Watcher {
     fn happened(&self, event: &Event<'_>) {
         let listener = &*self.name;
         match event {
-            Event::CannotAccept(error) => tracing::error!(listener, %error, "cannot accept connections"),
-            Event::Refused(client) => tracing::warn!(listener, %client, "no place for a connection"),
+            Event::CannotAccept(error) => {
+                self.refusals.line(None, || tracing::error!(listener, %error, "cannot accept connections"));
+            }
+            Event::Refused(client) => {
+                self.refusals.line(Some(*client), || tracing::warn!(listener, %client, "no place for a connection"));
+            }
             // Anybody can make these, as many as they like: `fieldseal_relay_connections_ended` counts them.
             Event::Left(client) => tracing::debug!(listener, %client, "a connection ended in its TLS handshake"),
             Event::HandshakeFailed(client, reason) => {
                 tracing::debug!(listener, %client, reason, "a TLS handshake failed")
             }
-            Event::Cut(client, reason) => tracing::info!(listener, %client, reason, "a connection was cut"),
+            Event::Cut(client, reason) => {
+                self.refusals.line(Some(*client), || tracing::info!(listener, %client, reason, "a connection was cut"));
+            }
             Event::Broken(client, error) => tracing::debug!(listener, %client, %error, "a connection broke"),
         }
     }
 }
 
 /// Carries traffic until it is told to stop; gives how many connections were not finished in time.
-pub(crate) fn run(tools: &ToolBox, posts: Vec<Post>, mut stop: watch::Receiver<bool>) -> io::Result<usize> {
+pub(crate) fn run(
+    tools: &ToolBox,
+    posts: Vec<Post>,
+    refusals: &RefusalLog,
+    mut stop: watch::Receiver<bool>,
+) -> io::Result<usize> {
     let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(LOOKUP_THREADS_MAX).build()?;
     let left = runtime.block_on(async {
         let mut inbound = Vec::new();
@@ -138,7 +152,8 @@ pub(crate) fn run(tools: &ToolBox, posts: Vec<Post>, mut stop: watch::Receiver<b
             let socket = tokio::net::TcpListener::from_std(socket)?;
             let settings = seat.tools().configuration.http_settings();
             let address = socket.local_addr()?;
-            let options = ListenerOptions { address, acceptor, settings, observer: Arc::new(Watcher { name }) };
+            let observer = Arc::new(Watcher { name, refusals: Arc::clone(&seat.refusals) });
+            let options = ListenerOptions { address, acceptor, settings, observer };
             if is_outbound {
                 let handler = Arc::new(OutboundHandler::new(seat));
                 let listener = start(socket, options, Arc::clone(&handler), &counting)?;
@@ -151,7 +166,10 @@ pub(crate) fn run(tools: &ToolBox, posts: Vec<Post>, mut stop: watch::Receiver<b
         let mut tidy = interval(TIDY_PERIOD);
         loop {
             tokio::select! {
-                _ = tidy.tick() => tools.load().pool.tidy(),
+                _ = tidy.tick() => {
+                    tools.load().pool.tidy();
+                    refusals.tell_overdue();
+                }
                 stopped = stop.wait_for(|stopped| *stopped) => {
                     // Whoever would tell is gone: that means the same.
                     let _ = stopped;

@@ -27,11 +27,12 @@ use crate::clock;
 use crate::counters::Counters;
 use crate::hub::{Exhausted, Hub, Memory, Registration, Share};
 use crate::in_work::InWork;
-use crate::interface::Service;
+use crate::interface::{PeerIdentity, Service};
 use crate::job::RequestJob;
 use crate::metrics::{Arrival, Effort, Outcome};
 use crate::outbox::{Buffers, Outbox, Reply};
 use crate::pace::Pace;
+use crate::refusals::Asker;
 use crate::wire::{Socket, Wire, discard};
 
 /// Bytes read and written in one go before other connections have their turn: some tens of microseconds of TLS.
@@ -69,6 +70,9 @@ pub(crate) struct Connection<S: Service, W: Wire> {
     hub: Arc<Hub>,
     service: Arc<S>,
     caller: Arc<S::Caller>,
+    peer: Arc<PeerIdentity>,
+    /// The app that a request named last: most requests of a connection name the same.
+    app: Option<Arc<str>>,
     stream: W,
     frames: FrameBuffer,
     memory: Memory,
@@ -115,6 +119,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     pub(crate) fn new(
         hub: Arc<Hub>,
         service: Arc<S>,
+        peer: Arc<PeerIdentity>,
         caller: Arc<S::Caller>,
         stream: W,
         registration: &Registration,
@@ -137,6 +142,8 @@ impl<S: Service, W: Wire> Connection<S, W> {
             timer: Box::pin(sleep_until((now + hub.settings.idle_timeout).into())),
             number: registration.number,
             service,
+            peer,
+            app: None,
             caller,
             hub,
         }
@@ -414,8 +421,11 @@ impl<S: Service, W: Wire> Connection<S, W> {
     }
 
     /// What a first look at a request tells.
-    fn know(&self, params: RawParams<'_>, now: Instant) -> Known {
+    fn know(&mut self, params: RawParams<'_>, now: Instant) -> Known {
         let Peek { app, deadline_ms } = Peek::at(params);
+        if self.app.as_deref() != app {
+            self.app = app.map(Arc::from);
+        }
         let deadline = deadline_ms.map(|milliseconds| now + Duration::from_millis(milliseconds.into()));
         Known { tenant: self.hub.number_of(self.service.tenant(&self.caller, app)), deadline }
     }
@@ -431,7 +441,8 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let settings = &self.hub.settings;
         let (outbox, requests) = (Arc::clone(&self.outbox), Arc::clone(&self.hub.requests));
         let reply = Reply::new(outbox, requests, id, arrival, Arc::clone(&cancellation));
-        let reply = reply.with_retry_after(settings.retry_after);
+        let asker = Asker { log: Arc::clone(&self.hub.refusals), peer: Arc::clone(&self.peer), app: self.app.clone() };
+        let reply = reply.with_retry_after(settings.retry_after).asked_by(asker);
         let share = self.memory.answers_share();
         let job = Arc::new(RequestJob::new(request, Arc::clone(&cancellation), share, reply));
         let admission = Admission { tenant: known.tenant, connection: self.number, bytes, cancellation };

@@ -25,7 +25,7 @@ pub(crate) struct Hub {
     pub(crate) requests: Arc<Requests>,
     pub(crate) times: Arc<Times>,
     pub(crate) handshakes: Arc<Places>,
-    pub(crate) refusals: RefusalLog,
+    pub(crate) refusals: Arc<RefusalLog>,
     pub(crate) api: ApiTallies,
     phase: AtomicU8,
     /// Makes numbers of tenants, by a key of this process: who chooses names cannot choose their numbers.
@@ -84,7 +84,7 @@ impl Hub {
             requests: Arc::default(),
             times,
             handshakes: Arc::new(handshakes),
-            refusals,
+            refusals: Arc::new(refusals),
             api: ApiTallies::default(),
             tenants: RandomState::new(),
             phase: AtomicU8::new(Phase::Serving as u8),

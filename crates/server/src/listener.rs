@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use boring::ssl::SslContext;
-use fieldseal_http::{ACCEPT_PAUSE, Place, prepare_socket};
+use fieldseal_http::{ACCEPT_PAUSE, Place, client_of, prepare_socket};
 use fieldseal_protocol::{ErrorCode, ErrorObject, answer};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -20,7 +20,8 @@ use crate::counters::Counters;
 use crate::gathered::Gathered;
 use crate::hub::{Hub, Registration};
 use crate::identity::{peer_identity, valid_for};
-use crate::interface::{PeerIdentity, Refused, Service};
+use crate::interface::{PeerIdentity, Refused as Unknown, Service};
+use crate::refusals::{RefusalLog, Refused, fingerprint};
 use crate::tls::{self, HandshakeFailure};
 use crate::wire::discard;
 
@@ -42,7 +43,8 @@ pub(crate) async fn listen<S: Service>(listener: TcpListener, hub: Arc<Hub>, ser
             Ok((socket, address)) => accept(socket, address, &hub, &service, &context),
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                tracing::error!(%error, "cannot accept connections");
+                let write = || tracing::error!(%error, "cannot accept connections");
+                hub.refusals.line(Refused::Connection, clock::now(), &"accept", write);
                 sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -54,7 +56,7 @@ fn accept<S: Service>(socket: TcpStream, address: SocketAddr, hub: &Arc<Hub>, se
     if !hub.has_room() {
         Counters::add(&hub.counters.connections_refused);
         let write = || tracing::warn!(%address, "too many connections: closed at once");
-        hub.refusals.line(clock::now(), write);
+        hub.refusals.line(Refused::Connection, clock::now(), &client_of(address.ip()), write);
         return;
     }
     let place = hub.handshakes.take();
@@ -80,7 +82,8 @@ async fn serve<S: Service>(
         }
         Err(failure) => {
             Counters::add(&hub.counters.handshakes_failed);
-            hub.refusals.line(clock::now(), || tracing::warn!(%address, reason = %failure, "handshake failed"));
+            let write = || tracing::warn!(%address, reason = %failure, "handshake failed");
+            hub.refusals.line(Refused::Connection, clock::now(), &client_of(address.ip()), write);
             return;
         }
     };
@@ -89,15 +92,23 @@ async fn serve<S: Service>(
             let Admitted { peer, caller, registration, expires } = admitted;
             let number = registration.number;
             tracing::debug!(%address, client = %peer.name, connection = number, "connected");
-            let end = Connection::new(hub, service, caller, stream, &registration, expires).run().await;
-            log_end(&end, &peer, number);
+            let peer = Arc::new(peer);
+            let who = Arc::clone(&peer);
+            let end = Connection::new(Arc::clone(&hub), service, who, caller, stream, &registration, expires).run().await;
+            log_end(&hub.refusals, &end, &peer, address, number);
         }
-        Err(error) => {
+        Err((error, peer)) => {
             let counters = &hub.counters;
             let is_forbidden = error.code == ErrorCode::Forbidden;
             Counters::add(if is_forbidden { &counters.connections_forbidden } else { &counters.connections_refused });
-            let write = || tracing::warn!(%address, reason = %error.message, "caller refused");
-            hub.refusals.line(clock::now(), write);
+            let write = || match &peer {
+                Some(peer) => {
+                    let (client, fingerprint) = (peer.name.as_str(), fingerprint(peer));
+                    tracing::warn!(%address, client, %fingerprint, reason = %error.message, "caller refused");
+                }
+                None => tracing::warn!(%address, reason = %error.message, "caller refused"),
+            };
+            hub.refusals.line(Refused::Connection, clock::now(), &client_of(address.ip()), write);
             refuse(stream, &error, hub.settings.close_timeout).await;
         }
     }
@@ -149,24 +160,26 @@ async fn part(mut stream: Gathered<TcpStream>) -> io::Result<()> {
     discard(stream.socket_mut()).await
 }
 
-/// Finds out who the peer is and gives it a place.
+/// Finds out who the peer is and gives it a place. A refusal comes with the peer's identity, where it has one.
 async fn admit<S: Service>(
     stream: &Stream,
     hub: &Arc<Hub>,
     service: &Arc<S>,
     deadline: Instant,
-) -> Result<Admitted<S::Caller>, ErrorObject> {
-    let forbidden = |message: String| ErrorObject::new(ErrorCode::Forbidden, message);
+) -> Result<Admitted<S::Caller>, (ErrorObject, Option<PeerIdentity>)> {
+    let forbidden = |message: String| (ErrorObject::new(ErrorCode::Forbidden, message), None);
     let certificate = stream.ssl().peer_certificate();
     let certificate = certificate.ok_or_else(|| forbidden("the client sent no certificate".to_owned()))?;
     let peer = peer_identity(&certificate).map_err(|error| forbidden(error.to_string()))?;
     let valid_for = valid_for(&certificate, SystemTime::now()).map_err(|error| forbidden(error.to_string()))?;
     let expires = clock::now() + valid_for;
     let Some(registration) = hub.register() else {
-        return Err(ErrorObject::new(ErrorCode::Overloaded, "the engine has too many connections"));
+        return Err((ErrorObject::new(ErrorCode::Overloaded, "the engine has too many connections"), Some(peer)));
     };
-    let caller = authenticate(service, &peer, deadline).await?;
-    Ok(Admitted { peer, caller, registration, expires })
+    match authenticate(service, &peer, deadline).await {
+        Ok(caller) => Ok(Admitted { peer, caller, registration, expires }),
+        Err(error) => Err((error, Some(peer))),
+    }
 }
 
 /// Asks the service on a thread that may wait: its store may be busy, and the other connections shall not notice.
@@ -179,7 +192,7 @@ async fn authenticate<S: Service>(
     let mut asking = spawn_blocking(move || service.authenticate(&peer));
     match timeout_at(deadline, &mut asking).await {
         Ok(Ok(Ok(caller))) => Ok(caller),
-        Ok(Ok(Err(Refused { message }))) => Err(ErrorObject::new(ErrorCode::Forbidden, message)),
+        Ok(Ok(Err(Unknown { message }))) => Err(ErrorObject::new(ErrorCode::Forbidden, message)),
         Ok(Err(_)) => Err(ErrorObject::new(ErrorCode::Internal, "the engine failed to look the caller up")),
         Err(_) => {
             // Takes it out of the queue, if it has not begun.
@@ -203,12 +216,18 @@ async fn refuse(mut stream: Stream, error: &ErrorObject, limit: Duration) {
     }
 }
 
-fn log_end(end: &End, peer: &PeerIdentity, connection: u64) {
+fn log_end(log: &RefusalLog, end: &End, peer: &PeerIdentity, address: SocketAddr, connection: u64) {
     let client = peer.name.as_str();
+    let line = |write: &dyn Fn()| log.line(Refused::Connection, clock::now(), &client, write);
     match end {
         End::Closed | End::Idle | End::ShutDown => tracing::debug!(client, connection, ?end, "connection ended"),
-        End::Broken(error) => tracing::info!(client, connection, %error, "connection broke"),
-        End::Fault(error) => tracing::warn!(client, connection, %error, "connection ended by the server"),
-        End::SlowReader => tracing::warn!(client, connection, "connection cut: its answers were not taken"),
+        End::Broken(error) => line(&|| tracing::info!(client, %address, connection, %error, "connection broke")),
+        End::Fault(error) => line(&|| {
+            let fingerprint = fingerprint(peer);
+            tracing::warn!(client, %fingerprint, %address, connection, %error, "connection ended by the server");
+        }),
+        End::SlowReader => {
+            line(&|| tracing::warn!(client, %address, connection, "connection cut: its answers were not taken"));
+        }
     }
 }

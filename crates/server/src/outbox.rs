@@ -18,6 +18,7 @@ use crate::clock;
 use crate::hub::Share;
 use crate::job::FREED_BUFFERS_MAX;
 use crate::metrics::{Arrival, Effort, Outcome, Requests};
+use crate::refusals::Asker;
 use crate::rope::{MERGE_SIZE_MAX, Rope};
 
 /// One message, or several that travel together, or a piece of a large one.
@@ -226,6 +227,8 @@ pub(crate) struct Reply {
     cancellation: Arc<Cancellation>,
     /// What `overloaded` tells.
     retry_after: Option<Duration>,
+    /// For the line of the log where policy refuses the request.
+    asker: Option<Asker>,
     is_sent: bool,
 }
 
@@ -239,7 +242,7 @@ impl Reply {
         cancellation: Arc<Cancellation>,
     ) -> Self {
         let receiver = Receiver::Connection { outbox, id };
-        Reply { receiver, requests, arrival, cancellation, retry_after: None, is_sent: false }
+        Reply { receiver, requests, arrival, cancellation, retry_after: None, asker: None, is_sent: false }
     }
 
     /// The same for a call that waits for it.
@@ -250,7 +253,7 @@ impl Reply {
         cancellation: Arc<Cancellation>,
     ) -> Self {
         let receiver = Receiver::Call(Some(call));
-        Reply { receiver, requests, arrival, cancellation, retry_after: None, is_sent: false }
+        Reply { receiver, requests, arrival, cancellation, retry_after: None, asker: None, is_sent: false }
     }
 
     /// Whether the bytes can be an answer to who waits: a connection needs a message, and a call may get an empty file.
@@ -267,6 +270,12 @@ impl Reply {
     /// The same, whose `overloaded` tells to make this pause.
     pub(crate) fn with_retry_after(mut self, pause: Duration) -> Self {
         self.retry_after = Some(pause);
+        self
+    }
+
+    /// The same, where a refusal by policy is a line of the log.
+    pub(crate) fn asked_by(mut self, asker: Asker) -> Self {
+        self.asker = Some(asker);
         self
     }
 
@@ -298,6 +307,9 @@ impl Reply {
     fn send_once(&mut self, answered: Answered, outcome: Outcome, effort: Effort) {
         assert!(!self.is_sent, "a request is answered once");
         self.is_sent = true;
+        if let (Some(asker), Err(error)) = (&self.asker, &answered) {
+            asker.refused(clock::now(), self.arrival.method, error);
+        }
         let is_awaited = self.cancellation.reason() != Some(Reason::Disconnected);
         let (requests, arrival) = (&self.requests, &self.arrival);
         let count = |size: usize| {

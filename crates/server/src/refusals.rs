@@ -1,80 +1,101 @@
-//! Lines of the log about those who were not let in: a stranger writes as many of them as he likes, so they are bounded.
+//! Lines of the log about what was refused: connections, requests and calls. Peers can cause as many as they like, so that they are
+//! bounded for each kind apart, and what is left out is counted.
 
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Instant;
 
-/// The time that the bound is for.
-const WINDOW: Duration = Duration::from_secs(10);
+use fieldseal_engine::admin::AppName;
+use fieldseal_http::LogLimit;
+use fieldseal_protocol::{ErrorCode, ErrorObject, Method};
 
-/// Bounds lines in ten seconds, and counts those that were left out.
+use crate::interface::PeerIdentity;
+
+/// What a line is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Refused {
+    /// A connection that is not admitted, or that the server ends.
+    Connection,
+    /// A request on a connection.
+    Request,
+    /// A call of the HTTPS API.
+    Call,
+}
+
+impl Refused {
+    const ALL: [Refused; 3] = [Refused::Connection, Refused::Request, Refused::Call];
+
+    /// The word in the log.
+    fn as_str(self) -> &'static str {
+        match self {
+            Refused::Connection => "connections",
+            Refused::Request => "requests",
+            Refused::Call => "calls",
+        }
+    }
+}
+
+/// The bounded lines of one server.
 #[derive(Debug)]
 pub(crate) struct RefusalLog {
-    lines_max: usize,
-    window: Mutex<Window>,
-}
-
-#[derive(Debug, Default)]
-struct Window {
-    began: Option<Instant>,
-    lines: usize,
-    left_out: u64,
-}
-
-/// What to write for one refusal.
-#[derive(Debug, PartialEq, Eq)]
-enum Decision {
-    /// The line, after a word about so many that were left out.
-    Write { left_out: u64 },
-    /// Nothing.
-    LeaveOut,
+    limits: [LogLimit; Refused::ALL.len()],
 }
 
 impl RefusalLog {
+    /// At most `lines_max` lines in 10 s, of each kind.
     pub(crate) fn new(lines_max: usize) -> Self {
-        RefusalLog { lines_max, window: Mutex::default() }
+        RefusalLog { limits: Refused::ALL.map(|_| LogLimit::new(lines_max)) }
     }
 
-    /// Calls `write` if there is room for another line at the time `now`.
-    pub(crate) fn line(&self, now: Instant, write: impl FnOnce()) {
-        let Decision::Write { left_out } = self.decide(now) else { return };
-        if left_out > 0 {
-            tracing::warn!(left_out, "more connections were refused than the log has room for");
+    /// Calls `write` if there is room for another line that `source` causes: a client's name, or its address (see `client_of`).
+    pub(crate) fn line(&self, kind: Refused, now: Instant, source: &impl Hash, write: impl FnOnce()) {
+        if let Some(suppressed) = self.limits[kind as usize].admit(now, source) {
+            tell(kind, suppressed);
+            write();
         }
-        write();
     }
 
-    fn decide(&self, now: Instant) -> Decision {
-        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
-        if window.began.is_none_or(|began| now.saturating_duration_since(began) >= WINDOW) {
-            window.began = Some(now);
-            window.lines = 0;
+    /// Writes the counts of suppressed lines that no later line has carried.
+    pub(crate) fn tell_overdue(&self, now: Instant) {
+        for kind in Refused::ALL {
+            tell(kind, self.limits[kind as usize].overdue(now).unwrap_or_default());
         }
-        if window.lines >= self.lines_max {
-            window.left_out += 1;
-            return Decision::LeaveOut;
-        }
-        window.lines += 1;
-        Decision::Write { left_out: std::mem::take(&mut window.left_out) }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_bounded_in_each_window_and_the_next_tells_what_was_left_out() {
-        let log = RefusalLog::new(2);
-        let start = Instant::now();
-        let at = |seconds| log.decide(start + Duration::from_secs(seconds));
-        assert_eq!([at(0), at(9)], [Decision::Write { left_out: 0 }, Decision::Write { left_out: 0 }]);
-        assert_eq!([at(9), at(9)], [Decision::LeaveOut, Decision::LeaveOut]);
-        assert_eq!([at(10), at(11)], [Decision::Write { left_out: 2 }, Decision::Write { left_out: 0 }]);
-        assert_eq!([at(19), at(20)], [Decision::LeaveOut, Decision::Write { left_out: 1 }]);
+fn tell(kind: Refused, suppressed: u64) {
+    if suppressed > 0 {
+        tracing::warn!(suppressed, kind = kind.as_str(), "refusals were left out of the log");
     }
+}
 
-    #[test]
-    fn none_at_all_can_be_asked_for() {
-        assert_eq!(RefusalLog::new(0).decide(Instant::now()), Decision::LeaveOut);
+/// Who sent a request over a connection and for which app, for the line that is written where policy refuses it.
+#[derive(Debug)]
+pub(crate) struct Asker {
+    pub(crate) log: Arc<RefusalLog>,
+    pub(crate) peer: Arc<PeerIdentity>,
+    /// As the request names it, right or wrong.
+    pub(crate) app: Option<Arc<str>>,
+}
+
+impl Asker {
+    /// Writes the line where `error` says that the client may not do this.
+    pub(crate) fn refused(&self, now: Instant, method: Option<Method>, error: &ErrorObject) {
+        if !matches!(error.code, ErrorCode::Forbidden | ErrorCode::UnknownApp | ErrorCode::AppDisabled) {
+            return;
+        }
+        let client = self.peer.name.as_str();
+        // What is no name could be anything, line ends included.
+        let app = self.app.as_deref().map_or("", |app| if AppName::parse(app).is_ok() { app } else { "(no app name)" });
+        self.log.line(Refused::Request, now, &client, || {
+            let (fingerprint, code) = (fingerprint(&self.peer), error.code.as_str());
+            let method = method.map_or("unknown", |method| method.as_str());
+            tracing::warn!(client, %fingerprint, method, app, code, reason = %error.message, "request refused");
+        });
     }
+}
+
+/// The SHA-256 of the client's certificate, as `fieldseal certs` prints it.
+pub(crate) fn fingerprint(peer: &PeerIdentity) -> String {
+    peer.certificate_sha256.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -16,11 +16,13 @@ use tokio::runtime::Runtime;
 use tokio::task::AbortHandle;
 
 use crate::api::{self, Api, ApiSettingsError};
+use crate::clock;
 use crate::counters::ServerCounters;
 use crate::hub::Hub;
 use crate::interface::Service;
 use crate::listener::listen;
 use crate::metrics::{ThreadTimes, Times};
+use crate::refusals::RefusalLog;
 use crate::settings::{ServerSettings, SettingsError};
 use crate::status::Status;
 use crate::tls;
@@ -111,7 +113,7 @@ impl Server {
         let hub = Arc::new(Hub::new(settings, pool, times));
         let operator = start_operator(&hub, &service)?;
         let api = service.engine().map(|engine| api::start(&hub, engine, &runtime)).transpose()?.flatten();
-        let maintenance = Maintenance::start(Arc::clone(&service)).map_err(StartError::Threads)?;
+        let maintenance = Maintenance::start(Arc::clone(&service), Arc::clone(&hub.refusals)).map_err(StartError::Threads)?;
         let listener = runtime.spawn(listen(listener, Arc::clone(&hub), service, context)).abort_handle();
         let operator_address = operator.as_ref().map(OperatorPort::address);
         let api_address = api.as_ref().map(Listener::local_addr);
@@ -197,14 +199,14 @@ fn bind_on(runtime: &Runtime, address: SocketAddr) -> io::Result<(SocketAddr, Tc
     Ok((listener.local_addr()?, listener))
 }
 
-/// The thread that calls [`Service::maintain`]; ends when dropped.
+/// The thread that calls [`Service::maintain`] and completes the log of refusals; ends when dropped.
 struct Maintenance {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Maintenance {
-    fn start<S: Service>(service: Arc<S>) -> io::Result<Maintenance> {
+    fn start<S: Service>(service: Arc<S>, refusals: Arc<RefusalLog>) -> io::Result<Maintenance> {
         let (stop, stopped) = channel::<()>();
         let thread = std::thread::Builder::new().name("fieldseal-tidy".to_owned()).spawn(move || {
             while stopped.recv_timeout(MAINTENANCE_PERIOD) == Err(RecvTimeoutError::Timeout) {
@@ -212,6 +214,7 @@ impl Maintenance {
                 if std::panic::catch_unwind(call).is_err() {
                     tracing::error!("maintenance panicked");
                 }
+                refusals.tell_overdue(clock::now());
             }
         })?;
         Ok(Maintenance { stop: Some(stop), thread: Some(thread) })

@@ -142,7 +142,8 @@ pub struct ServerSettings {
     pub close_timeout: Duration,
     /// How long a shutdown waits for requests in work. Default 30 s.
     pub drain_timeout: Duration,
-    /// Most lines of the log in 10 s about connections that were not let in; what is left out is counted in the next. Default 100.
+    /// Most lines of the log in 10 s about connections that were refused or cut, and as many each about requests that policy refuses and
+    /// about refused calls of the API. One client causes half of them at most; what is left out is counted. Default 100.
     pub refusal_lines_max: usize,
 }
 

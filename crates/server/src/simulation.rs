@@ -13,7 +13,7 @@ use crate::connection::Connection;
 use crate::counters::ServerCounters;
 use crate::gathered::Gathered;
 use crate::hub::Hub;
-use crate::interface::Service;
+use crate::interface::{PeerIdentity, Service};
 use crate::metrics::Times;
 use crate::settings::ServerSettings;
 pub use crate::wire::Socket;
@@ -48,7 +48,8 @@ impl<S: Service> Simulated<S> {
         let expires = clock::now() + VALIDITY;
         Some(async move {
             let stream = Gathered::new(socket);
-            Connection::new(hub, service, caller, stream, &registration, expires).run().await;
+            let peer = PeerIdentity { name: "simulated".to_owned(), certificate_sha256: [0; 32] };
+            Connection::new(hub, service, Arc::new(peer), caller, stream, &registration, expires).run().await;
         })
     }
 

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use fieldseal_http::{Phase, ProcessFigures, Report};
 
+use crate::clock;
 use crate::hub::Hub;
 use crate::interface::Service;
 use crate::metrics::{Snapshot, ThreadTimes};
+use crate::refusals::Refused;
 
 pub(crate) struct Status<S> {
     pub(crate) hub: Arc<Hub>,
@@ -47,6 +49,7 @@ impl<S: Service> Report for Status<S> {
     }
 
     fn cannot_accept(&self, error: &io::Error) {
-        tracing::error!(%error, "cannot accept connections at the operator port");
+        let write = || tracing::error!(%error, "cannot accept connections at the operator port");
+        self.hub.refusals.line(Refused::Connection, clock::now(), &"accept", write);
     }
 }

@@ -49,6 +49,60 @@ impl Subscriber for Collector {
     fn exit(&self, _: &Id) {}
 }
 
+/// The line that holds these words.
+fn line_with(words: &str) -> String {
+    let log = LOG.lock().unwrap();
+    log.lines().find(|line| line.contains(words)).expect("it is there").to_owned()
+}
+
+fn fingerprint(issued: &Issued) -> String {
+    let certificate = boring::x509::X509::from_pem(&issued.certificate_pem).unwrap();
+    let digest = certificate.digest(boring::hash::MessageDigest::sha256()).unwrap();
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Requests that policy refuses name client, certificate, method and app. One client that sends many of them leaves half of the lines to
+/// others, and the rest is counted.
+fn refused_requests_are_bounded_lines(stage: &Stage) {
+    const SENT: u32 = 300;
+    let shop = stage.pki.client("shop");
+    let fingerprint = fingerprint(&shop);
+    let mut raw = Raw::connect(stage.address(), raw_connector(&stage.pki, Some(shop)));
+    for id in 0..SENT {
+        raw.send(|out| toy_request(id, "closed", "4111-plaintext", out));
+        raw.read_response();
+    }
+    let line = line_with("request refused");
+    for part in [
+        "WARN",
+        "client=\"shop\"",
+        &format!("fingerprint={fingerprint}"),
+        "method=\"encrypt_document\"",
+        "app=\"closed\"",
+        "code=\"forbidden\"",
+        "reason=the app is closed to this client",
+    ] {
+        assert!(line.contains(part), "{part} in {line}");
+    }
+    let count = |words: &str| LOG.lock().unwrap().lines().filter(|line| line.contains(words)).count();
+    let lines = count("request refused");
+    // Windows of 10 s, of half of 100 lines each.
+    assert!(lines < SENT as usize && lines % 50 == 0, "{lines} lines");
+    let mut other = stage.raw_of("other");
+    other.send(|out| toy_request(1, "closed\n\u{1b}[31mWARN forged", "4111-plaintext", out));
+    other.read_response();
+    wait_for("app=\"(no app name)\"");
+    wait_for("kind=\"requests\"");
+    let suppressed: usize = LOG
+        .lock()
+        .unwrap()
+        .lines()
+        .filter(|line| line.contains("kind=\"requests\""))
+        .map(|line| line.split("suppressed=").nth(1).unwrap().split(' ').next().unwrap().parse::<usize>().unwrap())
+        .sum();
+    assert_eq!(suppressed + lines, SENT as usize);
+}
+
 fn wait_for(words: &str) {
     wait_until(words, || LOG.lock().unwrap().contains(words));
 }
@@ -74,7 +128,11 @@ fn the_log_says_why_and_holds_no_content() {
     refused(&stage, Some(issue(SystemTime::now() + two_days / 2)), "is not yet valid");
     let of_a_server = stage.pki.authority.issue_server(&[ServerName::parse("shop")], common::validity()).unwrap();
     refused(&stage, Some(of_a_server), "is not meant for clients");
-    refused(&stage, Some(stage.pki.client("stranger")), "no client of this name");
+    let stranger = stage.pki.client("stranger");
+    let fingerprint = fingerprint(&stranger);
+    refused(&stage, Some(stranger), "no client of this name");
+    let line = line_with("no client of this name");
+    assert!(line.contains("client=\"stranger\"") && line.contains(&format!("fingerprint={fingerprint}")), "{line}");
 
     let mut old = raw_connector(&stage.pki, Some(stage.pki.client("shop")));
     old.set_max_proto_version(Some(SslVersion::TLS1_2)).unwrap();
@@ -104,6 +162,8 @@ fn the_log_says_why_and_holds_no_content() {
     raw.write(b"\x2a4111-plaintext");
     raw.read_connection_error();
     wait_for("connection ended by the server");
+
+    refused_requests_are_bounded_lines(&stage);
     // Not the digits alone: a port may have them.
     assert!(!LOG.lock().unwrap().contains("plaintext"), "{}", LOG.lock().unwrap());
 }

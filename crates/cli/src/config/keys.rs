@@ -500,7 +500,8 @@ pub static KEYS: &[Key] = &[
         "server.refusal_lines_max",
         Kind::Count(0, 1 << 20),
         server.refusal_lines_max,
-        "Lines of the log in 10 s about connections that were not let in; what is left out is counted in the next."
+        "Lines of the log in 10 s about refused connections, and as many each about refused requests and refused calls of the API; one client \
+         causes half of them at most. What is left out is counted."
     ),
     Key {
         name: "api.address",

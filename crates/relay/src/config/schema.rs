@@ -40,6 +40,9 @@ pub struct Process {
     /// How long requests in work are waited for at the end. Default 15 s.
     #[serde(deserialize_with = "time")]
     pub drain_timeout: Duration,
+    /// Lines of the log in 10 s about refused requests and connections. Default 100.
+    #[serde(deserialize_with = "count")]
+    pub refusal_lines_max: usize,
 }
 
 impl Default for Process {
@@ -49,6 +52,7 @@ impl Default for Process {
             operator_address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3445),
             access_log: true,
             drain_timeout: Duration::from_secs(15),
+            refusal_lines_max: 100,
         }
     }
 }

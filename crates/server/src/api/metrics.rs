@@ -4,13 +4,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use fieldseal_http::{HttpCounters, Peer, Problem, ResponseBody};
+use fieldseal_http::{HttpCounters, Peer, Problem, ResponseBody, client_of};
 use hyper::body::Body as _;
 use hyper::{Response, StatusCode};
 
 use super::route::{Call, PATHS};
 use crate::clock;
 use crate::hub::Hub;
+use crate::refusals::Refused;
 use crate::metrics::{Histogram, HistogramSnapshot};
 
 /// The statuses that are answered. What is none of them counts as 500, which it would be a fault to be.
@@ -120,7 +121,7 @@ impl Record {
         let write = || {
             tracing::warn!(address = %peer.address, call = self.word(), status, code, reason = %problem.detail, "call refused");
         };
-        self.hub.refusals.line(clock::now(), write);
+        self.hub.refusals.line(Refused::Call, clock::now(), &client_of(peer.address.ip()), write);
     }
 
     /// The call is answered, but for what is still to be sent.

@@ -21,7 +21,7 @@ use std::time::Instant;
 
 use fieldseal_engine::admin::{ApiOperation, AppName};
 use fieldseal_engine::{ApiCaller, Caller, Engine, Error, ErrorKind, PayloadDigest, read_api_key};
-use fieldseal_http::{Acceptor, Event, Handler, Listener, ListenerOptions, Observer, Peer, Problem, RequestBody};
+use fieldseal_http::{Acceptor, Event, Handler, Listener, ListenerOptions, Observer, Peer, Problem, RequestBody, client_of};
 use fieldseal_http::{HttpSettings, Phase, ResponseBody};
 use fieldseal_protocol::Method;
 use hyper::header::{ALLOW, HeaderValue, WWW_AUTHENTICATE};
@@ -34,6 +34,7 @@ use tokio::task::spawn_blocking;
 
 use crate::clock;
 use crate::hub::Hub;
+use crate::refusals::Refused;
 use crate::server::StartError;
 use body::{Form, answer_json, answer_static};
 use call::Order;
@@ -376,7 +377,12 @@ impl Observer for Log {
             Event::Left(address) => return tracing::debug!(%address, "a connection to the API ended in its handshake"),
             _ => {}
         }
-        self.hub.refusals.line(clock::now(), || match event {
+        let source = match event {
+            Event::Refused(address) | Event::HandshakeFailed(address, _) | Event::Cut(address, _) => Some(address),
+            _ => None,
+        };
+        let source = source.map(|address| client_of(address.ip()));
+        self.hub.refusals.line(Refused::Connection, clock::now(), &source, || match event {
             Event::CannotAccept(error) => tracing::error!(%error, "the API cannot accept connections"),
             Event::Refused(address) => tracing::warn!(%address, "too many connections to the API: closed at once"),
             Event::HandshakeFailed(address, reason) => {

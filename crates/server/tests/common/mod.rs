@@ -149,7 +149,7 @@ pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 
 /// A service that takes `encrypt_document` and does what the app's name says: `echo` answers with the document; `large` with
 /// as many bytes as the document says; `spread` with as many parts, of many sizes, by all workers; `sleep` after as many steps of
-/// a millisecond; `gate` when the gate is open; `panic` panics; `mute` answers nothing. Made-up names that
+/// a millisecond; `gate` when the gate is open; `panic` panics; `mute` answers nothing; `closed` is forbidden. Made-up names that
 /// begin so do the same.
 #[derive(Default)]
 pub struct Toy {
@@ -168,7 +168,7 @@ pub struct Caller {
 }
 
 /// The apps that the toy knows to be there.
-const APPS: [&str; 7] = ["echo", "large", "spread", "sleep", "gate", "panic", "mute"];
+const APPS: [&str; 8] = ["echo", "large", "spread", "sleep", "gate", "panic", "mute", "closed"];
 
 impl Toy {
     pub fn open_gate(&self) {
@@ -296,6 +296,7 @@ impl Request for ToyRequest {
             }
             "panic" => panic!("as the request wishes"),
             "mute" => return Ok(Step::Done),
+            "closed" => return Err(ErrorObject::new(ErrorCode::Forbidden, "the app is closed to this client")),
             other => panic!("no such app: {other}"),
         };
         let open = answer::OpenDocument::begin(self.id, out);
