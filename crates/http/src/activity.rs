@@ -1,13 +1,17 @@
 //! What the connections of a listener are doing: who is without a request, whose head takes long, who leaves an answer lying.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use crate::client::ClientBound;
 use crate::settings::HttpSettings;
+use crate::waiting::{Waiting, Yield};
 
 /// What a listener has counted since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,44 +46,159 @@ pub(crate) fn count(tally: &AtomicU64) {
     tally.fetch_add(1, Ordering::Relaxed);
 }
 
+/// Connections beyond the bound that may still be closing, as they gave way to others.
+pub(crate) const CLOSING_MAX: usize = 16;
+/// Connections that are looked at to find one that gives way: what a new connection costs does not grow with those that are open.
+const LOOKS_MAX: usize = 512;
+
+/// Why there is no place for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// The listener has all its connections, and none gives way.
+    Listener,
+    /// The client has all that one client may have, and none of them gives way.
+    Client,
+}
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Full::Listener => "too many connections",
+            Full::Client => "too many connections of one client",
+        })
+    }
+}
+
 /// All connections of a listener.
 #[derive(Debug)]
 pub(crate) struct Registry {
     connections_max: usize,
+    clients: ClientBound,
     pub(crate) tallies: Tallies,
     state: Mutex<Open>,
+    /// Places that are held, those of connections that have given way and are closing included.
+    held: AtomicUsize,
     ended: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Open {
     next: u64,
-    connections: BTreeMap<u64, Arc<Activity>>,
+    connections: BTreeMap<u64, Taken>,
+    /// The connections of each client.
+    clients: HashMap<IpAddr, BTreeSet<u64>>,
+    /// Where the next look for one that gives way begins.
+    cursor: u64,
+}
+
+#[derive(Debug)]
+struct Taken {
+    activity: Arc<Activity>,
+    client: Option<IpAddr>,
 }
 
 const UNPOISONED: &str = "nothing panics while this is locked";
 
-impl Registry {
-    pub(crate) fn new(connections_max: usize) -> Self {
-        Registry { connections_max, tallies: Tallies::default(), state: Mutex::default(), ended: Notify::new() }
+impl Open {
+    fn add(&mut self, activity: Arc<Activity>, client: Option<IpAddr>) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.connections.insert(number, Taken { activity, client });
+        if let Some(client) = client {
+            self.clients.entry(client).or_default().insert(number);
+        }
+        number
     }
 
-    /// A place for a new connection, if need be that of the one without a request for longest.
-    pub(crate) fn take(self: &Arc<Self>) -> Option<Place> {
+    fn remove(&mut self, number: u64) -> Option<Arc<Activity>> {
+        let Taken { activity, client } = self.connections.remove(&number)?;
+        if let Some(client) = client
+            && let Some(numbers) = self.clients.get_mut(&client)
+        {
+            numbers.remove(&number);
+            if numbers.is_empty() {
+                self.clients.remove(&client);
+            }
+        }
+        Some(activity)
+    }
+
+    /// The connection that gives way to a new one, if any does.
+    fn yielding(&mut self) -> Option<u64> {
+        let now = Instant::now();
+        let looked_at = self.connections.range(self.cursor..).chain(self.connections.range(..self.cursor));
+        let mut last = self.cursor;
+        let yielding = looked_at.take(LOOKS_MAX).filter_map(|(number, taken)| {
+            last = *number;
+            Some((taken.activity.yields(now)?, *number))
+        });
+        let yielding = yielding.max();
+        self.cursor = last + 1;
+        yielding.map(|(_, number)| number)
+    }
+
+    /// The same among those of one client.
+    fn yielding_of(&self, client: IpAddr) -> Option<u64> {
+        let now = Instant::now();
+        let numbers = self.clients.get(&client)?.iter().take(LOOKS_MAX);
+        let yielding =
+            numbers.filter_map(|number| Some((self.connections.get(number)?.activity.yields(now)?, *number)));
+        yielding.max().map(|(_, number)| number)
+    }
+}
+
+impl Registry {
+    pub(crate) fn new(connections_max: usize, clients: ClientBound) -> Self {
+        Registry {
+            connections_max,
+            clients,
+            tallies: Tallies::default(),
+            state: Mutex::default(),
+            held: AtomicUsize::new(0),
+            ended: Notify::new(),
+        }
+    }
+
+    /// A place for a new connection from `address`, if need be that of another one.
+    pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Result<Place, Full> {
+        self.take_for(self.clients.client(address))
+    }
+
+    /// The same for a connection inside another one, which counts to no client: the other one does.
+    pub(crate) fn take_inner(self: &Arc<Self>) -> Result<Place, Full> {
+        self.take_for(None)
+    }
+
+    fn take_for(self: &Arc<Self>, client: Option<IpAddr>) -> Result<Place, Full> {
         let mut open = self.lock();
-        if open.connections.len() >= self.connections_max {
-            let idle = open.connections.iter().filter_map(|(number, activity)| Some((activity.idle_since()?, *number)));
-            let (_, number) = idle.min()?;
-            let displaced = open.connections.remove(&number)?;
+        let of_client = client.and_then(|client| open.clients.get(&client)).map_or(0, BTreeSet::len);
+        let yielding = match client {
+            Some(client) if of_client >= self.clients.connections_max => {
+                Some(open.yielding_of(client).ok_or(Full::Client)?)
+            }
+            _ if open.connections.len() >= self.connections_max => Some(open.yielding().ok_or(Full::Listener)?),
+            _ => None,
+        };
+        if let Some(displaced) = yielding.and_then(|number| open.remove(number)) {
             displaced.displaced.notify_one();
             count(&self.tallies.displaced);
         }
-        let number = open.next;
-        open.next += 1;
         let activity = Arc::new(Activity::new());
-        open.connections.insert(number, Arc::clone(&activity));
+        let number = open.add(Arc::clone(&activity), client);
         drop(open);
-        Some(Place { registry: Arc::clone(self), number, activity })
+        self.held.fetch_add(1, Ordering::Relaxed);
+        Ok(Place { registry: Arc::clone(self), number, activity })
+    }
+
+    /// Waits while too many connections that have given way are still closing: their sockets are open.
+    pub(crate) async fn room(&self) {
+        loop {
+            let ended = self.ended.notified();
+            if self.held.load(Ordering::Relaxed) < self.connections_max + CLOSING_MAX {
+                return;
+            }
+            ended.await;
+        }
     }
 
     pub(crate) fn counters(&self) -> HttpCounters {
@@ -121,7 +240,8 @@ pub(crate) struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.registry.lock().connections.remove(&self.number);
+        self.registry.lock().remove(self.number);
+        self.registry.held.fetch_sub(1, Ordering::Relaxed);
         self.registry.ended.notify_waiters();
     }
 }
@@ -144,6 +264,12 @@ struct Marks {
     head_began: Option<Instant>,
     /// Until when the peer has to take a piece of an answer, by request.
     takes: BTreeMap<u64, Instant>,
+    /// Which requests wait for the peer, and for how long.
+    waits: BTreeMap<u64, Waiting>,
+    /// Whether what is written does.
+    writing: Waiting,
+    /// Streams that carry another protocol: they are in use, whatever their peers do.
+    other_protocols: usize,
     next: u64,
 }
 
@@ -159,15 +285,46 @@ pub(crate) enum Verdict {
 
 impl Activity {
     pub(crate) fn new() -> Self {
-        let marks =
-            Marks { in_flight: 0, idle_since: Instant::now(), head_began: None, takes: BTreeMap::new(), next: 0 };
+        let marks = Marks {
+            in_flight: 0,
+            idle_since: Instant::now(),
+            head_began: None,
+            takes: BTreeMap::new(),
+            waits: BTreeMap::new(),
+            writing: Waiting::default(),
+            other_protocols: 0,
+            next: 0,
+        };
         Activity { marks: Mutex::new(marks), displaced: Notify::new() }
     }
 
-    /// Since when there has been no request, if there is none.
-    pub(crate) fn idle_since(&self) -> Option<Instant> {
+    /// Whether the connection gives way where another one has no place, and how soon: it is without a request, or all its requests wait
+    /// for a peer that is slow.
+    pub(crate) fn yields(&self, now: Instant) -> Option<Yield> {
         let marks = self.lock();
-        (marks.in_flight == 0).then_some(marks.idle_since)
+        if marks.in_flight == 0 {
+            return Some(Yield::Idle(now.saturating_duration_since(marks.idle_since)));
+        }
+        if marks.other_protocols > 0 {
+            return None;
+        }
+        let writing = marks.writing.debt(now);
+        let all_wait = marks.waits.len() == marks.in_flight;
+        let requests = marks.waits.values().map(|waiting| waiting.debt(now)).min().flatten().filter(|_| all_wait);
+        writing.max(requests).map(Yield::Slow)
+    }
+
+    /// What is written waits for the peer, after so many bytes that did not.
+    pub(crate) fn write_waits(&self, bytes: u64) {
+        let now = Instant::now();
+        let mut marks = self.lock();
+        marks.writing.goes_on(now, bytes);
+        marks.writing.begin(now);
+    }
+
+    /// The peer has taken some of it.
+    pub(crate) fn write_goes_on(&self) {
+        self.lock().writing.goes_on(Instant::now(), 0);
     }
 
     /// Bytes have come.
@@ -185,13 +342,20 @@ impl Activity {
         marks.head_began = None;
         let number = marks.next;
         marks.next += 1;
-        Arc::new(Exchange { activity: Arc::clone(self), number, received: AtomicU64::new(0) })
+        Arc::new(Exchange {
+            activity: Arc::clone(self),
+            number,
+            received: AtomicU64::new(0),
+            is_other_protocol: AtomicBool::new(false),
+        })
     }
 
     /// The connection goes over to another protocol. It is in use for as long as it has its place, and how long it may be silent is for
     /// whoever took it over.
     pub(crate) fn leave_http(&self) {
-        self.lock().in_flight += 1;
+        let mut marks = self.lock();
+        marks.in_flight += 1;
+        marks.other_protocols += 1;
     }
 
     /// How the connection stands now.
@@ -222,6 +386,7 @@ pub(crate) struct Exchange {
     number: u64,
     /// Bytes of the request's body that were taken.
     received: AtomicU64,
+    is_other_protocol: AtomicBool,
 }
 
 impl Exchange {
@@ -235,21 +400,53 @@ impl Exchange {
         &self.activity
     }
 
-    /// The peer has been handed a piece of the answer, and has until `deadline` to ask for more.
-    pub(crate) fn handed(&self, deadline: Instant) {
-        self.activity.lock().takes.insert(self.number, deadline);
+    /// The request waits for bytes of its body.
+    pub(crate) fn waits(&self) {
+        self.activity.lock().waits.entry(self.number).or_default().begin(Instant::now());
+    }
+
+    /// So many of them have come, or the body has ended.
+    pub(crate) fn goes_on(&self, bytes: u64) {
+        if let Some(waiting) = self.activity.lock().waits.get_mut(&self.number) {
+            waiting.goes_on(Instant::now(), bytes);
+        }
+    }
+
+    /// The peer has been handed a piece of the answer, of so many bytes, and has until `deadline` to ask for more.
+    pub(crate) fn handed(&self, deadline: Instant, bytes: u64) {
+        let now = Instant::now();
+        let mut marks = self.activity.lock();
+        marks.takes.insert(self.number, deadline);
+        let waiting = marks.waits.entry(self.number).or_default();
+        waiting.goes_on(now, bytes);
+        waiting.begin(now);
     }
 
     /// The peer has asked for more, or the answer is whole.
     pub(crate) fn asked(&self) {
-        self.activity.lock().takes.remove(&self.number);
+        let mut marks = self.activity.lock();
+        if marks.takes.remove(&self.number).is_some()
+            && let Some(waiting) = marks.waits.get_mut(&self.number)
+        {
+            waiting.goes_on(Instant::now(), 0);
+        }
+    }
+
+    /// The request's stream goes over to another protocol, for as long as the request is in work.
+    fn leave_http(&self) {
+        if !self.is_other_protocol.swap(true, Ordering::Relaxed) {
+            self.activity.lock().other_protocols += 1;
+        }
     }
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
+        let other_protocols = usize::from(self.is_other_protocol.load(Ordering::Relaxed));
         let mut marks = self.activity.lock();
         marks.takes.remove(&self.number);
+        marks.waits.remove(&self.number);
+        marks.other_protocols -= other_protocols;
         marks.in_flight -= 1;
         marks.idle_since = Instant::now();
     }
@@ -281,6 +478,7 @@ pub struct Hold {
 
 impl Hold {
     pub(crate) fn new(exchange: &Arc<Exchange>) -> Self {
+        exchange.leave_http();
         Hold { _exchange: Arc::clone(exchange) }
     }
 }
@@ -289,19 +487,69 @@ impl Hold {
 mod tests {
     use super::*;
 
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    fn registry(connections_max: usize, of_client: usize) -> Arc<Registry> {
+        let trusted_balancers = vec!["10.0.0.0/8".parse().unwrap()];
+        Arc::new(Registry::new(connections_max, ClientBound { connections_max: of_client, trusted_balancers }))
+    }
+
     #[test]
     fn whoever_is_longest_without_a_request_gives_way() {
-        let registry = Arc::new(Registry::new(2));
-        let (first, second) = (registry.take().unwrap(), registry.take().unwrap());
+        let registry = registry(2, 2);
+        let take = || registry.take(HERE);
+        let (first, second) = (take().unwrap(), take().unwrap());
         let busy = first.activity.begin();
-        let third = registry.take().unwrap();
+        let third = take().unwrap();
         assert_eq!((registry.counters().connections_open, registry.counters().connections_displaced), (2, 1));
         let also_busy = third.activity.begin();
-        assert!(registry.take().is_none(), "both have requests");
+        assert_eq!(take().err(), Some(Full::Client), "both have requests");
         drop((second, busy));
-        assert!(registry.take().is_some());
+        assert!(take().is_ok());
         drop((first, third, also_busy));
         assert_eq!(registry.counters().connections_open, 0);
+        assert!(registry.lock().clients.is_empty());
+    }
+
+    #[test]
+    fn a_client_has_its_share_and_takes_nothing_of_others() {
+        let registry = registry(3, 2);
+        let [greedy, other, balancer] = ["192.0.2.1", "192.0.2.2", "10.0.0.1"].map(|text| text.parse().unwrap());
+        let places: Vec<_> = (0..2).map(|_| registry.take(greedy).unwrap()).collect();
+        let idle = registry.take(other).unwrap();
+        let (first, second) = (places[0].activity.begin(), places[1].activity.begin());
+        assert_eq!(registry.take(greedy).err(), Some(Full::Client), "though another client's is idle");
+        drop(second);
+        let third = registry.take(greedy).unwrap();
+        assert_eq!(registry.lock().clients[&greedy].len(), 2, "its own gave way");
+        assert_eq!(registry.lock().clients[&other].len(), 1);
+        drop((places, idle, third, first));
+        let _many: Vec<_> = (0..3).map(|_| registry.take(balancer).unwrap()).collect();
+        assert_eq!((registry.counters().connections_open, registry.lock().clients.len()), (3, 0));
+    }
+
+    #[test]
+    fn slow_peers_give_way_after_idle_ones_and_others_do_not() {
+        let now = Instant::now();
+        let later = now + Duration::from_secs(60);
+        let activity = Arc::new(Activity::new());
+        assert!(matches!(activity.yields(later), Some(Yield::Idle(_))));
+        let (upload, other) = (activity.begin(), activity.begin());
+        upload.waits();
+        assert_eq!(activity.yields(later), None, "the other request waits for us");
+        other.handed(later, 1000);
+        let slow = activity.yields(later);
+        assert!(matches!(slow, Some(Yield::Slow(_))), "{slow:?}");
+        assert!(slow < Some(Yield::Idle(Duration::ZERO)));
+        other.asked();
+        assert_eq!(activity.yields(later), None);
+        drop(other);
+        upload.goes_on(1);
+        assert_eq!(activity.yields(later), None, "its bytes are being read");
+        activity.write_waits(0);
+        assert!(matches!(activity.yields(later), Some(Yield::Slow(_))), "an answer is not taken");
+        activity.leave_http();
+        assert_eq!(activity.yields(later), None, "other protocols have times of their own");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Bodies: of a request, bounded in time while it is waited for and read on when nobody wants it; of an answer, in pieces.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -86,12 +87,15 @@ impl Body for RequestBody {
                 drain.is_vain = true;
                 Poll::Ready(Some(Err(BodyError::Slow)))
             }
-            Poll::Pending => Poll::Pending,
+            Poll::Pending => {
+                exchange.waits();
+                Poll::Pending
+            }
             Poll::Ready(frame) => {
-                let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()).and_then(Frame::data_ref);
-                let size = data.map_or(0, |data| data.len() as u64);
+                let size = size_of(&frame);
                 reading.moved(size);
                 exchange.took(size);
+                exchange.goes_on(size);
                 Poll::Ready(frame.map(|frame| frame.map_err(BodyError::Broken)))
             }
         }
@@ -117,18 +121,33 @@ impl Drop for RequestBody {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 // Whether it ended in time is nobody's concern any more: dropping the rest closes the stream.
-                let _ = timeout(drain.timeout, discard(incoming, drain.bytes_max)).await;
+                let _ = timeout(drain.timeout, discard(incoming, drain.bytes_max, &exchange)).await;
                 drop(exchange);
             });
         }
     }
 }
 
-async fn discard(mut incoming: Incoming, bytes_max: u64) {
+/// Bytes of data in a frame, if there is one.
+fn size_of(frame: &Option<Result<Frame<Bytes>, hyper::Error>>) -> u64 {
+    let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()).and_then(Frame::data_ref);
+    data.map_or(0, |data| data.len() as u64)
+}
+
+async fn discard(mut incoming: Incoming, bytes_max: u64, exchange: &Exchange) {
     let mut bytes = 0;
-    while let Some(Ok(frame)) = incoming.frame().await {
-        bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
-        if bytes > bytes_max {
+    loop {
+        let frame = poll_fn(|cx| {
+            let polled = Pin::new(&mut incoming).poll_frame(cx);
+            match &polled {
+                Poll::Pending => exchange.waits(),
+                Poll::Ready(frame) => exchange.goes_on(size_of(frame)),
+            }
+            polled
+        });
+        let frame = frame.await;
+        bytes += size_of(&frame);
+        if bytes > bytes_max || !matches!(frame, Some(Ok(_))) {
             return;
         }
     }
@@ -205,7 +224,7 @@ impl Sending {
     fn handed(&self, size: usize) {
         let windows = u32::try_from((size as u64).div_ceil(self.progress_min).max(1)).unwrap_or(u32::MAX);
         if self.is_timed {
-            self.exchange.handed(Instant::now() + self.timeout.saturating_mul(windows));
+            self.exchange.handed(Instant::now() + self.timeout.saturating_mul(windows), size as u64);
         }
     }
 }

@@ -138,7 +138,8 @@ mod tests {
             assert!(parsed.contains(ip(inside)) && !parsed.contains(ip(outside)), "{network}");
             assert_eq!(parsed.to_string().parse(), Ok(parsed), "{network}");
         }
-        for wrong in ["", "10.0.0.0/33", "10.0.0.1/8", "10.0.0.0/+8", "10.0.0.0/", "10.0.0/8", "::/129", "host", "a/b"] {
+        for wrong in ["", "10.0.0.0/33", "10.0.0.1/8", "10.0.0.0/+8", "10.0.0.0/", "10.0.0/8", "::/129", "host", "a/b"]
+        {
             assert_eq!(wrong.parse::<Network>(), Err(NetworkError), "{wrong}");
         }
     }

@@ -129,7 +129,7 @@ impl<H: Handler> Door<H> {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        if let Some(place) = self.registry.take() {
+        if let Ok(place) = self.registry.take_inner() {
             self.serve_in(place, stream, peer).await;
         }
     }
@@ -228,7 +228,8 @@ impl<H: Handler> Door<H> {
             tokio::select! {
                 ended = &mut connection => return ended.map_or_else(|error| self.ended(error), |()| End::Closed),
                 () = activity.displaced.notified() => {
-                    end(connection, settings.close_timeout).await;
+                    // What says so goes out if it can; nobody waits for it, since the new connection has the place already.
+                    end(connection, Duration::ZERO).await;
                     return End::Displaced;
                 }
                 now = next_phase(&mut phase, seen) => match now {

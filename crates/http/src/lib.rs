@@ -26,12 +26,13 @@ mod socket;
 mod strict;
 mod thread;
 mod tls;
+mod waiting;
 mod watched;
 
-pub use activity::{Hold, HttpCounters, Received};
+pub use activity::{Full, Hold, HttpCounters, Received};
 pub use body::{BodyError, Buffers, RequestBody, ResponseBody, bytes, empty};
-pub use connection::{Door, Handler, Peer, Phase, Protocol};
 pub use client::{ClientBound, Network, NetworkError, client_of};
+pub use connection::{Door, Handler, Peer, Phase, Protocol};
 pub use listener::{Event, Listener, ListenerOptions, Observer, protocol_of};
 pub use log_limit::LogLimit;
 pub use operator::{OperatorPort, OperatorSettings, Report};

@@ -14,7 +14,7 @@ use tokio_boring::{SslStream, SslStreamBuilder};
 
 use boring::ssl::{Error as SslError, NameType, Ssl, SslContextRef};
 
-use crate::activity::{HttpCounters, Place, Registry, count};
+use crate::activity::{Full, HttpCounters, Place, Registry, count};
 use crate::connection::{Door, End, Handler, Peer, Phase, Protocol};
 use crate::settings::HttpSettings;
 use crate::socket::{ACCEPT_PAUSE, bind, prepare_socket};
@@ -28,8 +28,8 @@ const BUFFER_SIZE: usize = 16 << 10;
 pub enum Event<'a> {
     /// The system gives no socket.
     CannotAccept(&'a io::Error),
-    /// No place was free.
-    Refused(SocketAddr),
+    /// No place was free, for this reason.
+    Refused(SocketAddr, Full),
     /// A peer closed its connection within the handshake and said nothing, as whoever only looks whether the port answers.
     Left(SocketAddr),
     /// A handshake failed, for this reason.
@@ -85,7 +85,7 @@ impl<H: Handler> Listener<H> {
         settings.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let address = listener.local_addr()?;
         let (phase, watched) = watch::channel(Phase::Serving);
-        let registry = Arc::new(Registry::new(settings.connections_max));
+        let registry = Arc::new(Registry::new(settings.connections_max, settings.clients.clone()));
         let door = Door { handler, settings: Arc::new(settings), registry, phase: watched };
         let accepting = tokio::spawn(accept(listener, door.clone(), acceptor, observer)).abort_handle();
         Ok(Listener { address, door, phase, accepting })
@@ -156,13 +156,17 @@ async fn accept<H: Handler>(
     observer: Arc<dyn Observer>,
 ) {
     loop {
+        door.registry.room().await;
         match listener.accept().await {
             Ok((socket, address)) => {
                 count(&door.registry.tallies.accepted);
-                let Some(place) = door.registry.take() else {
-                    count(&door.registry.tallies.refused);
-                    observer.happened(&Event::Refused(address));
-                    continue;
+                let place = match door.registry.take(address.ip()) {
+                    Ok(place) => place,
+                    Err(full) => {
+                        count(&door.registry.tallies.refused);
+                        observer.happened(&Event::Refused(address, full));
+                        continue;
+                    }
                 };
                 let (door, observer, acceptor) = (door.clone(), Arc::clone(&observer), acceptor.clone());
                 tokio::spawn(async move {

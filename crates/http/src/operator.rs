@@ -19,6 +19,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 
+use crate::client::ClientBound;
 use crate::places::{Place, Places};
 use crate::settings::HEADER_SIZE_MIN;
 use crate::socket::ACCEPT_PAUSE;
@@ -39,6 +40,9 @@ pub struct OperatorSettings {
     pub address: Option<SocketAddr>,
     /// Most calls at a time; one more takes the place of the oldest, which is closed. Default 64.
     pub connections_max: usize,
+    /// Most calls of one client at a time among them, 32 by default: one more takes the place of the client's own oldest. And whom that
+    /// does not concern.
+    pub clients: ClientBound,
     /// Most bytes of the head of a call, at least [`OperatorSettings::HEADER_SIZE_MIN`]. Default 16 KiB.
     pub header_size_max: usize,
     /// How long a call may take in all. Default 5 s.
@@ -55,6 +59,7 @@ impl Default for OperatorSettings {
         OperatorSettings {
             address: None,
             connections_max: 64,
+            clients: ClientBound { connections_max: 32, trusted_balancers: Vec::new() },
             header_size_max: 16 << 10,
             call_timeout: Duration::from_secs(5),
         }
@@ -97,11 +102,14 @@ impl OperatorPort {
 }
 
 async fn listen<R: Report>(listener: TcpListener, settings: OperatorSettings, report: Arc<R>) {
-    let places = Arc::new(Places::new(settings.connections_max));
+    let places = Arc::new(Places::new(settings.connections_max, settings.clients.clone()));
+    let settings = Arc::new(settings);
     loop {
+        places.room().await;
         match listener.accept().await {
-            Ok((socket, _)) => {
-                tokio::spawn(serve(socket, settings.clone(), Arc::clone(&report), places.take()));
+            Ok((socket, address)) => {
+                let place = places.take(address.ip());
+                tokio::spawn(serve(socket, Arc::clone(&settings), Arc::clone(&report), place));
             }
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
@@ -113,7 +121,7 @@ async fn listen<R: Report>(listener: TcpListener, settings: OperatorSettings, re
 }
 
 /// The life of a connection: one request, within its time.
-async fn serve<R: Report>(socket: TcpStream, settings: OperatorSettings, report: Arc<R>, place: Place) {
+async fn serve<R: Report>(socket: TcpStream, settings: Arc<OperatorSettings>, report: Arc<R>, place: Place) {
     let service = service_fn(|request| {
         let report = Arc::clone(&report);
         async move { Ok::<_, Infallible>(respond(&*report, &request).await) }

@@ -1,23 +1,55 @@
 //! Places for what anybody may begin and what an honest peer ends in milliseconds: handshakes, and calls at the operator port.
-//! When all are taken the oldest gives way: it is the likeliest to be somebody who only holds a place.
+//! When all are taken the oldest gives way: it is the likeliest to be somebody who only holds a place. A client that has all that one
+//! client may have displaces its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
+
+use crate::activity::CLOSING_MAX;
+use crate::client::ClientBound;
 
 /// A bounded number of places.
 #[derive(Debug)]
 pub struct Places {
     max: usize,
+    clients: ClientBound,
     state: Mutex<State>,
+    /// Places that are held, those that have gone to others and are not dropped yet included.
+    held: AtomicUsize,
+    ended: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
     next: u64,
     /// By age, the oldest first.
-    taken: BTreeMap<u64, Arc<Notify>>,
+    taken: BTreeMap<u64, Taken>,
+    clients: HashMap<IpAddr, BTreeSet<u64>>,
+}
+
+#[derive(Debug)]
+struct Taken {
+    displaced: Arc<Notify>,
+    client: Option<IpAddr>,
+}
+
+impl State {
+    fn remove(&mut self, number: u64) -> Option<Arc<Notify>> {
+        let Taken { displaced, client } = self.taken.remove(&number)?;
+        if let Some(client) = client
+            && let Some(numbers) = self.clients.get_mut(&client)
+        {
+            numbers.remove(&number);
+            if numbers.is_empty() {
+                self.clients.remove(&client);
+            }
+        }
+        Some(displaced)
+    }
 }
 
 /// A place that is taken; free again when dropped.
@@ -30,24 +62,44 @@ pub struct Place {
 
 impl Places {
     /// So many places, all free.
-    pub fn new(max: usize) -> Self {
-        Places { max, state: Mutex::default() }
+    pub fn new(max: usize, clients: ClientBound) -> Self {
+        Places { max, clients, state: Mutex::default(), held: AtomicUsize::new(0), ended: Notify::new() }
     }
 
-    /// Takes a place, if need be that of the oldest.
-    pub fn take(self: &Arc<Self>) -> Place {
+    /// Takes a place for whoever calls from `address`, if need be that of the client's oldest, or of the oldest of all.
+    pub fn take(self: &Arc<Self>, address: IpAddr) -> Place {
+        let client = self.clients.client(address);
         let mut state = self.lock();
-        while state.taken.len() >= self.max
-            && let Some((_, oldest)) = state.taken.pop_first()
-        {
-            oldest.notify_one();
+        let of_client = client.and_then(|client| state.clients.get(&client));
+        let oldest = match of_client {
+            Some(numbers) if numbers.len() >= self.clients.connections_max => numbers.first().copied(),
+            _ if state.taken.len() >= self.max => state.taken.keys().next().copied(),
+            _ => None,
+        };
+        if let Some(displaced) = oldest.and_then(|oldest| state.remove(oldest)) {
+            displaced.notify_one();
         }
         let number = state.next;
         state.next += 1;
         let displaced = Arc::new(Notify::new());
-        state.taken.insert(number, Arc::clone(&displaced));
+        state.taken.insert(number, Taken { displaced: Arc::clone(&displaced), client });
+        if let Some(client) = client {
+            state.clients.entry(client).or_default().insert(number);
+        }
         drop(state);
+        self.held.fetch_add(1, Ordering::Relaxed);
         Place { places: Arc::clone(self), number, displaced }
+    }
+
+    /// Waits while too many of those that gave way still hold their sockets.
+    pub async fn room(&self) {
+        loop {
+            let ended = self.ended.notified();
+            if self.held.load(Ordering::Relaxed) < self.max + CLOSING_MAX {
+                return;
+            }
+            ended.await;
+        }
     }
 
     /// How many are taken.
@@ -69,7 +121,9 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.places.lock().taken.remove(&self.number);
+        self.places.lock().remove(self.number);
+        self.places.held.fetch_sub(1, Ordering::Relaxed);
+        self.places.ended.notify_waiters();
     }
 }
 
@@ -83,21 +137,53 @@ mod tests {
         pin!(place.displaced()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
+    fn places(max: usize, of_client: usize) -> Arc<Places> {
+        let clients = ClientBound { connections_max: of_client, trusted_balancers: Vec::new() };
+        Arc::new(Places::new(max, clients))
+    }
+
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
     #[test]
     fn the_oldest_gives_way_and_nobody_else() {
-        let places = Arc::new(Places::new(2));
-        let first = places.take();
-        let second = places.take();
+        let places = places(2, 2);
+        let first = places.take(HERE);
+        let second = places.take(HERE);
         assert!(!is_displaced(&first) && !is_displaced(&second));
-        let third = places.take();
+        let third = places.take(HERE);
         assert!(is_displaced(&first) && !is_displaced(&second) && !is_displaced(&third));
         assert_eq!(places.count(), 2);
         drop(first);
         assert_eq!(places.count(), 2, "its place is another's");
         drop(second);
-        let fourth = places.take();
+        let fourth = places.take(HERE);
         assert!(!is_displaced(&third) && !is_displaced(&fourth), "there was room");
         drop((third, fourth));
-        assert_eq!(places.count(), 0);
+        assert_eq!((places.count(), places.lock().clients.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_client_displaces_its_own() {
+        let places = places(3, 2);
+        let other = places.take("192.0.2.1".parse().unwrap());
+        let (first, second, third) = (places.take(HERE), places.take(HERE), places.take(HERE));
+        assert!(!is_displaced(&other) && is_displaced(&first));
+        assert!(!is_displaced(&second) && !is_displaced(&third));
+        assert_eq!(places.count(), 3);
+    }
+
+    #[tokio::test]
+    async fn there_is_no_room_while_those_that_gave_way_hold_their_sockets() {
+        let places = places(1, 1);
+        let mut held: Vec<Place> = (0..CLOSING_MAX).map(|_| places.take(HERE)).collect();
+        places.room().await;
+        held.push(places.take(HERE));
+        let has_room = |room: std::pin::Pin<&mut dyn Future<Output = ()>>| {
+            room.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+        };
+        let mut room = pin!(places.room());
+        assert!(!has_room(room.as_mut()));
+        held.pop();
+        assert!(has_room(room.as_mut()));
     }
 }

@@ -4,12 +4,19 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::client::ClientBound;
+
 /// What a listener holds, and how long it waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpSettings {
     /// Most connections at a time, their handshakes included. One more takes the place of the one that has been without a request for
-    /// longest; where all have requests it is closed at once. At least 1. Default 4,096.
+    /// longest; where all have requests, of one whose peer is slow: all its requests wait for bytes of their bodies or for the peer to
+    /// take an answer, and it has moved fewer than 16 KiB for each second of that. Where there is none it is closed at once. At least 1.
+    /// Default 4,096.
     pub connections_max: usize,
+    /// Most connections of one client among them, 1,024 by default, and whom that does not concern. One more takes the place of the
+    /// client's own that would give way first; where none of them can it is closed at once.
+    pub clients: ClientBound,
     /// How long a TLS handshake may take. Default 10 s.
     pub handshake_timeout: Duration,
     /// How long the head of an HTTP/1.1 request may take from its first byte to its last. Default 10 s.
@@ -47,6 +54,7 @@ impl Default for HttpSettings {
     fn default() -> Self {
         HttpSettings {
             connections_max: 4096,
+            clients: ClientBound { connections_max: 1024, trusted_balancers: Vec::new() },
             handshake_timeout: Duration::from_secs(10),
             header_read_timeout: Duration::from_secs(10),
             header_size_max: 32 << 10,
@@ -97,6 +105,7 @@ impl HttpSettings {
     pub fn validate(&self) -> Result<(), SettingsError> {
         let counts = [
             ("connections_max", self.connections_max as u64),
+            ("client_connections_max", self.clients.connections_max as u64),
             ("headers_max", self.headers_max as u64),
             ("streams_max", u64::from(self.streams_max)),
             ("body_progress_min", self.body_progress_min),

@@ -15,20 +15,33 @@ pub(crate) struct Watched<S> {
     stream: S,
     writing: Progress,
     place: Place,
+    /// Whether what is written waits for the peer, and the bytes that were written since it last did.
+    is_waiting: bool,
+    written: u64,
 }
 
 impl<S> Watched<S> {
     pub(crate) fn new(stream: S, writing: Progress, place: Place) -> Self {
-        Watched { stream, writing, place }
+        Watched { stream, writing, place, is_waiting: false, written: 0 }
     }
 
     /// What waits is an error once the peer has taken too little for too long.
     fn watch<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>, bytes: u64) -> Poll<io::Result<T>> {
         match polled {
             Poll::Pending if self.writing.poll_overdue(cx).is_ready() => Poll::Ready(Err(ErrorKind::TimedOut.into())),
-            Poll::Pending => Poll::Pending,
+            Poll::Pending => {
+                if !self.is_waiting {
+                    self.is_waiting = true;
+                    self.place.activity.write_waits(std::mem::take(&mut self.written));
+                }
+                Poll::Pending
+            }
             ready => {
                 self.writing.moved(bytes);
+                self.written += bytes;
+                if std::mem::take(&mut self.is_waiting) {
+                    self.place.activity.write_goes_on();
+                }
                 ready
             }
         }

@@ -5,7 +5,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{Answer, Client, Served, settings};
-use fieldseal_http::HttpSettings;
+use fieldseal_http::{ClientBound, HttpSettings};
 use hyper::StatusCode;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -152,6 +152,72 @@ async fn places_are_bounded_and_the_idle_give_way() {
     assert_eq!((bytes.len(), served.listener.counters().connections_refused), (0, 1));
     hanging.abort();
     also_hanging.abort();
+}
+
+/// A request whose body never comes.
+async fn slow_upload(served: &Served, path: &str) -> TcpStream {
+    let mut socket = served.socket().await;
+    let head = format!("POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\nhalf");
+    socket.write_all(head.as_bytes()).await.unwrap();
+    socket
+}
+
+/// The status of an answer on a new connection from `address`; nothing where it is closed at once.
+async fn asked_from(served: &Served, address: [u8; 4]) -> Option<String> {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind((std::net::Ipv4Addr::from(address), 0).into()).unwrap();
+    let mut socket = socket.connect(served.listener.local_addr()).await.unwrap();
+    let _ = socket.write_all(b"GET /protocol HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await;
+    let mut bytes = Vec::new();
+    let _ = timeout(PATIENCE, socket.read_to_end(&mut bytes)).await.unwrap();
+    (!bytes.is_empty()).then(|| String::from_utf8_lossy(&bytes[..12]).into_owned())
+}
+
+/// Uploads that nobody continues hold no places against others, whether their answers wait for them or were given already.
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_bodies_give_way() {
+    for path in ["/echo", "/refuse"] {
+        let served = Served::start(HttpSettings { connections_max: 2, ..settings() }, false);
+        let uploads = [slow_upload(&served, path).await, slow_upload(&served, path).await];
+        let asking = async {
+            while asked_from(&served, [127, 0, 0, 2]).await.as_deref() != Some("HTTP/1.1 200") {
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(PATIENCE, asking).await.expect("a slow upload gives way");
+        assert!(served.listener.counters().connections_displaced > 0, "{path}");
+        drop(uploads);
+    }
+}
+
+/// One address has its share: its own connections give way to its new ones, others' do not, and a balancer has no such bound.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_client_takes_no_more_than_its_share() {
+    let trusted_balancers = vec!["127.9.0.0/16".parse().unwrap()];
+    let clients = ClientBound { connections_max: 2, trusted_balancers };
+    let served = Served::start(HttpSettings { connections_max: 8, clients, ..settings() }, false);
+    let _uploads = [slow_upload(&served, "/echo").await, slow_upload(&served, "/echo").await];
+    served.until(|counters| counters.connections_open == 2).await;
+    assert_eq!(asked_from(&served, [127, 0, 0, 2]).await.as_deref(), Some("HTTP/1.1 200"), "another client");
+    let mut silent = Vec::new();
+    for _ in 0..4 {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 9, 0, 1], 0).into()).unwrap();
+        silent.push(socket.connect(served.listener.local_addr()).await.unwrap());
+    }
+    served.until(|counters| counters.connections_open >= 6).await;
+    assert_eq!(served.listener.counters().connections_displaced, 0, "a balancer");
+    // Once they owe enough, the client's own uploads give way, and nobody else's connections.
+    let asking = async {
+        while asked_from(&served, [127, 0, 0, 1]).await.is_none() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, asking).await.expect("its own gives way");
+    let counters = served.listener.counters();
+    assert_eq!(counters.connections_displaced, 1);
+    served.until(|counters| counters.connections_open == 5).await;
+    drop(silent);
 }
 
 /// A connection that went over to another protocol.

@@ -317,7 +317,7 @@ fn check_fixed(old: &Configuration, new: &Configuration) -> Result<(), RelayErro
     }
     if old.http_settings() != new.http_settings() {
         return Err(RelayError::Restart(
-            "in section [limits] a change of connections_max, streams_max, header_size_max, headers_max, handshake_timeout, \
+            "in section [limits] a change of connections_max, client_connections_max, trusted_balancers, streams_max, header_size_max, headers_max, handshake_timeout, \
              header_timeout, body_timeout, write_timeout or idle_timeout",
         ));
     }

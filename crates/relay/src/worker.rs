@@ -120,9 +120,9 @@ impl Observer for Watcher {
             Event::CannotAccept(error) => {
                 self.refusals.line(None, || tracing::error!(listener, %error, "cannot accept connections"));
             }
-            Event::Refused(client) => {
-                self.refusals.line(Some(*client), || tracing::warn!(listener, %client, "no place for a connection"));
-            }
+            Event::Refused(client, full) => self.refusals.line(Some(*client), || {
+                tracing::warn!(listener, %client, reason = %full, "a connection was closed at once");
+            }),
             // Anybody can make these, as many as they like: `fieldseal_relay_connections_ended` counts them.
             Event::Left(client) => tracing::debug!(listener, %client, "a connection ended in its TLS handshake"),
             Event::HandshakeFailed(client, reason) => {

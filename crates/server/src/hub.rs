@@ -1,13 +1,14 @@
 //! What all connections of a server share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::Pool;
-use fieldseal_http::{Phase, Places};
+use fieldseal_http::{Full, Phase, Places};
 
 use crate::api::ApiTallies;
 use crate::counters::{Counters, ServerCounters};
@@ -40,6 +41,8 @@ pub(crate) struct Hub {
 struct Connections {
     next: u64,
     open: BTreeMap<u64, Arc<Outbox>>,
+    /// How many of them each client address has.
+    of_address: HashMap<IpAddr, usize>,
     /// The memory for each client, by its number, while anybody uses it.
     clients: BTreeMap<u64, Weak<ClientBudgets>>,
 }
@@ -75,7 +78,7 @@ impl Hub {
     pub(crate) fn new(settings: ServerSettings, pool: Pool, times: Arc<Times>) -> Self {
         let incoming = Budget::new(settings.incoming_bytes_max, None);
         let answers = Budget::new(settings.answers_bytes_max, None);
-        let handshakes = Places::new(settings.handshakes_max);
+        let handshakes = Places::new(settings.handshakes_max, settings.handshake_clients());
         let refusals = RefusalLog::new(settings.refusal_lines_max);
         Hub {
             settings,
@@ -132,22 +135,32 @@ impl Hub {
         }
     }
 
-    /// Whether a place for a connection is free.
-    pub(crate) fn has_room(&self) -> bool {
-        self.lock().open.len() < self.settings.connections_max
+    /// Whether a place for a connection from `address` is free.
+    pub(crate) fn has_room(&self, address: IpAddr) -> Result<(), Full> {
+        self.room_in(&self.lock(), self.settings.clients.client(address))
     }
 
-    /// Takes a place for a connection, if one is free.
-    pub(crate) fn register(self: &Arc<Self>) -> Option<Registration> {
-        let mut connections = self.lock();
+    fn room_in(&self, connections: &Connections, client: Option<IpAddr>) -> Result<(), Full> {
+        let of_client = client.and_then(|client| connections.of_address.get(&client)).copied().unwrap_or_default();
         if connections.open.len() >= self.settings.connections_max {
-            return None;
+            return Err(Full::Listener);
+        }
+        if of_client >= self.settings.clients.connections_max { Err(Full::Client) } else { Ok(()) }
+    }
+
+    /// Takes a place for a connection from `address`, if one is free.
+    pub(crate) fn register(self: &Arc<Self>, address: IpAddr) -> Result<Registration, Full> {
+        let client = self.settings.clients.client(address);
+        let mut connections = self.lock();
+        self.room_in(&connections, client)?;
+        if let Some(client) = client {
+            *connections.of_address.entry(client).or_default() += 1;
         }
         let number = connections.next;
         connections.next += 1;
         let outbox = Arc::new(Outbox::default());
         connections.open.insert(number, Arc::clone(&outbox));
-        Some(Registration { hub: Arc::clone(self), outbox, number })
+        Ok(Registration { hub: Arc::clone(self), outbox, client, number })
     }
 
     /// The memory for a new connection of this client.
@@ -201,13 +214,24 @@ const UNPOISONED: &str = "nothing panics while this is locked";
 pub(crate) struct Registration {
     hub: Arc<Hub>,
     pub(crate) outbox: Arc<Outbox>,
+    client: Option<IpAddr>,
     pub(crate) number: u64,
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
         drop(self.outbox.close());
-        self.hub.lock().open.remove(&self.number);
+        let mut connections = self.hub.lock();
+        connections.open.remove(&self.number);
+        if let Some(client) = self.client
+            && let Some(count) = connections.of_address.get_mut(&client)
+        {
+            *count -= 1;
+            if *count == 0 {
+                connections.of_address.remove(&client);
+            }
+        }
+        drop(connections);
         self.hub.connection_ended.notify_all();
     }
 }

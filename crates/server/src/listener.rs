@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use boring::ssl::SslContext;
-use fieldseal_http::{ACCEPT_PAUSE, Place, client_of, prepare_socket};
+use fieldseal_http::{ACCEPT_PAUSE, Full, Place, client_of, prepare_socket};
 use fieldseal_protocol::{ErrorCode, ErrorObject, answer};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -39,6 +39,7 @@ struct Admitted<C> {
 /// Accepts until the task is aborted.
 pub(crate) async fn listen<S: Service>(listener: TcpListener, hub: Arc<Hub>, service: Arc<S>, context: SslContext) {
     loop {
+        hub.handshakes.room().await;
         match listener.accept().await {
             Ok((socket, address)) => accept(socket, address, &hub, &service, &context),
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -53,13 +54,13 @@ pub(crate) async fn listen<S: Service>(listener: TcpListener, hub: Arc<Hub>, ser
 
 fn accept<S: Service>(socket: TcpStream, address: SocketAddr, hub: &Arc<Hub>, service: &Arc<S>, context: &SslContext) {
     Counters::add(&hub.counters.connections_accepted);
-    if !hub.has_room() {
+    if let Err(full) = hub.has_room(address.ip()) {
         Counters::add(&hub.counters.connections_refused);
-        let write = || tracing::warn!(%address, "too many connections: closed at once");
+        let write = || tracing::warn!(%address, reason = %full, "connection closed at once");
         hub.refusals.line(Refused::Connection, clock::now(), &client_of(address.ip()), write);
         return;
     }
-    let place = hub.handshakes.take();
+    let place = hub.handshakes.take(address.ip());
     let (hub, service, context) = (Arc::clone(hub), Arc::clone(service), context.clone());
     tokio::spawn(serve(socket, address, hub, service, context, place));
 }
@@ -87,14 +88,15 @@ async fn serve<S: Service>(
             return;
         }
     };
-    match admit(&stream, &hub, &service, deadline).await {
+    match admit(&stream, address, &hub, &service, deadline).await {
         Ok(admitted) => {
             let Admitted { peer, caller, registration, expires } = admitted;
             let number = registration.number;
             tracing::debug!(%address, client = %peer.name, connection = number, "connected");
             let peer = Arc::new(peer);
             let who = Arc::clone(&peer);
-            let end = Connection::new(Arc::clone(&hub), service, who, caller, stream, &registration, expires).run().await;
+            let end =
+                Connection::new(Arc::clone(&hub), service, who, caller, stream, &registration, expires).run().await;
             log_end(&hub.refusals, &end, &peer, address, number);
         }
         Err((error, peer)) => {
@@ -109,7 +111,12 @@ async fn serve<S: Service>(
                 None => tracing::warn!(%address, reason = %error.message, "caller refused"),
             };
             hub.refusals.line(Refused::Connection, clock::now(), &client_of(address.ip()), write);
-            refuse(stream, &error, hub.settings.close_timeout).await;
+            // A place as for a handshake: who is refused holds a socket no longer than others want it.
+            let place = hub.handshakes.take(address.ip());
+            tokio::select! {
+                () = refuse(stream, &error, hub.settings.close_timeout) => {}
+                () = place.displaced() => {}
+            }
         }
     }
 }
@@ -163,6 +170,7 @@ async fn part(mut stream: Gathered<TcpStream>) -> io::Result<()> {
 /// Finds out who the peer is and gives it a place. A refusal comes with the peer's identity, where it has one.
 async fn admit<S: Service>(
     stream: &Stream,
+    address: SocketAddr,
     hub: &Arc<Hub>,
     service: &Arc<S>,
     deadline: Instant,
@@ -173,8 +181,15 @@ async fn admit<S: Service>(
     let peer = peer_identity(&certificate).map_err(|error| forbidden(error.to_string()))?;
     let valid_for = valid_for(&certificate, SystemTime::now()).map_err(|error| forbidden(error.to_string()))?;
     let expires = clock::now() + valid_for;
-    let Some(registration) = hub.register() else {
-        return Err((ErrorObject::new(ErrorCode::Overloaded, "the engine has too many connections"), Some(peer)));
+    let registration = match hub.register(address.ip()) {
+        Ok(registration) => registration,
+        Err(full) => {
+            let message = match full {
+                Full::Listener => "the engine has too many connections",
+                Full::Client => "the engine has too many connections from this address",
+            };
+            return Err((ErrorObject::new(ErrorCode::Overloaded, message), Some(peer)));
+        }
     };
     match authenticate(service, &peer, deadline).await {
         Ok(caller) => Ok(Admitted { peer, caller, registration, expires }),

@@ -113,7 +113,8 @@ impl Server {
         let hub = Arc::new(Hub::new(settings, pool, times));
         let operator = start_operator(&hub, &service)?;
         let api = service.engine().map(|engine| api::start(&hub, engine, &runtime)).transpose()?.flatten();
-        let maintenance = Maintenance::start(Arc::clone(&service), Arc::clone(&hub.refusals)).map_err(StartError::Threads)?;
+        let maintenance =
+            Maintenance::start(Arc::clone(&service), Arc::clone(&hub.refusals)).map_err(StartError::Threads)?;
         let listener = runtime.spawn(listen(listener, Arc::clone(&hub), service, context)).abort_handle();
         let operator_address = operator.as_ref().map(OperatorPort::address);
         let api_address = api.as_ref().map(Listener::local_addr);

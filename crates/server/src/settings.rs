@@ -7,7 +7,7 @@ use std::time::Duration;
 use std::{fmt, fs, io};
 
 use fieldseal_engine::pool::{Observer, PoolSettings, Scheduling};
-use fieldseal_http::{HALF_OPEN_TIMEOUT_MIN, OperatorSettings};
+use fieldseal_http::{ClientBound, HALF_OPEN_TIMEOUT_MIN, OperatorSettings};
 use fieldseal_protocol::{Limits, PORT, READ_SIZE};
 use thiserror::Error;
 use zeroize::Zeroizing;
@@ -67,7 +67,10 @@ pub struct ServerSettings {
     pub limits: Limits,
     /// Most connections at a time, their handshakes done; one more is closed at once. Default 4,096.
     pub connections_max: usize,
-    /// Most TLS handshakes at a time; one more takes the place of the oldest, whose connection is closed. Default 512.
+    /// Most connections of one client address among them, 1,024 by default, and whom that does not concern; one more is closed at once.
+    pub clients: ClientBound,
+    /// Most TLS handshakes at a time; one more takes the place of the oldest, whose connection is closed. One client address has half of
+    /// them at most: then it takes the place of its own oldest. Default 512.
     pub handshakes_max: usize,
     /// Most requests in work on one connection; the server reads no further until one is answered. Default 256. A client
     /// that stays below it can always cancel: what it sends is read at once.
@@ -206,6 +209,7 @@ impl ServerSettings {
             workers: cores.saturating_sub(network_threads).max(1),
             limits: Limits::default(),
             connections_max: 4096,
+            clients: ClientBound { connections_max: 1024, trusted_balancers: Vec::new() },
             handshakes_max: 512,
             requests_in_flight_max: 256,
             outgoing_bytes_max: 8 << 20,
@@ -239,6 +243,11 @@ impl ServerSettings {
         }
     }
 
+    /// The bound on handshakes of one client.
+    pub(crate) fn handshake_clients(&self) -> ClientBound {
+        ClientBound { connections_max: (self.handshakes_max / 2).max(1), ..self.clients.clone() }
+    }
+
     /// What of it concerns the workers; `observer` is told how long they take.
     pub(crate) fn pool(&self, observer: Arc<dyn Observer>) -> PoolSettings {
         PoolSettings {
@@ -262,6 +271,7 @@ impl ServerSettings {
             ("network_threads", self.network_threads),
             ("workers", self.workers),
             ("connections_max", self.connections_max),
+            ("client_connections_max", self.clients.connections_max),
             ("handshakes_max", self.handshakes_max),
             ("requests_in_flight_max", self.requests_in_flight_max),
             ("outgoing_bytes_max", self.outgoing_bytes_max),
@@ -272,6 +282,7 @@ impl ServerSettings {
             ("app_jobs_max", self.app_jobs_max),
             ("authentications_max", self.authentications_max),
             ("operator.connections_max", self.operator.connections_max),
+            ("operator.client_connections_max", self.operator.clients.connections_max),
         ];
         if let Some((setting, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
             return Err(SettingsError::Zero(setting));

@@ -3,6 +3,7 @@
 //! What listens, shakes hands and starts threads is left out; the connections, what they share, the jobs and the pool are the
 //! same as in a server.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,9 @@ pub use crate::wire::Socket;
 
 /// How long the callers' certificates are good.
 const VALIDITY: Duration = Duration::from_secs(365 * 86_400);
+
+/// Where all connections come from.
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// A server without threads and sockets.
 #[derive(Debug)]
@@ -43,7 +47,7 @@ impl<S: Service> Simulated<S> {
         caller: Arc<S::Caller>,
         socket: impl Socket,
     ) -> Option<impl Future<Output = ()> + Send + 'static> {
-        let registration = self.hub.register()?;
+        let registration = self.hub.register(HERE).ok()?;
         let (hub, service) = (Arc::clone(&self.hub), Arc::clone(&self.service));
         let expires = clock::now() + VALIDITY;
         Some(async move {

@@ -335,10 +335,29 @@ pub static KEYS: &[Key] = &[
         "Connections at a time, their handshakes done; one more is closed at once."
     ),
     number!(
+        "server.client_connections_max",
+        Kind::Count(1, 1 << 20),
+        server.clients.connections_max,
+        "Connections of one client among them (an IPv4 address, a /64 of IPv6); one more is closed at once."
+    ),
+    Key {
+        name: "server.trusted_balancers",
+        kind: Kind::Networks,
+        about: "Balancers that show their own address for all clients behind them: no bound for one client applies to them, at any listener.",
+        default_text: None,
+        get: |config| Value::Networks(config.server.clients.trusted_balancers.clone()),
+        set: |config, value| {
+            let server = &mut config.server;
+            for clients in [&mut server.clients, &mut server.api.http.clients, &mut server.operator.clients] {
+                clients.trusted_balancers = value.networks().to_vec();
+            }
+        },
+    },
+    number!(
         "server.handshakes_max",
         Kind::Count(1, 1 << 20),
         server.handshakes_max,
-        "TLS handshakes at a time; one more takes the place of the oldest, whose connection is closed."
+        "TLS handshakes at a time; one more takes the place of the oldest, whose connection is closed. One client has half of them at most."
     ),
     number!(
         "server.requests_in_flight_max",
@@ -565,7 +584,14 @@ pub static KEYS: &[Key] = &[
         "api.connections_max",
         Kind::Count(1, 1 << 20),
         server.api.http.connections_max,
-        "Connections at a time; one more takes the place of the one without a call for longest, else it is closed at once."
+        "Connections at a time; one more takes the place of the one without a call for longest, else of the slowest peer that is waited for; \
+         without either it is closed at once."
+    ),
+    number!(
+        "api.client_connections_max",
+        Kind::Count(1, 1 << 20),
+        server.api.http.clients.connections_max,
+        "Connections of one client among them (an IPv4 address, a /64 of IPv6); one more takes the place of one of its own in the same way."
     ),
     number!(
         "api.streams_max",
@@ -654,6 +680,12 @@ pub static KEYS: &[Key] = &[
         Kind::Count(1, 1 << 16),
         server.operator.connections_max,
         "Calls at a time; one more takes the place of the oldest, which is closed."
+    ),
+    number!(
+        "operator.client_connections_max",
+        Kind::Count(1, 1 << 16),
+        server.operator.clients.connections_max,
+        "Calls of one client among them (an IPv4 address, a /64 of IPv6); one more takes the place of its own oldest."
     ),
     number!(
         "operator.header_size_max",

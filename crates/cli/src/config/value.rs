@@ -7,6 +7,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use fieldseal_server::Network;
+
 /// A value that is right for its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
@@ -16,6 +18,8 @@ pub enum Value {
     Time(Duration),
     /// A choice, path or name.
     Text(String),
+    /// IP addresses and networks.
+    Networks(Vec<Network>),
     /// Where to listen or connect.
     Address(SocketAddr),
     /// Where to listen, if anywhere.
@@ -50,6 +54,8 @@ pub enum Kind {
     Text(usize),
     /// Words with spaces between, or none; up to so many bytes.
     Words(usize),
+    /// IP addresses and networks with spaces between, or none.
+    Networks,
     /// An IP address and a port.
     Address,
     /// An IP address and a port, or the word that stands for none.
@@ -95,6 +101,10 @@ impl Kind {
             (Self::Words(max), Raw::Text(text) | Raw::Untyped(text)) if text.len() <= max => {
                 Some(Value::Text(text.split_whitespace().collect::<Vec<_>>().join(" ")))
             }
+            (Self::Networks, Raw::Text(text) | Raw::Untyped(text)) => {
+                let networks: Result<Vec<Network>, _> = text.split_whitespace().map(str::parse).collect();
+                networks.ok().map(Value::Networks)
+            }
             (Self::Address, Raw::Text(text) | Raw::Untyped(text)) => text.parse().ok().map(Value::Address),
             (Self::OptionalAddress, Raw::Text("" | OFF) | Raw::Untyped("" | OFF)) => Some(Value::OptionalAddress(None)),
             (Self::OptionalAddress, Raw::Text(text) | Raw::Untyped(text)) => {
@@ -125,6 +135,9 @@ impl Kind {
             (_, Value::Number(number)) => number.to_string(),
             (_, Value::Time(time)) => format!("\"{}\"", write_ms(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))),
             (_, Value::Text(text)) => quoted(text),
+            (_, Value::Networks(networks)) => {
+                quoted(&networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
+            }
             (_, Value::Address(address) | Value::OptionalAddress(Some(address))) => format!("\"{address}\""),
             (_, Value::OptionalAddress(None)) => quoted(OFF),
         }
@@ -152,6 +165,9 @@ impl fmt::Display for Kind {
             Self::Path => f.write_str("a path"),
             Self::Text(max) => write!(f, "a text of 1 to {max} bytes"),
             Self::Words(max) => write!(f, "words with spaces between, {max} bytes at most, or \"\""),
+            Self::Networks => {
+                f.write_str("IP addresses and networks with spaces between, such as \"10.1.2.3 10.2.0.0/16\", or \"\"")
+            }
             Self::Address => f.write_str("an IP address and a port, such as \"0.0.0.0:3443\" or \"[::1]:3443\""),
             Self::OptionalAddress => {
                 write!(f, "an IP address and a port, such as \"127.0.0.1:3444\", or \"{OFF}\"")
@@ -177,6 +193,12 @@ impl Value {
     pub fn text(&self) -> &str {
         let Self::Text(text) = self else { panic!("a key of another kind") };
         text
+    }
+
+    /// The addresses and networks.
+    pub fn networks(&self) -> &[Network] {
+        let Self::Networks(networks) = self else { panic!("a key of another kind") };
+        networks
     }
 
     /// The address.
@@ -285,6 +307,7 @@ mod tests {
             (Kind::Count(1, 9), Raw::Untyped("-1"), "a whole number"),
             (Kind::Choice(&["a", "b"]), Raw::Text("c"), "one of \"a\", \"b\""),
             (Kind::Path, Raw::Text(""), "a path"),
+            (Kind::Networks, Raw::Text("10.1.2.3 10.0.0.1/8"), "IP addresses and networks"),
             (Kind::Address, Raw::Text("localhost:1"), "an IP address"),
             (Kind::OptionalAddress, Raw::Text("on"), "or \"off\""),
         ];

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use fieldseal_document::Selection;
 use fieldseal_document::form::FieldNames;
-use fieldseal_http::HttpSettings;
+use fieldseal_http::{ClientBound, HttpSettings};
 use hyper::Method;
 use hyper::header::HeaderName;
 
@@ -369,6 +369,10 @@ impl Configuration {
 fn http_settings(limits: &Limits, process: &Process) -> HttpSettings {
     HttpSettings {
         connections_max: limits.connections_max,
+        clients: ClientBound {
+            connections_max: limits.client_connections_max,
+            trusted_balancers: limits.trusted_balancers.clone(),
+        },
         handshake_timeout: limits.handshake_timeout,
         header_read_timeout: limits.header_timeout,
         header_size_max: limits.header_size_max,

@@ -4,10 +4,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fieldseal_http::Network;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::value::{count, size, time};
+use super::value::{count, networks, size, time};
 use super::{Action, Forwarded, Mismatch, OtherCase, Unlisted};
 
 #[derive(Debug, Deserialize)]
@@ -154,9 +155,16 @@ impl Default for UpstreamSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Connections of clients on one thread; one more is closed at once. Default 16,384.
+    /// Connections of clients at one listener on one thread; one more takes the place of an idle or slow one, else it is closed at once.
+    /// Default 16,384.
     #[serde(deserialize_with = "count")]
     pub connections_max: usize,
+    /// Those of one client among them: an address of IPv4, a /64 of IPv6. Default 4,096.
+    #[serde(deserialize_with = "count")]
+    pub client_connections_max: usize,
+    /// Addresses and networks of balancers that show their own address for all clients behind them: they have no such bound. Default none.
+    #[serde(deserialize_with = "networks")]
+    pub trusted_balancers: Vec<Network>,
     /// Requests at a time on one HTTP/2 connection. Default 128.
     #[serde(deserialize_with = "count")]
     pub streams_max: usize,
@@ -215,6 +223,8 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             connections_max: 16_384,
+            client_connections_max: 4096,
+            trusted_balancers: Vec::new(),
             streams_max: 128,
             header_size_max: 32 << 10,
             headers_max: 128,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use fieldseal_http::Network;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
@@ -51,6 +52,13 @@ pub fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Erro
         }
     }
     deserializer.deserialize_any(Size)
+}
+
+/// A list of IP addresses and networks.
+pub fn networks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Network>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    let parse = |text: &String| text.parse().map_err(|error| D::Error::custom(format_args!("{text:?}: {error}")));
+    texts.iter().map(parse).collect()
 }
 
 /// A count of at least 1.

@@ -11,8 +11,8 @@ use hyper::{Response, StatusCode};
 use super::route::{Call, PATHS};
 use crate::clock;
 use crate::hub::Hub;
-use crate::refusals::Refused;
 use crate::metrics::{Histogram, HistogramSnapshot};
+use crate::refusals::Refused;
 
 /// The statuses that are answered. What is none of them counts as 500, which it would be a fault to be.
 const STATUSES: [(u16, &str); 15] = [

@@ -21,7 +21,9 @@ use std::time::Instant;
 
 use fieldseal_engine::admin::{ApiOperation, AppName};
 use fieldseal_engine::{ApiCaller, Caller, Engine, Error, ErrorKind, PayloadDigest, read_api_key};
-use fieldseal_http::{Acceptor, Event, Handler, Listener, ListenerOptions, Observer, Peer, Problem, RequestBody, client_of};
+use fieldseal_http::{
+    Acceptor, Event, Handler, Listener, ListenerOptions, Observer, Peer, Problem, RequestBody, client_of,
+};
 use fieldseal_http::{HttpSettings, Phase, ResponseBody};
 use fieldseal_protocol::Method;
 use hyper::header::{ALLOW, HeaderValue, WWW_AUTHENTICATE};
@@ -378,13 +380,15 @@ impl Observer for Log {
             _ => {}
         }
         let source = match event {
-            Event::Refused(address) | Event::HandshakeFailed(address, _) | Event::Cut(address, _) => Some(address),
+            Event::Refused(address, _) | Event::HandshakeFailed(address, _) | Event::Cut(address, _) => Some(address),
             _ => None,
         };
         let source = source.map(|address| client_of(address.ip()));
         self.hub.refusals.line(Refused::Connection, clock::now(), &source, || match event {
             Event::CannotAccept(error) => tracing::error!(%error, "the API cannot accept connections"),
-            Event::Refused(address) => tracing::warn!(%address, "too many connections to the API: closed at once"),
+            Event::Refused(address, full) => {
+                tracing::warn!(%address, reason = %full, "connection to the API closed at once");
+            }
             Event::HandshakeFailed(address, reason) => {
                 tracing::warn!(%address, reason, "handshake with the API failed")
             }

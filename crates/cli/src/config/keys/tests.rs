@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use fieldseal_engine::{DocumentLimits, Settings, admin};
-use fieldseal_server::{ApiSettings, HttpSettings, OperatorSettings, ServerSettings};
+use fieldseal_server::{ApiSettings, ClientBound, HttpSettings, OperatorSettings, ServerSettings};
 
 use super::*;
 
@@ -48,6 +48,7 @@ fn each_key_has_its_own_place() {
                 Value::Text((*word.expect("two words at least")).to_owned())
             }
             Kind::Path | Kind::Text(_) | Kind::Words(_) => Value::Text("elsewhere".into()),
+            Kind::Networks => Value::Networks(vec!["10.0.0.0/8".parse().unwrap()]),
             Kind::Address => Value::Address("[::1]:1".parse().unwrap()),
             Kind::OptionalAddress => Value::OptionalAddress(None),
         };
@@ -106,13 +107,15 @@ fn every_setting_of_the_crates_has_a_key() {
     } = keystore;
     let ServerSettings {
         address: _,
-        operator: OperatorSettings { address: _, connections_max: _, header_size_max: _, call_timeout: _ },
+        operator:
+            OperatorSettings { address: _, connections_max: _, clients: of_operator, header_size_max: _, call_timeout: _ },
         api,
         tls: _,
         network_threads: _,
         workers: _,
         limits: _,
         connections_max: _,
+        clients: of_server,
         handshakes_max: _,
         requests_in_flight_max: _,
         outgoing_bytes_max: _,
@@ -161,6 +164,7 @@ fn every_setting_of_the_crates_has_a_key() {
     } = api;
     let HttpSettings {
         connections_max: _,
+        clients: of_api,
         handshake_timeout: _,
         header_read_timeout: _,
         header_size_max: _,
@@ -178,10 +182,13 @@ fn every_setting_of_the_crates_has_a_key() {
         // The server's own.
         drain_timeout: _,
     } = http;
+    for clients in [of_server, of_api, of_operator] {
+        let ClientBound { connections_max: _, trusted_balancers: _ } = clients;
+    }
     let sections: BTreeSet<_> = KEYS.iter().map(|key| key.parts().0).collect();
     let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
-    assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (14, 12, 9, 40));
+    assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (14, 12, 9, 42));
     // The client's settings are taken apart in `ClientBounds::default`.
-    assert_eq!((count("client"), count("operator"), count("api")), (10, 4, 25));
+    assert_eq!((count("client"), count("operator"), count("api")), (10, 5, 26));
     assert!(sections.contains("input") && sections.contains("log"));
 }

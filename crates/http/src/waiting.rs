@@ -1,0 +1,96 @@
+//! How long a peer has kept us waiting for more than the bytes that it moved are worth: a measure of slowness that neither a byte now
+//! and then nor a fast beginning resets.
+
+use std::time::{Duration, Instant};
+
+/// Bytes that are worth a second of waiting.
+const BYTES_PER_SECOND: u64 = 16 << 10;
+/// A peer that owes less than this is not slow.
+const DEBT_MIN: i64 = 1_000_000;
+/// What a peer that was fast can have to its credit at most.
+const CREDIT_MAX: i64 = 10_000_000;
+
+/// How soon a connection gives way to a new one; the greatest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Yield {
+    /// Its peer is slow, and owes so much time.
+    Slow(Duration),
+    /// It has been without a request for so long.
+    Idle(Duration),
+}
+
+/// The account of one direction of one request.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    since: Option<Instant>,
+    /// In microseconds, without the time since `since`.
+    debt: i64,
+}
+
+impl Waiting {
+    /// Waits for the peer from now on.
+    pub(crate) fn begin(&mut self, now: Instant) {
+        self.since.get_or_insert(now);
+    }
+
+    /// The peer has moved so many bytes.
+    pub(crate) fn goes_on(&mut self, now: Instant, bytes: u64) {
+        let waited = self.since.take().map_or(0, |since| microseconds(now.saturating_duration_since(since)));
+        let worth = i64::try_from(bytes.saturating_mul(1_000_000) / BYTES_PER_SECOND).unwrap_or(i64::MAX);
+        self.debt = self.debt.saturating_add(waited).saturating_sub(worth).max(-CREDIT_MAX);
+    }
+
+    /// The time that a peer owes, where it keeps us waiting now and is slow.
+    pub(crate) fn debt(&self, now: Instant) -> Option<Duration> {
+        let since = self.since?;
+        let debt = self.debt.saturating_add(microseconds(now.saturating_duration_since(since)));
+        (debt >= DEBT_MIN).then(|| Duration::from_micros(debt.unsigned_abs()))
+    }
+}
+
+fn microseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_now_and_then_and_a_fast_beginning_do_not_hide_slowness() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut dribbling = Waiting::default();
+        assert_eq!(dribbling.debt(at(9)), None, "nobody waits");
+        for second in 0..20 {
+            dribbling.begin(at(second));
+            dribbling.goes_on(at(second + 1), 500);
+        }
+        dribbling.begin(at(20));
+        assert!(dribbling.debt(at(20)).unwrap() > Duration::from_secs(19));
+
+        let mut fast = Waiting::default();
+        fast.begin(at(0));
+        fast.goes_on(at(1), 1 << 30);
+        fast.begin(at(1));
+        assert_eq!([fast.debt(at(11)), fast.debt(at(12))], [None, Some(Duration::from_secs(1))]);
+    }
+
+    #[test]
+    fn a_steady_peer_owes_nothing() {
+        let start = Instant::now();
+        let mut steady = Waiting::default();
+        for second in 0..100 {
+            let now = start + Duration::from_secs(second);
+            steady.begin(now);
+            assert_eq!(steady.debt(now + Duration::from_millis(999)), None, "second {second}");
+            steady.goes_on(now + Duration::from_secs(1), BYTES_PER_SECOND);
+        }
+    }
+
+    #[test]
+    fn idle_connections_give_way_first() {
+        let of = Duration::from_secs;
+        assert!(Yield::Idle(of(0)) > Yield::Slow(of(100)) && Yield::Slow(of(2)) > Yield::Slow(of(1)));
+    }
+}
