@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fieldseal import Fieldseal
+from flood import limited
 from rpc_client import Client, Identity
 
 STOP_SECONDS_MAX = 30
@@ -44,13 +45,15 @@ class Engine:
         return Client(self.address, context)
 
 
-def start(fieldseal: Fieldseal, app: str, port: int = 0, *settings: str) -> Engine:
-    """`settings` are `KEY=VALUE` of the configuration. Whoever starts it ends it."""
+def start(fieldseal: Fieldseal, app: str, port: int = 0, *settings: str, descriptors: int | None = None) -> Engine:
+    """`settings` are `KEY=VALUE` of the configuration, `descriptors` a limit of them. Whoever starts it ends it."""
     log = fieldseal.folder.parent / "engine.log"
     # A port that is given is given for the protocol alone.
     settings = ("operator.address=127.0.0.1:0", *settings)
     flags = [flag for setting in settings for flag in ("--set", setting)]
     command = fieldseal.command(*flags, "dev", "--app", app, "--port", str(port), "--api-port", "0", "--no-relay", "--json")
+    if descriptors is not None:
+        command = limited(command, descriptors)
     with log.open("ab") as errors:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
     line = process.stdout.readline()
@@ -69,9 +72,9 @@ def kill(engine: Engine) -> None:
 
 
 @contextmanager
-def running(fieldseal: Fieldseal, app: str) -> Iterator[Engine]:
+def running(fieldseal: Fieldseal, app: str, descriptors: int | None = None) -> Iterator[Engine]:
     """Ends with SIGTERM, as an operator ends it, and insists on a clean end."""
-    engine = start(fieldseal, app)
+    engine = start(fieldseal, app, descriptors=descriptors)
     try:
         yield engine
         engine.process.send_signal(signal.SIGTERM)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from engine import Engine
 from fieldseal import Fieldseal
+from flood import limited
 from upstream import wait_until
 
 STOP_SECONDS_MAX = 30
@@ -83,11 +84,13 @@ class Relay:
 
 
 @contextmanager
-def running(fieldseal: Fieldseal, folder: Path, text: str) -> Iterator[Relay]:
-    """Ends with SIGTERM and insists on a clean end."""
+def running(fieldseal: Fieldseal, folder: Path, text: str, descriptors: int | None = None) -> Iterator[Relay]:
+    """With a limit of descriptors, if there is one. Ends with SIGTERM and insists on a clean end."""
     file, access_log, log = folder / "relay.toml", folder / "access.log", folder / "relay.log"
     file.write_text(text)
     command = fieldseal.command("relay", "--file", str(file), "--access-log", str(access_log), "--json")
+    if descriptors is not None:
+        command = limited(command, descriptors)
     with log.open("wb") as errors:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
     try:

@@ -11,6 +11,7 @@ mod commands;
 mod config;
 mod context;
 mod core_dumps;
+mod descriptors;
 mod envelopes;
 mod failure;
 mod input;

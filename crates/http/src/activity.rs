@@ -46,8 +46,8 @@ pub(crate) fn count(tally: &AtomicU64) {
     tally.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Connections beyond the bound that may still be closing, as they gave way to others.
-pub(crate) const CLOSING_MAX: usize = 16;
+/// Connections beyond a listener's bound that may still be closing, as they gave way to others.
+pub const CLOSING_MAX: usize = 16;
 /// Connections that are looked at to find one that gives way: what a new connection costs does not grow with those that are open.
 const LOOKS_MAX: usize = 512;
 
@@ -564,7 +564,7 @@ mod tests {
         assert_eq!(activity.verdict(&settings, now + Duration::from_secs(11), false), Verdict::Goes);
         let exchange = activity.begin();
         assert_eq!(at(100), Verdict::Goes);
-        exchange.handed(now + Duration::from_secs(30));
+        exchange.handed(now + Duration::from_secs(30), 0);
         assert_eq!((at(29), at(31)), (Verdict::Goes, Verdict::SlowReader));
         exchange.asked();
         assert_eq!(at(31), Verdict::Goes);

@@ -29,7 +29,7 @@ mod tls;
 mod waiting;
 mod watched;
 
-pub use activity::{Full, Hold, HttpCounters, Received};
+pub use activity::{CLOSING_MAX, Full, Hold, HttpCounters, Received};
 pub use body::{BodyError, Buffers, RequestBody, ResponseBody, bytes, empty};
 pub use client::{ClientBound, Network, NetworkError, client_of};
 pub use connection::{Door, Handler, Peer, Phase, Protocol};

@@ -218,7 +218,8 @@ fn broke(what: &str) -> Refusal {
     Refusal::new(StatusCode::BAD_GATEWAY, "upstream-broke", format!("the upstream broke off: {what}"))
 }
 
-fn of_upstream(error: UpstreamError) -> Refusal {
+/// A request that the upstream does not answer.
+pub(crate) fn of_upstream(error: UpstreamError) -> Refusal {
     let (status, code) = (error.status(), error.code());
     match status {
         StatusCode::SERVICE_UNAVAILABLE => Refusal::unavailable(code, error.to_string(), None),

@@ -26,7 +26,7 @@ use crate::metrics::{EngineMetrics, ListenerMetrics, Snapshot, Told};
 use crate::outbound::{Mint, MintError};
 use crate::refusal_log::RefusalLog;
 use crate::transform::Workshop;
-use crate::upstream::{Connector, ConnectorError, Pool};
+use crate::upstream::{Connector, ConnectorError, Pool, Sockets};
 use crate::worker::{self, Post, Seat, ToolBox, Tools};
 
 /// Threads for long pieces of work on bodies, for each thread that carries traffic.
@@ -129,6 +129,7 @@ struct Shared {
 /// What every configuration works with: room for bodies, threads that work on them, and the counts of calls to the engine, by thread.
 struct Held {
     room: Arc<Room>,
+    sockets: Arc<Sockets>,
     apart: ApartThreads,
     engine: Vec<Arc<EngineMetrics>>,
     /// Those of the operator's thread.
@@ -190,6 +191,7 @@ impl Relay {
         let made = Made::new(&configuration, base)?;
         let held = Held {
             room: Room::new(&configuration.limits),
+            sockets: Sockets::new(configuration.upstream.sockets_max),
             apart: ApartThreads::new(threads * APART_THREADS_MAX).map_err(RelayError::Thread)?,
             engine: (0..threads).map(|_| Arc::default()).collect(),
             probe: Arc::default(),
@@ -280,6 +282,7 @@ impl Relay {
             }
         }
         shared.held.room.resize(&configuration.limits);
+        shared.held.sockets.resize(configuration.upstream.sockets_max);
         shared.probe.store(Arc::new(probe));
         for (tools, fresh) in shared.boxes.iter().zip(fresh) {
             tools.store(Arc::new(fresh));
@@ -317,8 +320,8 @@ fn check_fixed(old: &Configuration, new: &Configuration) -> Result<(), RelayErro
     }
     if old.http_settings() != new.http_settings() {
         return Err(RelayError::Restart(
-            "in section [limits] a change of connections_max, client_connections_max, trusted_balancers, streams_max, header_size_max, headers_max, handshake_timeout, \
-             header_timeout, body_timeout, write_timeout or idle_timeout",
+            "in section [limits] a change of connections_max, client_connections_max, trusted_balancers, streams_max, header_size_max, \
+             headers_max, handshake_timeout, header_timeout, body_timeout, write_timeout or idle_timeout",
         ));
     }
     Ok(())
@@ -441,7 +444,10 @@ impl Made {
         Ok(Tools {
             configuration: Arc::clone(configuration),
             workshop: Workshop::new(client, room, apart, timeout, &configuration.limits),
-            pool: kept.map_or_else(|| Pool::new(self.connector.clone()), |before| before.pool.clone()),
+            pool: kept.map_or_else(
+                || Pool::new(self.connector.clone(), Arc::clone(&held.sockets)),
+                |before| before.pool.clone(),
+            ),
             limits: configuration.limits.clone(),
             authorities: Arc::clone(&self.authorities),
             mints: self.mints.clone(),

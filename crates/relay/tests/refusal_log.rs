@@ -45,7 +45,7 @@ async fn a_flood_of_refusals_leaves_few_lines_and_a_count() {
     }
     let refused = lines("code=\"upstream-unreachable\"");
     // Windows of 10 s, of half of 100 lines each.
-    assert!(refused.len() < SENT && refused.len() % 50 == 0, "{} lines", refused.len());
+    assert!(refused.len() < SENT && refused.len().is_multiple_of(50), "{} lines", refused.len());
     assert!(refused[0].contains(" WARN ") && refused[0].contains("client=127.0.0.1:"), "{}", refused[0]);
     assert!(refused[0].contains("status=502") && refused[0].contains("listener=inbound-0"), "{}", refused[0]);
     drop(client);

@@ -43,7 +43,7 @@ mod wire;
 pub use api::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, RelayTold};
 pub use counters::ServerCounters;
 pub use fieldseal_engine::pool::Scheduling;
-pub use fieldseal_http::{ClientBound, HttpSettings, Network, OperatorSettings, ServerIdentity, TlsError};
+pub use fieldseal_http::{CLOSING_MAX, ClientBound, HttpSettings, Network, OperatorSettings, ServerIdentity, TlsError};
 pub use identity::IdentityError;
 pub use interface::{Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
 pub use metrics::{Outcome, OutcomeCounts};

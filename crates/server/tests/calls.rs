@@ -375,6 +375,31 @@ fn more_connections_than_allowed_are_closed_at_once() {
     stage.assert_healthy();
 }
 
+#[test]
+fn one_address_has_its_share_of_connections() {
+    let stage = Stage::with(|settings| settings.clients.connections_max = 2);
+    let (mut first, second) = (stage.raw(), stage.raw_of("other"));
+    wait_until("both have their places", || stage.server.counters().connections_open == 2);
+    let connect = || {
+        let connector = common::raw_connector(&stage.pki, Some(stage.pki.client("shop")));
+        common::Raw::try_connect(stage.address(), connector)
+    };
+    assert!(connect().is_err());
+    assert_eq!(stage.server.counters().connections_refused, 1);
+    first.send(|out| toy_request(1, "echo", "still served", out));
+    assert_eq!(first.read_response(), (1, String::new()));
+    drop(second);
+    wait_until("a place is free", || stage.server.counters().connections_open == 1);
+    assert!(connect().is_ok());
+
+    let behind_balancer = Stage::with(|settings| {
+        settings.clients.connections_max = 1;
+        settings.clients.trusted_balancers = vec!["127.0.0.0/24".parse().unwrap()];
+    });
+    let _many: Vec<_> = (0..3).map(|_| behind_balancer.raw()).collect();
+    wait_until("all have places", || behind_balancer.server.counters().connections_open == 3);
+}
+
 #[tokio::test]
 async fn draining_finishes_what_is_in_work_and_refuses_what_is_new() {
     let stage = Stage::new();

@@ -141,7 +141,10 @@ fn a_connection_ends_when_its_certificate_expires() {
 
 #[test]
 fn strangers_that_only_hold_a_place_give_way() {
-    let stage = Stage::with(|settings| settings.handshakes_max = 3);
+    let stage = Stage::with(|settings| {
+        settings.handshakes_max = 3;
+        settings.clients.trusted_balancers = vec!["127.0.0.0/8".parse().unwrap()];
+    });
     let mut strangers: Vec<_> = (0..9).map(|_| TcpStream::connect(stage.address()).unwrap()).collect();
     wait_until("the oldest have gone", || stage.server.counters().handshakes_displaced == 6);
     for stranger in &mut strangers[..6] {
@@ -152,6 +155,32 @@ fn strangers_that_only_hold_a_place_give_way() {
     stage.assert_healthy();
     wait_until("one more has gone", || stage.server.counters().handshakes_failed == 7);
     assert_eq!(stage.server.counters().handshakes_displaced, 7);
+}
+
+#[test]
+fn one_address_displaces_no_handshake_of_others() {
+    let stage = Stage::with(|settings| settings.handshakes_max = 4);
+    let connect_from = |address: [u8; 4]| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let socket = runtime.block_on(async {
+            let socket = tokio::net::TcpSocket::new_v4().unwrap();
+            socket.bind((address, 0).into()).unwrap();
+            socket.connect(stage.address()).await.unwrap()
+        });
+        let socket = socket.into_std().unwrap();
+        socket.set_nonblocking(false).unwrap();
+        socket
+    };
+    let others = [connect_from([127, 0, 0, 2]), connect_from([127, 0, 0, 3])];
+    wait_until("both shake hands", || stage.server.counters().handshakes_open == 2);
+    let _flood: Vec<_> = (0..9).map(|_| connect_from([127, 0, 0, 1])).collect();
+    wait_until("its own have gone", || stage.server.counters().handshakes_displaced == 7);
+    assert_eq!(stage.server.counters().handshakes_open, 4);
+    for other in &others {
+        other.set_nonblocking(true).unwrap();
+        let read = (&mut &*other).read(&mut [0; 9]);
+        assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "it still has its place");
+    }
 }
 
 /// What the system has been told, by its own account: a timer that probes the silent peer (`tr` 02 of `/proc/net/tcp`).

@@ -10,6 +10,7 @@ use super::relay::RELAY_FILE;
 use crate::arguments::ConfigCommand;
 use crate::config::{Config, KEYS, Origin};
 use crate::context::Context;
+use crate::descriptors;
 use crate::failure::{Failure, Outcome};
 use crate::output::{note, print, print_json};
 
@@ -30,10 +31,24 @@ pub fn run(context: &Context, command: &ConfigCommand) -> Outcome {
 }
 
 fn check(context: &Context, relay: Option<&Path>) -> Outcome {
-    let mut told = format!("{}: nothing wrong\n", source(context));
+    let mut told = String::new();
+    let mut server = context.config().server.clone();
+    // As the commands do that raise it.
+    let limit = descriptors::hard_limit();
+    match descriptors::fit_engine(&mut server, 0, limit) {
+        Ok(None) => {}
+        Ok(Some(warning)) => told.push_str(&format!("{}: warning: {warning}\n", source(context))),
+        Err(error) => return Err(Failure::usage(format!("{}: {error}", source(context)))),
+    }
+    told.push_str(&format!("{}: nothing wrong\n", source(context)));
     let beside = context.folder().join(RELAY_FILE);
     if let Some(file) = relay.or(Some(&beside).filter(|file| file.exists()).map(|file| file.as_path())) {
-        let configuration = super::relay::read(file)?;
+        let mut configuration = super::relay::read(file)?;
+        match descriptors::fit_relay(&mut configuration, limit) {
+            Ok(None) => {}
+            Ok(Some(warning)) => told.push_str(&format!("{}: warning: {warning}\n", file.display())),
+            Err(error) => return Err(Failure::usage(format!("{}: {error}", file.display()))),
+        }
         for warning in &configuration.warnings {
             told.push_str(&format!("{}:{}: warning: {}\n", file.display(), warning.line, warning.message));
         }

@@ -19,6 +19,7 @@ pub use certs::client_certificates;
 
 use crate::arguments::{Arguments, Command};
 use crate::context::Context;
+use crate::descriptors;
 use crate::failure::Outcome;
 
 /// Runs the command.
@@ -27,6 +28,10 @@ use crate::failure::Outcome;
 /// How it ended, if not well.
 pub fn run(arguments: Arguments) -> Outcome {
     let Arguments { place, command } = arguments;
+    if matches!(command, Command::Serve(_) | Command::Dev(_) | Command::Relay(_) | Command::Load(_) | Command::Bench(_))
+    {
+        descriptors::raise();
+    }
     // This must work, and work most, where the configuration is wrong.
     if let Command::Config(command) = command {
         return config::run(&Context::read(&place), &command);

@@ -16,6 +16,7 @@ use serde_json::json;
 use super::serve::start_log;
 use crate::arguments::RelayArguments;
 use crate::context::Context;
+use crate::descriptors;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, print_json};
 use crate::signals::{self, Signals};
@@ -34,6 +35,7 @@ pub fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
     let file = arguments.file.clone().unwrap_or_else(|| context.folder().join(RELAY_FILE));
     let configuration = read(&file)?;
     start_log(context.config().log);
+    let configuration = fitted(configuration)?;
     warn(&configuration, &file);
     let log = LineWriter::start(&arguments.access_log)?;
     signals::runtime()?.block_on(async {
@@ -127,10 +129,17 @@ pub fn addresses(relay: &Relay) -> serde_json::Value {
     told
 }
 
+/// With bounds that fit the limit of descriptors.
+fn fitted(mut configuration: Configuration) -> Outcome<Configuration> {
+    let warning = descriptors::fit_relay(&mut configuration, descriptors::raise()).map_err(Failure::usage)?;
+    warning.iter().for_each(|warning| tracing::warn!("{warning}"));
+    Ok(configuration)
+}
+
 fn reload(relay: &Relay, file: &Path) {
     let outcome = read(file).and_then(|configuration| {
         warn(&configuration, file);
-        Ok(relay.reload(configuration)?)
+        Ok(relay.reload(fitted(configuration)?)?)
     });
     match outcome {
         Ok(()) => tracing::info!(file = %file.display(), "the configuration was taken up"),

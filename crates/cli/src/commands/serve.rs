@@ -14,6 +14,7 @@ use serde_json::json;
 use crate::arguments::ServeArguments;
 use crate::config::{Log, LogFormat};
 use crate::context::Context;
+use crate::descriptors;
 use crate::failure::{Failure, Outcome};
 use crate::output::print_json;
 use crate::signals::{self, Signals};
@@ -36,7 +37,9 @@ pub fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
             &context.path(&certificates.api_private_key),
         )?);
     }
+    let warning = descriptors::fit_engine(&mut settings, 0, descriptors::raise()).map_err(Failure::usage)?;
     start_log(context.config().log);
+    warning.iter().for_each(|warning| tracing::warn!("{warning}"));
     context.config().warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     let told = settings.api.relay.clone();
     told.tell(super::relay::information(context));

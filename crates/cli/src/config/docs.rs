@@ -35,6 +35,14 @@ a fault of one is suspected. What the CPU lacks is refused, and `fieldseal info`
 `auto`, the default, takes the fastest that the CPU has and that gives known answers; with `FIELDSEAL_LANES=portable` fresh keys are
 made by `portable` too, unless `FIELDSEAL_CURVES` says otherwise.
 
+## Descriptors
+
+`serve`, `dev`, `relay`, `load` and `bench` raise the soft limit of open descriptors to the hard one. The bounds on connections must fit
+below it together, with what the process opens besides. Where they do not, `serve`, `dev` and `relay` reduce them in proportion, and log a
+warning with the sum's parts and the limit that they need; `config check` prints the same warning, and refuses a limit that is of no use at
+all. So one port that is flooded leaves descriptors to every other port, the operator port included. Set the limit with `LimitNOFILE=`
+(systemd), `--ulimit nofile=` (Docker) or `ulimit -n`.
+
 ## Exit codes
 
 | code | means |

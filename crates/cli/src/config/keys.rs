@@ -343,7 +343,8 @@ pub static KEYS: &[Key] = &[
     Key {
         name: "server.trusted_balancers",
         kind: Kind::Networks,
-        about: "Balancers that show their own address for all clients behind them: no bound for one client applies to them, at any listener.",
+        about: "Balancers that show their own address for all clients behind them: no bound for one client applies to them, at any \
+                listener.",
         default_text: None,
         get: |config| Value::Networks(config.server.clients.trusted_balancers.clone()),
         set: |config, value| {
@@ -519,8 +520,8 @@ pub static KEYS: &[Key] = &[
         "server.refusal_lines_max",
         Kind::Count(0, 1 << 20),
         server.refusal_lines_max,
-        "Lines of the log in 10 s about refused connections, and as many each about refused requests and refused calls of the API; one client \
-         causes half of them at most. What is left out is counted."
+        "Lines of the log in 10 s about refused connections, and as many each about refused requests and refused calls of the API; one \
+         client causes half of them at most. What is left out is counted."
     ),
     Key {
         name: "api.address",
@@ -584,8 +585,8 @@ pub static KEYS: &[Key] = &[
         "api.connections_max",
         Kind::Count(1, 1 << 20),
         server.api.http.connections_max,
-        "Connections at a time; one more takes the place of the one without a call for longest, else of the slowest peer that is waited for; \
-         without either it is closed at once."
+        "Connections at a time; one more takes the place of the one without a call for longest, else of the slowest peer that is waited \
+         for; without either it is closed at once."
     ),
     number!(
         "api.client_connections_max",

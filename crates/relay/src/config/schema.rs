@@ -102,6 +102,10 @@ pub struct UpstreamSettings {
     /// How long a connection is kept without a request. Default 60 s.
     #[serde(deserialize_with = "time")]
     pub idle_timeout: Duration,
+    /// Connections of all threads to all upstreams and destinations, tunnels included; one more takes the place of an idle one. Default
+    /// 32,768.
+    #[serde(deserialize_with = "count")]
+    pub sockets_max: usize,
     /// Connections of one thread to one upstream. Default 1,024.
     #[serde(deserialize_with = "count")]
     pub connections_max: usize,
@@ -139,6 +143,7 @@ impl Default for UpstreamSettings {
             response_timeout: Duration::from_secs(60),
             body_timeout: Duration::from_secs(300),
             idle_timeout: Duration::from_secs(60),
+            sockets_max: 32_768,
             connections_max: 1024,
             idle_connections_max: 64,
             header_size_max: 64 << 10,

@@ -23,12 +23,13 @@ use tokio::time::sleep;
 use crate::access::{Record, Recorded, host};
 use crate::choice::choose;
 use crate::config::{Actions, Destination, Forwarded, Mismatch, Origin, Unlisted};
-use crate::forward::{Answer, Errand, Message, refuse};
+use crate::forward::{Answer, Errand, Message, of_upstream, refuse};
 use crate::hygiene::Source;
 use crate::refusal::Refusal;
 use crate::route::{RequestPath, without_port};
 use crate::target;
 use crate::tunnel;
+use crate::upstream::Socket;
 use crate::worker::{Seat, Tools};
 
 pub(crate) use auth::{Key, Remembered};
@@ -70,6 +71,8 @@ struct RawTunnel {
     remembered: Arc<Remembered>,
     host: Box<str>,
     key: Key,
+    /// Counts the socket to the destination.
+    _socket: Socket,
     /// The connection of `CONNECT` is in use for as long as the tunnel is.
     _hold: Option<Hold>,
 }
@@ -137,8 +140,10 @@ impl OutboundHandler {
                 ));
             };
             let time_max = tools.configuration.upstream.connect_timeout;
+            let counted = tools.pool.socket().map_err(of_upstream)?;
             let socket = self.dialer.dial(&origin, time_max, listener.unlisted_internal).await?;
-            let tunnel = RawTunnel { seat, remembered, host: origin.host.clone(), key, _hold: hold };
+            let host = origin.host.clone();
+            let tunnel = RawTunnel { seat, remembered, host, key, _socket: counted, _hold: hold };
             tokio::spawn(tunnel.carry(upgrade, socket, tools.limits.tunnel_timeout));
         }
         Ok(Response::new(empty()))

@@ -3,8 +3,10 @@
 mod body;
 mod connect;
 mod pool;
+mod sockets;
 
 pub(crate) use body::{Sent, UpstreamAnswer};
 pub(crate) use connect::Connector;
 pub use connect::ConnectorError;
 pub(crate) use pool::{Pool, UpstreamError};
+pub(crate) use sockets::{Socket, Sockets};

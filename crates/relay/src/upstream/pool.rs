@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::body::{ClientFault, Clock, Sent, UpstreamAnswer};
 use super::connect::{ConnectError, Connector, Io, Speaks};
+use super::sockets::{Socket, Sockets};
 use crate::config::{Origin, UpstreamSettings};
 
 /// Connections that were kept and are tried, one after the other, where they turn out to be closed.
@@ -27,7 +28,7 @@ const RETRIES_MAX: usize = 3;
 pub(crate) enum UpstreamError {
     #[error("no connection to the upstream: {0}")]
     Connect(#[from] ConnectError),
-    #[error("too many connections to the upstream")]
+    #[error("too many connections to upstreams")]
     TooMany,
     #[error("the upstream did not answer in time")]
     TimedOut,
@@ -68,6 +69,7 @@ pub(crate) struct Pool(Arc<Shared>);
 
 struct Shared {
     connector: Connector,
+    sockets: Arc<Sockets>,
     state: Mutex<HashMap<Origin, Kept>>,
 }
 
@@ -78,6 +80,24 @@ struct Kept {
     http2: Option<Http2>,
     /// Connections that are open, idle ones included.
     open: usize,
+}
+
+impl Kept {
+    /// Since when the connection is idle that has been so for longest.
+    fn oldest_idle(&mut self) -> Option<(Instant, &mut Self)> {
+        let http1 = self.idle.first().map(|(_, since)| *since);
+        let http2 = self.http2.as_ref().filter(|http2| Arc::strong_count(&http2.users) == 1).map(|http2| http2.used);
+        let since = http1.into_iter().chain(http2).min()?;
+        Some((since, self))
+    }
+
+    /// Closes it.
+    fn close_oldest(&mut self) {
+        match self.idle.is_empty() {
+            true => self.http2 = None,
+            false => drop(self.idle.remove(0)),
+        }
+    }
 }
 
 /// A connection of HTTP/1.1, and the task that drives it.
@@ -126,6 +146,7 @@ impl Drop for Lease {
 struct Open {
     pool: Pool,
     origin: Arc<Origin>,
+    _socket: Socket,
 }
 
 impl Drop for Open {
@@ -142,8 +163,26 @@ impl Drop for Open {
 }
 
 impl Pool {
-    pub(crate) fn new(connector: Connector) -> Self {
-        Pool(Arc::new(Shared { connector, state: Mutex::default() }))
+    /// `sockets` bounds those of several pools.
+    pub(crate) fn new(connector: Connector, sockets: Arc<Sockets>) -> Self {
+        Pool(Arc::new(Shared { connector, sockets, state: Mutex::default() }))
+    }
+
+    /// A socket beside those of the pool, which counts like one of them.
+    pub(crate) fn socket(&self) -> Result<Socket, UpstreamError> {
+        self.socket_in(&mut self.lock())
+    }
+
+    /// Counts another socket, if need be in place of the connection that has been idle for longest.
+    fn socket_in(&self, state: &mut HashMap<Origin, Kept>) -> Result<Socket, UpstreamError> {
+        let sockets = &self.0.sockets;
+        if let Some(socket) = sockets.take() {
+            return Ok(socket);
+        }
+        let idle = state.values_mut().filter_map(Kept::oldest_idle);
+        let (_, kept) = idle.min_by_key(|(since, _)| *since).ok_or(UpstreamError::TooMany)?;
+        kept.close_oldest();
+        Ok(sockets.replace())
     }
 
     fn connector(&self) -> &Connector {
@@ -293,12 +332,12 @@ impl Pool {
     fn begin(&self, origin: &Arc<Origin>) -> Result<Open, UpstreamError> {
         let connections_max = self.connector().settings().connections_max;
         let mut state = self.lock();
-        let kept = state.entry((**origin).clone()).or_default();
-        if kept.open >= connections_max {
+        if state.get(&**origin).is_some_and(|kept| kept.open >= connections_max) {
             return Err(UpstreamError::TooMany);
         }
-        kept.open += 1;
-        Ok(Open { pool: self.clone(), origin: Arc::clone(origin) })
+        let socket = self.socket_in(&mut state)?;
+        state.entry((**origin).clone()).or_default().open += 1;
+        Ok(Open { pool: self.clone(), origin: Arc::clone(origin), _socket: socket })
     }
 }
 

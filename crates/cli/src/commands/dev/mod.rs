@@ -17,7 +17,8 @@ use crate::commands::certs::{Grant, Pinning, init, issue, local_names, read_cert
 use crate::commands::serve::{addresses, api_identity, operator_address, start_log, tell_anew, tls, until_stopped};
 use crate::config::Log;
 use crate::context::Context;
-use crate::failure::Outcome;
+use crate::descriptors;
+use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
 use relay::TrialRelay;
 
@@ -53,12 +54,16 @@ pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
             None => Some(relay::information(context)?),
         });
     }
+    let limit = descriptors::raise();
+    let beside = if arguments.no_relay { 0 } else { relay::descriptors(limit) };
+    let warning = descriptors::fit_engine(&mut settings, beside, limit).map_err(Failure::usage)?;
     start_log(quiet_unless_asked(context));
+    warning.iter().for_each(|warning| tracing::warn!("{warning}"));
     let engine = Engine::new(Box::new(store), context.config().engine.clone());
     let ready = |server: &Server| {
         let relay = match arguments.no_relay {
             true => None,
-            false => Some(TrialRelay::start(context, server.local_addr(), app.as_str(), arguments.port == 0)?),
+            false => Some(TrialRelay::start(context, server.local_addr(), app.as_str(), arguments.port == 0, limit)?),
         };
         let ready = Ready { server, relay: relay.as_ref(), app: &app, authority, certificate, key };
         if arguments.form.json { print_json(&ready.json()) } else { print(&ready.text(context)) }?;

@@ -20,6 +20,18 @@ const OPERATOR_PORT: u16 = 3445;
 /// The one destination: names this machine, as the upstream's certificate does.
 const DESTINATION: &str = "localhost";
 
+/// Connections at each of its listeners, and to upstreams, where the process may open `limit` descriptors.
+fn connections_max(limit: usize) -> usize {
+    if limit < 4096 { 64 } else { 1024 }
+}
+
+/// Descriptors that it takes at most, its upstream included.
+pub fn descriptors(limit: usize) -> usize {
+    /// The upstream, the operator port, look-ups, connections to the engine and those that are closing.
+    const BESIDE: usize = 256;
+    3 * connections_max(limit) + BESIDE
+}
+
 /// A running relay with its upstream.
 pub struct TrialRelay {
     relay: Option<Relay>,
@@ -36,7 +48,7 @@ pub fn information(context: &Context) -> Outcome<RelayInformation> {
 
 impl TrialRelay {
     /// Starts both. With `is_free` the system chooses the ports.
-    pub fn start(context: &Context, engine: SocketAddr, app: &str, is_free: bool) -> Outcome<Self> {
+    pub fn start(context: &Context, engine: SocketAddr, app: &str, is_free: bool, limit: usize) -> Outcome<Self> {
         let at = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, if is_free { 0 } else { port }));
         let folder = context.certificates();
         let identity = api_identity(&folder.join("server.pem"), &folder.join("server.key"))?;
@@ -44,8 +56,8 @@ impl TrialRelay {
             let message = format!("cannot listen at {}: {}", at(UPSTREAM_PORT), crate::failure::plain(&error));
             Failure::unreachable(message).advise("end what has that port, or use --port 0 or --no-relay")
         })?;
-        let text =
-            configuration(engine, upstream.address(), [at(OPERATOR_PORT), at(INBOUND_PORT), at(OUTBOUND_PORT)], app);
+        let ports = [at(OPERATOR_PORT), at(INBOUND_PORT), at(OUTBOUND_PORT)];
+        let text = configuration(engine, upstream.address(), ports, app, connections_max(limit));
         let configuration = Configuration::parse(&text).map_err(|problems| {
             let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
             Failure { exit: crate::failure::Exit::Internal, message: lines.join("\n") }
@@ -124,7 +136,13 @@ fn script(app: &str, upstream: u16) -> String {
     )
 }
 
-fn configuration(engine: SocketAddr, upstream: SocketAddr, at: [SocketAddr; 3], app: &str) -> String {
+fn configuration(
+    engine: SocketAddr,
+    upstream: SocketAddr,
+    at: [SocketAddr; 3],
+    app: &str,
+    connections_max: usize,
+) -> String {
     let (engine, upstream, [operator, inbound, outbound]) = (engine.port(), upstream.port(), at);
     format!(
         r#"
@@ -140,6 +158,9 @@ certificate = "certs/dev.pem"
 private_key = "certs/dev.key"
 [upstream]
 authorities = "certs/ca.pem"
+sockets_max = {connections_max}
+[limits]
+connections_max = {connections_max}
 [[inbound]]
 name = "inbound"
 address = "{inbound}"

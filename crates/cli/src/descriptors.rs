@@ -1,0 +1,246 @@
+//! Descriptors: the limit of the process, and bounds on sockets that fit below it together.
+//!
+//! A listener that could take every descriptor would lock out the others: the operator port, and clients of the engine. So the bounds on
+//! sockets, with what the process needs besides, stay within the limit. Where the configured bounds do not, they are reduced in
+//! proportion, and a warning says what they need.
+
+use std::fmt::Write;
+
+use fieldseal_relay::Configuration;
+use fieldseal_server::{CLOSING_MAX, OperatorSettings, ServerSettings};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Files, the keystore, runtimes and threads.
+const FILES: usize = 64;
+/// Event queues and their wakers of one thread that carries traffic.
+const THREAD: usize = 4;
+/// Name look-ups, which open sockets of their own.
+const LOOKUPS: usize = 32;
+/// A bound that would be smaller is no use.
+const UNITS_MIN: usize = 4;
+
+/// Raises the soft limit of descriptors to the hard one, and returns what holds then. Where the system refuses, the soft limit holds.
+pub fn raise() -> usize {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // Not even a refusal is a reason to stop: what holds is looked at.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    number(getrlimit(Resource::Nofile).current)
+}
+
+/// The limit that [`raise`] would reach.
+pub fn hard_limit() -> usize {
+    number(getrlimit(Resource::Nofile).maximum)
+}
+
+fn number(limit: Option<u64>) -> usize {
+    limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
+/// A setting that bounds sockets.
+struct Bound<'c> {
+    name: &'static str,
+    value: &'c mut usize,
+    /// Descriptors for each unit of the setting.
+    times: usize,
+    /// What of it one client may have, which is reduced with it.
+    of_client: Option<&'c mut usize>,
+}
+
+impl Bound<'_> {
+    fn wanted(&self) -> usize {
+        self.value.saturating_mul(self.times)
+    }
+
+    fn reduce(&mut self, available: usize, wanted: usize) {
+        let share = |value: usize| {
+            let share = value as u128 * available as u128 / wanted.max(1) as u128;
+            usize::try_from(share).unwrap_or(value).max(1)
+        };
+        *self.value = share(*self.value);
+        if let Some(of_client) = &mut self.of_client {
+            **of_client = share(**of_client);
+        }
+    }
+}
+
+/// Everything that takes descriptors in one process.
+struct Plan<'c> {
+    bounds: Vec<Bound<'c>>,
+    /// Settings that are not reduced: name and descriptors.
+    fixed: Vec<(&'static str, usize)>,
+    /// Everything else.
+    other: usize,
+}
+
+impl Plan<'_> {
+    /// Reduces the bounds where they do not fit. Returns a warning then.
+    ///
+    /// # Errors
+    /// What to do where even small bounds do not fit.
+    fn fit(mut self, limit: usize) -> Result<Option<String>, String> {
+        let fixed = self.fixed.iter().map(|(_, count)| *count).fold(self.other, usize::saturating_add);
+        let wanted = self.bounds.iter().map(Bound::wanted).fold(0, usize::saturating_add);
+        let needed = fixed.saturating_add(wanted);
+        if needed <= limit {
+            return Ok(None);
+        }
+        let parts = self.parts();
+        let advice = format!(
+            "raise the limit to at least {needed} (shell: ulimit -n {needed}; systemd: LimitNOFILE={needed}; Docker: --ulimit \
+             nofile={needed}), or lower these settings"
+        );
+        let available = limit.saturating_sub(fixed);
+        let least: usize = self.bounds.iter().map(|bound| bound.times * UNITS_MIN.min(*bound.value)).sum();
+        if available < least {
+            return Err(format!(
+                "the process may open {limit} descriptors, and needs at least {}; the configured bounds take {needed}: {parts}. Please \
+                 {advice}",
+                fixed + least
+            ));
+        }
+        let mut reduced = String::new();
+        for bound in &mut self.bounds {
+            bound.reduce(available, wanted);
+            let _ = write!(reduced, "{}{} = {}", if reduced.is_empty() { "" } else { ", " }, bound.name, bound.value);
+        }
+        Ok(Some(format!(
+            "the process may open {limit} descriptors, but the configured bounds take {needed}: {parts}. It works with {reduced} until you \
+             {advice}"
+        )))
+    }
+
+    /// The sum's parts.
+    fn parts(&self) -> String {
+        let mut parts = Vec::new();
+        for bound in &self.bounds {
+            let times = if bound.times > 1 { format!(" x {}", bound.times) } else { String::new() };
+            parts.push(format!("{} {}{times}", bound.name, bound.value));
+        }
+        parts.extend(self.fixed.iter().map(|(name, count)| format!("{name} {count}")));
+        parts.push(format!("{} for threads, files and connections that are closing", self.other));
+        parts.join(" + ")
+    }
+}
+
+/// Fits the bounds of an engine to the limit; `beside` is what else the process has open. Returns a warning where they were reduced.
+///
+/// # Errors
+/// What to do where no bounds of any use fit.
+pub fn fit_engine(settings: &mut ServerSettings, beside: usize, limit: usize) -> Result<Option<String>, String> {
+    let has_api = settings.api.address.is_some();
+    let has_operator = settings.operator.address.is_some();
+    let listeners = 1 + usize::from(has_api) + usize::from(has_operator);
+    let mut bounds = vec![
+        Bound {
+            name: "server.connections_max",
+            value: &mut settings.connections_max,
+            times: 1,
+            of_client: Some(&mut settings.clients.connections_max),
+        },
+        Bound { name: "server.handshakes_max", value: &mut settings.handshakes_max, times: 1, of_client: None },
+    ];
+    if has_api {
+        let http = &mut settings.api.http;
+        bounds.push(Bound {
+            name: "api.connections_max",
+            value: &mut http.connections_max,
+            times: 1,
+            of_client: Some(&mut http.clients.connections_max),
+        });
+    }
+    let operator = has_operator.then_some(("operator.connections_max", settings.operator.connections_max));
+    let other = FILES + listeners * (CLOSING_MAX + THREAD) + beside;
+    Plan { bounds, fixed: operator.into_iter().collect(), other }.fit(limit)
+}
+
+/// The same for a relay.
+///
+/// # Errors
+/// What to do where no bounds of any use fit.
+pub fn fit_relay(configuration: &mut Configuration, limit: usize) -> Result<Option<String>, String> {
+    let threads = configuration.process.threads;
+    let sockets = threads * (configuration.inbound.len() + configuration.outbound.len());
+    let limits = &mut configuration.limits;
+    let bounds = vec![
+        Bound {
+            name: "limits.connections_max",
+            value: &mut limits.connections_max,
+            times: sockets,
+            of_client: Some(&mut limits.client_connections_max),
+        },
+        Bound {
+            name: "upstream.sockets_max",
+            value: &mut configuration.upstream.sockets_max,
+            times: 1,
+            of_client: None,
+        },
+    ];
+    let engine = ("engine.connections_max", configuration.engine.connections_max.saturating_mul(threads + 1));
+    let operator = OperatorSettings::default().connections_max + CLOSING_MAX;
+    let other = FILES + LOOKUPS + operator + threads * THREAD + sockets * (CLOSING_MAX + 1);
+    Plan { bounds, fixed: vec![engine], other }.fit(limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    fn engine() -> ServerSettings {
+        let mut settings = Config::default().server;
+        settings.api.address = Some(([127, 0, 0, 1], 0).into());
+        settings
+    }
+
+    #[test]
+    fn the_defaults_fit_below_a_usual_hard_limit() {
+        let (before, mut settings) = (engine(), engine());
+        assert_eq!(fit_engine(&mut settings, 0, 16_384), Ok(None));
+        assert_eq!(settings.connections_max, before.connections_max);
+    }
+
+    #[test]
+    fn bounds_that_do_not_fit_are_reduced_in_proportion_and_named() {
+        for limit in [256, 1024, 4096] {
+            let mut settings = engine();
+            let warning = fit_engine(&mut settings, 0, limit).unwrap().expect("a warning");
+            let ServerSettings { connections_max, handshakes_max, operator, api, clients, .. } = &settings;
+            let sum = connections_max + handshakes_max + operator.connections_max + api.http.connections_max;
+            assert!(sum < limit && sum > limit / 4, "{sum} of {limit}");
+            assert_eq!((operator.connections_max, api.http.connections_max), (64, *connections_max));
+            assert!(clients.connections_max >= 1 && clients.connections_max <= connections_max / 3);
+            for part in
+                ["server.connections_max 4096 + server.handshakes_max 512 + api.connections_max 4096", "ulimit -n "]
+            {
+                assert!(warning.contains(part), "{warning}");
+            }
+            let words = format!("It works with server.connections_max = {connections_max}, ");
+            assert!(warning.contains(&words), "{warning}");
+        }
+    }
+
+    #[test]
+    fn no_bounds_of_any_use_are_an_error() {
+        let mut settings = engine();
+        let error = fit_engine(&mut settings, 0, 100).unwrap_err();
+        assert!(error.contains("may open 100 descriptors, and needs at least 20"), "{error}");
+        assert_eq!(settings.connections_max, engine().connections_max);
+    }
+
+    #[test]
+    fn every_thread_and_listener_of_a_relay_counts() {
+        let listener = "[[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"http://a\"\n";
+        let text = format!(
+            "[relay]\nthreads = 2\n[engine]\naddresses = [\"a:1\"]\nauthorities = \"a\"\ncertificate = \"a\"\nprivate_key = \"a\"\n\
+             {listener}{listener}"
+        );
+        let mut configuration = Configuration::parse(&text).unwrap();
+        let warning = fit_relay(&mut configuration, 1024).unwrap().expect("a warning");
+        assert!(warning.contains("limits.connections_max 16384 x 4 + upstream.sockets_max 32768 + "), "{warning}");
+        let sockets = 4 * configuration.limits.connections_max + configuration.upstream.sockets_max;
+        assert!((512..1024).contains(&sockets), "{sockets}");
+        assert_eq!(configuration.limits.client_connections_max, configuration.limits.connections_max / 4);
+        let again = fit_relay(&mut configuration, 1024);
+        assert_eq!(again, Ok(None), "what was reduced fits");
+    }
+}
