@@ -3,8 +3,12 @@
 //! Each segment of each query is a state: being in it means that the segments before it have been matched and that it
 //! applies to the children of the value at hand. A value has a set of states; the sets are numbered as they are met and
 //! their transitions kept (a lazily determinised automaton), so that a member costs one look-up of its name however many
-//! selectors there are. The common sets come first: `NOTHING`, below which nothing can match any more, and `SELECTED`,
-//! below which every scalar is meant.
+//! selectors there are. The number of a set carries whether its values are selected and whether everything below them is
+//! settled; `NOTHING`, below which nothing can match any more, is set 0.
+//!
+//! A query's end is a state too. Where scalars are wanted it stays with everything below a selected value, and the other
+//! states of its query are dropped there: a set then names the queries that select its values, so that matches can be counted
+//! by set, and is settled once nothing but ends is left in it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +20,7 @@ use crate::text::{may_unescape_to, unescape};
 /// make exponentially many.
 const SETS_MAX: usize = 4096;
 
-/// A state; the numbers count the segments of all queries, each query's end included.
+/// A state: the numbers below the number of queries are the queries' ends, the others count the segments of all queries.
 type State = u32;
 
 /// The number of a set of states.
@@ -25,9 +29,32 @@ pub(crate) struct SetId(u32);
 
 impl SetId {
     /// No state: nothing is selected here nor below.
-    pub(crate) const NOTHING: SetId = SetId(0);
-    /// The value is selected, and what is below with it.
-    pub(crate) const SELECTED: SetId = SetId(1);
+    pub(crate) const NOTHING: SetId = SetId(SetId::SETTLED_BIT);
+
+    const SELECTED_BIT: u32 = 1 << 31;
+    const SETTLED_BIT: u32 = 1 << 30;
+
+    fn new(index: usize, is_selected: bool, is_settled: bool) -> SetId {
+        let flag = |is_set, bit| if is_set { bit } else { 0 };
+        SetId(index as u32 | flag(is_selected, SetId::SELECTED_BIT) | flag(is_settled, SetId::SETTLED_BIT))
+    }
+
+    /// Whether a value with this set is selected.
+    #[inline(always)]
+    pub(crate) fn is_selected(self) -> bool {
+        self.0 & SetId::SELECTED_BIT != 0
+    }
+
+    /// Whether everything below a value with this set has the same set.
+    #[inline(always)]
+    pub(crate) fn is_settled(self) -> bool {
+        self.0 & SetId::SETTLED_BIT != 0
+    }
+
+    #[inline(always)]
+    fn index(self) -> usize {
+        (self.0 & !(SetId::SELECTED_BIT | SetId::SETTLED_BIT)) as usize
+    }
 }
 
 /// Whether a selected value settles everything below it.
@@ -44,6 +71,8 @@ pub(crate) enum Detail {
 pub(crate) struct Program {
     steps: Vec<Step>,
     starts: Box<[State]>,
+    /// How many queries there are, which is how many ends the states begin with.
+    queries: u32,
     /// Whether the elements selected depend on array lengths.
     needs_lengths: bool,
 }
@@ -51,8 +80,10 @@ pub(crate) struct Program {
 /// What a state does with the children of its value.
 #[derive(Debug, Default)]
 struct Step {
-    /// The query is at its end: the value is selected.
-    accepts: bool,
+    /// The query that it belongs to.
+    query: u32,
+    /// The state of children that it selects.
+    next: State,
     /// The segment applies to all descendants.
     descends: bool,
     wildcard: bool,
@@ -86,20 +117,25 @@ impl Elements {
 impl Program {
     /// Compiles queries that hold no filter.
     pub(crate) fn new(queries: &[Query]) -> Program {
-        let mut steps = Vec::new();
+        let ends = 0..queries.len() as u32;
+        let mut steps: Vec<Step> = ends.map(|query| Step { query, next: query, ..Step::default() }).collect();
         let mut starts = Vec::with_capacity(queries.len());
-        for query in queries {
-            starts.push(steps.len() as State);
-            steps.extend(query.segments.iter().map(|segment| {
-                let mut step = Step { descends: segment.reach == Reach::Descendants, ..Step::default() };
+        for (end, query) in queries.iter().enumerate() {
+            let end = end as State;
+            let first = steps.len() as State;
+            let behind = first + query.segments.len() as State;
+            starts.push(if query.segments.is_empty() { end } else { first });
+            steps.extend(query.segments.iter().zip(first + 1..).map(|(segment, next)| {
+                let next = if next == behind { end } else { next };
+                let descends = segment.reach == Reach::Descendants;
+                let mut step = Step { query: end, next, descends, ..Step::default() };
                 segment.selectors.iter().for_each(|selector| step.add(selector));
                 step.settle();
                 step
             }));
-            steps.push(Step { accepts: true, ..Step::default() });
         }
         let needs_lengths = steps.iter().flat_map(|step| &step.elements).any(Elements::needs_length);
-        Program { steps, starts: starts.into(), needs_lengths }
+        Program { steps, starts: starts.into(), queries: queries.len() as u32, needs_lengths }
     }
 
     /// Whether array lengths must be known when an array begins.
@@ -133,8 +169,15 @@ impl Step {
 #[derive(Debug)]
 struct Set {
     states: Arc<[State]>,
-    selected: bool,
+    /// Scalars of the document with this set, where it selects.
+    scalars: u64,
     row: Option<Box<Row>>,
+}
+
+impl Set {
+    fn new(states: Arc<[State]>) -> Self {
+        Set { states, scalars: 0, row: None }
+    }
 }
 
 /// The transitions of a set.
@@ -162,6 +205,8 @@ pub(crate) struct Automaton {
     sets: Vec<Set>,
     ids: HashMap<Arc<[State]>, SetId>,
     start: SetId,
+    /// Scalars by the query that selects them, without those that the sets count.
+    counted: Vec<u64>,
     /// States under construction, and a name being unescaped: kept for their memory.
     scratch: Vec<State>,
     name: String,
@@ -169,11 +214,11 @@ pub(crate) struct Automaton {
 
 impl Automaton {
     pub(crate) fn new(program: Arc<Program>, detail: Detail) -> Self {
-        let settled = |selected| Set { states: Arc::new([]), selected, row: None };
         let mut automaton = Automaton {
-            sets: vec![settled(false), settled(true)],
+            sets: vec![Set::new(Arc::new([]))],
             ids: HashMap::new(),
             start: SetId::NOTHING,
+            counted: Vec::new(),
             scratch: program.starts.to_vec(),
             name: String::new(),
             program,
@@ -188,18 +233,30 @@ impl Automaton {
         self.start
     }
 
-    /// Whether a value with this set is selected.
-    pub(crate) fn is_selected(&self, set: SetId) -> bool {
-        self.sets[set.0 as usize].selected
+    /// Counts a scalar with this set, which selects it.
+    #[inline(always)]
+    pub(crate) fn count(&mut self, set: SetId) {
+        self.sets[set.index()].scalars += 1;
+    }
+
+    /// How many scalars each query has selected so far, in the order of the queries.
+    pub(crate) fn matched(&self) -> Vec<u64> {
+        let mut matched = self.counted.clone();
+        matched.resize(self.program.queries as usize, 0);
+        for set in self.sets.iter().filter(|set| set.scalars > 0) {
+            let ends = set.states.iter().take_while(|&&state| state < self.program.queries);
+            ends.for_each(|&query| matched[query as usize] += set.scalars);
+        }
+        matched
     }
 
     /// The set of a member, by its name's token in the document.
     #[inline]
     pub(crate) fn member(&mut self, set: SetId, token: &[u8], escaped: bool) -> SetId {
-        if self.sets[set.0 as usize].row.is_none() {
+        if self.sets[set.index()].row.is_none() {
             self.build_row(set);
         }
-        let row = self.sets[set.0 as usize].row.as_ref().expect("built above");
+        let row = self.sets[set.index()].row.as_ref().expect("built above");
         if row.names.is_empty() {
             return row.other;
         }
@@ -221,10 +278,10 @@ impl Automaton {
     /// The set of element `index` of an array; `length` counts only where [`Program::needs_lengths`] says so.
     #[inline]
     pub(crate) fn element(&mut self, set: SetId, index: u32, length: u32) -> SetId {
-        if self.sets[set.0 as usize].row.is_none() {
+        if self.sets[set.index()].row.is_none() {
             self.build_row(set);
         }
-        let row = self.sets[set.0 as usize].row.as_ref().expect("built above");
+        let row = self.sets[set.index()].row.as_ref().expect("built above");
         if row.indexes.is_empty() && row.ranges.is_empty() {
             return row.other;
         }
@@ -232,7 +289,7 @@ impl Automaton {
     }
 
     fn computed_element(&mut self, set: SetId, index: i64, length: i64) -> SetId {
-        let row = self.sets[set.0 as usize].row.as_ref().expect("the caller built it");
+        let row = self.sets[set.index()].row.as_ref().expect("the caller built it");
         let added = &mut self.scratch;
         added.clear();
         added.extend_from_slice(&row.base);
@@ -249,7 +306,7 @@ impl Automaton {
         }
         let states = added.clone();
         let id = self.number_scratch();
-        let row = self.sets[set.0 as usize].row.as_mut().expect("the caller built it");
+        let row = self.sets[set.index()].row.as_mut().expect("the caller built it");
         row.last_element = (states, id);
         id
     }
@@ -260,18 +317,32 @@ impl Automaton {
             return SetId::NOTHING;
         }
         normalize(&mut self.scratch);
-        let selected = self.scratch.iter().any(|&state| self.program.steps[state as usize].accepts);
-        if selected && self.detail == Detail::Scalars {
-            return SetId::SELECTED;
+        let ends = self.scratch.partition_point(|&state| state < self.program.queries);
+        let wants_scalars = self.detail == Detail::Scalars;
+        if ends > 0 && wants_scalars {
+            self.drop_ended(ends);
         }
         if let Some(&id) = self.ids.get(&self.scratch[..]) {
             return id;
         }
         let states: Arc<[State]> = self.scratch.as_slice().into();
-        let id = SetId(self.sets.len() as u32);
-        self.sets.push(Set { states: Arc::clone(&states), selected, row: None });
+        let id = SetId::new(self.sets.len(), ends > 0, wants_scalars && ends == states.len());
+        self.sets.push(Set::new(Arc::clone(&states)));
         self.ids.insert(states, id);
         id
+    }
+
+    /// Drops of the states in `scratch` those of queries whose ends are among the first `ends`: what they would find is selected.
+    fn drop_ended(&mut self, ends: usize) {
+        let mut kept = ends;
+        for at in ends..self.scratch.len() {
+            let state = self.scratch[at];
+            if self.scratch[..ends].binary_search(&self.program.steps[state as usize].query).is_err() {
+                self.scratch[kept] = state;
+                kept += 1;
+            }
+        }
+        self.scratch.truncate(kept);
     }
 
     fn number(&mut self, states: &[State]) -> SetId {
@@ -283,10 +354,11 @@ impl Automaton {
     #[cold]
     fn build_row(&mut self, set: SetId) {
         let program = Arc::clone(&self.program);
-        let states = Arc::clone(&self.sets[set.0 as usize].states);
+        let states = Arc::clone(&self.sets[set.index()].states);
         let steps = || states.iter().map(|&state| (state, &program.steps[state as usize]));
-        let stay = steps().filter(|(_, step)| step.descends).map(|(state, _)| state);
-        let wild = steps().filter(|(_, step)| step.wildcard).map(|(state, _)| state + 1);
+        let ends = if self.detail == Detail::Scalars { program.queries } else { 0 };
+        let stay = steps().filter(|(state, step)| step.descends || *state < ends).map(|(state, _)| state);
+        let wild = steps().filter(|(_, step)| step.wildcard).map(|(_, step)| step.next);
         let mut base: Vec<State> = stay.chain(wild).collect();
         normalize(&mut base);
         let mut row = Row {
@@ -298,21 +370,21 @@ impl Automaton {
             last_element: (Vec::new(), SetId::NOTHING),
         };
         let mut by_name: HashMap<&str, Vec<State>> = HashMap::new();
-        for (state, step) in steps() {
+        for (_, step) in steps() {
             for name in &step.names {
-                by_name.entry(name).or_insert_with(|| row.base.clone()).push(state + 1);
+                by_name.entry(name).or_insert_with(|| row.base.clone()).push(step.next);
             }
             for elements in &step.elements {
                 match elements {
-                    Elements::Index(index) if *index >= 0 => row.indexes.push((*index, state + 1)),
-                    elements => row.ranges.push((*elements, state + 1)),
+                    Elements::Index(index) if *index >= 0 => row.indexes.push((*index, step.next)),
+                    elements => row.ranges.push((*elements, step.next)),
                 }
             }
         }
         row.names = by_name.iter().map(|(name, states)| (name.as_bytes().into(), self.number(states))).collect();
         row.names.sort_unstable_by(|(left, _), (right, _)| by_length(left, right));
         row.indexes.sort_unstable();
-        self.sets[set.0 as usize].row = Some(Box::new(row));
+        self.sets[set.index()].row = Some(Box::new(row));
     }
 
     /// Whether it is time for [`Automaton::forget`].
@@ -324,11 +396,11 @@ impl Automaton {
     /// Forgets all sets but those in use, and renumbers these.
     #[cold]
     pub(crate) fn forget<'a>(&mut self, in_use: impl Iterator<Item = &'a mut SetId>) {
-        let old = std::mem::take(&mut self.sets);
+        self.counted = self.matched();
+        let old = std::mem::replace(&mut self.sets, vec![Set::new(Arc::new([]))]);
         self.ids.clear();
-        self.sets = old.iter().take(2).map(|set| Set { states: Arc::clone(&set.states), row: None, ..*set }).collect();
-        for id in in_use.filter(|id| id.0 > SetId::SELECTED.0) {
-            *id = self.number(&old[id.0 as usize].states);
+        for id in in_use.filter(|id| **id != SetId::NOTHING) {
+            *id = self.number(&old[id.index()].states);
         }
         let starts = Arc::clone(&self.program);
         self.start = self.number(&starts.starts);

@@ -32,6 +32,8 @@ pub mod fuzzing;
 mod limits;
 mod machine;
 mod nodes;
+mod path;
+mod places;
 mod scan;
 mod selector;
 mod text;
@@ -44,6 +46,7 @@ pub use error::{
 };
 pub use limits::{DEPTH_CEILING, DOCUMENT_SIZE_CEILING, Limits};
 pub use nodes::{SelectedNode, Strategy, select};
+pub use places::{PATH_SIZE_MAX, Places};
 pub use selector::{Selection, SelectionBuilder};
 pub use text::{escape_into, escape_piece, escaped_size, is_number, unescape, unescape_piece};
 pub use walker::{LOOK_BYTES, Match, Progress, Purpose, ScalarKind, Walk, Walker};

@@ -4,15 +4,14 @@
 //! that several selectors, or one in several ways, select comes once, in document order: that is what a rewrite needs,
 //! where RFC 9535's own result is a list that may repeat nodes and may order them otherwise.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::automaton::Detail;
 use crate::error::{DocumentError, DocumentErrorKind};
 use crate::limits::{DOCUMENT_SIZE_CEILING, Limits};
 use crate::machine::{Container, Reach, Scalar, Sink};
+use crate::path::{push_index, push_name_whole};
 use crate::selector::Selection;
-use crate::text::unescape_lossy;
 use crate::tracker::{Lengths, Tracker};
 use crate::tree::{Evaluated, Evaluation, Place, Tape};
 use crate::walker::{FallibleSink, Pass};
@@ -74,7 +73,7 @@ fn select_on_tree(document: &[u8], selection: &Selection, limits: &Limits) -> Re
     let tape = read(document, limits, Tape::new(limits.tree_nodes_max))?;
     let mut evaluation = Evaluation::new(tape, selection, limits);
     while evaluation.run(document, usize::MAX)? == Evaluated::More {}
-    let mut nodes = evaluation.finish();
+    let (mut nodes, _) = evaluation.finish();
     let mut selected = Vec::new();
     while let Some(number) = nodes.next_selected() {
         let node = nodes.tape().node(number);
@@ -96,33 +95,10 @@ fn path_on_tape(document: &[u8], tape: &Tape, number: u32) -> String {
         match place {
             Place::Root => {}
             Place::Element(index) => push_index(&mut path, index),
-            Place::Member { start, end, .. } => push_name(&mut path, &document[start as usize..end as usize]),
+            Place::Member { start, end, .. } => push_name_whole(&mut path, &document[start as usize..end as usize]),
         }
     }
     path
-}
-
-fn push_index(path: &mut String, index: u32) {
-    write!(path, "[{index}]").expect("writing to a string does not fail");
-}
-
-/// Appends a name from its token, as a normalized path spells it.
-fn push_name(path: &mut String, token: &[u8]) {
-    path.push_str("['");
-    for character in unescape_lossy(token).chars() {
-        match character {
-            '\u{8}' => path.push_str("\\b"),
-            '\t' => path.push_str("\\t"),
-            '\n' => path.push_str("\\n"),
-            '\u{c}' => path.push_str("\\f"),
-            '\r' => path.push_str("\\r"),
-            '\'' => path.push_str("\\'"),
-            '\\' => path.push_str("\\\\"),
-            '\0'..='\u{1f}' => write!(path, "\\u{:04x}", character as u32).expect("writing to a string does not fail"),
-            _ => path.push(character),
-        }
-    }
-    path.push_str("']");
 }
 
 /// Collects what the automaton selects.
@@ -151,7 +127,7 @@ impl Collector {
             parent.elements += 1;
         }
         let set = self.tracker.value();
-        let is_selected = self.tracker.is_selected(set);
+        let is_selected = set.is_selected();
         if is_selected {
             self.found.push(SelectedNode { start, end, path: self.path.clone() });
         }
@@ -170,7 +146,7 @@ impl Sink for Collector {
         self.tracker.name(token, escaped);
         if let Some(parent) = self.open.last() {
             self.path.truncate(parent.path_length);
-            push_name(&mut self.path, token);
+            push_name_whole(&mut self.path, token);
         }
     }
 

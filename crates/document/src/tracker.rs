@@ -72,7 +72,6 @@ struct Frame {
 #[derive(Debug)]
 pub(crate) struct Tracker {
     automaton: Automaton,
-    detail: Detail,
     frames: Vec<Frame>,
     /// The set of the member whose name was read last.
     member: SetId,
@@ -89,7 +88,6 @@ impl Tracker {
         debug_assert!(lengths.is_some() || !program.needs_lengths());
         Tracker {
             automaton: Automaton::new(program, detail),
-            detail,
             frames: Vec::new(),
             member: SetId::NOTHING,
             settled_depth: 0,
@@ -132,8 +130,15 @@ impl Tracker {
         }
     }
 
-    pub(crate) fn is_selected(&self, set: SetId) -> bool {
-        self.automaton.is_selected(set)
+    /// Counts a scalar with this set, which selects it.
+    #[inline(always)]
+    pub(crate) fn count(&mut self, set: SetId) {
+        self.automaton.count(set);
+    }
+
+    /// How many scalars were counted for each query.
+    pub(crate) fn matched(&self) -> Vec<u64> {
+        self.automaton.matched()
     }
 
     /// The value that began is a container; `set` is its own.
@@ -141,8 +146,7 @@ impl Tracker {
     pub(crate) fn open(&mut self, set: SetId, container: Container) {
         let array = self.arrays_begun;
         self.arrays_begun += usize::from(container == Container::Array);
-        let is_settled = set == SetId::NOTHING || (set == SetId::SELECTED && self.detail == Detail::Scalars);
-        if self.settled_depth > 0 || is_settled {
+        if self.settled_depth > 0 || set.is_settled() {
             self.settled_depth += 1;
             self.settled = set;
             return;

@@ -7,17 +7,21 @@
 
 use std::sync::Arc;
 
-use crate::automaton::{Detail, SetId};
+use crate::automaton::Detail;
 use crate::error::{DocumentError, DocumentErrorKind};
 use crate::limits::{DEPTH_CEILING, DOCUMENT_SIZE_CEILING, Limits};
 use crate::machine::{Container, Machine, Reach, Scalar, Sink};
+use crate::places::{Key, Places, Trail};
 use crate::selector::Selection;
 use crate::text::begins_like_envelope;
 use crate::tracker::{Lengths, Tracker};
-use crate::tree::{Evaluated, Evaluation, SelectedNodes, Tape};
+use crate::tree::{Evaluated, Evaluation, Place, SelectedNodes, Tape};
 
 /// Bytes walked before they are checked as UTF-8: they are then still in the innermost caches.
 const PIECE_SIZE: usize = 16 << 10;
+
+/// Keys of places after which a batch ends: what one match brings is bounded by the depth.
+const KEYS_MAX: usize = 4 << 10;
 
 /// Bytes that are walked in about the time of one look at a value by a filter.
 pub const LOOK_BYTES: usize = 16;
@@ -103,6 +107,11 @@ impl<'d> Walker<'d> {
     pub fn position(&self) -> usize {
         self.walk.position()
     }
+
+    /// See [`Walk::matched`].
+    pub fn matched(&self) -> &[u64] {
+        self.walk.matched()
+    }
 }
 
 /// A walk through one document, which is passed in anew with each call: so it can rest in a queue beside its document.
@@ -113,6 +122,10 @@ pub struct Walk {
     limits: Limits,
     document_size: usize,
     stage: Stage,
+    /// Whether the places of matches are noted.
+    locates: bool,
+    /// What each selector has selected, once that is known.
+    matched: Vec<u64>,
 }
 
 #[derive(Debug)]
@@ -127,6 +140,11 @@ enum Stage {
         pass: Pass,
         matcher: Box<Matcher>,
     },
+    /// The same with the places of matches.
+    Locate {
+        pass: Pass,
+        locator: Box<Locator>,
+    },
     /// Filters: reading the document into a tape.
     Read {
         pass: Pass,
@@ -140,8 +158,13 @@ enum Stage {
     HandOver {
         nodes: Box<SelectedNodes>,
         position: usize,
+        places: Places,
     },
     Done,
+    /// Done, with places that were not taken yet.
+    Ended {
+        places: Places,
+    },
     Failed(DocumentError),
 }
 
@@ -169,16 +192,42 @@ impl Walk {
                 Stage::Stream { pass, matcher: Box::new(Matcher::new(tracker, purpose)) }
             }
         };
-        Ok(Walk { selection: selection.clone(), purpose, limits: limits.clone(), document_size, stage })
+        let (selection, limits) = (selection.clone(), limits.clone());
+        Ok(Walk { selection, purpose, limits, document_size, stage, locates: false, matched: Vec::new() })
+    }
+
+    /// The same walk, which notes the places of its matches for [`Walk::take_places`]. To be called before the first batch.
+    pub fn locating(mut self) -> Self {
+        self.locates = true;
+        self.stage = match self.stage {
+            Stage::Stream { pass, matcher } => Stage::Locate { pass, locator: Locator::new(*matcher) },
+            stage => stage,
+        };
+        self
+    }
+
+    /// The places of the matches that were handed over since the last call, for a walk that notes them.
+    pub fn take_places(&mut self) -> Places {
+        match &mut self.stage {
+            Stage::Locate { locator, .. } => locator.trail.take(),
+            Stage::HandOver { places, .. } | Stage::Ended { places } => std::mem::take(places),
+            _ => Places::default(),
+        }
+    }
+
+    /// How many scalars each selector has selected, in the order of the selectors; those below a selected array or object count, and
+    /// so does `null`. Known once the walk is done, and empty until then.
+    pub fn matched(&self) -> &[u64] {
+        &self.matched
     }
 
     /// Bytes of the document behind which no further match begins. Stays 0 during a pass that comes before the matches.
     pub fn position(&self) -> usize {
         match &self.stage {
             Stage::Count { .. } | Stage::Read { .. } | Stage::Evaluate { .. } => 0,
-            Stage::Stream { pass, .. } => pass.machine.token_start(),
+            Stage::Stream { pass, .. } | Stage::Locate { pass, .. } => pass.machine.token_start(),
             Stage::HandOver { position, .. } => *position,
-            Stage::Done => self.document_size,
+            Stage::Done | Stage::Ended { .. } => self.document_size,
             Stage::Failed(error) => error.offset.min(self.document_size),
         }
     }
@@ -188,10 +237,11 @@ impl Walk {
         match &self.stage {
             Stage::Count { lengths, .. } => lengths.memory(),
             Stage::Stream { matcher, .. } => matcher.tracker.memory(),
+            Stage::Locate { locator, .. } => locator.matcher.tracker.memory(),
             Stage::Read { tape, .. } => tape.memory(),
             Stage::Evaluate { evaluation } => evaluation.memory(),
             Stage::HandOver { nodes, .. } => nodes.memory(),
-            Stage::Done | Stage::Failed(_) => 0,
+            Stage::Done | Stage::Ended { .. } | Stage::Failed(_) => 0,
         }
     }
 
@@ -219,7 +269,7 @@ impl Walk {
         let result = self.advance(document, matches, matches_max.max(1), bytes_max.max(1));
         match result {
             Ok(true) => {
-                self.stage = Stage::Done;
+                self.end();
                 Ok(Progress::Done)
             }
             Ok(false) => Ok(Progress::More),
@@ -247,16 +297,14 @@ impl Walk {
                 Ok(false)
             }
             Stage::Stream { pass, matcher } => {
-                let before = matches.len();
-                matcher.matches_max = before.saturating_add(matches_max);
-                std::mem::swap(matches, &mut matcher.matches);
+                matcher.begin_batch(matches, matches_max);
                 let result = pass.run(document, bytes_max, &mut **matcher);
-                std::mem::swap(matches, &mut matcher.matches);
-                if result.is_err() {
-                    let new = &matches[before..];
-                    matches.truncate(before + new.partition_point(|found| found.end <= pass.checked));
-                }
-                Ok(result? == Reach::Finished)
+                matcher.end_batch(matches, pass, result)
+            }
+            Stage::Locate { pass, locator } => {
+                locator.matcher.begin_batch(matches, matches_max);
+                let result = pass.run(document, bytes_max, &mut **locator);
+                locator.matcher.end_batch(matches, pass, result)
             }
             Stage::Read { pass, tape } => {
                 // To write a value down takes about as long as to walk it.
@@ -271,37 +319,65 @@ impl Walk {
                     return Ok(false);
                 }
                 if let Stage::Evaluate { evaluation } = std::mem::replace(&mut self.stage, Stage::Done) {
-                    self.stage = Stage::HandOver { nodes: Box::new(evaluation.finish()), position: 0 };
+                    let (nodes, matched) = evaluation.finish();
+                    self.matched = matched;
+                    self.stage = Stage::HandOver { nodes: Box::new(nodes), position: 0, places: Places::default() };
                 }
                 Ok(false)
             }
-            Stage::HandOver { nodes, position } => {
-                let purpose = self.purpose;
+            Stage::HandOver { nodes, position, places } => {
+                let (purpose, locates) = (self.purpose, self.locates);
                 let full = matches.len().saturating_add(matches_max);
                 let stop = position.saturating_add(bytes_max);
-                while *position < stop && matches.len() < full {
-                    let Some(node) = nodes.next_below() else {
+                while *position < stop && matches.len() < full && places.size() < KEYS_MAX {
+                    let Some(number) = nodes.next_below() else {
                         return Ok(true);
                     };
+                    let node = nodes.tape().node(number);
                     let (start, end) = (node.start as usize, node.end as usize);
                     *position = start + 1;
                     if let Some(scalar) = node.scalar() {
-                        matches.extend(matched(document, start, end, scalar, purpose));
+                        let found = matched(document, start, end, scalar, purpose);
+                        if found.is_some() && locates {
+                            places.push(0, way_to(nodes.tape(), number).into_iter().rev());
+                        }
+                        matches.extend(found);
                         *position = end;
                     }
                 }
                 Ok(false)
             }
-            Stage::Done => Ok(true),
+            Stage::Done | Stage::Ended { .. } => Ok(true),
             Stage::Failed(error) => Err(*error),
         }
+    }
+
+    /// Notes what each selector has selected.
+    fn end(&mut self) {
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
+            Stage::Stream { matcher, .. } => {
+                self.matched = matcher.tracker.matched();
+                Stage::Done
+            }
+            Stage::Locate { mut locator, .. } => {
+                self.matched = locator.matcher.tracker.matched();
+                Stage::Ended { places: locator.trail.take() }
+            }
+            Stage::HandOver { places, .. } if self.locates => Stage::Ended { places },
+            Stage::Ended { places } => Stage::Ended { places },
+            _ => Stage::Done,
+        };
     }
 
     fn stream_with(&self, lengths: Lengths) -> Stage {
         let program = self.selection.program().expect("only programs ask for lengths");
         let tracker = Tracker::new(Arc::clone(program), Detail::Scalars, Some(lengths));
         let pass = Pass { checked: self.document_size, ..Pass::checking(&self.limits) };
-        Stage::Stream { pass, matcher: Box::new(Matcher::new(tracker, self.purpose)) }
+        let matcher = Matcher::new(tracker, self.purpose);
+        match self.locates {
+            true => Stage::Locate { pass, locator: Locator::new(matcher) },
+            false => Stage::Stream { pass, matcher: Box::new(matcher) },
+        }
     }
 }
 
@@ -383,12 +459,36 @@ struct Matcher {
     tracker: Tracker,
     purpose: Purpose,
     matches: Vec<Match>,
+    /// Those that were there when the batch began.
+    before: usize,
     matches_max: usize,
 }
 
 impl Matcher {
     fn new(tracker: Tracker, purpose: Purpose) -> Self {
-        Matcher { tracker, purpose, matches: Vec::new(), matches_max: 0 }
+        Matcher { tracker, purpose, matches: Vec::new(), before: 0, matches_max: 0 }
+    }
+
+    /// Takes the caller's list for a batch of up to `matches_max` matches behind those in it.
+    fn begin_batch(&mut self, matches: &mut Vec<Match>, matches_max: usize) {
+        self.before = matches.len();
+        self.matches_max = self.before.saturating_add(matches_max);
+        std::mem::swap(matches, &mut self.matches);
+    }
+
+    /// Gives the list back, without matches whose bytes were not checked; says whether the document is over.
+    fn end_batch(
+        &mut self,
+        matches: &mut Vec<Match>,
+        pass: &Pass,
+        result: Result<Reach, DocumentError>,
+    ) -> Result<bool, DocumentError> {
+        std::mem::swap(matches, &mut self.matches);
+        if result.is_err() {
+            let new = &matches[self.before..];
+            matches.truncate(self.before + new.partition_point(|found| found.end <= pass.checked));
+        }
+        Ok(result? == Reach::Finished)
     }
 }
 
@@ -402,7 +502,9 @@ impl Sink for Matcher {
 
     #[inline(always)]
     fn scalar(&mut self, document: &[u8], start: usize, end: usize, scalar: Scalar) {
-        if self.tracker.value() == SetId::SELECTED {
+        let set = self.tracker.value();
+        if set.is_selected() {
+            self.tracker.count(set);
             self.matches.extend(matched(document, start, end, scalar, self.purpose));
         }
     }
@@ -421,6 +523,65 @@ impl Sink for Matcher {
     #[inline(always)]
     fn is_full(&self) -> bool {
         self.matches.len() >= self.matches_max
+    }
+}
+
+/// A matcher that notes the places of its matches.
+#[derive(Debug)]
+struct Locator {
+    matcher: Matcher,
+    trail: Trail,
+}
+
+impl Locator {
+    fn new(matcher: Matcher) -> Box<Self> {
+        Box::new(Locator { matcher, trail: Trail::default() })
+    }
+}
+
+impl FallibleSink for Locator {}
+
+impl Sink for Locator {
+    fn name(&mut self, document: &[u8], start: usize, end: usize, escaped: bool) {
+        self.trail.name(start, end);
+        self.matcher.name(document, start, end, escaped);
+    }
+
+    fn scalar(&mut self, document: &[u8], start: usize, end: usize, scalar: Scalar) {
+        let before = self.matcher.matches.len();
+        self.trail.scalar();
+        self.matcher.scalar(document, start, end, scalar);
+        if self.matcher.matches.len() > before {
+            self.trail.matched();
+        }
+    }
+
+    fn open(&mut self, start: usize, container: Container) {
+        self.trail.open(container);
+        self.matcher.open(start, container);
+    }
+
+    fn close(&mut self, end: usize) {
+        self.trail.close();
+        self.matcher.close(end);
+    }
+
+    fn is_full(&self) -> bool {
+        self.matcher.is_full()
+    }
+}
+
+/// The keys from a value up to the root.
+fn way_to(tape: &Tape, mut number: u32) -> Vec<Key> {
+    let mut way = Vec::new();
+    loop {
+        let node = tape.node(number);
+        number = node.parent;
+        way.push(match node.place() {
+            Place::Root => return way,
+            Place::Element(index) => Key::Element(index),
+            Place::Member { start, end, .. } => Key::Member { start, end },
+        });
     }
 }
 

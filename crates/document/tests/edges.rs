@@ -422,3 +422,29 @@ fn errors_name_places_and_never_quote_the_document() {
     let error = Selection::parse(&["$.a", "$[?@.b = 1]"], &Limits::default()).expect_err("broken");
     assert_eq!(error.to_string(), "selector 1, byte 7: expected ',' or ']'");
 }
+
+/// Descendant wildcards in a row make more sets than are kept: what was counted by those that go must not go with them.
+#[test]
+fn counts_survive_sets_that_are_forgotten() {
+    let mut document = String::new();
+    for number in 0..6000 {
+        let path = format!("{number:013b}").replace('0', "{\"a\":").replace('1', "{\"b\":");
+        document.push_str(if number == 0 { "[" } else { "," });
+        document.push_str(&format!("{path}1{}", "}".repeat(13)));
+    }
+    document.push(']');
+    let wild = format!("$..a{}", "[*]".repeat(11));
+    let selectors = ["$..b", "$[7]", &wild, "$[5999:]..a", "$.none"];
+    let limits = Limits::default();
+    let count = |selectors: &[&str]| {
+        let selection = Selection::parse(selectors, &limits).expect("valid");
+        let mut walk = Walk::new(document.len(), &selection, Purpose::Encrypt, &limits).expect("small");
+        let mut matches = Vec::new();
+        while walk.next_batch(document.as_bytes(), &mut matches, 1000, 4096).expect("well-formed") == Progress::More {}
+        walk.matched().to_vec()
+    };
+    let alone: Vec<u64> = selectors.iter().flat_map(|selector| count(&[selector])).collect();
+    assert_eq!(count(&selectors), alone);
+    assert_eq!((alone[0], alone[1], alone[4]), (5999, 1, 0));
+    assert!(alone[2] > 1000 && alone[3] == 1);
+}

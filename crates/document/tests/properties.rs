@@ -8,7 +8,8 @@ use std::ops::Range;
 use fieldseal_document::fuzzing::slow::{self, SlowKind, SlowValue};
 use fieldseal_document::fuzzing::{check_document, check_selectors, walk};
 use fieldseal_document::{
-    DocumentErrorKind, Limits, Purpose, Selection, Strategy as Way, escape_into, is_number, select, unescape,
+    DocumentErrorKind, Limits, Progress, Purpose, Selection, Strategy as Way, Walk, escape_into, is_number, select,
+    unescape,
 };
 use proptest::prelude::*;
 use proptest::sample::select as one_of;
@@ -201,6 +202,17 @@ fn selected_ranges(root: &SlowValue, segments: &[Segment]) -> Vec<Range<usize>> 
     ranges
 }
 
+/// How many scalars each selector counts in a walk in pieces.
+fn matched(document: &str, selectors: &[String], (matches_max, bytes_max): (usize, usize)) -> Vec<u64> {
+    let limits = Limits::default();
+    let selection = Selection::parse(selectors, &limits).expect("they are valid");
+    let mut walk = Walk::new(document.len(), &selection, Purpose::Encrypt, &limits).expect("it is small");
+    let mut matches = Vec::new();
+    let mut next = || walk.next_batch(document.as_bytes(), &mut matches, matches_max, bytes_max);
+    while next().expect("well-formed") == Progress::More {}
+    walk.matched().to_vec()
+}
+
 /// A document with some bytes changed, dropped, doubled or cut off.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let byte = one_of(b"\"\\{}[]:,0-.eE+tfn \x00\x1f\x7f\x80\xc3\xed\xffu".to_vec());
@@ -263,6 +275,62 @@ proptest! {
         }
         let text = format!("{}\n\n{document}", selectors.join("\n"));
         check_selectors(text.as_bytes());
+    }
+
+    /// However the selectors overlap, and in whatever pieces the walk goes; with a filter among them the tree counts.
+    #[test]
+    fn each_selector_counts_the_scalars_that_it_selects_alone(
+        document in document(), queries in prop::collection::vec(segments(), 0..4), pieces in (1_usize..5, 1_usize..40),
+    ) {
+        let root = slow::read(document.as_bytes(), 128).expect("it is well-formed");
+        let mut scalars = Vec::new();
+        root.scalars(&mut scalars);
+        let mut expected: Vec<u64> = Vec::new();
+        for segments in &queries {
+            let ranges = selected_ranges(&root, segments);
+            let is_within = |value: &&SlowValue| {
+                ranges.iter().any(|range| range.start <= value.range.start && value.range.end <= range.end)
+            };
+            expected.push(scalars.iter().copied().filter(is_within).count() as u64);
+        }
+        let mut selectors: Vec<_> = queries.iter().map(|segments| written(segments)).collect();
+        prop_assert_eq!(matched(&document, &selectors, pieces), expected.clone(), "{:?}", selectors);
+        selectors.push("$[?@.no == 'such'].value".to_owned());
+        expected.push(0);
+        prop_assert_eq!(matched(&document, &selectors, pieces), expected, "{:?}", selectors);
+    }
+
+    #[test]
+    fn matches_are_placed_as_nodes_are(
+        document in document(), mut queries in prop::collection::vec(segments(), 1..3),
+        pieces in (1_usize..5, 1_usize..40), has_filter in any::<bool>(),
+    ) {
+        let limits = Limits::default();
+        let all = Selection::parse(&["$", "$..*"], &limits).expect("it is valid");
+        let nodes = select(document.as_bytes(), &all, &limits, Way::Automatic).expect("it is well-formed");
+        queries.push(Vec::new());
+        let mut selectors: Vec<_> = queries.iter().map(|segments| written(segments)).collect();
+        if has_filter {
+            selectors.push("$[?@.no == 'such'].value".to_owned());
+        }
+        let selection = Selection::parse(&selectors, &limits).expect("they are valid");
+        let mut walk = Walk::new(document.len(), &selection, Purpose::Encrypt, &limits).expect("small").locating();
+        let mut is_done = false;
+        while !is_done {
+            let mut matches = Vec::new();
+            let progress = walk.next_batch(document.as_bytes(), &mut matches, pieces.0, pieces.1).expect("well-formed");
+            is_done = progress == Progress::Done;
+            let places = walk.take_places();
+            for (index, found) in matches.iter().enumerate() {
+                let node = nodes.iter().find(|node| node.start == found.start && node.end == found.end);
+                let path = places.path(document.as_bytes(), index);
+                let expected = &node.expect("a match is a node").path;
+                match path.strip_suffix('…') {
+                    Some(beginning) => prop_assert!(expected.starts_with(beginning) && expected.len() > 400),
+                    None => prop_assert_eq!(&path, expected),
+                }
+            }
+        }
     }
 
     #[test]

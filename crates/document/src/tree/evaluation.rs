@@ -12,6 +12,9 @@ use crate::limits::Limits;
 use crate::selector::Selection;
 use crate::selector::ast::{Reach, Segment, Selector, index_selects};
 
+/// Values that are counted in one go: some microseconds.
+const COUNTED_IN_STEP: usize = 4096;
+
 /// Whether an evaluation is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Evaluated {
@@ -32,6 +35,8 @@ pub(crate) struct Evaluation {
     selected: Bits,
     /// What the queries so far have selected.
     result: Bits,
+    /// How many scalars each of them has, those below selected containers included.
+    matched: Vec<u64>,
     cursor: Cursor,
     /// The value whose selection is being worked out.
     asked: Option<Asked>,
@@ -77,6 +82,7 @@ impl Evaluation {
             current,
             selected: Bits::new(length),
             result: Bits::new(length),
+            matched: Vec::new(),
             cursor: Cursor::default(),
             asked: None,
             tape,
@@ -89,6 +95,9 @@ impl Evaluation {
         let selection = self.selection.clone();
         while let Some(query) = selection.queries().get(self.query) {
             let Some(segment) = query.segments.get(self.segment) else {
+                if self.count_scalars() == Evaluated::More {
+                    return Ok(Evaluated::More);
+                }
                 self.finish_query();
                 continue;
             };
@@ -154,9 +163,27 @@ impl Evaluation {
         self.tape.memory() + self.current.memory() + self.selected.memory() + self.result.memory()
     }
 
-    /// What was selected.
-    pub(crate) fn finish(self) -> SelectedNodes {
-        SelectedNodes { tape: self.tape, nodes: self.result, next: 0, settled: 0 }
+    /// What was selected, and how many scalars by each query.
+    pub(crate) fn finish(self) -> (SelectedNodes, Vec<u64>) {
+        (SelectedNodes { tape: self.tape, nodes: self.result, next: 0, settled: 0 }, self.matched)
+    }
+
+    /// Goes on to count the scalars that the query selects. It takes no steps of those that filters have: they are for looks.
+    fn count_scalars(&mut self) -> Evaluated {
+        if self.matched.len() == self.query {
+            self.matched.push(0);
+        }
+        let cursor = &mut self.cursor;
+        for _ in 0..COUNTED_IN_STEP {
+            if cursor.child >= cursor.end {
+                let Some(found) = self.current.next(cursor.parent.max(cursor.end)) else { return Evaluated::Done };
+                cursor.parent = found + 1;
+                (cursor.child, cursor.end) = (found, self.tape.node(found).next);
+            }
+            self.matched[self.query] += u64::from(self.tape.node(cursor.child).scalar().is_some());
+            cursor.child += 1;
+        }
+        Evaluated::More
     }
 
     /// Goes on to the next value that a segment of this reach looks at, or to the next parent.
@@ -193,6 +220,7 @@ impl Evaluation {
         self.result.add_all(&self.current);
         self.query += 1;
         self.segment = 0;
+        self.cursor = Cursor::default();
         self.current.clear();
         self.current.insert(0);
     }
@@ -222,16 +250,17 @@ pub(crate) struct SelectedNodes {
 
 impl SelectedNodes {
     /// The next node that is selected itself or lies below one that is.
-    pub(crate) fn next_below(&mut self) -> Option<&Node> {
+    pub(crate) fn next_below(&mut self) -> Option<u32> {
         if self.next >= self.settled {
             self.next = self.nodes.next(self.next)?;
         }
-        let node = self.tape.node(self.next);
-        if matches!(node.kind, Kind::Object | Kind::Array) && self.next >= self.settled {
+        let number = self.next;
+        let node = self.tape.node(number);
+        if matches!(node.kind, Kind::Object | Kind::Array) && number >= self.settled {
             self.settled = node.next;
         }
         self.next += 1;
-        Some(node)
+        Some(number)
     }
 
     /// The next node that is selected itself, and its number.

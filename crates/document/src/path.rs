@@ -1,0 +1,53 @@
+//! Normalized paths (RFC 9535, section 2.7), key by key.
+
+use std::fmt::Write;
+
+use crate::places::PATH_SIZE_MAX;
+use crate::text::unescape_lossy;
+
+/// Appends an element's index.
+pub(crate) fn push_index(path: &mut String, index: u32) {
+    write!(path, "[{index}]").expect("writing to a string does not fail");
+}
+
+/// Appends a member's name from its token.
+pub(crate) fn push_name_whole(path: &mut String, token: &[u8]) {
+    path.push_str("['");
+    push_text(path, &unescape_lossy(token));
+    path.push_str("']");
+}
+
+/// Appends a name from its token, or the beginning of one whose token has more than [`PATH_SIZE_MAX`] bytes; says whether it is whole.
+pub(crate) fn push_name(path: &mut String, token: &[u8]) -> bool {
+    let inner = &token[1..token.len() - 1];
+    if inner.len() <= PATH_SIZE_MAX {
+        push_name_whole(path, token);
+        return true;
+    }
+    path.push_str("['");
+    push_text(path, &String::from_utf8_lossy(&inner[..PATH_SIZE_MAX]));
+    false
+}
+
+/// Cuts a path to about `size` bytes, and marks it as cut.
+pub(crate) fn cut_short(path: &mut String, size: usize) {
+    path.truncate(path.floor_char_boundary(size));
+    path.push('…');
+}
+
+/// Text within the quotation marks of a name.
+fn push_text(path: &mut String, text: &str) {
+    for character in text.chars() {
+        match character {
+            '\u{8}' => path.push_str("\\b"),
+            '\t' => path.push_str("\\t"),
+            '\n' => path.push_str("\\n"),
+            '\u{c}' => path.push_str("\\f"),
+            '\r' => path.push_str("\\r"),
+            '\'' => path.push_str("\\'"),
+            '\\' => path.push_str("\\\\"),
+            '\0'..='\u{1f}' => write!(path, "\\u{:04x}", character as u32).expect("writing to a string does not fail"),
+            _ => path.push(character),
+        }
+    }
+}

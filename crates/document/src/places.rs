@@ -1,0 +1,145 @@
+//! Where matches stand, for the few of which that is asked: the keys on the way to each match of a batch, kept beside the
+//! matches as the difference to the match before.
+
+use std::ops::Range;
+
+use crate::machine::Container;
+use crate::path::{cut_short, push_index, push_name};
+
+/// Bytes of a path, about: a longer one is cut off, and ends in `…`.
+pub const PATH_SIZE_MAX: usize = 512;
+
+/// A step of the way from the root to a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    /// None: the value is the root.
+    Root,
+    /// A member, by the place of its name's token.
+    Member { start: u32, end: u32 },
+    /// An element, by its index.
+    Element(u32),
+}
+
+/// The places of matches, in the order of the matches.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    keys: Vec<Key>,
+    matches: Vec<Way>,
+}
+
+/// The way to a match.
+#[derive(Clone, Debug)]
+struct Way {
+    /// How many of the keys of the match before come first.
+    kept: u32,
+    /// Those that follow.
+    keys: Range<u32>,
+}
+
+impl Places {
+    /// How many keys are held.
+    pub(crate) fn size(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Notes a match whose way begins with `kept` keys of the one before.
+    pub(crate) fn push(&mut self, kept: usize, keys: impl Iterator<Item = Key>) {
+        let start = self.keys.len() as u32;
+        self.keys.extend(keys);
+        self.matches.push(Way { kept: kept as u32, keys: start..self.keys.len() as u32 });
+    }
+
+    /// The normalized path (RFC 9535, section 2.7) of the match at `index`, in the document that was walked. A lone surrogate in a
+    /// name stands as U+FFFD; a path of more than [`PATH_SIZE_MAX`] bytes, or a name of as many, is cut off and ends in `…`.
+    /// Matches of a batch that failed have no places: theirs is `$`.
+    pub fn path(&self, document: &[u8], index: usize) -> String {
+        let mut way: Vec<Key> = Vec::new();
+        let found = if index < self.matches.len() { &self.matches[..=index] } else { &[] };
+        for found in found {
+            way.truncate(found.kept as usize);
+            way.extend(&self.keys[found.keys.start as usize..found.keys.end as usize]);
+        }
+        let mut path = "$".to_owned();
+        for key in way {
+            let is_whole = match key {
+                Key::Root => true,
+                Key::Element(index) => {
+                    push_index(&mut path, index);
+                    true
+                }
+                Key::Member { start, end } => push_name(&mut path, &document[start as usize..end as usize]),
+            };
+            if !is_whole || path.len() > PATH_SIZE_MAX {
+                cut_short(&mut path, PATH_SIZE_MAX);
+                break;
+            }
+        }
+        path
+    }
+}
+
+/// Follows a walk, so that its matches can be placed.
+#[derive(Debug, Default)]
+pub(crate) struct Trail {
+    open: Vec<Level>,
+    name: (u32, u32),
+    /// The key of the value that began last.
+    last: Option<Key>,
+    /// How many of the open containers were open at the match before, too.
+    kept: usize,
+    places: Places,
+}
+
+#[derive(Debug)]
+struct Level {
+    key: Key,
+    container: Container,
+    elements: u32,
+}
+
+impl Trail {
+    pub(crate) fn name(&mut self, start: usize, end: usize) {
+        // Sizes were checked against DOCUMENT_SIZE_CEILING before the walk, so offsets fit.
+        self.name = (start as u32, end as u32);
+    }
+
+    /// A value begins.
+    fn begin(&mut self) -> Key {
+        match self.open.last_mut() {
+            None => Key::Root,
+            Some(level) if level.container == Container::Object => Key::Member { start: self.name.0, end: self.name.1 },
+            Some(level) => {
+                level.elements += 1;
+                Key::Element(level.elements - 1)
+            }
+        }
+    }
+
+    pub(crate) fn scalar(&mut self) {
+        self.last = Some(self.begin());
+    }
+
+    pub(crate) fn open(&mut self, container: Container) {
+        let key = self.begin();
+        self.open.push(Level { key, container, elements: 0 });
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.open.pop();
+        self.kept = self.kept.min(self.open.len());
+    }
+
+    /// The scalar that began last is a match.
+    pub(crate) fn matched(&mut self) {
+        let Some(own) = self.last.take() else { return };
+        let kept = std::mem::replace(&mut self.kept, self.open.len());
+        let keys = self.open[kept..].iter().map(|level| level.key);
+        self.places.push(kept, keys.chain([own]));
+    }
+
+    /// The places of the matches since the last call.
+    pub(crate) fn take(&mut self) -> Places {
+        self.kept = 0;
+        std::mem::take(&mut self.places)
+    }
+}
