@@ -162,7 +162,7 @@ fn append_base64(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 fn options(curve: Curve, keying: Keying) -> EncryptOptions<'static> {
-    EncryptOptions { app: "bench", curve: Some(curve), keying: Some(keying), role: None }
+    EncryptOptions { curve: Some(curve), keying: Some(keying), ..EncryptOptions::new("bench") }
 }
 
 /// A request for a list of values: begun, sealed in steps, each envelope behind a header.

@@ -1,6 +1,7 @@
 //! Decrypting values: a [`Decryptor`] is one request's right to decrypt for an app. Neighbours with one ephemeral key are opened
 //! together.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use fieldseal_envelope::{Envelope, Malformed, OpenScratch, Opened, OpenedMetadata, OpeningKey, Role};
@@ -10,6 +11,7 @@ use crate::error::{Error, ErrorKind};
 use crate::opening::{EphemeralId, Opening, RequestOpenings};
 use crate::permit::{Permit, Renewal};
 use crate::policy::{Act, Caller, Rights};
+use crate::report::{OnFailure, Report, Tally};
 
 /// Neighbours that are taken apart before they are opened: what is known of them then stays in a first-level cache.
 const RUN_VALUES_MAX: usize = 64;
@@ -21,12 +23,14 @@ pub struct DecryptOptions<'a> {
     pub app: &'a str,
     /// The role that every value must carry.
     pub role: Option<&'a str>,
+    /// What becomes of an envelope that does not open.
+    pub on_failure: OnFailure,
 }
 
 impl<'a> DecryptOptions<'a> {
-    /// For `app`, values of any role that the caller may see.
+    /// For `app`, values of any role that the caller may see; what does not open fails.
     pub fn new(app: &'a str) -> Self {
-        Self { app, role: None }
+        Self { app, role: None, on_failure: OnFailure::Fail }
     }
 }
 
@@ -36,6 +40,8 @@ pub struct Decryptor {
     pub(crate) role: Option<Role>,
     pub(crate) openings: RequestOpenings,
     scratch: OpenScratch,
+    on_failure: OnFailure,
+    tally: Tally,
 }
 
 impl Engine {
@@ -44,12 +50,24 @@ impl Engine {
     /// # Errors
     /// Forbidden, unknown app, disabled app, invalid role, store unavailable.
     pub fn decryptor(&self, caller: &Caller, options: &DecryptOptions<'_>) -> Result<Decryptor, Error> {
-        let permit = Permit::new(self, caller, &[Act::Decrypt], options.app)?;
+        self.decryptor_for(caller, options, &[Act::Decrypt])
+    }
+
+    /// The same for a caller who must have several rights.
+    pub(crate) fn decryptor_for(
+        &self,
+        caller: &Caller,
+        options: &DecryptOptions<'_>,
+        acts: &'static [Act],
+    ) -> Result<Decryptor, Error> {
+        let permit = Permit::new(self, caller, acts, options.app)?;
         Ok(Decryptor {
             permit,
             role: options.role.map(Role::parse).transpose()?,
             openings: RequestOpenings::new(self.settings().request_opening_keys_max),
             scratch: OpenScratch::default(),
+            on_failure: options.on_failure,
+            tally: Tally::default(),
         })
     }
 }
@@ -72,7 +90,24 @@ impl Decryptor {
             role: self.role.clone(),
             openings: self.openings.fork(),
             scratch: OpenScratch::default(),
+            on_failure: self.on_failure,
+            tally: self.tally.fork(),
         }
+    }
+
+    /// What becomes of envelopes that do not open.
+    pub fn on_failure(&self) -> OnFailure {
+        self.on_failure
+    }
+
+    /// Notes, for the report, an envelope that did not open; `path` says where in a document.
+    pub fn note_failure(&mut self, position: u64, path: impl FnOnce() -> String) {
+        self.tally.add_failure(position, self.permit.engine.settings().failure_paths_max, path);
+    }
+
+    /// What is to be reported so far.
+    pub fn report(&self) -> Report {
+        self.tally.report()
     }
 
     /// Opens texts from the first on and hands each to `each` with its index, in order: `None` for a text that is no envelope.
@@ -86,28 +121,67 @@ impl Decryptor {
         texts: &[&[u8]],
         mut each: impl FnMut(usize, Option<Opened<'_>>),
     ) -> Result<usize, Error> {
+        let mut fault = None;
+        let done = self.open_texts(texts, |index, outcome| match outcome {
+            Ok(opened) => {
+                each(index, opened);
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                fault.get_or_insert(error.at_index(index as u64));
+                ControlFlow::Break(())
+            }
+        })?;
+        fault.map_or(Ok(done), Err)
+    }
+
+    /// The same for whoever goes on behind a text that does not open: `each` gets the error of such a text, without an index. It gets
+    /// nothing more behind the run of neighbours in which it breaks off.
+    ///
+    /// # Errors
+    /// The right to decrypt, or the app's keys, were taken away since the last call; or the store does not answer.
+    pub fn open_texts(
+        &mut self,
+        texts: &[&[u8]],
+        mut each: impl FnMut(usize, Result<Option<Opened<'_>>, Error>) -> ControlFlow<()>,
+    ) -> Result<usize, Error> {
         self.renew()?;
         let mut run: Vec<Envelope<'_>> = Vec::with_capacity(texts.len().min(RUN_VALUES_MAX));
         let (mut done, mut agreements) = (0, 0);
         while done < texts.len() {
             run.clear();
-            take_run(&texts[done..], &mut run).map_err(|malformed| Error::from(malformed).at_index(done as u64))?;
-            let Some(first) = run.first() else {
-                each(done, None);
-                done += 1;
-                continue;
+            let taken = take_run(&texts[done..], &mut run);
+            let opening = match (taken, run.first()) {
+                (Err(malformed), _) => Err(malformed.into()),
+                (Ok(()), None) => Ok(None),
+                (Ok(()), Some(first)) => self.opening(first).map(Some),
             };
-            let opening = self.opening(first).map_err(|error| error.at_index(done as u64))?;
+            let opening = match opening {
+                Ok(Some(opening)) => opening,
+                outcome => {
+                    done += 1;
+                    match each(done - 1, outcome.map(|_| None)) {
+                        ControlFlow::Continue(()) => continue,
+                        ControlFlow::Break(()) => break,
+                    }
+                }
+            };
             if opening.known().is_none() {
                 if agreements > 0 {
                     break;
                 }
                 agreements += 1;
             }
-            let key = self.openings.key(&opening, &self.permit.engine.agreements(), first, &mut self.scratch);
-            let Some(key) = key.map_err(|error| Error::from(error).at_index(done as u64))? else { break };
-            self.open_run(key, &run, done, &mut each)?;
-            done += run.len();
+            let key = self.openings.key(&opening, &self.permit.engine.agreements(), &run[0], &mut self.scratch);
+            let (flow, count) = match key {
+                Ok(None) => break,
+                Ok(Some(key)) => (self.open_run(key, &run, done, &mut each), run.len()),
+                Err(error) => (each(done, Err(error.into())), 1),
+            };
+            done += count;
+            if flow.is_break() {
+                break;
+            }
         }
         self.openings.note(done, agreements);
         Ok(done)
@@ -132,21 +206,20 @@ impl Decryptor {
         key: &OpeningKey,
         run: &[Envelope<'_>],
         first: usize,
-        each: &mut impl FnMut(usize, Option<Opened<'_>>),
-    ) -> Result<(), Error> {
+        each: &mut impl FnMut(usize, Result<Option<Opened<'_>>, Error>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         let Self { permit: Permit { rights, .. }, role, scratch, .. } = self;
-        let mut fault = None;
+        let mut flow = ControlFlow::Continue(());
         key.open_many(run, scratch, |i, result| {
-            let error = match result {
-                Ok(opened) => match check_role(rights, role.as_ref(), opened.metadata) {
-                    Ok(()) => return each(first + i, Some(opened)),
-                    Err(error) => error,
-                },
-                Err(error) => error.into(),
+            let outcome = match result {
+                Ok(opened) => check_role(rights, role.as_ref(), opened.metadata).map(|()| Some(opened)),
+                Err(error) => Err(error.into()),
             };
-            fault.get_or_insert(error.at_index((first + i) as u64));
+            if each(first + i, outcome).is_break() {
+                flow = ControlFlow::Break(());
+            }
         });
-        fault.map_or(Ok(()), Err)
+        flow
     }
 }
 

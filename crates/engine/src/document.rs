@@ -5,20 +5,23 @@
 //! it in a queue.
 
 use std::borrow::Cow;
+use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use fieldseal_document::{
-    Match, Progress as WalkProgress, Purpose, ScalarKind, Selection, Walk, escape_into, escape_piece, escaped_size,
-    unescape, unescape_piece,
+    Match, Places, Progress as WalkProgress, Purpose, ScalarKind, Selection, Walk, escape_into, escape_piece,
+    escaped_size, unescape, unescape_piece,
 };
 use fieldseal_envelope::{Opened, Value, ValueType};
 
 use crate::cost;
 use crate::decrypt::{DecryptOptions, Decryptor};
-use crate::encrypt::{EncryptOptions, Encryptor};
+use crate::encrypt::{EncryptOptions, Encryptor, Settled};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};
 use crate::policy::Caller;
+use crate::report::{OnFailure, Report};
 use crate::rewrap::{RewrapOptions, Rewrapper};
 
 /// What an envelope has beside its text: fixed parts, and IV, ephemeral key and tag in base64.
@@ -124,7 +127,7 @@ impl Engine {
         size: usize,
     ) -> Result<DocumentWork<R>, Error> {
         Ok(DocumentWork {
-            plan: Plan::new(self, selection, R::PURPOSE, size)?,
+            plan: Plan::new(self, selection, R::PURPOSE, size, rewriter.locates())?,
             rewriter,
             stretch: Stretch::default(),
             count: 0,
@@ -135,11 +138,23 @@ impl Engine {
 }
 
 impl<R: Rewriter> DocumentWork<R> {
+    /// The same work, which fails if a selector matches nothing: once everything else is done, and without a result.
+    pub fn strict(mut self, is_strict: bool) -> Self {
+        self.plan.is_strict = is_strict;
+        self
+    }
+
+    /// What is to be reported beside the result, once the work is done, that of all parts included.
+    pub fn report(&self) -> Report {
+        let matched = if self.plan.has_selectors { self.plan.walk.matched().to_vec() } else { Vec::new() };
+        Report { matched, ..self.rewriter.report() }
+    }
+
     /// Goes on through `document`, always the same, and appends to `out`, always the same.
     ///
     /// # Errors
     /// The document is not JSON (with the byte), or a selected string is no Unicode text. An envelope is malformed, does not open or
-    /// may not be shown: with the byte.
+    /// may not be shown: with the byte. A selector matched nothing, in strict work: with its index.
     pub fn step(&mut self, document: &[u8], out: &mut Vec<u8>) -> Result<Progress, Error> {
         let output_start = *self.output_start.get_or_insert(out.len());
         if self.stretch.is_done() && !self.plan.is_over() {
@@ -229,11 +244,23 @@ struct Plan {
     planned: usize,
     values_max: usize,
     walked_bytes_max: usize,
+    has_selectors: bool,
+    /// Whether the places of matches are wanted.
+    locates: bool,
+    /// Whether each selector has to match something, which is not known yet.
+    is_strict: bool,
 }
 
 impl Plan {
-    fn new(engine: &Engine, selection: Option<&Selection>, purpose: Purpose, size: usize) -> Result<Self, Error> {
+    fn new(
+        engine: &Engine,
+        selection: Option<&Selection>,
+        purpose: Purpose,
+        size: usize,
+        locates: bool,
+    ) -> Result<Self, Error> {
         let settings = engine.settings();
+        let has_selectors = selection.is_some();
         let everything;
         let selection = match selection {
             Some(selection) => selection,
@@ -242,17 +269,28 @@ impl Plan {
                 &everything
             }
         };
+        let walk = Walk::new(size, selection, purpose, &settings.document)?;
         Ok(Self {
-            walk: Walk::new(size, selection, purpose, &settings.document)?,
+            walk: if locates { walk.locating() } else { walk },
             walked: WalkProgress::More,
             planned: 0,
             values_max: settings.step_values_max,
             walked_bytes_max: cost::walked_bytes_max(settings.step_bytes_max),
+            has_selectors,
+            locates,
+            is_strict: false,
         })
     }
 
     fn is_over(&self) -> bool {
-        self.walked == WalkProgress::Done
+        self.walked == WalkProgress::Done && !self.is_strict
+    }
+
+    /// What strict work comes to, once the document is walked.
+    fn check_matched(&mut self) -> Result<(), Error> {
+        self.is_strict = false;
+        let unmatched = self.walk.matched().iter().position(|&matched| matched == 0);
+        unmatched.filter(|_| self.has_selectors).map_or(Ok(()), |index| Err(Error::unmatched_selector(index)))
     }
 
     /// Walks on to the next stretch. It stays empty where the walk goes through the document before the first match.
@@ -260,6 +298,10 @@ impl Plan {
         stretch.matches.clear();
         stretch.done = 0;
         stretch.copied = self.planned;
+        stretch.end = self.planned;
+        if self.walked == WalkProgress::Done {
+            return self.check_matched();
+        }
         let walked = self.walk.next_batch(document, &mut stretch.matches, self.values_max, self.walked_bytes_max);
         self.planned = match (walked, stretch.matches.last()) {
             (Ok(WalkProgress::Done), _) => document.len(),
@@ -269,6 +311,7 @@ impl Plan {
             (Err(_), Some(last)) => last.end,
             (Err(error), None) => return Err(error.into()),
         };
+        stretch.places = self.locates.then(|| (Arc::new(self.walk.take_places()), 0));
         self.walked = walked.unwrap_or(WalkProgress::More);
         stretch.end = self.planned;
         Ok(())
@@ -278,6 +321,8 @@ impl Plan {
 /// A piece of a document with the values in it, and how far it is rewritten.
 struct Stretch<L> {
     matches: Vec<Match>,
+    /// Where the matches stand, and which of the places is that of the first; where that may be asked.
+    places: Option<(Arc<Places>, usize)>,
     /// How many of the matches are done.
     done: usize,
     /// The next one, if it is long and has been begun.
@@ -299,7 +344,7 @@ struct LongMatch<L> {
 
 impl<L> Default for Stretch<L> {
     fn default() -> Self {
-        Self { matches: Vec::new(), done: 0, long: None, copied: 0, end: 0 }
+        Self { matches: Vec::new(), places: None, done: 0, long: None, copied: 0, end: 0 }
     }
 }
 
@@ -315,9 +360,10 @@ impl<L: Default> Stretch<L> {
             return std::mem::take(self);
         }
         let matches = left[..values_max].to_vec();
+        let places = self.places.as_ref().map(|(places, first)| (Arc::clone(places), first + self.done));
         let (copied, end) = (self.copied, matches[values_max - 1].end);
         (self.done, self.copied) = (self.done + values_max, end);
-        Self { matches, copied, end, long: self.long.take(), done: 0 }
+        Self { matches, places, copied, end, long: self.long.take(), done: 0 }
     }
 
     /// Does some of the values, or a piece of a long one or of what stands between them; gives how many were replaced.
@@ -332,11 +378,13 @@ impl<L: Default> Stretch<L> {
         if short == 0 && !self.is_done() {
             return self.long_step(rewriter, document, out);
         }
-        let mut copy = Copy { document, copied: self.copied, count: 0, out };
+        let mut copy = Copy { document, copied: self.copied, count: 0, out, failed: Vec::new() };
         let offered = &self.matches[self.done..self.done + short];
-        self.done += if offered.is_empty() { 0 } else { rewriter.rewrite(offered, &mut copy)? };
+        let done = if offered.is_empty() { 0 } else { rewriter.rewrite(offered, &mut copy)? };
+        let (count, failed) = (copy.count, copy.failed);
         self.copied = copy.copied;
-        let count = copy.count;
+        failed.into_iter().for_each(|index| self.note_failure(rewriter, document, self.done + index));
+        self.done += done;
         if self.done == self.matches.len() && self.end - self.copied <= rewriter.bytes_max() {
             out.extend_from_slice(&document[self.copied..self.end]);
             self.copied = self.end;
@@ -377,14 +425,36 @@ impl<L: Default> Stretch<L> {
         if step == LongStep::More {
             return Ok(0);
         }
+        let (end, number) = (found.end, self.done);
         (self.long, self.done) = (None, self.done + 1);
-        if step == LongStep::Left {
-            return Ok(0);
+        match step {
+            LongStep::Left => return Ok(0),
+            LongStep::Failed => {
+                self.note_failure(rewriter, document, number);
+                if rewriter.on_failure() == OnFailure::Null {
+                    out.extend_from_slice(NULL);
+                    self.copied = end;
+                }
+                return Ok(0);
+            }
+            LongStep::More | LongStep::Done => {}
         }
-        self.copied = found.end;
+        self.copied = end;
         Ok(1)
     }
+
+    /// Notes, for the report, that the match of this number did not open.
+    fn note_failure<R: Rewriter>(&self, rewriter: &mut R, document: &[u8], number: usize) {
+        let path = || match &self.places {
+            Some((places, first)) => places.path(document, first + number),
+            None => String::new(),
+        };
+        rewriter.note_failure(self.matches[number].start as u64, path);
+    }
 }
+
+/// What takes the place of an envelope that does not open, where the request says so.
+const NULL: &[u8] = b"null";
 
 impl<L> LongMatch<L> {
     fn step<R>(
@@ -400,8 +470,10 @@ impl<L> LongMatch<L> {
         let mut text = plain_text(document, found);
         if found.kind == (ScalarKind::String { escaped: true }) {
             if self.unescaped < text.len() {
-                self.unescape(text, found, rewriter.bytes_max())?;
-                return Ok(LongStep::More);
+                return match self.unescape(text, found, rewriter.bytes_max()) {
+                    Err(_) if rewriter.on_failure() != OnFailure::Fail => Ok(LongStep::Failed),
+                    unescaped => unescaped.map(|()| LongStep::More),
+                };
             }
             text = self.text.as_bytes();
         }
@@ -428,15 +500,30 @@ pub struct Copy<'a> {
     copied: usize,
     count: u64,
     out: &'a mut Vec<u8>,
+    /// Which of the values that were offered did not open.
+    failed: Vec<usize>,
 }
 
 impl Copy<'_> {
-    /// Copies up to `found`, in whose place the caller then writes.
+    /// Copies up to `found`, in whose place the caller then writes what it became.
     fn replace(&mut self, found: &Match) -> &mut Vec<u8> {
+        self.count += 1;
+        self.remove(found)
+    }
+
+    /// Copies up to `found`, in whose place the caller then writes.
+    fn remove(&mut self, found: &Match) -> &mut Vec<u8> {
         self.out.extend_from_slice(&self.document[self.copied..found.start]);
         self.copied = found.end;
-        self.count += 1;
         self.out
+    }
+
+    /// Notes that the value at `index` of those offered did not open, and does with it what the request says.
+    fn fail(&mut self, index: usize, found: &Match, on_failure: OnFailure) {
+        self.failed.push(index);
+        if on_failure == OnFailure::Null {
+            self.remove(found).extend_from_slice(NULL);
+        }
     }
 }
 
@@ -466,6 +553,24 @@ pub trait Rewriter: Sized {
 
     /// The same for another worker.
     fn fork(&mut self) -> Result<Self, Error>;
+
+    /// What is to be reported so far, without what selectors matched.
+    fn report(&self) -> Report {
+        Report::default()
+    }
+
+    /// What becomes of envelopes that do not open.
+    fn on_failure(&self) -> OnFailure {
+        OnFailure::Fail
+    }
+
+    /// Whether it may be asked where values stand.
+    fn locates(&self) -> bool {
+        self.on_failure() != OnFailure::Fail
+    }
+
+    /// Notes an envelope that did not open.
+    fn note_failure(&mut self, _position: u64, _path: impl FnOnce() -> String) {}
 }
 
 impl Rewriter for Encryptor {
@@ -489,11 +594,19 @@ impl Rewriter for Encryptor {
     fn rewrite(&mut self, offered: &[Match], copy: &mut Copy<'_>) -> Result<usize, Error> {
         let document = copy.document;
         let texts = texts_of(document, &offered[..offered.len().min(self.step_values_max())])?;
+        let settled = match self.skips_sealed() {
+            true => {
+                let strings = texts.iter().zip(offered).map(|(text, found)| string_of(text, found));
+                self.settle(&strings.collect::<Vec<_>>())?
+            }
+            false => Settled::all(texts.len()),
+        };
+        let done = settled.done;
         let mut kept = Vec::with_capacity(offered.len());
         let mut values = Vec::with_capacity(offered.len());
-        for (found, text) in offered.iter().zip(&texts) {
+        for (index, (found, text)) in offered.iter().zip(&texts[..done]).enumerate() {
             let value = Value { value_type: value_type(found.kind), text };
-            if !self.leaves(&value) {
+            if !self.leaves(&value) && !settled.leaves(index) {
                 kept.push(*found);
                 values.push(value);
             }
@@ -512,7 +625,7 @@ impl Rewriter for Encryptor {
         }
         copy.copied = copied;
         copy.count += values.len() as u64;
-        Ok(texts.len())
+        Ok(done)
     }
 
     fn output_size(&self, size: usize, count: usize) -> usize {
@@ -525,6 +638,10 @@ impl Rewriter for Encryptor {
 
     fn fork(&mut self) -> Result<Self, Error> {
         Encryptor::fork(self)
+    }
+
+    fn report(&self) -> Report {
+        Encryptor::report(self)
     }
 }
 
@@ -547,14 +664,32 @@ impl Rewriter for Decryptor {
     }
 
     fn rewrite(&mut self, offered: &[Match], copy: &mut Copy<'_>) -> Result<usize, Error> {
-        let texts = texts_of(copy.document, &offered[..offered.len().min(self.step_values_max())])?;
-        let bytes: Vec<&[u8]> = texts.iter().map(AsRef::as_ref).collect();
-        let result = self.decrypt(&bytes, |index, opened| {
-            if let Some(opened) = opened {
-                write_opened(&opened, copy.replace(&offered[index]));
+        let on_failure = self.on_failure();
+        let texts = match texts_of(copy.document, &offered[..offered.len().min(self.step_values_max())]) {
+            // A string that is no text is no envelope either, however it begins.
+            Err(_) if on_failure != OnFailure::Fail => {
+                copy.fail(0, &offered[0], on_failure);
+                return Ok(1);
             }
-        });
-        result.map_err(|error| placed(error, offered))
+            texts => texts?,
+        };
+        let bytes: Vec<&[u8]> = texts.iter().map(AsRef::as_ref).collect();
+        if on_failure == OnFailure::Fail {
+            let result = self.decrypt(&bytes, |index, opened| {
+                if let Some(opened) = opened {
+                    write_opened(&opened, copy.replace(&offered[index]));
+                }
+            });
+            return result.map_err(|error| placed(error, offered));
+        }
+        self.open_texts(&bytes, |index, outcome| {
+            match outcome {
+                Ok(Some(opened)) => write_opened(&opened, copy.replace(&offered[index])),
+                Ok(None) => {}
+                Err(_) => copy.fail(index, &offered[index], on_failure),
+            }
+            ControlFlow::Continue(())
+        })
     }
 
     fn output_size(&self, size: usize, count: usize) -> usize {
@@ -567,6 +702,18 @@ impl Rewriter for Decryptor {
 
     fn fork(&mut self) -> Result<Self, Error> {
         Ok(Decryptor::fork(self))
+    }
+
+    fn report(&self) -> Report {
+        Decryptor::report(self)
+    }
+
+    fn on_failure(&self) -> OnFailure {
+        Decryptor::on_failure(self)
+    }
+
+    fn note_failure(&mut self, position: u64, path: impl FnOnce() -> String) {
+        Decryptor::note_failure(self, position, path);
     }
 }
 
@@ -660,6 +807,14 @@ fn texts_of<'d>(document: &'d [u8], offered: &[Match]) -> Result<Vec<Cow<'d, [u8
         }
     }
     Ok(texts)
+}
+
+/// The text of a string; that of other values is none that could be an envelope.
+fn string_of<'t>(text: &'t [u8], found: &Match) -> &'t [u8] {
+    match found.kind {
+        ScalarKind::String { .. } => text,
+        ScalarKind::Number | ScalarKind::Boolean => b"",
+    }
 }
 
 /// UTF-8, as the walk has checked: a string's text without quotation marks and escapes; a number's or boolean's token as it is.

@@ -12,6 +12,8 @@ pub enum ErrorKind {
     InvalidDocument,
     /// A selector that is not JSONPath.
     InvalidSelector,
+    /// A selector that matched nothing, where each had to match.
+    UnmatchedSelector,
     /// A text or file that is no well-formed envelope.
     InvalidEnvelope,
     /// A tag, key or content fault.
@@ -64,6 +66,11 @@ impl Error {
         Self::new(ErrorKind::DecryptFailed, "decrypt failed")
     }
 
+    /// The error of a selector, counted from 0, that matched nothing.
+    pub(crate) fn unmatched_selector(index: usize) -> Self {
+        Self::new(ErrorKind::UnmatchedSelector, format!("selector {index} matched no value")).at_index(index as u64)
+    }
+
     /// The same error at a value of a list.
     pub fn at_index(self, index: u64) -> Self {
         Self { index: Some(index), ..self }
@@ -79,7 +86,7 @@ impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)?;
         // Errors about a document's form or a selector name their place themselves.
-        if matches!(self.kind, ErrorKind::InvalidDocument | ErrorKind::InvalidSelector) {
+        if matches!(self.kind, ErrorKind::InvalidDocument | ErrorKind::InvalidSelector | ErrorKind::UnmatchedSelector) {
             return Ok(());
         }
         if let Some(index) = self.index {

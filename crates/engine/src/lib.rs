@@ -29,6 +29,7 @@ mod opening;
 mod permit;
 mod policy;
 mod recipients;
+mod report;
 mod rewrap;
 mod sessions;
 mod settings;
@@ -42,7 +43,7 @@ pub use decrypt::{DecryptOptions, Decryptor};
 pub use document::{
     DocumentDecryption, DocumentEncryption, DocumentPart, DocumentRewrap, DocumentWork, Planned, Progress, Rewriter,
 };
-pub use encrypt::{EncryptOptions, Encryptor};
+pub use encrypt::{EncryptOptions, Encryptor, Settled};
 pub use engine::Engine;
 pub use error::{Error, ErrorKind};
 pub use fieldseal_crypto::{Curve, CurveLanes, EcContext, Lanes, LanesUnavailable, use_curve_lanes, use_lanes};
@@ -52,6 +53,7 @@ pub use file::{FileDecryption, FileEncryption};
 pub use inspect::{Inspected, Inspector, PublicKeys};
 pub use long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};
 pub use policy::Caller;
+pub use report::{Failure, OnFailure, Report};
 pub use rewrap::{RewrapOptions, Rewrapper};
 pub use settings::{EmptyStrings, Keying, Settings};
 pub use token::{

@@ -11,10 +11,11 @@ use fieldseal_envelope::{
 use zeroize::Zeroize;
 
 use crate::decrypt::{Decryptor, check_role};
-use crate::encrypt::Encryptor;
+use crate::encrypt::{Encryptor, is_sealed};
 use crate::error::Error;
 use crate::opening::{EphemeralId, LongSearch, Opening, RequestOpenings};
 use crate::permit::{Permit, Renewal};
+use crate::report::OnFailure;
 use crate::rewrap::{Old, Rewrapper};
 
 /// Bytes that may stand behind a text: a quotation mark.
@@ -31,6 +32,8 @@ pub enum LongStep {
     Done,
     /// The value stays as it is; nothing was written.
     Left,
+    /// It is an envelope that does not open, and the request says what becomes of such: nothing was written.
+    Failed,
 }
 
 /// How a long value stands in the output, which is the caller's affair.
@@ -98,7 +101,13 @@ fn piece(rest: &[u8], size: usize) -> &[u8] {
 
 /// How far a long value is encrypted.
 #[derive(Default)]
-pub struct LongEncryption(Option<Sealing>);
+pub struct LongEncryption {
+    sealing: Option<Sealing>,
+    /// How far it is looked whether it is an envelope that opens, where such are left alone.
+    opening: Option<LongDecryption>,
+    /// Whether it is known to be none.
+    is_settled: bool,
+}
 
 impl Encryptor {
     /// Goes on with a long value. What was begun keeps its key to its end, unless the right to encrypt is taken away.
@@ -113,14 +122,37 @@ impl Encryptor {
         out: &mut Vec<u8>,
     ) -> Result<LongStep, Error> {
         self.renew()?;
-        let Some(sealing) = &mut long.0 else {
+        if !long.is_settled {
+            match self.settle_long(long, value)? {
+                LongStep::Failed => long.is_settled = true,
+                step => return Ok(step),
+            }
+        }
+        let Some(sealing) = &mut long.sealing else {
+            self.note_sealed(&[*value]);
             let key = self.key();
-            long.0 = Sealing::begin(&key, self.metadata.as_ref(), (value.value_type, value.text.len()), shape, out)?;
+            long.sealing =
+                Sealing::begin(&key, self.metadata.as_ref(), (value.value_type, value.text.len()), shape, out)?;
             return Ok(LongStep::More);
         };
         let step = sealing.step(value.text, self.permit.step_bytes_max(), out);
-        if let Some(sealing) = long.0.take_if(|_| step == LongStep::Done) {
+        if let Some(sealing) = long.sealing.take_if(|_| step == LongStep::Done) {
             sealing.finish(shape, out);
+        }
+        Ok(step)
+    }
+
+    /// Goes on to look whether a long value is an envelope that is left alone; failed where it is none.
+    fn settle_long(&mut self, long: &mut LongEncryption, value: &Value<'_>) -> Result<LongStep, Error> {
+        let (Some(opener), tally) = self.opener() else { return Ok(LongStep::Failed) };
+        if value.value_type != ValueType::String || !is_sealed(value.text) {
+            return Ok(LongStep::Failed);
+        }
+        let opening = long.opening.get_or_insert_default();
+        let step = opener.open_long(opening, value.text)?;
+        if step == LongStep::Done {
+            tally.add_skipped(1);
+            return Ok(LongStep::Left);
         }
         Ok(step)
     }
@@ -247,11 +279,32 @@ struct Written {
 }
 
 impl Decryptor {
-    /// Goes on with a long text; one that is no envelope is left.
+    /// Goes on with a long text; one that is no envelope is left. One that does not open has failed, unless the request fails with it.
     ///
     /// # Errors
     /// As [`Decryptor::decrypt`], with index 0; the shape cannot hold the value.
     pub fn decrypt_long(
+        &mut self,
+        long: &mut LongDecryption,
+        text: &[u8],
+        shape: &impl Shape,
+        out: &mut Vec<u8>,
+    ) -> Result<LongStep, Error> {
+        match self.decrypt_long_strictly(long, text, shape, out) {
+            // Errors of the value have its index; others are of the request.
+            Err(error) if error.index.is_some() && self.on_failure() != OnFailure::Fail => Ok(LongStep::Failed),
+            step => step,
+        }
+    }
+
+    /// Goes on to open a long text without writing it: done once it is open and may be shown, left where it is no envelope, failed
+    /// where it does not open.
+    pub(crate) fn open_long(&mut self, long: &mut LongDecryption, text: &[u8]) -> Result<LongStep, Error> {
+        let step = self.decrypt_long(long, text, &NoShape, &mut Vec::new())?;
+        Ok(if step == LongStep::More && long.written.is_some() { LongStep::Done } else { step })
+    }
+
+    fn decrypt_long_strictly(
         &mut self,
         long: &mut LongDecryption,
         text: &[u8],
@@ -286,6 +339,23 @@ impl Decryptor {
         shape.end(value_type, out);
         Ok(LongStep::Done)
     }
+}
+
+/// A text that is opened and written nowhere.
+struct NoShape;
+
+impl Shape for NoShape {
+    fn size(&self, _value_type: ValueType, _piece: &[u8]) -> usize {
+        0
+    }
+
+    fn begin(&self, _value_type: ValueType, _size: usize, _out: &mut Vec<u8>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn piece(&self, _value_type: ValueType, _piece: &[u8], _out: &mut Vec<u8>) {}
+
+    fn end(&self, _value_type: ValueType, _out: &mut Vec<u8>) {}
 }
 
 /// The envelope that a text is, if it is one.

@@ -61,6 +61,8 @@ pub struct Settings {
     pub blinding_age_max: Duration,
     /// How long grants and keys that are known stay in use while the store does not answer. Default 60 s.
     pub store_silence_max: Duration,
+    /// Places that a request reports of envelopes that did not open; the others are only counted. Default 16.
+    pub failure_paths_max: usize,
     /// Bounds of documents and selectors.
     pub document: Limits,
 }
@@ -82,6 +84,7 @@ impl Default for Settings {
             step_bytes_max: cost::STEP_BYTES_MAX,
             blinding_age_max: Duration::from_secs(60),
             store_silence_max: Duration::from_secs(60),
+            failure_paths_max: 16,
             document: Limits::default(),
         }
     }

@@ -148,7 +148,8 @@ fn everything_comes_back_for_each_curve_keying_and_role() {
     for curve in [Curve::P256, Curve::Secp256k1] {
         for keying in [Keying::Field, Keying::Request, Keying::Session] {
             for role in [None, Some("card")] {
-                let options = EncryptOptions { app: "acme", curve: Some(curve), keying: Some(keying), role };
+                let options =
+                    EncryptOptions { curve: Some(curve), keying: Some(keying), role, ..EncryptOptions::new("acme") };
                 let sealed = encrypt_with(&engine, &options, &[], PAYMENT).expect("encrypts");
                 assert_eq!(envelopes(&sealed).len(), 9, "{sealed}");
                 assert_eq!(ephemerals(&sealed), if keying == Keying::Field { 9 } else { 1 });
@@ -634,7 +635,9 @@ fn roles_are_checked_when_a_value_is_open() {
         let options = EncryptOptions { role, ..EncryptOptions::new("acme") };
         encrypt_with(&engine, &options, &[], "[\"secret\"]").expect("encrypts")
     };
-    let open = |document: &str, role| decrypt_as(&engine, &reader, &DecryptOptions { app: "acme", role }, document);
+    let open = |document: &str, role| {
+        decrypt_as(&engine, &reader, &DecryptOptions { role, ..DecryptOptions::new("acme") }, document)
+    };
     assert_eq!(open(&sealed(Some("card")), None).expect("granted"), "[\"secret\"]");
     assert_eq!(open(&sealed(None), None).expect("without a role"), "[\"secret\"]");
     assert_eq!(kind(open(&sealed(Some("health")), None)), ErrorKind::Forbidden);

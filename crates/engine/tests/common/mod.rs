@@ -1,4 +1,5 @@
 //! What the tests of the engine share: one over a real store with two apps, and a clock that tests move.
+#![allow(dead_code, reason = "each test file uses a part")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

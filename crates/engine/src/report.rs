@@ -1,0 +1,140 @@
+//! What a request reports beside its result: what each selector matched, what was sealed already, and what did not open.
+//!
+//! All workers of a request write to one tally; it holds counts and the places of the first failures, in the order of the input
+//! whoever finds them first.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What becomes of an envelope that does not open.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// The request fails.
+    #[default]
+    Fail,
+    /// The text stays as it is.
+    Leave,
+    /// `null` takes its place.
+    Null,
+}
+
+/// What a request reports beside its result.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// How many scalars each selector selected, `null` included, in the order of the selectors. Empty where none were given.
+    pub matched: Vec<u64>,
+    /// Values encrypted that were envelopes already: they are sealed twice now.
+    pub resealed: u64,
+    /// Envelopes that `skip_sealed` left alone.
+    pub skipped: u64,
+    /// Envelopes that did not open, where the request said what becomes of them.
+    pub failed: u64,
+    /// The first of those, in the order of the input: at most `failure_paths_max`.
+    pub failures: Vec<Failure>,
+}
+
+/// Where an envelope stands that did not open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Its byte in a document, its index in a list.
+    pub position: u64,
+    /// Its normalized path (RFC 9535) in a document; empty in a list.
+    pub path: String,
+}
+
+/// What the workers of one request have found so far. Made when there is something to write down, or a second worker.
+#[derive(Clone, Default)]
+pub(crate) struct Tally(Option<Arc<Shared>>);
+
+#[derive(Default)]
+struct Shared {
+    resealed: AtomicU64,
+    skipped: AtomicU64,
+    failed: AtomicU64,
+    /// Paths by position.
+    failures: Mutex<BTreeMap<u64, String>>,
+}
+
+impl Tally {
+    fn shared(&mut self) -> &Shared {
+        self.0.get_or_insert_default()
+    }
+
+    /// The same tally for another worker.
+    pub(crate) fn fork(&mut self) -> Self {
+        Self(Some(Arc::clone(self.0.get_or_insert_default())))
+    }
+
+    pub(crate) fn add_resealed(&mut self, count: u64) {
+        if count > 0 {
+            self.shared().resealed.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn add_skipped(&mut self, count: u64) {
+        if count > 0 {
+            self.shared().skipped.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes an envelope that did not open, and where, if it is among the first `paths_max`.
+    pub(crate) fn add_failure(&mut self, position: u64, paths_max: usize, path: impl FnOnce() -> String) {
+        let shared = self.shared();
+        shared.failed.fetch_add(1, Ordering::Relaxed);
+        let lock = || shared.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_among_first = |failures: &BTreeMap<u64, String>| {
+            failures.len() < paths_max || failures.last_key_value().is_some_and(|(&last, _)| position < last)
+        };
+        if paths_max == 0 || !is_among_first(&lock()) {
+            return;
+        }
+        // Made outside the lock, for which other workers may wait.
+        let path = path();
+        let mut failures = lock();
+        failures.insert(position, path);
+        if failures.len() > paths_max {
+            failures.pop_last();
+        }
+    }
+
+    /// What was found so far, without what selectors matched.
+    pub(crate) fn report(&self) -> Report {
+        let Some(shared) = &self.0 else { return Report::default() };
+        let failures = shared.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        Report {
+            matched: Vec::new(),
+            resealed: shared.resealed.load(Ordering::Relaxed),
+            skipped: shared.skipped.load(Ordering::Relaxed),
+            failed: shared.failed.load(Ordering::Relaxed),
+            failures: failures.iter().map(|(&position, path)| Failure { position, path: path.clone() }).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_failures_are_kept_in_whatever_order_they_are_found() {
+        for order in [[1, 2, 3, 4, 5], [5, 4, 3, 2, 1], [3, 5, 1, 2, 4]] {
+            let mut tally = Tally::default();
+            let mut other = tally.fork();
+            for (turn, position) in order.into_iter().enumerate() {
+                let tally = if turn % 2 == 0 { &mut tally } else { &mut other };
+                tally.add_failure(position, 2, || format!("$[{position}]"));
+            }
+            other.add_skipped(2);
+            tally.add_resealed(3);
+            let report = tally.report();
+            assert_eq!(report, other.report());
+            assert_eq!((report.failed, report.skipped, report.resealed), (5, 2, 3));
+            let failures: Vec<&str> = report.failures.iter().map(|failure| failure.path.as_str()).collect();
+            assert_eq!(failures, ["$[1]", "$[2]"]);
+        }
+        let mut tally = Tally::default();
+        tally.add_failure(1, 0, || unreachable!("no path is wanted"));
+        assert_eq!((tally.report().failed, tally.report().failures.len()), (1, 0));
+    }
+}
