@@ -276,6 +276,71 @@ def test_one_forged_value_spoils_the_document(client: Client) -> None:
     assert b"the secret" in opened["document"]
 
 
+def test_selectors_report_what_they_matched(client: Client) -> None:
+    document = json.dumps({"card": {"number": "4242", "cvc": None}, "list": [{"number": 1}] * 3000})
+    select = ["$..number", "$.card", "$.card.cvccc", "$.list[-2:].number"]
+    result = client.call("encrypt_document", app=APP, select=select, document=document)
+    assert (result["matched"], result["count"]) == ([3001, 2, 0, 2], 3001)
+    assert not {"resealed", "skipped", "failed", "failures"} & set(result)
+    assert "matched" not in client.call("encrypt_document", app=APP, document=document)
+    error = refused(client, "encrypt_document", app=APP, select=select, strict=True, document=document)
+    assert (error.code, error.retry, error.index) == ("unmatched_selector", "never", 2)
+    good = client.call("decrypt_document", app=APP, select=select[:2], strict=True, document=result["document"])
+    assert (good["matched"], json.loads(good["document"])) == ([3001, 2], json.loads(document))
+    assert refused(client, "encrypt", app=APP, strict=True, values=[1]).code == "invalid_params"
+    assert refused(client, "encrypt_document", app=APP, strict="yes", document=document).code == "invalid_params"
+
+
+@pytest.mark.parametrize("count", [5, 3000])
+def test_what_is_sealed_already_is_reported_or_left_alone(engine: Engine, client: Client, count: int) -> None:
+    mine, strange = own(ValueType.STRING, "the secret"), forged()
+    values = [mine, "plain", strange, 7, mine] * (count // 5)
+    twice = client.call("encrypt", app=APP, values=values)
+    assert (twice["resealed"], "skipped" in twice) == (3 * count // 5, False)
+    assert client.call("decrypt", app=APP, values=twice["values"])["values"] == values
+    once = client.call("encrypt", app=APP, skip_sealed=True, values=values)
+    assert (once["resealed"], once["skipped"]) == (count // 5, 2 * count // 5)
+    left = [after == before for after, before in zip(once["values"], values, strict=True)]
+    assert left == [True, False, False, False, True] * (count // 5)
+    document = client.call("encrypt_document", app=APP, skip_sealed=True, document=json.dumps(values))
+    assert (document["resealed"], document["skipped"], document["count"]) == (count // 5, 2 * count // 5, 3 * count // 5)
+    assert [json.loads(document["document"])[place] for place in (0, -1)] == [mine, mine]
+    with engine.connect("writer") as writer:
+        assert refused(writer, "encrypt", app=APP, skip_sealed=True, values=values).code == "forbidden"
+        assert writer.call("encrypt", app=APP, values=[mine])["resealed"] == 1
+
+
+@pytest.mark.parametrize("count", [1, 700])
+def test_a_planted_string_does_not_spoil_a_document_or_list(client: Client, count: int) -> None:
+    role = client.call("encrypt", app=APP, role="pci", values=["the secret"])["values"][0]
+    other = client.call("encrypt", app="rotated", values=["the secret"])["values"][0]
+    good, planted = own(ValueType.STRING, "good"), "ev:Tk9D:planted:$"
+    bad = [planted, forged(), other, role]
+    values = [good, *bad, 5] * count
+    assert refused(client, "decrypt", app=APP, role="health", values=values[1:]).code in ("invalid_envelope", "forbidden")
+    for on_failure in ("leave", "null"):
+        spots = bad if on_failure == "leave" else [None] * 4
+        # The role that is asked for is not the one of `role`, and `good` has none.
+        result = client.call("decrypt", app=APP, role="health", on_failure=on_failure, values=values)
+        first = good if on_failure == "leave" else None
+        assert result["values"] == [first, *spots, 5] * count
+        assert result["failed"] == 5 * count
+        result = client.call("decrypt", app=APP, on_failure=on_failure, values=[good, *bad[:3], 5] * count)
+        assert result["values"] == ["good", *spots[:3], 5] * count
+        places = [5 * turn + place for turn in range(count) for place in (1, 2, 3)]
+        assert (result["failed"], result["failures"]) == (3 * count, places[:16])
+        document = json.dumps({"list": [{"a": text} for text in [good, *bad[:3]] * count]})
+        result = client.call("decrypt_document", app=APP, on_failure=on_failure, document=document)
+        assert json.loads(result["document"]) == {"list": [{"a": text} for text in ["good", *spots[:3]] * count]}
+        paths = [f"$['list'][{4 * turn + place}]['a']" for turn in range(count) for place in (1, 2, 3)]
+        assert (result["count"], result["failed"], result["failures"]) == (count, 3 * count, paths[:16])
+    clean = client.call("decrypt", app=APP, on_failure="null", values=[good])
+    assert clean == {"values": ["good"], "failed": 0}
+    numbers = [own(ValueType.NUMBER, "1e999"), own(ValueType.NUMBER, "1")]
+    assert client.call("decrypt", app=APP, on_failure="null", values=numbers)["values"] == [None, 1]
+    assert refused(client, "decrypt", app=APP, on_failure="drop", values=[good]).code == "invalid_params"
+
+
 def test_numbers_of_any_size_stay_exact_in_documents(client: Client) -> None:
     document = json.dumps([own(ValueType.NUMBER, "1e999"), own(ValueType.NUMBER, "0.1000")])
     assert client.call("decrypt_document", app=APP, document=document)["document"] == b"[1e999, 0.1000]"

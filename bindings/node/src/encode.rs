@@ -75,7 +75,7 @@ pub fn encode_decrypt<'env>(env: &'env Env, id: Js, options: Js, values: Js) -> 
 #[napi(catch_unwind)]
 pub fn encode_decrypt_answer<'env>(env: &'env Env, id: Js, options: Js, answer: &Answer) -> Result<BufferSlice<'env>> {
     let (id, options) = (message_id(id)?, Options::of(options)?);
-    let ValuesResult { values } = answer.list()?;
+    let ValuesResult { values, .. } = answer.list()?;
     let scalars = values.iter().collect::<std::result::Result<Vec<_>, _>>();
     let scalars = scalars.map_err(|error| of_content(&error.into()))?;
     let encoded = encoded(&options, scalars.into_iter(), |values, out| {
@@ -134,16 +134,17 @@ impl Options {
 
     fn for_encrypt(&self) -> EncryptOptions<'_> {
         EncryptOptions {
-            app: &self.app,
             curve: self.curve,
             keying: self.keying,
             role: self.role.as_deref(),
             deadline_ms: self.deadline_ms,
+            ..EncryptOptions::new(&self.app)
         }
     }
 
     fn for_decrypt(&self) -> DecryptOptions<'_> {
-        DecryptOptions { app: &self.app, role: self.role.as_deref(), deadline_ms: self.deadline_ms }
+        let (role, deadline_ms) = (self.role.as_deref(), self.deadline_ms);
+        DecryptOptions { role, deadline_ms, ..DecryptOptions::new(&self.app) }
     }
 
     fn buffer<'env>(&self, env: &'env Env, message: Vec<u8>) -> Result<BufferSlice<'env>> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use fieldseal_protocol::{
     Authenticated, Curve, DocumentResult, FileResult, Health, InfoResult, InspectResult, Inspected, Message,
-    PublicKeys, RawValue, RewrapResult, Scalar, TextKind, ValuesResult,
+    PublicKeys, RawValue, Reported, RewrapResult, Scalar, TextKind, ValuesResult,
 };
 
 use crate::error::ClientError;
@@ -48,14 +48,20 @@ impl Answer {
     }
 
     pub(crate) fn values(&self) -> Result<Vec<Value>, ClientError> {
-        let values = ValuesResult::decode(self.result())?.values;
-        owned(values.iter())
+        self.reported_values().map(|values| values.values)
+    }
+
+    pub(crate) fn reported_values(&self) -> Result<Values, ClientError> {
+        let ValuesResult { values, report } = ValuesResult::decode(self.result())?;
+        let failures = report.failure_indexes()?;
+        Ok(Values { values: owned(values.iter())?, report: Report::of(&report)?, failures })
     }
 
     pub(crate) fn document(self) -> Result<Document, ClientError> {
-        let DocumentResult { document, count } = DocumentResult::decode(self.result())?;
-        let range = range_in(&self.frame, document);
-        Ok(Document { count, json: cut(self.frame, range) })
+        let DocumentResult { document, count, report } = DocumentResult::decode(self.result())?;
+        let failures = report.failure_paths()?.into_iter().map(str::to_owned).collect();
+        let (report, range) = (Report::of(&report)?, range_in(&self.frame, document));
+        Ok(Document { count, report, failures, json: cut(self.frame, range) })
     }
 
     pub(crate) fn file(self) -> Result<Vec<u8>, ClientError> {
@@ -195,6 +201,41 @@ pub struct Document {
     pub json: Vec<u8>,
     /// How many values were encrypted or decrypted.
     pub count: u64,
+    /// What the engine reports besides.
+    pub report: Report,
+    /// The paths of the first envelopes that did not open.
+    pub failures: Vec<String>,
+}
+
+/// What the engine reports beside a result.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// How many values each selector matched, in the order of the selectors; empty where none were sent.
+    pub matched: Vec<u64>,
+    /// How many of the values encrypted were envelopes already.
+    pub resealed: u64,
+    /// How many envelopes `skip_sealed` left alone.
+    pub skipped: u64,
+    /// How many envelopes did not open, where the call said what becomes of them.
+    pub failed: u64,
+}
+
+impl Report {
+    fn of(report: &Reported<'_>) -> Result<Self, ClientError> {
+        let Reported { resealed, skipped, failed, .. } = *report;
+        Ok(Report { matched: report.matched()?, resealed, skipped, failed: failed.unwrap_or(0) })
+    }
+}
+
+/// Native values, with what the engine reports besides. `Debug` does not show the values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Values {
+    /// In the order of the request.
+    pub values: Vec<Value>,
+    /// What the engine reports besides.
+    pub report: Report,
+    /// The indexes of the first envelopes that did not open.
+    pub failures: Vec<u64>,
 }
 
 impl fmt::Debug for Document {

@@ -13,7 +13,7 @@ use fieldseal_protocol::{
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
-use crate::answer::{Answer, ApiKeyFacts, Document, Inspection, PublicKeySet, Rewrapped, Value};
+use crate::answer::{Answer, ApiKeyFacts, Document, Inspection, PublicKeySet, Rewrapped, Value, Values};
 use crate::connection::Connection;
 use crate::error::{ClientError, ErrorKind};
 use crate::observer::{CallObserver, CallOutcome, Observed};
@@ -129,6 +129,41 @@ impl Client {
             Method::Decrypt,
             |id, out| request::decrypt(id, options, values.iter().copied(), out),
             |answer| answer.values(),
+        )
+        .await
+    }
+
+    /// As [`Client::encrypt`], with what the engine reports besides: how many of the values were envelopes already.
+    ///
+    /// # Errors
+    /// As every call: the engine's error, or why there is no answer.
+    pub async fn encrypt_reported(
+        &self,
+        options: &EncryptOptions<'_>,
+        values: &[Scalar<'_>],
+    ) -> Result<Values, ClientError> {
+        self.call(
+            Method::Encrypt,
+            |id, out| request::encrypt(id, options, values.iter().copied(), out),
+            |answer| answer.reported_values(),
+        )
+        .await
+    }
+
+    /// As [`Client::decrypt`], with what the engine reports besides: which envelopes did not open, where the options say that the call
+    /// then goes on.
+    ///
+    /// # Errors
+    /// As every call: the engine's error, or why there is no answer.
+    pub async fn decrypt_reported(
+        &self,
+        options: &DecryptOptions<'_>,
+        values: &[Scalar<'_>],
+    ) -> Result<Values, ClientError> {
+        self.call(
+            Method::Decrypt,
+            |id, out| request::decrypt(id, options, values.iter().copied(), out),
+            |answer| answer.reported_values(),
         )
         .await
     }

@@ -22,12 +22,12 @@ mod shared;
 pub mod simulation;
 mod tls;
 
-pub use answer::{Answer, ApiKeyFacts, Document, Inspection, PublicKeySet, Rewrapped, Value};
+pub use answer::{Answer, ApiKeyFacts, Document, Inspection, PublicKeySet, Report, Rewrapped, Value, Values};
 pub use client::Client;
 pub use error::{ClientError, ErrorKind, Sent};
 pub use fieldseal_protocol::{
     Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, Keying, Limits, Method,
-    Retry, RewrapOptions, Scalar, Text, TextKind,
+    OnFailure, Retry, RewrapOptions, Scalar, Text, TextKind,
 };
 pub use observer::{CallObserver, CallOutcome};
 pub use settings::{ClientSettings, ClientTls, TlsPart, TlsProblem};

@@ -35,7 +35,122 @@ pub fn connection_error(error: &ErrorObject, out: &mut Vec<u8>) {
     error_object(error, out);
 }
 
+/// What an answer reports beside its result. What is empty, zero or absent is not written.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report<'a> {
+    /// How many values each selector matched.
+    pub matched: &'a [u64],
+    /// How many of the values encrypted were envelopes already.
+    pub resealed: u64,
+    /// How many envelopes were left alone.
+    pub skipped: u64,
+    /// How many envelopes did not open, where the request said what becomes of them.
+    pub failed: Option<u64>,
+    /// Where the first of them stand.
+    pub failures: Failures<'a>,
+}
+
+/// Where envelopes stand that did not open.
+#[derive(Clone, Copy, Debug)]
+pub enum Failures<'a> {
+    /// Paths in a document.
+    Paths(&'a [&'a str]),
+    /// Indexes in a list.
+    Indexes(&'a [u64]),
+}
+
+impl Default for Failures<'_> {
+    fn default() -> Self {
+        Failures::Indexes(&[])
+    }
+}
+
+impl Report<'_> {
+    /// Writes the fields; gives how many they are.
+    fn write(&self, out: &mut Vec<u8>) -> u8 {
+        let mut count = 0;
+        if !self.matched.is_empty() {
+            numbers_field(Field::Matched, self.matched, out);
+            count += 1;
+        }
+        let numbers = [(Field::Resealed, self.resealed), (Field::Skipped, self.skipped)];
+        let numbers = numbers.into_iter().filter(|(_, number)| *number > 0);
+        for (name, number) in numbers.chain(self.failed.map(|failed| (Field::Failed, failed))) {
+            field(name, out);
+            write::unsigned(number, out);
+            count += 1;
+        }
+        match self.failures {
+            Failures::Paths([]) | Failures::Indexes([]) => count,
+            Failures::Paths(paths) => {
+                strings_field(Field::Failures, paths, out);
+                count + 1
+            }
+            Failures::Indexes(indexes) => {
+                numbers_field(Field::Failures, indexes, out);
+                count + 1
+            }
+        }
+    }
+}
+
+fn numbers_field(name: Field, numbers: &[u64], out: &mut Vec<u8>) {
+    field(name, out);
+    write::array_header(numbers.len(), out);
+    numbers.iter().for_each(|number| write::unsigned(*number, out));
+}
+
+/// The map of a result to which fields may be added at its end: it begins as one of few fields, whose header is one byte.
+#[derive(Debug)]
+struct OpenMap {
+    header: usize,
+}
+
+impl OpenMap {
+    fn begin(fields: usize, out: &mut Vec<u8>) -> Self {
+        let header = out.len();
+        write::map_header(fields, out);
+        OpenMap { header }
+    }
+
+    /// Counts `more` fields, in the buffer in which the map was begun.
+    fn add(self, more: u8, head: &mut [u8]) {
+        head[self.header] += more;
+    }
+}
+
+/// An answer to `encrypt` or `decrypt` that is being written.
+#[must_use = "the answer is complete only after `finish`"]
+#[derive(Debug)]
+pub struct OpenValues {
+    map: OpenMap,
+}
+
+impl OpenValues {
+    /// Begins the answer: `count` values have to follow, each by [`write::scalar`] or a part of it.
+    pub fn begin(id: u32, count: u32, out: &mut Vec<u8>) -> Self {
+        begin(id, out);
+        let map = OpenMap::begin(1, out);
+        field(Field::Values, out);
+        write::array_header(count as usize, out);
+        OpenValues { map }
+    }
+
+    /// Ends the answer.
+    pub fn finish(self, report: &Report<'_>, out: &mut Vec<u8>) {
+        let more = report.write(out);
+        self.map.add(more, out);
+    }
+
+    /// Ends an answer that goes on in other buffers than `head`, in which it was begun; what stands behind the values goes to `tail`.
+    pub fn finish_at(self, report: &Report<'_>, head: &mut [u8], tail: &mut Vec<u8>) {
+        let more = report.write(tail);
+        self.map.add(more, head);
+    }
+}
+
 /// Begins the answer to `encrypt` and `decrypt`: `count` values have to follow, each by [`write::scalar`] or a part of it.
+/// [`OpenValues`] does the same where there may be something to report.
 pub fn begin_values(id: u32, count: u32, out: &mut Vec<u8>) {
     begin(id, out);
     write::map_header(1, out);
@@ -65,6 +180,7 @@ fn end_counted(count: u64, out: &mut Vec<u8>) {
 #[must_use = "the answer is complete only after `finish`"]
 #[derive(Debug)]
 pub struct OpenDocument {
+    map: OpenMap,
     document: OpenBinary,
 }
 
@@ -72,22 +188,36 @@ impl OpenDocument {
     /// Begins the answer: the document is what is appended to `out` from now on.
     pub fn begin(id: u32, out: &mut Vec<u8>) -> Self {
         begin(id, out);
-        write::map_header(2, out);
+        let map = OpenMap::begin(2, out);
         field(Field::Document, out);
-        OpenDocument { document: OpenBinary::begin(out) }
+        OpenDocument { map, document: OpenBinary::begin(out) }
     }
 
     /// Ends the document and the answer; `count` fields were encrypted or decrypted.
     pub fn finish(self, count: u64, out: &mut Vec<u8>) {
+        self.finish_with(count, &Report::default(), out);
+    }
+
+    /// The same with a report.
+    pub fn finish_with(self, count: u64, report: &Report<'_>, out: &mut Vec<u8>) {
         self.document.finish(out);
         end_counted(count, out);
+        let more = report.write(out);
+        self.map.add(more, out);
     }
 
     /// Ends the answer where the document goes on in other buffers: `end` is the size of `head`, in which it was begun, and of all
     /// that follows; what stands behind the document goes to `tail`.
     pub fn finish_at(self, end: usize, count: u64, head: &mut [u8], tail: &mut Vec<u8>) {
+        self.finish_at_with(end, count, &Report::default(), head, tail);
+    }
+
+    /// The same with a report.
+    pub fn finish_at_with(self, end: usize, count: u64, report: &Report<'_>, head: &mut [u8], tail: &mut Vec<u8>) {
         self.document.finish_at(end, head);
         end_counted(count, tail);
+        let more = report.write(tail);
+        self.map.add(more, head);
     }
 }
 

@@ -122,6 +122,15 @@ impl<'a> Entries<'a> {
         }
     }
 
+    pub(crate) fn optional_boolean(&mut self, field: Field) -> Result<Option<bool>, ContentError> {
+        let head = self.reader.head()?;
+        match head {
+            Head::Nil => Ok(None),
+            Head::Boolean(value) => Ok(Some(value)),
+            _ => Err(wrong_type(field, "a boolean", head)),
+        }
+    }
+
     pub(crate) fn binary(&mut self, field: Field) -> Result<&'a [u8], ContentError> {
         let head = self.reader.head()?;
         let Head::Binary(size) = head else {

@@ -260,6 +260,7 @@ error_codes! {
     InvalidParams "invalid_params" Never "A field is unknown, missing, double, of the wrong type or out of range.",
     InvalidDocument "invalid_document" Never "The document is not JSON, or nests too deep.",
     InvalidSelector "invalid_selector" Never "A selector is not a valid JSONPath.",
+    UnmatchedSelector "unmatched_selector" Never "A selector matched nothing, and `strict` was set.",
     InvalidEnvelope "invalid_envelope" Never "A string or file is not an envelope, or not of a known version.",
     DecryptFailed "decrypt_failed" Never "An envelope did not open: forged, damaged, of another app's key or of a disabled key version.",
     NumberOutOfRange "number_out_of_range" Never "A decrypted number is beyond what MessagePack can carry.",

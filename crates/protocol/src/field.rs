@@ -60,6 +60,14 @@ fields! {
     KeyId "key_id" "What names an API key.",
     Operations "operations" "What an API key may be used for.",
     Roles "roles" "The data roles that an API key shows.",
+    Strict "strict" "Whether every selector must match something.",
+    SkipSealed "skip_sealed" "Whether envelopes that open are left alone.",
+    OnFailure "on_failure" "What becomes of an envelope that does not open.",
+    Matched "matched" "How many values each selector matched.",
+    Resealed "resealed" "How many of the values were envelopes already.",
+    Skipped "skipped" "How many envelopes were left alone.",
+    Failed "failed" "How many envelopes did not open.",
+    Failures "failures" "Where the first of them stand.",
 }
 
 impl fmt::Display for Field {
@@ -70,29 +78,29 @@ impl fmt::Display for Field {
 
 /// A set of fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FieldSet(u32);
+pub(crate) struct FieldSet(u64);
 
-const _: () = assert!(Field::ALL.len() <= u32::BITS as usize);
+const _: () = assert!(Field::ALL.len() <= u64::BITS as usize);
 
 impl FieldSet {
     pub(crate) const EMPTY: FieldSet = FieldSet(0);
 
     pub(crate) const fn of(fields: &[Field]) -> FieldSet {
-        let mut bits = 0;
+        let mut bits = 0_u64;
         let mut i = 0;
         while i < fields.len() {
-            bits |= 1 << fields[i] as u32;
+            bits |= 1 << fields[i] as u64;
             i += 1;
         }
         FieldSet(bits)
     }
 
     pub(crate) const fn contains(self, field: Field) -> bool {
-        self.0 & (1 << field as u32) != 0
+        self.0 & (1_u64 << field as u64) != 0
     }
 
     pub(crate) const fn with(self, field: Field) -> FieldSet {
-        FieldSet(self.0 | (1 << field as u32))
+        FieldSet(self.0 | (1_u64 << field as u64))
     }
 }
 

@@ -9,8 +9,8 @@
 use crate::{
     ContentError, DecryptDocumentParams, DecryptFileParams, DecryptParams, DocumentResult, EncryptDocumentParams,
     EncryptFileParams, EncryptParams, FileResult, FrameError, Health, InfoResult, InspectParams, InspectResult, Limits,
-    Message, Method, Peek, PublicKeys, PublicKeysParams, RawParams, RawValue, RawValues, RewrapParams, RewrapResult,
-    Scalar, Scanner, Text, ValuesResult, answer, connection_error, decode_cancel, request, write,
+    Message, Method, Peek, PublicKeys, PublicKeysParams, RawParams, RawValue, RawValues, Reported, RewrapParams,
+    RewrapResult, Scalar, Scanner, Text, ValuesResult, answer, connection_error, decode_cancel, request, write,
 };
 
 /// Small, so that short inputs reach every limit.
@@ -211,20 +211,29 @@ const RESULTS: [Reencode; 9] = [
 ];
 
 fn reencode_values(result: RawValue<'_>) -> Reencoded {
-    let values = scalars(ValuesResult::decode(result)?.values)?;
+    let ValuesResult { values, report } = ValuesResult::decode(result)?;
+    let (values, matched, failures) = (scalars(values)?, report.matched()?, report.failure_indexes()?);
     let mut out = Vec::new();
-    answer::begin_values(7, values.len() as u32, &mut out);
+    let open = answer::OpenValues::begin(7, values.len() as u32, &mut out);
     values.iter().for_each(|value| write::scalar(value, &mut out));
+    open.finish(&written(&report, &matched, answer::Failures::Indexes(&failures)), &mut out);
     Ok(out)
 }
 
 fn reencode_document(result: RawValue<'_>) -> Reencoded {
-    let DocumentResult { document, count } = DocumentResult::decode(result)?;
+    let DocumentResult { document, count, report } = DocumentResult::decode(result)?;
+    let (matched, failures) = (report.matched()?, report.failure_paths()?);
     let mut out = Vec::new();
     let open = answer::OpenDocument::begin(7, &mut out);
     out.extend_from_slice(document);
-    open.finish(count, &mut out);
+    open.finish_with(count, &written(&report, &matched, answer::Failures::Paths(&failures)), &mut out);
     Ok(out)
+}
+
+/// A report that was read, to be written again.
+fn written<'a>(report: &Reported<'_>, matched: &'a [u64], failures: answer::Failures<'a>) -> answer::Report<'a> {
+    let Reported { resealed, skipped, failed, .. } = *report;
+    answer::Report { matched, resealed, skipped, failed, failures }
 }
 
 fn reencode_file(result: RawValue<'_>) -> Reencoded {

@@ -45,7 +45,8 @@ pub use message::{Message, RawParams, RawValue, UnscannedError};
 pub use method::{CANCEL, CONNECTION_ERROR, Method, connection_error, decode_cancel};
 pub use number::{NumberBuffer, NumberFault};
 pub use options::{
-    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, RewrapOptions, TextKind,
+    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, OnFailure, RewrapOptions,
+    TextKind,
 };
 pub use params::{
     AuthenticateParams, DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams,
@@ -53,8 +54,8 @@ pub use params::{
 };
 pub use peek::Peek;
 pub use results::{
-    Authenticated, DocumentResult, FileResult, Health, InfoResult, InspectResult, Inspected, PublicKeys, RewrapResult,
-    ValuesResult,
+    Authenticated, DocumentResult, FileResult, Health, InfoResult, InspectResult, Inspected, PublicKeys, Reported,
+    RewrapResult, ValuesResult,
 };
 pub use scanner::Scanner;
 pub use values::{RawValues, Scalar, Strings, Text, ValueError, ValueFault, Values, ValuesPosition};

@@ -48,6 +48,18 @@ words! {
 }
 
 words! {
+    /// What becomes of an envelope that does not open.
+    OnFailure {
+        /// The request fails.
+        Fail = "fail",
+        /// The text stays as it is.
+        Leave = "leave",
+        /// Nil takes its place.
+        Null = "null",
+    }
+}
+
+words! {
     /// The type that an envelope gives its text.
     TextKind {
         /// Text.
@@ -79,12 +91,24 @@ pub struct EncryptOptions<'a> {
     pub role: Option<&'a str>,
     /// How long the caller waits, in milliseconds from when the engine has read the frame; at least 1.
     pub deadline_ms: Option<u32>,
+    /// Leaves alone the envelopes that the caller could decrypt under this app and role, in place of sealing them twice.
+    pub skip_sealed: bool,
+    /// Fails where a selector matches nothing; only for documents.
+    pub strict: bool,
 }
 
 impl<'a> EncryptOptions<'a> {
     /// Everything but the app left to the engine.
     pub fn new(app: &'a str) -> Self {
-        EncryptOptions { app, curve: None, keying: None, role: None, deadline_ms: None }
+        EncryptOptions {
+            app,
+            curve: None,
+            keying: None,
+            role: None,
+            deadline_ms: None,
+            skip_sealed: false,
+            strict: false,
+        }
     }
 }
 
@@ -97,12 +121,16 @@ pub struct DecryptOptions<'a> {
     pub role: Option<&'a str>,
     /// How long the caller waits, in milliseconds from when the engine has read the frame; at least 1.
     pub deadline_ms: Option<u32>,
+    /// What becomes of an envelope that does not open. Without it the request fails.
+    pub on_failure: Option<OnFailure>,
+    /// Fails where a selector matches nothing; only for documents.
+    pub strict: bool,
 }
 
 impl<'a> DecryptOptions<'a> {
     /// Everything but the app left to the engine.
     pub fn new(app: &'a str) -> Self {
-        DecryptOptions { app, role: None, deadline_ms: None }
+        DecryptOptions { app, role: None, deadline_ms: None, on_failure: None, strict: false }
     }
 }
 

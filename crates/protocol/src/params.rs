@@ -9,7 +9,7 @@ use crate::field::{Field, FieldSet};
 use crate::message::RawParams;
 use crate::options::{
     API_KEY_SIZE_MAX, APP_SIZE_MAX, Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions,
-    Keying, ROLE_SIZE_MAX, RewrapOptions,
+    Keying, OnFailure, ROLE_SIZE_MAX, RewrapOptions,
 };
 use crate::values::RawValues;
 
@@ -123,8 +123,15 @@ impl<'a> EncryptParams<'a> {
     /// # Errors
     /// Anything but exactly the method's fields, each at most once, of its type and in its range.
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
-        const FIELDS: FieldSet =
-            FieldSet::of(&[Field::App, Field::Curve, Field::Keying, Field::Role, Field::DeadlineMs, Field::Values]);
+        const FIELDS: FieldSet = FieldSet::of(&[
+            Field::App,
+            Field::Curve,
+            Field::Keying,
+            Field::Role,
+            Field::DeadlineMs,
+            Field::SkipSealed,
+            Field::Values,
+        ]);
         let fields = Fields::read(params, FIELDS)?;
         Ok(EncryptParams { options: fields.encrypt_options()?, values: required(fields.values, Field::Values)? })
     }
@@ -136,7 +143,8 @@ impl<'a> DecryptParams<'a> {
     /// # Errors
     /// Anything but exactly the method's fields, each at most once, of its type and in its range.
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
-        const FIELDS: FieldSet = FieldSet::of(&[Field::App, Field::Role, Field::DeadlineMs, Field::Values]);
+        const FIELDS: FieldSet =
+            FieldSet::of(&[Field::App, Field::Role, Field::DeadlineMs, Field::OnFailure, Field::Values]);
         let fields = Fields::read(params, FIELDS)?;
         Ok(DecryptParams { options: fields.decrypt_options()?, values: required(fields.values, Field::Values)? })
     }
@@ -154,6 +162,8 @@ impl<'a> EncryptDocumentParams<'a> {
             Field::Keying,
             Field::Role,
             Field::DeadlineMs,
+            Field::SkipSealed,
+            Field::Strict,
             Field::Select,
             Field::Document,
         ]);
@@ -169,8 +179,15 @@ impl<'a> DecryptDocumentParams<'a> {
     /// # Errors
     /// Anything but exactly the method's fields, each at most once, of its type and in its range.
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
-        const FIELDS: FieldSet =
-            FieldSet::of(&[Field::App, Field::Role, Field::DeadlineMs, Field::Select, Field::Document]);
+        const FIELDS: FieldSet = FieldSet::of(&[
+            Field::App,
+            Field::Role,
+            Field::DeadlineMs,
+            Field::OnFailure,
+            Field::Strict,
+            Field::Select,
+            Field::Document,
+        ]);
         let fields = Fields::read(params, FIELDS)?;
         let document = required(fields.document, Field::Document)?;
         Ok(DecryptDocumentParams { options: fields.decrypt_options()?, select: fields.select, document })
@@ -287,6 +304,9 @@ struct Fields<'a> {
     keying: Option<Keying>,
     role: Option<&'a str>,
     deadline_ms: Option<u32>,
+    skip_sealed: bool,
+    on_failure: Option<OnFailure>,
+    strict: bool,
     select: Option<RawValues<'a>>,
     values: Option<RawValues<'a>>,
     document: Option<&'a [u8]>,
@@ -305,6 +325,9 @@ impl<'a> Fields<'a> {
                 Field::Keying => fields.keying = keying(entries.optional_string(field)?)?,
                 Field::Role => fields.role = role(entries.optional_string(field)?)?,
                 Field::DeadlineMs => fields.deadline_ms = deadline_ms(entries.optional_unsigned(field)?)?,
+                Field::SkipSealed => fields.skip_sealed = entries.optional_boolean(field)?.unwrap_or(false),
+                Field::OnFailure => fields.on_failure = on_failure(entries.optional_string(field)?)?,
+                Field::Strict => fields.strict = entries.optional_boolean(field)?.unwrap_or(false),
                 Field::Select => fields.select = select(entries.optional_values(field)?)?,
                 Field::Values => fields.values = Some(entries.values(field)?),
                 Field::Document => fields.document = Some(entries.bytes(field)?),
@@ -323,12 +346,15 @@ impl<'a> Fields<'a> {
             keying: self.keying,
             role: self.role,
             deadline_ms: self.deadline_ms,
+            skip_sealed: self.skip_sealed,
+            strict: self.strict,
         })
     }
 
     fn decrypt_options(&self) -> Result<DecryptOptions<'a>, ContentError> {
         let app = required(self.app, Field::App)?;
-        Ok(DecryptOptions { app, role: self.role, deadline_ms: self.deadline_ms })
+        let Fields { role, deadline_ms, on_failure, strict, .. } = *self;
+        Ok(DecryptOptions { app, role, deadline_ms, on_failure, strict })
     }
 }
 
@@ -368,6 +394,11 @@ fn curve(word: Option<&str>) -> Result<Option<Curve>, ContentError> {
 fn keying(word: Option<&str>) -> Result<Option<Keying>, ContentError> {
     let expected = "`field`, `request` or `session`";
     word.map(|word| Keying::parse(word).ok_or(out_of_range(Field::Keying, expected))).transpose()
+}
+
+fn on_failure(word: Option<&str>) -> Result<Option<OnFailure>, ContentError> {
+    let expected = "`fail`, `leave` or `null`";
+    word.map(|word| OnFailure::parse(word).ok_or(out_of_range(Field::OnFailure, expected))).transpose()
 }
 
 /// An empty list would select nothing and give the document back in the clear, which nobody means.

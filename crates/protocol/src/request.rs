@@ -5,7 +5,7 @@
 use crate::field::Field;
 use crate::method::{CANCEL, Method};
 use crate::options::{
-    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, RewrapOptions,
+    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, OnFailure, RewrapOptions,
 };
 use crate::values::Scalar;
 use crate::write;
@@ -141,17 +141,20 @@ struct Fields<'a> {
     keying: Option<Keying>,
     role: Option<&'a str>,
     deadline_ms: Option<u32>,
+    on_failure: Option<OnFailure>,
+    skip_sealed: bool,
+    strict: bool,
 }
 
 impl<'a> Fields<'a> {
     fn of_encrypt(options: &EncryptOptions<'a>) -> Self {
-        let EncryptOptions { app, curve, keying, role, deadline_ms } = *options;
-        Fields { app: Some(app), curve, keying, role, deadline_ms }
+        let EncryptOptions { app, curve, keying, role, deadline_ms, skip_sealed, strict } = *options;
+        Fields { app: Some(app), curve, keying, role, deadline_ms, on_failure: None, skip_sealed, strict }
     }
 
     fn of_decrypt(options: &DecryptOptions<'a>) -> Self {
-        let DecryptOptions { app, role, deadline_ms } = *options;
-        Fields { app: Some(app), role, deadline_ms, ..Fields::default() }
+        let DecryptOptions { app, role, deadline_ms, on_failure, strict } = *options;
+        Fields { app: Some(app), role, deadline_ms, on_failure, strict, ..Fields::default() }
     }
 
     /// Writes the request up to and with the options; `more` further fields have to follow.
@@ -166,9 +169,12 @@ impl<'a> Fields<'a> {
             (Field::Curve, self.curve.map(Curve::as_str)),
             (Field::Keying, self.keying.map(Keying::as_str)),
             (Field::Role, self.role),
+            (Field::OnFailure, self.on_failure.map(OnFailure::as_str)),
         ];
+        let flags = [(Field::SkipSealed, self.skip_sealed), (Field::Strict, self.strict)];
         let words_count = words.iter().filter(|(_, word)| word.is_some()).count();
-        write::map_header(words_count + usize::from(self.deadline_ms.is_some()) + more, out);
+        let flags_count = flags.iter().filter(|(_, is_set)| *is_set).count();
+        write::map_header(words_count + flags_count + usize::from(self.deadline_ms.is_some()) + more, out);
         for (field, word) in words {
             if let Some(word) = word {
                 write::string(field.as_str(), out);
@@ -178,6 +184,10 @@ impl<'a> Fields<'a> {
         if let Some(deadline_ms) = self.deadline_ms {
             write::string(Field::DeadlineMs.as_str(), out);
             write::unsigned(u64::from(deadline_ms), out);
+        }
+        for (field, _) in flags.iter().filter(|(_, is_set)| *is_set) {
+            write::string(field.as_str(), out);
+            write::boolean(true, out);
         }
     }
 }

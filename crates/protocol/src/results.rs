@@ -7,7 +7,7 @@ use crate::error::ContentError;
 use crate::field::{Field, FieldSet};
 use crate::message::RawValue;
 use crate::options::{Curve, TextKind};
-use crate::values::RawValues;
+use crate::values::{RawValues, Scalar};
 use crate::wire::{Head, Reader};
 
 /// Result of `encrypt` (envelopes, and nil for nil) and of `decrypt` (native values); as many as were sent.
@@ -15,6 +15,65 @@ use crate::wire::{Head, Reader};
 pub struct ValuesResult<'a> {
     /// In the order of the request.
     pub values: RawValues<'a>,
+    /// What the engine reports besides.
+    pub report: Reported<'a>,
+}
+
+/// What a result reports beside what was asked for. An engine that has nothing to report leaves it all out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reported<'a> {
+    matched: Option<RawValues<'a>>,
+    /// How many of the values encrypted were envelopes already.
+    pub resealed: u64,
+    /// How many envelopes were left alone.
+    pub skipped: u64,
+    /// How many envelopes did not open, where the request said what becomes of them.
+    pub failed: Option<u64>,
+    failures: Option<RawValues<'a>>,
+}
+
+impl<'a> Reported<'a> {
+    /// How many values each selector matched; empty where none were sent.
+    ///
+    /// # Errors
+    /// An element that is no unsigned integer.
+    pub fn matched(&self) -> Result<Vec<u64>, ContentError> {
+        self.matched.map_or(Ok(Vec::new()), numbers)
+    }
+
+    /// The paths in the document of the first envelopes that did not open.
+    ///
+    /// # Errors
+    /// An element that is no string.
+    pub fn failure_paths(&self) -> Result<Vec<&'a str>, ContentError> {
+        self.failures.map_or(Ok(Vec::new()), texts)
+    }
+
+    /// The indexes in the list of the first envelopes that did not open.
+    ///
+    /// # Errors
+    /// An element that is no unsigned integer.
+    pub fn failure_indexes(&self) -> Result<Vec<u64>, ContentError> {
+        self.failures.map_or(Ok(Vec::new()), numbers)
+    }
+}
+
+fn numbers(values: RawValues<'_>) -> Result<Vec<u64>, ContentError> {
+    let number = |value| match value {
+        Ok(Scalar::UInt(number)) => Ok(number),
+        Ok(_) => Err(out_of_range(Field::Values, "unsigned integers")),
+        Err(error) => Err(ContentError::from(error)),
+    };
+    values.iter().map(number).collect()
+}
+
+/// The fields of a report.
+const REPORT: [Field; 5] = [Field::Matched, Field::Resealed, Field::Skipped, Field::Failed, Field::Failures];
+
+/// Some fields and those of a report.
+const fn with_report(fields: FieldSet) -> FieldSet {
+    let [matched, resealed, skipped, failed, failures] = REPORT;
+    fields.with(matched).with(resealed).with(skipped).with(failed).with(failures)
 }
 
 impl<'a> ValuesResult<'a> {
@@ -23,8 +82,8 @@ impl<'a> ValuesResult<'a> {
     /// # Errors
     /// When it is not a map with the field `values`.
     pub fn decode(result: RawValue<'a>) -> Result<Self, ContentError> {
-        let fields = Fields::read(result, FieldSet::of(&[Field::Values]))?;
-        Ok(ValuesResult { values: required(fields.values, Field::Values)? })
+        let fields = Fields::read(result, with_report(FieldSet::of(&[Field::Values])))?;
+        Ok(ValuesResult { values: required(fields.values, Field::Values)?, report: fields.report })
     }
 }
 
@@ -35,6 +94,8 @@ pub struct DocumentResult<'a> {
     pub document: &'a [u8],
     /// How many fields were encrypted or decrypted.
     pub count: u64,
+    /// What the engine reports besides.
+    pub report: Reported<'a>,
 }
 
 impl<'a> DocumentResult<'a> {
@@ -43,9 +104,9 @@ impl<'a> DocumentResult<'a> {
     /// # Errors
     /// When it is not a map with the fields `document` and `count`.
     pub fn decode(result: RawValue<'a>) -> Result<Self, ContentError> {
-        let fields = Fields::read(result, FieldSet::of(&[Field::Document, Field::Count]))?;
+        let fields = Fields::read(result, with_report(FieldSet::of(&[Field::Document, Field::Count])))?;
         let (document, count) = (required(fields.document, Field::Document)?, required(fields.count, Field::Count)?);
-        Ok(DocumentResult { document, count })
+        Ok(DocumentResult { document, count, report: fields.report })
     }
 }
 
@@ -95,6 +156,7 @@ struct Fields<'a> {
     document: Option<&'a [u8]>,
     data: Option<&'a [u8]>,
     count: Option<u64>,
+    report: Reported<'a>,
 }
 
 impl<'a> Fields<'a> {
@@ -107,6 +169,11 @@ impl<'a> Fields<'a> {
                 Field::Document => fields.document = Some(entries.bytes(field)?),
                 Field::Data => fields.data = Some(entries.binary(field)?),
                 Field::Count => fields.count = Some(entries.unsigned(field)?),
+                Field::Matched => fields.report.matched = entries.optional_values(field)?,
+                Field::Resealed => fields.report.resealed = entries.optional_unsigned(field)?.unwrap_or(0),
+                Field::Skipped => fields.report.skipped = entries.optional_unsigned(field)?.unwrap_or(0),
+                Field::Failed => fields.report.failed = entries.optional_unsigned(field)?,
+                Field::Failures => fields.report.failures = entries.optional_values(field)?,
                 _ => unreachable!("no result expects {field} here"),
             }
         }
@@ -149,7 +216,7 @@ impl<'a> InspectResult<'a> {
     /// # Errors
     /// When it is not a map with the field `values`.
     pub fn decode(result: RawValue<'a>) -> Result<Self, ContentError> {
-        ValuesResult::decode(result).map(|ValuesResult { values }| InspectResult { values })
+        ValuesResult::decode(result).map(|ValuesResult { values, .. }| InspectResult { values })
     }
 
     /// How many envelopes were inspected.

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use fieldseal_protocol::{
-    AuthenticateParams, ContentError, DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams,
-    EncryptFileParams, EncryptParams, ErrorCode, ErrorObject, FrameError, Health, HealthParams, InfoParams,
-    InspectParams, Limits, Message, MessageFault, Method, PublicKeysParams, RawParams, RawValue, Retry, RewrapParams,
-    UnscannedError, ValuesResult, answer, connection_error, decode_cancel, request,
+    AuthenticateParams, ContentError, DecryptDocumentParams, DecryptFileParams, DecryptParams, DocumentResult,
+    EncryptDocumentParams, EncryptFileParams, EncryptParams, ErrorCode, ErrorObject, FrameError, Health, HealthParams,
+    InfoParams, InspectParams, Limits, Message, MessageFault, Method, PublicKeysParams, RawParams, RawValue, Retry,
+    RewrapParams, UnscannedError, ValuesResult, answer, connection_error, decode_cancel, request,
 };
 use rmpv::Value;
 
@@ -243,6 +243,8 @@ fn every_request_reads_as_it_was_written() {
         keying: Some(fieldseal_protocol::Keying::Field),
         role: Some("card"),
         deadline_ms: Some(500),
+        skip_sealed: true,
+        strict: true,
     };
     let mut out = Vec::new();
     request::encrypt_document(u32::MAX, &options, Some(&["$.a", "$..b"]), b"{\"a\":1}", &mut out);
@@ -440,4 +442,45 @@ fn a_document_in_several_buffers_is_the_same_message() {
     let end = head.len() + pieces[1].len() + pieces[2].len();
     open.finish_at(end, 70_000, &mut head, &mut tail);
     assert_eq!([&head, pieces[1], pieces[2], &tail].concat(), whole);
+}
+
+/// A client that knows nothing of reports reads the same result, and one that does finds what is not zero.
+#[test]
+fn results_carry_a_report_behind_what_was_asked_for() {
+    let paths = ["$['a']", "$['b'][3]"];
+    let report = answer::Report {
+        matched: &[2, 0],
+        resealed: 3,
+        skipped: 1,
+        failed: Some(20),
+        failures: answer::Failures::Paths(&paths),
+    };
+    let (mut whole, mut head, mut tail) = (Vec::new(), Vec::new(), Vec::new());
+    let open = answer::OpenDocument::begin(7, &mut whole);
+    whole.extend_from_slice(b"{\"a\":1}");
+    open.finish_with(1, &report, &mut whole);
+    let open = answer::OpenDocument::begin(7, &mut head);
+    head.extend_from_slice(b"{\"a\"");
+    let end = head.len() + 3;
+    open.finish_at_with(end, 1, &report, &mut head, &mut tail);
+    assert_eq!([head.as_slice(), b":1}", &tail].concat(), whole);
+    let Ok(Message::Response { result: Ok(result), .. }) = Message::parse(&whole) else { panic!("a response") };
+    let DocumentResult { document, count, report } = DocumentResult::decode(result).expect("a document");
+    assert_eq!((document, count), (&b"{\"a\":1}"[..], 1));
+    assert_eq!((report.resealed, report.skipped, report.failed), (3, 1, Some(20)));
+    assert_eq!((report.matched(), report.failure_paths()), (Ok(vec![2, 0]), Ok(paths.to_vec())));
+
+    let mut list = Vec::new();
+    let open = answer::OpenValues::begin(7, 1, &mut list);
+    fieldseal_protocol::write::string("ev:x:$", &mut list);
+    let failures = answer::Failures::Indexes(&[0]);
+    open.finish(&answer::Report { failed: Some(1), failures, ..answer::Report::default() }, &mut list);
+    let Ok(Message::Response { result: Ok(result), .. }) = Message::parse(&list) else { panic!("a response") };
+    let read = ValuesResult::decode(result).expect("values");
+    assert_eq!((read.values.count(), read.report.failed, read.report.failure_indexes()), (1, Some(1), Ok(vec![0])));
+
+    let (mut plain, mut same) = (Vec::new(), Vec::new());
+    answer::begin_values(7, 0, &mut plain);
+    answer::OpenValues::begin(7, 0, &mut same).finish(&answer::Report::default(), &mut same);
+    assert_eq!(same, plain, "nothing to report takes no byte");
 }

@@ -4,6 +4,7 @@
 mod call;
 pub(crate) mod convert;
 mod documents;
+pub(crate) mod failures;
 mod files;
 mod lists;
 mod long;
@@ -22,6 +23,7 @@ use fieldseal_protocol::{ErrorCode, ErrorObject, Limits};
 use crate::interface::{PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
 use call::{Call, Parsed};
 use documents::Document;
+use failures::FailureLog;
 use files::File;
 use lists::{Inspect, Rewrap};
 use values::{DecryptValues, EncryptValues};
@@ -32,14 +34,23 @@ pub struct EngineService {
     engine: Engine,
     limits: Limits,
     answer_size_max: usize,
+    failures: FailureLog,
 }
+
+/// Lines in ten seconds about envelopes that did not open, unless the service is given another bound: as many as of refusals.
+const FAILURE_LINES_MAX: usize = 100;
 
 impl EngineService {
     /// `limits` are those of the listener, which `info` tells; `answer_size_max` bounds the bytes of one answer: what would be larger
     /// is refused with `too_large`.
     pub fn new(engine: Engine, limits: Limits, answer_size_max: usize) -> Self {
         engine.prepare();
-        Self { engine, limits, answer_size_max }
+        Self { engine, limits, answer_size_max, failures: FailureLog::new(FAILURE_LINES_MAX) }
+    }
+
+    /// The same service, which writes up to `lines_max` lines in ten seconds about envelopes that did not open.
+    pub fn with_failure_lines(self, lines_max: usize) -> Self {
+        Self { failures: FailureLog::new(lines_max), ..self }
     }
 }
 
@@ -77,6 +88,7 @@ impl Service for EngineService {
             cancellation,
             limits: self.limits,
             answer_size_max: self.answer_size_max,
+            failures: self.failures.clone(),
             stage: Stage::Arrived(frame),
         })
     }
@@ -112,6 +124,7 @@ struct EngineRequest {
     cancellation: Arc<Cancellation>,
     limits: Limits,
     answer_size_max: usize,
+    failures: FailureLog,
     stage: Stage,
 }
 
@@ -161,8 +174,8 @@ impl Request for EngineRequest {
     }
 
     fn finish(&mut self, head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
-        if let Stage::Spread(_, work) = &mut self.stage {
-            work.finish(head, written, tail);
+        if let Stage::Spread(call, work) = &mut self.stage {
+            work.finish(call, head, written, tail);
         }
     }
 
@@ -212,9 +225,11 @@ impl EngineRequest {
         engine.admit(caller).map_err(convert::error)?;
         let work: Box<dyn Work> = match call.parsed() {
             Parsed::Encrypt(params) => Box::new(EncryptValues::begin(engine, caller, id, params, out)?),
-            Parsed::Decrypt(params) => Box::new(DecryptValues::begin(engine, caller, id, params, out)?),
+            Parsed::Decrypt(params) => Box::new(DecryptValues::begin(engine, caller, id, params, &self.failures, out)?),
             Parsed::EncryptDocument(params) => Box::new(Document::encrypt(engine, caller, id, params, out)?),
-            Parsed::DecryptDocument(params) => Box::new(Document::decrypt(engine, caller, id, params, out)?),
+            Parsed::DecryptDocument(params) => {
+                Box::new(Document::decrypt(engine, caller, id, params, &self.failures, out)?)
+            }
             Parsed::EncryptFile(params) => Box::new(File::encrypt(engine, caller, id, params, out)?),
             Parsed::DecryptFile(params) => Box::new(File::decrypt(engine, caller, id, params, out)?),
             Parsed::Rewrap(params) => Box::new(Rewrap::begin(engine, caller, id, params, out)?),

@@ -100,6 +100,17 @@ impl OwnsDocument for Call {
 const OWN: &str = "work begins from its own parameters";
 
 impl Parsed<'_> {
+    /// The app that it is for; empty where the method has none.
+    pub(super) fn app(&self) -> &str {
+        match self {
+            Self::Encrypt(params) => params.options.app,
+            Self::Decrypt(params) => params.options.app,
+            Self::EncryptDocument(params) => params.options.app,
+            Self::DecryptDocument(params) => params.options.app,
+            _ => "",
+        }
+    }
+
     /// How long the caller waits, where it says so.
     pub(super) fn deadline_ms(&self) -> Option<u32> {
         match self {

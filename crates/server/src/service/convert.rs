@@ -1,6 +1,7 @@
 //! Between the wire's types and the engine's: by hand, so that neither knows the other.
 
-use fieldseal_engine::{Curve, Error, ErrorKind, Keying};
+use fieldseal_engine::{Curve, Error, ErrorKind, Keying, OnFailure, Report};
+use fieldseal_protocol::answer::{self, Failures};
 use fieldseal_protocol::{self as wire, ErrorCode, ErrorObject, TextKind};
 
 pub(super) fn curve(curve: wire::Curve) -> Curve {
@@ -47,11 +48,36 @@ pub(super) fn encrypt_options<'a>(options: &wire::EncryptOptions<'a>) -> fieldse
         curve: options.curve.map(curve),
         keying: options.keying.map(keying),
         role: options.role,
+        skip_sealed: options.skip_sealed,
     }
 }
 
 pub(super) fn decrypt_options<'a>(options: &wire::DecryptOptions<'a>) -> fieldseal_engine::DecryptOptions<'a> {
-    fieldseal_engine::DecryptOptions { app: options.app, role: options.role }
+    let on_failure = match options.on_failure {
+        None | Some(wire::OnFailure::Fail) => OnFailure::Fail,
+        Some(wire::OnFailure::Leave) => OnFailure::Leave,
+        Some(wire::OnFailure::Null) => OnFailure::Null,
+    };
+    fieldseal_engine::DecryptOptions { app: options.app, role: options.role, on_failure }
+}
+
+/// A report as the answer to a document has it; `paths` are those of its failures. Failures are told where `tells_failures` says that
+/// the request asked what becomes of them.
+pub(super) fn document_report<'a>(
+    report: &'a Report,
+    paths: &'a [&'a str],
+    tells_failures: bool,
+) -> answer::Report<'a> {
+    let Report { resealed, skipped, failed, .. } = *report;
+    let failed = tells_failures.then_some(failed);
+    answer::Report { matched: &report.matched, resealed, skipped, failed, failures: Failures::Paths(paths) }
+}
+
+/// A report as the answer to a list has it.
+pub(super) fn list_report<'a>(report: &Report, indexes: &'a [u64], tells_failures: bool) -> answer::Report<'a> {
+    let Report { resealed, skipped, failed, .. } = *report;
+    let failed = tells_failures.then_some(failed);
+    answer::Report { matched: &[], resealed, skipped, failed, failures: Failures::Indexes(indexes) }
 }
 
 /// The engine's error on the wire; its index counts from the first value of the step, which is value `first` of the request.
@@ -60,6 +86,7 @@ pub(super) fn error_from(error: Error, first: u64) -> ErrorObject {
         ErrorKind::InvalidParams => ErrorCode::InvalidParams,
         ErrorKind::InvalidDocument => ErrorCode::InvalidDocument,
         ErrorKind::InvalidSelector => ErrorCode::InvalidSelector,
+        ErrorKind::UnmatchedSelector => ErrorCode::UnmatchedSelector,
         ErrorKind::InvalidEnvelope => ErrorCode::InvalidEnvelope,
         ErrorKind::DecryptFailed => ErrorCode::DecryptFailed,
         ErrorKind::UnknownApp => ErrorCode::UnknownApp,

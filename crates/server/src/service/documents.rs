@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use fieldseal_engine::{Caller, Decryptor, DocumentWork, Encryptor, Engine, Progress, Rewriter, SelectionBuilder};
+use fieldseal_engine::{
+    Caller, Decryptor, DocumentWork, Encryptor, Engine, OnFailure, Progress, Report, Rewriter, SelectionBuilder,
+};
 use fieldseal_protocol::answer::OpenDocument;
 use fieldseal_protocol::{DecryptDocumentParams, EncryptDocumentParams, ErrorObject, RawValues, ValuesPosition};
 
 use super::call::Call;
 use super::convert;
+use super::failures::FailureLog;
 use super::parts::{self, OwnsDocument};
 use super::work::Work;
 use crate::interface::{Planned, Step, Written};
@@ -18,6 +21,14 @@ pub(super) struct Document<R: Rewriter> {
     answer: Option<OpenDocument>,
     /// Where the document begins in the answer.
     start: usize,
+    ending: Ending,
+}
+
+/// What the end of a document needs.
+struct Ending {
+    is_strict: bool,
+    /// Whether the request said what becomes of envelopes that do not open: where that is logged.
+    failures: Option<(FailureLog, Caller)>,
 }
 
 /// How far a document is.
@@ -45,7 +56,8 @@ impl Document<Encryptor> {
     ) -> Result<Self, ErrorObject> {
         let options = convert::encrypt_options(&params.options);
         let rewriter = engine.encryptor(caller, &options).map_err(convert::error)?;
-        Self::begin(engine, rewriter, id, params.select, params.document, out)
+        let ending = Ending { is_strict: params.options.strict, failures: None };
+        Self::begin(engine, rewriter, id, (params.select, params.document), ending, out)
     }
 }
 
@@ -55,11 +67,14 @@ impl Document<Decryptor> {
         caller: &Caller,
         id: u32,
         params: &DecryptDocumentParams<'_>,
+        log: &FailureLog,
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
         let options = convert::decrypt_options(&params.options);
         let rewriter = engine.decryptor(caller, &options).map_err(convert::error)?;
-        Self::begin(engine, rewriter, id, params.select, params.document, out)
+        let failures = (options.on_failure != OnFailure::Fail).then(|| (log.clone(), caller.clone()));
+        let ending = Ending { is_strict: params.options.strict, failures };
+        Self::begin(engine, rewriter, id, (params.select, params.document), ending, out)
     }
 }
 
@@ -69,8 +84,8 @@ impl<R: Rewriter> Document<R> {
         engine: &Engine,
         rewriter: R,
         id: u32,
-        select: Option<RawValues<'_>>,
-        document: &[u8],
+        (select, document): (Option<RawValues<'_>>, &[u8]),
+        ending: Ending,
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
         let stage = match select {
@@ -84,7 +99,7 @@ impl<R: Rewriter> Document<R> {
             }
         };
         let answer = Some(OpenDocument::begin(id, out));
-        Ok(Self { stage, answer, start: out.len() })
+        Ok(Self { stage, answer, start: out.len(), ending })
     }
 }
 
@@ -100,9 +115,10 @@ impl<R: Rewriter> Selecting<R> {
         Ok(true)
     }
 
-    fn finish(self, size: usize) -> Result<DocumentWork<R>, ErrorObject> {
+    fn finish(self, size: usize, is_strict: bool) -> Result<DocumentWork<R>, ErrorObject> {
         let selection = self.selectors.finish();
-        self.engine.rewrite_document(self.rewriter, Some(&selection), size).map_err(convert::error)
+        let work = self.engine.rewrite_document(self.rewriter, Some(&selection), size).map_err(convert::error)?;
+        Ok(work.strict(is_strict))
     }
 }
 
@@ -123,6 +139,15 @@ impl<R: Rewriter + Send + 'static> Document<R> {
     fn open(&mut self) -> OpenDocument {
         self.answer.take().expect("an answer ends once")
     }
+
+    /// The report of work that is done, which is logged where envelopes did not open.
+    fn report(&self, call: &Call) -> Report {
+        let report = self.work().map(DocumentWork::report).unwrap_or_default();
+        if let Some((log, caller)) = &self.ending.failures {
+            log.note(caller, call.parsed().app(), &report);
+        }
+        report
+    }
 }
 
 impl<R: Rewriter + Send + 'static> Work for Document<R> {
@@ -132,7 +157,8 @@ impl<R: Rewriter + Send + 'static> Work for Document<R> {
             Stage::Selecting(selecting) => {
                 let next = selecting.as_mut().expect("it is finished once").next(call.select())?;
                 if !next && let Some(selecting) = selecting.take() {
-                    self.stage = Stage::Working(selecting.finish(call.document().len())?);
+                    let work = selecting.finish(call.document().len(), self.ending.is_strict)?;
+                    self.stage = Stage::Working(work);
                 }
                 return Ok(Step::More);
             }
@@ -142,7 +168,9 @@ impl<R: Rewriter + Send + 'static> Work for Document<R> {
         if progress == Progress::More {
             return Ok(Step::Spread { answer_size_max: self.answer_size_max() });
         }
-        self.open().finish(count, out);
+        let (report, tells_failures) = (self.report(call), self.ending.failures.is_some());
+        let paths = paths(&report);
+        self.open().finish_with(count, &convert::document_report(&report, &paths, tells_failures), out);
         Ok(Step::Done)
     }
 
@@ -151,8 +179,11 @@ impl<R: Rewriter + Send + 'static> Work for Document<R> {
         parts::next_part(call, work)
     }
 
-    fn finish(&mut self, head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
-        self.open().finish_at(written.size, written.fields, head, tail);
+    fn finish(&mut self, call: &Call, head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
+        let (report, tells_failures) = (self.report(call), self.ending.failures.is_some());
+        let paths = paths(&report);
+        let report = convert::document_report(&report, &paths, tells_failures);
+        self.open().finish_at_with(written.size, written.fields, &report, head, tail);
     }
 
     fn too_large(&self, answer_size_max: usize) -> Option<ErrorObject> {
@@ -167,4 +198,8 @@ impl<R: Rewriter + Send + 'static> Work for Document<R> {
     fn memory(&self) -> usize {
         self.work().map_or(0, DocumentWork::memory)
     }
+}
+
+fn paths(report: &Report) -> Vec<&str> {
+    report.failures.iter().map(|failure| failure.path.as_str()).collect()
 }

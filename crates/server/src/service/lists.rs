@@ -73,7 +73,7 @@ impl Work for Rewrap {
         Ok(part_of(self.span.is_done(), RewrapPart { call: Arc::clone(call), rewrapper, span, long, rewrapped: 0 }))
     }
 
-    fn finish(&mut self, _head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
+    fn finish(&mut self, _call: &Call, _head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
         answer::end_rewrap(written.fields, tail);
     }
 

@@ -1,8 +1,8 @@
 //! Long strings of lists: checked, sealed, opened or copied in pieces, a step each.
 
 use fieldseal_engine::{
-    Decryptor, Encryptor, Error, ErrorKind, LongDecryption, LongEncryption, LongRewrap, LongStep, Rewrapper, Shape,
-    Value, ValueType,
+    Decryptor, Encryptor, Error, ErrorKind, LongDecryption, LongEncryption, LongRewrap, LongStep, OnFailure, Rewrapper,
+    Shape, Value, ValueType,
 };
 use fieldseal_protocol::{ErrorObject, Field, ValueError, ValueFault, write};
 
@@ -15,6 +15,11 @@ pub(super) trait LongRewriter {
     type Long: Default;
 
     fn step(&mut self, long: &mut Self::Long, text: &[u8], out: &mut Vec<u8>) -> Result<LongStep, Error>;
+
+    /// Notes a string that did not open, and says what becomes of it.
+    fn failed(&mut self, _index: u64) -> OnFailure {
+        OnFailure::Fail
+    }
 }
 
 /// How far a long string is, if the next value is one that was begun.
@@ -58,6 +63,16 @@ impl<L: Default> Long<L> {
         } else {
             rewriter.step(&mut state.work, string.bytes, out).map_err(|error| convert::error_from(error, index))?
         };
+        let step = match step {
+            LongStep::Failed if rewriter.failed(index) == OnFailure::Null => {
+                write::nil(out);
+                self.0 = None;
+                span.pass(string);
+                return Ok(0);
+            }
+            LongStep::Failed => LongStep::Left,
+            step => step,
+        };
         match step {
             LongStep::More => return Ok(0),
             LongStep::Left if state.copied.is_none() => {
@@ -66,7 +81,7 @@ impl<L: Default> Long<L> {
                 state.copied = Some(0);
                 return Ok(0);
             }
-            LongStep::Left | LongStep::Done => {}
+            LongStep::Left | LongStep::Failed | LongStep::Done => {}
         }
         self.0 = None;
         span.pass(string);
@@ -114,6 +129,11 @@ impl LongRewriter for Decryptor {
 
     fn step(&mut self, long: &mut LongDecryption, text: &[u8], out: &mut Vec<u8>) -> Result<LongStep, Error> {
         self.decrypt_long(long, text, &MessagePack, out)
+    }
+
+    fn failed(&mut self, index: u64) -> OnFailure {
+        self.note_failure(index, String::new);
+        self.on_failure()
     }
 }
 

@@ -1,26 +1,30 @@
 //! `encrypt` and `decrypt`: lists of native values, read where they lie in the frame and answered straight into the buffer.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use fieldseal_engine::{
-    Caller, Decryptor, Encryptor, Engine, LongDecryption, LongEncryption, Opened, Value, ValueType,
+    Caller, Decryptor, Encryptor, Engine, LongDecryption, LongEncryption, OnFailure, Opened, Settled, Value, ValueType,
 };
+use fieldseal_protocol::answer::OpenValues;
 use fieldseal_protocol::{
-    DecryptParams, EncryptParams, ErrorCode, ErrorObject, NumberBuffer, RawValues, Scalar, answer, write,
+    DecryptParams, EncryptParams, ErrorCode, ErrorObject, NumberBuffer, RawValues, Scalar, write,
 };
 
 use super::call::Call;
 use super::convert;
+use super::failures::FailureLog;
 use super::long::Long;
 use super::span::{Span, text_of};
 use super::work::{NOT_LIMITED, Work, part_of};
-use crate::interface::{Part, PartStep, Planned, Step};
+use crate::interface::{Part, PartStep, Planned, Step, Written};
 
 /// What an envelope has beside its text, with a header before it: fixed parts, and IV, ephemeral key and tag in base64.
 const ENVELOPE_SIZE: usize = 100;
 
 /// A list of values that is being encrypted.
 pub(super) struct EncryptValues {
+    answer: Option<OpenValues>,
     encryptor: Encryptor,
     span: Span,
     long: Long<LongEncryption>,
@@ -46,9 +50,9 @@ impl EncryptValues {
     ) -> Result<Self, ErrorObject> {
         let options = convert::encrypt_options(&params.options);
         let encryptor = engine.encryptor(caller, &options).map_err(convert::error)?;
-        answer::begin_values(id, params.values.count(), out);
+        let answer = Some(OpenValues::begin(id, params.values.count(), out));
         let span = Span::whole(params.values, engine.settings().step_bytes_max);
-        Ok(Self { encryptor, span, long: Long::default(), encrypted: 0 })
+        Ok(Self { answer, encryptor, span, long: Long::default(), encrypted: 0 })
     }
 
     fn advance(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<(), ErrorObject> {
@@ -60,7 +64,17 @@ impl EncryptValues {
 impl Work for EncryptValues {
     fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         self.advance(call, out)?;
-        Ok(if self.span.is_done() { Step::Done } else { NOT_LIMITED })
+        if !self.span.is_done() {
+            return Ok(NOT_LIMITED);
+        }
+        let answer = self.answer.take().expect("an answer ends once");
+        answer.finish(&convert::list_report(&self.encryptor.report(), &[], false), out);
+        Ok(Step::Done)
+    }
+
+    fn finish(&mut self, _call: &Call, head: &mut Vec<u8>, _written: Written, tail: &mut Vec<u8>) {
+        let answer = self.answer.take().expect("an answer ends once");
+        answer.finish_at(&convert::list_report(&self.encryptor.report(), &[], false), head, tail);
     }
 
     fn step_unplanned(&mut self, call: &Call, out: &mut Vec<u8>) -> Option<Result<PartStep, ErrorObject>> {
@@ -106,13 +120,18 @@ fn encrypt(
     let scalars = read.scalars.as_slice();
     let mut numbers: Vec<NumberBuffer> = Vec::new();
     numbers.resize_with(scalars.len(), NumberBuffer::new);
+    let settled = match encryptor.skips_sealed() {
+        true => encryptor.settle(&scalars.iter().map(text_of).collect::<Vec<_>>()).map_err(convert::error)?,
+        false => Settled::all(scalars.len()),
+    };
+    let scalars = &scalars[..settled.done];
     let mut values = Vec::with_capacity(scalars.len());
     let mut kept = Vec::with_capacity(scalars.len());
     let mut size = 0;
     for (index, (scalar, buffer)) in scalars.iter().zip(&mut numbers).enumerate() {
         let Some((kind, text)) = scalar.text(buffer) else { continue };
         let value = Value { value_type: convert::value_type(kind), text };
-        if !encryptor.leaves(&value) {
+        if !encryptor.leaves(&value) && !settled.leaves(index) {
             size += ENVELOPE_SIZE + text.len() + text.len().div_ceil(3);
             values.push(value);
             kept.push(index);
@@ -133,6 +152,9 @@ fn encrypt(
 
 /// A list of values that is being decrypted.
 pub(super) struct DecryptValues {
+    answer: Option<OpenValues>,
+    /// Whether the request said what becomes of envelopes that do not open: where that is logged.
+    failures: Option<(FailureLog, Caller)>,
     decryptor: Decryptor,
     span: Span,
     long: Long<LongDecryption>,
@@ -154,13 +176,30 @@ impl DecryptValues {
         caller: &Caller,
         id: u32,
         params: &DecryptParams<'_>,
+        log: &FailureLog,
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
         let options = convert::decrypt_options(&params.options);
         let decryptor = engine.decryptor(caller, &options).map_err(convert::error)?;
-        answer::begin_values(id, params.values.count(), out);
+        let answer = Some(OpenValues::begin(id, params.values.count(), out));
         let span = Span::whole(params.values, engine.settings().step_bytes_max);
-        Ok(Self { decryptor, span, long: Long::default(), decrypted: 0 })
+        let failures = (options.on_failure != OnFailure::Fail).then(|| (log.clone(), caller.clone()));
+        Ok(Self { answer, failures, decryptor, span, long: Long::default(), decrypted: 0 })
+    }
+
+    /// Ends the answer, with `head` where it goes on in other buffers than the one in which it began.
+    fn end(&mut self, call: &Call, head: Option<&mut Vec<u8>>, tail: &mut Vec<u8>) {
+        let report = self.decryptor.report();
+        if let Some((log, caller)) = &self.failures {
+            log.note(caller, call.parsed().app(), &report);
+        }
+        let indexes: Vec<u64> = report.failures.iter().map(|failure| failure.position).collect();
+        let report = convert::list_report(&report, &indexes, self.failures.is_some());
+        let answer = self.answer.take().expect("an answer ends once");
+        match head {
+            Some(head) => answer.finish_at(&report, head, tail),
+            None => answer.finish(&report, tail),
+        }
     }
 
     fn advance(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<(), ErrorObject> {
@@ -172,7 +211,15 @@ impl DecryptValues {
 impl Work for DecryptValues {
     fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         self.advance(call, out)?;
-        Ok(if self.span.is_done() { Step::Done } else { NOT_LIMITED })
+        if !self.span.is_done() {
+            return Ok(NOT_LIMITED);
+        }
+        self.end(call, None, out);
+        Ok(Step::Done)
+    }
+
+    fn finish(&mut self, call: &Call, head: &mut Vec<u8>, _written: Written, tail: &mut Vec<u8>) {
+        self.end(call, Some(head), tail);
     }
 
     fn step_unplanned(&mut self, call: &Call, out: &mut Vec<u8>) -> Option<Result<PartStep, ErrorObject>> {
@@ -219,7 +266,9 @@ fn decrypt(
     let texts: Vec<&[u8]> = read.scalars.iter().map(text_of).collect();
     out.reserve(texts.iter().map(|text| text.len().saturating_sub(ENVELOPE_SIZE)).sum::<usize>() + texts.len());
     let (mut fault, mut decrypted) = (None, 0);
-    let done = decryptor.decrypt(&texts, |index, opened| {
+    let on_failure = decryptor.on_failure();
+    let mut failed = Vec::new();
+    let mut each = |index: usize, opened: Option<Opened<'_>>, out: &mut Vec<u8>| {
         let written = match opened {
             Some(opened) => {
                 decrypted += 1;
@@ -230,10 +279,25 @@ fn decrypt(
                 Ok(())
             }
         };
-        if let Err(error) = written {
-            fault.get_or_insert(error.at_index(first + index as u64));
-        }
-    });
+        written.inspect_err(|_| decrypted -= 1)
+    };
+    let done = match on_failure {
+        OnFailure::Fail => decryptor.decrypt(&texts, |index, opened| {
+            if let Err(error) = each(index, opened, out) {
+                fault.get_or_insert(error.at_index(first + index as u64));
+            }
+        }),
+        OnFailure::Leave | OnFailure::Null => decryptor.open_texts(&texts, |index, outcome| {
+            let is_written = outcome.is_ok_and(|opened| each(index, opened, out).is_ok());
+            if !is_written {
+                failed.push(index);
+                let left = if on_failure == OnFailure::Null { &Scalar::Nil } else { &read.scalars[index] };
+                write::scalar(left, out);
+            }
+            ControlFlow::Continue(())
+        }),
+    };
+    failed.into_iter().for_each(|index| decryptor.note_failure(first + index as u64, String::new));
     let done = done.map_err(|error| convert::error_from(error, first));
     let is_first = |fault: &ErrorObject| done.as_ref().err().is_none_or(|error| fault.index < error.index);
     fault.filter(is_first).map_or(Ok(()), Err)?;

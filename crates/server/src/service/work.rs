@@ -26,7 +26,7 @@ pub(super) trait Work: Send {
     }
 
     /// As [`crate::Request::finish`].
-    fn finish(&mut self, _head: &mut Vec<u8>, _written: Written, _tail: &mut Vec<u8>) {}
+    fn finish(&mut self, _call: &Call, _head: &mut Vec<u8>, _written: Written, _tail: &mut Vec<u8>) {}
 
     /// As [`crate::Request::too_large`], where the method has a limit of its own below `answer_size_max`.
     fn too_large(&self, _answer_size_max: usize) -> Option<ErrorObject> {
