@@ -220,6 +220,63 @@ def test_paths_and_methods(api: Api, key: str) -> None:
     assert (head.status, head.body) == (200, b"") and int(head.headers["content-length"]) > 100
 
 
+def test_a_base_url_may_end_in_a_slash(api: Api, key: str) -> None:
+    answer = api.curl("//encrypt", *basic(key), *JSON, data=b'"x"')
+    assert answer.status == 200
+    assert api.curl("//decrypt", *basic(key), *JSON, data=answer.body).json == "x"
+    assert problem(api.curl("///decrypt", *basic(key), *JSON, data=answer.body)) == (404, "not-found")
+
+
+def report(answer: apis.Answer) -> dict[str, object] | None:
+    text = answer.headers.get("fieldseal-report")
+    return None if text is None else json.loads(text)
+
+
+@VERSIONS
+def test_selectors_are_repeated_options_and_report_what_they_matched(api: Api, key: str, version: str) -> None:
+    body = json.dumps({"card": {"number": "4242", "cvc": "1"}, "other": "x", "é": 1}).encode()
+    def call(path: str, data: bytes = body) -> apis.Answer:
+        return api.curl(path, *basic(key), *JSON, data=data, version=version)
+    answer = call("/encrypt?select=$.card.number&select=%24%5B%27%C3%A9%27%5D&select=$.none")
+    assert report(answer) == {"count": 2, "matched": [1, 1, 0]}
+    assert answer.json["card"]["number"].startswith("ev:") and answer.json["é"].startswith("ev:")
+    assert (answer.json["card"]["cvc"], answer.json["other"]) == ("1", "x")
+    opened = call("/decrypt?select=$.card&strict=true", answer.body)
+    assert (opened.json["card"], report(opened)) == ({"number": "4242", "cvc": "1"}, {"count": 1, "matched": [2]})
+    assert opened.json["é"].startswith("ev:")
+    assert problem(call("/encrypt?select=$.card&select=$.none&strict=true")) == (422, "unmatched-selector")
+    assert problem(call("/encrypt?select=$.card%5B")) == (400, "invalid-request")
+    assert problem(call("/encrypt?" + "&".join(["select=$"] * 65))) == (400, "invalid-request")
+    assert report(call("/encrypt")) is None
+
+
+def test_what_is_sealed_already_is_reported_or_left_alone(api: Api, key: str) -> None:
+    once = api.curl("/encrypt", *basic(key), *JSON, data=b'"x"').json
+    body = json.dumps([once, "plain"]).encode()
+    twice = api.curl("/encrypt", *basic(key), *JSON, data=body)
+    assert report(twice) == {"count": 2, "resealed": 1}
+    skipped = api.curl("/encrypt?skip_sealed=true", *basic(key), *JSON, data=body)
+    assert (report(skipped), skipped.json[0]) == ({"count": 1, "skipped": 1}, once)
+    limited = api.key("--allow", "encrypt")
+    answer = api.curl("/encrypt?skip_sealed=true", *basic(limited), *JSON, data=body)
+    assert problem(answer) == (403, "forbidden")
+
+
+def test_a_planted_string_does_not_spoil_a_document(api: Api, key: str) -> None:
+    sealed = api.curl("/encrypt", *basic(key), *JSON, data=b'"x"').json
+    planted = "ev:Tk9D:planted:$"
+    body = json.dumps({"a": sealed, "né": [planted], "c": planted}).encode()
+    assert problem(api.curl("/decrypt", *basic(key), *JSON, data=body)) == (422, "invalid-envelope")
+    for on_failure, left in (("leave", planted), ("null", None)):
+        answer = api.curl(f"/decrypt?on_failure={on_failure}", *basic(key), *JSON, data=body)
+        assert answer.json == {"a": "x", "né": [left], "c": left}
+        assert report(answer) == {"count": 1, "failed": 2, "failures": ["$['né'][0]", "$['c']"]}
+    many = json.dumps([{"x" * 400: planted}] * 3000).encode()
+    answer = api.curl("/decrypt?on_failure=null", *basic(key), *JSON, data=many)
+    assert answer.json == [{"x" * 400: None}] * 3000 and report(answer)["failed"] == 3000
+    assert len(answer.headers["fieldseal-report"]) <= 4096
+
+
 def test_key_endpoints_agree(api: Api, key: str) -> None:
     by_key = api.curl("/cages/key", "-H", f"Api-Key: {key}").json
     by_app = api.curl("/keys", "-H", f"x-evervault-app-id: {APP}").json

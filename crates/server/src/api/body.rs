@@ -152,7 +152,7 @@ pub(super) fn let_origin_in(settings: &ApiSettings, asked: &HeaderMap, answer: &
     let Some(origin) = asked.get(ORIGIN) else { return };
     if let Some(allowed) = allowed_origin(settings, origin) {
         answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
-        answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(super::DEBUG_MODE));
+        answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(super::EXPOSED));
     }
 }
 

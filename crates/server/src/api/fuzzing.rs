@@ -3,7 +3,7 @@
 //!
 //! Not part of the crate's interface. Every function panics where a property does not hold.
 
-use fieldseal_engine::{Curve, Keying, fuzzing};
+use fieldseal_engine::{Curve, Keying, OnFailure, fuzzing};
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 
@@ -22,7 +22,7 @@ pub fn check_call(bytes: &[u8]) {
     if let Some(target) = lines.next().and_then(|target| std::str::from_utf8(target).ok()) {
         let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
         check_path(path);
-        [Takes::All, Takes::Curve, Takes::Role, Takes::Nothing, Takes::Anything]
+        [Takes::Encryption, Takes::Curve, Takes::Decryption, Takes::Nothing, Takes::Anything]
             .into_iter()
             .for_each(|takes| check_query(query, takes));
     }
@@ -41,6 +41,7 @@ pub fn check_call(bytes: &[u8]) {
 
 fn check_path(path: &str) {
     let found = Call::of_path(path);
+    let path = if path.starts_with("//") { &path[1..] } else { path };
     let segments: Vec<&str> = path.split('/').collect();
     let expected = match segments.as_slice() {
         ["", team, "apps", app] if !team.is_empty() && !app.is_empty() => Some((Call::AppOfTeam, Some(*app))),
@@ -59,9 +60,13 @@ fn check_query(query: Option<&str>, takes: Takes) {
         "the option `curve` is `r1` or `k1`",
         "the option `keying` is `field`, `request` or `session`",
         "the query says an option twice",
+        "the option `strict` is `true` or `false`",
+        "the option `skip_sealed` is `true` or `false`",
+        "the option `on_failure` is `fail`, `leave` or `null`",
     ];
     let not_taken = message.strip_prefix("the query has an option that this call does not take: it takes ");
-    let taken = ["`role`, `curve` and `keying`", "`curve`", "`role`", "none"];
+    let encryption = "`role`, `curve`, `keying`, `select`, `strict` and `skip_sealed`";
+    let taken = [encryption, "`curve`", "`role`, `select`, `strict` and `on_failure`", "none"];
     assert!(not_taken.map_or(sentences.contains(&message.as_str()), |rest| taken.contains(&rest)), "{message}");
 }
 
@@ -72,9 +77,9 @@ fn slow_options(query: &str, takes: Takes) -> Option<Options> {
         return Some(options);
     }
     let taken: &[&str] = match takes {
-        Takes::All => &["role", "curve", "keying"],
+        Takes::Encryption => &["role", "curve", "keying", "select", "strict", "skip_sealed"],
         Takes::Curve => &["curve"],
-        Takes::Role => &["role"],
+        Takes::Decryption => &["role", "select", "strict", "on_failure"],
         _ => &[],
     };
     let pairs: Vec<(&str, String)> = query
@@ -86,10 +91,19 @@ fn slow_options(query: &str, takes: Takes) -> Option<Options> {
         })
         .collect::<Option<_>>()?;
     for (at, (name, value)) in pairs.iter().enumerate() {
-        if !taken.contains(name) || pairs[..at].iter().any(|(other, _)| other == name) {
+        let is_double = *name != "select" && pairs[..at].iter().any(|(other, _)| other == name);
+        if !taken.contains(name) || is_double {
             return None;
         }
         match (*name, value.as_str()) {
+            ("select", selector) => options.select.push(selector.to_owned()),
+            ("strict", "true") => options.strict = Some(true),
+            ("strict", "false") => options.strict = Some(false),
+            ("skip_sealed", "true") => options.skip_sealed = Some(true),
+            ("skip_sealed", "false") => options.skip_sealed = Some(false),
+            ("on_failure", "fail") => options.on_failure = Some(OnFailure::Fail),
+            ("on_failure", "leave") => options.on_failure = Some(OnFailure::Leave),
+            ("on_failure", "null") => options.on_failure = Some(OnFailure::Null),
             ("role", role) => options.role = Some(role.to_owned()),
             ("curve", "r1") => options.curve = Some(Curve::P256),
             ("curve", "k1") => options.curve = Some(Curve::Secp256k1),

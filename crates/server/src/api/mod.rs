@@ -12,6 +12,7 @@ mod metrics;
 mod pieces;
 mod problem;
 mod query;
+mod report;
 mod route;
 mod settings;
 mod work;
@@ -38,6 +39,7 @@ use crate::clock;
 use crate::hub::Hub;
 use crate::refusals::Refused;
 use crate::server::StartError;
+use crate::service::failures::FailureLog;
 use body::{Form, answer_json, answer_static};
 use call::Order;
 use credentials::Credentials;
@@ -45,6 +47,7 @@ use metrics::Record;
 pub(crate) use metrics::{ApiSnapshot, ApiTallies};
 use problem::{forbidden, invalid, not_found, overloaded, unauthorized};
 use query::{Options, Takes};
+use report::{REPORT, Slot};
 use route::Call;
 pub use settings::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, RelayTold};
 use work::Asked;
@@ -54,6 +57,8 @@ pub(crate) const OPEN_API: &str = include_str!("../../../../docs/openapi.json");
 
 const APP_ID: &str = "x-evervault-app-id";
 const DEBUG_MODE: &str = "x-evervault-inputs-debug-mode";
+/// Headers of answers that pages may read.
+const EXPOSED: &str = "x-evervault-inputs-debug-mode, fieldseal-report";
 const POLL_INTERVAL: &str = "x-poll-interval";
 /// What clients that could show credentials are asked for (RFC 7617).
 const CHALLENGE: &str = "Basic realm=\"fieldseal\", charset=\"UTF-8\"";
@@ -73,7 +78,9 @@ pub(crate) fn start(hub: &Arc<Hub>, engine: &Engine, runtime: &Runtime) -> Resul
     let http = HttpSettings { drain_timeout: hub.settings.drain_timeout, ..settings.http.clone() };
     let observer = Arc::new(Log { hub: Arc::clone(hub) });
     let options = ListenerOptions { address, acceptor: Some(acceptor), settings: http, observer };
-    let api = Api { hub: Arc::clone(hub), engine: engine.clone(), calls: Semaphore::new(settings.calls_max) };
+    let failures = FailureLog::new(hub.settings.refusal_lines_max);
+    let calls = Semaphore::new(settings.calls_max);
+    let api = Api { hub: Arc::clone(hub), engine: engine.clone(), calls, failures };
     let _context = runtime.enter();
     let listener = Listener::start(options, Arc::new(api));
     let listener = listener.map_err(|error| StartError::Listen { setting: "api.address", address, error })?;
@@ -86,6 +93,7 @@ pub(crate) struct Api {
     hub: Arc<Hub>,
     engine: Engine,
     calls: Semaphore,
+    failures: FailureLog,
 }
 
 /// Who calls.
@@ -233,8 +241,12 @@ impl Api {
         let order = Order { bytes: size, method: method(call, is_file), began, peer, arriving };
         let tenant = self.tenant(&caller, &app);
         let engine = self.engine.clone();
+        let report = Slot::default();
+        // Only calls that go on behind envelopes that do not open have something to log.
+        let logged = options.on_failure.map(|_| (caller.clone(), app.clone()));
+        let slot = Slot::clone(&report);
         let request = read.pieces.into_request(move |body| {
-            let asked = Asked { engine, caller, app, options, body };
+            let asked = Asked { engine, caller, app, options, body, report: slot };
             match (call, form) {
                 (Call::Encrypt, Form::Json) => work::encrypt_document(asked),
                 (Call::Encrypt, Form::Bytes) => work::encrypt_file(asked),
@@ -245,7 +257,16 @@ impl Api {
             }
         });
         let answered = self.run(request, order, tenant, size, &memory).await;
-        answered.map(|answer| body::answer(form, answer))
+        let mut response = answered.map(|answer| body::answer(form, answer))?;
+        if let Some(told) = report.get() {
+            if let Some(header) = told.header() {
+                response.headers_mut().insert(REPORT, header);
+            }
+            if let Some((caller, app)) = logged {
+                self.failures.note(&caller, &app, &told.report);
+            }
+        }
+        Ok(response)
     }
 
     async fn public_keys(&self, caller: Caller, app: &str, order: Order<'_>) -> Answer {
@@ -253,7 +274,8 @@ impl Api {
         let memory = self.hub.memory_of(tenant);
         let team = self.hub.settings.api.team.clone();
         let options = Options::default();
-        let asked = Asked { engine: self.engine.clone(), caller, app: app.to_owned(), options, body: Vec::new() };
+        let (engine, app, body, report) = (self.engine.clone(), app.to_owned(), Vec::new(), Slot::default());
+        let asked = Asked { engine, caller, app, options, body, report };
         let answered = self.run(work::public_keys(asked, team), order, tenant, 0, &memory).await;
         answered.map(|answer| body::answer(Form::Json, answer))
     }
@@ -347,9 +369,9 @@ fn operations(call: Call) -> &'static [ApiOperation] {
 
 fn takes(call: Call, is_file: bool) -> Takes {
     match (call, is_file) {
-        (Call::Encrypt, false) => Takes::All,
+        (Call::Encrypt, false) => Takes::Encryption,
         (Call::Encrypt, true) => Takes::Curve,
-        (Call::Decrypt, false) => Takes::Role,
+        (Call::Decrypt, false) => Takes::Decryption,
         _ => Takes::Nothing,
     }
 }

@@ -13,6 +13,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) fn problem(error: &ErrorObject) -> Problem {
     let (status, code) = status(error.code);
     let place = match (error.index, error.offset) {
+        // Errors about a selector name their place themselves.
+        _ if matches!(error.code, ErrorCode::InvalidSelector | ErrorCode::UnmatchedSelector) => String::new(),
         (Some(index), _) => format!(" (value {index})"),
         // Errors about a document's form name their place themselves.
         (None, Some(offset)) if error.code != ErrorCode::InvalidDocument => format!(" (at byte {offset})"),
@@ -30,8 +32,9 @@ pub(super) fn problem(error: &ErrorObject) -> Problem {
 /// The status, and the word that stays as it is.
 fn status(code: ErrorCode) -> (StatusCode, &'static str) {
     match code {
-        ErrorCode::InvalidParams => (StatusCode::BAD_REQUEST, "invalid-request"),
+        ErrorCode::InvalidParams | ErrorCode::InvalidSelector => (StatusCode::BAD_REQUEST, "invalid-request"),
         ErrorCode::InvalidDocument => (StatusCode::BAD_REQUEST, "invalid-json"),
+        ErrorCode::UnmatchedSelector => (StatusCode::UNPROCESSABLE_ENTITY, "unmatched-selector"),
         ErrorCode::InvalidEnvelope => (StatusCode::UNPROCESSABLE_ENTITY, "invalid-envelope"),
         ErrorCode::DecryptFailed => (StatusCode::UNPROCESSABLE_ENTITY, "decrypt-failed"),
         ErrorCode::UnknownApp => (StatusCode::NOT_FOUND, "unknown-app"),

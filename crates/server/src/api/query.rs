@@ -1,6 +1,6 @@
 //! Options in the query of a URL. One that is not known is refused: it must not be dropped in silence.
 
-use fieldseal_engine::{Curve, Keying};
+use fieldseal_engine::{Curve, Keying, OnFailure};
 
 /// What a query may say of encryption and decryption.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -8,17 +8,22 @@ pub(crate) struct Options {
     pub(crate) role: Option<String>,
     pub(crate) curve: Option<Curve>,
     pub(crate) keying: Option<Keying>,
+    /// JSONPath selectors, in the order of the query; none select everything.
+    pub(crate) select: Vec<String>,
+    pub(crate) strict: Option<bool>,
+    pub(crate) skip_sealed: Option<bool>,
+    pub(crate) on_failure: Option<OnFailure>,
 }
 
 /// Which of them a call takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
-    /// Role, curve, keying.
-    All,
+    /// What encryption of a document takes: role, curve, keying, selectors, how strictly, and whether what is sealed is left alone.
+    Encryption,
     /// Curve alone.
     Curve,
-    /// Role alone.
-    Role,
+    /// What decryption of a document takes: role, selectors, how strictly, and what becomes of what does not open.
+    Decryption,
     /// None of them.
     Nothing,
     /// Anything, which nobody reads: browsers tell here what they want the keys for.
@@ -36,13 +41,16 @@ impl Options {
         if takes == Takes::Anything {
             return Ok(options);
         }
+        let is_document = matches!(takes, Takes::Encryption | Takes::Decryption);
         for pair in pairs {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let name = name.as_bytes();
             let value = decode(value).ok_or("the query is not percent-encoded UTF-8")?;
             let is_double = match name {
-                b"role" if matches!(takes, Takes::All | Takes::Role) => options.role.replace(value).is_some(),
-                b"curve" if matches!(takes, Takes::All | Takes::Curve) => {
+                b"role" if matches!(takes, Takes::Encryption | Takes::Decryption) => {
+                    options.role.replace(value).is_some()
+                }
+                b"curve" if matches!(takes, Takes::Encryption | Takes::Curve) => {
                     let curve = match value.as_str() {
                         "r1" => Curve::P256,
                         "k1" => Curve::Secp256k1,
@@ -50,7 +58,7 @@ impl Options {
                     };
                     options.curve.replace(curve).is_some()
                 }
-                b"keying" if takes == Takes::All => {
+                b"keying" if takes == Takes::Encryption => {
                     let keying = match value.as_str() {
                         "field" => Keying::Field,
                         "request" => Keying::Request,
@@ -58,6 +66,23 @@ impl Options {
                         _ => return Err("the option `keying` is `field`, `request` or `session`".to_owned()),
                     };
                     options.keying.replace(keying).is_some()
+                }
+                b"select" if is_document => {
+                    options.select.push(value);
+                    false
+                }
+                b"strict" if is_document => options.strict.replace(truth("strict", &value)?).is_some(),
+                b"skip_sealed" if takes == Takes::Encryption => {
+                    options.skip_sealed.replace(truth("skip_sealed", &value)?).is_some()
+                }
+                b"on_failure" if takes == Takes::Decryption => {
+                    let on_failure = match value.as_str() {
+                        "fail" => OnFailure::Fail,
+                        "leave" => OnFailure::Leave,
+                        "null" => OnFailure::Null,
+                        _ => return Err("the option `on_failure` is `fail`, `leave` or `null`".to_owned()),
+                    };
+                    options.on_failure.replace(on_failure).is_some()
                 }
                 _ => return Err(format!("the query has an option that this call does not take: {}", takes.words())),
             };
@@ -72,11 +97,19 @@ impl Options {
 impl Takes {
     fn words(self) -> &'static str {
         match self {
-            Takes::All => "it takes `role`, `curve` and `keying`",
+            Takes::Encryption => "it takes `role`, `curve`, `keying`, `select`, `strict` and `skip_sealed`",
             Takes::Curve => "it takes `curve`",
-            Takes::Role => "it takes `role`",
+            Takes::Decryption => "it takes `role`, `select`, `strict` and `on_failure`",
             Takes::Nothing | Takes::Anything => "it takes none",
         }
+    }
+}
+
+fn truth(name: &str, value: &str) -> Result<bool, String> {
+    match value {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(format!("the option `{name}` is `true` or `false`")),
     }
 }
 
@@ -120,23 +153,35 @@ mod tests {
                 bytes[place] = rng.random_range(0x20..0x7f);
             }
             let changed = String::from_utf8(bytes).expect("ASCII");
-            let _ = Options::read(Some(&format!("role={changed}&curve={changed}")), Takes::All);
+            let _ = Options::read(Some(&format!("role={changed}&curve={changed}")), Takes::Encryption);
         }
     }
 
     #[test]
     fn options_are_read_once_each() {
-        let read = |query| Options::read(Some(query), Takes::All);
-        let all =
-            Options { role: Some("pci-1".to_owned()), curve: Some(Curve::Secp256k1), keying: Some(Keying::Session) };
+        let read = |query| Options::read(Some(query), Takes::Encryption);
+        let (curve, keying) = (Some(Curve::Secp256k1), Some(Keying::Session));
+        let all = Options { role: Some("pci-1".to_owned()), curve, keying, ..Options::default() };
         assert_eq!(read("role=pci%2D1&curve=k1&keying=session"), Ok(all));
         assert_eq!(read(""), Ok(Options::default()));
         assert_eq!(Options::read(None, Takes::Nothing), Ok(Options::default()));
         assert_eq!(read("&role=a+b&").unwrap().role.as_deref(), Some("a b"));
+        let selected = read("select=%24.a&strict=true&select=$..b&skip_sealed=false").unwrap();
+        assert_eq!(selected.select, ["$.a", "$..b"]);
+        assert_eq!((selected.strict, selected.skip_sealed), (Some(true), Some(false)));
+        let opening = Options::read(Some("on_failure=null&select=$.a"), Takes::Decryption).unwrap();
+        assert_eq!((opening.on_failure, opening.select.len()), (Some(OnFailure::Null), 1));
+        for wrong in ["strict=1", "strict", "strict=true&strict=true", "skip_sealed=", "on_failure=leave"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["on_failure=", "on_failure=drop", "skip_sealed=true"] {
+            assert!(Options::read(Some(wrong), Takes::Decryption).is_err(), "{wrong}");
+        }
+        assert!(Options::read(Some("select=$"), Takes::Curve).is_err());
         for wrong in ["curve=p256", "keying=", "role=a&role=a", "roles=a", "role=%", "role=%g0", "role=%ff", "=", "x"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
-        assert!(Options::read(Some("curve=r1"), Takes::Role).unwrap_err().ends_with("it takes `role`"));
+        assert!(Options::read(Some("curve=r1"), Takes::Decryption).unwrap_err().contains("it takes `role`, "));
         assert!(Options::read(Some("role=a"), Takes::Curve).is_err());
         assert_eq!(Options::read(Some("context=%%%"), Takes::Anything), Ok(Options::default()));
     }

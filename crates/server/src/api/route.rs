@@ -39,8 +39,10 @@ impl Call {
     /// How many there are.
     pub(crate) const COUNT: usize = PATHS.len();
 
-    /// The call of this path, with the app that it names.
+    /// The call of this path, with the app that it names. A second slash at the beginning does not count: it is that of a base URL which
+    /// ends in one.
     pub(crate) fn of_path(path: &str) -> Option<(Call, Option<&str>)> {
+        let path = path.strip_prefix('/').filter(|rest| rest.starts_with('/')).unwrap_or(path);
         if let Some((_, call)) = PATHS.iter().find(|(known, call)| *known == path && *call != Call::AppOfTeam) {
             return Some((*call, None));
         }
@@ -100,9 +102,21 @@ mod tests {
             assert_eq!(Call::of_path(path), Some((call, app)), "{path}");
         }
         assert_eq!(Call::of_path("/team_1/apps/app_x"), Some((Call::AppOfTeam, Some("app_x"))));
-        for other in
-            ["", "//", "/encrypt/", "/Encrypt", "/a/apps/", "//apps/a", "/a/apps/b/c", "/a/b/apps/c", "/a/app/b"]
-        {
+        assert_eq!(Call::of_path("//encrypt"), Some((Call::Encrypt, None)));
+        assert_eq!(Call::of_path("//team_1/apps/app_x"), Some((Call::AppOfTeam, Some("app_x"))));
+        assert_eq!(Call::of_path("//"), Some((Call::Certificate, None)));
+        for other in [
+            "",
+            "///",
+            "///encrypt",
+            "/encrypt/",
+            "/Encrypt",
+            "/a/apps/",
+            "//apps/a",
+            "/a/apps/b/c",
+            "/a/b/apps/c",
+            "/a/app/b",
+        ] {
             assert_eq!(Call::of_path(other), None, "{other}");
         }
     }

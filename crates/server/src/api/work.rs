@@ -7,12 +7,14 @@ use std::time::Duration;
 use boring::base64;
 use fieldseal_engine::{
     Caller, DecryptOptions, Decryptor, DocumentWork, EncryptOptions, Encryptor, Engine, Error, FileDecryption,
-    FileEncryption, Inspector, PayloadDigest, PayloadReading, Progress, Rewriter, TOKEN_AGE_MAX, TokenRequestReading,
+    FileEncryption, Inspector, OnFailure, PayloadDigest, PayloadReading, Progress, Rewriter, Selection,
+    SelectionBuilder, TOKEN_AGE_MAX, TokenRequestReading,
 };
 use fieldseal_protocol::{ErrorCode, ErrorObject};
 use serde_json::{Value, json};
 
 use super::query::Options;
+use super::report::{Slot, Told};
 use crate::interface::{Planned, Request, Step, Written};
 use crate::service::convert;
 use crate::service::parts::{self, OwnsDocument};
@@ -24,16 +26,20 @@ pub(super) struct Asked {
     pub(super) app: String,
     pub(super) options: Options,
     pub(super) body: Vec<u8>,
+    /// Where the report goes.
+    pub(super) report: Slot,
 }
 
 impl Asked {
     fn encrypt_options(&self) -> EncryptOptions<'_> {
-        let Options { role, curve, keying } = &self.options;
-        EncryptOptions { app: &self.app, curve: *curve, keying: *keying, role: role.as_deref() }
+        let Options { role, curve, keying, skip_sealed, .. } = &self.options;
+        let skip_sealed = skip_sealed.unwrap_or(false);
+        EncryptOptions { app: &self.app, curve: *curve, keying: *keying, role: role.as_deref(), skip_sealed }
     }
 
     fn decrypt_options(&self) -> DecryptOptions<'_> {
-        DecryptOptions { app: &self.app, role: self.options.role.as_deref() }
+        let on_failure = self.options.on_failure.unwrap_or_default();
+        DecryptOptions { app: &self.app, role: self.options.role.as_deref(), on_failure }
     }
 }
 
@@ -43,13 +49,14 @@ impl OwnsDocument for Asked {
     }
 }
 
-/// What [`Asked::body`] is as JSON, with every scalar of it encrypted.
+/// What [`Asked::body`] is as JSON, with every scalar of it encrypted that is selected.
 pub(super) fn encrypt_document(asked: Asked) -> Box<dyn Request> {
     let begin = |asked: &Asked| asked.engine.encryptor(&asked.caller, &asked.encrypt_options());
     Box::new(Document::<Encryptor> { asked: Arc::new(asked), stage: Stage::Asked, begin, payload: None })
 }
 
-/// The same with every envelope in it decrypted. `payload` is what a token was made for, and nothing else is decrypted for one.
+/// The same with every envelope in it decrypted that is selected. `payload` is what a token was made for, and nothing else is decrypted
+/// for one.
 pub(super) fn decrypt_document(asked: Asked, payload: Option<PayloadDigest>) -> Box<dyn Request> {
     let begin = |asked: &Asked| asked.engine.decryptor(&asked.caller, &asked.decrypt_options());
     Box::new(Document::<Decryptor> { asked: Arc::new(asked), stage: Stage::Asked, begin, payload })
@@ -66,28 +73,70 @@ enum Stage<R: Rewriter> {
     Asked,
     /// It is not known yet whether the token is for this document.
     Compared(Box<PayloadReading>, PayloadDigest),
+    /// The caller's right is known, and its selectors are being compiled, one a step.
+    Selecting(Option<Box<Selecting<R>>>),
     Working(Box<DocumentWork<R>>),
+}
+
+struct Selecting<R> {
+    rewriter: R,
+    selectors: SelectionBuilder,
+    /// How many are compiled.
+    done: usize,
 }
 
 impl<R: Rewriter> Document<R> {
     fn work(&self) -> Option<&DocumentWork<R>> {
         match &self.stage {
             Stage::Working(work) => Some(work),
-            Stage::Asked | Stage::Compared(..) => None,
+            Stage::Asked | Stage::Compared(..) | Stage::Selecting(_) => None,
         }
     }
 
     fn begin(&self) -> Result<Stage<R>, Error> {
         let rewriter = (self.begin)(&self.asked)?;
-        let work = self.asked.engine.rewrite_document(rewriter, None, self.asked.body.len())?;
-        Ok(Stage::Working(Box::new(work)))
+        if self.asked.options.select.is_empty() {
+            return self.begin_work(rewriter, None);
+        }
+        let selectors = self.asked.engine.selection_builder();
+        Ok(Stage::Selecting(Some(Box::new(Selecting { rewriter, selectors, done: 0 }))))
+    }
+
+    fn begin_work(&self, rewriter: R, selection: Option<&Selection>) -> Result<Stage<R>, Error> {
+        let Asked { engine, body, options, .. } = &*self.asked;
+        let work = engine.rewrite_document(rewriter, selection, body.len())?;
+        Ok(Stage::Working(Box::new(work.strict(options.strict.unwrap_or(false)))))
+    }
+
+    /// Compiles the next selector, or begins the work behind the last.
+    fn select(&self, mut selecting: Box<Selecting<R>>) -> Result<Stage<R>, Error> {
+        let Some(selector) = self.asked.options.select.get(selecting.done) else {
+            let Selecting { rewriter, selectors, .. } = *selecting;
+            return self.begin_work(rewriter, Some(&selectors.finish()));
+        };
+        selecting.selectors.add(selector)?;
+        selecting.done += 1;
+        Ok(Stage::Selecting(Some(selecting)))
+    }
+
+    /// Leaves the report of work that is done for whoever answers.
+    fn tell(&self, count: u64) {
+        let Some(work) = self.work() else { return };
+        let on_failure = self.asked.options.on_failure;
+        let tells_failures = on_failure.is_some_and(|on_failure| on_failure != OnFailure::Fail);
+        let _ = self.asked.report.set(Told { count, report: work.report(), tells_failures });
     }
 }
 
 impl<R: Rewriter + Send + 'static> Request for Document<R> {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        let body = &self.asked.body;
+        let asked = Arc::clone(&self.asked);
+        let body = &asked.body;
         let stage = match &mut self.stage {
+            Stage::Selecting(selecting) => {
+                let selecting = selecting.take().expect("it is put back unless the work begins");
+                self.select(selecting).map_err(convert::error)?
+            }
             Stage::Asked => match self.payload.take() {
                 Some(payload) => {
                     let reading = self.asked.engine.payload(body.len()).map_err(convert::error)?;
@@ -105,6 +154,8 @@ impl<R: Rewriter + Send + 'static> Request for Document<R> {
                 if progress == Progress::More {
                     return Ok(Step::Spread { answer_size_max: work.output_size_max() });
                 }
+                let count = work.count();
+                self.tell(count);
                 return Ok(Step::Done);
             }
         };
@@ -117,7 +168,9 @@ impl<R: Rewriter + Send + 'static> Request for Document<R> {
         parts::next_part(&self.asked, work)
     }
 
-    fn finish(&mut self, _head: &mut Vec<u8>, _written: Written, _tail: &mut Vec<u8>) {}
+    fn finish(&mut self, _head: &mut Vec<u8>, written: Written, _tail: &mut Vec<u8>) {
+        self.tell(written.fields);
+    }
 
     fn too_large(&self) -> ErrorObject {
         let work = self.work().expect("only work spreads");

@@ -1,0 +1,107 @@
+//! What an answer reports beside its body: a header that holds one JSON object, since the body is the document and nothing else.
+
+use std::sync::{Arc, OnceLock};
+
+use fieldseal_engine::Report;
+use hyper::header::HeaderValue;
+use serde_json::{Map, Value, json};
+
+/// The header's name.
+pub(super) const REPORT: &str = "fieldseal-report";
+
+/// Bytes of the header, at most: proxies and clients bound the headers of an answer. Paths that do not fit are left out.
+const REPORT_SIZE_MAX: usize = 4096;
+
+/// What is to be told of work that is done.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub(super) count: u64,
+    pub(super) report: Report,
+    /// Whether the call said what becomes of envelopes that do not open.
+    pub(super) tells_failures: bool,
+}
+
+/// Where work leaves it for whoever answers.
+pub(super) type Slot = Arc<OnceLock<Told>>;
+
+impl Told {
+    /// The header, unless there is nothing in it but the count.
+    pub(super) fn header(&self) -> Option<HeaderValue> {
+        let Report { matched, resealed, skipped, failed, failures } = &self.report;
+        let mut fields = Map::from_iter([("count".to_owned(), json!(self.count))]);
+        if !matched.is_empty() {
+            fields.insert("matched".to_owned(), json!(matched));
+        }
+        for (name, number) in [("resealed", resealed), ("skipped", skipped)] {
+            if *number > 0 {
+                fields.insert(name.to_owned(), json!(number));
+            }
+        }
+        let mut paths: Vec<&str> = failures.iter().map(|failure| failure.path.as_str()).collect();
+        if self.tells_failures {
+            fields.insert("failed".to_owned(), json!(failed));
+            fields.insert("failures".to_owned(), json!(paths));
+        }
+        if fields.len() == 1 {
+            return None;
+        }
+        loop {
+            let text = in_ascii(&Value::Object(fields.clone()).to_string());
+            if text.len() <= REPORT_SIZE_MAX {
+                return HeaderValue::try_from(text).ok();
+            }
+            if paths.pop().is_none() {
+                fields.remove("matched")?;
+            }
+            if self.tells_failures {
+                fields.insert("failures".to_owned(), json!(paths));
+            }
+        }
+    }
+}
+
+/// JSON whose strings spell every character that a header cannot hold as an escape sequence.
+fn in_ascii(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        match character {
+            ' '..='~' => text.push(character),
+            _ => {
+                let mut units = [0; 2];
+                character.encode_utf16(&mut units).iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}")));
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use fieldseal_engine::Failure;
+
+    use super::*;
+
+    #[test]
+    fn a_report_is_one_header_of_bounded_size() {
+        assert_eq!(Told { count: 3, ..Told::default() }.header(), None);
+        let failure = |path: String| Failure { position: 0, path };
+        let report = Report {
+            matched: vec![1, 0],
+            resealed: 2,
+            skipped: 0,
+            failed: 900,
+            failures: (0..100).map(|number| failure(format!("$['\u{1d11e}é{}'][{number}]", "x".repeat(90)))).collect(),
+        };
+        let header = Told { count: 3, report, tells_failures: true }.header().expect("there is something to tell");
+        assert!(header.len() <= REPORT_SIZE_MAX);
+        let read: Value = serde_json::from_slice(header.as_bytes()).expect("JSON");
+        assert_eq!(read["failures"][0], format!("$['\u{1d11e}é{}'][0]", "x".repeat(90)));
+        assert_eq!(
+            (&read["count"], &read["matched"], &read["resealed"], &read["failed"], read.get("skipped")),
+            (&json!(3), &json!([1, 0]), &json!(2), &json!(900), None)
+        );
+        let many = Report { matched: vec![1_000_000; 2000], resealed: 1, ..Report::default() };
+        let header = Told { report: many, ..Told::default() }.header().expect("some of it");
+        assert_eq!(header, r#"{"count":0,"resealed":1}"#);
+    }
+}
