@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use fieldseal_engine::{Curve, Keying};
+use fieldseal_engine::{Curve, Keying, OnFailure};
 
 pub use bench::{
     BenchArguments, BenchCommand, EchoArguments, InterferenceArguments, OperationName, OverloadArguments,
@@ -316,6 +316,28 @@ impl KeyingName {
     }
 }
 
+/// What becomes of an envelope that does not open, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnFailureName {
+    /// The command fails
+    Fail,
+    /// It stays as it is
+    Leave,
+    /// null takes its place
+    Null,
+}
+
+impl OnFailureName {
+    /// What becomes of it.
+    pub fn on_failure(self) -> OnFailure {
+        match self {
+            Self::Fail => OnFailure::Fail,
+            Self::Leave => OnFailure::Leave,
+            Self::Null => OnFailure::Null,
+        }
+    }
+}
+
 /// `fieldseal encrypt`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -340,6 +362,12 @@ pub struct EncryptArguments {
     /// The data role to write into each envelope
     #[arg(long, conflicts_with = "file")]
     pub role: Option<String>,
+    /// Leave alone the envelopes that decrypt under this app and role, in place of sealing them twice
+    #[arg(long, conflicts_with = "file")]
+    pub skip_sealed: bool,
+    /// Fail if a selector matches nothing [default: input.strict]
+    #[arg(long, conflicts_with = "file")]
+    pub strict: bool,
     /// Encrypt the whole input as a file, whatever it is
     #[arg(long, conflicts_with = "format")]
     pub file: bool,
@@ -368,6 +396,12 @@ pub struct DecryptArguments {
     /// The data role that every envelope must carry
     #[arg(long, conflicts_with = "file")]
     pub role: Option<String>,
+    /// What becomes of an envelope that does not open; the first of them are listed on standard error
+    #[arg(long, value_enum, default_value_t = OnFailureName::Fail, value_name = "WHAT", conflicts_with = "file")]
+    pub on_failure: OnFailureName,
+    /// Fail if a selector matches nothing [default: input.strict]
+    #[arg(long, conflicts_with = "file")]
+    pub strict: bool,
     /// The input is an encrypted file
     #[arg(long, conflicts_with = "format")]
     pub file: bool,
@@ -391,6 +425,9 @@ pub struct RewrapArguments {
     /// JSONPath (RFC 9535) of the envelopes to bring up; may be repeated [default: every envelope]
     #[arg(long, value_name = "PATH")]
     pub select: Vec<String>,
+    /// Fail if a selector matches nothing [default: input.strict]
+    #[arg(long)]
+    pub strict: bool,
     /// The curve of the new envelopes [default: each keeps its own]
     #[arg(long, value_enum)]
     pub curve: Option<CurveName>,

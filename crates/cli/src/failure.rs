@@ -118,6 +118,7 @@ impl From<EngineError> for Failure {
             ErrorKind::Internal => Exit::Internal,
             ErrorKind::InvalidDocument
             | ErrorKind::InvalidEnvelope
+            | ErrorKind::UnmatchedSelector
             | ErrorKind::DecryptFailed
             | ErrorKind::UnknownApp
             | ErrorKind::AppDisabled

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use fieldseal_engine::Keying;
-use serde_json::json;
+use fieldseal_engine::{Keying, OnFailure};
+use serde_json::{Value, json};
 
 use crate::arguments::{
     ConnectArguments, DecryptArguments, EncryptArguments, Format, KeyingName, RewrapArguments, StreamArguments,
@@ -13,7 +13,7 @@ use crate::failure::{Failure, Outcome};
 use crate::input::{Bound, Input};
 use crate::output::{Output, note};
 use crate::progress::Progress;
-use crate::transform::{Door, Job, Local, Operation, Remote, connect, transform_lines};
+use crate::transform::{Door, Job, Local, Operation, Remote, Report, connect, transform_lines};
 
 /// What the input is taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,8 +37,10 @@ pub fn encrypt(context: &Context, arguments: EncryptArguments) -> Outcome {
         curve: arguments.curve.map(|name| name.curve()),
         keying,
         role: arguments.role,
+        skip_sealed: arguments.skip_sealed,
+        on_failure: OnFailure::Fail,
     };
-    rewrite(context, job, content, &arguments.stream, &arguments.engine)
+    rewrite(context, job, content, arguments.strict, &arguments.stream, &arguments.engine)
 }
 
 /// `fieldseal decrypt`.
@@ -51,8 +53,10 @@ pub fn decrypt(context: &Context, arguments: DecryptArguments) -> Outcome {
         curve: None,
         keying: None,
         role: arguments.role,
+        skip_sealed: false,
+        on_failure: arguments.on_failure.on_failure(),
     };
-    rewrite(context, job, content, &arguments.stream, &arguments.engine)
+    rewrite(context, job, content, arguments.strict, &arguments.stream, &arguments.engine)
 }
 
 /// `fieldseal rewrap`.
@@ -65,8 +69,10 @@ pub fn rewrap(context: &Context, arguments: RewrapArguments) -> Outcome {
         curve: arguments.curve.map(|name| name.curve()),
         keying: None,
         role: None,
+        skip_sealed: false,
+        on_failure: OnFailure::Fail,
     };
-    rewrite(context, job, content, &arguments.stream, &arguments.engine)
+    rewrite(context, job, content, arguments.strict, &arguments.stream, &arguments.engine)
 }
 
 fn content(stream: &StreamArguments, file: bool) -> Content {
@@ -82,10 +88,12 @@ fn rewrite(
     context: &Context,
     job: Job,
     content: Content,
+    strict: bool,
     stream: &StreamArguments,
     engine: &ConnectArguments,
 ) -> Outcome {
-    let (operation, selects) = (job.operation, !job.select.is_empty());
+    let (operation, select, on_failure) = (job.operation, job.select.clone(), job.on_failure);
+    let check = Check { select: &select, is_strict: strict || context.config().input.strict };
     let door: Box<dyn Door> = match &engine.connect {
         Some(address) => Box::new(Remote::new(connect(context, address, engine)?, job)?),
         None => Box::new(Local::new(context.engine()?, job)?),
@@ -96,39 +104,128 @@ fn rewrite(
         return Err(Failure::usage("an encrypted file is binary: write it with -o FILE, or redirect standard output"));
     }
     let start = Instant::now();
-    let count = match content {
-        Content::Document => document(context, &*door, &input, output)?,
-        Content::Lines => lines(context, &*door, &input, output)?,
+    let report = match content {
+        Content::Document => document(context, &*door, &input, &check, output)?,
+        Content::Lines => lines(context, &*door, &input, &check, output)?,
         Content::File => file(context, &*door, &input, output)?,
     };
-    if count == 0 && selects {
-        note("fieldseal: warning: the selectors match no value: the output is the input");
-    }
+    warn(&report, &select, on_failure);
     if stream.form.json {
-        let seconds = start.elapsed().as_secs_f64();
-        note(json!({ "operation": operation.done(), "count": count, "seconds": seconds }));
-    } else if operation == Operation::Rewrap {
-        note(format_args!("{} {count} {}", operation.done(), if count == 1 { "envelope" } else { "envelopes" }));
+        note(summary(operation, &report, &select, start.elapsed().as_secs_f64()));
+    } else if operation != Operation::Decrypt && content != Content::File {
+        let what = if operation == Operation::Encrypt { "value" } else { "envelope" };
+        note(format_args!("{} {}", operation.done(), counted(report.count, what)));
     }
     Ok(())
 }
 
-fn document(context: &Context, door: &dyn Door, input: &Input, mut output: Output) -> Outcome<u64> {
+/// What selectors must have matched.
+struct Check<'a> {
+    select: &'a [String],
+    is_strict: bool,
+}
+
+impl Check<'_> {
+    /// Fails where a selector matched nothing and each must; to be called before the output is in its place.
+    fn apply(&self, report: &Report) -> Outcome {
+        let unmatched = report.unmatched(self.select);
+        if !self.is_strict || unmatched.is_empty() {
+            return Ok(());
+        }
+        let message = unmatched.iter().map(|selector| no_match(selector)).collect::<Vec<_>>().join("; ");
+        Err(Failure::failed(message).advise("correct the selector, or leave out --strict (input.strict)"))
+    }
+}
+
+fn no_match(selector: &str) -> String {
+    format!("the selector {selector} matched no value")
+}
+
+/// So many of something, in words.
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Warns of what a person would not expect.
+fn warn(report: &Report, select: &[String], on_failure: OnFailure) {
+    for selector in report.unmatched(select) {
+        note(format_args!("fieldseal: warning: {}", no_match(selector)));
+    }
+    if report.count == 0 && report.skipped == 0 && report.failed == 0 && !select.is_empty() {
+        note("fieldseal: warning: nothing was changed: the output is the input");
+    }
+    if report.resealed > 0 {
+        let values = counted(report.resealed, "value");
+        note(format_args!(
+            "fieldseal: warning: {values} had the form of an envelope and got another around it: --skip-sealed leaves envelopes of \
+             this app alone"
+        ));
+    }
+    if report.skipped > 0 {
+        note(format_args!("fieldseal: left {} as before", counted(report.skipped, "sealed value")));
+    }
+    if report.failed > 0 {
+        let fate = if on_failure == OnFailure::Null { "replaced by null" } else { "left as before" };
+        let envelopes = counted(report.failed, "envelope");
+        note(format_args!("fieldseal: warning: {envelopes} did not open, {fate}{}", places(report)));
+    }
+}
+
+/// Where envelopes stand that did not open, as far as that is known.
+fn places(report: &Report) -> String {
+    if report.failures.is_empty() {
+        return String::new();
+    }
+    let more = report.failed.saturating_sub(report.failures.len() as u64);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!(": {}{more}", report.failures.join(", "))
+}
+
+/// What `--json` prints: what was not looked at is left out.
+fn summary(operation: Operation, report: &Report, select: &[String], seconds: f64) -> Value {
+    let mut summary = json!({ "operation": operation.done(), "count": report.count, "seconds": seconds });
+    if !report.matched.is_empty() && !select.is_empty() {
+        let matched = select.iter().zip(&report.matched);
+        let matched = matched.map(|(selector, matched)| json!({ "selector": selector, "matched": matched }));
+        summary["selectors"] = matched.collect();
+    }
+    match operation {
+        Operation::Encrypt => {
+            summary["resealed"] = report.resealed.into();
+            summary["skipped"] = report.skipped.into();
+        }
+        Operation::Decrypt => {
+            summary["failed"] = report.failed.into();
+            summary["failures"] = report.failures.clone().into();
+        }
+        Operation::Rewrap => {}
+    }
+    summary
+}
+
+fn document(
+    context: &Context,
+    door: &dyn Door,
+    input: &Input,
+    check: &Check<'_>,
+    mut output: Output,
+) -> Outcome<Report> {
     let size_max = context.config().engine.document.document_size_max;
     let document = input.read_whole(Bound { size_max, key: "document.document_size_max" })?;
     let lines_start = second_line_start(&document);
     let progress = Progress::bytes("document", Some(document.len() as u64));
     let done = door.document(document, &progress);
-    let (text, count) = done.map_err(|failure| match lines_start {
+    let (text, report) = done.map_err(|failure| match lines_start {
         Some(start) if failure.message.contains(&format!("the end of the document at byte {start}")) => {
             failure.advise("if this is JSON Lines, add --format jsonl")
         }
         _ => failure,
     })?;
     drop(progress);
+    check.apply(&report)?;
     output.write(&text)?;
     output.finish()?;
-    Ok(count)
+    Ok(report)
 }
 
 /// Where the text after the first line break that is not white space begins: what JSON Lines read as one document fail at.
@@ -138,22 +235,23 @@ fn second_line_start(document: &[u8]) -> Option<usize> {
     Some(line_end + document[line_end..].iter().position(|byte| !byte.is_ascii_whitespace())?)
 }
 
-fn lines(context: &Context, door: &dyn Door, input: &Input, mut output: Output) -> Outcome<u64> {
-    let settings = &context.config().input;
+fn lines(context: &Context, door: &dyn Door, input: &Input, check: &Check<'_>, mut output: Output) -> Outcome<Report> {
+    let (settings, failures_max) = (&context.config().input, context.config().engine.failure_paths_max);
     let line = Bound { size_max: settings.line_size_max, key: "input.line_size_max" };
     let blocks = input.blocks(line, settings.block_lines_max, settings.block_size_max)?;
-    let count = transform_lines(door, blocks, settings.threads, &mut output)?;
+    let report = transform_lines(door, blocks, settings.threads, failures_max, &mut output)?;
+    check.apply(&report)?;
     output.finish()?;
-    Ok(count)
+    Ok(report)
 }
 
-fn file(context: &Context, door: &dyn Door, input: &Input, mut output: Output) -> Outcome<u64> {
+fn file(context: &Context, door: &dyn Door, input: &Input, mut output: Output) -> Outcome<Report> {
     let bound = Bound { size_max: context.config().input.file_size_max, key: "input.file_size_max" };
     let content = input.read_whole(bound)?;
     let done = door.file(content)?;
     output.write(&done)?;
     output.finish()?;
-    Ok(1)
+    Ok(Report::of_count(1))
 }
 
 #[cfg(test)]

@@ -123,7 +123,8 @@ pub fn until_stopped<R>(
     hangup: impl Fn(),
 ) -> Outcome {
     let runtime = signals::runtime()?;
-    let service = EngineService::new(engine, settings.limits, settings.limits.frame_size_max);
+    let service = EngineService::new(engine, settings.limits, settings.limits.frame_size_max)
+        .with_failure_lines(settings.refusal_lines_max);
     let (mut signals, mut hangups) = {
         let _context = runtime.enter();
         (Signals::listen()?, signals::hangups()?)

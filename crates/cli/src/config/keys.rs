@@ -139,6 +139,12 @@ pub static KEYS: &[Key] = &[
         "Derived keys that one request keeps for itself."
     ),
     number!(
+        "engine.failure_paths_max",
+        Kind::Count(0, 1_000),
+        engine.failure_paths_max,
+        "Places of envelopes that did not open which one request reports; the others are only counted."
+    ),
+    number!(
         "engine.recipients_max",
         Kind::Count(0, 1_000_000),
         engine.recipients_max,
@@ -763,6 +769,9 @@ pub static KEYS: &[Key] = &[
             "Threads that work on blocks of lines; each has one in work and one waiting."
         )
     },
+    choice!("input.strict", input.strict,
+        "Whether `encrypt`, `decrypt` and `rewrap` fail if a selector matches nothing, as with `--strict`.",
+        "no" => false, "yes" => true),
     choice!("log.level", log.level, "The least severe event that `serve` and `dev` write to standard error.",
         "error" => tracing::Level::ERROR, "warn" => tracing::Level::WARN, "info" => tracing::Level::INFO,
         "debug" => tracing::Level::DEBUG, "trace" => tracing::Level::TRACE),

@@ -156,6 +156,8 @@ pub struct Input {
     pub block_size_max: usize,
     /// Threads that work on blocks of lines; each has one block in work and one waiting.
     pub threads: usize,
+    /// Whether a selector that matches nothing is a failure.
+    pub strict: bool,
 }
 
 /// What is logged and how.
@@ -205,6 +207,7 @@ impl Default for Config {
                 block_lines_max: 64,
                 block_size_max: 256 << 10,
                 threads: std::thread::available_parallelism().map_or(1, usize::from),
+                strict: false,
             },
             log: Log { level: tracing::Level::INFO, format: LogFormat::Text },
         }

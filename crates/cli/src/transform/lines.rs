@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use super::Door;
+use super::{Door, Report};
 use crate::failure::{Failure, Outcome};
 use crate::input::{Block, Blocks};
 use crate::output::Output;
@@ -15,20 +15,27 @@ use crate::progress::Progress;
 /// Blocks that a thread has in work or waiting.
 const BLOCKS_PER_THREAD: usize = 2;
 
-/// A block that is done: its text, and how many values were replaced or why it went no further.
+/// A block that is done: its text, and what is to be reported of it or why it went no further.
 struct Done {
     text: Vec<u8>,
     size: u64,
-    result: Outcome<u64>,
+    result: Outcome<Report>,
 }
 
 type Order = (Block, Sender<Done>);
 
-/// Transforms every line of `blocks` on `threads` threads and writes them in order; how many values were replaced.
+/// Transforms every line of `blocks` on `threads` threads and writes them in order; what is to be reported of all, with up to
+/// `failures_max` places.
 ///
 /// # Errors
 /// The first failure in the order of the input. The lines before it have been written.
-pub fn transform_lines(door: &dyn Door, mut blocks: Blocks, threads: usize, output: &mut Output) -> Outcome<u64> {
+pub fn transform_lines(
+    door: &dyn Door,
+    mut blocks: Blocks,
+    threads: usize,
+    failures_max: usize,
+    output: &mut Output,
+) -> Outcome<Report> {
     let progress = Progress::bytes("lines", blocks.size());
     let (orders, work) = channel::<Order>();
     let work = Mutex::new(work);
@@ -40,22 +47,22 @@ pub fn transform_lines(door: &dyn Door, mut blocks: Blocks, threads: usize, outp
         // Moved in, so that the threads end when this ends, however it does.
         let orders = orders;
         let mut pending: VecDeque<Receiver<Done>> = VecDeque::with_capacity(blocks_max);
-        let mut count = 0;
+        let mut report = Report::default();
         loop {
             let block = match blocks.next() {
                 Ok(Some(block)) => block,
                 end => {
                     // What was read before is done first; a line that could not be read comes after it.
                     for done in pending {
-                        count += write(&done, output, &progress)?;
+                        report.add(write(&done, output, &progress)?, failures_max);
                     }
-                    return end.map(|_| count);
+                    return end.map(|_| report);
                 }
             };
             if pending.len() == blocks_max
                 && let Some(done) = pending.pop_front()
             {
-                count += write(&done, output, &progress)?;
+                report.add(write(&done, output, &progress)?, failures_max);
             }
             let (sender, receiver) = channel();
             // Cannot fail: the receiver lives longer than this scope.
@@ -76,7 +83,7 @@ fn work_on(door: &dyn Door, work: &Mutex<Receiver<Order>>) {
     }
 }
 
-fn write(done: &Receiver<Done>, output: &mut Output, progress: &Progress) -> Outcome<u64> {
+fn write(done: &Receiver<Done>, output: &mut Output, progress: &Progress) -> Outcome<Report> {
     let panicked = || Failure::internal("a thread ended before its work was done".to_owned());
     let done = done.recv().map_err(|_| panicked())?;
     output.write(&done.text)?;

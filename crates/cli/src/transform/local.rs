@@ -5,7 +5,7 @@ use fieldseal_engine::{
     Progress as Step, RewrapOptions, Selection,
 };
 
-use super::{Door, Job, Operation, is_blank};
+use super::{Door, Job, Operation, Report, is_blank};
 use crate::failure::Outcome;
 use crate::input::Block;
 use crate::progress::Progress;
@@ -41,12 +41,13 @@ impl Rewriting {
         }
     }
 
-    fn count(&self) -> u64 {
-        match self {
-            Self::Encrypt(work) => work.count(),
-            Self::Decrypt(work) => work.count(),
-            Self::Rewrap(work) => work.count(),
-        }
+    fn report(&self) -> Report {
+        let (count, report) = match self {
+            Self::Encrypt(work) => (work.count(), work.report()),
+            Self::Decrypt(work) => (work.count(), work.report()),
+            Self::Rewrap(work) => (work.count(), work.report()),
+        };
+        Report { count, ..report.into() }
     }
 }
 
@@ -63,11 +64,11 @@ impl Local {
         let (app, curve, keying, role) = (job.app.as_str(), job.curve, job.keying, job.role.as_deref());
         match job.operation {
             Operation::Encrypt => {
-                let options = EncryptOptions { app, curve, keying, role };
+                let options = EncryptOptions { app, curve, keying, role, skip_sealed: job.skip_sealed };
                 engine.encrypt_document(caller, &options, selection, size).map(Rewriting::Encrypt)
             }
             Operation::Decrypt => {
-                let options = DecryptOptions { app, role };
+                let options = DecryptOptions { app, role, on_failure: job.on_failure };
                 engine.decrypt_document(caller, &options, selection, size).map(Rewriting::Decrypt)
             }
             Operation::Rewrap => {
@@ -77,41 +78,42 @@ impl Local {
         }
     }
 
-    fn line(&self, document: &[u8], out: &mut Vec<u8>) -> Result<u64, Error> {
+    fn line(&self, document: &[u8], out: &mut Vec<u8>) -> Result<Report, Error> {
         let mut work = self.begin(document.len())?;
         while work.step(document, out)? == Step::More {}
-        Ok(work.count())
+        Ok(work.report())
     }
 }
 
 impl Door for Local {
-    fn document(&self, document: Vec<u8>, progress: &Progress) -> Outcome<(Vec<u8>, u64)> {
+    fn document(&self, document: Vec<u8>, progress: &Progress) -> Outcome<(Vec<u8>, Report)> {
         let mut out = Vec::with_capacity(document.len());
         let mut work = self.begin(document.len())?;
         while work.step(&document, &mut out)? == Step::More {
             progress.set(work.position() as u64);
         }
-        Ok((out, work.count()))
+        Ok((out, work.report()))
     }
 
-    fn lines(&self, block: &Block, out: &mut Vec<u8>) -> Outcome<u64> {
+    fn lines(&self, block: &Block, out: &mut Vec<u8>) -> Outcome<Report> {
         // A long run sees rotated and disabled keys as a server would.
         self.engine.maintain()?;
-        let mut count = 0;
+        let (mut report, failures_max) = (Report::default(), self.engine.settings().failure_paths_max);
         for (number, line, line_break) in block.lines() {
             if is_blank(line) {
                 out.extend_from_slice(line);
             } else {
                 // A line appends to what came before it: only what it did itself may be undone.
                 let start = out.len();
-                count += self.line(line, out).map_err(|error| {
+                let of_line = self.line(line, out).map_err(|error| {
                     out.truncate(start);
                     crate::failure::Failure::from(error).at(format_args!("line {number}"))
                 })?;
+                report.add(of_line.at_line(number), failures_max);
             }
             out.extend_from_slice(line_break);
         }
-        Ok(count)
+        Ok(report)
     }
 
     fn file(&self, content: Vec<u8>) -> Outcome<Vec<u8>> {

@@ -3,12 +3,14 @@
 mod lines;
 mod local;
 mod remote;
+mod report;
 
 pub use lines::transform_lines;
 pub use local::Local;
 pub use remote::{Connection, Remote, client_settings, connect, curve_on_the_wire, keying_on_the_wire};
+pub use report::Report;
 
-use fieldseal_engine::{Curve, Keying};
+use fieldseal_engine::{Curve, Keying, OnFailure};
 
 use crate::failure::Outcome;
 use crate::input::Block;
@@ -51,18 +53,22 @@ pub struct Job {
     pub keying: Option<Keying>,
     /// The data role.
     pub role: Option<String>,
+    /// Whether envelopes that open are left alone, in place of being sealed twice.
+    pub skip_sealed: bool,
+    /// What becomes of envelopes that do not open.
+    pub on_failure: OnFailure,
 }
 
 /// Whoever does the work.
 pub trait Door: Sync {
-    /// Transforms a document; the result and how many values were replaced.
-    fn document(&self, document: Vec<u8>, progress: &Progress) -> Outcome<(Vec<u8>, u64)>;
+    /// Transforms a document; the result and what is to be reported of it.
+    fn document(&self, document: Vec<u8>, progress: &Progress) -> Outcome<(Vec<u8>, Report)>;
 
-    /// Transforms each line that is not blank as a document and appends all to `out`, line breaks as they were; how many values
-    /// were replaced.
+    /// Transforms each line that is not blank as a document and appends all to `out`, line breaks as they were; what is to be
+    /// reported of them.
     ///
     /// A failure names its line; `out` then holds the lines before it.
-    fn lines(&self, block: &Block, out: &mut Vec<u8>) -> Outcome<u64>;
+    fn lines(&self, block: &Block, out: &mut Vec<u8>) -> Outcome<Report>;
 
     /// Transforms a file as a whole.
     fn file(&self, content: Vec<u8>) -> Outcome<Vec<u8>>;

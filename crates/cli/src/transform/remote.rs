@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use fieldseal_client::{
     Client, ClientError, ClientSettings, ClientTls, DecryptFileOptions, DecryptOptions, Document, EncryptFileOptions,
-    EncryptOptions, ErrorCode, ErrorKind, RewrapOptions,
+    EncryptOptions, ErrorCode, ErrorKind, OnFailure, RewrapOptions,
 };
 use fieldseal_engine::{Curve, Keying};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use super::{Door, Job, Operation, is_blank};
+use super::{Door, Job, Operation, Report, is_blank};
 use crate::arguments::ConnectArguments;
 use crate::context::Context;
 use crate::envelopes;
@@ -123,12 +123,12 @@ impl Remote {
         Ok(count)
     }
 
-    fn rewrap_lines(&self, block: &Block, out: &mut Vec<u8>) -> Outcome<u64> {
+    fn rewrap_lines(&self, block: &Block, out: &mut Vec<u8>) -> Outcome<Report> {
         for (number, line, _) in block.lines().filter(|(_, line, _)| !is_blank(line)) {
             check_json(line).map_err(|failure| failure.at(format_args!("line {number}")))?;
         }
         let result = self.rewrap(&block.text, &Progress::bytes("", None), out);
-        result.map_err(|ClientErrorAt { error, offset }| {
+        result.map(Report::of_count).map_err(|ClientErrorAt { error, offset }| {
             out.clear();
             let before = &block.text[..offset.unwrap_or(0)];
             let number = block.first_line + before.iter().filter(|&&byte| byte == b'\n').count() as u64;
@@ -149,7 +149,7 @@ struct ClientErrorAt {
 }
 
 impl Door for Remote {
-    fn document(&self, document: Vec<u8>, progress: &Progress) -> Outcome<(Vec<u8>, u64)> {
+    fn document(&self, document: Vec<u8>, progress: &Progress) -> Outcome<(Vec<u8>, Report)> {
         let Connection { client, runtime } = &self.connection;
         if self.job.operation == Operation::Rewrap {
             check_json(&document)?;
@@ -158,13 +158,14 @@ impl Door for Remote {
                 let offset = offset.map(|offset| offset as u64);
                 Failure::from(ClientError { index: None, offset, ..error })
             })?;
-            return Ok((out, count));
+            return Ok((out, Report::of_count(count)));
         }
-        let Document { json, count } = runtime.block_on(call(client, &self.job, &document))?;
-        Ok((json, count))
+        let done = runtime.block_on(call(client, &self.job, &document))?;
+        let report = Report::from(&done);
+        Ok((done.json, report))
     }
 
-    fn lines(&self, block: &Block, out: &mut Vec<u8>) -> Outcome<u64> {
+    fn lines(&self, block: &Block, out: &mut Vec<u8>) -> Outcome<Report> {
         if self.job.operation == Operation::Rewrap {
             return self.rewrap_lines(block, out);
         }
@@ -174,14 +175,15 @@ impl Door for Remote {
         };
         let lines: Vec<_> = block.lines().map(start).collect();
         let mut calls = lines.into_iter();
-        let mut count = 0;
+        let mut report = Report::default();
         while let Some((number, line, line_break, call)) = calls.next() {
             match call {
                 None => out.extend_from_slice(line),
                 Some(call) => match self.connection.runtime.block_on(call).unwrap_or_else(|_| Err(ended())) {
                     Ok(document) => {
                         out.extend_from_slice(&document.json);
-                        count += document.count;
+                        // Each line brings no more places than the engine's bound; the lines together are bounded where they are added up.
+                        report.add(Report::from(&document).at_line(number), usize::MAX);
                     }
                     Err(error) => {
                         // Dropping a call would leave it running; what comes after a failure is not wanted.
@@ -192,7 +194,7 @@ impl Door for Remote {
             }
             out.extend_from_slice(line_break);
         }
-        Ok(count)
+        Ok(report)
     }
 
     fn file(&self, content: Vec<u8>) -> Outcome<Vec<u8>> {
@@ -221,11 +223,13 @@ async fn call(client: &Client, job: &Job, document: &[u8]) -> Result<Document, C
     match job.operation {
         Operation::Encrypt => {
             let (curve, keying) = (job.curve.map(curve_on_the_wire), job.keying.map(keying_on_the_wire));
-            let options = EncryptOptions { app, curve, keying, role, deadline_ms: None };
+            let skip_sealed = job.skip_sealed;
+            let options = EncryptOptions { curve, keying, role, skip_sealed, ..EncryptOptions::new(app) };
             client.encrypt_document(&options, select, document).await
         }
         Operation::Decrypt => {
-            let options = DecryptOptions { app, role, deadline_ms: None };
+            let on_failure = on_failure_on_the_wire(job.on_failure);
+            let options = DecryptOptions { role, on_failure, ..DecryptOptions::new(app) };
             client.decrypt_document(&options, select, document).await
         }
         Operation::Rewrap => unreachable!("done with lists of envelopes"),
@@ -257,6 +261,15 @@ pub fn curve_on_the_wire(curve: Curve) -> fieldseal_client::Curve {
     match curve {
         Curve::P256 => fieldseal_client::Curve::R1,
         Curve::Secp256k1 => fieldseal_client::Curve::K1,
+    }
+}
+
+/// What becomes of envelopes that do not open, as requests name it: nothing for the default, which older engines know too.
+fn on_failure_on_the_wire(on_failure: fieldseal_engine::OnFailure) -> Option<OnFailure> {
+    match on_failure {
+        fieldseal_engine::OnFailure::Fail => None,
+        fieldseal_engine::OnFailure::Leave => Some(OnFailure::Leave),
+        fieldseal_engine::OnFailure::Null => Some(OnFailure::Null),
     }
 }
 

@@ -75,6 +75,7 @@ fn every_setting_of_the_crates_has_a_key() {
         opening_keys_max: _,
         opening_key_age_max: _,
         request_opening_keys_max: _,
+        failure_paths_max: _,
         recipients_max: _,
         step_values_max: _,
         step_bytes_max: _,

@@ -1,0 +1,89 @@
+//! What there is to report of a transformation beside its output: of a document, or of all lines together.
+
+/// Counts, and the places of the first envelopes that did not open.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// How many values were replaced.
+    pub count: u64,
+    /// How many values each selector matched, in the order of the selectors. Empty where that is not known.
+    pub matched: Vec<u64>,
+    /// How many of the values encrypted were envelopes already.
+    pub resealed: u64,
+    /// How many envelopes were left alone.
+    pub skipped: u64,
+    /// How many envelopes did not open, where the work goes on then.
+    pub failed: u64,
+    /// The first of them, by path; a line's number stands before it.
+    pub failures: Vec<String>,
+}
+
+impl Report {
+    /// Only a count.
+    pub fn of_count(count: u64) -> Self {
+        Self { count, ..Self::default() }
+    }
+
+    /// The same with the line's number before each path.
+    pub fn at_line(mut self, number: u64) -> Self {
+        self.failures.iter_mut().for_each(|path| *path = format!("line {number}: {path}"));
+        self
+    }
+
+    /// Adds what comes behind it; of failures `failures_max` are kept.
+    pub fn add(&mut self, next: Report, failures_max: usize) {
+        self.count += next.count;
+        if self.matched.len() < next.matched.len() {
+            self.matched.resize(next.matched.len(), 0);
+        }
+        self.matched.iter_mut().zip(next.matched).for_each(|(matched, next)| *matched += next);
+        self.resealed += next.resealed;
+        self.skipped += next.skipped;
+        self.failed += next.failed;
+        let room = failures_max.saturating_sub(self.failures.len());
+        self.failures.extend(next.failures.into_iter().take(room));
+    }
+
+    /// The selectors of `select` that matched nothing.
+    pub fn unmatched<'s>(&self, select: &'s [String]) -> Vec<&'s str> {
+        let pairs = select.iter().zip(&self.matched);
+        pairs.filter(|(_, matched)| **matched == 0).map(|(selector, _)| selector.as_str()).collect()
+    }
+}
+
+impl From<fieldseal_engine::Report> for Report {
+    fn from(report: fieldseal_engine::Report) -> Self {
+        let fieldseal_engine::Report { matched, resealed, skipped, failed, failures } = report;
+        let failures = failures.into_iter().map(|failure| failure.path).collect();
+        Self { count: 0, matched, resealed, skipped, failed, failures }
+    }
+}
+
+impl From<&fieldseal_client::Document> for Report {
+    fn from(document: &fieldseal_client::Document) -> Self {
+        let fieldseal_client::Report { matched, resealed, skipped, failed } = document.report.clone();
+        Self { count: document.count, matched, resealed, skipped, failed, failures: document.failures.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_add_up() {
+        let line = |number, matched: &[u64], failures: &[&str]| {
+            let failures: Vec<String> = failures.iter().map(|path| (*path).to_owned()).collect();
+            let failed = failures.len() as u64;
+            Report { count: 1, matched: matched.to_vec(), failed, failures, ..Report::default() }.at_line(number)
+        };
+        let mut all = Report::default();
+        all.add(line(1, &[0, 1, 0], &["$[1]"]), 2);
+        all.add(Report::default(), 2);
+        all.add(line(3, &[2, 0, 0], &["$[2]", "$[3]"]), 2);
+        assert_eq!((all.count, all.failed, all.matched.clone()), (2, 3, vec![2, 1, 0]));
+        assert_eq!(all.failures, ["line 1: $[1]", "line 3: $[2]"]);
+        let select = ["$.a", "$.b", "$.c"].map(str::to_owned);
+        assert_eq!(all.unmatched(&select), ["$.c"]);
+        assert_eq!(Report::of_count(0).unmatched(&select), [""; 0], "what is not known is no fault");
+    }
+}
