@@ -43,6 +43,14 @@ ROUTES: list[dict[str, object]] = [
     },
     {"path": "/sealed/**", "request": [rule("encrypt", json=CARD_AND_NOTES)]},
     {"path": "/opened/**", "response": [rule("decrypt", json=["$"])]},
+    *(
+        {
+            "path": f"/{on_failure}/**",
+            "request": [rule("decrypt", form=["*"], headers=["X-Card"], on_failure=on_failure)],
+            "response": [rule("decrypt", json=["$"], on_failure=on_failure)],
+        }
+        for on_failure in ("leave", "null")
+    ),
     {"path": "/secret/**", "response": [rule("encrypt", json=["$.secret"])]},
     {
         "path": "/roles/**",

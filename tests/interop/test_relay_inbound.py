@@ -414,6 +414,34 @@ def test_a_forged_envelope_is_not_passed_on(
     assert (answer.status, answer.json()["code"]) == (502, "decrypt-failed")
 
 
+@pytest.mark.parametrize("on_failure", ["leave", "null"])
+def test_a_planted_string_does_not_spoil_a_message_where_the_rule_says_so(
+    call: Callable[..., Result], relay: Relay, plain_upstream: Upstream, fieldseal: Fieldseal, on_failure: str
+) -> None:
+    good = json.loads(fieldseal.encrypt(APP, b'["x"]'))[0]
+    bad = [good[:-6] + ("A" if good[-6] != "A" else "B") + good[-5:], "ev:Tk9D:planted:$"]
+    plain_upstream.answer = lambda _: ok(json.dumps({"a": good, "b": bad}).encode(), JSON)
+    path = f"/{on_failure}/json-{time.monotonic_ns()}"
+    answer = call(path)
+    left = bad if on_failure == "leave" else [None, None]
+    assert (answer.status, answer.json()) == (200, {"a": "x", "b": left})
+    (line,) = relay.logged(path)
+    assert (line["decrypted"], line["unopened"], line["unopened_at"]) == (1, 2, "$['b'][0], $['b'][1]")
+
+    plain_upstream.clear()
+    form = urllib.parse.urlencode({"a": good, "b": bad[0], "c": "plain"}).encode()
+    path = f"/{on_failure}/form-{time.monotonic_ns()}"
+    call(path, "--header", "X-Card: " + bad[1], data=form)
+    received = plain_upstream.only()
+    spots = bad if on_failure == "leave" else ["", ""]
+    fields = urllib.parse.parse_qs(received.body.decode(), keep_blank_values=True)
+    assert fields == {"a": ["x"], "b": [spots[0]], "c": ["plain"]}
+    assert received.header("X-Card") == spots[1]
+    (line,) = relay.logged(path)
+    # The answer to it has two of its own.
+    assert (line["decrypted"], line["unopened"]) == (2, 4)
+
+
 @pytest.mark.parametrize("status", [204, 304])
 def test_answers_without_bodies(call: Callable[..., Result], plain_upstream: Upstream, status: int) -> None:
     plain_upstream.answer = lambda _: Answer(status=status, headers=[("Content-Type", JSON), ("ETag", '"e"')])

@@ -46,6 +46,8 @@ pub(crate) struct Record {
     pub(crate) received: Option<Received>,
     sent: u64,
     changed: [u64; 3],
+    /// Envelopes that did not open, and where the first of them stand.
+    unopened: (u64, Vec<String>),
     refusal: Option<(&'static str, String)>,
     is_whole: bool,
 }
@@ -77,6 +79,7 @@ impl Record {
             received: None,
             sent: 0,
             changed: [0; 3],
+            unopened: (0, Vec::new()),
             refusal: None,
             is_whole: false,
         }
@@ -85,6 +88,12 @@ impl Record {
     pub(crate) fn changed(&mut self, action: Action, count: u64) {
         self.changed[action as usize] += count;
         self.metrics.changed(action, count);
+    }
+
+    pub(crate) fn unopened(&mut self, count: u64, places: &[String]) {
+        self.unopened.0 += count;
+        self.unopened.1.extend_from_slice(places);
+        self.metrics.unopened(count);
     }
 
     pub(crate) fn refused(&mut self, refusal: &Refusal) {
@@ -129,6 +138,10 @@ impl Record {
             if self.changed[action] > 0 {
                 let _ = write!(line, ",\"{name}\":{}", self.changed[action]);
             }
+        }
+        if self.unopened.0 > 0 {
+            let _ = write!(line, ",\"unopened\":{}", self.unopened.0);
+            text(&mut line, "unopened_at", &self.unopened.1.join(", "));
         }
         if let Some((code, detail)) = &self.refusal {
             text(&mut line, "refused", code);

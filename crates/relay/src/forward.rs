@@ -17,7 +17,7 @@ use crate::config::{Action, Actions, Origin};
 use crate::hygiene::{self, Source};
 use crate::refusal::{Direction, Refusal};
 use crate::trailers::Guarded;
-use crate::transform::{Job, Outcome};
+use crate::transform::{Job, Outcome, Unopened};
 use crate::tunnel;
 use crate::upstream::{Sent, UpstreamAnswer, UpstreamError};
 use crate::worker::Tools;
@@ -193,7 +193,15 @@ impl Errand<'_> {
 
     fn job<'a>(&'a self, direction: Direction, actions: &'a Actions) -> Job<'a> {
         let client = self.source.peer.address.ip();
-        Job { workshop: &self.tools.workshop, direction, actions, app: self.app, client, changed: [0; 3] }
+        Job {
+            workshop: &self.tools.workshop,
+            direction,
+            actions,
+            app: self.app,
+            client,
+            changed: [0; 3],
+            unopened: Unopened::default(),
+        }
     }
 }
 
@@ -211,6 +219,9 @@ fn note(record: &mut Record, job: &Job<'_>) {
         if count > 0 {
             record.changed(action, count);
         }
+    }
+    if job.unopened.count > 0 {
+        record.unopened(job.unopened.count, &job.unopened.places);
     }
 }
 

@@ -42,6 +42,7 @@ pub(crate) struct ListenerMetrics {
     received: AtomicU64,
     sent: AtomicU64,
     values: [AtomicU64; 3],
+    unopened: AtomicU64,
     refusals: Mutex<BTreeMap<&'static str, u64>>,
 }
 
@@ -53,6 +54,11 @@ impl ListenerMetrics {
         self.duration.observe(time);
         self.received.fetch_add(received, Ordering::Relaxed);
         self.sent.fetch_add(sent, Ordering::Relaxed);
+    }
+
+    /// Envelopes did not open, and their messages went on.
+    pub(crate) fn unopened(&self, count: u64) {
+        self.unopened.fetch_add(count, Ordering::Relaxed);
     }
 
     /// Values were changed.
@@ -202,6 +208,15 @@ impl Text {
                 let count = told.sum(|it| get(&it.values[action as usize]));
                 self.sample("_total", &[("listener", &told.name), ("action", action.as_str())], count);
             }
+        }
+        self.begin(
+            "fieldseal_relay_unopened",
+            "counter",
+            "Envelopes that did not open and were left or emptied, as their rules say.",
+        );
+        for told in listeners {
+            let count = told.sum(|it| get(&it.unopened));
+            self.sample("_total", &[("listener", &told.name)], count);
         }
         self.begin("fieldseal_relay_refusals", "counter", "Messages that were not passed on, by why.");
         for told in listeners {

@@ -6,7 +6,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fieldseal_client::{Client, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Scalar, Value};
+use fieldseal_client::{
+    Client, ClientError, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, ErrorKind,
+    Scalar, Value, Values,
+};
 use fieldseal_document::form::{FormError, FormLimits, MediaType, decode_field, encode_field, find_fields, find_parts};
 use fieldseal_document::{Limits as DocumentLimits, Progress, Purpose, Walker, escape_into};
 use fieldseal_http::BodyError;
@@ -16,7 +19,7 @@ use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use crate::apart::Apart;
 use crate::coding::{Coding, DecodeError};
-use crate::config::{Action, Actions, Limits, Mismatch, Rule};
+use crate::config::{Action, Actions, Limits, Mismatch, OnFailure, Rule};
 use crate::held::{Room, Share, read_whole};
 use crate::hygiene;
 use crate::refusal::{Direction, Refusal};
@@ -37,6 +40,7 @@ pub(crate) struct Workshop {
     pub(crate) body_size_max: usize,
     pub(crate) body_timeout: Duration,
     pub(crate) form: FormLimits,
+    pub(crate) failure_paths_max: usize,
 }
 
 /// How the rules of one direction are applied to a message.
@@ -49,6 +53,21 @@ pub(crate) struct Job<'a> {
     pub(crate) client: IpAddr,
     /// How many values were changed, by action.
     pub(crate) changed: [u64; 3],
+    pub(crate) unopened: Unopened,
+}
+
+/// Envelopes that did not open, and where the first of them stand.
+#[derive(Debug, Default)]
+pub(crate) struct Unopened {
+    pub(crate) count: u64,
+    pub(crate) places: Vec<String>,
+}
+
+impl Unopened {
+    fn add(&mut self, count: u64, places: impl Iterator<Item = String>, places_max: usize) {
+        self.count += count;
+        self.places.extend(places.take(places_max.saturating_sub(self.places.len())));
+    }
 }
 
 /// What became of a body.
@@ -78,6 +97,7 @@ impl Workshop {
             body_size_max: limits.body_size_max,
             body_timeout: limits.held_body_timeout,
             form: FormLimits { fields_max: limits.form_fields_max, ..FormLimits::default() },
+            failure_paths_max: limits.failure_paths_max,
         }
     }
 }
@@ -198,6 +218,7 @@ impl Job<'_> {
         };
         let answer = answer.map_err(|error| Refusal::of_engine(self.direction, &error))?;
         self.changed[rule.action as usize] += answer.count;
+        self.unopened.add(answer.report.failed, answer.failures.into_iter(), self.workshop.failure_paths_max);
         Ok(answer.json)
     }
 
@@ -208,11 +229,17 @@ impl Job<'_> {
 
     fn decrypt_options<'o>(&'o self, rule: &'o Rule) -> DecryptOptions<'o> {
         let deadline_ms = Some(self.workshop.deadline_ms);
-        DecryptOptions { role: rule.role.as_deref(), deadline_ms, ..DecryptOptions::new(self.app) }
+        let on_failure = match rule.on_failure {
+            // Not sent, so that engines which do not know it yet take the request.
+            OnFailure::Fail => None,
+            OnFailure::Leave => Some(fieldseal_client::OnFailure::Leave),
+            OnFailure::Null => Some(fieldseal_client::OnFailure::Null),
+        };
+        DecryptOptions { role: rule.role.as_deref(), deadline_ms, on_failure, ..DecryptOptions::new(self.app) }
     }
 
-    /// Texts through a rule.
-    async fn texts(&mut self, rule: &Rule, texts: Vec<String>) -> Result<Vec<String>, Refusal> {
+    /// Texts through a rule; `place` is what they are parts of.
+    async fn texts(&mut self, rule: &Rule, place: &str, texts: Vec<String>) -> Result<Vec<String>, Refusal> {
         if texts.is_empty() {
             return Ok(texts);
         }
@@ -223,17 +250,21 @@ impl Job<'_> {
                 self.changed[rule.action as usize] += texts.len() as u64;
                 return Ok(vec![rule.replacement.to_string(); texts.len()]);
             }
-            Action::Encrypt => client.encrypt(&self.encrypt_options(rule), &values).await,
+            Action::Encrypt => client.encrypt_reported(&self.encrypt_options(rule), &values).await,
             Action::Decrypt if !texts.iter().any(|text| text.starts_with(ENVELOPE_START)) => return Ok(texts),
-            Action::Decrypt => client.decrypt(&self.decrypt_options(rule), &values).await,
+            Action::Decrypt => client.decrypt_reported(&self.decrypt_options(rule), &values).await,
         };
         let answer = answer.map_err(|error| Refusal::of_engine(self.direction, &error))?;
+        let Values { values: answer, report, failures } = answer;
+        let places = failures.iter().map(|index| format!("{place} {index}"));
+        self.unopened.add(report.failed, places, self.workshop.failure_paths_max);
+        let emptied = if rule.on_failure == OnFailure::Null { report.failed } else { 0 };
         if answer.len() != texts.len() {
             return Err(internal("the engine answered with another number of values"));
         }
         let answer: Vec<String> = answer.iter().map(as_text).collect();
-        self.changed[rule.action as usize] +=
-            answer.iter().zip(&texts).filter(|(after, before)| after != before).count() as u64;
+        let changed = answer.iter().zip(&texts).filter(|(after, before)| after != before).count() as u64;
+        self.changed[rule.action as usize] += changed.saturating_sub(emptied);
         Ok(answer)
     }
 
@@ -248,7 +279,7 @@ impl Job<'_> {
         if texts.is_empty() {
             return Ok(());
         }
-        let texts = self.texts(rule, texts).await?;
+        let texts = self.texts(rule, name.as_str(), texts).await?;
         headers.remove(name);
         for text in texts {
             let value = HeaderValue::from_bytes(text.as_bytes());
@@ -266,7 +297,7 @@ impl Job<'_> {
         let texts = found.iter().map(|range| decode_field(&body[range.clone()]).map_err(unreadable));
         let texts: Vec<String> = texts.collect::<Result<_, _>>()?;
         let before = texts.clone();
-        let texts = self.texts(rule, texts).await?;
+        let texts = self.texts(rule, "form value", texts).await?;
         let mut out = Vec::with_capacity(body.len() * 2);
         let mut copied = 0;
         for ((range, text), before) in found.into_iter().zip(texts).zip(before) {
@@ -294,7 +325,7 @@ impl Job<'_> {
             let text = String::from_utf8(body[part.content.clone()].to_vec());
             texts.push(text.map_err(|_| Refusal::unreadable(self.direction, "a form's value is not UTF-8"))?);
         }
-        let mut texts = self.texts(rule, texts).await?.into_iter();
+        let mut texts = self.texts(rule, "form value", texts).await?.into_iter();
         let dashes = format!("--{boundary}");
         let mut out = Vec::with_capacity(body.len() * 2);
         let mut copied = 0;
@@ -331,7 +362,15 @@ impl Job<'_> {
             Action::Decrypt if !content.starts_with(FILE_START) => return Ok(content.to_vec()),
             Action::Decrypt => {
                 let options = DecryptFileOptions { deadline_ms, ..DecryptFileOptions::new(self.app) };
-                client.decrypt_file(&options, content).await
+                match client.decrypt_file(&options, content).await {
+                    Err(error) if rule.on_failure != OnFailure::Fail && does_not_open(&error) => {
+                        let place = "a file in the form".to_owned();
+                        self.unopened.add(1, std::iter::once(place), self.workshop.failure_paths_max);
+                        let left = if rule.on_failure == OnFailure::Null { &[][..] } else { content };
+                        return Ok(left.to_vec());
+                    }
+                    answer => answer,
+                }
             }
         };
         self.changed[rule.action as usize] += 1;
@@ -396,6 +435,11 @@ fn takes_a_role(rule: &Rule, file: &[u8]) -> bool {
         Action::Decrypt => file.starts_with(FILE_START),
         Action::Redact => false,
     }
+}
+
+/// Whether it is about the file alone.
+fn does_not_open(error: &ClientError) -> bool {
+    matches!(error.kind, ErrorKind::Engine(ErrorCode::DecryptFailed | ErrorCode::InvalidEnvelope))
 }
 
 fn internal(detail: &str) -> Refusal {

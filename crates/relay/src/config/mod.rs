@@ -22,7 +22,7 @@ use hyper::Method;
 use hyper::header::HeaderName;
 
 pub use read::Problem;
-pub use schema::{Limits, Process, UpstreamSettings};
+pub use schema::{Limits, OnFailure, Process, UpstreamSettings};
 
 use crate::route::{HostPattern, PathPattern};
 
@@ -257,6 +257,8 @@ pub struct Rule {
     pub headers: Vec<HeaderName>,
     /// What stands in the place of redacted values.
     pub replacement: Box<str>,
+    /// What becomes of envelopes that do not open, where it decrypts.
+    pub on_failure: OnFailure,
 }
 
 impl Rule {

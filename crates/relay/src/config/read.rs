@@ -13,8 +13,8 @@ use toml::Spanned;
 use super::reach::{Turn, Unreached, unreached};
 use super::schema::{self, Unmatched};
 use super::{
-    Action, Actions, Configuration, Destination, EngineSettings, Inbound, JsonFields, KeyPair, Mismatch, Origin,
-    OtherCase, Outbound, Route, Rule, http_settings,
+    Action, Actions, Configuration, Destination, EngineSettings, Inbound, JsonFields, KeyPair, Mismatch, OnFailure,
+    Origin, OtherCase, Outbound, Route, Rule, http_settings,
 };
 use crate::route::{HostPattern, PathPattern};
 
@@ -322,6 +322,9 @@ impl Reader<'_> {
         if rule.role.is_some() && rule.action == Action::Redact {
             self.problem(offset, "the action redact has no role");
         }
+        if rule.on_failure.is_some() && rule.action != Action::Decrypt {
+            self.problem(offset, "only the action decrypt has on_failure");
+        }
         let role = rule.role.as_ref().map(|role| self.each(std::slice::from_ref(role), "role", parse_role));
         let limits = DocumentLimits::default();
         let parse_selector = |text: &str| Selection::parse(&[text], &limits).map(|_| text.to_owned());
@@ -341,6 +344,7 @@ impl Reader<'_> {
             form: FieldNames::new(rule.form.iter().map(|name| name.get_ref())),
             headers: self.each(&rule.headers, "header", parse_header),
             replacement: replacement.into(),
+            on_failure: rule.on_failure.unwrap_or_default(),
         }
     }
 
@@ -393,6 +397,7 @@ fn decrypt_everything() -> Rule {
         form: FieldNames::new(["*"]),
         headers: Vec::new(),
         replacement: "".into(),
+        on_failure: OnFailure::Fail,
     }
 }
 

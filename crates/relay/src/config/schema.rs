@@ -222,6 +222,9 @@ pub struct Limits {
     /// API keys that are remembered at a time by one thread. Default 10,000.
     #[serde(deserialize_with = "count")]
     pub api_keys_max: usize,
+    /// Places of envelopes that did not open in one line of the access log; the others are only counted. Default 16.
+    #[serde(deserialize_with = "count")]
+    pub failure_paths_max: usize,
 }
 
 impl Default for Limits {
@@ -247,6 +250,7 @@ impl Default for Limits {
             certificates_max: 1000,
             api_key_timeout: Duration::from_secs(1),
             api_keys_max: 10_000,
+            failure_paths_max: 16,
         }
     }
 }
@@ -310,6 +314,20 @@ pub(super) struct Rule {
     #[serde(default)]
     pub headers: Vec<Spanned<String>>,
     pub replacement: Option<String>,
+    pub on_failure: Option<OnFailure>,
+}
+
+/// What becomes of an envelope that does not open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnFailure {
+    /// The message is refused.
+    #[default]
+    Fail,
+    /// It stays as it is.
+    Leave,
+    /// `null` takes its place; in forms and headers nothing does.
+    Null,
 }
 
 #[derive(Debug, Deserialize)]
