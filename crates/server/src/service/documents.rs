@@ -35,7 +35,7 @@ struct Ending {
 enum Stage<R: Rewriter> {
     /// Its selectors are being compiled, one a step. Nobody has who may not use the app: there is a rewriter.
     Selecting(Option<Selecting<R>>),
-    Working(DocumentWork<R>),
+    Working(Box<DocumentWork<R>>),
 }
 
 struct Selecting<R> {
@@ -91,7 +91,7 @@ impl<R: Rewriter> Document<R> {
         let stage = match select {
             None => {
                 let work = engine.rewrite_document(rewriter, None, document.len());
-                Stage::Working(work.map_err(convert::error)?)
+                Stage::Working(Box::new(work.map_err(convert::error)?))
             }
             Some(_) => {
                 let (engine, selectors) = (engine.clone(), engine.selection_builder());
@@ -158,7 +158,7 @@ impl<R: Rewriter + Send + 'static> Work for Document<R> {
                 let next = selecting.as_mut().expect("it is finished once").next(call.select())?;
                 if !next && let Some(selecting) = selecting.take() {
                     let work = selecting.finish(call.document().len(), self.ending.is_strict)?;
-                    self.stage = Stage::Working(work);
+                    self.stage = Stage::Working(Box::new(work));
                 }
                 return Ok(Step::More);
             }
