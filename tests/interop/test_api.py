@@ -271,9 +271,9 @@ def test_a_planted_string_does_not_spoil_a_document(api: Api, key: str) -> None:
         answer = api.curl(f"/decrypt?on_failure={on_failure}", *basic(key), *JSON, data=body)
         assert answer.json == {"a": "x", "né": [left], "c": left}
         assert report(answer) == {"count": 1, "failed": 2, "failures": ["$['né'][0]", "$['c']"]}
-    many = json.dumps([{"x" * 400: planted}] * 3000).encode()
+    many = json.dumps([{"x" * 400: planted}] * 1000).encode()
     answer = api.curl("/decrypt?on_failure=null", *basic(key), *JSON, data=many)
-    assert answer.json == [{"x" * 400: None}] * 3000 and report(answer)["failed"] == 3000
+    assert answer.json == [{"x" * 400: None}] * 1000 and report(answer)["failed"] == 1000
     assert len(answer.headers["fieldseal-report"]) <= 4096
 
 
