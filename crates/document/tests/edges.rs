@@ -152,6 +152,27 @@ fn every_limit_holds_at_its_bound_and_one_past() {
     assert_eq!(error.kind, Kind::FilterTooCostly(3));
 }
 
+/// Each pattern alone is within its bound; a document that has many of them is within that of its filters.
+#[test]
+fn compiling_patterns_counts_by_what_they_take() {
+    let limits = Limits { filter_steps_max: 1_500_000, ..Limits::default() };
+    let document = |patterns: usize, pattern: &dyn Fn(usize) -> String| {
+        let patterns: Vec<String> = (0..patterns).map(|number| format!("\"{}\"", pattern(number))).collect();
+        format!("[{}]", patterns.join(","))
+    };
+    let large = document(100, &|number| format!(r"\\p{{L}}a{{{number}}}"));
+    let small = document(100, &|number| format!("ba{{{number}}}"));
+    let walk = |document: &str, selector| walk_with(document.as_bytes(), &parse(&[selector]), &limits);
+    assert!(walk(&small, "$[?match('a', @)]").is_ok());
+    let error = walk(&large, "$[?match('a', @)]").expect_err("too much work");
+    assert_eq!(error.kind, Kind::FilterTooCostly(1_500_000));
+    let fixed: Vec<String> = (0..32).map(|number| format!(r"match(@, '\\p{{L}}{{2}}a{{{number}}}')")).collect();
+    let limits = Limits { filter_steps_max: 600_000, ..Limits::default() };
+    let selector = format!("$[?{}]", fixed.join(" || "));
+    let error = walk_with(b"[\"1\"]", &parse(&[&selector]), &limits).expect_err("too much work");
+    assert_eq!(error.kind, Kind::FilterTooCostly(600_000));
+}
+
 #[test]
 fn every_limit_of_filters_holds_at_its_bound_and_one_past() {
     let kind = |document: &str, selector: &str, limits: &Limits| {

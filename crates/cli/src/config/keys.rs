@@ -244,7 +244,8 @@ pub static KEYS: &[Key] = &[
         "document.pattern_size_max",
         Kind::Size(1024, 1 << 30),
         engine.document.pattern_size_max,
-        "Memory of a pattern of `match` or `search` once it is compiled; time to compile it grows with it."
+        "Memory of a pattern of `match` or `search` once it is compiled; time to compile it grows with it, and counts among \
+         `filter_steps_max`."
     ),
     path!("keystore.path", store.path, "The SQLite file with apps, keys and grants."),
     path!(

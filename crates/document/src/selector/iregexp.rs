@@ -1,19 +1,34 @@
-//! I-Regexp (RFC 9485), checked against its grammar and rewritten for the `regex` crate.
+//! I-Regexp (RFC 9485), checked against its grammar and made into what `regex-automata` compiles.
 //!
-//! The grammar is far smaller than what `regex` accepts, so a pattern is parsed here and only then written anew: `.`
-//! becomes `[^\n\r]`, what `regex` would read differently is escaped. `^` and `$` are ordinary characters in the ABNF
-//! of RFC 9485; the compliance cases of RFC 9535 take them for anchors, as every mapping of section 5 does, and so do we.
-//! Matching takes time linear in the text.
+//! The grammar is far smaller than what `regex` accepts, so a pattern is parsed here: `.` means `[^\n\r]`. `^` and `$` are ordinary
+//! characters in the ABNF of RFC 9485; the compliance cases of RFC 9535 take them for anchors, as every mapping of section 5 does, and
+//! so do we. Matching takes time linear in the text.
+//!
+//! Parsing takes time by the pattern's length and by the ranges of characters that it names: those of a class are put in order once,
+//! where the parser of `regex` does it for each of them, and there may only be so many.
+
+use std::sync::LazyLock;
+
+use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Look, Repetition};
+
+use super::pattern::TooLarge;
 
 /// Groups inside one another.
 const GROUP_DEPTH_MAX: usize = 32;
+/// Bytes of a compiled pattern that a range of characters takes, at least.
+const RANGE_SIZE_MIN: usize = 8;
 
-/// The pattern as the `regex` crate's syntax has it; nothing where it is no I-Regexp by the grammar. Ranges out of order are left to be
-/// found there.
-pub(super) fn translate(pattern: &str) -> Option<String> {
-    let mut translator = Translator { rest: pattern, out: String::with_capacity(pattern.len() + 12), depth: 0 };
-    translator.branches()?;
-    translator.rest.is_empty().then_some(translator.out)
+/// The pattern as the compiler takes it, matching wherever it is tried; nothing where it is no I-Regexp.
+///
+/// # Errors
+/// It names more ranges of characters than a compiled pattern of `size_max` bytes can hold.
+pub(super) fn parse(pattern: &str, size_max: usize) -> Result<Option<Hir>, TooLarge> {
+    let mut parser = Parser { rest: pattern, depth: 0, ranges_left: (size_max / RANGE_SIZE_MIN).max(1) };
+    match parser.branches() {
+        Ok(hir) if parser.rest.is_empty() => Ok(Some(hir)),
+        Ok(_) | Err(Fault::Grammar) => Ok(None),
+        Err(Fault::TooLarge) => Err(TooLarge),
+    }
 }
 
 /// The characters after a backslash that stand for themselves or for a control character (`SingleCharEsc`).
@@ -25,153 +40,254 @@ const CATEGORIES: [&str; 36] = [
     "Po", "Ps", "Z", "Zl", "Zp", "Zs", "S", "Sc", "Sk", "Sm", "So", "C", "Cc", "Cf", "Cn", "Co",
 ];
 
-/// Reads an I-Regexp and writes what `regex` takes; every method gives nothing where the grammar is violated.
-struct Translator<'a> {
-    rest: &'a str,
-    out: String,
-    depth: usize,
+/// The names of the categories.
+#[cfg(test)]
+pub(super) fn categories() -> impl Iterator<Item = &'static str> {
+    CATEGORIES.into_iter()
 }
 
-impl Translator<'_> {
+/// The characters of each category, and all others.
+static CHARACTERS: LazyLock<[[ClassUnicode; 2]; CATEGORIES.len()]> = LazyLock::new(|| {
+    CATEGORIES.map(|category| {
+        let hir = regex_syntax::parse(&format!(r"\p{{{category}}}")).expect("a category that there is");
+        let class = match hir.into_kind() {
+            HirKind::Class(Class::Unicode(class)) => class,
+            // A category of one character, as that of line separators.
+            HirKind::Literal(text) => {
+                let text = std::str::from_utf8(&text.0).expect("a character");
+                ClassUnicode::new(text.chars().map(|character| ClassUnicodeRange::new(character, character)))
+            }
+            _ => unreachable!("a category is a set of characters"),
+        };
+        let mut others = class.clone();
+        others.negate();
+        [class, others]
+    })
+});
+
+enum Fault {
+    /// It is no I-Regexp.
+    Grammar,
+    TooLarge,
+}
+
+type Parsed<T> = Result<T, Fault>;
+
+/// One of [`CATEGORIES`], or all characters that are not in it.
+#[derive(Clone, Copy)]
+struct Category {
+    number: usize,
+    is_negated: bool,
+}
+
+impl Category {
+    fn characters(self) -> &'static ClassUnicode {
+        &CHARACTERS[self.number][usize::from(self.is_negated)]
+    }
+
+    /// A bit of its own.
+    fn bit(self) -> u128 {
+        1 << (2 * self.number + usize::from(self.is_negated))
+    }
+}
+
+/// What stands after a backslash.
+enum Escape {
+    Character(char),
+    Category(Category),
+}
+
+struct Parser<'a> {
+    rest: &'a str,
+    depth: usize,
+    /// Ranges that the pattern's classes may still have.
+    ranges_left: usize,
+}
+
+impl Parser<'_> {
     /// `i-regexp = branch *( "|" branch )`, up to the end or a closing parenthesis.
-    fn branches(&mut self) -> Option<()> {
+    fn branches(&mut self) -> Parsed<Hir> {
+        let (mut branches, mut pieces) = (Vec::new(), Vec::new());
         loop {
             match self.rest.chars().next() {
-                None | Some(')') => return Some(()),
-                Some('|') => self.copy('|'),
-                Some(_) => self.piece()?,
+                None | Some(')') => break,
+                Some('|') => {
+                    self.take()?;
+                    branches.push(Hir::concat(std::mem::take(&mut pieces)));
+                }
+                Some(_) => pieces.push(self.piece()?),
             }
         }
+        let last = Hir::concat(pieces);
+        if branches.is_empty() {
+            return Ok(last);
+        }
+        branches.push(last);
+        Ok(Hir::alternation(branches))
     }
 
     /// `piece = atom [ quantifier ]`.
-    fn piece(&mut self) -> Option<()> {
-        match self.take()? {
-            '.' => self.out.push_str(r"[^\n\r]"),
+    fn piece(&mut self) -> Parsed<Hir> {
+        let atom = match self.take()? {
+            '.' => {
+                let mut ends = ClassUnicode::new(['\n', '\r'].map(|end| ClassUnicodeRange::new(end, end)));
+                ends.negate();
+                Hir::class(Class::Unicode(ends))
+            }
             '(' => self.group()?,
             '[' => self.class()?,
-            '\\' => self.escape()?,
-            '*' | '+' | '?' | '{' | '}' | ']' => return None,
-            anchor @ ('^' | '$') => self.out.push(anchor),
-            plain => self.literal(plain),
-        }
-        self.quantifier()
+            '\\' => match self.escape()? {
+                Escape::Character(character) => literal(character),
+                Escape::Category(category) => {
+                    self.count_ranges(category.characters().ranges().len())?;
+                    Hir::class(Class::Unicode(category.characters().clone()))
+                }
+            },
+            '*' | '+' | '?' | '{' | '}' | ']' => return Err(Fault::Grammar),
+            '^' => Hir::look(Look::Start),
+            '$' => Hir::look(Look::End),
+            plain => literal(plain),
+        };
+        self.quantified(atom)
     }
 
-    fn group(&mut self) -> Option<()> {
+    fn group(&mut self) -> Parsed<Hir> {
         self.depth += 1;
         if self.depth > GROUP_DEPTH_MAX {
-            return None;
+            return Err(Fault::Grammar);
         }
-        self.out.push_str("(?:");
-        self.branches()?;
+        let inner = self.branches()?;
         self.depth -= 1;
-        if self.take()? != ')' {
-            return None;
-        }
-        self.out.push(')');
-        Some(())
+        if self.take()? == ')' { Ok(inner) } else { Err(Fault::Grammar) }
     }
 
     /// `[ quantifier ]`: `*`, `+`, `?`, `{n}`, `{n,}` or `{n,m}`.
-    fn quantifier(&mut self) -> Option<()> {
-        match self.rest.chars().next() {
-            Some(symbol @ ('*' | '+' | '?')) => self.copy(symbol),
+    fn quantified(&mut self, atom: Hir) -> Parsed<Hir> {
+        let (min, max) = match self.rest.chars().next() {
+            Some('*') => (0, None),
+            Some('+') => (1, None),
+            Some('?') => (0, Some(1)),
             Some('{') => {
-                let (range, rest) = self.rest[1..].split_once('}')?;
-                let (least, most) = range.split_once(',').unwrap_or((range, ""));
-                let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-                if least.is_empty() || !is_digits(least) || !is_digits(most) {
-                    return None;
-                }
-                self.out.extend(["{", range, "}"]);
+                let (range, rest) = self.rest[1..].split_once('}').ok_or(Fault::Grammar)?;
+                let bounds = bounds(range).ok_or(Fault::Grammar)?;
                 self.rest = rest;
+                return Ok(repeated(atom, bounds));
             }
-            _ => {}
-        }
-        Some(())
+            _ => return Ok(atom),
+        };
+        self.take()?;
+        Ok(repeated(atom, (min, max)))
     }
 
     /// `SingleCharEsc` or `charClassEsc`, after the backslash.
-    fn escape(&mut self) -> Option<()> {
-        match self.take()? {
-            'n' => self.out.push_str(r"\n"),
-            'r' => self.out.push_str(r"\r"),
-            't' => self.out.push_str(r"\t"),
+    fn escape(&mut self) -> Parsed<Escape> {
+        let character = match self.take()? {
+            'n' => '\n',
+            'r' => '\r',
+            't' => '\t',
             kind @ ('p' | 'P') => {
-                let (category, rest) = self.rest.strip_prefix('{')?.split_once('}')?;
-                if !CATEGORIES.contains(&category) {
-                    return None;
-                }
-                self.out.extend(["\\", if kind == 'p' { "p" } else { "P" }, "{", category, "}"]);
+                let named = self.rest.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+                let (category, rest) = named.ok_or(Fault::Grammar)?;
+                let number = CATEGORIES.iter().position(|known| *known == category).ok_or(Fault::Grammar)?;
                 self.rest = rest;
+                return Ok(Escape::Category(Category { number, is_negated: kind == 'P' }));
             }
-            plain if SINGLE_ESCAPES.contains(plain) => self.literal(plain),
-            _ => return None,
-        }
-        Some(())
+            plain if SINGLE_ESCAPES.contains(plain) => plain,
+            _ => return Err(Fault::Grammar),
+        };
+        Ok(Escape::Character(character))
     }
 
     /// `charClassExpr`, after its `[`: an optional `^`, then at least one character, range or category; `-` stands for
     /// itself at either end only.
-    fn class(&mut self) -> Option<()> {
-        self.out.push('[');
-        if self.rest.starts_with('^') {
-            self.copy('^');
+    fn class(&mut self) -> Parsed<Hir> {
+        let is_negated = self.rest.starts_with('^');
+        if is_negated {
+            self.take()?;
         }
+        let mut ranges = Vec::new();
+        // Each category counts once, however often it is named.
+        let mut categories = 0;
         let mut is_first = true;
         loop {
             match self.take()? {
                 ']' if !is_first => break,
-                '-' if is_first || self.rest.starts_with(']') => self.literal('-'),
-                '\\' if self.rest.starts_with(['p', 'P']) => self.escape()?,
-                character => self.class_range(character)?,
+                '-' if is_first || self.rest.starts_with(']') => ranges.push(ClassUnicodeRange::new('-', '-')),
+                '\\' if self.rest.starts_with(['p', 'P']) => {
+                    let Escape::Category(category) = self.escape()? else { return Err(Fault::Grammar) };
+                    if categories & category.bit() == 0 {
+                        categories |= category.bit();
+                        self.count_ranges(category.characters().ranges().len())?;
+                        ranges.extend_from_slice(category.characters().ranges());
+                    }
+                }
+                character => ranges.push(self.class_range(character)?),
             }
             is_first = false;
         }
-        self.out.push(']');
-        Some(())
+        self.count_ranges(ranges.len())?;
+        let mut class = ClassUnicode::new(ranges);
+        if is_negated {
+            class.negate();
+        }
+        Ok(Hir::class(Class::Unicode(class)))
     }
 
     /// `CCchar [ "-" CCchar ]`, its first character taken.
-    fn class_range(&mut self, first: char) -> Option<()> {
-        self.class_character(first)?;
+    fn class_range(&mut self, first: char) -> Parsed<ClassUnicodeRange> {
+        let first = self.class_character(first)?;
         let is_range = self.rest.starts_with('-') && !self.rest[1..].starts_with(']');
-        if is_range {
-            self.copy('-');
-            let last = self.take()?;
-            self.class_character(last)?;
+        if !is_range {
+            return Ok(ClassUnicodeRange::new(first, first));
         }
-        Some(())
+        self.take()?;
+        let last = self.take()?;
+        let last = self.class_character(last)?;
+        if first <= last { Ok(ClassUnicodeRange::new(first, last)) } else { Err(Fault::Grammar) }
     }
 
-    fn class_character(&mut self, character: char) -> Option<()> {
+    fn class_character(&mut self, character: char) -> Parsed<char> {
         match character {
-            '\\' if self.rest.starts_with(['p', 'P']) => return None,
-            '\\' => self.escape()?,
-            '-' | '[' | ']' => return None,
-            plain => self.literal(plain),
+            '\\' => match self.escape()? {
+                Escape::Character(character) => Ok(character),
+                Escape::Category(_) => Err(Fault::Grammar),
+            },
+            '-' | '[' | ']' => Err(Fault::Grammar),
+            plain => Ok(plain),
         }
-        Some(())
     }
 
-    /// Writes a character so that it stands for itself, in a class or outside.
-    fn literal(&mut self, character: char) {
-        let mut buffer = [0; 4];
-        let text: &str = character.encode_utf8(&mut buffer);
-        self.out.push_str(&regex_syntax::escape(text));
+    fn count_ranges(&mut self, count: usize) -> Parsed<()> {
+        self.ranges_left = self.ranges_left.checked_sub(count).ok_or(Fault::TooLarge)?;
+        Ok(())
     }
 
-    fn take(&mut self) -> Option<char> {
+    fn take(&mut self) -> Parsed<char> {
         let mut characters = self.rest.chars();
-        let character = characters.next();
+        let character = characters.next().ok_or(Fault::Grammar)?;
         self.rest = characters.as_str();
-        character
+        Ok(character)
     }
+}
 
-    /// Takes a character that is next, and writes it as it is.
-    fn copy(&mut self, character: char) {
-        self.rest = &self.rest[character.len_utf8()..];
-        self.out.push(character);
-    }
+fn literal(character: char) -> Hir {
+    let mut buffer = [0; 4];
+    let text: &str = character.encode_utf8(&mut buffer);
+    Hir::literal(text.as_bytes())
+}
+
+/// `n`, `n,` or `n,m`, with numbers that are in order.
+fn bounds(range: &str) -> Option<(u32, Option<u32>)> {
+    let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
+    let Some((least, most)) = range.split_once(',') else {
+        let count = number(range)?;
+        return Some((count, Some(count)));
+    };
+    let least = number(least)?;
+    let most = if most.is_empty() { None } else { Some(number(most)?) };
+    most.is_none_or(|most| least <= most).then_some((least, most))
+}
+
+fn repeated(atom: Hir, (min, max): (u32, Option<u32>)) -> Hir {
+    Hir::repetition(Repetition { min, max, greedy: true, sub: Box::new(atom) })
 }

@@ -1,7 +1,7 @@
 //! Patterns of `match` and `search` at work: an automaton whose states are made as texts lead to them, and that reads a text in pieces.
 //!
-//! Compiling costs time by the memory that a pattern may take, and a new state by the pattern's size, so that both are bounded by
-//! `pattern_size_max`; a byte of text that leads to a known state costs nanoseconds.
+//! Compiling costs time by the memory that a pattern takes, and a new state by the number of its states, so that both are bounded by
+//! `pattern_size_max`, and whoever has patterns compiled counts them; a byte of text that leads to a known state costs nanoseconds.
 
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
@@ -11,6 +11,7 @@ use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
 use regex_automata::util::start;
 use regex_automata::{Anchored, MatchKind};
+use regex_syntax::hir::{Hir, Look};
 
 use super::ast::Extent;
 use super::iregexp;
@@ -27,6 +28,20 @@ pub(crate) struct TooLarge;
 pub(crate) struct Pattern {
     automaton: Arc<DFA>,
     anchored: Anchored,
+    /// Bytes that it takes.
+    size: usize,
+}
+
+impl Pattern {
+    /// Bytes that it takes once it is compiled: compiling takes time by them.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Its states: to make one of the automaton takes time by them.
+    pub(crate) fn states(&self) -> usize {
+        self.automaton.get_nfa().states().len()
+    }
 }
 
 /// A pattern that stands in a selector; it is compiled once, when it is first needed.
@@ -42,6 +57,11 @@ impl FixedPattern {
         FixedPattern { text, extent, compiled: OnceLock::new() }
     }
 
+    /// Bytes of its text.
+    pub(crate) fn length(&self) -> usize {
+        self.text.len()
+    }
+
     /// As [`compile`].
     pub(crate) fn get(&self, size_max: usize) -> Result<Option<Pattern>, TooLarge> {
         self.compiled.get_or_init(|| compile(&self.text, self.extent, size_max)).clone()
@@ -50,21 +70,22 @@ impl FixedPattern {
 
 /// The pattern compiled to match the whole or a part of a text; nothing where it is no I-Regexp (RFC 9485).
 pub(crate) fn compile(pattern: &str, extent: Extent, size_max: usize) -> Result<Option<Pattern>, TooLarge> {
-    let Some(translated) = iregexp::translate(pattern) else { return Ok(None) };
-    let (anchored, translated) = match extent {
-        Extent::Whole => (Anchored::Yes, format!(r"\A(?:{translated})\z")),
-        Extent::Part => (Anchored::No, translated),
+    let Some(parsed) = iregexp::parse(pattern, size_max)? else { return Ok(None) };
+    let (anchored, parsed) = match extent {
+        Extent::Whole => (Anchored::Yes, Hir::concat(vec![Hir::look(Look::Start), parsed, Hir::look(Look::End)])),
+        Extent::Part => (Anchored::No, parsed),
     };
-    let Some(nfa) = COMPILER.with_borrow_mut(|compiler| compiler.build(&translated, size_max))? else {
+    let Some(nfa) = COMPILER.with_borrow_mut(|compiler| compiler.build(&parsed, size_max))? else {
         return Ok(None);
     };
+    let size = nfa.memory_usage();
     let config = DFA::config()
         .match_kind(MatchKind::All)
         .cache_capacity(size_max.saturating_mul(CACHE_FACTOR))
         .skip_cache_capacity_check(true);
     let dfa = DFA::builder().configure(config).build_from_nfa(nfa);
     let automaton = Arc::new(dfa.expect("the capacity is raised to what it takes"));
-    Ok(Some(Pattern { automaton, anchored }))
+    Ok(Some(Pattern { automaton, anchored, size }))
 }
 
 /// A compiler that keeps its tables, which take longer to make than most patterns.
@@ -85,12 +106,12 @@ impl Compiler {
         Compiler { size_max, compiler }
     }
 
-    /// As [`compile`], from what the crate's syntax has.
-    fn build(&mut self, pattern: &str, size_max: usize) -> Result<Option<NFA>, TooLarge> {
+    /// As [`compile`], from what was parsed.
+    fn build(&mut self, pattern: &Hir, size_max: usize) -> Result<Option<NFA>, TooLarge> {
         if self.size_max != size_max {
             *self = Compiler::new(size_max);
         }
-        match self.compiler.build(pattern) {
+        match self.compiler.build_from_hir(pattern) {
             Ok(nfa) => Ok(Some(nfa)),
             Err(error) if error.size_limit().is_some() => Err(TooLarge),
             Err(_) => Ok(None),
@@ -143,6 +164,11 @@ impl Searcher {
     pub(crate) fn matches_at_end(&mut self, place: Place) -> bool {
         let end = self.pattern.automaton.next_eoi_state(&mut self.cache, place.0);
         end.expect("states are forgotten, never refused").is_match()
+    }
+
+    /// See [`Pattern::states`].
+    pub(crate) fn states(&self) -> usize {
+        self.pattern.states()
     }
 
     /// Changes whenever a state was made, which takes long beside a step to a known one.
@@ -264,6 +290,51 @@ mod tests {
         }
         for pattern in [r"\p{L}+ \p{Lu}", r"[\p{Lu}a-z]{2,6}|(x)?"] {
             assert!(compile(pattern, Extent::Whole, SIZE_MAX).is_ok(), "{pattern:?}");
+        }
+    }
+
+    /// To parse such a class takes milliseconds where it is put in order for each of its characters, or where each category counts anew.
+    #[test]
+    fn what_a_class_names_is_counted_before_it_is_put_in_order() {
+        let descending: String = (0..1300_u32).rev().filter_map(|at| char::from_u32(0x1000 + 2 * at)).collect();
+        let class = compile(&format!("[{descending}]"), Extent::Part, SIZE_MAX).expect("not too large");
+        assert!(class.expect("an I-Regexp").size() <= SIZE_MAX);
+        let repeated = compile(&format!("[{}]", r"\p{L}\P{L}".repeat(400)), Extent::Whole, SIZE_MAX);
+        assert!(repeated.expect("each category counts once").is_some());
+        let every: String = iregexp::categories().map(|name| format!(r"\p{{{name}}}\P{{{name}}}")).collect();
+        assert_eq!(compile(&format!("[{every}]"), Extent::Whole, SIZE_MAX).err(), Some(TooLarge));
+        assert_eq!(compile(&r"\p{L}".repeat(600), Extent::Whole, SIZE_MAX).err(), Some(TooLarge));
+        assert_eq!(compile(&format!("[{}]", "ab".repeat(9000)), Extent::Whole, SIZE_MAX).err(), Some(TooLarge));
+    }
+
+    /// What the parser of the crate itself makes of a pattern, which means the same there, matches the same texts.
+    #[test]
+    fn patterns_match_what_the_crates_own_parser_has_them_match() {
+        let patterns = [
+            "a|b|",
+            "(a|bc)*d?",
+            "[a-cx]+[^b]{1,2}",
+            "(ab){2}",
+            "(a?b?){2,3}c",
+            "^a+$|b",
+            "((a))b|c^",
+            "[b-]{0}a",
+            "a{0,1}[ab]$",
+            r"\p{Ll}\P{Ll}?",
+            r"[\P{L}a]+",
+            r"[^\p{Lu}\p{Nd}]{2,}",
+        ];
+        let texts = ["", "a", "b", "ab", "abab", "bcd", "xax", "aB1", "A-1", "aab\u{e9}", "c", "cc\nb"];
+        for pattern in patterns {
+            for (extent, framed) in [(Extent::Whole, format!(r"\A(?:{pattern})\z")), (Extent::Part, pattern.to_owned())]
+            {
+                let reference = regex_automata::hybrid::regex::Regex::new(&framed).expect("it means the same there");
+                let mut cache = reference.create_cache();
+                for text in texts {
+                    let expected = reference.is_match(&mut cache, text);
+                    assert_eq!(search(pattern, extent, text), Some(expected), "{pattern:?} on {text:?}, {extent:?}");
+                }
+            }
         }
     }
 

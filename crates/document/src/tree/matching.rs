@@ -11,8 +11,11 @@ use crate::selector::ast::Extent;
 use crate::selector::code::Code;
 use crate::selector::pattern::{self, Pattern, Place, Searcher, TooLarge};
 
-/// Steps that compiling a pattern counts as: about its time in values looked at.
-const PATTERN_STEPS: u64 = 10_000;
+/// Steps that compiling any pattern counts as, about its time in values looked at; beside those for its length and its size.
+const PATTERN_STEPS: u64 = 1_000;
+/// Steps for each byte of a pattern, and for each byte that it takes once it is compiled.
+const STEPS_PER_BYTE: u64 = 4;
+const STEPS_PER_COMPILED_BYTE: u64 = 1;
 
 /// Patterns from the document that are kept compiled.
 const COMPUTED_MAX: usize = 64;
@@ -20,8 +23,9 @@ const COMPUTED_MAX: usize = 64;
 /// Bytes of text between two looks at what they cost: as many new states at most.
 const STRIDE: usize = 16;
 
-/// Steps that a stride counts as in which the pattern's automaton got new states.
-const NEW_STATES_STEPS: u64 = 500;
+/// Steps that a stride counts as in which the pattern's automaton got new states: at least, and for each state of the pattern.
+const NEW_STATES_STEPS_MIN: u64 = 500;
+const NEW_STATES_STEPS: u64 = STRIDE as u64 / 2;
 
 /// The patterns of a selection, by number: those that are known ahead, and behind them those from the document.
 #[derive(Debug)]
@@ -65,9 +69,10 @@ impl Patterns {
     ) -> Result<Option<usize>, DocumentError> {
         let number = number as usize;
         if self.searchers[number].is_none() {
-            steps.take(PATTERN_STEPS)?;
-            let pattern = code.patterns()[number].get(self.pattern_size_max);
-            let pattern = pattern.map_err(|TooLarge| self.too_large())?;
+            let fixed = &code.patterns()[number];
+            take_parsing(steps, fixed.length())?;
+            let pattern = fixed.get(self.pattern_size_max).map_err(|TooLarge| self.too_large())?;
+            take_compiling(steps, pattern.as_ref())?;
             self.searchers[number] = pattern.map(Searcher::new);
         }
         Ok(self.searchers[number].is_some().then_some(number))
@@ -104,13 +109,14 @@ impl Patterns {
     }
 
     fn compile(&mut self, key: (String, Extent), steps: &mut Steps) -> Result<Option<usize>, DocumentError> {
-        steps.take(PATTERN_STEPS)?;
+        take_parsing(steps, key.0.len())?;
         if self.computed.len() >= COMPUTED_MAX {
             self.computed.clear();
             self.searchers.truncate(self.fixed);
         }
         let compiled: Option<Pattern> =
             pattern::compile(&key.0, key.1, self.pattern_size_max).map_err(|TooLarge| self.too_large())?;
+        take_compiling(steps, compiled.as_ref())?;
         let number = compiled.map(|pattern| {
             self.searchers.push(Some(Searcher::new(pattern)));
             self.searchers.len() - 1
@@ -146,6 +152,16 @@ impl Patterns {
     }
 }
 
+/// Takes what reading a pattern comes to, before it is read.
+fn take_parsing(steps: &mut Steps, length: usize) -> Result<(), DocumentError> {
+    steps.take(PATTERN_STEPS + STEPS_PER_BYTE * length as u64)
+}
+
+/// Takes what compiling a pattern came to.
+fn take_compiling(steps: &mut Steps, pattern: Option<&Pattern>) -> Result<(), DocumentError> {
+    steps.take(pattern.map_or(0, |pattern| STEPS_PER_COMPILED_BYTE * pattern.size() as u64))
+}
+
 impl Matching {
     fn advance(
         &mut self,
@@ -169,7 +185,8 @@ impl Matching {
             let before = searcher.states_made();
             self.has_matched = searcher.read(&mut self.place, piece);
             if searcher.states_made() != before {
-                steps.take(NEW_STATES_STEPS)?;
+                let states = searcher.states() as u64;
+                steps.take(NEW_STATES_STEPS_MIN.max(states * NEW_STATES_STEPS))?;
             }
             if is_decided_early && (self.has_matched || searcher.is_hopeless(self.place)) {
                 return Ok(Some(self.has_matched));
