@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use fieldseal_http::{BodyError, Buffers, Problem, RequestBody, ResponseBody, bytes, empty};
+use fieldseal_http::{BodyError, Buffers, Pieces, Problem, RequestBody, ResponseBody, bytes, empty};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes};
 use hyper::header::{
@@ -13,7 +13,6 @@ use hyper::header::{
 use hyper::{HeaderMap, Method, Response, StatusCode};
 use tokio::time::timeout_at;
 
-use super::pieces::Pieces;
 use super::problem::{forbidden, invalid, overloaded, too_large};
 use super::settings::ApiSettings;
 use crate::hub::Share;

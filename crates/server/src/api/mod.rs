@@ -245,7 +245,7 @@ impl Api {
         // Only calls that go on behind envelopes that do not open have something to log.
         let logged = options.on_failure.map(|_| (caller.clone(), app.clone()));
         let slot = Slot::clone(&report);
-        let request = read.pieces.into_request(move |body| {
+        let request = pieces::into_request(read.pieces, move |body| {
             let asked = Asked { engine, caller, app, options, body, report: slot };
             match (call, form) {
                 (Call::Encrypt, Form::Json) => work::encrypt_document(asked),
