@@ -47,24 +47,40 @@ impl Answer {
         self.frame.len()
     }
 
-    pub(crate) fn values(&self) -> Result<Vec<Value>, ClientError> {
-        self.reported_values().map(|values| values.values)
+    /// The values of an answer to `encrypt` or `decrypt`.
+    ///
+    /// # Errors
+    /// It is no such answer.
+    pub fn into_values(self) -> Result<Vec<Value>, ClientError> {
+        self.into_reported_values().map(|values| values.values)
     }
 
-    pub(crate) fn reported_values(&self) -> Result<Values, ClientError> {
+    /// The same, with what became of single ones.
+    ///
+    /// # Errors
+    /// It is no such answer.
+    pub fn into_reported_values(self) -> Result<Values, ClientError> {
         let ValuesResult { values, report } = ValuesResult::decode(self.result())?;
         let failures = report.failure_indexes()?;
         Ok(Values { values: owned(values.iter())?, report: Report::of(&report)?, failures })
     }
 
-    pub(crate) fn document(self) -> Result<Document, ClientError> {
+    /// The document of an answer to `encrypt_document` or `decrypt_document`.
+    ///
+    /// # Errors
+    /// It is no such answer.
+    pub fn into_document(self) -> Result<Document, ClientError> {
         let DocumentResult { document, count, report } = DocumentResult::decode(self.result())?;
         let failures = report.failure_paths()?.into_iter().map(str::to_owned).collect();
         let (report, range) = (Report::of(&report)?, range_in(&self.frame, document));
         Ok(Document { count, report, failures, json: cut(self.frame, range) })
     }
 
-    pub(crate) fn file(self) -> Result<Vec<u8>, ClientError> {
+    /// The bytes of an answer to `encrypt_file` or `decrypt_file`.
+    ///
+    /// # Errors
+    /// It is no such answer.
+    pub fn into_file(self) -> Result<Vec<u8>, ClientError> {
         let range = range_in(&self.frame, FileResult::decode(self.result())?.data);
         Ok(cut(self.frame, range))
     }

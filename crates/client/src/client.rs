@@ -17,6 +17,7 @@ use crate::answer::{Answer, ApiKeyFacts, Document, Inspection, PublicKeySet, Rew
 use crate::connection::Connection;
 use crate::error::{ClientError, ErrorKind};
 use crate::observer::{CallObserver, CallOutcome, Observed};
+use crate::prepared::Prepared;
 use crate::settings::ClientSettings;
 use crate::shared::Shared;
 #[cfg(feature = "simulation")]
@@ -111,7 +112,7 @@ impl Client {
         self.call(
             Method::Encrypt,
             |id, out| request::encrypt(id, options, values.iter().copied(), out),
-            |answer| answer.values(),
+            Answer::into_values,
         )
         .await
     }
@@ -128,7 +129,7 @@ impl Client {
         self.call(
             Method::Decrypt,
             |id, out| request::decrypt(id, options, values.iter().copied(), out),
-            |answer| answer.values(),
+            Answer::into_values,
         )
         .await
     }
@@ -145,7 +146,7 @@ impl Client {
         self.call(
             Method::Encrypt,
             |id, out| request::encrypt(id, options, values.iter().copied(), out),
-            |answer| answer.reported_values(),
+            Answer::into_reported_values,
         )
         .await
     }
@@ -163,7 +164,7 @@ impl Client {
         self.call(
             Method::Decrypt,
             |id, out| request::decrypt(id, options, values.iter().copied(), out),
-            |answer| answer.reported_values(),
+            Answer::into_reported_values,
         )
         .await
     }
@@ -181,7 +182,7 @@ impl Client {
         self.call(
             Method::EncryptDocument,
             |id, out| request::encrypt_document(id, options, select, json, out),
-            |answer| answer.document(),
+            Answer::into_document,
         )
         .await
     }
@@ -199,7 +200,7 @@ impl Client {
         self.call(
             Method::DecryptDocument,
             |id, out| request::decrypt_document(id, options, select, json, out),
-            |answer| answer.document(),
+            Answer::into_document,
         )
         .await
     }
@@ -209,8 +210,7 @@ impl Client {
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn encrypt_file(&self, options: &EncryptFileOptions<'_>, data: &[u8]) -> Result<Vec<u8>, ClientError> {
-        self.call(Method::EncryptFile, |id, out| request::encrypt_file(id, options, data, out), |answer| answer.file())
-            .await
+        self.call(Method::EncryptFile, |id, out| request::encrypt_file(id, options, data, out), Answer::into_file).await
     }
 
     /// An encrypted file to its bytes.
@@ -218,8 +218,7 @@ impl Client {
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn decrypt_file(&self, options: &DecryptFileOptions<'_>, data: &[u8]) -> Result<Vec<u8>, ClientError> {
-        self.call(Method::DecryptFile, |id, out| request::decrypt_file(id, options, data, out), |answer| answer.file())
-            .await
+        self.call(Method::DecryptFile, |id, out| request::decrypt_file(id, options, data, out), Answer::into_file).await
     }
 
     /// Brings envelopes to the app's newest key version.
@@ -291,6 +290,21 @@ impl Client {
     ) -> Result<T, ClientError> {
         let observed = Observed::begin(self.observer.as_ref(), method);
         let outcome = self.call_raw(encode).await.and_then(read);
+        if let Some(observed) = observed {
+            observed.ended(outcome.as_ref().map_or_else(CallOutcome::Failed, |_| CallOutcome::Ok));
+        }
+        outcome
+    }
+
+    /// Sends a request that was written before and waits for its answer.
+    ///
+    /// Dropping the future cancels the request.
+    ///
+    /// # Errors
+    /// As every call: the engine's error, or why there is no answer.
+    pub async fn send(&self, prepared: Prepared) -> Result<Answer, ClientError> {
+        let observed = Observed::begin(self.observer.as_ref(), prepared.method);
+        let outcome = self.call_raw(|id, out| prepared.write(id, out)).await;
         if let Some(observed) = observed {
             observed.ended(outcome.as_ref().map_or_else(CallOutcome::Failed, |_| CallOutcome::Ok));
         }

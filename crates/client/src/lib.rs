@@ -14,6 +14,7 @@ mod client;
 mod connection;
 mod error;
 mod observer;
+mod prepared;
 pub mod raw;
 mod settings;
 mod shared;
@@ -30,4 +31,5 @@ pub use fieldseal_protocol::{
     OnFailure, Retry, RewrapOptions, Scalar, Text, TextKind,
 };
 pub use observer::{CallObserver, CallOutcome};
+pub use prepared::Prepared;
 pub use settings::{ClientSettings, ClientTls, TlsPart, TlsProblem};

@@ -1,0 +1,107 @@
+//! Requests that are written before they are sent: to write a large one takes time, which a thread that drives connections may not have.
+
+use std::fmt;
+
+use fieldseal_protocol::{
+    DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Method, Scalar, request,
+};
+
+/// Stands for the id until the request is sent; ids of its size take five bytes.
+const ANY_ID: u32 = u32::MAX;
+/// How a request begins: its type, and the marker of an id in four bytes.
+const HEAD: [u8; 3] = [0x94, 0x00, 0xce];
+const HEAD_SIZE: usize = HEAD.len() + size_of::<u32>();
+/// Bytes of a request beside its document or file, about.
+const FRAME_SIZE: usize = 1 << 10;
+
+/// A request that is written but for its id. [`Client::send`](crate::Client::send) sends it.
+pub struct Prepared {
+    pub(crate) method: Method,
+    message: Vec<u8>,
+}
+
+/// Without the content, which may be plaintext.
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a request {:?} of {} bytes", self.method, self.message.len())
+    }
+}
+
+impl Prepared {
+    /// Native values to envelopes.
+    pub fn encrypt<'v>(options: &EncryptOptions<'_>, values: impl ExactSizeIterator<Item = Scalar<'v>>) -> Self {
+        Prepared::new(Method::Encrypt, FRAME_SIZE, |id, out| request::encrypt(id, options, values, out))
+    }
+
+    /// Envelopes to native values.
+    pub fn decrypt<'v>(options: &DecryptOptions<'_>, values: impl ExactSizeIterator<Item = Scalar<'v>>) -> Self {
+        Prepared::new(Method::Decrypt, FRAME_SIZE, |id, out| request::decrypt(id, options, values, out))
+    }
+
+    /// Encrypts the values of a JSON text that the selectors choose; without selectors all.
+    pub fn encrypt_document(options: &EncryptOptions<'_>, select: Option<&[&str]>, json: &[u8]) -> Self {
+        let encode = |id, out: &mut Vec<u8>| request::encrypt_document(id, options, select, json, out);
+        Prepared::new(Method::EncryptDocument, json.len() + FRAME_SIZE, encode)
+    }
+
+    /// Decrypts the envelopes of a JSON text that the selectors choose; without selectors all.
+    pub fn decrypt_document(options: &DecryptOptions<'_>, select: Option<&[&str]>, json: &[u8]) -> Self {
+        let encode = |id, out: &mut Vec<u8>| request::decrypt_document(id, options, select, json, out);
+        Prepared::new(Method::DecryptDocument, json.len() + FRAME_SIZE, encode)
+    }
+
+    /// Bytes to an encrypted file.
+    pub fn encrypt_file(options: &EncryptFileOptions<'_>, data: &[u8]) -> Self {
+        let encode = |id, out: &mut Vec<u8>| request::encrypt_file(id, options, data, out);
+        Prepared::new(Method::EncryptFile, data.len() + FRAME_SIZE, encode)
+    }
+
+    /// An encrypted file to its bytes.
+    pub fn decrypt_file(options: &DecryptFileOptions<'_>, data: &[u8]) -> Self {
+        let encode = |id, out: &mut Vec<u8>| request::decrypt_file(id, options, data, out);
+        Prepared::new(Method::DecryptFile, data.len() + FRAME_SIZE, encode)
+    }
+
+    fn new(method: Method, capacity: usize, encode: impl FnOnce(u32, &mut Vec<u8>)) -> Self {
+        let mut message = Vec::with_capacity(capacity);
+        encode(ANY_ID, &mut message);
+        debug_assert!(message.starts_with(&HEAD) && message[HEAD.len()..HEAD_SIZE] == ANY_ID.to_be_bytes());
+        Prepared { method, message }
+    }
+
+    /// Bytes of the request, which are those of its message.
+    pub fn size(&self) -> usize {
+        self.message.len()
+    }
+
+    /// The message with its id, in place of what is in `out`.
+    pub(crate) fn write(self, id: u32, out: &mut Vec<u8>) {
+        *out = self.message;
+        out[HEAD.len()..HEAD_SIZE].copy_from_slice(&id.to_be_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fieldseal_protocol::{Limits, Message};
+
+    use super::*;
+
+    #[test]
+    fn a_prepared_request_gets_its_id_when_it_is_sent() {
+        let options = EncryptOptions { role: Some("card"), ..EncryptOptions::new("acme") };
+        let prepare = || Prepared::encrypt_document(&options, Some(&["$.a"]), br#"{"a":1}"#);
+        for id in [0, 1, 127, 128, 65_536, u32::MAX] {
+            let (mut message, mut other) = (Vec::new(), Vec::new());
+            prepare().write(id, &mut message);
+            let size = message.len();
+            request::encrypt_document(id, &options, Some(&["$.a"]), br#"{"a":1}"#, &mut other);
+            let read = |bytes| match Message::parse_unscanned(bytes, Limits::default()) {
+                Ok(Message::Request { id, method, params }) => (id, method.to_owned(), params.size()),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(read(&message), read(&other));
+            assert_eq!((read(&message).0, prepare().size()), (id, size));
+        }
+    }
+}
