@@ -356,6 +356,8 @@ UNREADABLE = {
     "not gzip": (JSON, "gzip", b'{"note":"secret-value"}'),
     "cut gzip": (JSON, "gzip", gzip.compress(b'{"note":"secret-value"}')[:-3]),
     "more behind gzip": (JSON, "gzip", gzip.compress(b'{"note":1}') + b'{"note":"secret-value"}'),
+    "brotli with a window of a gigabyte": (JSON, "br", b"\x11\x1e" + b"\xff" * 14),
+    "zstd with a window of 16 MiB": (JSON, "zstd", b"\x28\xb5\x2f\xfd\x00\x70\x31\x00\x00" + b'{"a":1'),
     "two codings": (JSON, "gzip, gzip", gzip.compress(gzip.compress(b'{"note":"secret-value"}'))),
     "deflate": (JSON, "deflate", zlib.compress(b'{"note":"secret-value"}')),
     "unknown coding": (JSON, "x-own", b'{"note":"secret-value"}'),

@@ -1,85 +1,218 @@
-//! Threads for long pieces of work on bytes. They are not those on which names are looked up, so that a name server which does not
-//! answer holds up nobody's body.
+//! Threads for work on bodies. They are not those on which names are looked up, so that a name server which does not answer holds up
+//! nobody's body, and they have a lower priority than those that carry traffic.
+//!
+//! What work costs decides where it runs, never the size in which a body arrives: short work runs where it is asked for, longer work in
+//! slices or in a lane of its own, so that a small body does not wait for large ones.
 
 use std::io;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Work on up to so many bytes is done between two others' turns.
-const INLINE_SIZE_MAX: usize = 32 << 10;
+/// Work up to this cost runs on the thread that asks for it, between the turns of two connections.
+const INLINE_COST_MAX: Cost = Cost::of_nanoseconds(20_000);
+/// Work up to this cost runs in the lane of short work.
+const SHORT_COST_MAX: Cost = Cost::of_nanoseconds(2_000_000);
+/// How long a slice of work lasts before other work of the lane has its turn.
+const SLICE_TIME: Duration = Duration::from_micros(500);
+/// By how much the priority of these threads is below that of threads that carry traffic (`nice`).
+const NICENESS: i32 = 5;
 
-/// The threads; begun when they are needed, and not waited for at the end.
-pub(crate) struct ApartThreads {
-    runtime: Option<Runtime>,
+/// An estimate of the time that work takes, made before it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Cost(u64);
+
+impl Cost {
+    pub(crate) const fn of_nanoseconds(nanoseconds: u64) -> Self {
+        Cost(nanoseconds)
+    }
+
+    /// The cost of work that looks at `size` bytes, `factor` times a quarter of a nanosecond each.
+    pub(crate) const fn of_bytes(size: usize, factor: u64) -> Self {
+        Cost((size as u64).saturating_mul(factor) / 4)
+    }
+
+    /// The cost of copying bytes into new memory.
+    pub(crate) const fn of_copy(size: usize) -> Self {
+        Cost::of_bytes(size, 2)
+    }
+
+    /// The cost of work without a useful estimate.
+    pub(crate) const UNKNOWN: Cost = Cost(u64::MAX);
 }
 
-/// A way to these threads.
+/// The threads; started when they are needed, and not waited for at the end.
+pub(crate) struct ApartThreads {
+    short: Option<Runtime>,
+    long: Option<Runtime>,
+}
+
+/// A handle to these threads.
 #[derive(Clone)]
 pub(crate) struct Apart {
-    handle: Handle,
+    short: Handle,
+    long: Handle,
 }
 
 impl ApartThreads {
-    /// At most `threads_max` of them.
+    /// At most `threads_max` of them in each lane.
     pub(crate) fn new(threads_max: usize) -> io::Result<Self> {
-        let runtime =
-            Builder::new_current_thread().max_blocking_threads(threads_max).thread_name("fieldseal-apart").build()?;
-        Ok(ApartThreads { runtime: Some(runtime) })
+        let lane = |name: &str| {
+            let mut builder = Builder::new_current_thread();
+            builder.max_blocking_threads(threads_max).thread_name(name).on_thread_start(lower_priority).build()
+        };
+        Ok(ApartThreads { short: Some(lane("fieldseal-apart")?), long: Some(lane("fieldseal-long")?) })
     }
 
     pub(crate) fn way(&self) -> Apart {
-        Apart { handle: self.runtime.as_ref().expect("only taken when dropped").handle().clone() }
+        let handle = |lane: &Option<Runtime>| lane.as_ref().expect("only taken when dropped").handle().clone();
+        Apart { short: handle(&self.short), long: handle(&self.long) }
     }
 }
 
 impl Drop for ApartThreads {
     fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
+        for lane in [self.short.take(), self.long.take()].into_iter().flatten() {
+            lane.shutdown_background();
         }
     }
 }
 
+/// A thread that carries traffic then never waits for one of these to give up its core.
+fn lower_priority() {
+    // On Linux this is the priority of the thread alone; elsewhere it would be that of the process.
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::nice(NICENESS) {
+        tracing::debug!(%error, "the priority of a thread for work on bodies cannot be lowered");
+    }
+}
+
 impl Apart {
-    /// Runs work on `size` bytes: at once where they are few, else where nobody's traffic waits for it.
-    pub(crate) async fn run<T: Send + 'static>(&self, size: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
-        if size <= INLINE_SIZE_MAX {
+    /// Runs work: at once where it is short, else where no traffic waits for it.
+    pub(crate) async fn run<T: Send + 'static>(&self, cost: Cost, work: impl FnOnce() -> T + Send + 'static) -> T {
+        if cost <= INLINE_COST_MAX {
             return work();
         }
-        match self.handle.spawn_blocking(work).await {
-            Ok(done) => done,
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        on(if cost <= SHORT_COST_MAX { &self.short } else { &self.long }, work).await
+    }
+
+    /// Runs work that goes on step by step, a slice at a time, never on the thread that asks for it. Between two slices other work has
+    /// its turn; where this future is dropped, no further slice begins.
+    pub(crate) async fn run_in_slices<S: Send + 'static, T: Send + 'static>(
+        &self,
+        mut state: S,
+        step: fn(S) -> ControlFlow<T, S>,
+    ) -> T {
+        loop {
+            match on(&self.short, move || slice(state, step)).await {
+                ControlFlow::Break(done) => return done,
+                ControlFlow::Continue(next) => state = next,
+            }
         }
+    }
+}
+
+fn slice<S, T>(mut state: S, step: fn(S) -> ControlFlow<T, S>) -> ControlFlow<T, S> {
+    let began = Instant::now();
+    loop {
+        state = step(state)?;
+        if began.elapsed() >= SLICE_TIME {
+            return ControlFlow::Continue(state);
+        }
+    }
+}
+
+async fn on<T: Send + 'static>(lane: &Handle, work: impl FnOnce() -> T + Send + 'static) -> T {
+    match lane.spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::channel;
-    use std::time::Duration;
 
     use tokio::time::timeout;
 
     use super::*;
 
+    fn thread_name() -> Option<String> {
+        std::thread::current().name().map(str::to_owned)
+    }
+
+    fn runtime() -> Runtime {
+        Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap()
+    }
+
     #[test]
     fn work_goes_on_while_the_threads_for_names_are_taken() {
         let apart = ApartThreads::new(1).unwrap();
-        let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap();
         let (release, released) = channel::<()>();
-        runtime.block_on(async {
+        runtime().block_on(async {
             // A name server that does not answer.
             let looking = tokio::task::spawn_blocking(move || released.recv());
             let work = apart.way();
-            let done = timeout(
-                Duration::from_secs(60),
-                work.run(1 << 20, || std::thread::current().name().map(str::to_owned)),
-            );
+            let done = timeout(Duration::from_secs(60), work.run(Cost::of_nanoseconds(1_000_000), thread_name));
             assert_eq!(done.await.expect("nobody waits for a name").as_deref(), Some("fieldseal-apart"));
-            let here = std::thread::current().id();
-            assert_eq!(work.run(10, || std::thread::current().id()).await, here);
             release.send(()).unwrap();
             looking.await.unwrap().unwrap();
+        });
+    }
+
+    #[test]
+    fn the_cost_decides_where_work_runs() {
+        let apart = ApartThreads::new(1).unwrap();
+        runtime().block_on(async {
+            let (way, here) = (apart.way(), thread_name());
+            let inline = way.run(INLINE_COST_MAX, thread_name).await;
+            assert_eq!(inline, here);
+            for (cost, name) in [
+                (Cost::of_nanoseconds(20_001), "fieldseal-apart"),
+                (SHORT_COST_MAX, "fieldseal-apart"),
+                (Cost::of_nanoseconds(2_000_001), "fieldseal-long"),
+                (Cost::UNKNOWN, "fieldseal-long"),
+            ] {
+                assert_eq!(way.run(cost, thread_name).await.as_deref(), Some(name), "{cost:?}");
+            }
+            let of_slices = way.run_in_slices((), |()| ControlFlow::Break(thread_name())).await;
+            assert_eq!(of_slices.as_deref(), Some("fieldseal-apart"), "even the shortest");
+        });
+    }
+
+    #[test]
+    fn short_work_does_not_wait_for_long_work() {
+        let apart = ApartThreads::new(1).unwrap();
+        let (release, released) = channel::<()>();
+        runtime().block_on(async {
+            let way = apart.way();
+            let long = way.clone();
+            let long = tokio::spawn(async move { long.run(Cost::UNKNOWN, move || released.recv()).await });
+            let short = timeout(Duration::from_secs(60), way.run(SHORT_COST_MAX, || 7));
+            assert_eq!(short.await, Ok(7));
+            let count = |left: u32| if left == 0 { ControlFlow::Break(8) } else { ControlFlow::Continue(left - 1) };
+            let sliced = timeout(Duration::from_secs(60), way.run_in_slices(1000, count));
+            assert_eq!(sliced.await, Ok(8));
+            release.send(()).unwrap();
+            long.await.unwrap().unwrap();
+        });
+    }
+
+    /// The long one would take the thread for ever.
+    #[test]
+    fn work_in_slices_takes_turns() {
+        let apart = ApartThreads::new(1).unwrap();
+        runtime().block_on(async {
+            let way = apart.way();
+            let endless = way.clone();
+            let endless = tokio::spawn(async move { endless.run_in_slices((), ControlFlow::<(), ()>::Continue).await });
+            tokio::task::yield_now().await;
+            let other = timeout(Duration::from_secs(60), way.run(SHORT_COST_MAX, || 7));
+            assert_eq!(other.await, Ok(7));
+            // Without an absent caller nothing goes on: else this thread would never be free to be joined.
+            endless.abort();
+            assert!(endless.await.unwrap_err().is_cancelled());
         });
     }
 }

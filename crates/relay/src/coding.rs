@@ -1,19 +1,35 @@
 //! Content codings (RFC 9110, section 8.4): undone before a body is read, done again after it was rewritten.
+//!
+//! A few bytes can become very many, and a decoder can take much memory for them. So decoding goes in steps of bounded work, which a
+//! network thread never does itself; what it makes is bounded in all and by the size of what came; and its memory, the decoder's own
+//! included, is charged before it is taken.
 
-use std::io::{self, Read, Write};
+mod brotli;
+pub mod fuzzing;
+mod gzip;
+#[cfg(test)]
+mod tests;
+mod zstd;
 
-use brotli::enc::StandardAlloc;
-use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+
 use hyper::header::{CONTENT_ENCODING, HeaderMap};
+
+use self::brotli::Brotli;
+use self::gzip::Gzip;
+use self::zstd::Zstd;
+use crate::held::{Buffer, Share};
+use crate::refusal::Refusal;
 
 /// Levels that suit traffic in flight.
 const GZIP_LEVEL: u32 = 4;
 const BROTLI_QUALITY: u32 = 4;
 const ZSTD_LEVEL: i32 = 3;
-/// Bytes handed to a coder at a time.
+/// Bytes that a decoder makes in one step, at most.
 const PIECE_SIZE: usize = 16 << 10;
-/// log2 of the largest window that is taken from a peer, as RFC 9659 has it: 8 MiB.
-const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+/// Bytes that a decoder reads in one step, at most: even those that make nothing take time.
+const READ_SIZE: usize = 1 << 10;
 
 /// How a body is coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,13 +40,44 @@ pub(crate) enum Coding {
     Zstd,
 }
 
+/// How large a body may be once its coding is undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DecodeBounds {
+    /// Bytes in all.
+    pub(crate) size_max: usize,
+    /// So many times its coded size.
+    pub(crate) expansion_max: usize,
+    /// Bytes up to which expansion does not count.
+    pub(crate) expansion_free: usize,
+}
+
+impl DecodeBounds {
+    fn of(&self, coded: usize) -> usize {
+        self.size_max.min(self.expansion_free.max(coded.saturating_mul(self.expansion_max)))
+    }
+}
+
 /// Why a body could not be decoded.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DecodeError {
-    /// It has more bytes than allowed.
+    /// It has more bytes than allowed in all.
     TooLarge,
+    /// It has more bytes than allowed for its coded size.
+    Expands,
     /// It is damaged, or goes on behind its end.
     Malformed,
+    /// It needs a larger window than HTTP allows.
+    Window,
+    /// It is made of parts that take far more work or memory than their size.
+    Costly,
+    /// There is no memory for it now.
+    NoRoom(Refusal),
+}
+
+impl From<Refusal> for DecodeError {
+    fn from(refusal: Refusal) -> Self {
+        DecodeError::NoRoom(refusal)
+    }
 }
 
 impl Coding {
@@ -50,118 +97,119 @@ impl Coding {
         }
     }
 
-    /// The body without its coding.
-    pub(crate) fn decode(self, coded: Vec<u8>, size_max: usize) -> Result<Vec<u8>, DecodeError> {
-        let mut rest = coded.as_slice();
-        let decoded = match self {
-            Coding::Identity => return if coded.len() > size_max { Err(DecodeError::TooLarge) } else { Ok(coded) },
-            Coding::Gzip => read_all(flate2::bufread::MultiGzDecoder::new(&mut rest), size_max),
-            Coding::Brotli => read_brotli(&mut rest, size_max),
-            Coding::Zstd => zstd::stream::read::Decoder::with_buffer(&mut rest)
-                .and_then(|mut decoder| decoder.window_log_max(ZSTD_WINDOW_LOG_MAX).map(|()| decoder))
-                .map_err(|_| DecodeError::Malformed)
-                .and_then(|decoder| read_all(decoder, size_max)),
-        }?;
-        // What follows the end would be shown to whoever decodes more leniently.
-        if rest.is_empty() { Ok(decoded) } else { Err(DecodeError::Malformed) }
-    }
-
-    /// The body with its coding.
-    pub(crate) fn encode(self, plain: Vec<u8>) -> io::Result<Vec<u8>> {
+    /// The body with its coding. The memory of what is written is that of `plain` at most, and some for the coder.
+    pub(crate) fn encode(self, plain: &[u8]) -> io::Result<Vec<u8>> {
         let room = Vec::with_capacity(plain.len() / 2);
         match self {
-            Coding::Identity => Ok(plain),
+            Coding::Identity => Ok(plain.to_vec()),
             Coding::Gzip => {
                 let mut coder = flate2::write::GzEncoder::new(room, flate2::Compression::new(GZIP_LEVEL));
-                coder.write_all(&plain)?;
+                coder.write_all(plain)?;
                 coder.finish()
             }
             Coding::Brotli => {
-                let mut coder = brotli::CompressorWriter::new(room, PIECE_SIZE, BROTLI_QUALITY, 22);
-                coder.write_all(&plain)?;
+                let mut coder = ::brotli::CompressorWriter::new(room, PIECE_SIZE, BROTLI_QUALITY, 22);
+                coder.write_all(plain)?;
                 coder.flush()?;
                 Ok(coder.into_inner())
             }
-            Coding::Zstd => zstd::stream::encode_all(plain.as_slice(), ZSTD_LEVEL),
+            Coding::Zstd => ::zstd::stream::encode_all(plain, ZSTD_LEVEL),
         }
     }
 }
 
-/// Undoes brotli by the stream's own steps: the reader of the library takes bytes behind the end without a word.
-fn read_brotli(coded: &mut &[u8], size_max: usize) -> Result<Vec<u8>, DecodeError> {
-    let mut state = BrotliState::new(StandardAlloc::default(), StandardAlloc::default(), StandardAlloc::default());
-    let (mut left, mut at, mut written) = (coded.len(), 0, 0);
-    let (mut out, mut piece) = (Vec::new(), vec![0; PIECE_SIZE]);
-    loop {
-        let (mut room, mut filled) = (piece.len(), 0);
-        let result = BrotliDecompressStream(
-            &mut left,
-            &mut at,
-            coded,
-            &mut room,
-            &mut filled,
-            &mut piece,
-            &mut written,
-            &mut state,
-        );
-        out.extend_from_slice(&piece[..filled]);
-        if out.len() > size_max {
+/// A body whose coding is being undone.
+pub(crate) struct Decoding {
+    coded: Buffer,
+    /// Bytes of it that were read.
+    at: usize,
+    decoder: Box<dyn Decoder>,
+    piece: Vec<u8>,
+    plain: Buffer,
+    bounds: DecodeBounds,
+}
+
+/// Undoes one coding.
+trait Decoder: Send {
+    /// Reads from the rest of a body and writes to `out`, both of bounded work.
+    ///
+    /// # Errors
+    /// What is wrong with the body, or that there is no memory.
+    fn step(&mut self, rest: &[u8], out: &mut [u8]) -> Result<Moved, DecodeError>;
+}
+
+/// What a step of a decoder did.
+struct Moved {
+    read: usize,
+    written: usize,
+    /// Whether the body may end here, and whether anything may follow.
+    end: End,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Something is missing.
+    NotYet,
+    /// It may end, or go on with another part.
+    Possible,
+    /// It ends.
+    Final,
+}
+
+impl Decoding {
+    /// Begins to undo a coding.
+    ///
+    /// # Errors
+    /// There is no room for the decoder.
+    ///
+    /// # Panics
+    /// Where nothing is coded.
+    pub(crate) fn new(coding: Coding, coded: Buffer, bounds: DecodeBounds) -> Result<Self, Refusal> {
+        let share = |size| coded.share().another(size);
+        let decoder: Box<dyn Decoder> = match coding {
+            Coding::Identity => unreachable!("there is nothing to undo"),
+            Coding::Gzip => Box::new(Gzip::new(share(Gzip::MEMORY)?)),
+            Coding::Brotli => Box::new(Brotli::new(share(Brotli::MEMORY_MIN)?)),
+            Coding::Zstd => Box::new(Zstd::new(share(Zstd::MEMORY_MIN)?)),
+        };
+        let plain = Buffer::new(share(0)?);
+        Ok(Decoding { at: 0, decoder, piece: vec![0; PIECE_SIZE], plain, bounds, coded })
+    }
+
+    /// Goes on for one step; in the end gives the body without its coding.
+    pub(crate) fn step(mut self) -> ControlFlow<Result<Buffer, DecodeError>, Self> {
+        match self.advance() {
+            Ok(false) => ControlFlow::Continue(self),
+            Ok(true) => ControlFlow::Break(Ok(self.plain)),
+            Err(error) => ControlFlow::Break(Err(error)),
+        }
+    }
+
+    /// One step; true at the end.
+    fn advance(&mut self) -> Result<bool, DecodeError> {
+        let rest = &self.coded.as_ref()[self.at..];
+        let Moved { read, written, end } = self.decoder.step(rest, &mut self.piece)?;
+        self.at += read;
+        let size = self.plain.len() + written;
+        if size > self.bounds.size_max {
             return Err(DecodeError::TooLarge);
         }
-        match result {
-            BrotliResult::NeedsMoreOutput => {}
-            BrotliResult::ResultSuccess => {
-                *coded = &coded[at..];
-                return Ok(out);
-            }
-            BrotliResult::NeedsMoreInput | BrotliResult::ResultFailure => return Err(DecodeError::Malformed),
+        if size > self.bounds.of(self.coded.len()) {
+            return Err(DecodeError::Expands);
+        }
+        self.plain.extend(&self.piece[..written])?;
+        let is_all_read = self.at == self.coded.len();
+        match end {
+            End::Possible | End::Final if is_all_read => Ok(true),
+            // What follows the end would be shown to whoever decodes more leniently.
+            End::Final => Err(DecodeError::Malformed),
+            _ if read == 0 && written == 0 => Err(DecodeError::Malformed),
+            _ => Ok(false),
         }
     }
 }
 
-fn read_all(mut decoder: impl Read, size_max: usize) -> Result<Vec<u8>, DecodeError> {
-    let mut out = Vec::new();
-    let limit = u64::try_from(size_max).unwrap_or(u64::MAX).saturating_add(1);
-    decoder.by_ref().take(limit).read_to_end(&mut out).map_err(|_| DecodeError::Malformed)?;
-    if out.len() > size_max { Err(DecodeError::TooLarge) } else { Ok(out) }
-}
-
-#[cfg(test)]
-mod tests {
-    use hyper::header::HeaderValue;
-
-    use super::*;
-
-    #[test]
-    fn what_is_coded_is_decoded_within_its_bound() {
-        let plain: Vec<u8> = (0..100_000_u32).map(|number| (number / 7 % 251) as u8).collect();
-        for coding in [Coding::Identity, Coding::Gzip, Coding::Brotli, Coding::Zstd] {
-            let coded = coding.encode(plain.clone()).unwrap();
-            assert!(coding == Coding::Identity || coded.len() < plain.len() / 4, "{coding:?}");
-            assert_eq!(coding.decode(coded.clone(), plain.len()).unwrap(), plain);
-            assert!(matches!(coding.decode(coded.clone(), plain.len() - 1), Err(DecodeError::TooLarge)), "{coding:?}");
-            if coding != Coding::Identity {
-                let cut = coded[..coded.len() - 5].to_vec();
-                assert!(matches!(coding.decode(cut, plain.len()), Err(DecodeError::Malformed)), "{coding:?} cut");
-                let longer = [coded.as_slice(), b"more"].concat();
-                assert!(matches!(coding.decode(longer, plain.len()), Err(DecodeError::Malformed)), "{coding:?} longer");
-            }
-        }
-    }
-
-    #[test]
-    fn codings_by_name() {
-        for (value, coding) in [
-            ("gzip", Some(Coding::Gzip)),
-            (" BR ", Some(Coding::Brotli)),
-            ("zstd", Some(Coding::Zstd)),
-            ("identity", Some(Coding::Identity)),
-            ("deflate", None),
-            ("gzip, br", None),
-        ] {
-            let headers: HeaderMap = [(CONTENT_ENCODING, HeaderValue::from_static(value))].into_iter().collect();
-            assert_eq!(Coding::of(&headers), coding, "{value}");
-        }
-        assert_eq!(Coding::of(&HeaderMap::new()), Some(Coding::Identity));
-    }
+/// The first bytes of the rest of a body, as many as are read in one step.
+fn head(rest: &[u8]) -> &[u8] {
+    &rest[..rest.len().min(READ_SIZE)]
 }

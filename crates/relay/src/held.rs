@@ -1,15 +1,17 @@
-//! Bodies that are read as a whole, within a bound for each, one for each client and one for all, and within a time.
+//! Bodies that are read as a whole, within a bound for each, one for each client and one for all, and within a time. Memory is charged
+//! before it is taken, while a body grows.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use fieldseal_http::{BodyError, client_of};
+use fieldseal_http::{BodyError, Pieces, client_of};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes};
 use tokio::time::timeout;
 
+use crate::apart::{Apart, Cost};
 use crate::config::Limits;
 use crate::refusal::{Direction, Refusal};
 
@@ -26,6 +28,8 @@ struct Taken {
     all: usize,
     /// Whoever holds something.
     clients: HashMap<IpAddr, usize>,
+    /// The most that was held at a time.
+    most: usize,
 }
 
 /// A piece of the room; free again when dropped.
@@ -39,7 +43,9 @@ pub(crate) struct Share {
 impl Room {
     pub(crate) fn new(limits: &Limits) -> Arc<Self> {
         let Limits { bodies_size_max: size_max, client_bodies_size_max: client_size_max, .. } = *limits;
-        Arc::new(Room { taken: Mutex::new(Taken { size_max, client_size_max, all: 0, clients: HashMap::new() }) })
+        Arc::new(Room {
+            taken: Mutex::new(Taken { size_max, client_size_max, all: 0, clients: HashMap::new(), most: 0 }),
+        })
     }
 
     /// Takes up other bounds; what is held stays held.
@@ -50,6 +56,12 @@ impl Room {
 
     pub(crate) fn share(self: &Arc<Self>, client: IpAddr) -> Share {
         Share { room: Arc::clone(self), client: client_of(client), size: 0 }
+    }
+
+    /// Bytes that are held now, and the most that were at a time.
+    pub(crate) fn held(&self) -> (usize, usize) {
+        let taken = self.lock();
+        (taken.all, taken.most)
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
@@ -75,68 +87,191 @@ impl Share {
         }
         if size > 0 {
             taken.all += size;
+            taken.most = taken.most.max(taken.all);
             taken.clients.insert(self.client, of_client + size);
             self.size += size;
         }
         Ok(())
     }
-}
 
-impl Drop for Share {
-    fn drop(&mut self) {
+    /// Gives a part back.
+    pub(crate) fn shrink(&mut self, size: usize) {
+        debug_assert!(size <= self.size, "more is given back than was taken");
         let mut taken = self.room.lock();
-        taken.all -= self.size;
+        taken.all -= size;
+        self.size -= size;
         if let Some(of_client) = taken.clients.get_mut(&self.client) {
-            *of_client -= self.size;
+            *of_client -= size;
             if *of_client == 0 {
                 taken.clients.remove(&self.client);
             }
         }
+    }
+
+    /// Takes or gives back, so that the share has this size.
+    ///
+    /// # Errors
+    /// As [`Share::grow`].
+    pub(crate) fn resize(&mut self, size: usize) -> Result<(), Refusal> {
+        match size.checked_sub(self.size) {
+            Some(more) => self.grow(more),
+            None => {
+                self.shrink(self.size - size);
+                Ok(())
+            }
+        }
+    }
+
+    /// Another share of the same client, of this size.
+    ///
+    /// # Errors
+    /// As [`Share::grow`].
+    pub(crate) fn another(&self, size: usize) -> Result<Share, Refusal> {
+        let mut share = Share { room: Arc::clone(&self.room), client: self.client, size: 0 };
+        share.grow(size)?;
+        Ok(share)
+    }
+
+    /// Bytes of the room that it takes.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.shrink(self.size);
+    }
+}
+
+/// Bytes and their share of the room.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    bytes: Vec<u8>,
+    share: Share,
+}
+
+impl Buffer {
+    /// An empty one, which grows within this share.
+    pub(crate) fn new(share: Share) -> Self {
+        Buffer { bytes: Vec::new(), share }
+    }
+
+    /// Bytes for whose memory the share was taken before.
+    pub(crate) fn of(bytes: Vec<u8>, share: Share) -> Self {
+        Buffer { bytes, share }
+    }
+
+    /// An empty one with memory for `size` bytes.
+    ///
+    /// # Errors
+    /// Where there is no room.
+    pub(crate) fn with_capacity(size: usize, share: &Share) -> Result<Self, Refusal> {
+        let share = share.another(size)?;
+        Ok(Buffer { bytes: Vec::with_capacity(size), share })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(crate) fn share(&self) -> &Share {
+        &self.share
+    }
+
+    /// Appends bytes. Memory doubles as it grows, and is charged before it is taken, the old beside the new while bytes move.
+    ///
+    /// # Errors
+    /// Where there is no room.
+    pub(crate) fn extend(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+        let (before, needed) = (self.bytes.capacity(), self.bytes.len() + bytes.len());
+        if needed > before {
+            let capacity = needed.max(2 * before);
+            self.share.grow(capacity)?;
+            self.bytes.reserve_exact(capacity - self.bytes.len());
+            self.share.shrink(before);
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// The bytes and their share.
+    pub(crate) fn into_parts(self) -> (Vec<u8>, Share) {
+        (self.bytes, self.share)
+    }
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
 /// Reads a body to its end. Trailers are dropped.
 ///
 /// # Errors
-/// It is too large, takes longer than `time_max`, or breaks off.
+/// It is too large, takes longer than `time_max`, breaks off, or there is no room for it.
 pub(crate) async fn read_whole<B>(
     body: B,
     direction: Direction,
     size_max: usize,
     time_max: Duration,
-    share: &mut Share,
-) -> Result<Vec<u8>, Refusal>
+    share: Share,
+    apart: &Apart,
+) -> Result<Buffer, Refusal>
 where
     B: Body<Data = Bytes, Error = BodyError> + Unpin,
 {
     let reading = timeout(time_max, read(body, direction, size_max, share));
-    reading.await.unwrap_or_else(|_| Err(Refusal::late(direction, time_max)))
+    let (pieces, share) = reading.await.unwrap_or_else(|_| Err(Refusal::late(direction, time_max)))?;
+    join(pieces, share, apart).await
 }
 
-async fn read<B>(body: B, direction: Direction, size_max: usize, share: &mut Share) -> Result<Vec<u8>, Refusal>
+async fn read<B>(body: B, direction: Direction, size_max: usize, mut share: Share) -> Result<(Pieces, Share), Refusal>
 where
     B: Body<Data = Bytes, Error = BodyError> + Unpin,
 {
-    let expected = body.size_hint().exact().map_or(0, |size| usize::try_from(size).unwrap_or(usize::MAX));
-    if expected > size_max {
+    if body.size_hint().lower() > size_max as u64 {
         return Err(Refusal::too_large(direction, size_max));
     }
     let mut body = body;
     // Room is taken as the bytes come, not by what somebody claims.
-    let mut whole = Vec::new();
+    let mut pieces = Pieces::default();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Refusal::of_body(direction, &error))?;
         let Ok(data) = frame.into_data() else { continue };
-        if whole.len() + data.len() > size_max {
+        if pieces.size() + data.len() > size_max {
             return Err(Refusal::too_large(direction, size_max));
         }
-        share.grow(data.len())?;
-        if whole.is_empty() {
-            whole.reserve_exact(expected.min(1 << 20).max(data.len()));
-        }
-        whole.extend_from_slice(&data);
+        share.resize(pieces.capacity_with(data.len(), size_max))?;
+        pieces.push(&data, size_max);
     }
-    Ok(whole)
+    Ok((pieces, share))
+}
+
+/// Puts the pieces of a body together.
+async fn join(pieces: Pieces, mut share: Share, apart: &Apart) -> Result<Buffer, Refusal> {
+    let size = pieces.size();
+    let mut pieces = pieces.into_vec();
+    if pieces.len() == 1 {
+        return Ok(Buffer::of(pieces.pop().unwrap_or_default(), share));
+    }
+    let mut whole = share.another(size)?;
+    let joined = apart.run(Cost::of_copy(size), move || {
+        let mut joined = Vec::with_capacity(size);
+        for piece in pieces {
+            joined.extend_from_slice(&piece);
+            share.shrink(piece.capacity().min(share.size()));
+        }
+        joined
+    });
+    let joined = joined.await;
+    whole.resize(joined.capacity())?;
+    Ok(Buffer::of(joined, whole))
 }
 
 #[cfg(test)]
@@ -150,6 +285,7 @@ mod tests {
     use hyper::body::Frame;
 
     use super::*;
+    use crate::apart::ApartThreads;
 
     fn room(size: usize, of_client: usize) -> Arc<Room> {
         Room::new(&Limits { bodies_size_max: size, client_bodies_size_max: of_client, ..Limits::default() })
@@ -218,21 +354,76 @@ mod tests {
     fn a_body_that_does_not_end_gives_its_room_back() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let room = room(10, 10);
+        let threads = ApartThreads::new(1).unwrap();
+        let apart = &threads.way();
         let time = Duration::from_millis(20);
         for (direction, status) in
             [(Direction::Request, StatusCode::REQUEST_TIMEOUT), (Direction::Response, StatusCode::GATEWAY_TIMEOUT)]
         {
-            let mut share = room.share(client("::1"));
-            let read = runtime.block_on(async { read_whole(Endless(false), direction, 10, time, &mut share).await });
-            assert_eq!(read.unwrap_err().status, status);
-            assert_eq!(room.lock().all, 1);
-            drop(share);
+            let share = room.share(client("::1"));
+            let read = read_whole(Endless(false), direction, 10, time, share, apart);
+            assert_eq!(runtime.block_on(read).unwrap_err().status, status);
             assert_eq!(room.lock().all, 0);
         }
         let never = |never: Infallible| -> BodyError { match never {} };
         let body = Full::new(Bytes::from_static(b"{}")).map_err(never);
-        let (mut share, patience) = (room.share(client("::1")), Duration::from_secs(60));
-        let read = runtime.block_on(async { read_whole(body, Direction::Request, 10, patience, &mut share).await });
-        assert_eq!(read.unwrap(), b"{}");
+        let (share, patience) = (room.share(client("::1")), Duration::from_secs(60));
+        let read = read_whole(body, Direction::Request, 10, patience, share, apart);
+        assert_eq!(runtime.block_on(read).unwrap().as_ref(), b"{}");
+        assert_eq!(room.lock().all, 0);
+    }
+
+    #[test]
+    fn memory_is_charged_before_it_is_taken() {
+        let room = room(1000, 1000);
+        let mut buffer = Buffer::new(room.share(client("::1")));
+        for size in 1..=300 {
+            buffer.extend(b"x").unwrap();
+            assert!(buffer.bytes.capacity() <= room.lock().all, "{size} bytes");
+        }
+        // 512 bytes: to double them takes three times as much for a moment.
+        let more = vec![b'y'; 213];
+        assert!(buffer.extend(&more).is_err());
+        assert_eq!((buffer.len(), buffer.bytes.capacity(), room.lock().all), (300, 512, 512));
+        drop(buffer);
+        assert_eq!(room.lock().all, 0);
+    }
+
+    /// What comes in small frames takes the memory of its own bytes, and a body of several pieces is put together apart.
+    #[test]
+    fn a_body_is_charged_while_it_arrives() {
+        const SIZE: usize = 600 << 10;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let threads = ApartThreads::new(1).unwrap();
+        let content: Vec<u8> = (0..SIZE).map(|at| (at % 251) as u8).collect();
+        let frames = || {
+            let frames = content.chunks(1000).map(|data| Ok(Frame::data(Bytes::copy_from_slice(data))));
+            StreamOfFrames(frames.collect::<Vec<_>>().into_iter())
+        };
+        for (room_size, is_enough) in [(2 << 20, true), (1 << 20, false), (500 << 10, false)] {
+            let room = room(room_size, room_size);
+            let (share, patience) = (room.share(client("::1")), Duration::from_secs(60));
+            let way = threads.way();
+            let read = read_whole(frames(), Direction::Request, SIZE, patience, share, &way);
+            match runtime.block_on(read) {
+                Ok(buffer) => {
+                    assert!(is_enough && buffer.as_ref() == content);
+                    assert_eq!(room.lock().all, buffer.bytes.capacity());
+                }
+                Err(refusal) => assert!(!is_enough && refusal.code == "relay-overloaded", "{refusal:?}"),
+            }
+            assert_eq!(room.lock().all, 0);
+        }
+    }
+
+    struct StreamOfFrames(std::vec::IntoIter<Result<Frame<Bytes>, BodyError>>);
+
+    impl Body for StreamOfFrames {
+        type Data = Bytes;
+        type Error = BodyError;
+
+        fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+            Poll::Ready(self.0.next())
+        }
     }
 }

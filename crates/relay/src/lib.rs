@@ -14,6 +14,7 @@ mod apart;
 mod choice;
 mod coding;
 pub mod config;
+mod forms;
 mod forward;
 mod held;
 mod hygiene;
@@ -44,5 +45,6 @@ pub use upstream::ConnectorError;
 /// What fuzz targets call.
 #[doc(hidden)]
 pub mod fuzzing {
+    pub use crate::coding::fuzzing::{MEMORY_MAX, check_coding};
     pub use crate::config::fuzzing::check_configuration;
 }

@@ -134,6 +134,12 @@ impl Refusal {
         Refusal::new(direction.status(StatusCode::PAYLOAD_TOO_LARGE), "too-large", detail)
     }
 
+    /// A body that is too large for its coded size.
+    pub(crate) fn expands(direction: Direction, expansion_max: usize) -> Self {
+        let detail = format!("the {} has more than {expansion_max} times its coded size", direction.noun());
+        Refusal::new(direction.status(StatusCode::PAYLOAD_TOO_LARGE), "too-large", detail)
+    }
+
     /// No room or nobody there; later there may be.
     pub(crate) fn unavailable(code: &'static str, detail: impl Into<String>, retry_after: Option<Duration>) -> Self {
         let retry_after = Some(retry_after.unwrap_or(RETRY_AFTER));

@@ -29,8 +29,8 @@ use crate::transform::Workshop;
 use crate::upstream::{Connector, ConnectorError, Pool, Sockets};
 use crate::worker::{self, Post, Seat, ToolBox, Tools};
 
-/// Threads for long pieces of work on bodies, for each thread that carries traffic.
-const APART_THREADS_MAX: usize = 4;
+/// Threads for work on bodies in each lane, for each thread that carries traffic: they only compute.
+const APART_THREADS_MAX: usize = 1;
 /// How long the metrics wait for the engine to say how it is; one that takes longer is not ready to them.
 const READINESS_TIMEOUT: Duration = Duration::from_secs(2);
 

@@ -3,32 +3,34 @@
 //! Whatever goes wrong is a refusal: a message of which a rule could not be applied is not passed on.
 
 use std::net::IpAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fieldseal_client::{
-    Client, ClientError, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, ErrorKind,
-    Scalar, Value, Values,
+    Answer, Client, ClientError, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode,
+    ErrorKind, Prepared, Scalar, Value, Values,
 };
-use fieldseal_document::form::{FormError, FormLimits, MediaType, decode_field, encode_field, find_fields, find_parts};
-use fieldseal_document::{Limits as DocumentLimits, Progress, Purpose, Walker, escape_into};
+use fieldseal_document::form::{FormLimits, MediaType};
+use fieldseal_document::{DocumentError, Limits as DocumentLimits, Progress, Purpose, Selection, Walker, escape_into};
 use fieldseal_http::BodyError;
 use hyper::StatusCode;
 use hyper::body::{Body, Bytes};
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
-use crate::apart::Apart;
-use crate::coding::{Coding, DecodeError};
-use crate::config::{Action, Actions, Limits, Mismatch, OnFailure, Rule};
-use crate::held::{Room, Share, read_whole};
+use crate::apart::{Apart, Cost};
+use crate::coding::{Coding, DecodeBounds, DecodeError, Decoding};
+use crate::config::{Action, Actions, JsonFields, Limits, Mismatch, OnFailure, Rule};
+use crate::forms::{self, FILE_START, FormFault, Multipart, Urlencoded};
+use crate::held::{Buffer, Room, Share, read_whole};
 use crate::hygiene;
 use crate::refusal::{Direction, Refusal};
 use crate::trailers::is_taken_for;
 
 /// What an envelope begins with.
 const ENVELOPE_START: &str = "ev:";
-/// What an encrypted file begins with.
-const FILE_START: &[u8] = b"%EVENC";
+/// Memory of a request to the engine beside its document or file.
+const MESSAGE_SIZE: usize = 4 << 10;
 
 /// Who does the work, and what it may take. One for each thread.
 #[derive(Clone)]
@@ -37,7 +39,7 @@ pub(crate) struct Workshop {
     pub(crate) room: Arc<Room>,
     pub(crate) apart: Apart,
     pub(crate) deadline_ms: u32,
-    pub(crate) body_size_max: usize,
+    pub(crate) decode: DecodeBounds,
     pub(crate) body_timeout: Duration,
     pub(crate) form: FormLimits,
     pub(crate) failure_paths_max: usize,
@@ -94,7 +96,11 @@ impl Workshop {
             room,
             apart,
             deadline_ms: u32::try_from(timeout_ms).unwrap_or(u32::MAX),
-            body_size_max: limits.body_size_max,
+            decode: DecodeBounds {
+                size_max: limits.body_size_max,
+                expansion_max: limits.expansion_max,
+                expansion_free: limits.expansion_free_size,
+            },
             body_timeout: limits.held_body_timeout,
             form: FormLimits { fields_max: limits.form_fields_max, ..FormLimits::default() },
             failure_paths_max: limits.failure_paths_max,
@@ -126,18 +132,17 @@ impl Job<'_> {
             None if actions.mismatch == Mismatch::Pass => return Ok(Outcome::Untouched(body)),
             None => return Err(Refusal::mismatch(self.direction, "its content coding")),
         };
-        let mut share = self.workshop.room.share(self.client);
-        let (size_max, time_max) = (self.workshop.body_size_max, self.workshop.body_timeout);
-        let coded = read_whole(body, self.direction, size_max, time_max, &mut share).await?;
+        let share = self.workshop.room.share(self.client);
+        let (size_max, time_max) = (self.workshop.decode.size_max, self.workshop.body_timeout);
+        let coded = read_whole(body, self.direction, size_max, time_max, share, &self.workshop.apart).await?;
         if coded.is_empty() {
             return Ok(Outcome::Rewritten(Bytes::new()));
         }
-        let plain = self.decode(coding, coded, &mut share).await?;
-        let rewritten = self.body(&kind, plain, &mut share).await?;
-        let coded = self.workshop.apart.run(rewritten.len(), move || coding.encode(rewritten)).await;
-        let coded = coded.map_err(|_| internal("a body could not be coded"))?;
+        let plain = self.decode(coding, coded).await?;
+        let rewritten = self.body(&kind, plain).await?;
+        let coded = self.encode(coding, rewritten).await?;
         hygiene::forget_bytes(headers, coded.len());
-        Ok(Outcome::Rewritten(Bytes::from_owner(Whole { bytes: coded, _share: share })))
+        Ok(Outcome::Rewritten(Bytes::from_owner(coded)))
     }
 
     /// Applies the rules to the header alone.
@@ -171,101 +176,141 @@ impl Job<'_> {
         }
     }
 
-    async fn decode(&self, coding: Coding, coded: Vec<u8>, share: &mut Share) -> Result<Vec<u8>, Refusal> {
-        let size_max = self.workshop.body_size_max;
-        let before = coded.len();
-        let decoded = self.workshop.apart.run(before, move || coding.decode(coded, size_max)).await;
-        let plain = decoded.map_err(|error| match error {
-            DecodeError::TooLarge => Refusal::too_large(self.direction, size_max),
-            DecodeError::Malformed => Refusal::unreadable(self.direction, "its content coding is damaged"),
-        })?;
-        share.grow(plain.len().saturating_sub(before))?;
-        Ok(plain)
+    async fn decode(&self, coding: Coding, coded: Buffer) -> Result<Buffer, Refusal> {
+        if coding == Coding::Identity {
+            return Ok(coded);
+        }
+        let bounds = self.workshop.decode;
+        let decoding = Decoding::new(coding, coded, bounds)?;
+        let decoded = self.workshop.apart.run_in_slices(decoding, Decoding::step).await;
+        let unreadable = |detail: &str| Refusal::unreadable(self.direction, detail);
+        decoded.map_err(|error| match error {
+            DecodeError::TooLarge => Refusal::too_large(self.direction, bounds.size_max),
+            DecodeError::Expands => Refusal::expands(self.direction, bounds.expansion_max),
+            DecodeError::Malformed => unreadable("its content coding is damaged"),
+            DecodeError::Window => unreadable("its content coding has a larger window than HTTP allows"),
+            DecodeError::Costly => unreadable("its content coding has too many parts for its size"),
+            DecodeError::NoRoom(refusal) => refusal,
+        })
     }
 
-    async fn body(&mut self, kind: &Kind, plain: Vec<u8>, share: &mut Share) -> Result<Vec<u8>, Refusal> {
+    async fn encode(&self, coding: Coding, plain: Buffer) -> Result<Buffer, Refusal> {
+        if coding == Coding::Identity {
+            return Ok(plain);
+        }
+        let mut share = plain.share().another(plain.len())?;
+        // A coder takes its tables and their time even for a small body.
+        let cost = Cost::of_bytes(plain.len(), 40).max(Cost::of_nanoseconds(100_000));
+        let coded = self.workshop.apart.run(cost, move || coding.encode(plain.as_ref())).await;
+        let coded = coded.map_err(|_| internal("a body could not be coded"))?;
+        share.resize(coded.capacity())?;
+        Ok(Buffer::of(coded, share))
+    }
+
+    async fn body(&mut self, kind: &Kind, plain: Buffer) -> Result<Buffer, Refusal> {
         let mut body = plain;
         let actions = self.actions;
         for rule in &actions.rules {
-            let before = body.len();
             body = match kind {
                 Kind::Json if rule.json.is_some() => self.json(rule, body).await?,
                 Kind::Urlencoded if !rule.form.is_empty() => self.urlencoded(rule, body).await?,
                 Kind::Multipart(boundary) if !rule.form.is_empty() => self.multipart(rule, boundary, body).await?,
                 _ => body,
             };
-            share.grow(body.len().saturating_sub(before))?;
         }
         Ok(body)
     }
 
-    async fn json(&mut self, rule: &Rule, document: Vec<u8>) -> Result<Vec<u8>, Refusal> {
+    async fn json(&mut self, rule: &Rule, document: Buffer) -> Result<Buffer, Refusal> {
         let Some(fields) = &rule.json else { return Ok(document) };
-        let selectors: Vec<&str> = fields.selectors.iter().map(String::as_str).collect();
-        let client = &self.workshop.client;
-        let answer = match rule.action {
-            Action::Encrypt => client.encrypt_document(&self.encrypt_options(rule), Some(&selectors), &document).await,
-            Action::Decrypt => client.decrypt_document(&self.decrypt_options(rule), Some(&selectors), &document).await,
-            Action::Redact => {
-                let (selection, replacement) = (fields.selection.clone(), rule.replacement.clone());
-                let size = document.len();
-                let redacted =
-                    self.workshop.apart.run(size, move || redact_json(&document, &selection, &replacement)).await;
-                let (document, count) = redacted.map_err(|error| Refusal::unreadable(self.direction, error))?;
-                self.changed[rule.action as usize] += count;
-                return Ok(document);
+        if rule.action == Action::Redact {
+            return self.redact(rule, fields, document).await;
+        }
+        // The answer is at least about as long as the document; what it takes beyond that is known once it is there.
+        let mut share = document.share().another(document.len())?;
+        let message = document.share().another(document.len() + MESSAGE_SIZE)?;
+        let (terms, selectors, encrypts) =
+            (self.terms(rule), Arc::clone(&fields.selectors), rule.action == Action::Encrypt);
+        let write = move || {
+            let select: Vec<&str> = selectors.iter().map(String::as_str).collect();
+            match encrypts {
+                true => Prepared::encrypt_document(&terms.encrypt(), Some(&select), document.as_ref()),
+                false => Prepared::decrypt_document(&terms.decrypt(), Some(&select), document.as_ref()),
             }
         };
-        let answer = answer.map_err(|error| Refusal::of_engine(self.direction, &error))?;
+        let answer = self.call(message, write).await?;
+        share.resize(answer.size())?;
+        let read = self.workshop.apart.run(Cost::of_copy(answer.size()), move || answer.into_document()).await;
+        let answer = read.map_err(|error| Refusal::of_engine(self.direction, &error))?;
         self.changed[rule.action as usize] += answer.count;
         self.unopened.add(answer.report.failed, answer.failures.into_iter(), self.workshop.failure_paths_max);
-        Ok(answer.json)
+        Ok(Buffer::of(answer.json, share))
     }
 
-    fn encrypt_options<'o>(&'o self, rule: &'o Rule) -> EncryptOptions<'o> {
-        let deadline_ms = Some(self.workshop.deadline_ms);
-        EncryptOptions { role: rule.role.as_deref(), deadline_ms, ..EncryptOptions::new(self.app) }
+    async fn redact(&mut self, rule: &Rule, fields: &JsonFields, document: Buffer) -> Result<Buffer, Refusal> {
+        let (selection, replacement) = (fields.selection.clone(), rule.replacement.clone());
+        // What filters look at is not known from the size.
+        let cost = if selection.streams() { Cost::of_bytes(document.len(), 16) } else { Cost::UNKNOWN };
+        let redacted = self.workshop.apart.run(cost, move || redact_json(&document, &selection, &replacement)).await;
+        let (redacted, count) = redacted.map_err(|fault| match fault {
+            RedactFault::Document(error) => Refusal::unreadable(self.direction, error),
+            RedactFault::NoRoom(refusal) => refusal,
+        })?;
+        self.changed[rule.action as usize] += count;
+        Ok(redacted)
     }
 
-    fn decrypt_options<'o>(&'o self, rule: &'o Rule) -> DecryptOptions<'o> {
-        let deadline_ms = Some(self.workshop.deadline_ms);
-        let on_failure = match rule.on_failure {
-            // Not sent, so that engines which do not know it yet take the request.
-            OnFailure::Fail => None,
-            OnFailure::Leave => Some(fieldseal_client::OnFailure::Leave),
-            OnFailure::Null => Some(fieldseal_client::OnFailure::Null),
-        };
-        DecryptOptions { role: rule.role.as_deref(), deadline_ms, on_failure, ..DecryptOptions::new(self.app) }
+    /// Has the engine answer the request that `write` writes, for whose memory the share is held meanwhile.
+    async fn call(&self, message: Share, write: impl FnOnce() -> Prepared + Send + 'static) -> Result<Answer, Refusal> {
+        let prepared = self.workshop.apart.run(Cost::of_copy(message.size()), write).await;
+        let answer = self.workshop.client.send(prepared).await;
+        answer.map_err(|error| Refusal::of_engine(self.direction, &error))
+    }
+
+    fn terms(&self, rule: &Rule) -> Terms {
+        let deadline_ms = self.workshop.deadline_ms;
+        Terms { app: self.app.into(), role: rule.role.clone(), deadline_ms, on_failure: rule.on_failure }
     }
 
     /// Texts through a rule; `place` is what they are parts of.
-    async fn texts(&mut self, rule: &Rule, place: &str, texts: Vec<String>) -> Result<Vec<String>, Refusal> {
+    async fn texts(&mut self, rule: &Rule, place: &str, texts: Arc<Vec<String>>) -> Result<Arc<Vec<String>>, Refusal> {
         if texts.is_empty() {
             return Ok(texts);
         }
-        let values: Vec<Scalar<'_>> = texts.iter().map(|text| Scalar::from(text.as_str())).collect();
-        let client = &self.workshop.client;
-        let answer = match rule.action {
-            Action::Redact => {
-                self.changed[rule.action as usize] += texts.len() as u64;
-                return Ok(vec![rule.replacement.to_string(); texts.len()]);
-            }
-            Action::Encrypt => client.encrypt_reported(&self.encrypt_options(rule), &values).await,
-            Action::Decrypt if !texts.iter().any(|text| text.starts_with(ENVELOPE_START)) => return Ok(texts),
-            Action::Decrypt => client.decrypt_reported(&self.decrypt_options(rule), &values).await,
-        };
-        let answer = answer.map_err(|error| Refusal::of_engine(self.direction, &error))?;
-        let Values { values: answer, report, failures } = answer;
-        let places = failures.iter().map(|index| format!("{place} {index}"));
-        self.unopened.add(report.failed, places, self.workshop.failure_paths_max);
-        let emptied = if rule.on_failure == OnFailure::Null { report.failed } else { 0 };
-        if answer.len() != texts.len() {
-            return Err(internal("the engine answered with another number of values"));
+        if rule.action == Action::Redact {
+            self.changed[rule.action as usize] += texts.len() as u64;
+            return Ok(Arc::new(vec![rule.replacement.to_string(); texts.len()]));
         }
-        let answer: Vec<String> = answer.iter().map(as_text).collect();
-        let changed = answer.iter().zip(&texts).filter(|(after, before)| after != before).count() as u64;
+        if rule.action == Action::Decrypt && !texts.iter().any(|text| text.starts_with(ENVELOPE_START)) {
+            return Ok(texts);
+        }
+        let (terms, values, encrypts) = (self.terms(rule), Arc::clone(&texts), rule.action == Action::Encrypt);
+        let write = move || {
+            let values = values.iter().map(|text| Scalar::from(text.as_str()));
+            match encrypts {
+                true => Prepared::encrypt(&terms.encrypt(), values),
+                false => Prepared::decrypt(&terms.decrypt(), values),
+            }
+        };
+        let apart = &self.workshop.apart;
+        let prepared = apart.run(cost_of_texts(&texts), write).await;
+        let answer = self.workshop.client.send(prepared).await;
+        let answer = answer.map_err(|error| Refusal::of_engine(self.direction, &error))?;
+        let cost = cost_of_texts(&texts).max(Cost::of_copy(answer.size()));
+        let read = apart.run(cost, move || {
+            let Values { values, report, failures } = answer.into_reported_values()?;
+            let answer: Vec<String> = values.into_iter().map(into_text).collect();
+            let changed = answer.iter().zip(&*texts).filter(|(after, before)| after != before).count() as u64;
+            Ok((answer.len() == texts.len()).then_some((answer, changed, report.failed, failures)))
+        });
+        let read = read.await.map_err(|error| Refusal::of_engine(self.direction, &error))?;
+        let read = read.ok_or_else(|| internal("the engine answered with another number of values"))?;
+        let (answer, changed, failed, failures) = read;
+        let places = failures.iter().map(|index| format!("{place} {index}"));
+        self.unopened.add(failed, places, self.workshop.failure_paths_max);
+        let emptied = if rule.on_failure == OnFailure::Null { failed } else { 0 };
         self.changed[rule.action as usize] += changed.saturating_sub(emptied);
-        Ok(answer)
+        Ok(Arc::new(answer))
     }
 
     async fn header(&mut self, rule: &Rule, name: &HeaderName, headers: &mut HeaderMap) -> Result<(), Refusal> {
@@ -279,9 +324,9 @@ impl Job<'_> {
         if texts.is_empty() {
             return Ok(());
         }
-        let texts = self.texts(rule, name.as_str(), texts).await?;
+        let texts = self.texts(rule, name.as_str(), Arc::new(texts)).await?;
         headers.remove(name);
-        for text in texts {
+        for text in texts.iter() {
             let value = HeaderValue::from_bytes(text.as_bytes());
             let value = value.map_err(|_| {
                 Refusal::unreadable(self.direction, format_args!("header {name} cannot hold its value"))
@@ -291,103 +336,122 @@ impl Job<'_> {
         Ok(())
     }
 
-    async fn urlencoded(&mut self, rule: &Rule, body: Vec<u8>) -> Result<Vec<u8>, Refusal> {
-        let unreadable = |error: FormError| Refusal::unreadable(self.direction, error);
-        let found = find_fields(&body, &rule.form, &self.workshop.form).map_err(unreadable)?;
-        let texts = found.iter().map(|range| decode_field(&body[range.clone()]).map_err(unreadable));
-        let texts: Vec<String> = texts.collect::<Result<_, _>>()?;
-        let before = texts.clone();
-        let texts = self.texts(rule, "form value", texts).await?;
-        let mut out = Vec::with_capacity(body.len() * 2);
-        let mut copied = 0;
-        for ((range, text), before) in found.into_iter().zip(texts).zip(before) {
-            if text != before {
-                out.extend_from_slice(&body[copied..range.start]);
-                encode_field(&text, &mut out);
-                copied = range.end;
-            }
-        }
-        out.extend_from_slice(&body[copied..]);
-        Ok(out)
+    async fn urlencoded(&mut self, rule: &Rule, body: Buffer) -> Result<Buffer, Refusal> {
+        let (size, work) = (body.len(), body.share().another(forms::memory(body.len()))?);
+        let (names, limits) = (Arc::clone(&rule.form), self.workshop.form.clone());
+        let cost = forms::cost(size, names.len());
+        let read = self.workshop.apart.run(cost, move || Urlencoded::read(body, &names, &limits)).await;
+        let form = read.map_err(|fault| self.of_form(&fault))?;
+        let texts = self.texts(rule, "form value", Arc::clone(&form.texts)).await?;
+        let cost = Cost::of_copy(size).max(cost_of_texts(&texts));
+        let out = self.workshop.apart.run(cost, move || form.write(&texts)).await;
+        into_buffer(out, work)
     }
 
-    async fn multipart(&mut self, rule: &Rule, boundary: &str, body: Vec<u8>) -> Result<Vec<u8>, Refusal> {
-        let unreadable = |error: FormError| Refusal::unreadable(self.direction, error);
-        let parts = find_parts(&body, boundary, &rule.form, &self.workshop.form).map_err(unreadable)?;
-        if rule.role.is_some()
-            && parts.iter().any(|part| part.is_file && takes_a_role(rule, &body[part.content.clone()]))
-        {
-            // A role that is not written keeps nobody away, and one that is not there cannot be demanded.
-            return Err(Refusal::mismatch(self.direction, "a file in a form has no role, and the rule names one"));
+    async fn multipart(&mut self, rule: &Rule, boundary: &str, body: Buffer) -> Result<Buffer, Refusal> {
+        let (size, work) = (body.len(), body.share().another(forms::memory(body.len()))?);
+        let (names, limits, boundary) = (Arc::clone(&rule.form), self.workshop.form.clone(), boundary.to_owned());
+        let cost = forms::cost(size, names.len());
+        let with_role = rule.role.as_ref().map(|_| rule.action);
+        let read = move || Multipart::read(body, boundary, &names, &limits, with_role);
+        let form = self.workshop.apart.run(cost, read).await.map_err(|fault| self.of_form(&fault))?;
+        let texts = self.texts(rule, "form value", Arc::clone(&form.texts)).await?;
+        let (body, ranges) = form.files();
+        let mut files = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            files.push(self.file(rule, Arc::clone(&body), range).await?);
         }
-        let mut texts = Vec::new();
-        for part in parts.iter().filter(|part| !part.is_file) {
-            let text = String::from_utf8(body[part.content.clone()].to_vec());
-            texts.push(text.map_err(|_| Refusal::unreadable(self.direction, "a form's value is not UTF-8"))?);
-        }
-        let mut texts = self.texts(rule, "form value", texts).await?.into_iter();
-        let dashes = format!("--{boundary}");
-        let mut out = Vec::with_capacity(body.len() * 2);
-        let mut copied = 0;
-        for part in parts {
-            if let Some(line) = part.length_line {
-                out.extend_from_slice(&body[copied..line.start]);
-                copied = line.end;
-            }
-            out.extend_from_slice(&body[copied..part.content.start]);
-            let content = match part.is_file {
-                true => self.file(rule, &body[part.content.clone()]).await?,
-                false => texts.next().unwrap_or_default().into_bytes(),
-            };
-            // A value must not cut the form where what stood in its place did not.
-            if memchr::memmem::find(&content, dashes.as_bytes()).is_some() {
-                return Err(Refusal::unreadable(self.direction, "a value holds the form's boundary"));
-            }
-            out.extend_from_slice(&content);
-            copied = part.content.end;
-        }
-        out.extend_from_slice(&body[copied..]);
-        Ok(out)
+        drop(body);
+        let held: usize = files.iter().flatten().map(Vec::len).sum();
+        let cost = Cost::of_copy(size + held).max(cost_of_texts(&texts));
+        let out = self.workshop.apart.run(cost, move || form.write(&texts, &files)).await;
+        into_buffer(out.map_err(|fault| self.of_form(&fault))?, work)
     }
 
-    async fn file(&mut self, rule: &Rule, content: &[u8]) -> Result<Vec<u8>, Refusal> {
-        let client = &self.workshop.client;
-        let deadline_ms = Some(self.workshop.deadline_ms);
-        let answer = match rule.action {
-            Action::Redact => Ok(rule.replacement.as_bytes().to_vec()),
-            Action::Encrypt => {
-                let options = EncryptFileOptions { deadline_ms, ..EncryptFileOptions::new(self.app) };
-                client.encrypt_file(&options, content).await
+    fn of_form(&self, fault: &FormFault) -> Refusal {
+        match fault {
+            FormFault::FileWithRole => Refusal::mismatch(self.direction, &fault.to_string()),
+            fault => Refusal::unreadable(self.direction, fault),
+        }
+    }
+
+    /// What becomes of a file in a form; nothing where it stays as it is.
+    async fn file(&mut self, rule: &Rule, body: Arc<Buffer>, at: Range<usize>) -> Result<Option<Vec<u8>>, Refusal> {
+        let size = at.len();
+        let encrypts = match rule.action {
+            Action::Redact => {
+                self.changed[rule.action as usize] += 1;
+                return Ok(Some(rule.replacement.as_bytes().to_vec()));
             }
-            Action::Decrypt if !content.starts_with(FILE_START) => return Ok(content.to_vec()),
-            Action::Decrypt => {
-                let options = DecryptFileOptions { deadline_ms, ..DecryptFileOptions::new(self.app) };
-                match client.decrypt_file(&options, content).await {
-                    Err(error) if rule.on_failure != OnFailure::Fail && does_not_open(&error) => {
-                        let place = "a file in the form".to_owned();
-                        self.unopened.add(1, std::iter::once(place), self.workshop.failure_paths_max);
-                        let left = if rule.on_failure == OnFailure::Null { &[][..] } else { content };
-                        return Ok(left.to_vec());
-                    }
-                    answer => answer,
-                }
-            }
+            Action::Decrypt if !body.as_ref().as_ref()[at.clone()].starts_with(FILE_START) => return Ok(None),
+            action => action == Action::Encrypt,
         };
+        let message = body.share().another(size + MESSAGE_SIZE)?;
+        let terms = self.terms(rule);
+        let write = move || match encrypts {
+            true => Prepared::encrypt_file(&terms.encrypt_file(), &body.as_ref().as_ref()[at]),
+            false => Prepared::decrypt_file(&terms.decrypt_file(), &body.as_ref().as_ref()[at]),
+        };
+        let prepared = self.workshop.apart.run(Cost::of_copy(message.size()), write).await;
+        let answer = match self.workshop.client.send(prepared).await {
+            Err(error) if rule.on_failure != OnFailure::Fail && does_not_open(&error) => {
+                let place = "a file in the form".to_owned();
+                self.unopened.add(1, std::iter::once(place), self.workshop.failure_paths_max);
+                return Ok((rule.on_failure == OnFailure::Null).then(Vec::new));
+            }
+            answer => answer.map_err(|error| Refusal::of_engine(self.direction, &error))?,
+        };
+        drop(message);
         self.changed[rule.action as usize] += 1;
-        answer.map_err(|error| Refusal::of_engine(self.direction, &error))
+        let read = self.workshop.apart.run(Cost::of_copy(answer.size()), move || answer.into_file()).await;
+        read.map(Some).map_err(|error| Refusal::of_engine(self.direction, &error))
     }
 }
 
-/// A body and the room that it takes.
-struct Whole {
-    bytes: Vec<u8>,
-    _share: Share,
+/// What is said to the engine of each request.
+struct Terms {
+    app: Box<str>,
+    role: Option<Box<str>>,
+    deadline_ms: u32,
+    on_failure: OnFailure,
 }
 
-impl AsRef<[u8]> for Whole {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
+impl Terms {
+    fn encrypt(&self) -> EncryptOptions<'_> {
+        let deadline_ms = Some(self.deadline_ms);
+        EncryptOptions { role: self.role.as_deref(), deadline_ms, ..EncryptOptions::new(&self.app) }
     }
+
+    fn decrypt(&self) -> DecryptOptions<'_> {
+        let deadline_ms = Some(self.deadline_ms);
+        let on_failure = match self.on_failure {
+            // Not sent, so that engines which do not know it yet take the request.
+            OnFailure::Fail => None,
+            OnFailure::Leave => Some(fieldseal_client::OnFailure::Leave),
+            OnFailure::Null => Some(fieldseal_client::OnFailure::Null),
+        };
+        DecryptOptions { role: self.role.as_deref(), deadline_ms, on_failure, ..DecryptOptions::new(&self.app) }
+    }
+
+    fn encrypt_file(&self) -> EncryptFileOptions<'_> {
+        EncryptFileOptions { deadline_ms: Some(self.deadline_ms), ..EncryptFileOptions::new(&self.app) }
+    }
+
+    fn decrypt_file(&self) -> DecryptFileOptions<'_> {
+        DecryptFileOptions { deadline_ms: Some(self.deadline_ms), ..DecryptFileOptions::new(&self.app) }
+    }
+}
+
+/// The cost of copying texts, each into memory of its own.
+fn cost_of_texts(texts: &[String]) -> Cost {
+    let size: usize = texts.iter().map(String::len).sum();
+    Cost::of_nanoseconds(texts.len() as u64 * 100).max(Cost::of_copy(size))
+}
+
+/// Bytes that were made within a share of the room, with as much of it as they take.
+fn into_buffer(bytes: Vec<u8>, mut share: Share) -> Result<Buffer, Refusal> {
+    share.resize(bytes.capacity())?;
+    Ok(Buffer::of(bytes, share))
 }
 
 /// The kind of body, if a rule reads such: where something is to be hidden, one that hides. What another rule opens in a document
@@ -428,15 +492,6 @@ fn twin<'h>(actions: &Actions, headers: &'h HeaderMap) -> Option<&'h HeaderName>
     headers.keys().find(is_twin)
 }
 
-/// Whether a file would be encrypted or opened under the rule's role.
-fn takes_a_role(rule: &Rule, file: &[u8]) -> bool {
-    match rule.action {
-        Action::Encrypt => true,
-        Action::Decrypt => file.starts_with(FILE_START),
-        Action::Redact => false,
-    }
-}
-
 /// Whether it is about the file alone.
 fn does_not_open(error: &ClientError) -> bool {
     matches!(error.kind, ErrorKind::Engine(ErrorCode::DecryptFailed | ErrorCode::InvalidEnvelope))
@@ -447,39 +502,56 @@ fn internal(detail: &str) -> Refusal {
 }
 
 /// The text of a value as a form or header holds it.
-fn as_text(value: &Value) -> String {
+fn into_text(value: Value) -> String {
     match value {
         Value::Nil => String::new(),
         Value::Bool(value) => value.to_string(),
         Value::UInt(value) => value.to_string(),
         Value::Int(value) => value.to_string(),
         Value::Float(value) => value.to_string(),
-        Value::Str(text) => text.clone(),
+        Value::Str(text) => text,
+    }
+}
+
+/// Why a document could not be redacted.
+#[derive(Debug)]
+enum RedactFault {
+    Document(DocumentError),
+    NoRoom(Refusal),
+}
+
+impl From<DocumentError> for RedactFault {
+    fn from(error: DocumentError) -> Self {
+        RedactFault::Document(error)
+    }
+}
+
+impl From<Refusal> for RedactFault {
+    fn from(refusal: Refusal) -> Self {
+        RedactFault::NoRoom(refusal)
     }
 }
 
 /// The document with the selected values replaced, and how many they were.
-fn redact_json(
-    document: &[u8],
-    selection: &fieldseal_document::Selection,
-    replacement: &str,
-) -> Result<(Vec<u8>, u64), fieldseal_document::DocumentError> {
+fn redact_json(document: &Buffer, selection: &Selection, replacement: &str) -> Result<(Buffer, u64), RedactFault> {
     const MATCHES_MAX: usize = 1024;
     let mut token = Vec::new();
     escape_into(replacement, &mut token);
-    let mut walker = Walker::new(document, selection, Purpose::Encrypt, &DocumentLimits::default())?;
-    let (mut out, mut copied, mut count) = (Vec::with_capacity(document.len()), 0, 0);
+    let bytes = document.as_ref();
+    let mut walker = Walker::new(bytes, selection, Purpose::Encrypt, &DocumentLimits::default())?;
+    let mut out = Buffer::with_capacity(bytes.len(), document.share())?;
+    let (mut copied, mut count) = (0, 0);
     let mut matches = Vec::new();
     loop {
         let progress = walker.next_batch(&mut matches, MATCHES_MAX, usize::MAX)?;
         for found in matches.drain(..) {
-            out.extend_from_slice(&document[copied..found.start]);
-            out.extend_from_slice(&token);
+            out.extend(&bytes[copied..found.start])?;
+            out.extend(&token)?;
             copied = found.end;
             count += 1;
         }
         if progress == Progress::Done {
-            out.extend_from_slice(&document[copied..]);
+            out.extend(&bytes[copied..])?;
             return Ok((out, count));
         }
     }
@@ -487,9 +559,15 @@ fn redact_json(
 
 #[cfg(test)]
 mod tests {
-    use fieldseal_document::Selection;
+    use std::convert::Infallible;
+    use std::future::poll_fn;
+    use std::task::Poll;
+
+    use fieldseal_client::{ClientSettings, ClientTls};
+    use http_body_util::{BodyExt, Full};
 
     use super::*;
+    use crate::apart::ApartThreads;
 
     #[test]
     fn a_header_that_many_take_for_a_hidden_one_is_found() {
@@ -543,13 +621,134 @@ mod tests {
         }
     }
 
+    /// A client of an engine that nobody calls.
+    fn client() -> Client {
+        use boring::{asn1::Asn1Time, ec, hash::MessageDigest, nid::Nid, pkey::PKey, x509::X509};
+        let group = ec::EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
+        let key = PKey::from_ec_key(ec::EcKey::generate(&group).unwrap()).unwrap();
+        let mut certificate = X509::builder().unwrap();
+        certificate.set_version(2).unwrap();
+        certificate.set_pubkey(&key).unwrap();
+        certificate.set_not_before(&Asn1Time::days_from_now(0).unwrap()).unwrap();
+        certificate.set_not_after(&Asn1Time::days_from_now(1).unwrap()).unwrap();
+        certificate.sign(&key, MessageDigest::sha256()).unwrap();
+        let certificate = certificate.build().to_pem().unwrap();
+        let tls = ClientTls {
+            authorities_pem: certificate.clone(),
+            certificate_chain_pem: certificate,
+            private_key_pem: key.private_key_to_pem_pkcs8().unwrap().into(),
+        };
+        Client::new(ClientSettings::new("localhost:1", tls)).unwrap()
+    }
+
+    /// Runs the rules on a body while both lanes of the threads apart are taken: whether they can do without, and what comes of it.
+    fn run_while_apart_is_taken(
+        rules: &str,
+        headers: &[(&'static str, &'static str)],
+        body: Vec<u8>,
+    ) -> (bool, String) {
+        let threads = ApartThreads::new(1).unwrap();
+        let limits = Limits::default();
+        let room = Room::new(&limits);
+        let workshop = Workshop::new(client(), Arc::clone(&room), threads.way(), 1000, &limits);
+        let actions = actions(rules, "");
+        let headers = headers.iter().map(|&(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
+        let mut headers: HeaderMap = headers.collect();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let outcome = runtime.block_on(async {
+            let (release, released) = std::sync::mpsc::channel::<()>();
+            let released = Arc::new(std::sync::Mutex::new(released));
+            let taken = [Cost::of_nanoseconds(100_000), Cost::UNKNOWN].map(|cost| {
+                let (way, released) = (threads.way(), Arc::clone(&released));
+                tokio::spawn(async move { way.run(cost, move || released.lock().unwrap().recv().is_ok()).await })
+            });
+            tokio::task::yield_now().await;
+            let direction = Direction::Request;
+            let client = IpAddr::from([127, 0, 0, 1]);
+            let workshop = &workshop;
+            let mut job = Job {
+                workshop,
+                direction,
+                actions: &actions,
+                app: "a",
+                client,
+                changed: [0; 3],
+                unopened: Unopened::default(),
+            };
+            let body = Full::new(Bytes::from(body)).map_err(|never: Infallible| -> BodyError { match never {} });
+            let mut running = std::pin::pin!(job.run(&mut headers, body));
+            let mut done = None;
+            for _ in 0..100 {
+                if let Poll::Ready(outcome) = poll_fn(|cx| Poll::Ready(running.as_mut().poll(cx))).await {
+                    done = Some(outcome);
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+            let is_inline = done.is_some();
+            drop(release);
+            let outcome = match done {
+                Some(outcome) => outcome,
+                None => running.await,
+            };
+            for taken in taken {
+                taken.await.unwrap();
+            }
+            let outcome = match outcome {
+                Ok(Outcome::Rewritten(bytes)) => String::from_utf8_lossy(&bytes).into_owned(),
+                Ok(Outcome::Untouched(_)) => "untouched".to_owned(),
+                Err(refusal) => refusal.code.to_owned(),
+            };
+            (is_inline, outcome)
+        });
+        assert_eq!(room.held().0, 0, "all room is free again");
+        outcome
+    }
+
+    #[test]
+    fn work_on_bodies_leaves_the_threads_that_carry_traffic() {
+        let rules = "{ action = \"redact\", json = [\"$.card\"], form = [\"card\"], replacement = \"x\" }";
+        let filters = "{ action = \"redact\", json = [\"$[?@.card]\"], replacement = \"x\" }";
+        let run = |rules, kind, body: &[u8]| run_while_apart_is_taken(rules, &[("content-type", kind)], body.to_vec());
+        let (json, form) = ("application/json", "application/x-www-form-urlencoded");
+        // Small bodies do without another thread.
+        assert_eq!(run(rules, json, b"{\"card\":1}"), (true, "{\"card\":\"x\"}".to_owned()));
+        assert_eq!(run(rules, form, b"a=1&card=2"), (true, "a=1&card=x".to_owned()));
+        // What is slow for its size does not, nor what is large once it is decompressed.
+        assert!(!run(rules, form, &[b"a=", &b";".repeat(8 << 10)[..]].concat()).0);
+        assert!(!run(rules, json, &b" ".repeat(64 << 10)).0);
+        assert_eq!(run(filters, json, b"[{\"card\":1}]"), (false, "[{\"card\":\"x\"}]".to_owned()));
+        let part = b"--B\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n\r\n".repeat(100);
+        let multipart = [&part[..], b"--B--\r\n"].concat();
+        assert!(!run(rules, "multipart/form-data; boundary=B", &multipart).0);
+        for (name, coding) in [("gzip", Coding::Gzip), ("br", Coding::Brotli), ("zstd", Coding::Zstd)] {
+            let coded = |plain: &[u8]| {
+                let headers = [("content-type", json), ("content-encoding", name)];
+                run_while_apart_is_taken(rules, &headers, coding.encode(plain).unwrap())
+            };
+            assert!(!coded(b"{\"a\":1}").0, "{name}: however short");
+            assert_eq!(coded(&b"0".repeat(8 << 20)), (false, "too-large".to_owned()), "{name}");
+        }
+    }
+
     #[test]
     fn redacted_documents_keep_all_other_bytes() {
         let selection = Selection::parse(&["$..card"], &DocumentLimits::default()).unwrap();
-        let document = br#" {"card" : "4242","a":[1.50, {"card":{"x":1,"y":[true,null]}}]}"#;
-        let (redacted, count) = redact_json(document, &selection, "a\"b").unwrap();
+        let room = Room::new(&Limits { bodies_size_max: 1 << 20, ..Limits::default() });
+        let document = |bytes: &[u8]| {
+            let mut buffer = Buffer::new(room.share(IpAddr::from([127, 0, 0, 1])));
+            buffer.extend(bytes).unwrap();
+            buffer
+        };
+        let whole = document(br#" {"card" : "4242","a":[1.50, {"card":{"x":1,"y":[true,null]}}]}"#);
+        let (redacted, count) = redact_json(&whole, &selection, "a\"b").unwrap();
+        let redacted = redacted.into_parts().0;
         let expected = r#" {"card" : "a\"b","a":[1.50, {"card":{"x":"a\"b","y":["a\"b",null]}}]}"#;
         assert_eq!((String::from_utf8(redacted).unwrap().as_str(), count), (expected, 3));
-        assert!(redact_json(b"{\"card\":1", &selection, "x").is_err());
+        assert!(matches!(redact_json(&document(b"{\"card\":1"), &selection, "x"), Err(RedactFault::Document(_))));
+        // A replacement many times as long as what it replaces takes no more than there is room for.
+        let cards = document(format!("[{}0]", "{\"card\":1},".repeat(1000)).as_bytes());
+        let refused = redact_json(&cards, &selection, &"x".repeat(2000));
+        assert!(matches!(refused, Err(RedactFault::NoRoom(refusal)) if refusal.code == "relay-overloaded"));
     }
 }

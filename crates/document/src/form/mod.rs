@@ -69,6 +69,11 @@ impl FieldNames {
         self.names.is_empty() && !self.is_everything
     }
 
+    /// How many names there are: finding fields takes time by it.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
     fn has(&self, name: &[u8]) -> bool {
         let end = memchr::memchr(0, name).unwrap_or(name.len());
         let is = |name: &[u8]| self.names.iter().any(|chosen| chosen.as_bytes() == name);

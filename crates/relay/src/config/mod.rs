@@ -252,7 +252,7 @@ pub struct Rule {
     /// JSON values.
     pub json: Option<JsonFields>,
     /// Form fields.
-    pub form: FieldNames,
+    pub form: Arc<FieldNames>,
     /// Header fields.
     pub headers: Vec<HeaderName>,
     /// What stands in the place of redacted values.
@@ -282,7 +282,7 @@ impl Rule {
 #[derive(Clone, Debug)]
 pub struct JsonFields {
     /// JSONPath, for the engine.
-    pub selectors: Vec<String>,
+    pub selectors: Arc<[String]>,
     /// The same, compiled.
     pub selection: Selection,
 }

@@ -340,8 +340,8 @@ impl Reader<'_> {
         Rule {
             action: rule.action,
             role: role.and_then(|mut role| role.pop()),
-            json: (!rule.json.is_empty()).then_some(JsonFields { selectors, selection }),
-            form: FieldNames::new(rule.form.iter().map(|name| name.get_ref())),
+            json: (!rule.json.is_empty()).then_some(JsonFields { selectors: selectors.into(), selection }),
+            form: Arc::new(FieldNames::new(rule.form.iter().map(|name| name.get_ref()))),
             headers: self.each(&rule.headers, "header", parse_header),
             replacement: replacement.into(),
             on_failure: rule.on_failure.unwrap_or_default(),
@@ -393,8 +393,8 @@ fn decrypt_everything() -> Rule {
     Rule {
         action: Action::Decrypt,
         role: None,
-        json: Some(JsonFields { selectors: vec!["$".to_owned()], selection: Selection::everything() }),
-        form: FieldNames::new(["*"]),
+        json: Some(JsonFields { selectors: Arc::new(["$".to_owned()]), selection: Selection::everything() }),
+        form: Arc::new(FieldNames::new(["*"])),
         headers: Vec::new(),
         replacement: "".into(),
         on_failure: OnFailure::Fail,

@@ -182,7 +182,13 @@ pub struct Limits {
     /// Bytes of a body that is read as a whole, before and after decompression. Default 64 MiB.
     #[serde(deserialize_with = "size")]
     pub body_size_max: usize,
-    /// Bytes of all bodies that are held at a time. Default 1 GiB.
+    /// How many times its coded size a body may have once it is decompressed. Default 100.
+    #[serde(deserialize_with = "count")]
+    pub expansion_max: usize,
+    /// Bytes of a decompressed body up to which `expansion_max` does not count. Default 1 MiB.
+    #[serde(deserialize_with = "size")]
+    pub expansion_free_size: usize,
+    /// Bytes of all bodies that are held at a time, with what is made of them and the memory of decoders. Default 1 GiB.
     #[serde(deserialize_with = "size")]
     pub bodies_size_max: usize,
     /// Those of one client among them: an address of IPv4, a /64 of IPv6. Behind a balancer that shows its own address for all, as much
@@ -237,6 +243,8 @@ impl Default for Limits {
             header_size_max: 32 << 10,
             headers_max: 128,
             body_size_max: 64 << 20,
+            expansion_max: 100,
+            expansion_free_size: 1 << 20,
             bodies_size_max: 1 << 30,
             client_bodies_size_max: 512 << 20,
             held_body_timeout: Duration::from_secs(120),

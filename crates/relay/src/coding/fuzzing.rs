@@ -1,0 +1,68 @@
+//! What must hold for any bytes as a coded body: the fuzz target calls this, and an ordinary test replays its corpus through it.
+//!
+//! Not part of the crate's interface. Every function panics where a property does not hold.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::{Coding, DecodeBounds, DecodeError, Decoding};
+use crate::config::Limits;
+use crate::held::{Buffer, Room};
+
+/// Memory that decoding may charge, whatever the body says.
+const ROOM_SIZE: usize = 32 << 20;
+/// Bytes of a decoded body, at most.
+const SIZE_MAX: usize = 1 << 20;
+const EXPANSION_MAX: usize = 20;
+const EXPANSION_FREE: usize = 4 << 10;
+/// Steps that make no progress would go on for ever; each but a few reads or makes a byte.
+const STEPS_FREE: usize = 16;
+
+/// Bytes of memory that [`check_coding`] takes at most, beside its input: what it charges, and what libraries take that is not charged.
+pub const MEMORY_MAX: usize = ROOM_SIZE + (16 << 20);
+
+/// Any bytes as a coded body, the first of which says how: decoded within every bound, or refused. Says which.
+pub fn check_coding(bytes: &[u8]) -> bool {
+    let Some((&first, coded)) = bytes.split_first() else { return false };
+    let coding = [Coding::Gzip, Coding::Brotli, Coding::Zstd][usize::from(first) % 3];
+    let bounds = DecodeBounds { size_max: SIZE_MAX, expansion_max: EXPANSION_MAX, expansion_free: EXPANSION_FREE };
+    let room = room(ROOM_SIZE);
+    let decoded = decode(coding, coded, bounds, &room);
+    check_room(&room, ROOM_SIZE);
+    // With little room the same comes of it, or it is refused for that.
+    let little = self::room(64 << 10);
+    match (decode(coding, coded, bounds, &little), &decoded) {
+        (Err(DecodeError::NoRoom(_)), _) => {}
+        (with_little, decoded) => assert_eq!(with_little, *decoded, "room changes nothing but whether there is room"),
+    }
+    check_room(&little, 64 << 10);
+    let Ok(plain) = decoded else { return false };
+    assert!(plain.len() <= SIZE_MAX && plain.len() <= EXPANSION_FREE.max(coded.len() * EXPANSION_MAX));
+    let again = coding.encode(&plain).expect("a buffer takes everything");
+    let free = DecodeBounds { expansion_max: usize::MAX, ..bounds };
+    assert!(decode(coding, &again, free, &self::room(ROOM_SIZE)).as_ref() == Ok(&plain), "coded again it is the same");
+    true
+}
+
+fn room(size: usize) -> Arc<Room> {
+    Room::new(&Limits { bodies_size_max: size, client_bodies_size_max: size, ..Limits::default() })
+}
+
+fn check_room(room: &Room, size: usize) {
+    let (held, most) = room.held();
+    assert!(held == 0 && most <= size, "{held} bytes are still held, {most} were");
+}
+
+fn decode(coding: Coding, coded: &[u8], bounds: DecodeBounds, room: &Arc<Room>) -> Result<Vec<u8>, DecodeError> {
+    let mut buffer = Buffer::new(room.share(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+    buffer.extend(coded)?;
+    let mut decoding = Decoding::new(coding, buffer, bounds)?;
+    for _ in 0..coded.len() + SIZE_MAX + STEPS_FREE {
+        match decoding.step() {
+            ControlFlow::Continue(next) => decoding = next,
+            ControlFlow::Break(decoded) => return decoded.map(|buffer| buffer.into_parts().0),
+        }
+    }
+    panic!("more steps than bytes");
+}

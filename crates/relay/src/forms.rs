@@ -1,0 +1,163 @@
+//! The fields of a form, out of its body and into it again: work without waiting, for threads apart.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use fieldseal_document::form::{
+    FieldNames, FormError, FormLimits, Part, decode_field, encode_field, find_fields, find_parts,
+};
+use thiserror::Error;
+
+use crate::apart::Cost;
+use crate::config::Action;
+use crate::held::Buffer;
+
+/// What an encrypted file begins with.
+pub(crate) const FILE_START: &[u8] = b"%EVENC";
+/// Memory that work on a form takes, in sizes of its body: its values, the request with them, the answer, and the new body.
+const MEMORY_FACTOR: usize = 6;
+/// Memory that it takes for any form.
+const MEMORY_MIN: usize = 4 << 10;
+
+/// Why a form cannot be changed.
+#[derive(Debug, Error)]
+pub(crate) enum FormFault {
+    /// It is malformed, or two readers could take it for different things.
+    #[error(transparent)]
+    Form(#[from] FormError),
+    /// A selected value that is not text.
+    #[error("a form's value is not UTF-8")]
+    NotUtf8,
+    /// A value would end the part in which it stands.
+    #[error("a value holds the form's boundary")]
+    Boundary,
+    /// A role that is not written keeps nobody away, and one that is not there cannot be demanded.
+    #[error("a file in a form has no role, and the rule names one")]
+    FileWithRole,
+}
+
+/// Memory to charge for work on a form of this size.
+pub(crate) fn memory(size: usize) -> usize {
+    size.saturating_mul(MEMORY_FACTOR).saturating_add(MEMORY_MIN)
+}
+
+/// The cost of finding fields of so many names in a form of this size, in the worst case: a separator at every other byte.
+pub(crate) fn cost(size: usize, names: usize) -> Cost {
+    Cost::of_bytes(size, 40 + 8 * names as u64)
+}
+
+/// `application/x-www-form-urlencoded`, with what it holds in the selected fields.
+pub(crate) struct Urlencoded {
+    body: Buffer,
+    found: Vec<Range<usize>>,
+    pub(crate) texts: Arc<Vec<String>>,
+}
+
+impl Urlencoded {
+    /// # Errors
+    /// What is wrong with the form.
+    pub(crate) fn read(body: Buffer, names: &FieldNames, limits: &FormLimits) -> Result<Self, FormFault> {
+        let bytes = body.as_ref();
+        let found = find_fields(bytes, names, limits)?;
+        let texts = found.iter().map(|range| decode_field(&bytes[range.clone()]));
+        let texts = Arc::new(texts.collect::<Result<_, _>>()?);
+        Ok(Urlencoded { body, found, texts })
+    }
+
+    /// The body with other texts in the selected fields; what has not changed stays as it was written.
+    pub(crate) fn write(self, texts: &[String]) -> Vec<u8> {
+        let body = self.body.as_ref();
+        let mut out = Vec::with_capacity(body.len());
+        let mut copied = 0;
+        for ((range, text), before) in self.found.into_iter().zip(texts).zip(&*self.texts) {
+            if text != before {
+                out.extend_from_slice(&body[copied..range.start]);
+                encode_field(text, &mut out);
+                copied = range.end;
+            }
+        }
+        out.extend_from_slice(&body[copied..]);
+        out
+    }
+}
+
+/// `multipart/form-data`, with what it holds in the selected parts.
+pub(crate) struct Multipart {
+    body: Arc<Buffer>,
+    boundary: String,
+    parts: Vec<Part>,
+    pub(crate) texts: Arc<Vec<String>>,
+}
+
+impl Multipart {
+    /// `with_role`: what is done to the parts, where the rule names a role.
+    ///
+    /// # Errors
+    /// What is wrong with the form.
+    pub(crate) fn read(
+        body: Buffer,
+        boundary: String,
+        names: &FieldNames,
+        limits: &FormLimits,
+        with_role: Option<Action>,
+    ) -> Result<Self, FormFault> {
+        let bytes = body.as_ref();
+        let parts = find_parts(bytes, &boundary, names, limits)?;
+        let mut texts = Vec::new();
+        for part in &parts {
+            let content = &bytes[part.content.clone()];
+            if !part.is_file {
+                texts.push(String::from_utf8(content.to_vec()).map_err(|_| FormFault::NotUtf8)?);
+            } else if with_role.is_some_and(|action| takes_a_role(action, content)) {
+                return Err(FormFault::FileWithRole);
+            }
+        }
+        Ok(Multipart { body: Arc::new(body), boundary, parts, texts: Arc::new(texts) })
+    }
+
+    /// The body, and where the selected files stand in it.
+    pub(crate) fn files(&self) -> (Arc<Buffer>, Vec<Range<usize>>) {
+        let files = self.parts.iter().filter(|part| part.is_file).map(|part| part.content.clone());
+        (Arc::clone(&self.body), files.collect())
+    }
+
+    /// The body with other texts and files in the selected parts. A file that is not given stays as it is.
+    ///
+    /// # Errors
+    /// What would cut the form where what stood in its place did not.
+    pub(crate) fn write(self, texts: &[String], files: &[Option<Vec<u8>>]) -> Result<Vec<u8>, FormFault> {
+        let body = self.body.as_ref().as_ref();
+        let dashes = format!("--{}", self.boundary);
+        let dashes = memchr::memmem::Finder::new(dashes.as_bytes());
+        let (mut texts, mut files) = (texts.iter(), files.iter());
+        let mut out = Vec::with_capacity(body.len());
+        let mut copied = 0;
+        for part in self.parts {
+            if let Some(line) = part.length_line {
+                out.extend_from_slice(&body[copied..line.start]);
+                copied = line.end;
+            }
+            out.extend_from_slice(&body[copied..part.content.start]);
+            let content = match part.is_file {
+                true => files.next().and_then(|file| file.as_deref()).unwrap_or(&body[part.content.clone()]),
+                false => texts.next().map_or(&[][..], |text| text.as_bytes()),
+            };
+            if dashes.find(content).is_some() {
+                return Err(FormFault::Boundary);
+            }
+            out.extend_from_slice(content);
+            copied = part.content.end;
+        }
+        out.extend_from_slice(&body[copied..]);
+        Ok(out)
+    }
+}
+
+/// Whether a file would be encrypted or opened under the rule's role.
+fn takes_a_role(action: Action, file: &[u8]) -> bool {
+    match action {
+        Action::Encrypt => true,
+        Action::Decrypt => file.starts_with(FILE_START),
+        Action::Redact => false,
+    }
+}
