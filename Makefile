@@ -76,6 +76,8 @@ bench: ## all benches, or BENCH=NAME
 	  printf '== bench: an engine end to end\n'; \
 	  FIELDSEAL_COMMIT="$$(git rev-parse --short HEAD)" cargo build --release --package fieldseal-cli; \
 	  '$(TARGET)/release/fieldseal' bench; \
+	  printf '== bench: small requests beside the worst bodies\n'; \
+	  benches/hostile.py --fieldseal '$(TARGET)/release/fieldseal'; \
 	fi
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (300)
