@@ -90,7 +90,7 @@ impl Incoming {
         for piece in bytes.chunks(READ_SIZE) {
             self.buffer.spare().extend_from_slice(piece);
             while let Some(frame) = self.buffer.next_frame()? {
-                self.frames.push_back(frame);
+                self.frames.push_back(frame.into_bytes());
             }
         }
         self.buffer.release_if_empty();

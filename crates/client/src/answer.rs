@@ -1,9 +1,10 @@
 //! Answers, as owned bytes and as owned values.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use fieldseal_protocol::{
-    Authenticated, Curve, DocumentResult, FileResult, Health, InfoResult, InspectResult, Inspected, Message,
+    Authenticated, Curve, DocumentResult, FileResult, Frame, Health, InfoResult, InspectResult, Inspected, Message,
     PublicKeys, RawValue, Reported, RewrapResult, Scalar, TextKind, ValuesResult,
 };
 
@@ -11,40 +12,47 @@ use crate::error::ClientError;
 
 /// A successful answer as it came: for those who read values where they lie.
 pub struct Answer {
-    frame: Vec<u8>,
+    frame: Frame,
+    /// The frame in one buffer, where it came in several and is read without being taken apart.
+    whole: OnceLock<Vec<u8>>,
 }
 
 /// Without the content, which may be plaintext.
 impl fmt::Debug for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an answer of {} bytes", self.frame.len())
+        write!(f, "an answer of {} bytes", self.frame.size())
     }
 }
 
 impl Answer {
     /// Takes a frame that is a response; the error of a failed one comes back as such.
-    pub(crate) fn of_response(frame: Vec<u8>) -> Result<Answer, ClientError> {
-        let error = match response(&frame) {
-            Ok(_) => return Ok(Answer { frame }),
-            Err(error) => error,
-        };
-        Err(match error.error() {
-            Ok(remote) => ClientError::of_engine(&remote),
-            Err(_) => ClientError::protocol("the engine answered with an error that cannot be read"),
+    pub(crate) fn of_response(frame: Frame) -> Result<Answer, ClientError> {
+        if response(frame.head()).is_ok() {
+            return Ok(Answer { frame, whole: OnceLock::new() });
+        }
+        let frame = frame.into_bytes();
+        let remote = response(&frame).err().map(|error| error.error());
+        Err(match remote {
+            Some(Ok(remote)) => ClientError::of_engine(&remote),
+            _ => ClientError::protocol("the engine answered with an error that cannot be read"),
         })
+    }
+
+    fn whole(&self) -> &[u8] {
+        match self.frame.is_in_one_piece() {
+            true => self.frame.head(),
+            false => self.whole.get_or_init(|| self.frame.to_bytes()),
+        }
     }
 
     /// The result, to be read by the `…Result::decode` of the protocol.
     pub fn result(&self) -> RawValue<'_> {
-        match response(&self.frame) {
-            Ok(result) => result,
-            Err(_) => unreachable!("checked when the answer was made"),
-        }
+        result(self.whole())
     }
 
     /// Bytes of the whole message.
     pub fn size(&self) -> usize {
-        self.frame.len()
+        self.frame.size()
     }
 
     /// The values of an answer to `encrypt` or `decrypt`.
@@ -60,7 +68,8 @@ impl Answer {
     /// # Errors
     /// It is no such answer.
     pub fn into_reported_values(self) -> Result<Values, ClientError> {
-        let ValuesResult { values, report } = ValuesResult::decode(self.result())?;
+        let frame = self.frame.into_bytes();
+        let ValuesResult { values, report } = ValuesResult::decode(result(&frame))?;
         let failures = report.failure_indexes()?;
         Ok(Values { values: owned(values.iter())?, report: Report::of(&report)?, failures })
     }
@@ -70,10 +79,11 @@ impl Answer {
     /// # Errors
     /// It is no such answer.
     pub fn into_document(self) -> Result<Document, ClientError> {
-        let DocumentResult { document, count, report } = DocumentResult::decode(self.result())?;
+        let frame = self.frame.into_bytes();
+        let DocumentResult { document, count, report } = DocumentResult::decode(result(&frame))?;
         let failures = report.failure_paths()?.into_iter().map(str::to_owned).collect();
-        let (report, range) = (Report::of(&report)?, range_in(&self.frame, document));
-        Ok(Document { count, report, failures, json: cut(self.frame, range) })
+        let (report, range) = (Report::of(&report)?, range_in(&frame, document));
+        Ok(Document { count, report, failures, json: cut(frame, range) })
     }
 
     /// The bytes of an answer to `encrypt_file` or `decrypt_file`.
@@ -81,8 +91,9 @@ impl Answer {
     /// # Errors
     /// It is no such answer.
     pub fn into_file(self) -> Result<Vec<u8>, ClientError> {
-        let range = range_in(&self.frame, FileResult::decode(self.result())?.data);
-        Ok(cut(self.frame, range))
+        let frame = self.frame.into_bytes();
+        let range = range_in(&frame, FileResult::decode(result(&frame))?.data);
+        Ok(cut(frame, range))
     }
 
     pub(crate) fn rewrapped(&self) -> Result<Rewrapped, ClientError> {
@@ -131,6 +142,14 @@ impl Answer {
             .map(|fact| fact.map(|(name, text)| (name.to_owned(), text.to_owned())))
             .collect::<Result<_, _>>()
             .map_err(ClientError::from)
+    }
+}
+
+/// The result of an answer that was checked when it came.
+fn result(frame: &[u8]) -> RawValue<'_> {
+    match response(frame) {
+        Ok(result) => result,
+        Err(_) => unreachable!("checked when the answer was made"),
     }
 }
 

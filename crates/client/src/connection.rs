@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fieldseal_protocol::{FrameBuffer, FrameError, Limits};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use crate::error::{ClientError, Sent};
@@ -17,6 +18,9 @@ use crate::tls::explain_read;
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long a connection that is given up may take to say so.
 const PARTING: Duration = Duration::from_secs(1);
+
+/// Bytes that are read or written in one go before other tasks of the thread have their turn: some tens of microseconds of TLS.
+const TURN_BYTES_MAX: usize = 64 << 10;
 
 /// What a connection reads and writes: TLS on a socket, or the memory of a simulation.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
@@ -76,11 +80,16 @@ async fn drive<S: Stream>(stream: S, shared: Arc<Shared>, limits: Limits) {
 /// Reads until the connection ends; returns why.
 async fn read<S: Stream>(mut reader: ReadHalf<S>, shared: &Shared, limits: Limits) -> ClientError {
     let mut frames = FrameBuffer::new(limits);
+    let mut turn = TURN_BYTES_MAX;
     loop {
         match reader.read_buf(frames.spare()).await {
             Ok(0) => return ClientError::lost(Sent::Maybe, "the engine closed the connection"),
-            Ok(_) => {}
+            Ok(size) => turn = turn.saturating_sub(size),
             Err(error) => return explain_read(error),
+        }
+        if turn == 0 {
+            turn = TURN_BYTES_MAX;
+            yield_now().await;
         }
         if let Err(error) = deliver_frames(&mut frames, shared) {
             return error;
@@ -105,7 +114,14 @@ impl From<FrameError> for ClientError {
 async fn write<S: Stream>(mut writer: WriteHalf<S>, shared: &Shared) -> io::Result<()> {
     loop {
         match shared.next_write() {
-            Next::Write(bytes) => writer.write_all(&bytes).await?,
+            Next::Write(bytes) => {
+                for (turn, piece) in bytes.chunks(TURN_BYTES_MAX).enumerate() {
+                    if turn > 0 {
+                        yield_now().await;
+                    }
+                    writer.write_all(piece).await?;
+                }
+            }
             Next::Wait => {
                 writer.flush().await?;
                 shared.wait_to_write().await;

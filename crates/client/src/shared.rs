@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use fieldseal_protocol::{CONNECTION_ERROR, Message, connection_error, request};
+use fieldseal_protocol::{CONNECTION_ERROR, Frame, Message, connection_error, request};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, sleep_until};
 
@@ -140,8 +140,8 @@ impl Shared {
     ///
     /// # Errors
     /// When the connection cannot go on: for all calls in flight.
-    pub(crate) fn deliver(&self, frame: Vec<u8>) -> Result<(), ClientError> {
-        let id = match Message::parse(&frame) {
+    pub(crate) fn deliver(&self, frame: Frame) -> Result<(), ClientError> {
+        let id = match Message::parse(frame.head()) {
             Ok(Message::Response { id, .. }) => id,
             Ok(Message::Notification { method: CONNECTION_ERROR, params }) => {
                 return Err(match connection_error(params) {

@@ -1,9 +1,9 @@
 //! Cuts the byte stream of a connection into frames; both ends of a connection use it.
 //!
-//! Nothing is scanned twice. A large frame leaves with the buffer that it arrived in, so that it is not copied and its
-//! memory goes with it; small ones are copied out, and the buffer stays. The buffer grows with what has arrived, never by
-//! what a peer claims: at most to twice as much, and as a frame of many values promises to become by its first ones, so that it is
-//! copied about once.
+//! Nothing is scanned twice. A large frame arrives in pieces of bounded size and leaves with them, so that the thread that reads it
+//! never moves much at a time: whoever needs it in one buffer puts it together. Small frames are copied out, and the buffer stays. The
+//! buffer grows with what has arrived, never by what a peer claims: at most to twice as much, and as a frame of many values promises to
+//! become by its first ones.
 
 use crate::error::FrameError;
 use crate::limits::Limits;
@@ -11,6 +11,8 @@ use crate::scanner::Scanner;
 
 /// The room offered to one read: the largest TLS record (RFC 8446, section 5.1).
 pub const READ_SIZE: usize = 16_384;
+/// Bytes of a piece of a frame, at most: what is left of a read that ends a piece may be beyond.
+pub const FRAME_PIECE_SIZE: usize = 256 << 10;
 /// Frames from this size on are handed over with their buffer.
 const COPY_SIZE_MAX: usize = READ_SIZE;
 /// A frame whose size is not known yet grows at least by this part of what has arrived, whatever its values promise: each byte is moved
@@ -19,17 +21,79 @@ const GROWTH_DIVISOR: usize = 4;
 
 /// What has arrived of a stream and is not cut into frames yet.
 pub struct FrameBuffer {
+    /// The beginning of a large frame. None is empty; a value's head is never cut.
+    pieces: Vec<Vec<u8>>,
+    /// Bytes in them, and bytes that they take.
+    pieces_size: usize,
+    pieces_capacity: usize,
     bytes: Vec<u8>,
-    /// Where the frame begins that is looked for.
+    /// Where in `bytes` the frame begins, or goes on, that is looked for.
     start: usize,
     scanner: Scanner,
     frame_size_max: usize,
+}
+
+/// A whole frame, in one piece or in several.
+#[derive(Debug, Default)]
+pub struct Frame {
+    pieces: Vec<Vec<u8>>,
+}
+
+impl Frame {
+    /// The bytes of the first piece: the whole of a frame that is not large.
+    pub fn head(&self) -> &[u8] {
+        self.pieces.first().map_or(&[], Vec::as_slice)
+    }
+
+    /// Bytes of the frame.
+    pub fn size(&self) -> usize {
+        self.pieces.iter().map(Vec::len).sum()
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn capacity(&self) -> usize {
+        self.pieces.iter().map(Vec::capacity).sum()
+    }
+
+    /// A copy of the frame in one buffer.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.pieces.concat()
+    }
+
+    /// Whether it lies in one buffer: [`Frame::head`] is then all of it.
+    pub fn is_in_one_piece(&self) -> bool {
+        self.pieces.len() <= 1
+    }
+
+    /// The pieces, in order.
+    pub fn into_pieces(self) -> Vec<Vec<u8>> {
+        self.pieces
+    }
+
+    /// The frame in one buffer: without a copy where it is in one piece.
+    pub fn into_bytes(mut self) -> Vec<u8> {
+        if self.pieces.len() <= 1 {
+            return self.pieces.pop().unwrap_or_default();
+        }
+        let mut bytes = Vec::with_capacity(self.size());
+        self.pieces.into_iter().for_each(|piece| bytes.extend_from_slice(&piece));
+        bytes
+    }
+}
+
+impl From<Vec<u8>> for Frame {
+    fn from(bytes: Vec<u8>) -> Self {
+        Frame { pieces: vec![bytes] }
+    }
 }
 
 impl FrameBuffer {
     /// An empty one, which holds no memory.
     pub fn new(limits: Limits) -> Self {
         FrameBuffer {
+            pieces: Vec::new(),
+            pieces_size: 0,
+            pieces_capacity: 0,
             bytes: Vec::new(),
             start: 0,
             scanner: Scanner::new(limits),
@@ -48,33 +112,37 @@ impl FrameBuffer {
     /// What [`FrameBuffer::capacity`] is after [`FrameBuffer::spare`], for who has to ask before it takes memory.
     pub fn capacity_with_spare(&self) -> usize {
         let capacity = self.bytes.capacity();
-        if capacity - self.bytes.len() < READ_SIZE { self.bytes.len() + self.growth() } else { capacity }
+        let grown = if capacity - self.bytes.len() < READ_SIZE { self.bytes.len() + self.growth() } else { capacity };
+        self.pieces_capacity + grown
     }
 
     /// By how many bytes to grow: at most to twice what has arrived, and past the end of the frame by one read, so that the
     /// last one does not move it once more.
     fn growth(&self) -> usize {
         let size = self.bytes.len();
+        let arrived = self.partial_size();
         let size_min = self.scanner.frame_size_min();
-        let missing = size_min.saturating_sub(size - self.start);
+        let missing = size_min.saturating_sub(arrived);
         // Of values yet to come only a byte each is known. Without any the frame ends where this one does.
         let is_size_known = self.scanner.position() == size_min;
-        let expected = self.scanner.frame_size_expected().saturating_sub(size - self.start);
+        let expected = self.scanner.frame_size_expected().saturating_sub(arrived);
         let wanted =
-            if is_size_known { missing } else { expected.max(size / GROWTH_DIVISOR) }.saturating_add(READ_SIZE);
-        let room = (self.frame_size_max.saturating_add(READ_SIZE)).saturating_sub(size).max(READ_SIZE);
-        wanted.clamp(READ_SIZE, size.max(READ_SIZE)).min(room)
+            if is_size_known { missing } else { expected.max(arrived / GROWTH_DIVISOR) }.saturating_add(READ_SIZE);
+        let room = (self.frame_size_max.saturating_add(READ_SIZE)).saturating_sub(self.pieces_size + size);
+        let of_piece = FRAME_PIECE_SIZE.saturating_sub(size);
+        wanted.min(arrived.max(size)).min(room).min(of_piece).max(READ_SIZE)
     }
 
     /// The next whole frame among the bytes read so far.
     ///
     /// # Errors
     /// When the stream cannot be cut any further; it has to end.
-    pub fn next_frame(&mut self) -> Result<Option<Vec<u8>>, FrameError> {
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
         match self.scanner.scan(&self.bytes[self.start..])? {
             Some(size) => Ok(Some(self.cut(size))),
             None => {
                 self.compact();
+                self.begin_piece();
                 Ok(None)
             }
         }
@@ -82,12 +150,12 @@ impl FrameBuffer {
 
     /// Bytes that have arrived of a frame that is not whole.
     pub fn partial_size(&self) -> usize {
-        self.bytes.len() - self.start
+        self.pieces_size + self.bytes.len() - self.start
     }
 
     /// Bytes that the buffer takes, whatever is in them.
     pub fn capacity(&self) -> usize {
-        self.bytes.capacity()
+        self.pieces_capacity + self.bytes.capacity()
     }
 
     /// Gives the memory back when nothing is kept in it.
@@ -97,20 +165,25 @@ impl FrameBuffer {
         }
     }
 
-    fn cut(&mut self, size: usize) -> Vec<u8> {
-        if self.start == 0 && size >= COPY_SIZE_MAX {
-            let rest = self.bytes.split_off(size);
-            let mut frame = std::mem::replace(&mut self.bytes, rest);
-            // The frame may wait long: it shall not hold more than a read beyond its own bytes.
-            if frame.capacity() - size > READ_SIZE {
-                frame.shrink_to_fit();
-            }
-            return frame;
-        }
+    fn cut(&mut self, size: usize) -> Frame {
         let end = self.start + size;
+        if self.start == 0 && (size >= COPY_SIZE_MAX || !self.pieces.is_empty()) {
+            let rest = self.bytes.split_off(size);
+            let mut last = std::mem::replace(&mut self.bytes, rest);
+            // The frame may wait long: it shall not hold more than a read beyond its own bytes.
+            if last.capacity() - size > READ_SIZE {
+                last.shrink_to_fit();
+            }
+            let mut pieces = std::mem::take(&mut self.pieces);
+            (self.pieces_size, self.pieces_capacity) = (0, 0);
+            if !last.is_empty() {
+                pieces.push(last);
+            }
+            return Frame { pieces };
+        }
         let frame = self.bytes[self.start..end].to_vec();
         self.start = end;
-        frame
+        Frame::from(frame)
     }
 
     /// Moves a frame that is not whole to the front: once, for it then begins there.
@@ -119,6 +192,21 @@ impl FrameBuffer {
             self.bytes.drain(..self.start);
             self.start = 0;
         }
+    }
+
+    /// Begins another piece where this one is large enough. All of it has been looked at, but for a few bytes of a head.
+    fn begin_piece(&mut self) {
+        if self.bytes.len() + READ_SIZE <= FRAME_PIECE_SIZE {
+            return;
+        }
+        let passed = (self.scanner.position() - self.pieces_size).min(self.bytes.len());
+        let rest = self.bytes.split_off(passed);
+        let mut piece = std::mem::replace(&mut self.bytes, rest);
+        piece.shrink_to_fit();
+        self.scanner.forget(passed);
+        self.pieces_size += piece.len();
+        self.pieces_capacity += piece.capacity();
+        self.pieces.push(piece);
     }
 }
 
@@ -139,10 +227,11 @@ mod tests {
         let mut frames = Vec::new();
         for bytes in stream.chunks(piece) {
             let capacity = buffer.capacity_with_spare();
-            assert_eq!(buffer.spare().capacity(), capacity);
+            buffer.spare();
+            assert_eq!(buffer.capacity(), capacity);
             buffer.spare().extend_from_slice(bytes);
             while let Some(frame) = buffer.next_frame().unwrap() {
-                frames.push(frame);
+                frames.push(frame.into_bytes());
             }
         }
         assert_eq!(buffer.partial_size(), 0);
@@ -159,69 +248,61 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_large_frame_takes_its_buffer_along() {
-        let frame = binary(1 << 20);
-        let mut buffer = FrameBuffer::new(Limits::default());
-        for bytes in frame.chunks(READ_SIZE) {
-            assert_eq!(buffer.next_frame(), Ok(None));
-            buffer.spare().extend_from_slice(bytes);
-        }
-        let cut = buffer.next_frame().unwrap().unwrap();
-        assert!(cut == frame);
-        assert!(cut.capacity() < frame.len() + 2 * READ_SIZE, "{} bytes kept", cut.capacity());
-        assert!(buffer.bytes.capacity() <= READ_SIZE);
-        buffer.release_if_empty();
-        assert_eq!(buffer.bytes.capacity(), 0);
-    }
-
-    /// How often the buffer moves while `frame` arrives in full reads, and the bytes moved; the frame comes out whole.
+    /// The most bytes that move at a time while `frame` arrives in full reads, and those that move in all; the frame comes out whole.
     fn moves(frame: &[u8], limits: Limits) -> (usize, usize) {
         let mut buffer = FrameBuffer::new(limits);
-        let (mut count, mut bytes_moved) = (0, 0);
+        let (mut most, mut in_all) = (0, 0);
         for bytes in frame.chunks(READ_SIZE) {
-            assert_eq!(buffer.next_frame(), Ok(None));
-            let before = buffer.capacity();
+            assert!(buffer.next_frame().unwrap().is_none());
+            let (size, before) = (buffer.bytes.len(), buffer.bytes.capacity());
             if buffer.spare().capacity() != before {
-                count += 1;
-                bytes_moved += buffer.bytes.len();
+                most = most.max(size);
+                in_all += size;
             }
             assert!(buffer.capacity() <= limits.frame_size_max + READ_SIZE);
             buffer.bytes.extend_from_slice(bytes);
         }
         let cut = buffer.next_frame().unwrap().expect("the whole frame");
-        assert!(cut == frame && cut.capacity() <= frame.len() + READ_SIZE);
-        (count, bytes_moved)
+        assert_eq!(cut.size(), frame.len());
+        assert!(cut.capacity() <= frame.len() + READ_SIZE);
+        assert!(buffer.capacity() <= READ_SIZE);
+        buffer.release_if_empty();
+        assert_eq!(buffer.capacity(), 0);
+        let pieces = cut.into_pieces();
+        assert!(pieces.iter().all(|piece| piece.len() <= FRAME_PIECE_SIZE + READ_SIZE));
+        assert!(pieces.concat() == frame);
+        (most, in_all)
     }
 
+    /// However large a frame is, whoever reads it moves no more than a piece at a time.
     #[test]
-    fn a_frame_of_many_values_is_moved_a_few_times() {
-        for (count, size) in [(2_000, 10_000), (500, 40_000), (200_000, 100)] {
+    fn no_frame_has_many_bytes_moved_at_a_time() {
+        let known = binary(20_000_000);
+        let mut lists = vec![known];
+        for (count, size) in [(2_000, 10_000), (500, 40_000), (200_000, 100), (3_000_000, 0)] {
             let mut frame = Vec::new();
             write::array_header(count, &mut frame);
             (0..count).for_each(|_| write::string(&"x".repeat(size), &mut frame));
-            let limits = Limits { frame_size_max: frame.len(), ..Limits::default() };
-            let (moves, bytes_moved) = moves(&frame, limits);
-            assert!(moves <= 12, "{moves} moves of {count} values");
-            assert!(bytes_moved <= 2 * frame.len(), "{bytes_moved} bytes moved of {}", frame.len());
+            lists.push(frame);
+        }
+        let mut growing = Vec::new();
+        write::array_header(20_000, &mut growing);
+        (0..20_000_usize).for_each(|at| write::string(&"x".repeat(at / 20), &mut growing));
+        lists.push(growing);
+        for frame in lists {
+            let (most, in_all) = moves(&frame, Limits { frame_size_max: frame.len(), ..Limits::default() });
+            assert!(most <= FRAME_PIECE_SIZE, "{most} bytes moved at a time");
+            assert!(in_all <= 3 * FRAME_PIECE_SIZE + frame.len() / 4, "{in_all} bytes moved of {}", frame.len());
         }
     }
 
+    /// A large frame behind small ones, and small ones behind it, in whatever pieces the stream comes.
     #[test]
-    fn a_frame_that_grows_beyond_what_it_promised_is_moved_a_few_times_too() {
-        let mut frame = Vec::new();
-        write::array_header(20_000, &mut frame);
-        (0..20_000_usize).for_each(|at| write::string(&"x".repeat(at / 20), &mut frame));
-        let (moves, bytes_moved) = moves(&frame, Limits { frame_size_max: frame.len(), ..Limits::default() });
-        assert!(moves <= 40, "{moves} moves");
-        assert!(bytes_moved <= 5 * frame.len(), "{bytes_moved} bytes moved of {}", frame.len());
-    }
-
-    #[test]
-    fn a_frame_of_known_size_is_moved_even_less() {
-        let frame = binary(20_000_000);
-        let (moves, bytes_moved) = moves(&frame, Limits { frame_size_max: frame.len(), ..Limits::default() });
-        assert!(moves <= 12 && bytes_moved <= 2 * frame.len(), "{moves} moves, {bytes_moved} bytes");
+    fn large_frames_stand_between_small_ones() {
+        let frames: Vec<_> = [3, 700_000, 5, FRAME_PIECE_SIZE, 2, 600_001].into_iter().map(binary).collect();
+        for piece in [999, READ_SIZE, 300_000] {
+            assert!(cut(&frames.concat(), piece) == frames, "pieces of {piece}");
+        }
     }
 
     #[test]
@@ -230,7 +311,7 @@ mod tests {
         let mut claim = Vec::new();
         write::binary_header(200 << 20, &mut claim);
         buffer.spare().extend_from_slice(&claim);
-        assert_eq!(buffer.next_frame(), Ok(None));
+        assert!(buffer.next_frame().unwrap().is_none());
         assert!(buffer.spare().capacity() <= 2 * READ_SIZE);
         buffer.spare().extend_from_slice(&[0; 40_000]);
         assert!(buffer.spare().capacity() <= 2 * 40_000 + 2 * READ_SIZE);

@@ -39,7 +39,7 @@ pub use error::{
     ContentError, ErrorCode, ErrorObject, FieldFault, FrameError, MessageError, MessageFault, RemoteError, Retry,
 };
 pub use field::{Field, Kind};
-pub use frames::{FrameBuffer, READ_SIZE};
+pub use frames::{FRAME_PIECE_SIZE, Frame, FrameBuffer, READ_SIZE};
 pub use limits::Limits;
 pub use message::{Message, RawParams, RawValue, UnscannedError};
 pub use method::{CANCEL, CONNECTION_ERROR, Method, connection_error, decode_cancel};

@@ -13,7 +13,9 @@ use crate::wire::{Head, HeadError, read_head};
 #[derive(Clone, Debug)]
 pub struct Scanner {
     limits: Limits,
-    /// Where the next head begins, from the start of the frame; beyond the buffer while a payload is still arriving.
+    /// Bytes of the frame that were forgotten: the buffer begins behind them.
+    forgotten: usize,
+    /// Where the next head begins, from the start of the buffer; beyond its end while a payload is still arriving.
     position: usize,
     /// Values still to come in the innermost open container; the frame itself counts as a container of one.
     remaining: u64,
@@ -21,7 +23,7 @@ pub struct Scanner {
     outer: Vec<u64>,
     /// Sum of `outer`: each such value takes at least a byte, which bounds the frame from below.
     outer_sum: u64,
-    /// Where the values of the innermost open container begin, and how many there are, unless one inside has ended since.
+    /// Where in the frame the values of the innermost open container begin, and how many there are, unless one inside has ended since.
     innermost: Option<(usize, u64)>,
     /// Bytes that the caller has shown so far; the buffer of one frame may only grow.
     shown: usize,
@@ -35,6 +37,7 @@ impl Scanner {
     pub fn new(limits: Limits) -> Self {
         Scanner {
             limits,
+            forgotten: 0,
             position: 0,
             remaining: 1,
             outer: Vec::new(),
@@ -75,9 +78,21 @@ impl Scanner {
         }
     }
 
+    /// Forgets the first bytes of the buffer, which need no second look: the next one begins behind them, and lengths are counted
+    /// from there. So a large frame need not lie in one piece of memory.
+    ///
+    /// # Panics
+    /// When they were not shown, or need a look: those behind [`Scanner::position`].
+    pub fn forget(&mut self, size: usize) {
+        assert!(size <= self.shown.min(self.position), "only what was passed can be forgotten");
+        self.forgotten += size;
+        self.position -= size;
+        self.shown -= size;
+    }
+
     /// The least length that the frame can have, in bytes, by what has been seen of it. Never above the limit.
     pub fn frame_size_min(&self) -> usize {
-        self.position + usize::try_from(self.remaining + self.outer_sum).expect("bounded by the frame size limit")
+        self.position() + usize::try_from(self.remaining + self.outer_sum).expect("bounded by the frame size limit")
     }
 
     /// The length that the frame will have if the values still to come in the innermost container are as long as those before them.
@@ -85,19 +100,20 @@ impl Scanner {
     pub fn frame_size_expected(&self) -> usize {
         let Some((start, count)) = self.innermost else { return self.frame_size_min() };
         let passed = count - self.remaining;
-        let size = self.position.saturating_sub(start) as u64;
+        let size = self.position().saturating_sub(start) as u64;
         let missing = u128::from(size) * u128::from(self.remaining) / u128::from(passed.max(1));
-        let expected = self.position as u128 + missing + u128::from(self.outer_sum);
+        let expected = self.position() as u128 + missing + u128::from(self.outer_sum);
         usize::try_from(expected).unwrap_or(usize::MAX).max(self.frame_size_min())
     }
 
-    /// Bytes that need no second look: everything before the next head.
+    /// Bytes of the frame that need no second look: everything before the next head.
     pub fn position(&self) -> usize {
-        self.position
+        self.forgotten + self.position
     }
 
     fn restart(&mut self) -> usize {
         self.shown = 0;
+        self.forgotten = 0;
         self.innermost = None;
         self.remaining = 1;
         std::mem::take(&mut self.position)
@@ -106,14 +122,14 @@ impl Scanner {
     /// Reads heads until the frame or the buffer ends.
     fn advance(&mut self, buffer: &[u8]) -> Result<(), FrameError> {
         while self.remaining > 0 {
-            self.pass_short_strings(buffer);
+            self.pass_short_values(buffer);
             let Some(rest) = buffer.get(self.position..) else {
                 return Ok(());
             };
             let (head, head_size) = match read_head(rest) {
                 Ok(read) => read,
                 Err(HeadError::Truncated) => return Ok(()),
-                Err(HeadError::Reserved) => return Err(FrameError::ReservedMarker { offset: self.position }),
+                Err(HeadError::Reserved) => return Err(FrameError::ReservedMarker { offset: self.position() }),
             };
             #[cfg(test)]
             {
@@ -122,7 +138,7 @@ impl Scanner {
             self.remaining -= 1;
             let inside = head.values_inside();
             let end = self.position as u64 + head_size as u64 + head.payload_size();
-            self.check_size(end + self.remaining + self.outer_sum + inside)?;
+            self.check_size(self.forgotten as u64 + end + self.remaining + self.outer_sum + inside)?;
             if let Head::Array(count) | Head::Map(count) = head {
                 self.check_container(count)?;
             }
@@ -132,16 +148,18 @@ impl Scanner {
         Ok(())
     }
 
-    /// The general loop's work for a run of strings of up to 255 bytes, all but the last value of their container; it
-    /// stops before whatever else stands there. Lists of values are such runs, and this halves their cost.
+    /// The general loop's work for a run of strings of up to 255 bytes and of values of one byte, all but the last value of their
+    /// container; it stops before whatever else stands there. Lists of values are such runs, and this halves their cost.
     #[inline]
-    fn pass_short_strings(&mut self, buffer: &[u8]) {
-        let size_max = (self.limits.frame_size_max as u64).saturating_sub(self.outer_sum);
+    fn pass_short_values(&mut self, buffer: &[u8]) {
+        let taken = self.outer_sum.saturating_add(self.forgotten as u64);
+        let size_max = (self.limits.frame_size_max as u64).saturating_sub(taken);
         let (mut position, mut remaining) = (self.position, self.remaining);
         while remaining > 1 {
             let size = match buffer.get(position..) {
                 Some([marker @ 0xa0..=0xbf, ..]) => 1 + usize::from(marker & 0x1f),
                 Some([0xd9, size, ..]) => 2 + usize::from(*size),
+                Some([0x00..=0x7f | 0xc0 | 0xc2 | 0xc3 | 0xe0..=0xff, ..]) => 1,
                 _ => break,
             };
             if (position + size) as u64 + remaining - 1 > size_max {
@@ -164,7 +182,7 @@ impl Scanner {
             self.outer.push(self.remaining);
             self.outer_sum += self.remaining;
             self.remaining = inside;
-            self.innermost = Some((self.position, inside));
+            self.innermost = Some((self.position(), inside));
         }
         while self.remaining == 0 {
             self.innermost = None;
@@ -178,13 +196,13 @@ impl Scanner {
     fn check_size(&self, size_min: u64) -> Result<(), FrameError> {
         if size_min > self.limits.frame_size_max as u64 {
             let limit = self.limits.frame_size_max;
-            return Err(FrameError::TooLarge { offset: self.position, size_min, limit });
+            return Err(FrameError::TooLarge { offset: self.position(), size_min, limit });
         }
         Ok(())
     }
 
     fn check_container(&self, count: u32) -> Result<(), FrameError> {
-        let offset = self.position;
+        let offset = self.position();
         if count > self.limits.elements_max {
             return Err(FrameError::TooManyElements { offset, count, limit: self.limits.elements_max });
         }
@@ -227,6 +245,47 @@ mod tests {
         }
         assert_eq!(scanner.scan(&frame), Ok(Some(frame.len())));
         assert_eq!(scanner.heads_read, VALUES as u64 + 1);
+    }
+
+    /// What was passed may be forgotten at any point; nothing that is said of the frame changes by it.
+    #[test]
+    fn what_was_passed_may_be_forgotten() {
+        let mut frame = Vec::new();
+        write::array_header(3, &mut frame);
+        write::array_header(200, &mut frame);
+        (0..200_u64).for_each(|value| write::unsigned(value * 300, &mut frame));
+        write::binary(&[7; 3000], &mut frame);
+        write::string("behind it", &mut frame);
+        for piece in [1, 7, 100, 1000] {
+            let (mut whole, mut forgetful) = (Scanner::new(Limits::default()), Scanner::new(Limits::default()));
+            let (mut forgotten, mut shown) = (0, 0);
+            loop {
+                shown = (shown + piece).min(frame.len());
+                let (size, rest) = (whole.scan(&frame[..shown]), forgetful.scan(&frame[forgotten..shown]));
+                if shown == frame.len() {
+                    assert_eq!((size, rest), (Ok(Some(frame.len())), Ok(Some(frame.len() - forgotten))));
+                    break;
+                }
+                assert_eq!((size, rest), (Ok(None), Ok(None)));
+                assert_eq!(whole.position(), forgetful.position());
+                assert_eq!(whole.frame_size_min(), forgetful.frame_size_min());
+                assert_eq!(whole.frame_size_expected(), forgetful.frame_size_expected());
+                let passed = whole.position().min(shown);
+                forgetful.forget(passed - forgotten);
+                forgotten = passed;
+            }
+        }
+        let mut scanner = Scanner::new(small());
+        let mut long = Vec::new();
+        write::array_header(90, &mut long);
+        (0..90).for_each(|_| write::string("a string of twenty...", &mut long));
+        let errors = [0, 500].map(|forgotten| {
+            scanner = Scanner::new(small());
+            assert_eq!(scanner.scan(&long[..510]), Ok(None));
+            scanner.forget(forgotten.min(scanner.position()));
+            scanner.scan(&long[forgotten..]).unwrap_err()
+        });
+        assert_eq!(errors[0], errors[1], "limits and places are those of the frame");
     }
 
     #[test]

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use fieldseal_engine::pool::{Admission, Cancellation};
 use fieldseal_http::Phase;
 use fieldseal_protocol::{
-    CANCEL, ErrorCode, ErrorObject, FrameBuffer, Health, HealthParams, Message, MessageError, Method, Peek, RawParams,
-    answer, decode_cancel,
+    CANCEL, ErrorCode, ErrorObject, Frame, FrameBuffer, Health, HealthParams, Message, MessageError, Method, Peek,
+    RawParams, answer, decode_cancel,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::yield_now;
@@ -25,6 +25,7 @@ use crate::arriving::Arriving;
 use crate::attempts::Attempts;
 use crate::clock;
 use crate::counters::Counters;
+use crate::gathering::gather;
 use crate::hub::{Exhausted, Hub, Memory, Registration, Share};
 use crate::in_work::InWork;
 use crate::interface::{PeerIdentity, Service};
@@ -357,12 +358,14 @@ impl<S: Service, W: Wire> Connection<S, W> {
         Err(End::Fault(ErrorObject::new(ErrorCode::Overloaded, message).retry_after(settings.retry_after)))
     }
 
-    fn handle(&mut self, frame: Vec<u8>, now: Instant) -> Result<(), End> {
-        match Message::parse(&frame) {
+    /// The first piece of a frame has all that the network side looks at: what a large one holds beyond it is for a worker.
+    fn handle(&mut self, frame: Frame, now: Instant) -> Result<(), End> {
+        let size = frame.size();
+        match Message::parse(frame.head()) {
             Ok(Message::Request { id, method, params }) => {
                 self.check_id(id)?;
                 Counters::add(&self.hub.counters.requests);
-                let arrival = Arrival { method: Method::parse(method), size: frame.len(), at: now };
+                let arrival = Arrival { method: Method::parse(method), size, at: now };
                 if arrival.method == Some(Method::Health) {
                     self.answer_health(id, params, &arrival);
                 } else if self.hub.phase() == Phase::Serving {
@@ -379,7 +382,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
             Err(MessageError { id: Some(id), fault }) => {
                 self.check_id(id)?;
                 Counters::add(&self.hub.counters.requests);
-                let arrival = Arrival { method: None, size: frame.len(), at: now };
+                let arrival = Arrival { method: None, size, at: now };
                 self.answer_error(id, ErrorCode::InvalidRequest, &fault.to_string(), &arrival);
                 Ok(())
             }
@@ -430,14 +433,18 @@ impl<S: Service, W: Wire> Connection<S, W> {
         Known { tenant: self.hub.number_of(self.service.tenant(&self.caller, app)), deadline }
     }
 
-    fn admit(&mut self, frame: Vec<u8>, id: u32, known: Known, arrival: Arrival) {
+    fn admit(&mut self, frame: Frame, id: u32, known: Known, arrival: Arrival) {
         let now = arrival.at;
         let bytes = frame.capacity();
         let cancellation = Arc::new(Cancellation::new());
         if let Some(deadline) = known.deadline {
             cancellation.set_deadline(deadline);
         }
-        let request = self.service.request(&self.caller, frame, id, now, Arc::clone(&cancellation));
+        let (service, caller, of_request) =
+            (Arc::clone(&self.service), Arc::clone(&self.caller), Arc::clone(&cancellation));
+        let size = frame.size();
+        let request =
+            gather(frame.into_pieces(), size, move |frame| service.request(&caller, frame, id, now, of_request));
         let settings = &self.hub.settings;
         let (outbox, requests) = (Arc::clone(&self.outbox), Arc::clone(&self.hub.requests));
         let reply = Reply::new(outbox, requests, id, arrival, Arc::clone(&cancellation));

@@ -17,6 +17,7 @@ mod clock;
 mod connection;
 mod counters;
 mod gathered;
+mod gathering;
 mod hub;
 mod identity;
 #[doc(hidden)]

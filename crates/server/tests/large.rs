@@ -7,6 +7,10 @@ use std::time::Instant;
 use common::Stage;
 use fieldseal_client::{Client, ClientSettings, EncryptOptions};
 
+/// As in the program: the system's allocator keeps the pieces in which frames arrive.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 const DOCUMENT_SIZE: usize = 100_000_000;
 
 /// Resident memory and its highest point so far, in bytes.

@@ -9,7 +9,6 @@ mod call;
 mod credentials;
 pub mod fuzzing;
 mod metrics;
-mod pieces;
 mod problem;
 mod query;
 mod report;
@@ -36,6 +35,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::clock;
+use crate::gathering::into_request;
 use crate::hub::Hub;
 use crate::refusals::Refused;
 use crate::server::StartError;
@@ -245,7 +245,7 @@ impl Api {
         // Only calls that go on behind envelopes that do not open have something to log.
         let logged = options.on_failure.map(|_| (caller.clone(), app.clone()));
         let slot = Slot::clone(&report);
-        let request = pieces::into_request(read.pieces, move |body| {
+        let request = into_request(read.pieces, move |body| {
             let asked = Asked { engine, caller, app, options, body, report: slot };
             match (call, form) {
                 (Call::Encrypt, Form::Json) => work::encrypt_document(asked),

@@ -174,6 +174,7 @@ fn for_each_frame(frames: &mut FrameBuffer, mut bytes: &[u8], mut tell: impl FnM
         spare.extend_from_slice(&bytes[..size]);
         bytes = &bytes[size..];
         while let Some(frame) = frames.next_frame().expect("both sides write frames") {
+            let frame = frame.into_bytes();
             tell((Message::parse(&frame).expect("both sides write messages"), &frame));
         }
     }

@@ -1,4 +1,4 @@
-//! A body that arrived in pieces becomes the body of a request: a worker puts the pieces together, one in each step.
+//! A body or frame that arrived in pieces becomes that of a request: a worker puts the pieces together, one in each step.
 
 use std::mem;
 
@@ -8,7 +8,7 @@ use fieldseal_protocol::ErrorObject;
 use crate::interface::{PartStep, Planned, Request, Step, Written};
 
 /// The request that `make` makes of the whole body.
-pub(super) fn into_request(
+pub(crate) fn into_request(
     pieces: Pieces,
     make: impl FnOnce(Vec<u8>) -> Box<dyn Request> + Send + 'static,
 ) -> Box<dyn Request> {
