@@ -87,7 +87,7 @@ impl ClientError {
         ClientError {
             kind,
             retry: error.retry,
-            message: format!("{}: {}", error.code, error.message),
+            message: named(error),
             index: error.index,
             offset: error.offset,
             retry_after: error.retry_after_ms.map(Duration::from_millis),
@@ -97,7 +97,7 @@ impl ClientError {
     /// The error of the notification `connection_error`.
     pub(crate) fn of_connection(error: &RemoteError<'_>) -> Self {
         let kind = error.known_code().map_or(ErrorKind::UnknownEngineError, ErrorKind::ConnectionRefused);
-        let message = format!("the engine ended the connection: {}: {}", error.code, error.message);
+        let message = format!("the engine ended the connection: {}", named(error));
         let retry_after = error.retry_after_ms.map(Duration::from_millis);
         ClientError { retry_after, ..ClientError::new(kind, error.retry, message) }
     }
@@ -112,9 +112,43 @@ impl ClientError {
     }
 }
 
+/// The code before the message, where the message does not say the same in words.
+fn named(error: &RemoteError<'_>) -> String {
+    let words = error.code.replace('_', " ");
+    match error.message.starts_with(&words) {
+        true => error.message.to_string(),
+        false => format!("{}: {}", error.code, error.message),
+    }
+}
+
 impl From<ContentError> for ClientError {
     /// An answer that cannot be read.
     fn from(error: ContentError) -> Self {
         ClientError::protocol(format!("the engine's answer cannot be read: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_not_repeated_before_a_message_that_begins_with_it() {
+        let error = |code, message| RemoteError {
+            code,
+            message,
+            retry: Retry::Never,
+            index: None,
+            offset: None,
+            retry_after_ms: None,
+        };
+        for (code, message, expected) in [
+            ("decrypt_failed", "decrypt failed", "decrypt failed"),
+            ("forbidden", "no client of this name", "forbidden: no client of this name"),
+        ] {
+            assert_eq!(ClientError::of_engine(&error(code, message)).message, expected);
+            let of_connection = ClientError::of_connection(&error(code, message)).message;
+            assert_eq!(of_connection, format!("the engine ended the connection: {expected}"));
+        }
     }
 }

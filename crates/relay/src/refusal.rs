@@ -103,7 +103,7 @@ impl Refusal {
 
     /// A body of a type or coding that no rule reads.
     pub(crate) fn mismatch(direction: Direction, detail: &str) -> Self {
-        let detail = format!("the {} is not what the relay's rules read: {detail}", direction.noun());
+        let detail = format!("the relay's rules cannot read the {}: {detail}", direction.noun());
         Refusal::new(direction.status(StatusCode::UNSUPPORTED_MEDIA_TYPE), "unsupported-body", detail)
     }
 

@@ -125,12 +125,17 @@ impl Job<'_> {
         let kind = match kind(actions, headers) {
             Some(kind) => kind,
             None if actions.mismatch == Mismatch::Pass => return Ok(Outcome::Untouched(body)),
-            None => return self.whole_of_nothing(body, "its type").await,
+            None => return self.whole_of_nothing(body, &accepted(actions)).await,
         };
         let coding = match Coding::of(headers) {
             Some(coding) => coding,
             None if actions.mismatch == Mismatch::Pass => return Ok(Outcome::Untouched(body)),
-            None => return Err(Refusal::mismatch(self.direction, "its content coding")),
+            None => {
+                return Err(Refusal::mismatch(
+                    self.direction,
+                    "its Content-Encoding must be identity, gzip, br or zstd",
+                ));
+            }
         };
         let share = self.workshop.room.share(self.client);
         let (size_max, time_max) = (self.workshop.decode.size_max, self.workshop.body_timeout);
@@ -454,6 +459,21 @@ fn into_buffer(bytes: Vec<u8>, mut share: Share) -> Result<Buffer, Refusal> {
     Ok(Buffer::of(bytes, share))
 }
 
+/// The types that [`kind`] takes, for whoever sent another.
+fn accepted(actions: &Actions) -> String {
+    let must_hide = actions.mismatch == Mismatch::Refuse && actions.rules.iter().any(Rule::hides_in_bodies);
+    let readers = || actions.rules.iter().filter(move |rule| !must_hide || rule.hides_in_bodies());
+    let (json, form) = (readers().any(|rule| rule.json.is_some()), readers().any(|rule| !rule.form.is_empty()));
+    let types: &[&str] = match (json, form) {
+        (true, false) => &["application/json"],
+        (false, _) => &["application/x-www-form-urlencoded", "multipart/form-data"],
+        (true, true) => &["application/json", "application/x-www-form-urlencoded", "multipart/form-data"],
+    };
+    let (last, others) = types.split_last().expect("each row has one");
+    let or = if others.is_empty() { String::new() } else { format!("{} or ", others.join(", ")) };
+    format!("its Content-Type must be {or}{last}, in UTF-8")
+}
+
 /// The kind of body, if a rule reads such: where something is to be hidden, one that hides. What another rule opens in a document
 /// says nothing of what it holds in the clear.
 fn kind(actions: &Actions, headers: &HeaderMap) -> Option<Kind> {
@@ -617,6 +637,8 @@ mod tests {
             (opens_json.to_owned(), "", form, None),
             (hides_json.to_owned(), "", "application/json; charset=utf-16", None),
         ] {
+            let accepted = accepted(&actions(&rules, mismatch));
+            assert_eq!(accepted.contains(media_type), expected.is_some(), "{accepted}");
             assert_eq!(kind_under(&rules, mismatch, media_type), expected, "{rules} {mismatch} {media_type}");
         }
     }

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use crate::config::{Origin, Unlisted};
 use crate::refusal::Refusal;
+use crate::upstream::plain;
 
 /// Look-ups at a time on one thread: those of destinations that are configured must find a thread too.
 const LOOKUPS_MAX: usize = 8;
@@ -46,7 +47,7 @@ impl Dialer {
     }
 
     async fn try_all(&self, origin: &Origin, internal: Unlisted) -> Result<TcpStream, Refusal> {
-        let addresses = self.addresses(origin).await.map_err(|error| unreachable_because(&error))?;
+        let addresses = self.addresses(origin).await.map_err(|error| unresolved(&error))?;
         let mut failure = None;
         for address in addresses {
             if internal == Unlisted::Refuse && is_internal(address.ip()) {
@@ -65,7 +66,7 @@ impl Dialer {
                 Err(error) => failure = Some(unreachable_because(&error)),
             }
         }
-        Err(failure.unwrap_or_else(|| unreachable_because(&io::ErrorKind::NotFound.into())))
+        Err(failure.unwrap_or_else(|| refused("its name has no address")))
     }
 
     async fn addresses(&self, origin: &Origin) -> io::Result<Vec<SocketAddr>> {
@@ -84,7 +85,15 @@ impl Dialer {
 }
 
 fn unreachable_because(error: &io::Error) -> Refusal {
-    let detail = format!("no connection to the destination: {}", error.kind());
+    refused(&format!("it cannot be reached: {}", plain(error)))
+}
+
+fn unresolved(error: &io::Error) -> Refusal {
+    refused(&format!("its name does not resolve: {}", plain(error)))
+}
+
+fn refused(reason: &str) -> Refusal {
+    let detail = format!("no connection to the destination: {reason}");
     Refusal::new(StatusCode::BAD_GATEWAY, "upstream-unreachable", detail)
 }
 

@@ -38,7 +38,7 @@ pub(crate) enum Speaks {
 /// Why there is no connection.
 #[derive(Clone, Debug, Error)]
 pub(crate) enum ConnectError {
-    #[error("its name is not known: {0}")]
+    #[error("its name does not resolve: {0}")]
     Name(String),
     #[error("it cannot be reached: {0}")]
     Socket(String),
@@ -132,6 +132,15 @@ impl Connector {
     }
 }
 
+/// An I/O error in the system's words, without its number. `ErrorKind` has no word for most of what a look-up returns.
+pub(crate) fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+}
+
 fn connector(settings: &UpstreamSettings, authorities: &[X509], alpn: &[u8]) -> Result<SslConnector, ErrorStack> {
     let mut builder = SslConnector::builder(SslMethod::tls())?;
     if !settings.system_authorities {
@@ -149,7 +158,6 @@ fn connector(settings: &UpstreamSettings, authorities: &[X509], alpn: &[u8]) -> 
 }
 
 async fn dial_socket(origin: &Origin) -> Result<TcpStream, ConnectError> {
-    let plain = |error: &io::Error| error.kind().to_string();
     let addresses = lookup_host((&*origin.host, origin.port)).await;
     let addresses = addresses.map_err(|error| ConnectError::Name(plain(&error)))?;
     let mut failure = ConnectError::Name("it has no address".to_owned());
@@ -164,4 +172,24 @@ async fn dial_socket(origin: &Origin) -> Result<TcpStream, ConnectError> {
         }
     }
     Err(failure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_name_that_does_not_resolve_is_reported_as_such() {
+        // RFC 6761: names below `invalid` never resolve.
+        let origin = Origin { is_tls: false, host: "upstream.invalid".into(), port: 80 };
+        let error = dial_socket(&origin).await.expect_err("no such name").to_string();
+        assert!(error.starts_with("its name does not resolve: ") && !error.contains("uncategorized"), "{error}");
+        assert!(!error.contains("os error") && !error.contains("lookup address information"), "{error}");
+    }
+
+    #[test]
+    fn system_errors_are_plain() {
+        assert_eq!(plain(&io::Error::from_raw_os_error(111)), "connection refused");
+        assert_eq!(plain(&io::Error::other("")), "");
+    }
 }

@@ -6,7 +6,7 @@ mod pool;
 mod sockets;
 
 pub(crate) use body::{Sent, UpstreamAnswer};
-pub(crate) use connect::Connector;
 pub use connect::ConnectorError;
+pub(crate) use connect::{Connector, plain};
 pub(crate) use pool::{Pool, UpstreamError};
 pub(crate) use sockets::{Socket, Sockets};
