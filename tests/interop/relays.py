@@ -80,7 +80,7 @@ class Relay:
         self.file.write_text(text)
         before = len(self.log.read_text())
         self.process.send_signal(signal.SIGHUP)
-        wait_until(lambda: "the configuration was" in self.log.read_text()[before:])
+        wait_until(lambda: any(word in self.log.read_text()[before:] for word in ("relay reloaded", "relay not reloaded")))
 
 
 @contextmanager

@@ -580,7 +580,7 @@ def test_a_bad_file_leaves_the_old_one_in_force(place: Place, relay: Relay, text
             assert broken != text, name
             before = len(relay.log.read_text())
             relay.reload(broken)
-            assert "was not taken up" in relay.log.read_text()[before:], name
+            assert "relay not reloaded" in relay.log.read_text()[before:], name
             assert post(relay, path, {"note": MARKER}).status == 200, name
     finally:
         relay.reload(text)

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod access_log;
 mod allocator;
 mod arguments;
 mod commands;
@@ -15,6 +16,8 @@ mod descriptors;
 mod envelopes;
 mod failure;
 mod input;
+mod interruption;
+mod log;
 mod output;
 mod paths;
 mod progress;

@@ -308,7 +308,7 @@ fn a_signal_ends_the_engine_in_good_order() {
     assert!(status.success(), "{log}");
     let lines: Vec<&str> = log.lines().filter(|line| line.starts_with('{')).collect();
     assert!(lines.iter().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{log}");
-    assert!(log.contains("listening") && log.contains("shut down"), "{log}");
+    assert!(log.contains("engine started") && log.contains("engine stopped"), "{log}");
     assert!(!log.contains("secret-value") && !log.contains("PRIVATE KEY") && !log.contains("root-key-1:"));
 }
 

@@ -11,11 +11,13 @@
 
 mod activity;
 mod body;
+mod calendar;
 mod client;
 mod connection;
 mod gather;
 mod listener;
 mod log_limit;
+mod log_line;
 mod operator;
 mod pieces;
 mod places;
@@ -32,10 +34,12 @@ mod watched;
 
 pub use activity::{CLOSING_MAX, Full, Hold, HttpCounters, Received};
 pub use body::{BodyError, Buffers, RequestBody, ResponseBody, bytes, empty};
+pub use calendar::utc;
 pub use client::{ClientBound, Network, NetworkError, client_of};
 pub use connection::{Door, Handler, Peer, Phase, Protocol};
 pub use listener::{Event, Listener, ListenerOptions, Observer, protocol_of};
 pub use log_limit::LogLimit;
+pub use log_line::{LogFormat, LogLine};
 pub use operator::{OperatorPort, OperatorSettings, Report};
 pub use pieces::{BODY_PIECE_SIZE, Pieces};
 pub use places::{Place, Places};

@@ -1,14 +1,12 @@
-//! The access log: one JSON object for each request, without headers, bodies, queries and values.
+//! The access log: one line for each request, without headers, bodies, queries and values.
 
-use std::fmt::Write;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
-use fieldseal_document::escape_into;
-use fieldseal_http::{BodyError, Peer, Received};
+use fieldseal_http::{BodyError, LogFormat, LogLine, Peer, Received};
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::{Method, Version};
 
@@ -20,6 +18,9 @@ use crate::refusal_log::RefusalLog;
 
 /// Takes the lines of the access log. It is called on the threads that carry traffic, and must not wait.
 pub trait AccessLog: Send + Sync + 'static {
+    /// The format of lines.
+    fn format(&self) -> LogFormat;
+
     /// Takes a line, without its line end.
     fn write(&self, line: &str);
 
@@ -110,45 +111,41 @@ impl Record {
         self.received.as_ref().map_or(0, Received::bytes)
     }
 
-    fn line(&self) -> String {
-        let mut line = String::with_capacity(400);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let text = |line: &mut String, name: &str, text: &str| {
-            let mut token = Vec::new();
-            escape_into(text, &mut token);
-            let _ = write!(line, ",\"{name}\":{}", String::from_utf8_lossy(&token));
-        };
-        let _ = write!(line, "{{\"time\":{}.{:03}", now.as_secs(), now.subsec_millis());
-        text(&mut line, "listener", &self.listener);
-        text(&mut line, "client", &self.peer.address.to_string());
-        text(&mut line, "http", hygiene::version(self.version));
-        text(&mut line, "method", self.method.as_str());
-        text(&mut line, "host", &self.host);
-        text(&mut line, "path", &self.path);
+    fn line(&self, format: LogFormat) -> String {
+        let mut line = LogLine::new(format, "info");
+        line.text("message", "request");
+        line.text("listener", &self.listener);
+        line.display("client", format_args!("{}", self.peer.address));
+        line.text("http", hygiene::version(self.version));
+        line.text("method", self.method.as_str());
+        line.text("host", &self.host);
+        line.text("path", &self.path);
         if let Some(route) = &self.route {
-            text(&mut line, "route", route);
+            line.text("route", route);
         }
         if let Some(app) = &self.app {
-            text(&mut line, "app", app);
+            line.text("app", app);
         }
         let milliseconds = self.began.elapsed().as_secs_f64() * 1e3;
-        let _ = write!(line, ",\"status\":{},\"ms\":{milliseconds:.3}", self.status);
-        let _ = write!(line, ",\"received\":{},\"sent\":{}", self.received(), self.sent);
+        line.bare("status", self.status);
+        line.bare("ms", format_args!("{milliseconds:.3}"));
+        line.bare("received", self.received());
+        line.bare("sent", self.sent);
         for (action, name) in ["encrypted", "decrypted", "redacted"].into_iter().enumerate() {
             if self.changed[action] > 0 {
-                let _ = write!(line, ",\"{name}\":{}", self.changed[action]);
+                line.bare(name, self.changed[action]);
             }
         }
         if self.unopened.0 > 0 {
-            let _ = write!(line, ",\"unopened\":{}", self.unopened.0);
-            text(&mut line, "unopened_at", &self.unopened.1.join(", "));
+            line.bare("unopened", self.unopened.0);
+            line.text("unopened_at", &self.unopened.1.join(", "));
         }
         if let Some((code, detail)) = &self.refusal {
-            text(&mut line, "refused", code);
-            text(&mut line, "detail", detail);
+            line.text("refused", code);
+            line.text("detail", detail);
         }
-        let _ = write!(line, ",\"whole\":{}}}", self.is_whole);
-        line
+        line.bare("whole", self.is_whole);
+        line.finish()
     }
 }
 
@@ -164,7 +161,7 @@ impl Drop for Record {
     fn drop(&mut self) {
         self.metrics.ended(self.status, self.began.elapsed(), self.received(), self.sent);
         if let Some(log) = &self.log {
-            log.write(&self.line());
+            log.write(&self.line(log.format()));
         }
     }
 }

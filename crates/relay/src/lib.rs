@@ -19,6 +19,7 @@ mod forward;
 mod held;
 mod hygiene;
 mod inbound;
+mod losses;
 mod metrics;
 mod outbound;
 mod probe;
@@ -36,6 +37,7 @@ mod worker;
 
 pub use access::AccessLog;
 pub use config::{Configuration, Problem};
+pub use fieldseal_http::{LogFormat, LogLine, utc};
 pub use outbound::MintError;
 pub use probe::{Probe, ProbeError, ProbeSettings, Round, Sample, Way};
 pub use relay::{Address, Relay, RelayError, check_files};

@@ -268,7 +268,7 @@ mod tests {
     fn snapshot(metrics: Vec<Arc<ListenerMetrics>>) -> Snapshot {
         Snapshot {
             listeners: vec![Told { name: "api".into(), metrics, connections: vec![HttpCounters::default()] }],
-            engine: vec![Arc::default()],
+            engine: vec![Arc::new(EngineMetrics::new(&Arc::new(crate::losses::Losses::new("engine"))))],
             is_ready: true,
             upstream_connections: 0,
             log_lines_dropped: 3,

@@ -158,7 +158,7 @@ impl Probe {
         let fields: Vec<String> =
             values.iter().enumerate().map(|(at, value)| format!("\"f{at}\":\"{value}\"")).collect();
         let told = Arc::<Told>::default();
-        let pool = Pool::new(connector, Sockets::new(upstream.sockets_max));
+        let pool = Pool::new(connector, Sockets::new(upstream.sockets_max), None);
         let webhook = settings.webhook.as_deref().map(target).transpose()?;
         Ok(Probe {
             engine: settings.engine.clone().map(Client::new).transpose()?,

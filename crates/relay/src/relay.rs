@@ -22,6 +22,7 @@ use crate::access::AccessLog;
 use crate::apart::ApartThreads;
 use crate::config::{Configuration, EngineSettings, KeyPair, Limits, Outbound, Process};
 use crate::held::Room;
+use crate::losses::Losses;
 use crate::metrics::{EngineMetrics, ListenerMetrics, Snapshot, Told};
 use crate::outbound::{Mint, MintError};
 use crate::refusal_log::RefusalLog;
@@ -134,6 +135,8 @@ struct Held {
     engine: Vec<Arc<EngineMetrics>>,
     /// Those of the operator's thread.
     probe: Arc<EngineMetrics>,
+    /// Upstreams that cannot be reached.
+    upstream_losses: Arc<Losses>,
 }
 
 impl Report for Shared {
@@ -189,12 +192,14 @@ impl Relay {
         let configuration = Arc::new(configuration);
         let threads = configuration.process.threads;
         let made = Made::new(&configuration, base)?;
+        let engine_losses = Arc::new(Losses::new("engine"));
         let held = Held {
             room: Room::new(&configuration.limits),
             sockets: Sockets::new(configuration.upstream.sockets_max),
             apart: ApartThreads::new(threads * APART_THREADS_MAX).map_err(RelayError::Thread)?,
-            engine: (0..threads).map(|_| Arc::default()).collect(),
-            probe: Arc::default(),
+            engine: (0..threads).map(|_| Arc::new(EngineMetrics::new(&engine_losses))).collect(),
+            probe: Arc::new(EngineMetrics::new(&engine_losses)),
+            upstream_losses: Arc::new(Losses::new("upstream")),
         };
         let tools = |thread| {
             made.tools(&configuration, &held, thread, None).map(|tools| Arc::new(ArcSwap::from_pointee(tools)))
@@ -297,13 +302,22 @@ impl Relay {
     /// # Errors
     /// A thread that could not serve.
     pub fn shutdown(self) -> io::Result<usize> {
+        tracing::info!("relay stopping");
         self.stop.send_replace(true);
         let mut left = 0;
         for thread in self.threads {
             left += thread.join().map_err(|_| io::Error::other("a thread of the relay panicked"))??;
         }
+        tracing::info!(connections_cut = left, "relay stopped");
         Ok(left)
     }
+}
+
+fn log_start(addresses: &[Address], operator: SocketAddr, threads: usize) {
+    for Address { listener, address, is_outbound } in addresses {
+        tracing::info!(%listener, %address, is_outbound, "relay listening");
+    }
+    tracing::info!(%operator, threads, "relay started");
 }
 
 /// Whether a running relay can take the new configuration up.
@@ -445,7 +459,10 @@ impl Made {
             configuration: Arc::clone(configuration),
             workshop: Workshop::new(client, room, apart, timeout, &configuration.limits),
             pool: kept.map_or_else(
-                || Pool::new(self.connector.clone(), Arc::clone(&held.sockets)),
+                || {
+                    let losses = Arc::clone(&held.upstream_losses);
+                    Pool::new(self.connector.clone(), Arc::clone(&held.sockets), Some(losses))
+                },
                 |before| before.pool.clone(),
             ),
             limits: configuration.limits.clone(),

@@ -235,7 +235,9 @@ fn log_end(log: &RefusalLog, end: &End, peer: &PeerIdentity, address: SocketAddr
     let client = peer.name.as_str();
     let line = |write: &dyn Fn()| log.line(Refused::Connection, clock::now(), &client, write);
     match end {
-        End::Closed | End::Idle | End::ShutDown => tracing::debug!(client, connection, ?end, "connection ended"),
+        End::Closed => tracing::debug!(client, connection, "connection closed by the client"),
+        End::Idle => tracing::debug!(client, connection, "connection closed: it was idle"),
+        End::ShutDown => tracing::debug!(client, connection, "connection closed: the engine shuts down"),
         End::Broken(error) => line(&|| tracing::info!(client, %address, connection, %error, "connection broke")),
         End::Fault(error) => line(&|| {
             let fingerprint = fingerprint(peer);

@@ -115,11 +115,23 @@ impl Server {
         let api = service.engine().map(|engine| api::start(&hub, engine, &runtime)).transpose()?.flatten();
         let maintenance =
             Maintenance::start(Arc::clone(&service), Arc::clone(&hub.refusals)).map_err(StartError::Threads)?;
-        let listener = runtime.spawn(listen(listener, Arc::clone(&hub), service, context)).abort_handle();
-        let operator_address = operator.as_ref().map(OperatorPort::address);
-        let api_address = api.as_ref().map(Listener::local_addr);
-        tracing::info!(address = %local_address, operator = ?operator_address, api = ?api_address, "listening");
-        Ok(Server { hub, local_address, listener, runtime: Some(runtime), operator, api, _maintenance: maintenance })
+        let listener = runtime.spawn(listen(listener, Arc::clone(&hub), service, acceptor.clone()));
+        let listener = listener.abort_handle();
+        let shown = |address: Option<SocketAddr>| address.map(|address| address.to_string());
+        let (operator_shown, api_shown) =
+            (shown(operator.as_ref().map(OperatorPort::address)), shown(api.as_ref().map(Listener::local_addr)));
+        tracing::info!(address = %local_address, operator = operator_shown, api = api_shown, "engine started");
+        Ok(Server {
+            hub,
+            local_address,
+            listener,
+            runtime: Some(runtime),
+            operator,
+            api,
+            acceptor,
+            api_acceptor,
+            _maintenance: maintenance,
+        })
     }
 
     /// Where it listens.
@@ -148,7 +160,7 @@ impl Server {
     /// Waits for all of it: call it from a thread of its own, not from a task of an asynchronous runtime.
     pub fn shutdown(mut self) -> ShutdownReport {
         let settings = &self.hub.settings;
-        tracing::info!("shutting down");
+        tracing::info!("engine stopping");
         self.listener.abort();
         self.hub.begin_draining();
         if let Some(api) = &self.api {
@@ -164,9 +176,9 @@ impl Server {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(CLOSE_MARGIN);
         }
-        let report = ShutdownReport { requests_abandoned: drained.jobs_abandoned, connections_cut };
-        tracing::info!(?report, "shut down");
-        report
+        let requests_abandoned = drained.jobs_abandoned;
+        tracing::info!(requests_abandoned, connections_cut, "engine stopped");
+        ShutdownReport { requests_abandoned, connections_cut }
     }
 }
 

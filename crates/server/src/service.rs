@@ -13,7 +13,7 @@ mod span;
 mod values;
 mod work;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::Cancellation;
@@ -34,6 +34,8 @@ pub struct EngineService {
     engine: Engine,
     limits: Limits,
     answer_size_max: usize,
+    /// Since when the key store has not answered.
+    store_lost_since: Mutex<Option<Instant>>,
     failures: FailureLog,
 }
 
@@ -45,7 +47,13 @@ impl EngineService {
     /// is refused with `too_large`.
     pub fn new(engine: Engine, limits: Limits, answer_size_max: usize) -> Self {
         engine.prepare();
-        Self { engine, limits, answer_size_max, failures: FailureLog::new(FAILURE_LINES_MAX) }
+        Self {
+            engine,
+            limits,
+            answer_size_max,
+            failures: FailureLog::new(FAILURE_LINES_MAX),
+            store_lost_since: Mutex::default(),
+        }
     }
 
     /// The same service, which writes up to `lines_max` lines in ten seconds about envelopes that did not open.
@@ -106,12 +114,21 @@ impl Service for EngineService {
     }
 
     fn maintain(&self) {
-        if let Err(error) = self.engine.maintain() {
-            let cause = error.cause().unwrap_or_default();
-            tracing::warn!(
-                cause,
-                "the key store does not answer: what is known of it stays in use for store_silence_max"
-            );
+        let mut lost = self.store_lost_since.lock().unwrap_or_else(PoisonError::into_inner);
+        match (self.engine.maintain(), *lost) {
+            (Err(error), None) => {
+                *lost = Some(Instant::now());
+                let cause = error.cause().unwrap_or_default();
+                tracing::error!(
+                    cause,
+                    "lost the key store: known grants and keys stay in use for engine.store_silence_max"
+                );
+            }
+            (Ok(()), Some(since)) => {
+                *lost = None;
+                tracing::info!(seconds = since.elapsed().as_secs_f64(), "the key store is back");
+            }
+            (Ok(()), None) | (Err(_), Some(_)) => {}
         }
     }
 }

@@ -89,7 +89,8 @@ const BANS: [Ban; 22] = [
 /// All bans over all Rust files.
 pub fn check(repository: &Repository) -> Vec<Finding> {
     let banned = |source| BANS.iter().flat_map(move |ban| apply(ban, source));
-    repository.rust().flat_map(banned).chain(repository.rust().flat_map(exits)).collect()
+    let others = repository.rust().flat_map(exits).chain(repository.rust().flat_map(debug_fields));
+    repository.rust().flat_map(banned).chain(others).collect()
 }
 
 fn apply(ban: &Ban, source: &Source) -> Vec<Finding> {
@@ -124,6 +125,24 @@ fn top_level(code: &str, open: usize, module: &str) -> Option<usize> {
     let is_direct = |at: usize| group[..at].matches('{').count() == group[..at].matches('}').count();
     let starts = |at: usize| !group[..at].trim_end().ends_with(':');
     words(group, module).find(|&at| is_direct(at) && starts(at)).map(|at| open + 1 + at)
+}
+
+/// Macros that log.
+const LOGS: [&str; 5] = ["tracing::error!", "tracing::warn!", "tracing::info!", "tracing::debug!", "tracing::trace!"];
+
+/// Fields given with `?`, which print Rust's `Debug` text.
+fn debug_fields(source: &Source) -> Vec<Finding> {
+    let code = &source.masked.code;
+    let instead = "log with `%`, or as a plain value: a log holds no Rust `Debug` text";
+    let calls = LOGS.iter().flat_map(|name| words(code, name).map(|at| at + name.len()));
+    let of_call = |open: usize| {
+        let end = closing(code, open);
+        let marks = code[open..end].match_indices('?').map(move |(at, _)| open + at);
+        marks.filter(|&at| code[..at].trim_end().ends_with(['(', ',', '=']))
+    };
+    let shipped = |line: &usize| source.region(*line) == Region::Shipped;
+    let lines = calls.flat_map(of_call).map(|at| source.line_of(at)).filter(shipped);
+    lines.map(|line| Finding::new(source, line, "a log field in `Debug` form", instead)).collect()
 }
 
 /// In `cli` and `xtask` only `main.rs` may end the process.
@@ -184,6 +203,15 @@ mod tests {
         assert_eq!(in_file("crates/lanes/src/a.rs", "use std::env;"), "");
         assert_eq!(in_file("crates/engine/src/a.rs", "fn f() { Instant::now(); }"), "");
         assert_eq!(in_file("crates/crypto/build.rs", "fn f() { std::env::var(\"A\"); println!(); }"), "");
+    }
+
+    #[test]
+    fn debug_text_in_a_log_is_seen() {
+        for field in ["?end, \"x\"", "a, end = ?f(b), \"x\"", "\n        ?end,\n \"x\""] {
+            let text = in_file("crates/server/src/a.rs", &format!("fn f() {{ tracing::info!({field}); }}"));
+            assert!(text.contains("holds no Rust `Debug` text"), "{field}: {text}");
+        }
+        assert_eq!(in_file("crates/server/src/a.rs", "fn f() { tracing::info!(%a, b = g()?, \"what?\"); h(?c) }"), "");
     }
 
     #[test]

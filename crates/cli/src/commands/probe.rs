@@ -4,10 +4,10 @@ use fieldseal_relay::{Probe, ProbeError, ProbeSettings, Round};
 use serde_json::json;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::serve::start_log;
 use crate::arguments::ProbeArguments;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
+use crate::log;
 use crate::output::{print, print_json};
 use crate::signals::{self, Signals};
 use crate::transform::client_settings;
@@ -35,7 +35,7 @@ pub fn run(context: &Context, arguments: &ProbeArguments) -> Outcome {
         webhook: arguments.webhook.clone(),
         authorities: arguments.engine.ca.clone().or_else(|| Some(beside).filter(|file| file.exists())),
     };
-    start_log(context.config().log);
+    log::start(context.config().log);
     signals::runtime()?.block_on(probe(settings, arguments))
 }
 

@@ -1,11 +1,7 @@
 //! `relay`: HTTP in flight until it is told to stop; its file is read anew on SIGHUP.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use fieldseal_relay::route::HostPattern;
@@ -18,7 +14,8 @@ use crate::arguments::RelayArguments;
 use crate::context::Context;
 use crate::descriptors;
 use crate::failure::{Failure, Outcome};
-use crate::output::{Output, print_json};
+use crate::log;
+use crate::output::print_json;
 use crate::signals::{self, Signals};
 
 /// The configuration's name in the folder.
@@ -27,17 +24,15 @@ pub const RELAY_FILE: &str = "relay.toml";
 const FILE_SIZE_MAX: u64 = 4 << 20;
 /// After how long SDKs ask for the destinations again.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// Lines of the access log that may wait to be written; more are dropped and counted.
-const LINES_MAX: usize = 16_384;
 
 /// `fieldseal relay`.
 pub fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
     let file = arguments.file.clone().unwrap_or_else(|| context.folder().join(RELAY_FILE));
     let configuration = read(&file)?;
-    start_log(context.config().log);
+    log::start(context.config().log);
     let configuration = fitted(configuration)?;
     warn(&configuration, &file);
-    let log = LineWriter::start(&arguments.access_log)?;
+    let access_log = Arc::new(LineWriter::start(&arguments.access_log, context.config().log.format)?);
     signals::runtime()?.block_on(async {
         let (mut hangups, mut signals) = (signals::hangups()?, Signals::listen()?);
         let relay = Relay::start(configuration, context.folder(), Some(Arc::new(log)))?;
@@ -142,8 +137,8 @@ fn reload(relay: &Relay, file: &Path) {
         Ok(relay.reload(fitted(configuration)?)?)
     });
     match outcome {
-        Ok(()) => tracing::info!(file = %file.display(), "the configuration was taken up"),
-        Err(failure) => tracing::error!(%failure, "the configuration was not taken up: the old one holds"),
+        Ok(()) => tracing::info!(file = %file.display(), "relay reloaded: configuration and certificates"),
+        Err(failure) => tracing::error!(%failure, "relay not reloaded: the previous configuration stays in use"),
     }
 }
 

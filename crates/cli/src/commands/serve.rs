@@ -12,7 +12,7 @@ use fieldseal_server::{
 use serde_json::json;
 
 use crate::arguments::ServeArguments;
-use crate::config::{Log, LogFormat};
+use crate::config::{KEYS, Key};
 use crate::context::Context;
 use crate::descriptors;
 use crate::failure::{Failure, Outcome};
@@ -38,7 +38,7 @@ pub fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
         )?);
     }
     let warning = descriptors::fit_engine(&mut settings, 0, descriptors::raise()).map_err(Failure::usage)?;
-    start_log(context.config().log);
+    log::start(context.config().log);
     warning.iter().for_each(|warning| tracing::warn!("{warning}"));
     context.config().warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     let told = settings.api.relay.clone();
@@ -89,29 +89,11 @@ pub fn tls(chain: &Path, key: &Path, authorities: &Path) -> Outcome<TlsSettings>
     })
 }
 
-/// Reads what the API presents.
-pub fn api_identity(chain: &Path, key: &Path) -> Outcome<ServerIdentity> {
-    let read = |path: &Path| {
-        std::fs::read(path).map_err(|error| {
-            let advice = "api.certificate and api.private_key name others; by default they are those of the engine";
-            Failure::usage(format!("{}: {}", path.display(), crate::failure::plain(&error))).advise(advice)
-        })
-    };
-    Ok(ServerIdentity { certificate_chain_pem: read(chain)?, private_key_pem: read(key)?.into() })
-}
-
-/// Writes the log to standard error from now on.
-pub fn start_log(log: Log) {
-    // A log that cannot be written must not stop the engine: the library would report that by `eprintln!`, which panics.
-    let builder = tracing_subscriber::fmt()
-        .with_max_level(log.level)
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .log_internal_errors(false);
-    match log.format {
-        LogFormat::Text => builder.with_target(false).init(),
-        LogFormat::Json => builder.json().init(),
-    }
+/// Keys whose values a running engine does not take up and that are no longer what it runs with.
+fn changed_keys(running: &Context, fresh: &Context) -> Vec<&'static str> {
+    let value = |key: &Key, context: &Context| key.kind.write(&(key.get)(context.config()));
+    let fixed = KEYS.iter().filter(|key| !RELOADABLE.contains(&key.name));
+    fixed.filter(|key| value(key, running) != value(key, fresh)).map(|key| key.name).collect()
 }
 
 /// Serves, says so by `ready`, and ends in good order on SIGINT or SIGTERM; on a second one, at once.

@@ -73,7 +73,7 @@ const SECTIONS: [(&str, &str); 9] = [
     ("operator", "The [operator port](metrics.md) of `serve` and `dev`: probes and metrics over plain HTTP."),
     ("client", "Commands with `--connect`."),
     ("input", "What commands read from files and standard input."),
-    ("log", "The log of `serve` and `dev`, on standard error."),
+    ("log", "The log of `serve`, `relay`, `probe` and `dev`, on standard error."),
 ];
 
 /// The whole document in Markdown.

@@ -1,10 +1,11 @@
 //! The table of keys. The order is that of the documentation.
 
 use fieldseal_engine::{Curve, EmptyStrings, Keying};
+use fieldseal_relay::LogFormat;
 use fieldseal_server::Scheduling;
 
+use super::Config;
 use super::value::{Kind, TIME_MAX_MS, Value};
-use super::{Config, LogFormat};
 
 /// One key of the configuration.
 pub struct Key {
@@ -773,11 +774,12 @@ pub static KEYS: &[Key] = &[
     choice!("input.strict", input.strict,
         "Whether `encrypt`, `decrypt` and `rewrap` fail if a selector matches nothing, as with `--strict`.",
         "no" => false, "yes" => true),
-    choice!("log.level", log.level, "The least severe event that `serve` and `dev` write to standard error.",
+    choice!("log.level", log.level, "The least severe event that is logged. `dev` logs from `warn` on unless this is set.",
         "error" => tracing::Level::ERROR, "warn" => tracing::Level::WARN, "info" => tracing::Level::INFO,
         "debug" => tracing::Level::DEBUG, "trace" => tracing::Level::TRACE),
-    choice!("log.format", log.format, "The form of a line of the log.",
-        "text" => LogFormat::Text, "json" => LogFormat::Json),
+    choice!("log.format", log.format,
+        "The format of lines, of the relay's access log too: JSON objects, or `name=value` pairs.",
+        "json" => LogFormat::Json, "logfmt" => LogFormat::Logfmt),
 ];
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use fieldseal_client::{ClientSettings, ClientTls, Limits};
 use fieldseal_engine::{Settings, admin};
+use fieldseal_relay::LogFormat;
 use fieldseal_server::{OperatorSettings, Scheduling, ServerSettings, TlsSettings};
 
 pub use keys::KEYS;
@@ -169,15 +170,6 @@ pub struct Log {
     pub format: LogFormat,
 }
 
-/// The form of a line of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
 impl Default for Config {
     fn default() -> Self {
         let no_certificates = TlsSettings {
@@ -209,7 +201,7 @@ impl Default for Config {
                 threads: std::thread::available_parallelism().map_or(1, usize::from),
                 strict: false,
             },
-            log: Log { level: tracing::Level::INFO, format: LogFormat::Text },
+            log: Log { level: tracing::Level::INFO, format: LogFormat::Json },
         }
     }
 }

@@ -7,6 +7,10 @@ use std::time::Duration;
 use fieldseal_client::{CallObserver, CallOutcome, ErrorCode, ErrorKind, Method};
 
 use super::{Histogram, Text};
+use crate::losses::Losses;
+
+/// All engines of the configuration: a call goes to any of them.
+const PEER: &str = "engine";
 
 /// What a relay calls, in the order in which it is told.
 const METHODS: [Method; 8] = [
@@ -21,8 +25,10 @@ const METHODS: [Method; 8] = [
 ];
 
 /// The counts of the calls of one thread.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct EngineMetrics {
+    /// Where loss and recovery of the engine are logged, which all threads share.
+    losses: Arc<Losses>,
     methods: [OfMethod; METHODS.len()],
 }
 
@@ -33,8 +39,37 @@ struct OfMethod {
     outcomes: Mutex<BTreeMap<&'static str, u64>>,
 }
 
+impl EngineMetrics {
+    pub(crate) fn new(losses: &Arc<Losses>) -> Self {
+        EngineMetrics { losses: Arc::clone(losses), methods: Default::default() }
+    }
+
+    fn log_loss(&self, outcome: CallOutcome<'_>) {
+        match outcome {
+            CallOutcome::Abandoned => {}
+            CallOutcome::Failed(error) if is_loss(error.kind) => self.losses.failed(PEER, error),
+            // Every other error is an answer, or the call's own affair.
+            CallOutcome::Ok | CallOutcome::Failed(_) => self.losses.succeeded(|| PEER.to_owned()),
+        }
+    }
+}
+
+/// Whether no engine took the call.
+fn is_loss(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::Connect
+            | ErrorKind::Tls
+            | ErrorKind::ConnectionRefused(_)
+            | ErrorKind::ConnectionLost { .. }
+            | ErrorKind::Timeout
+            | ErrorKind::Engine(ErrorCode::Unavailable)
+    )
+}
+
 impl CallObserver for EngineMetrics {
     fn ended(&self, method: Method, outcome: CallOutcome<'_>, time: Duration) {
+        self.log_loss(outcome);
         let Some(at) = METHODS.iter().position(|&known| known == method) else { return };
         let of_method = &self.methods[at];
         of_method.time.observe(time);
@@ -99,7 +134,8 @@ mod tests {
 
     #[test]
     fn calls_of_all_threads_are_told_by_method_and_outcome() {
-        let threads: [Arc<EngineMetrics>; 2] = Default::default();
+        let losses = Arc::new(Losses::new("engine"));
+        let threads: [Arc<EngineMetrics>; 2] = std::array::from_fn(|_| Arc::new(EngineMetrics::new(&losses)));
         let (short, long) = (Duration::from_micros(100), Duration::from_secs(2));
         threads[0].ended(Method::Encrypt, CallOutcome::Ok, short);
         threads[1].ended(Method::Encrypt, CallOutcome::Ok, long);

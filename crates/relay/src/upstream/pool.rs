@@ -19,6 +19,7 @@ use super::body::{ClientFault, Clock, Sent, UpstreamAnswer};
 use super::connect::{ConnectError, Connector, Io, Speaks};
 use super::sockets::{Socket, Sockets};
 use crate::config::{Origin, UpstreamSettings};
+use crate::losses::Losses;
 
 /// Connections that were kept and are tried, one after the other, where they turn out to be closed.
 const RETRIES_MAX: usize = 3;
@@ -69,6 +70,8 @@ pub(crate) struct Pool(Arc<Shared>);
 
 struct Shared {
     connector: Connector,
+    /// Where loss and recovery of upstreams are logged, if anywhere.
+    losses: Option<Arc<Losses>>,
     sockets: Arc<Sockets>,
     state: Mutex<HashMap<Origin, Kept>>,
 }
@@ -164,8 +167,8 @@ impl Drop for Open {
 
 impl Pool {
     /// `sockets` bounds those of several pools.
-    pub(crate) fn new(connector: Connector, sockets: Arc<Sockets>) -> Self {
-        Pool(Arc::new(Shared { connector, sockets, state: Mutex::default() }))
+    pub(crate) fn new(connector: Connector, sockets: Arc<Sockets>, losses: Option<Arc<Losses>>) -> Self {
+        Pool(Arc::new(Shared { connector, losses, sockets, state: Mutex::default() }))
     }
 
     /// A socket beside those of the pool, which counts like one of them.
@@ -289,7 +292,13 @@ impl Pool {
     /// A new connection.
     async fn dial(&self, origin: &Arc<Origin>, may_be_2: bool) -> Result<Carrier, UpstreamError> {
         let open = self.begin(origin)?;
-        let (io, speaks) = self.connector().connect(origin, may_be_2).await?;
+        let connected = self.connector().connect(origin, may_be_2).await;
+        match (&self.0.losses, &connected) {
+            (None, _) => {}
+            (Some(losses), Ok(_)) => losses.succeeded(|| origin.authority()),
+            (Some(losses), Err(error)) => losses.failed(&origin.authority(), error),
+        }
+        let (io, speaks) = connected?;
         let settings = self.connector().settings();
         let carrier = match speaks {
             Speaks::Http1 => handshake_1(io, open, settings).await,

@@ -16,7 +16,7 @@ use boring::ssl::{SslConnector, SslMethod, SslVerifyMode};
 use boring::x509::extension::{BasicConstraints, SubjectAlternativeName};
 use boring::x509::{X509, X509NameBuilder};
 use fieldseal_http::ServerIdentity;
-use fieldseal_relay::{AccessLog, Configuration, Relay};
+use fieldseal_relay::{AccessLog, Configuration, LogFormat, Relay};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes, Frame, Incoming};
 use hyper::client::conn::{http1, http2};
@@ -80,6 +80,10 @@ pub struct Stage {
 pub struct Lines(Mutex<Vec<String>>);
 
 impl AccessLog for Lines {
+    fn format(&self) -> LogFormat {
+        LogFormat::Json
+    }
+
     fn write(&self, line: &str) {
         self.0.lock().unwrap().push(line.to_owned());
     }

@@ -13,8 +13,8 @@ use fieldseal_server::Server;
 use fieldseal_server::certificates::LEAF_DAYS;
 
 use crate::arguments::DevArguments;
-use crate::commands::certs::{Grant, Pinning, init, issue, local_names, read_certificate};
-use crate::commands::serve::{addresses, api_identity, operator_address, start_log, tell_anew, tls, until_stopped};
+use crate::commands::certs::{Grant, Pinning, init, issue, local_names, present_names, read_certificate, union};
+use crate::commands::serve::{Upkeep, addresses, until_stopped};
 use crate::config::Log;
 use crate::context::Context;
 use crate::descriptors;
@@ -57,7 +57,7 @@ pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     let limit = descriptors::raise();
     let beside = if arguments.no_relay { 0 } else { relay::descriptors(limit) };
     let warning = descriptors::fit_engine(&mut settings, beside, limit).map_err(Failure::usage)?;
-    start_log(quiet_unless_asked(context));
+    log::start(quiet_unless_asked(context));
     warning.iter().for_each(|warning| tracing::warn!("{warning}"));
     let engine = Engine::new(Box::new(store), context.config().engine.clone());
     let ready = |server: &Server| {

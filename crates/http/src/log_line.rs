@@ -1,0 +1,154 @@
+//! One line of a log: the engine, the relay and the access log write the same names in the same two formats.
+
+use std::fmt::{self, Display, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::calendar::utc_milliseconds;
+
+/// The format of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// One JSON object a line.
+    Json,
+    /// `name=value` pairs; values with spaces, quotes or control characters are quoted as JSON strings.
+    Logfmt,
+}
+
+/// A line as it is built: `time`, `level` and `message` first, then the other fields in the order in which they are added.
+#[derive(Debug)]
+pub struct LogLine {
+    format: LogFormat,
+    text: String,
+}
+
+impl LogLine {
+    /// Begins a line with the present time and `level`, such as `info`.
+    pub fn new(format: LogFormat, level: &str) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut line = Self { format, text: String::with_capacity(256) };
+        line.text("time", &utc_milliseconds(u64::try_from(now.as_millis()).unwrap_or(u64::MAX)));
+        line.text("level", level);
+        line
+    }
+
+    /// Adds a field with any text.
+    pub fn text(&mut self, name: &str, value: &str) {
+        self.begin(name);
+        match self.format {
+            LogFormat::Logfmt if is_bare(value) => self.text.push_str(value),
+            _ => quote(value, &mut self.text),
+        }
+    }
+
+    /// Adds a number or a Boolean, which both formats write without quotes.
+    pub fn bare(&mut self, name: &str, value: impl Display) {
+        self.begin(name);
+        let _ = write!(self.text, "{value}");
+    }
+
+    /// Adds what `value` prints as a text.
+    pub fn display(&mut self, name: &str, value: fmt::Arguments<'_>) {
+        match value.as_str() {
+            Some(text) => self.text(name, text),
+            None => self.text(name, &value.to_string()),
+        }
+    }
+
+    /// The line, without a line end.
+    pub fn finish(mut self) -> String {
+        if self.format == LogFormat::Json {
+            self.text.push('}');
+        }
+        self.text
+    }
+
+    fn begin(&mut self, name: &str) {
+        let is_first = self.text.is_empty();
+        match self.format {
+            LogFormat::Json => {
+                self.text.push(if is_first { '{' } else { ',' });
+                quote(name, &mut self.text);
+                self.text.push(':');
+            }
+            LogFormat::Logfmt => {
+                self.text.push_str(if is_first { "" } else { " " });
+                self.text.push_str(name);
+                self.text.push('=');
+            }
+        }
+    }
+}
+
+/// Whether a reader of logfmt takes `value` for one value without quotes.
+fn is_bare(value: &str) -> bool {
+    !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'=' | b'\\'))
+}
+
+/// Appends a JSON string. Control characters, those beyond ASCII included, are escaped: a log is also read in terminals.
+fn quote(value: &str, out: &mut String) {
+    out.push('"');
+    for character in value.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\u{2028}' | '\u{2029}' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(character));
+            }
+            character if character.is_control() => {
+                let _ = write!(out, "\\u{:04x}", u32::from(character));
+            }
+            character => out.push(character),
+        }
+    }
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(format: LogFormat) -> String {
+        let mut line = LogLine::new(format, "warn");
+        line.text("message", "two words");
+        line.text("path", "/a=b");
+        line.text("plain", "127.0.0.1:3443");
+        line.text("empty", "");
+        line.text("odd", "\"\\\n\u{1b}[2J\u{9b}\u{2028}é");
+        line.bare("count", 7);
+        line.bare("whole", true);
+        line.display("error", format_args!("no {}", "way"));
+        line.finish()
+    }
+
+    #[test]
+    fn json_lines_are_json() {
+        let read: serde_json::Value = serde_json::from_str(&line(LogFormat::Json)).unwrap();
+        assert_eq!(
+            (&read["level"], &read["message"], &read["count"]),
+            (&"warn".into(), &"two words".into(), &7.into())
+        );
+        assert_eq!((&read["odd"], &read["whole"]), (&"\"\\\n\u{1b}[2J\u{9b}\u{2028}é".into(), &true.into()));
+        assert!(read["time"].as_str().is_some_and(|time| time.len() == 24 && time.ends_with('Z')), "{read}");
+    }
+
+    #[test]
+    fn logfmt_quotes_what_needs_it() {
+        let text = line(LogFormat::Logfmt);
+        let (time, rest) = text.split_once(' ').unwrap();
+        assert!(time.starts_with("time=20"), "{time}");
+        assert_eq!(
+            rest,
+            "level=warn message=\"two words\" path=\"/a=b\" plain=127.0.0.1:3443 empty=\"\" \
+             odd=\"\\\"\\\\\\n\\u001b[2J\\u009b\\u2028é\" count=7 whole=true error=\"no way\""
+        );
+    }
+
+    #[test]
+    fn no_text_begins_a_line_of_its_own() {
+        for format in [LogFormat::Json, LogFormat::Logfmt] {
+            let text = line(format);
+            assert!(!text.contains(['\n', '\u{1b}', '\u{9b}', '\u{2028}']), "{text}");
+        }
+    }
+}
