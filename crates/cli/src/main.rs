@@ -55,6 +55,11 @@ fn main() -> ExitCode {
     }
 }
 
+/// Ends the process from another thread than the one that works, which cannot return while it waits for input.
+fn end_now(code: u8) -> ! {
+    std::process::exit(i32::from(code))
+}
+
 fn tell(failure: &Failure) {
     for line in failure.message.lines() {
         note(format_args!("fieldseal: {line}"));

@@ -1,4 +1,8 @@
-//! Where output goes: standard output, or a file that is there whole or as it was before.
+//! Where output goes: standard output, or a file that is complete or unchanged.
+//!
+//! A file is written without a name where the file system allows (`O_TMPFILE`), so that not even SIGKILL leaves a part of it. It gets its
+//! name when it is complete: at once where there is no such file yet. To replace a file it takes the name of a draft first, which a
+//! rename then moves; only a kill between these two system calls leaves the draft, complete. Elsewhere the draft has its name all along.
 
 use std::fmt;
 use std::fs::File;
@@ -6,9 +10,10 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
+use tempfile::{Builder, NamedTempFile};
 
 use crate::failure::{Failure, Outcome};
+use crate::interruption;
 
 /// Bytes gathered before they are written.
 const WRITE_SIZE: usize = 256 << 10;
@@ -22,15 +27,105 @@ pub struct Output {
 enum Destination {
     /// Standard output, or a file that is no regular one.
     Direct(File),
-    /// A file beside `target`, put in its place at the end. Removed when dropped before that.
-    Replacing { draft: NamedTempFile, target: PathBuf },
+    /// A file beside `target`, put in its place at the end. Gone when dropped before that.
+    Replacing { draft: Draft, target: PathBuf },
+}
+
+/// A file that is not in its place yet.
+enum Draft {
+    Unnamed(File),
+    Named(NamedTempFile),
+}
+
+impl Draft {
+    /// Makes a draft in the folder of `target` that only its owner may read.
+    fn new(target: &Path) -> io::Result<Self> {
+        match unnamed(folder_of(target)) {
+            Some(file) => Ok(Self::Unnamed(file)),
+            None => Ok(Self::Named(named(target, |names| names.tempfile_in(folder_of(target)))?)),
+        }
+    }
+
+    fn file(&self) -> &File {
+        match self {
+            Self::Unnamed(file) => file,
+            Self::Named(file) => file.as_file(),
+        }
+    }
+
+    fn name(&self) -> Option<PathBuf> {
+        match self {
+            Self::Unnamed(_) => None,
+            Self::Named(file) => Some(file.path().to_owned()),
+        }
+    }
+
+    /// Moves the draft to `target`, in place of what is there.
+    fn persist(self, target: &Path) -> io::Result<()> {
+        match self {
+            Self::Named(file) => file.persist(target).map(drop).map_err(|error| error.error),
+            Self::Unnamed(file) => match link(&file, target) {
+                // A link never replaces: a second name does, by a rename. It is removed where that fails.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    let linked = named(target, |names| names.make_in(folder_of(target), |name| link(&file, name)))?;
+                    linked.into_temp_path().persist(target).map_err(|error| error.error)
+                }
+                linked => linked,
+            },
+        }
+    }
+}
+
+fn folder_of(target: &Path) -> &Path {
+    target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Makes a draft with a name: hidden, and recognisable as one of `target`.
+fn named<T>(target: &Path, make: impl FnOnce(&Builder<'_, '_>) -> io::Result<T>) -> io::Result<T> {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    // Room for the rest of the name within the 255 bytes that file systems allow.
+    let end = (0..=name.len().min(200)).rfind(|&end| name.is_char_boundary(end)).unwrap_or_default();
+    make(Builder::new().prefix(&format!(".{}.fieldseal-", &name[..end])).suffix(".tmp"))
+}
+
+/// A file without a name in `folder`; nothing where the file system has none, or it could not be given a name later.
+#[cfg(target_os = "linux")]
+fn unnamed(folder: &Path) -> Option<File> {
+    use rustix::fs::{Mode, OFlags, open};
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = File::from(open(folder, flags, Mode::RUSR | Mode::WUSR).ok()?);
+    own_path(&file).exists().then_some(file)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn unnamed(_: &Path) -> Option<File> {
+    None
+}
+
+/// Gives a file without a name this one, which must be free.
+#[cfg(target_os = "linux")]
+fn link(file: &File, name: &Path) -> io::Result<()> {
+    use rustix::fs::{AtFlags, CWD, linkat};
+    Ok(linkat(CWD, own_path(file), CWD, name, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn link(_: &File, _: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// The path by which this process reaches a file that it has open.
+#[cfg(target_os = "linux")]
+fn own_path(file: &File) -> PathBuf {
+    use std::os::fd::AsRawFd;
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
 impl Write for Destination {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Direct(file) => file.write(bytes),
-            Self::Replacing { draft, .. } => draft.write(bytes),
+            Self::Replacing { draft, .. } => draft.file().write(bytes),
         }
     }
 
@@ -69,10 +164,10 @@ impl Output {
             let device = File::options().write(true).open(&target).map_err(failure)?;
             return Ok(Self::new(Destination::Direct(device), place));
         }
-        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let draft = NamedTempFile::new_in(folder).map_err(failure)?;
+        let draft = Draft::new(&target).map_err(failure)?;
+        interruption::begin(&place, draft.name());
         if let Some(existing) = existing {
-            draft.as_file().set_permissions(existing.permissions()).map_err(failure)?;
+            draft.file().set_permissions(existing.permissions()).map_err(failure)?;
         }
         Ok(Self::new(Destination::Replacing { draft, target }, place))
     }
@@ -99,9 +194,8 @@ impl Output {
         match writer.into_inner().map_err(|error| failure(error.into_error()))? {
             Destination::Direct(_) => Ok(()),
             Destination::Replacing { draft, target } => {
-                draft.as_file().sync_all().map_err(failure)?;
-                draft.persist(&target).map_err(|error| failure(error.error))?;
-                Ok(())
+                draft.file().sync_all().map_err(failure)?;
+                interruption::commit(|| draft.persist(&target)).map_err(failure)
             }
         }
     }
@@ -122,4 +216,66 @@ pub fn print(text: &str) -> Outcome {
 /// Prints one line of JSON on standard output.
 pub fn print_json(value: &serde_json::Value) -> Outcome {
     print(&format!("{value}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        names.map(|name| name.into_string().unwrap()).collect()
+    }
+
+    /// A draft of each kind that this file system has.
+    fn drafts(target: &Path) -> Vec<Draft> {
+        let named = named(target, |names| names.tempfile_in(folder_of(target))).unwrap();
+        unnamed(folder_of(target)).map(Draft::Unnamed).into_iter().chain([Draft::Named(named)]).collect()
+    }
+
+    #[test]
+    fn drafts_take_the_place_of_nothing_and_of_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        for existing in [false, true] {
+            let target = folder.path().join("out.json");
+            for draft in drafts(&target) {
+                if existing {
+                    std::fs::write(&target, "before").unwrap();
+                }
+                draft.file().write_all(b"after").unwrap();
+                draft.persist(&target).unwrap();
+                assert_eq!(std::fs::read(&target).unwrap(), b"after");
+                assert_eq!(std::fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o600);
+                std::fs::remove_file(&target).unwrap();
+            }
+        }
+        assert_eq!(names(folder.path()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn drafts_that_cannot_take_their_place_leave_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("taken");
+        std::fs::create_dir(&target).unwrap();
+        for draft in drafts(&target) {
+            assert!(draft.persist(&target).is_err());
+        }
+        drafts(&target).clear();
+        assert_eq!(names(folder.path()), ["taken"]);
+    }
+
+    #[test]
+    fn the_name_of_a_draft_is_recognisable_and_fits() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["out.json".to_owned(), "ä".repeat(127)] {
+            let draft = named(Path::new(&name), |names| names.tempfile_in(folder.path())).unwrap();
+            let of_draft = draft.path().file_name().unwrap().to_string_lossy().into_owned();
+            assert!(
+                of_draft.starts_with(&format!(".{}", &name[..8])) && of_draft.contains(".fieldseal-"),
+                "{of_draft}"
+            );
+        }
+    }
 }

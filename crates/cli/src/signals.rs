@@ -31,6 +31,32 @@ impl Signals {
     }
 }
 
+/// Waits for a signal that ends a command which does not wait for signals itself.
+pub struct Deadly {
+    signals: Signals,
+    hangup: Signal,
+}
+
+impl Deadly {
+    /// As [`Signals::listen`].
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn listen() -> Outcome<Self> {
+        Ok(Self { signals: Signals::listen()?, hangup: kept(SignalKind::hangup())? })
+    }
+
+    /// The number of the next signal.
+    pub async fn next(&mut self) -> u8 {
+        let kind = tokio::select! {
+            _ = self.signals.interrupt.recv() => SignalKind::interrupt(),
+            _ = self.signals.terminate.recv() => SignalKind::terminate(),
+            _ = self.hangup.recv() => SignalKind::hangup(),
+        };
+        u8::try_from(kind.as_raw_value()).unwrap_or_default()
+    }
+}
+
 /// SIGHUP, which asks for the configuration to be read anew.
 ///
 /// # Errors

@@ -11,6 +11,7 @@ use crate::arguments::{
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::input::{Bound, Input};
+use crate::interruption;
 use crate::output::{Output, note};
 use crate::progress::Progress;
 use crate::transform::{Door, Job, Local, Operation, Remote, Report, connect, transform_lines};
@@ -99,6 +100,9 @@ fn rewrite(
         None => Box::new(Local::new(context.engine()?, job)?),
     };
     let input = Input::new(stream.input.as_deref());
+    if stream.output.is_some() {
+        interruption::watch()?;
+    }
     let output = Output::open(stream.output.as_deref())?;
     if content == Content::File && operation == Operation::Encrypt && output.is_terminal() {
         return Err(Failure::usage("an encrypted file is binary: write it with -o FILE, or redirect standard output"));

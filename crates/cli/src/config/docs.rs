@@ -53,9 +53,14 @@ all. So one port that is flooded leaves descriptors to every other port, the ope
 | 3 | the store or the engine cannot be reached, or cannot answer now |
 | 4 | the output could not be written, as on a full disk |
 | 5 | a fault of Fieldseal itself |
+| 130, 143 | interrupted: `bench` (130), or a command with `-o FILE` (130 by SIGINT, 143 by SIGTERM), which wrote nothing |
 | 141 | whoever read the output has gone, as `head` does; nothing is said |
 
-With `-o FILE` the file is there whole or as it was before. On standard output a JSON document begins only when all of it is ready,
+`-o FILE` is atomic: on failure, and after SIGINT, SIGTERM or SIGHUP, the existing file is unchanged and no part of the new one is left. On
+Linux the new file has no name until it is complete (`O_TMPFILE`), where the file system allows it, so that SIGKILL and a loss of power
+leave nothing either. Replacing an existing file takes one more step: the complete file is named `.FILE.fieldseal-XXXXXX.tmp` and then
+renamed; a kill between these two system calls leaves it under that name. On other file systems (NFS among them) the draft has that name
+while it is written, and only SIGKILL or a loss of power leaves it. On standard output a JSON document begins only when all of it is ready,
 and JSON Lines come out in whole lines: those before the one that failed. Exit 4 or 141 means that what came out may be cut
 anywhere.
 "#;

@@ -1,0 +1,109 @@
+//! Signals while a command writes a file with `-o`: the file stays as it was, no draft is left, and standard error says so.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::failure::{Failure, Outcome};
+use crate::output::note;
+use crate::signals;
+
+/// Added to a signal's number in the exit code, as shells do.
+const EXIT_BASE: u8 = 128;
+
+/// What a signal would interrupt.
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    Idle,
+    /// The file `place` is not in place yet; `draft` is the name under which its content is reachable, if it has one.
+    Writing {
+        place: String,
+        draft: Option<PathBuf>,
+    },
+    /// The file is complete and in place.
+    Written {
+        place: String,
+    },
+}
+
+static STATE: Mutex<State> = Mutex::new(State::Idle);
+
+fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From here on SIGINT, SIGTERM and SIGHUP end the process with its draft removed, and with a line on standard error.
+///
+/// # Errors
+/// When the system gives no thread or no signals.
+pub fn watch() -> Outcome {
+    let runtime = signals::runtime()?;
+    let mut deadly = {
+        let _context = runtime.enter();
+        signals::Deadly::listen()?
+    };
+    let thread = std::thread::Builder::new().name("fieldseal-signals".to_owned());
+    let watching = thread.spawn(move || {
+        let signal = runtime.block_on(deadly.next());
+        // Held to the end, so that nothing is put in place after the line that denies it.
+        let mut state = state();
+        note(format_args!("fieldseal: {}", abandon(&mut state)));
+        crate::end_now(EXIT_BASE + signal);
+    });
+    watching.map(drop).map_err(|error| Failure::internal(format!("no thread: {error}")))
+}
+
+/// Removes the draft; the line that says what became of the file.
+fn abandon(state: &mut State) -> String {
+    match std::mem::replace(state, State::Idle) {
+        State::Idle => "interrupted".to_owned(),
+        State::Written { place } => format!("interrupted after {place} was written"),
+        State::Writing { place, draft } => {
+            let left = draft.and_then(|draft| std::fs::remove_file(&draft).err().map(|error| (draft, error)));
+            let left = left.filter(|(_, error)| error.kind() != io::ErrorKind::NotFound);
+            let left = left.map(|(draft, error)| {
+                format!("; {} could not be removed ({}): remove it", draft.display(), crate::failure::plain(&error))
+            });
+            format!("interrupted: nothing was written to {place}{}", left.unwrap_or_default())
+        }
+    }
+}
+
+/// `place` is being written; `draft` is the name of its draft, if it has one.
+pub fn begin(place: &str, draft: Option<PathBuf>) {
+    *state() = State::Writing { place: place.to_owned(), draft };
+}
+
+/// Puts the file in place by `put`. A signal that comes meanwhile waits until it is done.
+///
+/// # Errors
+/// Those of `put`.
+pub fn commit(put: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    let mut state = state();
+    put()?;
+    if let State::Writing { place, .. } = &mut *state {
+        *state = State::Written { place: std::mem::take(place) };
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_named_draft_is_removed_and_the_line_says_what_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let draft = folder.path().join(".out.json.fieldseal-x.tmp");
+        std::fs::write(&draft, "plaintext").unwrap();
+        let writing = |draft: Option<PathBuf>| State::Writing { place: "out.json".to_owned(), draft };
+        let expected = "interrupted: nothing was written to out.json";
+        assert_eq!(abandon(&mut writing(Some(draft.clone()))), expected);
+        assert!(!draft.exists());
+        // It may have gone meanwhile, or never had a name.
+        assert_eq!(abandon(&mut writing(Some(draft))), expected);
+        assert_eq!(abandon(&mut writing(None)), expected);
+        let mut written = State::Written { place: "out.json".to_owned() };
+        assert_eq!(abandon(&mut written), "interrupted after out.json was written");
+    }
+}
