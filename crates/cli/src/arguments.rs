@@ -111,7 +111,10 @@ pub struct Form {
 
 /// `fieldseal dev`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  fieldseal dev --port 0 --json")]
+#[command(
+    after_help = "Examples:\n  fieldseal dev\n  fieldseal dev --port-base 20000\n  fieldseal dev --port 0 --json"
+)]
+#[command(mut_arg("json", |it| it.help("Print one line of JSON once the engine answers: addresses, app and certificates")))]
 pub struct DevArguments {
     /// The app to make
     #[arg(long, default_value = "app_dev", value_name = "APP")]
@@ -153,6 +156,7 @@ SIGHUP makes it read its file and certificates anew; requests in work end by the
 
 Example:
   fieldseal --dir /etc/fieldseal relay --file /etc/fieldseal/relay.toml")]
+#[command(mut_arg("json", |it| it.help("Print one line of JSON once the relay listens: its addresses, by listener")))]
 pub struct RelayArguments {
     /// Listeners, routes and rules [default: DIR/relay.toml]
     #[arg(long, value_name = "FILE")]
@@ -171,6 +175,7 @@ pub struct RelayArguments {
 Examples:
   fieldseal probe --app acme --connect localhost:3443 --relay https://localhost:8444/probe --limit 250ms
   fieldseal probe --app acme --connect localhost:3443 --rounds 1 --json")]
+#[command(mut_arg("json", |it| it.help("Print a line of JSON for each round: the alarm, and each request with time and failure")))]
 pub struct ProbeArguments {
     /// The app for which the engine encrypts
     #[arg(long, value_name = "APP")]
@@ -249,6 +254,7 @@ pub struct ConnectArguments {
 
 /// What goes in and out.
 #[derive(Debug, Clone, Args)]
+#[command(mut_arg("json", |it| it.help("Print one line of JSON on standard error at the end: operation, count and seconds")))]
 pub struct StreamArguments {
     /// What to read; - or nothing: standard input
     #[arg(value_name = "FILE")]
@@ -445,6 +451,7 @@ pub struct RewrapArguments {
 Examples:
   fieldseal inspect 'ev:UVRD:…:$'
   fieldseal inspect --app acme --json sealed.json")]
+#[command(mut_arg("json", |it| it.help("Print JSON: an array with the metadata of each envelope")))]
 pub struct InspectArguments {
     /// Envelopes, or one file of any text with envelopes in it; - or nothing: standard input
     #[arg(value_name = "ENVELOPE|FILE")]
@@ -465,6 +472,7 @@ pub struct InspectArguments {
 pub enum KeysCommand {
     /// Make an app with fresh keys, and the keystore and root key if there are none
     #[command(after_help = "Example:\n  fieldseal keys create acme")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: the app and its newest key version")))]
     Create {
         /// The app: a-z, 0-9, _ and -
         app: String,
@@ -474,6 +482,7 @@ pub enum KeysCommand {
     },
     /// Take existing keys over, as a new app or as the app's newest version
     #[command(after_help = "Example:\n  fieldseal keys import acme --r1 acme-p256.pem --k1 acme-k1.pem")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: the app and its newest key version")))]
     Import {
         /// The app
         app: String,
@@ -489,6 +498,7 @@ pub enum KeysCommand {
     },
     /// List apps and key versions
     #[command(after_help = "Example:\n  fieldseal keys list --json")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: an array of the apps with their key versions")))]
     List {
         /// The form.
         #[command(flatten)]
@@ -496,6 +506,7 @@ pub enum KeysCommand {
     },
     /// Give an app a new key version; older ones still decrypt
     #[command(after_help = "Example:\n  fieldseal keys rotate acme")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: the app and its newest key version")))]
     Rotate {
         /// The app
         app: String,
@@ -523,6 +534,7 @@ pub enum KeysCommand {
     },
     /// Print the public keys that values are encrypted to
     #[command(after_help = "Example:\n  fieldseal keys public acme --curve r1 > acme-r1.pem")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: app, key version and public keys (hexadecimal and PEM)")))]
     Public {
         /// The app
         app: String,
@@ -559,6 +571,7 @@ pub enum CertsCommand {
     },
     /// Issue a client certificate and grant the client what it may do
     #[command(after_help = "Example:\n  fieldseal certs issue billing --app acme --allow encrypt,decrypt --role pci")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: the client and the paths of its certificate and key")))]
     Issue {
         /// The client: a-z, 0-9, ., _ and -
         client: String,
@@ -590,6 +603,7 @@ pub enum CertsCommand {
     RelayCa,
     /// List certificates with their dates, and clients with what they may do
     #[command(after_help = "Example:\n  fieldseal certs list")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: certificates with their dates, clients with their grants")))]
     List {
         /// The form.
         #[command(flatten)]
@@ -617,6 +631,7 @@ pub enum Allowed {
 pub enum ApiKeysCommand {
     /// Make a key for an app and print it, this once: the keystore holds its hash alone
     #[command(after_help = "Example:\n  fieldseal api-keys create acme --allow encrypt,decrypt --role pci")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: the key, its id and what it is for")))]
     Create {
         /// The app
         app: String,
@@ -632,6 +647,7 @@ pub enum ApiKeysCommand {
     },
     /// List keys by their ids, with what they may be used for
     #[command(after_help = "Example:\n  fieldseal api-keys list")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: an array of the keys with their ids and what they are for")))]
     List {
         /// The form.
         #[command(flatten)]
@@ -663,6 +679,7 @@ pub enum ApiAllowed {
 pub enum StoreCommand {
     /// Look at everything in the keystore: that it is whole and every key opens
     #[command(after_help = "Example:\n  fieldseal store check")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: counts of apps, key versions, clients, API keys; faults")))]
     Check {
         /// The form.
         #[command(flatten)]
@@ -682,6 +699,7 @@ pub enum ConfigCommand {
     },
     /// Print every key, its value and where that comes from
     #[command(after_help = "Example:\n  fieldseal config show --json")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: each key with its value, origin, default and range")))]
     Show {
         /// The form.
         #[command(flatten)]
@@ -691,6 +709,7 @@ pub enum ConfigCommand {
 
 /// `fieldseal info`.
 #[derive(Debug, Args)]
+#[command(mut_arg("json", |it| it.help("Print one line of JSON: version, CPU features, implementation of each primitive")))]
 pub struct InfoArguments {
     /// The form.
     #[command(flatten)]
@@ -724,5 +743,18 @@ mod tests {
         }
         let command = Arguments::command();
         check(&command);
+    }
+
+    /// Without the command's own words a reader would have to run it to see what it prints.
+    #[test]
+    fn the_help_of_json_names_the_output_of_each_command() {
+        fn check(command: &clap::Command) {
+            if let Some(json) = command.get_arguments().find(|argument| argument.get_id() == "json") {
+                let help = json.get_help().map(ToString::to_string).unwrap_or_default();
+                assert!(help.contains("JSON") && help != "Print JSON", "{}: {help}", command.get_name());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Arguments::command());
     }
 }

@@ -23,6 +23,8 @@ pub enum Exit {
     Output = 4,
     /// Our fault.
     Internal = 5,
+    /// The person who started the command stopped it: what a shell reports for SIGINT. Has no message.
+    Interrupted = 130,
     /// Whoever read our output has gone: what a shell reports for SIGPIPE. Says nothing.
     BrokenPipe = 141,
 }
@@ -58,6 +60,11 @@ impl Failure {
     /// Our fault, or the system's.
     pub fn internal(message: impl Into<String>) -> Self {
         Self { exit: Exit::Internal, message: message.into() }
+    }
+
+    /// Stopped by a signal before there was a result.
+    pub fn interrupted() -> Self {
+        Self { exit: Exit::Interrupted, message: String::new() }
     }
 
     /// Reading `path` failed.

@@ -51,6 +51,7 @@ pub enum BenchCommand {
 
 /// `fieldseal bench interference`.
 #[derive(Debug, Args)]
+#[command(mut_arg("json", |it| it.help("Print one line of JSON: the plan, the machine, and the latencies of each case")))]
 pub struct InterferenceArguments {
     /// Small requests a second, in Poisson arrivals
     #[arg(long, value_name = "RATE", default_value = "100", value_parser = rate)]
@@ -80,6 +81,7 @@ pub struct InterferenceArguments {
 
 /// `fieldseal bench overload`.
 #[derive(Debug, Args)]
+#[command(mut_arg("json", |it| it.help("Print one line of JSON: the plan, the machine, the capacity and what became of the requests")))]
 pub struct OverloadArguments {
     /// How much more than the engine can do
     #[arg(long, value_name = "FACTOR", default_value = "10", value_parser = rate)]
@@ -115,6 +117,7 @@ pub struct OverloadArguments {
 
 /// `fieldseal bench soak`.
 #[derive(Debug, Args)]
+#[command(mut_arg("json", |it| it.help("Print one line of JSON: the plan, the machine, the counts and the memory over time")))]
 pub struct SoakArguments {
     /// For how long
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time)]
@@ -151,6 +154,7 @@ fn exchange(text: &str) -> Result<Exchange, String> {
 
 /// The table of throughput, latency and CPU time.
 #[derive(Debug, Args)]
+#[command(mut_arg("json", |it| it.help("Print one line of JSON: the plan, the machine, and the figures of each row")))]
 pub struct TableArguments {
     /// Values in a request; several separated by commas [default: 1,30,150,2000,10000,60000]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

@@ -45,6 +45,7 @@ Examples:
 
 /// A run of a scenario.
 #[derive(Debug, Args)]
+#[command(mut_arg("json", |it| it.help("Print the whole result as JSON, as -o writes it, not the table")))]
 pub struct LoadRunArguments {
     /// The scenario file: YAML as Artillery has it (docs/load.md)
     #[arg(value_name = "SCENARIO.yml", required = true)]

@@ -1,4 +1,4 @@
-//! `store check`: looks at everything in the keystore and says what is wrong with it.
+//! `store check`: checks everything in the keystore and reports its faults.
 
 use fieldseal_engine::admin::Keystore;
 use serde_json::json;
@@ -24,7 +24,14 @@ pub fn run(context: &Context, command: &StoreCommand) -> Outcome {
         }))?;
     } else {
         let (apps, versions, clients) = (report.app_count, report.version_count, report.client_count);
-        print(&format!("apps {apps}, key versions {versions}, clients {clients}: every key was opened\n"))?;
+        let counts = format!("apps {apps}, key versions {versions}, clients {clients}");
+        // Where the database itself is damaged no key is tried.
+        let verdict = match faults.len() {
+            0 => "every key was opened".to_owned(),
+            1 => "1 fault, as far as the store could be read".to_owned(),
+            count => format!("{count} faults, as far as the store could be read"),
+        };
+        print(&format!("{counts}: {verdict}\n"))?;
     }
     if faults.is_empty() {
         return Ok(());

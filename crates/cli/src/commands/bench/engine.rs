@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -157,6 +158,8 @@ impl Own {
         command.args(["--set", "log.level=warn"]);
         command.args(place.set.iter().flat_map(|setting| ["--set", setting]));
         command.args(["serve", "--json", "--address", "127.0.0.1:0"]);
+        // A terminal's Ctrl-C is for this process alone, which then stops the engine.
+        command.process_group(0);
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|error| internal("start", error))?;
         let mut line = String::new();

@@ -28,14 +28,13 @@ pub fn run(place: &Place, arguments: &BenchArguments) -> Outcome {
     }
 }
 
-/// Runs `work` on this thread alone, and ends it early when the program is told to stop: what it has started and made by then ends
-/// and goes with it.
+/// Runs `work` on this thread alone. A signal ends it early without a message: the engine it started is stopped, its folder removed.
 fn block_on<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
     signals::runtime()?.block_on(async {
         let mut signals = Signals::listen()?;
         tokio::select! {
             result = work => result,
-            () = signals.next() => Err(Failure::failed("told to stop")),
+            () = signals.next() => Err(Failure::interrupted()),
         }
     })
 }

@@ -3,10 +3,12 @@
 mod report;
 mod target;
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::path::Path;
-use std::time::Duration;
 
 use fieldseal_client::raw::RawConnector;
+use fieldseal_load::measure::Latencies;
 use fieldseal_load::report::{Provenance, load_text};
 use fieldseal_load::result::LoadResult;
 use fieldseal_load::run::{self, CANCELLED, Outcome as RunOutcome, Settings, Snapshot};
@@ -101,6 +103,35 @@ fn measured(script: &Script, settings: &Settings, engine: &Engine) -> Outcome<Ru
 struct Live {
     progress: Progress,
     phases: Vec<String>,
+    recent: RefCell<Recent>,
+}
+
+/// The latest latencies: of one snapshot where it has enough, else of as many as it takes.
+#[derive(Default)]
+struct Recent(VecDeque<Latencies>);
+
+/// Latencies from which a p99 is shown.
+const SAMPLES_MIN: u64 = 100;
+/// Snapshots that are looked back over for them.
+const SNAPSHOTS_MAX: usize = 60;
+
+impl Recent {
+    /// Takes those of the latest snapshot, and gives those that are shown.
+    fn with(&mut self, latest: &Latencies) -> Latencies {
+        if latest.count() > 0 {
+            self.0.push_front(latest.clone());
+        }
+        let (mut shown, mut used) = (Latencies::default(), 0);
+        for latencies in self.0.iter().take(SNAPSHOTS_MAX) {
+            if shown.count() >= SAMPLES_MIN {
+                break;
+            }
+            shown.add(latencies);
+            used += 1;
+        }
+        self.0.truncate(used);
+        shown
+    }
 }
 
 impl Live {
@@ -110,7 +141,11 @@ impl Live {
             Some(name) => name.clone(),
             None => format!("phase {} of {count}", index + 1),
         };
-        Self { progress: Progress::figures(), phases: script.phases.iter().enumerate().map(name).collect() }
+        Self {
+            progress: Progress::figures(),
+            phases: script.phases.iter().enumerate().map(name).collect(),
+            recent: RefCell::default(),
+        }
     }
 
     fn show(&self, snapshot: &Snapshot) {
@@ -119,7 +154,8 @@ impl Live {
         }
         let Snapshot { elapsed, phase, sent, ok, errors, users, recent } = snapshot;
         let phase = phase.and_then(|phase| self.phases.get(phase)).map_or("waiting for answers", String::as_str);
-        let [p50, p99] = [0.5, 0.99].map(|share| milliseconds(recent.quantile(share)));
+        let recent = self.recent.borrow_mut().with(recent);
+        let [p50, p99] = [0.5, 0.99].map(|share| figure(&recent, share));
         self.progress.say(format!(
             "{:.0} s  {phase}  {users} users  {sent} sent  {ok} ok  {errors} errors  p50 {p50}  p99 {p99}",
             elapsed.as_secs_f64()
@@ -127,8 +163,11 @@ impl Live {
     }
 }
 
-fn milliseconds(time: Duration) -> String {
-    format!("{:.1} ms", time.as_secs_f64() * 1000.0)
+fn figure(latencies: &Latencies, share: f64) -> String {
+    match latencies.count() {
+        0 => "-".to_owned(),
+        _ => format!("{:.1} ms", latencies.quantile(share).as_secs_f64() * 1000.0),
+    }
 }
 
 /// What the exit code says: whether every request went as the scenario wanted it.
@@ -150,4 +189,28 @@ fn verdict(result: &LoadResult) -> Outcome {
     }
     let codes: Vec<String> = result.totals.errors.iter().map(|(code, count)| format!("{count} {code}")).collect();
     Err(Failure::failed(format!("{failed} of {} requests failed: {}", result.totals.sent, codes.join(", "))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_live_line_keeps_its_figures_between_rare_answers() {
+        let (mut recent, mut one) = (Recent::default(), Latencies::default());
+        assert_eq!(figure(&recent.with(&Latencies::default()), 0.5), "-");
+        one.record(Duration::from_millis(20));
+        let shown = recent.with(&one);
+        assert_eq!(figure(&shown, 0.5), "20.0 ms");
+        for _ in 0..5 {
+            assert_eq!(figure(&recent.with(&Latencies::default()), 0.99), "20.0 ms");
+        }
+        // Where there are many, the latest alone count.
+        let mut many = Latencies::default();
+        (0..SAMPLES_MIN).for_each(|_| many.record(Duration::from_millis(5)));
+        assert_eq!(figure(&recent.with(&many), 1.0), "5.0 ms");
+        assert_eq!(recent.0.len(), 1);
+    }
 }
