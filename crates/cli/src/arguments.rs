@@ -136,7 +136,12 @@ pub struct DevArguments {
 
 /// `fieldseal serve`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  fieldseal --dir /etc/fieldseal serve --address 0.0.0.0:3443")]
+#[command(after_help = "\
+On SIGHUP it reloads certificates, keys, client authorities and log.level; server.reload_check does so when the files change.
+
+Example:
+  fieldseal --dir /etc/fieldseal serve --address 0.0.0.0:3443")]
+#[command(mut_arg("json", |it| it.help("Print one line of JSON once the engine answers: its addresses")))]
 pub struct ServeArguments {
     /// Where to listen [default: server.address of the configuration]
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -152,7 +157,7 @@ pub struct ServeArguments {
 /// `fieldseal relay`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-SIGHUP makes it read its file and certificates anew; requests in work end by the old ones.
+On SIGHUP it reloads its file and certificates, and reopens the access log; requests in flight end by the old ones.
 
 Example:
   fieldseal --dir /etc/fieldseal relay --file /etc/fieldseal/relay.toml")]
@@ -556,15 +561,19 @@ pub enum KeysCommand {
 /// `fieldseal certs`.
 #[derive(Debug, Subcommand)]
 pub enum CertsCommand {
-    /// Make an authority and a server certificate in DIR/certs
+    /// Make an authority and a server certificate in DIR/certs, or renew the certificate, with more names if given
     #[command(after_help = "Example:\n  fieldseal certs init --name engine.internal --name localhost --ip 10.0.0.7")]
     Init {
-        /// A host name by which clients reach the server; may be repeated [default: localhost]
+        /// A host name by which clients reach the server, besides those that the certificate has; may be repeated [default: localhost]
         #[arg(long, value_name = "HOST")]
         name: Vec<String>,
-        /// An address by which clients reach the server; may be repeated [default: 127.0.0.1 and ::1]
+        /// An address by which clients reach the server, besides those that the certificate has; may be repeated [default: 127.0.0.1
+        /// and ::1]
         #[arg(long, value_name = "ADDRESS")]
         ip: Vec<std::net::IpAddr>,
+        /// Issue the certificate for the given names and addresses alone: it loses those that it has
+        #[arg(long)]
+        only: bool,
         /// How long the server's certificate is valid
         #[arg(long, default_value_t = fieldseal_server::certificates::LEAF_DAYS, value_name = "N")]
         days: u32,

@@ -20,7 +20,7 @@ const CONFIG_FILE: &str = "fieldseal.toml";
 
 /// The folder and the configuration of a run.
 pub struct Context {
-    folder: PathBuf,
+    place: Place,
     loaded: Loaded,
 }
 
@@ -44,7 +44,20 @@ impl Context {
         let wrong_paths = paths::choose(&environment);
         let mut loaded = load(&Sources { file: &file, presence, environment, settings: &place.set });
         loaded.problems.extend(wrong_paths);
-        Self { folder: place.dir.clone(), loaded }
+        Self { place: place.clone(), loaded }
+    }
+
+    /// The same place with the configuration as it is now.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn again(&self) -> Outcome<Self> {
+        Self::checked(&self.place)
+    }
+
+    /// The configuration's file, whether it is there or not.
+    pub fn config_file(&self) -> PathBuf {
+        self.place.config.clone().unwrap_or_else(|| self.place.dir.join(CONFIG_FILE))
     }
 
     /// Refuses a configuration with something wrong in it.
@@ -68,17 +81,17 @@ impl Context {
 
     /// The folder that `--dir` names.
     pub fn folder(&self) -> &Path {
-        &self.folder
+        &self.place.dir
     }
 
     /// A configured path.
     pub fn path(&self, configured: &Path) -> PathBuf {
-        self.folder.join(configured)
+        self.folder().join(configured)
     }
 
     /// The folder with certificates.
     pub fn certificates(&self) -> PathBuf {
-        self.folder.join("certs")
+        self.folder().join("certs")
     }
 
     fn store_path(&self) -> PathBuf {
@@ -169,7 +182,7 @@ impl Context {
         if path.exists() || root_key_text()?.is_some() {
             return Ok((self.root_key()?, Made::Before));
         }
-        make_folder(path.parent().unwrap_or(&self.folder))?;
+        make_folder(path.parent().unwrap_or(self.folder()))?;
         Ok((LocalRootKey::create_file(&path, &mut system_random())?, Made::Now))
     }
 }

@@ -15,6 +15,7 @@ mod core_dumps;
 mod descriptors;
 mod envelopes;
 mod failure;
+mod identity;
 mod input;
 mod interruption;
 mod log;
@@ -24,6 +25,7 @@ mod progress;
 mod show;
 mod signals;
 mod transform;
+mod watched;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;

@@ -40,7 +40,7 @@ pub use config::{Configuration, Problem};
 pub use fieldseal_http::{LogFormat, LogLine, utc};
 pub use outbound::MintError;
 pub use probe::{Probe, ProbeError, ProbeSettings, Round, Sample, Way};
-pub use relay::{Address, Relay, RelayError, check_files};
+pub use relay::{Address, Relay, RelayError, check_files, files};
 pub use trial::Trial;
 pub use upstream::ConnectorError;
 

@@ -89,12 +89,23 @@ pub(crate) struct Snapshot {
     pub(crate) log_lines_dropped: u64,
     pub(crate) reloads: u64,
     pub(crate) process: ProcessFigures,
+    /// When certificates expire, by usage and subject.
+    pub(crate) certificates: Vec<([String; 2], u64)>,
 }
 
 impl Snapshot {
     /// As OpenMetrics text.
     pub(crate) fn text(&self) -> String {
-        let Snapshot { listeners, engine, is_ready, upstream_connections, log_lines_dropped, reloads, process } = self;
+        let Snapshot {
+            listeners,
+            engine,
+            is_ready,
+            upstream_connections,
+            log_lines_dropped,
+            reloads,
+            process,
+            certificates,
+        } = self;
         let mut text = Text::new();
         text.begin("fieldseal_relay_build", "info", "The version of the relay.");
         text.sample("_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
@@ -111,6 +122,12 @@ impl Snapshot {
         text.sample("_total", &[], log_lines_dropped);
         text.begin("fieldseal_relay_reloads", "counter", "Configurations that were taken up since the start.");
         text.sample("_total", &[], reloads);
+        let help = "When the certificates in use expire, in seconds since 1970, by use (a listener, its authority, engine-client, \
+                    engine-authorities or upstream-authorities) and common name.";
+        text.begin("fieldseal_relay_certificate_expiry_timestamp_seconds", "gauge", help);
+        for ([usage, subject], not_after) in certificates {
+            text.sample("", &[("use", usage), ("subject", subject)], not_after);
+        }
         text.process(process);
         text.finish()
     }
@@ -272,6 +289,7 @@ mod tests {
             is_ready: true,
             upstream_connections: 0,
             log_lines_dropped: 3,
+            certificates: vec![(["api".to_owned(), "localhost".to_owned()], 1_700_000_000)],
             reloads: 0,
             process: ProcessFigures {
                 cpu: Some(Duration::from_millis(1500)),

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use fieldseal_client::{Client, ClientError, ClientSettings, ClientTls};
 use fieldseal_http::{
-    Acceptor, HttpCounters, OperatorPort, OperatorSettings, ProcessFigures, Report, ServerIdentity, TlsError,
+    Acceptor, CertificateExpiry, Expiries, HttpCounters, OperatorPort, OperatorSettings, ProcessFigures, Report,
+    ServerIdentity, TlsError,
 };
 use thiserror::Error;
 use tokio::sync::watch;
@@ -123,6 +124,7 @@ struct Shared {
     configuration: Mutex<Arc<Configuration>>,
     counted: Vec<Counted>,
     reloads: AtomicU64,
+    certificates: Expiries,
     refusals: Arc<RefusalLog>,
     log: Option<Arc<dyn AccessLog>>,
 }
@@ -169,6 +171,7 @@ impl Report for Shared {
             log_lines_dropped: self.log.as_ref().map_or(0, |log| log.dropped()),
             reloads: self.reloads.load(Ordering::Relaxed),
             process: ProcessFigures::read(),
+            certificates: self.certificates.first(),
         };
         snapshot.text()
     }
@@ -237,6 +240,7 @@ impl Relay {
             configuration: Mutex::new(Arc::clone(&configuration)),
             counted,
             reloads: AtomicU64::new(0),
+            certificates: Expiries::default(),
             refusals: Arc::clone(&refusals),
             log,
         });
@@ -249,6 +253,8 @@ impl Relay {
             let thread = thread.spawn(move || worker::run(&tools, posts, &refusals, stopped));
             running.push(thread.map_err(RelayError::Thread)?);
         }
+        shared.certificates.replace(expiries(&configuration, base));
+        log_start(&addresses, operator.address(), threads);
         Ok(Relay { base: base.to_owned(), shared, addresses, acceptors, operator, stop, threads: running })
     }
 
@@ -292,9 +298,19 @@ impl Relay {
         for (tools, fresh) in shared.boxes.iter().zip(fresh) {
             tools.store(Arc::new(fresh));
         }
+        shared.certificates.replace(expiries(&configuration, &self.base));
         *current = Arc::clone(&configuration);
         shared.reloads.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Logs each certificate that has come within 30 days or 7 days of its end, or has expired, once each.
+    pub fn log_expiring(&self) {
+        let now = SystemTime::now();
+        for certificate in self.shared.certificates.due(now) {
+            let CertificateExpiry { usage, file, subject, .. } = &certificate;
+            tracing::warn!(usage, file, subject, "{}", certificate.warning(now));
+        }
     }
 
     /// Takes no connection any more, lets requests in work end, within `drain_timeout`; tells how many connections were not finished.
@@ -329,8 +345,9 @@ fn check_fixed(old: &Configuration, new: &Configuration) -> Result<(), RelayErro
     if old_plans.iter().zip(&new_plans).any(|(old, new)| old.tls.is_some() != new.tls.is_some()) {
         return Err(RelayError::Restart("a listener that begins or ceases to speak TLS"));
     }
-    if old.process != (Process { access_log: old.process.access_log, ..new.process.clone() }) {
-        return Err(RelayError::Restart("a change in section [relay], but for access_log,"));
+    let Process { access_log, reload_check, .. } = old.process;
+    if old.process != (Process { access_log, reload_check, ..new.process.clone() }) {
+        return Err(RelayError::Restart("a change in section [relay], but for access_log and reload_check,"));
     }
     if old.http_settings() != new.http_settings() {
         return Err(RelayError::Restart(
@@ -403,6 +420,40 @@ fn mint(listener: &Outbound, limits: &Limits, base: &Path) -> Result<Mint, Relay
         (read(base, &listener.authority.certificate)?, read(base, &listener.authority.private_key)?);
     let mint = Mint::new(&certificate, &Zeroizing::new(key), limits.certificates_max);
     mint.map_err(|error| RelayError::Authority { listener: Arc::clone(&listener.name), error })
+}
+
+/// The files with certificates that the configuration names, and what each is for.
+fn certificate_files(configuration: &Configuration) -> Vec<(String, &Path)> {
+    let Configuration { engine, upstream, outbound, .. } = configuration;
+    let mut files = vec![
+        ("engine-authorities".to_owned(), &*engine.authorities),
+        ("engine-client".to_owned(), &*engine.certificate),
+    ];
+    files.extend(upstream.authorities.as_deref().map(|file| ("upstream-authorities".to_owned(), file)));
+    for plan in plans(configuration) {
+        files.extend(plan.tls.map(|pair| (plan.name.to_string(), &*pair.certificate)));
+    }
+    files.extend(outbound.iter().map(|it| (format!("{}-authority", it.name), &*it.authority.certificate)));
+    files
+}
+
+/// Every file that the configuration names, with relative paths from `base`: certificates and keys.
+pub fn files(configuration: &Configuration, base: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<&Path> = certificate_files(configuration).into_iter().map(|(_, file)| file).collect();
+    files.push(&configuration.engine.private_key);
+    files.extend(plans(configuration).iter().filter_map(|plan| plan.tls).map(|pair| &*pair.private_key));
+    files.extend(configuration.outbound.iter().map(|it| &*it.authority.private_key));
+    files.into_iter().map(|file| base.join(file)).collect()
+}
+
+/// When the certificates of the configuration expire. A file that cannot be read any more was an error before.
+fn expiries(configuration: &Configuration, base: &Path) -> Vec<CertificateExpiry> {
+    let of_file = |(usage, file): (String, &Path)| {
+        let file = base.join(file);
+        let pem = std::fs::read(&file).unwrap_or_default();
+        CertificateExpiry::of_pem(&usage, &file.display().to_string(), &pem)
+    };
+    certificate_files(configuration).into_iter().flat_map(of_file).collect()
 }
 
 /// What is wrong with the files that the configuration names, read as [`Relay::start`] reads them, with relative paths from `base`.

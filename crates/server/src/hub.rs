@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::Pool;
-use fieldseal_http::{Full, Phase, Places};
+use fieldseal_http::{Expiries, Full, Phase, Places};
 
 use crate::api::ApiTallies;
 use crate::counters::{Counters, ServerCounters};
@@ -28,6 +28,8 @@ pub(crate) struct Hub {
     pub(crate) handshakes: Arc<Places>,
     pub(crate) refusals: Arc<RefusalLog>,
     pub(crate) api: ApiTallies,
+    /// Those that the listeners use now.
+    pub(crate) certificates: Expiries,
     phase: AtomicU8,
     /// Makes numbers of tenants, by a key of this process: who chooses names cannot choose their numbers.
     tenants: RandomState,
@@ -89,6 +91,7 @@ impl Hub {
             handshakes: Arc::new(handshakes),
             refusals: Arc::new(refusals),
             api: ApiTallies::default(),
+            certificates: Expiries::default(),
             tenants: RandomState::new(),
             phase: AtomicU8::new(Phase::Serving as u8),
             incoming: Arc::new(incoming),

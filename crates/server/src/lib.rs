@@ -44,11 +44,13 @@ mod wire;
 pub use api::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, RelayTold};
 pub use counters::ServerCounters;
 pub use fieldseal_engine::pool::Scheduling;
-pub use fieldseal_http::{CLOSING_MAX, ClientBound, HttpSettings, Network, OperatorSettings, ServerIdentity, TlsError};
+pub use fieldseal_http::{
+    CLOSING_MAX, CertificateExpiry, ClientBound, HttpSettings, Network, OperatorSettings, ServerIdentity, TlsError,
+};
 pub use identity::IdentityError;
 pub use interface::{Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
 pub use metrics::{Outcome, OutcomeCounts};
-pub use server::{Server, ShutdownReport, StartError};
+pub use server::{Server, ShutdownReport, StartError, check_identity};
 pub use service::EngineService;
 pub use settings::{ServerSettings, SettingsError, TlsSettings};
 pub use tls::HandshakeFailure;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use boring::ssl::SslContext;
-use fieldseal_http::{ACCEPT_PAUSE, Full, Place, client_of, prepare_socket};
+use fieldseal_http::{ACCEPT_PAUSE, Acceptor, Full, Place, client_of, prepare_socket};
 use fieldseal_protocol::{ErrorCode, ErrorObject, answer};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -37,11 +37,11 @@ struct Admitted<C> {
 }
 
 /// Accepts until the task is aborted.
-pub(crate) async fn listen<S: Service>(listener: TcpListener, hub: Arc<Hub>, service: Arc<S>, context: SslContext) {
+pub(crate) async fn listen<S: Service>(listener: TcpListener, hub: Arc<Hub>, service: Arc<S>, context: Acceptor) {
     loop {
         hub.handshakes.room().await;
         match listener.accept().await {
-            Ok((socket, address)) => accept(socket, address, &hub, &service, &context),
+            Ok((socket, address)) => accept(socket, address, &hub, &service, &context.context()),
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
                 let write = || tracing::error!(%error, "cannot accept connections");

@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use fieldseal_engine::pool::Pool;
-use fieldseal_http::{Listener, OperatorPort, TlsError, bind};
+use fieldseal_http::{Acceptor, CertificateExpiry, Listener, OperatorPort, ServerIdentity, TlsError, bind};
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -23,7 +23,7 @@ use crate::interface::Service;
 use crate::listener::listen;
 use crate::metrics::{ThreadTimes, Times};
 use crate::refusals::RefusalLog;
-use crate::settings::{ServerSettings, SettingsError};
+use crate::settings::{ServerSettings, SettingsError, TlsSettings};
 use crate::status::Status;
 use crate::tls;
 
@@ -45,6 +45,10 @@ pub struct Server {
     operator: Option<OperatorPort>,
     /// `None` without an API, and once it is shut down.
     api: Option<Listener<Api>>,
+    /// The listener's certificate, key and client authorities.
+    acceptor: Acceptor,
+    /// The certificate and key of the API, where there is one.
+    api_acceptor: Option<Acceptor>,
     _maintenance: Maintenance,
 }
 
@@ -94,7 +98,7 @@ impl Server {
     /// Settings that do not fit together, certificates that do not, an address that is taken, no threads.
     pub fn start<S: Service>(settings: ServerSettings, service: Arc<S>) -> Result<Server, StartError> {
         settings.validate()?;
-        let context = tls::context(&settings.tls)?;
+        let acceptor = Acceptor::with_context(tls::context(&settings.tls)?);
         let times = Arc::<Times>::default();
         let observer = Arc::<Times>::clone(&times);
         let pool = Pool::new(settings.pool(observer)).map_err(StartError::Threads)?;
@@ -113,6 +117,7 @@ impl Server {
         let hub = Arc::new(Hub::new(settings, pool, times));
         let operator = start_operator(&hub, &service)?;
         let api = service.engine().map(|engine| api::start(&hub, engine, &runtime)).transpose()?.flatten();
+        let (api, api_acceptor) = api.unzip();
         let maintenance =
             Maintenance::start(Arc::clone(&service), Arc::clone(&hub.refusals)).map_err(StartError::Threads)?;
         let listener = runtime.spawn(listen(listener, Arc::clone(&hub), service, acceptor.clone()));
@@ -149,6 +154,35 @@ impl Server {
         self.api.as_ref().map(Listener::local_addr)
     }
 
+    /// Uses other certificates, keys and client authorities from the next handshake on. Open connections stay.
+    ///
+    /// # Errors
+    /// Certificates or keys that cannot be read or do not belong together. Then nothing changes.
+    pub fn reload(&self, tls: &TlsSettings, api: Option<&ServerIdentity>) -> Result<(), StartError> {
+        let acceptor = Acceptor::with_context(tls::context(tls)?);
+        // The last step that can fail, so that both change or none.
+        if let (Some(current), Some(identity)) = (&self.api_acceptor, api) {
+            current.replace(identity).map_err(StartError::ApiIdentity)?;
+        }
+        self.acceptor.take_from(&acceptor);
+        Ok(())
+    }
+
+    /// These certificates are in use: the time at which they expire is a metric, and [`Server::log_expiring`] warns of it.
+    pub fn watch_certificates(&self, certificates: Vec<CertificateExpiry>) {
+        self.hub.certificates.replace(certificates);
+        self.log_expiring();
+    }
+
+    /// Logs each certificate that has come within 30 days or 7 days of its end, or has expired, once each.
+    pub fn log_expiring(&self) {
+        let now = SystemTime::now();
+        for certificate in self.hub.certificates.due(now) {
+            let CertificateExpiry { usage, file, subject, .. } = &certificate;
+            tracing::warn!(usage, file, subject, "{}", certificate.warning(now));
+        }
+    }
+
     /// The counters as they are now.
     pub fn counters(&self) -> ServerCounters {
         self.hub.counters()
@@ -180,6 +214,13 @@ impl Server {
         tracing::info!(requests_abandoned, connections_cut, "engine stopped");
         ShutdownReport { requests_abandoned, connections_cut }
     }
+}
+
+/// Reports why a server would not start with these certificates and keys, which may be more than one fault. Nothing is listened at.
+pub fn check_identity(tls: &TlsSettings, api: Option<&ServerIdentity>) -> Vec<StartError> {
+    let listener = tls::context(tls).err().map(StartError::Tls);
+    let of_api = api.and_then(|identity| Acceptor::new(identity).err()).map(StartError::ApiIdentity);
+    listener.into_iter().chain(of_api).collect()
 }
 
 impl Drop for Server {

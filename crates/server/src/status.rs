@@ -43,6 +43,7 @@ impl<S: Service> Report for Status<S> {
             engine: self.service.counters(),
             api: self.hub.api.snapshot(),
             process: ProcessFigures::read(),
+            certificates: self.hub.certificates.first(),
             cpu: self.threads.read(),
         };
         snapshot.into_text()

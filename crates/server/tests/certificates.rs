@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use boring::ssl::{SslConnectorBuilder, SslVersion};
 use common::{Pki, Raw, Stage, raw_connector, toy_request, wait_until};
 use fieldseal_client::{Client, ClientError, ErrorCode, ErrorKind, Retry};
+use fieldseal_server::TlsSettings;
 use fieldseal_server::certificates::{Issued, Validity};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -237,9 +238,27 @@ async fn a_client_believes_only_its_authority_and_the_right_name() {
     Client::connect(settings).await.unwrap();
 }
 
+#[tokio::test]
+async fn a_reload_changes_certificates_and_authorities_for_new_connections() {
+    let (stage, other) = (Stage::new(), Pki::new());
+    let open = Client::connect(stage.client_settings()).await.unwrap();
+    let fresh = other.server_tls();
+    let mismatch = TlsSettings { private_key_pem: stage.pki.server_tls().private_key_pem, ..fresh.clone() };
+    assert!(stage.server.reload(&mismatch, None).is_err());
+    Client::connect(stage.client_settings()).await.unwrap();
+
+    stage.server.reload(&fresh, None).unwrap();
+    open.health().await.unwrap();
+    let error = Client::connect(stage.client_settings()).await.unwrap_err();
+    assert_tls(&error, "an authority that is not trusted here");
+    let mut settings = stage.client_settings();
+    settings.tls = other.client_tls(other.client("shop"));
+    Client::connect(settings).await.unwrap();
+}
+
 #[test]
 fn a_server_does_not_start_with_what_does_not_fit() {
-    use fieldseal_server::{Server, ServerSettings, StartError, TlsError, TlsSettings};
+    use fieldseal_server::{Server, ServerSettings, StartError, TlsError};
     let (pki, toy) = (Pki::new(), std::sync::Arc::new(common::Toy::default()));
     let start = |tls: TlsSettings| {
         let address = ([127, 0, 0, 1], 0).into();

@@ -15,7 +15,7 @@ use fieldseal_protocol::{
     DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, FileResult, Limits,
     Message, RawValue, RewrapOptions, Scalar, ValuesResult, request,
 };
-use fieldseal_server::{EngineService, Outcome, Server, ServerSettings};
+use fieldseal_server::{CertificateExpiry, EngineService, Outcome, Server, ServerSettings};
 
 /// Where the document of the metrics is.
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
@@ -421,6 +421,11 @@ fn the_document_lists_what_the_endpoint_tells() {
     const HEAD: &str = "| metric | kind | labels | meaning |\n|---|---|---|---|\n";
     let (stage, address) = stage(|_| {});
     stage.assert_healthy();
+    stage.server.watch_certificates(CertificateExpiry::of_pem(
+        "client-authorities",
+        "ca.pem",
+        &stage.pki.authority_pem,
+    ));
     let (_, metrics) = get(address, "/metrics");
     assert!(metrics.ends_with("# EOF\n"));
     let rows = table(&metrics);

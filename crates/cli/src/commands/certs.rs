@@ -28,9 +28,12 @@ const RESERVED: [&str; 3] = ["ca", "server", "relay-ca"];
 /// `fieldseal certs`.
 pub fn run(context: &Context, command: CertsCommand) -> Outcome {
     match command {
-        CertsCommand::Init { name, ip, days } => {
+        CertsCommand::Init { name, ip, only, days } => {
             let folder = context.certificates();
-            let made = init(&folder, &server_names(&name, &ip), days)?;
+            let names = server_names(&folder, &name, &ip, only)?;
+            let made = init(&folder, &names, days)?;
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            note(format_args!("server.pem is for {}", names.join(", ")));
             print(&made.iter().map(|path| format!("{}\n", path.display())).collect::<String>())
         }
         CertsCommand::Issue { client, app, all_apps, allow, role, days, unpinned, form } => {
@@ -93,13 +96,36 @@ fn client_name(text: &str) -> Outcome<ClientName> {
     Ok(ClientName::parse(text)?)
 }
 
-/// What the server is reached by; this machine alone when nothing was said.
-fn server_names(names: &[String], addresses: &[IpAddr]) -> Vec<ServerName> {
-    if names.is_empty() && addresses.is_empty() {
-        return local_names();
-    }
+/// The names of the server's certificate: those that it has, with `names` and `addresses` besides; with `only` these alone. This machine's
+/// where there are none.
+fn server_names(folder: &Path, names: &[String], addresses: &[IpAddr], only: bool) -> Outcome<Vec<ServerName>> {
+    let present = if only { Vec::new() } else { present_names(folder)? };
     let names = names.iter().map(|name| ServerName::parse(name));
-    names.chain(addresses.iter().map(|&address| ServerName::Ip(address))).collect()
+    let added = names.chain(addresses.iter().map(|&address| ServerName::Ip(address)));
+    let all = union(present, added);
+    Ok(if all.is_empty() { local_names() } else { all })
+}
+
+/// The names of the server's certificate as it is; none where there is no certificate yet.
+pub fn present_names(folder: &Path) -> Outcome<Vec<ServerName>> {
+    let file = folder.join("server.pem");
+    if !file.exists() {
+        return Ok(Vec::new());
+    }
+    let inspection = read_certificate(&file);
+    Ok(inspection
+        .map_err(|failure| failure.advise("add --only to replace it with one for the given names alone"))?
+        .names)
+}
+
+/// `names` and those of `added` that are not among them.
+pub fn union(mut names: Vec<ServerName>, added: impl IntoIterator<Item = ServerName>) -> Vec<ServerName> {
+    for name in added {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 /// The names of this machine for itself.

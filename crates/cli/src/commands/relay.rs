@@ -8,8 +8,10 @@ use fieldseal_relay::route::HostPattern;
 use fieldseal_relay::{AccessLog, Configuration, Relay, RelayError};
 use fieldseal_server::{RelayDestination, RelayInformation};
 use serde_json::json;
+use tokio::time::interval;
 
-use super::serve::start_log;
+use super::serve::EXPIRY_PERIOD;
+use crate::access_log::LineWriter;
 use crate::arguments::RelayArguments;
 use crate::context::Context;
 use crate::descriptors;
@@ -17,6 +19,7 @@ use crate::failure::{Failure, Outcome};
 use crate::log;
 use crate::output::print_json;
 use crate::signals::{self, Signals};
+use crate::watched::Watched;
 
 /// The configuration's name in the folder.
 pub const RELAY_FILE: &str = "relay.toml";
@@ -35,13 +38,24 @@ pub fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
     let access_log = Arc::new(LineWriter::start(&arguments.access_log, context.config().log.format)?);
     signals::runtime()?.block_on(async {
         let (mut hangups, mut signals) = (signals::hangups()?, Signals::listen()?);
-        let relay = Relay::start(configuration, context.folder(), Some(Arc::new(log)))?;
+        let log = Arc::<LineWriter>::clone(&access_log) as Arc<dyn AccessLog>;
+        let reload_check = configuration.process.reload_check;
+        let mut watched = Watched::new(reload_check, watched_files(&configuration, context, &file));
+        let relay = Relay::start(configuration, context.folder(), Some(log))?;
         if arguments.form.json {
             print_json(&addresses(&relay))?;
         }
+        relay.log_expiring();
+        let mut expiry = interval(EXPIRY_PERIOD);
         loop {
             tokio::select! {
-                _ = hangups.recv() => reload(&relay, &file),
+                _ = hangups.recv() => {
+                    access_log.reopen();
+                    watched.mark();
+                    reload(&relay, context, &file, &mut watched);
+                }
+                () = watched.changed() => reload(&relay, context, &file, &mut watched),
+                _ = expiry.tick() => relay.log_expiring(),
                 () = signals.next() => break,
             }
         }
@@ -131,10 +145,23 @@ fn fitted(mut configuration: Configuration) -> Outcome<Configuration> {
     Ok(configuration)
 }
 
-fn reload(relay: &Relay, file: &Path) {
+/// The files of which a change is a reload.
+fn watched_files(configuration: &Configuration, context: &Context, file: &Path) -> Vec<PathBuf> {
+    let mut files = fieldseal_relay::files(configuration, context.folder());
+    files.extend([file.to_owned(), context.config_file()]);
+    files
+}
+
+fn reload(relay: &Relay, context: &Context, file: &Path, watched: &mut Watched) {
     let outcome = read(file).and_then(|configuration| {
         warn(&configuration, file);
-        Ok(relay.reload(fitted(configuration)?)?)
+        let fresh = context.again()?;
+        let files = watched_files(&configuration, context, file);
+        relay.reload(fitted(configuration)?)?;
+        log::set_level(fresh.config().log.level);
+        watched.set(files);
+        relay.log_expiring();
+        Ok(())
     });
     match outcome {
         Ok(()) => tracing::info!(file = %file.display(), "relay reloaded: configuration and certificates"),
@@ -165,105 +192,5 @@ impl From<RelayError> for Failure {
             RelayError::Thread(_) => Failure::internal(error.to_string()),
             _ => Self::usage(error.to_string()),
         }
-    }
-}
-
-/// Writes lines on a thread of its own.
-struct LineWriter {
-    lines: SyncSender<String>,
-    /// Lines for which there was no room, and those that could not be written.
-    dropped: Arc<AtomicU64>,
-}
-
-impl LineWriter {
-    fn start(path: &PathBuf) -> Outcome<Self> {
-        let (lines, waiting) = sync_channel(LINES_MAX);
-        let dropped = Arc::new(AtomicU64::new(0));
-        let of_thread = Arc::clone(&dropped);
-        let out: Box<dyn Write + Send> = if path == Path::new("-") {
-            // Checked here, so that a closed descriptor is told at the start.
-            Output::standard()?.finish()?;
-            Box::new(std::io::stdout())
-        } else {
-            let file = File::options().create(true).append(true).open(path);
-            Box::new(file.map_err(|error| Failure::writing(path.display(), &error))?)
-        };
-        let thread = std::thread::Builder::new().name("fieldseal-access".to_owned());
-        let started = thread.spawn(move || write_lines(&waiting, BufWriter::new(out), &of_thread));
-        started.map_err(|error| Failure::internal(format!("no thread: {error}")))?;
-        Ok(Self { lines, dropped })
-    }
-}
-
-impl AccessLog for LineWriter {
-    fn write(&self, line: &str) {
-        if self.lines.try_send(format!("{line}\n")).is_err() {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
-    }
-}
-
-fn write_lines(waiting: &Receiver<String>, mut out: BufWriter<Box<dyn Write + Send>>, dropped: &AtomicU64) {
-    let (mut is_broken, mut told) = (false, 0);
-    while let Ok(first) = waiting.recv() {
-        let (mut written, mut lines) = (out.write_all(first.as_bytes()), 1);
-        while let Ok(line) = waiting.try_recv() {
-            written = written.and_then(|()| out.write_all(line.as_bytes()));
-            lines += 1;
-        }
-        written = written.and_then(|()| out.flush());
-        if let (Err(error), false) = (&written, is_broken) {
-            tracing::error!(%error, "the access log cannot be written");
-        }
-        is_broken = written.is_err();
-        if is_broken {
-            // Of those some may have been written: what is lost is told as no less than it is.
-            dropped.fetch_add(lines, Ordering::Relaxed);
-        }
-        let lost = dropped.load(Ordering::Relaxed);
-        if lost > told && !is_broken {
-            let lost = lost - told;
-            tracing::warn!(lost, "lines of the access log were dropped: they came faster than they can be written");
-        }
-        told = lost;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io;
-
-    use super::*;
-
-    #[test]
-    fn lines_for_which_there_is_no_room_are_counted() {
-        let (lines, waiting) = sync_channel(2);
-        let writer = LineWriter { lines, dropped: Arc::default() };
-        (0..5).for_each(|_| writer.write("{}"));
-        assert_eq!((writer.dropped(), waiting.try_iter().count()), (3, 2));
-    }
-
-    #[test]
-    fn lines_that_a_file_does_not_take_are_counted() {
-        struct Full;
-        impl Write for Full {
-            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-                Err(io::ErrorKind::StorageFull.into())
-            }
-            fn flush(&mut self) -> io::Result<()> {
-                Ok(())
-            }
-        }
-        let (lines, waiting) = sync_channel(10);
-        let writer = LineWriter { lines, dropped: Arc::default() };
-        (0..4).for_each(|_| writer.write("{}"));
-        let dropped = Arc::clone(&writer.dropped);
-        drop(writer);
-        write_lines(&waiting, BufWriter::new(Box::new(Full)), &dropped);
-        assert_eq!(dropped.load(Ordering::Relaxed), 4);
     }
 }

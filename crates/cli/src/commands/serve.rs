@@ -2,56 +2,104 @@
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fieldseal_engine::Engine;
-use fieldseal_server::{
-    EngineService, RelayTold, Server, ServerIdentity, ServerSettings, ShutdownReport, StartError, TlsSettings,
-};
+use fieldseal_server::{EngineService, RelayTold, Server, ServerSettings, ShutdownReport, StartError};
 use serde_json::json;
+use tokio::time::interval;
+use tracing::Level;
 
 use crate::arguments::ServeArguments;
 use crate::config::{KEYS, Key};
 use crate::context::Context;
 use crate::descriptors;
 use crate::failure::{Failure, Outcome};
+use crate::identity::IdentityFiles;
+use crate::log;
 use crate::output::print_json;
 use crate::signals::{self, Signals};
+use crate::watched::Watched;
+
+/// How often certificates are looked at whether they expire soon.
+pub const EXPIRY_PERIOD: Duration = Duration::from_secs(3600);
 
 /// `fieldseal serve`.
 pub fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
     let engine = context.engine()?;
-    let certificates = &context.config().certificates;
-    let [chain, key, authorities] =
-        [&certificates.certificate, &certificates.private_key, &certificates.client_authorities]
-            .map(|configured| context.path(configured));
     let mut settings = context.config().server.clone();
-    settings.tls = tls(&chain, &key, &authorities)?;
     settings.address = arguments.address.unwrap_or(settings.address);
     settings.operator.address = operator_address(context, settings.address);
     settings.api.address = arguments.api.or(settings.api.address);
-    if settings.api.address.is_some() {
-        settings.api.identity = Some(api_identity(
-            &context.path(&certificates.api_certificate),
-            &context.path(&certificates.api_private_key),
-        )?);
-    }
+    let has_api = settings.api.address.is_some();
+    let files = |context: &Context| IdentityFiles::configured(context, has_api);
+    let identity = files(context).read()?;
+    settings.tls = identity.tls;
+    settings.api.identity = identity.api;
     let warning = descriptors::fit_engine(&mut settings, 0, descriptors::raise()).map_err(Failure::usage)?;
     log::start(context.config().log);
     warning.iter().for_each(|warning| tracing::warn!("{warning}"));
     context.config().warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     let told = settings.api.relay.clone();
     told.tell(super::relay::information(context));
-    let ready = |server: &Server| if arguments.form.json { print_json(&addresses(server)) } else { Ok(()) };
-    until_stopped(engine, settings, ready, || tell_anew(context, &told))
+    let ready = |server: &Server| {
+        server.watch_certificates(identity.certificates);
+        if arguments.form.json { print_json(&addresses(server)) } else { Ok(()) }
+    };
+    let upkeep = Upkeep { context, told, files, level: |context| context.config().log.level };
+    until_stopped(engine, settings, ready, &upkeep)
 }
 
-/// What the API tells of the relay is read anew, as the relay itself does it. Where the file cannot be read the old holds.
-pub fn tell_anew(context: &Context, told: &RelayTold) {
-    if let Some(information) = super::relay::information(context) {
-        told.tell(Some(information));
-        tracing::info!("the API tells what the relay's file says now");
+/// What a running engine takes up when it is asked to, or when its files change.
+pub struct Upkeep<'c, F> {
+    /// The place and configuration that it runs with.
+    pub context: &'c Context,
+    /// What its API tells of a relay.
+    pub told: RelayTold,
+    /// Its certificates and keys under a configuration.
+    pub files: F,
+    /// What it logs under a configuration.
+    pub level: fn(&Context) -> Level,
+}
+
+impl<F: Fn(&Context) -> IdentityFiles> Upkeep<'_, F> {
+    /// Takes up the configuration and the certificates as they are now; logs how that ended.
+    fn reload(&self, server: &Server, watched: &mut Watched) {
+        match self.try_reload(server) {
+            Ok(fresh) => {
+                watched.set(self.watched(&fresh));
+                tracing::info!("engine reloaded: certificates and settings");
+            }
+            Err(failure) => {
+                tracing::error!(%failure, "engine not reloaded: the previous certificates and settings stay in use");
+            }
+        }
+    }
+
+    fn try_reload(&self, server: &Server) -> Outcome<Context> {
+        let running = self.context;
+        let fresh = running.again()?;
+        let identity = (self.files)(&fresh).read()?;
+        server.reload(&identity.tls, identity.api.as_ref())?;
+        server.watch_certificates(identity.certificates);
+        log::set_level((self.level)(&fresh));
+        if let Some(information) = super::relay::information(&fresh) {
+            self.told.tell(Some(information));
+        }
+        let keys = changed_keys(running, &fresh).join(",");
+        if !keys.is_empty() {
+            tracing::warn!(keys, "these keys of the configuration have changed: changing them requires a restart");
+        }
+        Ok(fresh)
+    }
+
+    /// The files of which a change is a reload.
+    fn watched(&self, context: &Context) -> Vec<PathBuf> {
+        let mut files = (self.files)(context).paths();
+        files.extend([context.config_file(), context.folder().join(super::relay::RELAY_FILE)]);
+        files
     }
 }
 
@@ -75,19 +123,15 @@ pub fn addresses(server: &Server) -> serde_json::Value {
     addresses
 }
 
-/// Reads what the listener presents and whom it believes.
-pub fn tls(chain: &Path, key: &Path, authorities: &Path) -> Outcome<TlsSettings> {
-    TlsSettings::from_files(chain, key, authorities).map_err(|error| {
-        let advice = match error.kind() {
-            ErrorKind::NotFound => {
-                "fieldseal certs init makes certificates; server.certificate, server.private_key and \
-                                    server.client_authorities name others"
-            }
-            _ => "it must be readable for whoever runs the engine",
-        };
-        Failure::usage(crate::failure::plain(&error)).advise(advice)
-    })
-}
+/// Keys that a running engine takes up: the level of the log, and the files that are read again.
+const RELOADABLE: [&str; 6] = [
+    "log.level",
+    "server.certificate",
+    "server.private_key",
+    "server.client_authorities",
+    "api.certificate",
+    "api.private_key",
+];
 
 /// Keys whose values a running engine does not take up and that are no longer what it runs with.
 fn changed_keys(running: &Context, fresh: &Context) -> Vec<&'static str> {
@@ -97,12 +141,12 @@ fn changed_keys(running: &Context, fresh: &Context) -> Vec<&'static str> {
 }
 
 /// Serves, says so by `ready`, and ends in good order on SIGINT or SIGTERM; on a second one, at once.
-/// What `ready` returns lives as long as it serves; `hangup` is called at each SIGHUP.
+/// What `ready` returns lives as long as it serves. It reloads on SIGHUP, and on changes of its files where the configuration asks for it.
 pub fn until_stopped<R>(
     engine: Engine,
     settings: ServerSettings,
     ready: impl FnOnce(&Server) -> Outcome<R>,
-    hangup: impl Fn(),
+    upkeep: &Upkeep<'_, impl Fn(&Context) -> IdentityFiles>,
 ) -> Outcome {
     let runtime = signals::runtime()?;
     let service = EngineService::new(engine, settings.limits, settings.limits.frame_size_max)
@@ -114,10 +158,17 @@ pub fn until_stopped<R>(
     let server = Server::start(settings, Arc::new(service)).map_err(Failure::from)?;
     let beside = ready(&server)?;
     runtime.block_on(async {
+        let mut watched = Watched::new(upkeep.context.config().reload_check, upkeep.watched(upkeep.context));
+        let mut expiry = interval(EXPIRY_PERIOD);
         loop {
             tokio::select! {
                 () = signals.next() => break,
-                _ = hangups.recv() => hangup(),
+                _ = hangups.recv() => {
+                    watched.mark();
+                    upkeep.reload(&server, &mut watched);
+                }
+                () = watched.changed() => upkeep.reload(&server, &mut watched),
+                _ = expiry.tick() => server.log_expiring(),
             }
         }
     });

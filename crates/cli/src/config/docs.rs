@@ -22,6 +22,10 @@ The same by environment: `FIELDSEAL_ENGINE_KEYING=session`; by flag: `--set engi
 - `fieldseal config show` prints every key, its value, and where the value comes from.
 - Times carry their unit: `500ms`, `15s`, `2m`, `1h`. Sizes are bytes, or carry one: `64KiB`, `256MiB`, `1GiB`.
 - Relative paths start at the folder that `--dir` names.
+- On SIGHUP a running engine reloads its certificates, private keys and client authorities (of the API too), `log.level`, the paths of
+  these files, and what the API returns about DIR/relay.toml: all of it, or nothing, and the log says which. `server.reload_check` does the
+  same when one of the files changes. Open connections keep their certificates. Changing any other key requires a restart; the log names
+  those that have changed.
 
 Five more environment variables have no key: `FIELDSEAL_DIR` and `FIELDSEAL_CONFIG` stand for the flags `--dir` and `--config`;
 `FIELDSEAL_ROOT_KEY` holds the text of the root key, in place of its file; two force a path through the CPU, for comparisons and where

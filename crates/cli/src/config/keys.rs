@@ -305,6 +305,13 @@ pub static KEYS: &[Key] = &[
         certificates.client_authorities,
         "The authorities whose client certificates are accepted, in PEM."
     ),
+    time!(
+        "server.reload_check",
+        0,
+        reload_check,
+        "How often the engine looks whether the files of its certificates, keys and configuration have changed, and takes them up as on \
+         SIGHUP; 0: on SIGHUP alone."
+    ),
     Key {
         default_text: Some("one for eight cores"),
         ..number!(

@@ -19,7 +19,7 @@ use fieldseal_engine::{Settings, admin};
 use fieldseal_relay::LogFormat;
 use fieldseal_server::{OperatorSettings, Scheduling, ServerSettings, TlsSettings};
 
-pub use keys::KEYS;
+pub use keys::{KEYS, Key};
 pub use load::{Loaded, Origin, Presence, Sources, load};
 pub use value::read_time;
 
@@ -39,6 +39,8 @@ pub struct Config {
     pub server: ServerSettings,
     /// The listener's certificates.
     pub certificates: CertificatePaths,
+    /// How often files are looked at for changes, which are taken up as on SIGHUP; zero: never.
+    pub reload_check: Duration,
     /// Commands with `--connect`; address and certificates come from their flags.
     pub client: ClientBounds,
     /// How files and lines are read.
@@ -192,6 +194,7 @@ impl Default for Config {
                 api_certificate: "certs/server.pem".into(),
                 api_private_key: "certs/server.key".into(),
             },
+            reload_check: Duration::ZERO,
             client: ClientBounds::default(),
             input: Input {
                 file_size_max: 1 << 30,

@@ -8,7 +8,7 @@ use fieldseal_http::Network;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::value::{count, networks, size, time};
+use super::value::{count, networks, size, time, time_or_zero};
 use super::{Action, Forwarded, Mismatch, OtherCase, Unlisted};
 
 #[derive(Debug, Deserialize)]
@@ -41,6 +41,9 @@ pub struct Process {
     /// How long requests in work are waited for at the end. Default 15 s.
     #[serde(deserialize_with = "time")]
     pub drain_timeout: Duration,
+    /// How often the relay looks whether its file, certificates and keys have changed, and reloads them as on SIGHUP. Default 0: never.
+    #[serde(deserialize_with = "time_or_zero")]
+    pub reload_check: Duration,
     /// Lines of the log in 10 s about refused requests and connections. Default 100.
     #[serde(deserialize_with = "count")]
     pub refusal_lines_max: usize,
@@ -53,6 +56,7 @@ impl Default for Process {
             operator_address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3445),
             access_log: true,
             drain_timeout: Duration::from_secs(15),
+            reload_check: Duration::ZERO,
             refusal_lines_max: 100,
         }
     }

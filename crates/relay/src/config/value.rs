@@ -28,6 +28,15 @@ pub fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::E
         .ok_or_else(|| D::Error::custom("it takes a time from 1ms to 8760h, such as \"500ms\", \"15s\" or \"2m\""))
 }
 
+/// A length of time, which may be none.
+pub fn time_or_zero<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    with_unit(&text, &TIMES)
+        .filter(|milliseconds| *milliseconds <= TIME_MAX_MS)
+        .map(Duration::from_millis)
+        .ok_or_else(|| D::Error::custom("it takes a time from 0s to 8760h, such as \"10s\" or \"2m\""))
+}
+
 /// A size in bytes, at least 1.
 pub fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     struct Size;

@@ -64,7 +64,7 @@ const POLL_INTERVAL: &str = "x-poll-interval";
 const CHALLENGE: &str = "Basic realm=\"fieldseal\", charset=\"UTF-8\"";
 
 /// Listens, if the settings say where.
-pub(crate) fn start(hub: &Arc<Hub>, engine: &Engine, runtime: &Runtime) -> Result<Option<Listener<Api>>, StartError> {
+pub(crate) fn start(hub: &Arc<Hub>, engine: &Engine, runtime: &Runtime) -> Result<Option<Started>, StartError> {
     let settings = &hub.settings.api;
     let Some(address) = settings.address else { return Ok(None) };
     settings.validate()?;
@@ -77,7 +77,7 @@ pub(crate) fn start(hub: &Arc<Hub>, engine: &Engine, runtime: &Runtime) -> Resul
     }
     let http = HttpSettings { drain_timeout: hub.settings.drain_timeout, ..settings.http.clone() };
     let observer = Arc::new(Log { hub: Arc::clone(hub) });
-    let options = ListenerOptions { address, acceptor: Some(acceptor), settings: http, observer };
+    let options = ListenerOptions { address, acceptor: Some(acceptor.clone()), settings: http, observer };
     let failures = FailureLog::new(hub.settings.refusal_lines_max);
     let calls = Semaphore::new(settings.calls_max);
     let api = Api { hub: Arc::clone(hub), engine: engine.clone(), calls, failures };
@@ -85,8 +85,11 @@ pub(crate) fn start(hub: &Arc<Hub>, engine: &Engine, runtime: &Runtime) -> Resul
     let listener = Listener::start(options, Arc::new(api));
     let listener = listener.map_err(|error| StartError::Listen { setting: "api.address", address, error })?;
     hub.api.watch(listener.counting());
-    Ok(Some(listener))
+    Ok(Some((listener, acceptor)))
 }
+
+/// The listener, and what it presents.
+type Started = (Listener<Api>, Acceptor);
 
 /// The API as a handler of requests.
 pub(crate) struct Api {

@@ -1,13 +1,14 @@
 //! Reads what an operator wants to know of a certificate.
 
+use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use boring::asn1::{Asn1Time, Asn1TimeRef};
 use boring::hash::MessageDigest;
 use boring::nid::Nid;
-use boring::x509::{X509, X509Ref};
+use boring::x509::{GeneralNameRef, X509, X509Ref};
+use fieldseal_http::unix_seconds;
 
-use super::CertificateError;
+use super::{CertificateError, ServerName};
 
 /// One certificate in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub struct Inspection {
     pub not_after: u64,
     /// SHA-256 of its DER form.
     pub sha256: [u8; 32],
+    /// The hosts and addresses that it is for, if any.
+    pub names: Vec<ServerName>,
 }
 
 impl Inspection {
@@ -51,9 +54,9 @@ pub fn inspect(pem: &[u8]) -> Result<Vec<Inspection>, CertificateError> {
 
 fn inspect_one(certificate: &X509Ref) -> Result<Inspection, CertificateError> {
     let unreadable = CertificateError::Unreadable("certificates in PEM");
-    let mut names = certificate.subject_name().entries_by_nid(Nid::COMMONNAME);
+    let mut entries = certificate.subject_name().entries_by_nid(Nid::COMMONNAME);
     let common_name =
-        names.next().and_then(|entry| entry.data().as_utf8().ok()).map_or_else(String::new, |name| name.to_string());
+        entries.next().and_then(|entry| entry.data().as_utf8().ok()).map_or_else(String::new, |name| name.to_string());
     let seconds = |time| u64::try_from(unix_seconds(time)?).map_err(|_| unreadable.clone());
     let digest = certificate.digest(MessageDigest::sha256())?;
     Ok(Inspection {
@@ -61,17 +64,25 @@ fn inspect_one(certificate: &X509Ref) -> Result<Inspection, CertificateError> {
         not_before: seconds(certificate.not_before())?,
         not_after: seconds(certificate.not_after())?,
         sha256: (*digest).try_into().map_err(|_| unreadable.clone())?,
+        names: names(certificate),
     })
+}
+
+fn names(certificate: &X509Ref) -> Vec<ServerName> {
+    let address = |bytes: &[u8]| match bytes.len() {
+        4 => <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from),
+        _ => <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from),
+    };
+    let name = |name: &GeneralNameRef| match (name.dnsname(), name.ipaddress()) {
+        (Some(host), _) => Some(ServerName::Dns(host.to_owned())),
+        (None, bytes) => bytes.and_then(address).map(ServerName::Ip),
+    };
+    certificate.subject_alt_names().map_or_else(Vec::new, |names| names.iter().filter_map(name).collect())
 }
 
 /// The last second of a certificate, since 1970.
 pub(crate) fn not_after_seconds(certificate: &X509Ref) -> Result<i64, CertificateError> {
-    unix_seconds(certificate.not_after())
-}
-
-fn unix_seconds(time: &Asn1TimeRef) -> Result<i64, CertificateError> {
-    let difference = Asn1Time::from_unix(0)?.diff(time)?;
-    Ok(i64::from(difference.days) * super::SECONDS_PER_DAY as i64 + i64::from(difference.secs))
+    Ok(unix_seconds(certificate.not_after())?)
 }
 
 #[cfg(test)]
@@ -94,6 +105,16 @@ mod tests {
         assert_eq!((one.days_left(last), one.is_valid_at(last)), (0, true));
         assert!(!one.is_valid_at(last + Duration::from_secs(1)));
         assert!(!one.is_valid_at(now - Duration::from_secs(301)));
+    }
+
+    #[test]
+    fn the_names_of_a_server_are_those_it_was_issued_for() {
+        let validity = Validity { now: SystemTime::now(), days: 1 };
+        let authority = Authority::create("an authority", validity).unwrap();
+        let names = ["engine.internal", "*.example.com", "10.0.0.7", "::1"].map(ServerName::parse);
+        let issued = authority.issue_server(&names, validity).unwrap();
+        assert_eq!(inspect(&issued.certificate_pem).unwrap()[0].names, names);
+        assert_eq!(inspect(&authority.certificate_pem().unwrap()).unwrap()[0].names, []);
     }
 
     #[test]

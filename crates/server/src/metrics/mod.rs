@@ -77,6 +77,8 @@ pub(crate) struct Snapshot {
     /// The HTTPS API; nothing but zeros where there is none.
     pub(crate) api: ApiSnapshot,
     pub(crate) process: ProcessFigures,
+    /// When certificates expire, by usage and subject.
+    pub(crate) certificates: Vec<([String; 2], u64)>,
     /// CPU time by what threads do; nothing where the system does not tell.
     pub(crate) cpu: Vec<(&'static str, Duration)>,
 }
@@ -95,7 +97,12 @@ impl Snapshot {
         let build = Named::plain("build", "The version of the engine");
         out.info(build, "version", env!("CARGO_PKG_VERSION"))?;
         let ready = Named::plain("ready", "1 while /readyz answers 200, else 0");
-        out.gauge(ready, u64::from(self.is_ready))
+        out.gauge(ready, u64::from(self.is_ready))?;
+        let expiry = Named::seconds(
+            "certificate_expiry_timestamp",
+            "When the certificates in use expire, in seconds since 1970, by use (server, client-authorities, api) and common name",
+        );
+        out.gauges_of_two(expiry, ["use", "subject"], &self.certificates)
     }
 
     fn write_connections(&self, out: &mut Writer<'_>) -> fmt::Result {

@@ -71,6 +71,22 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
+    /// One gauge for each pair of values of two labels.
+    pub(super) fn gauges_of_two(
+        &mut self,
+        named: Named,
+        labels: [&'static str; 2],
+        values: &[([String; 2], u64)],
+    ) -> fmt::Result {
+        let name = full(named);
+        let mut metric = self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Gauge)?;
+        for (words, value) in values {
+            let pairs = [(labels[0], words[0].as_str()), (labels[1], words[1].as_str())];
+            metric.encode_family(&pairs)?.encode_gauge(value)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn counter(&mut self, named: Named, value: impl EncodeCounterValue) -> fmt::Result {
         let name = full(named);
         let mut metric = self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Counter)?;

@@ -19,6 +19,8 @@ use crate::config::Log;
 use crate::context::Context;
 use crate::descriptors;
 use crate::failure::{Failure, Outcome};
+use crate::identity::IdentityFiles;
+use crate::log;
 use crate::output::{print, print_json};
 use relay::TrialRelay;
 
@@ -41,11 +43,13 @@ pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     let folder = context.certificates();
     let authority = folder.join("ca.pem");
     let mut settings = context.config().server.clone();
-    settings.tls = tls(&folder.join("server.pem"), &folder.join("server.key"), &authority)?;
-    settings.address = ([127, 0, 0, 1], arguments.port).into();
-    settings.operator.address = operator_address(context, settings.address);
-    settings.api.address = api_address(context, arguments);
-    settings.api.identity = Some(api_identity(&folder.join("server.pem"), &folder.join("server.key"))?);
+    let files = |_: &Context| trial_files(&folder);
+    let identity = files(context).read()?;
+    settings.tls = identity.tls;
+    settings.address = ports.engine;
+    settings.operator.address = ports.operator;
+    settings.api.address = ports.api;
+    settings.api.identity = identity.api;
     let told = settings.api.relay.clone();
     if !arguments.no_relay {
         // Whoever has a relay of their own beside the folder's engine means that.
@@ -61,28 +65,26 @@ pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     warning.iter().for_each(|warning| tracing::warn!("{warning}"));
     let engine = Engine::new(Box::new(store), context.config().engine.clone());
     let ready = |server: &Server| {
-        let relay = match arguments.no_relay {
-            true => None,
-            false => Some(TrialRelay::start(context, server.local_addr(), app.as_str(), arguments.port == 0, limit)?),
-        };
+        server.watch_certificates(identity.certificates);
+        let start = |ports| TrialRelay::start(context, server.local_addr(), app.as_str(), ports, limit);
+        let relay = ports.relay.map(start).transpose()?;
         let ready = Ready { server, relay: relay.as_ref(), app: &app, authority, certificate, key };
         if arguments.form.json { print_json(&ready.json()) } else { print(&ready.text(context)) }?;
         Ok(relay)
     };
-    until_stopped(engine, settings, ready, || tell_anew(context, &told))
+    until_stopped(
+        engine,
+        settings,
+        ready,
+        &Upkeep { context, told, files, level: |context| quiet_unless_asked(context).level },
+    )
 }
 
-/// Where `dev` has the API: only on this machine, as all of `dev`; nowhere where the configuration switches it off.
-fn api_address(context: &Context, arguments: &DevArguments) -> Option<SocketAddr> {
-    let configured = context.config().server.api.address.map(|address| address.port());
-    let is_off = configured.is_none() && context.loaded().is_set("api.address");
-    let port = match (arguments.api_port, configured) {
-        (Some(port), _) => port,
-        (None, _) if is_off => return None,
-        (None, _) if arguments.port == 0 => 0,
-        (None, configured) => configured.unwrap_or(API_PORT),
-    };
-    Some((Ipv4Addr::LOCALHOST, port).into())
+/// The certificates that `dev` makes.
+fn trial_files(folder: &Path) -> IdentityFiles {
+    let [chain, key, authorities] = ["server.pem", "server.key", "ca.pem"].map(|name| folder.join(name));
+    let api = Some((chain.clone(), key.clone()));
+    IdentityFiles { chain, key, authorities, api }
 }
 
 /// A person who tries it out wants to see what goes wrong, not that all is well, unless they have asked for it.
@@ -96,7 +98,8 @@ fn make_certificates(context: &Context) -> Outcome {
     if is_fresh(&folder.join("server.pem"))? && folder.join("server.key").exists() && folder.join("ca.pem").exists() {
         return Ok(());
     }
-    init(&folder, &local_names(), LEAF_DAYS).map(|_| ())
+    let names = union(present_names(&folder)?, local_names());
+    init(&folder, &names, LEAF_DAYS).map(|_| ())
 }
 
 fn is_fresh(path: &std::path::Path) -> Outcome<bool> {

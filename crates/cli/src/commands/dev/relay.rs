@@ -6,9 +6,10 @@ use std::path::Path;
 use fieldseal_relay::{Configuration, Relay, Trial};
 use fieldseal_server::{RelayDestination, RelayInformation};
 
+use super::ports::RelayPorts;
+use super::trial_files;
 use crate::commands::certs::relay_authority;
 use crate::commands::relay::POLL_INTERVAL;
-use crate::commands::serve::api_identity;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 
@@ -51,10 +52,10 @@ impl TrialRelay {
     pub fn start(context: &Context, engine: SocketAddr, app: &str, is_free: bool, limit: usize) -> Outcome<Self> {
         let at = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, if is_free { 0 } else { port }));
         let folder = context.certificates();
-        let identity = api_identity(&folder.join("server.pem"), &folder.join("server.key"))?;
-        let upstream = Trial::start(at(UPSTREAM_PORT), &identity).map_err(|error| {
-            let message = format!("cannot listen at {}: {}", at(UPSTREAM_PORT), crate::failure::plain(&error));
-            Failure::unreachable(message).advise("end what has that port, or use --port 0 or --no-relay")
+        let identity = trial_files(&folder).read()?.api.expect("a trial has an API's certificate");
+        let upstream = Trial::start(ports.upstream, &identity).map_err(|error| {
+            let message = format!("cannot listen on {}: {}", ports.upstream, crate::failure::plain(&error));
+            Failure::unreachable(message).advise("move all ports of dev with --port-base, or use --no-relay")
         })?;
         let ports = [at(OPERATOR_PORT), at(INBOUND_PORT), at(OUTBOUND_PORT)];
         let text = configuration(engine, upstream.address(), ports, app, connections_max(limit));

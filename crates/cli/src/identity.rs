@@ -1,0 +1,116 @@
+//! The certificates and keys of an engine: their files, read together, with the time at which each certificate expires.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use fieldseal_server::{CertificateExpiry, ServerIdentity, StartError, TlsSettings, check_identity};
+
+use crate::context::Context;
+use crate::failure::{Failure, Outcome, plain};
+
+/// Where certificates and keys lie.
+pub struct IdentityFiles {
+    /// The engine's certificate chain.
+    pub chain: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The authorities of clients.
+    pub authorities: PathBuf,
+    /// Certificate chain and key of the API, where there is one.
+    pub api: Option<(PathBuf, PathBuf)>,
+}
+
+/// What the files hold.
+pub struct Identity {
+    /// For the engine's listener.
+    pub tls: TlsSettings,
+    /// For the API's, where there is one.
+    pub api: Option<ServerIdentity>,
+    /// When the certificates expire.
+    pub certificates: Vec<CertificateExpiry>,
+}
+
+impl IdentityFiles {
+    /// Those that the configuration names.
+    pub fn configured(context: &Context, has_api: bool) -> Self {
+        let files = &context.config().certificates;
+        let path = |configured: &Path| context.path(configured);
+        Self {
+            chain: path(&files.certificate),
+            key: path(&files.private_key),
+            authorities: path(&files.client_authorities),
+            api: has_api.then(|| (path(&files.api_certificate), path(&files.api_private_key))),
+        }
+    }
+
+    /// All of them.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        let mut paths = vec![self.chain.clone(), self.key.clone(), self.authorities.clone()];
+        paths.extend(self.api.iter().flat_map(|(chain, key)| [chain.clone(), key.clone()]));
+        paths
+    }
+
+    /// Everything that is wrong with the files: those that cannot be read, or what they hold, each with its file.
+    pub fn problems(&self) -> Vec<String> {
+        let identity = match self.read() {
+            Ok(identity) => identity,
+            Err(failure) => return failure.message.lines().map(str::to_owned).collect(),
+        };
+        let shown =
+            |paths: &[&PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+        let files = |error: &StartError| match (error, &self.api) {
+            (StartError::ApiIdentity(_), Some((chain, key))) => shown(&[chain, key]),
+            _ => shown(&[&self.chain, &self.key, &self.authorities]),
+        };
+        let faults = check_identity(&identity.tls, identity.api.as_ref());
+        faults.iter().map(|error| format!("{}: {error}", files(error))).collect()
+    }
+
+    /// Reads them.
+    ///
+    /// # Errors
+    /// Every file that cannot be read, a line each.
+    pub fn read(&self) -> Outcome<Identity> {
+        let (mut problems, mut is_missing) = (BTreeSet::new(), false);
+        let mut file = |path: &Path| {
+            std::fs::read(path).unwrap_or_else(|error| {
+                is_missing |= error.kind() == ErrorKind::NotFound;
+                problems.insert(format!("{}: {}", path.display(), plain(&error)));
+                Vec::new()
+            })
+        };
+        let tls = TlsSettings {
+            certificate_chain_pem: file(&self.chain),
+            private_key_pem: file(&self.key).into(),
+            client_authorities_pem: file(&self.authorities),
+        };
+        let api = self.api.as_ref().map(|(chain, key)| ServerIdentity {
+            certificate_chain_pem: file(chain),
+            private_key_pem: file(key).into(),
+        });
+        if !problems.is_empty() {
+            let lines: Vec<String> = problems.into_iter().collect();
+            return Err(Failure::usage(lines.join("\n")).advise(advice(is_missing)));
+        }
+        let expiry =
+            |usage, path: &Path, pem: &[u8]| CertificateExpiry::of_pem(usage, &path.display().to_string(), pem);
+        let mut certificates = expiry("server", &self.chain, &tls.certificate_chain_pem);
+        certificates.extend(expiry("client-authorities", &self.authorities, &tls.client_authorities_pem));
+        if let (Some(api), Some((chain, _))) = (&api, &self.api) {
+            certificates.extend(expiry("api", chain, &api.certificate_chain_pem));
+        }
+        Ok(Identity { tls, api, certificates })
+    }
+}
+
+/// What to do about files that cannot be read.
+fn advice(is_missing: bool) -> &'static str {
+    match is_missing {
+        true => {
+            "fieldseal certs init makes certificates; server.certificate, server.private_key, server.client_authorities, \
+             api.certificate and api.private_key name others"
+        }
+        false => "they must be readable for the user who runs the engine",
+    }
+}

@@ -1,0 +1,90 @@
+//! Files that are looked at now and then, so that a change of them is a reload.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::time::{Interval, MissedTickBehavior, interval_at};
+
+/// How a file differs from the one before it, without its content: device, inode, size, and time of the last change in seconds and
+/// nanoseconds. Links are followed, so that a link that points elsewhere is a change too.
+type Fingerprint = Option<(u64, u64, u64, i64, i64)>;
+
+/// Some files, and how they were when last looked at.
+pub struct Watched {
+    /// Nothing where they are not looked at.
+    ticks: Option<Interval>,
+    files: Vec<PathBuf>,
+    seen: Vec<Fingerprint>,
+}
+
+impl Watched {
+    /// Looks at `files` every `period` from now on; never where that is zero. On a runtime.
+    pub fn new(period: Duration, files: Vec<PathBuf>) -> Self {
+        let ticks = (!period.is_zero()).then(|| {
+            let mut ticks = interval_at(tokio::time::Instant::now() + period, period);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            ticks
+        });
+        let seen = look(&files);
+        Self { ticks, files, seen }
+    }
+
+    /// Waits until one of them has changed, appeared or gone.
+    pub async fn changed(&mut self) {
+        let Some(ticks) = &mut self.ticks else { return std::future::pending().await };
+        loop {
+            ticks.tick().await;
+            let seen = look(&self.files);
+            if seen != self.seen {
+                self.seen = seen;
+                return;
+            }
+        }
+    }
+
+    /// They are about to be read: what changed before now is no change any more.
+    pub fn mark(&mut self) {
+        self.seen = look(&self.files);
+    }
+
+    /// `files` take the place of those before.
+    pub fn set(&mut self, files: Vec<PathBuf>) {
+        if files != self.files {
+            self.seen = look(&files);
+            self.files = files;
+        }
+    }
+}
+
+fn look(files: &[PathBuf]) -> Vec<Fingerprint> {
+    files.iter().map(|file| fingerprint(file)).collect()
+}
+
+fn fingerprint(file: &Path) -> Fingerprint {
+    let found = std::fs::metadata(file).ok()?;
+    Some((found.dev(), found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn files_that_change_appear_and_go_are_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link, other] = ["file", "link", "other"].map(|name| folder.path().join(name));
+        std::fs::write(&file, "one").unwrap();
+        std::fs::write(&other, "two").unwrap();
+        let mut watched = Watched::new(Duration::from_millis(1), vec![file.clone(), link.clone()]);
+        std::fs::write(&file, "longer").unwrap();
+        watched.changed().await;
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        watched.changed().await;
+        std::fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink(&other, &link).unwrap();
+        watched.changed().await;
+        std::fs::remove_file(&file).unwrap();
+        watched.changed().await;
+    }
+}

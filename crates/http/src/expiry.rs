@@ -1,0 +1,172 @@
+//! When the certificates of a process expire, for its metrics and its log.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use boring::asn1::{Asn1Time, Asn1TimeRef};
+use boring::error::ErrorStack;
+use boring::nid::Nid;
+use boring::x509::{X509, X509Ref};
+
+use crate::calendar::utc;
+
+const SECONDS_PER_DAY: u64 = 86_400;
+/// Days before a certificate expires on which a warning is due, the last ones last.
+const WARNING_DAYS: [u64; 2] = [30, 7];
+/// Certificates of one file that are watched: the first to expire. Files of authorities may hold every one that the system has.
+const CERTIFICATES_MAX: usize = 64;
+
+/// A point in time of a certificate as seconds since 1970; negative before.
+///
+/// # Errors
+/// A time that the library cannot compare.
+pub fn unix_seconds(time: &Asn1TimeRef) -> Result<i64, ErrorStack> {
+    let difference = Asn1Time::from_unix(0)?.diff(time)?;
+    Ok(i64::from(difference.days) * SECONDS_PER_DAY as i64 + i64::from(difference.secs))
+}
+
+/// One certificate and the time at which it expires.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateExpiry {
+    /// What it is for, as in `server` or `client-authorities`.
+    pub usage: String,
+    /// The file that holds it.
+    pub file: String,
+    /// Its common name, fit for a label of a metric.
+    pub subject: String,
+    /// Last second of its validity, since 1970.
+    pub not_after: u64,
+}
+
+impl CertificateExpiry {
+    /// The certificates in `pem`; none where it holds none that can be read.
+    pub fn of_pem(usage: &str, file: &str, pem: &[u8]) -> Vec<Self> {
+        let certificates = X509::stack_from_pem(pem).unwrap_or_default();
+        let expiry = |certificate: &X509| {
+            let not_after = u64::try_from(unix_seconds(certificate.not_after()).ok()?).unwrap_or(0);
+            Some(Self { usage: usage.to_owned(), file: file.to_owned(), subject: subject(certificate), not_after })
+        };
+        let mut expiries: Vec<Self> = certificates.iter().filter_map(expiry).collect();
+        expiries.sort_by_key(|it| it.not_after);
+        expiries.truncate(CERTIFICATES_MAX);
+        expiries
+    }
+
+    /// Whole days from `now` until it expires; 0 on the last day and afterwards.
+    pub fn days_left(&self, now: SystemTime) -> u64 {
+        self.not_after.saturating_sub(seconds(now)) / SECONDS_PER_DAY
+    }
+
+    /// What to log about it: when it expires, and what to do.
+    pub fn warning(&self, now: SystemTime) -> String {
+        let time = utc(self.not_after);
+        match self.days_left(now) {
+            _ if seconds(now) > self.not_after => {
+                format!("a certificate expired at {time}: replace it, then send SIGHUP")
+            }
+            0 => format!("a certificate expires within a day, at {time}: replace it, then send SIGHUP"),
+            1 => format!("a certificate expires in 1 day, at {time}: replace it, then send SIGHUP"),
+            days => format!("a certificate expires in {days} days, at {time}: replace it, then send SIGHUP"),
+        }
+    }
+
+    /// How many of the warnings are due; one more once it has expired.
+    fn stage(&self, now: SystemTime) -> usize {
+        let left = self.not_after.saturating_sub(seconds(now));
+        let warnings = WARNING_DAYS.iter().filter(|&&days| left <= days * SECONDS_PER_DAY).count();
+        warnings + usize::from(seconds(now) > self.not_after)
+    }
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+fn subject(certificate: &X509Ref) -> String {
+    let mut names = certificate.subject_name().entries_by_nid(Nid::COMMONNAME);
+    let name = names.next().and_then(|entry| entry.data().as_utf8().ok()).map_or_else(String::new, |it| it.to_string());
+    name.chars().map(|it| if it.is_control() || matches!(it, '"' | '\\') { '_' } else { it }).collect()
+}
+
+/// The certificates in use, and which warnings about them were given.
+#[derive(Debug, Default)]
+pub struct Expiries(Mutex<Vec<(CertificateExpiry, usize)>>);
+
+impl Expiries {
+    fn lock(&self) -> MutexGuard<'_, Vec<(CertificateExpiry, usize)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// These are in use from now on. For those that were in use before no warning is repeated.
+    pub fn replace(&self, certificates: Vec<CertificateExpiry>) {
+        let mut current = self.lock();
+        let stage = |one: &CertificateExpiry| current.iter().find(|(known, _)| known == one).map_or(0, |it| it.1);
+        let replaced =
+            certificates.into_iter().map(|one| (stage(&one), one)).map(|(stage, one)| (one, stage)).collect();
+        *current = replaced;
+    }
+
+    /// The certificates of which a warning is due now and was not given: 30 and 7 days before they expire, and once they have.
+    pub fn due(&self, now: SystemTime) -> Vec<CertificateExpiry> {
+        let mut due = Vec::new();
+        for (certificate, given) in self.lock().iter_mut() {
+            let stage = certificate.stage(now);
+            if stage > *given {
+                due.push(certificate.clone());
+            }
+            *given = stage;
+        }
+        due
+    }
+
+    /// For each usage and subject the time at which the first certificate expires, for metrics.
+    pub fn first(&self) -> Vec<([String; 2], u64)> {
+        let mut first: Vec<([String; 2], u64)> = Vec::new();
+        for (certificate, _) in self.lock().iter() {
+            let labels = [certificate.usage.clone(), certificate.subject.clone()];
+            match first.iter_mut().find(|(known, _)| *known == labels) {
+                Some((_, not_after)) => *not_after = certificate.not_after.min(*not_after),
+                None => first.push((labels, certificate.not_after)),
+            }
+        }
+        first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn expiry(subject: &str, not_after: u64) -> CertificateExpiry {
+        let [usage, file, subject] = ["server", "server.pem", subject].map(str::to_owned);
+        CertificateExpiry { usage, file, subject, not_after }
+    }
+
+    #[test]
+    fn warnings_are_due_once_each_30_and_7_days_before_and_at_the_end() {
+        let expiries = Expiries::default();
+        let end = 100 * SECONDS_PER_DAY;
+        let one = expiry("one", end);
+        expiries.replace(vec![one.clone(), expiry("later", 10 * end)]);
+        let due = |days_left: i64| {
+            let seconds = end as i64 - days_left * SECONDS_PER_DAY as i64;
+            // A reload of the same certificates repeats nothing.
+            expiries.replace(vec![one.clone(), expiry("later", 10 * end)]);
+            expiries.due(UNIX_EPOCH + Duration::from_secs(seconds as u64)).len()
+        };
+        assert_eq!([31, 30, 29, 8, 7, 1, 0, -1, -2].map(due), [0, 1, 0, 0, 1, 0, 0, 1, 0]);
+        // A renewed certificate is another.
+        expiries.replace(vec![expiry("one", end + 1)]);
+        assert_eq!(expiries.due(UNIX_EPOCH + Duration::from_secs(end)).len(), 1);
+    }
+
+    #[test]
+    fn certificates_of_one_name_are_one_series() {
+        let expiries = Expiries::default();
+        expiries.replace(vec![expiry("a", 9), expiry("a", 5), expiry("b", 7)]);
+        let series = |name: &str, at| (["server".to_owned(), name.to_owned()], at);
+        assert_eq!(expiries.first(), [series("a", 5), series("b", 7)]);
+    }
+}
