@@ -705,6 +705,9 @@ pub enum ConfigCommand {
         /// The relay's file [default: DIR/relay.toml, if it is there]
         #[arg(long, value_name = "FILE")]
         relay: Option<PathBuf>,
+        /// Check what this program needs alone [default: serve, and relay where it has a file]
+        #[arg(long = "for", value_enum, value_name = "PROGRAM")]
+        program: Option<Program>,
     },
     /// Print every key, its value and where that comes from
     #[command(after_help = "Example:\n  fieldseal config show --json")]
@@ -714,6 +717,15 @@ pub enum ConfigCommand {
         #[command(flatten)]
         form: Form,
     },
+}
+
+/// A program that reads the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Program {
+    /// The engine
+    Serve,
+    /// The relay
+    Relay,
 }
 
 /// `fieldseal info`.

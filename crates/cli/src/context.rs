@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use crate::arguments::Place;
 use crate::config::{Config, Loaded, Presence, Sources, load};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Exit, Failure, Outcome};
 use crate::output::note;
 use crate::paths;
 
@@ -109,6 +109,19 @@ impl Context {
             return Err(admin::Error::NoStore(path).into());
         }
         self.open(OpenMode::Existing, self.root_key()?)
+    }
+
+    /// Everything that keeps the store from being opened.
+    pub fn store_problems(&self) -> Vec<Failure> {
+        let path = self.store_path();
+        let missing = (!path.exists()).then(|| admin::Error::NoStore(path.clone()).into());
+        match (missing, self.root_key()) {
+            (None, Ok(root_key)) => self.open(OpenMode::Existing, root_key).err().into_iter().collect(),
+            // A root key is made with the store.
+            (Some(missing), Ok(_)) => vec![missing],
+            (Some(missing), Err(failure)) if failure.exit == Exit::Unreachable => vec![missing],
+            (missing, Err(failure)) => missing.into_iter().chain([failure]).collect(),
+        }
     }
 
     /// The engine over the store.

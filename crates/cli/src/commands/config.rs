@@ -7,11 +7,12 @@ use serde_json::{Map, Value, json};
 
 use super::relay::RELAY_FILE;
 
-use crate::arguments::ConfigCommand;
+use crate::arguments::{ConfigCommand, Program};
 use crate::config::{Config, KEYS, Origin};
 use crate::context::Context;
 use crate::descriptors;
 use crate::failure::{Failure, Outcome};
+use crate::identity::IdentityFiles;
 use crate::output::{note, print, print_json};
 
 /// `fieldseal config`.
@@ -20,48 +21,95 @@ pub fn run(context: &Context, command: &ConfigCommand) -> Outcome {
     for warning in &loaded.warnings {
         note(format_args!("fieldseal: warning: {warning}"));
     }
-    if !loaded.problems.is_empty() {
-        return Err(Failure::usage(loaded.problems.join("\n")));
-    }
     match command {
-        ConfigCommand::Check { relay } => check(context, relay.as_deref()),
+        ConfigCommand::Check { relay, program } => check(context, relay.as_deref(), *program),
+        ConfigCommand::Show { .. } if !loaded.problems.is_empty() => Err(Failure::usage(loaded.problems.join("\n"))),
         ConfigCommand::Show { form } if form.json => print_json(&as_json(context)),
         ConfigCommand::Show { .. } => print(&as_toml(context)),
     }
 }
 
-fn check(context: &Context, relay: Option<&Path>) -> Outcome {
-    let mut told = String::new();
-    let mut server = context.config().server.clone();
+/// What a check has found so far.
+#[derive(Default)]
+struct Findings {
+    /// What is printed: warnings, and what is right.
+    lines: String,
+    problems: Vec<String>,
+}
+
+impl Findings {
+    /// Takes the problems of one part; says that there are none where there are none.
+    fn add(&mut self, part: &str, problems: impl IntoIterator<Item = String>) {
+        let before = self.problems.len();
+        self.problems.extend(problems);
+        if self.problems.len() == before {
+            self.lines.push_str(&format!("{part}: nothing wrong\n"));
+        }
+    }
+}
+
+impl Findings {
+    /// Takes what the limit of descriptors says about the bounds of one part.
+    fn add_fit(&mut self, part: &str, fit: Result<Option<String>, String>) {
+        match fit {
+            Ok(None) => {}
+            Ok(Some(warning)) => self.lines.push_str(&format!("{part}: warning: {warning}\n")),
+            Err(problem) => self.problems.push(format!("{part}: {problem}")),
+        }
+    }
+}
+
+/// Reports everything that would stop `serve`, and `relay` where it has a file. Nothing is listened at.
+fn check(context: &Context, relay: Option<&Path>, program: Option<Program>) -> Outcome {
+    let mut findings = Findings::default();
     // As the commands do that raise it.
     let limit = descriptors::hard_limit();
-    match descriptors::fit_engine(&mut server, 0, limit) {
-        Ok(None) => {}
-        Ok(Some(warning)) => told.push_str(&format!("{}: warning: {warning}\n", source(context))),
-        Err(error) => return Err(Failure::usage(format!("{}: {error}", source(context)))),
+    findings.add(&source(context), context.loaded().problems.iter().cloned());
+    if program != Some(Program::Relay) {
+        findings.add_fit(&source(context), descriptors::fit_engine(&mut context.config().server.clone(), 0, limit));
+        findings.add("engine", engine_problems(context));
     }
-    told.push_str(&format!("{}: nothing wrong\n", source(context)));
     let beside = context.folder().join(RELAY_FILE);
-    if let Some(file) = relay.or(Some(&beside).filter(|file| file.exists()).map(|file| file.as_path())) {
-        let mut configuration = super::relay::read(file)?;
-        match descriptors::fit_relay(&mut configuration, limit) {
-            Ok(None) => {}
-            Ok(Some(warning)) => told.push_str(&format!("{}: warning: {warning}\n", file.display())),
-            Err(error) => return Err(Failure::usage(format!("{}: {error}", file.display()))),
-        }
-        for warning in &configuration.warnings {
-            told.push_str(&format!("{}:{}: warning: {}\n", file.display(), warning.line, warning.message));
-        }
-        let wrong = check_files(&configuration, context.folder());
-        if !wrong.is_empty() {
-            print(&told)?;
-            let lines: Vec<String> =
-                wrong.into_iter().map(|error| format!("{}: {}", file.display(), Failure::from(error))).collect();
-            return Err(Failure::usage(lines.join("\n")));
-        }
-        told.push_str(&format!("{}: nothing wrong\n", file.display()));
+    let is_due = relay.is_some() || program == Some(Program::Relay) || beside.exists();
+    if is_due && program != Some(Program::Serve) {
+        check_relay(context, relay.unwrap_or(&beside), limit, &mut findings);
     }
-    print(&told)
+    print(&findings.lines)?;
+    match findings.problems.as_slice() {
+        [] => Ok(()),
+        problems => Err(Failure::usage(problems.join("\n"))),
+    }
+}
+
+/// What would keep `serve` from starting, beside the configuration's own faults.
+fn engine_problems(context: &Context) -> Vec<String> {
+    let folder = context.folder();
+    if !folder.is_dir() {
+        let advice = "create it with fieldseal keys create APP and fieldseal certs init, or name another with --dir";
+        return vec![format!("the folder {} does not exist: {advice}", folder.display())];
+    }
+    let mut problems: Vec<String> = context.store_problems().into_iter().map(|failure| failure.message).collect();
+    let settings = &context.config().server;
+    problems.extend(IdentityFiles::configured(context, settings.api.address.is_some()).problems());
+    if settings.api.address.is_some() {
+        problems.extend(settings.api.validate_within(settings).err().map(|error| format!("section [api]: {error}")));
+    }
+    problems
+}
+
+/// What would keep `relay` from starting with this file.
+fn check_relay(context: &Context, file: &Path, limit: usize, findings: &mut Findings) {
+    let mut configuration = match super::relay::read(file) {
+        Ok(configuration) => configuration,
+        Err(failure) => return findings.problems.extend(failure.message.lines().map(str::to_owned)),
+    };
+    findings.add_fit(&file.display().to_string(), descriptors::fit_relay(&mut configuration, limit));
+    for warning in &configuration.warnings {
+        findings.lines.push_str(&format!("{}:{}: warning: {}\n", file.display(), warning.line, warning.message));
+    }
+    let wrong = check_files(&configuration, context.folder()).into_iter();
+    findings
+        .add(&file.display().to_string(), wrong.map(|error| format!("{}: {}", file.display(), Failure::from(error))));
 }
 
 fn source(context: &Context) -> String {

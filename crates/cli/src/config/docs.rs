@@ -18,7 +18,9 @@ that `--dir` names (default `.fieldseal`), or wherever `--config FILE` points. O
 
 The same by environment: `FIELDSEAL_ENGINE_KEYING=session`; by flag: `--set engine.keying=session`.
 
-- `fieldseal config check` reads all of it and names everything that is wrong: `file:line: key: what it takes`.
+- `fieldseal config check` reports everything that would stop `serve`, and `relay` where it has a file, all faults at once: keys
+  (`file:line: key: what it takes`), a missing folder, the keystore and its root key, certificates and keys. `--for serve` or `--for relay`
+  checks one of them alone.
 - `fieldseal config show` prints every key, its value, and where the value comes from.
 - Times carry their unit: `500ms`, `15s`, `2m`, `1h`. Sizes are bytes, or carry one: `64KiB`, `256MiB`, `1GiB`.
 - Relative paths start at the folder that `--dir` names.

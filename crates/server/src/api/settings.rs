@@ -138,7 +138,7 @@ impl ApiSettings {
 
 impl ApiSettings {
     /// Checks that a body that is taken fits into what the server has for messages.
-    pub(crate) fn validate_within(&self, server: &ServerSettings) -> Result<(), ApiSettingsError> {
+    pub fn validate_within(&self, server: &ServerSettings) -> Result<(), ApiSettingsError> {
         let sizes = [
             ("server.queue_bytes_max", server.queue_bytes_max),
             ("server.app_bytes_max", server.app_bytes_max),
