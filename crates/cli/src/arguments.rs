@@ -119,14 +119,16 @@ pub struct DevArguments {
     /// The app to make
     #[arg(long, default_value = "app_dev", value_name = "APP")]
     pub app: String,
-    /// Port of 127.0.0.1; 0 lets the system choose
-    #[arg(long, default_value_t = 3443, value_name = "PORT")]
-    pub port: u16,
-    /// Port of 127.0.0.1 for the HTTPS API; 0 lets the system choose [default: that of api.address, else 8443, or 0 where --port is 0]
+    /// Port of 127.0.0.1; 0 lets the system choose this and all others that are not given [default: 3443]
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// Port of 127.0.0.1 for the HTTPS API; 0 lets the system choose [default: that of api.address, else 8443]
     #[arg(long, value_name = "PORT")]
     pub api_port: Option<u16>,
-    /// Do not run the relay and the small upstream to try it on, at 8444 (inbound), 8445 (outbound) and 8446; with --port 0 the system
-    /// chooses their ports too
+    /// Move all ports: PORT for the engine, then its operator port, the relay's operator port, the API, inbound, outbound, upstream
+    #[arg(long, value_name = "PORT", conflicts_with = "port", value_parser = clap::value_parser!(u16).range(1..=65_529))]
+    pub port_base: Option<u16>,
+    /// Do not run the relay and the small upstream to try it on, at 8444 (inbound), 8445 (outbound) and 8446
     #[arg(long)]
     pub no_relay: bool,
     /// How the ready line is printed: one line of JSON once the engine answers
@@ -699,8 +701,12 @@ pub enum StoreCommand {
 /// `fieldseal config`.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Name everything that is wrong with the configuration
-    #[command(after_help = "Example:\n  fieldseal config check --config fieldseal.toml --relay relay.toml")]
+    /// Report everything that would stop `serve` or `relay`: keys, files, certificates, the keystore and its root key
+    #[command(after_help = "\
+Addresses are not tried, so that it can run beside the programs. A keystore of an older version is migrated, as serve does.
+
+Example:
+  fieldseal config check --config fieldseal.toml --relay relay.toml")]
     Check {
         /// The relay's file [default: DIR/relay.toml, if it is there]
         #[arg(long, value_name = "FILE")]

@@ -333,7 +333,7 @@ impl Client {
     pub async fn call_raw(&self, encode: impl FnOnce(u32, &mut Vec<u8>)) -> Result<Answer, ClientError> {
         let limit = self.inner.settings.request_timeout;
         match timeout(limit, self.inner.call(encode)).await {
-            Ok(outcome) => outcome,
+            Ok(outcome) => outcome.map_err(|error| tls::name_own(error, &self.inner.settings.tls)),
             Err(_) => Err(ClientError::timeout(format!("no answer within {} ms", limit.as_millis()))),
         }
     }

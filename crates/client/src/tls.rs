@@ -1,14 +1,16 @@
 //! The client's side of TLS: what it asks for, and in words what went wrong.
 
 use std::io;
+use std::net::IpAddr;
 
 use boring::error::ErrorStack;
+use boring::nid::Nid;
 use boring::pkey::{PKey, Private};
 use boring::ssl::{
     Error as SslError, SslConnector, SslMethod, SslMode, SslSessionCacheMode, SslVerifyMode, SslVersion,
 };
-use boring::x509::X509;
 use boring::x509::store::X509StoreBuilder;
+use boring::x509::{X509, X509NameRef, X509Ref, X509VerifyError};
 use fieldseal_protocol::{ALPN_LIST, Retry, TLS_GROUPS};
 use tokio::io::{AsyncRead, AsyncWrite, BufReader, BufWriter};
 use tokio::net::TcpStream;
@@ -109,13 +111,62 @@ pub(crate) fn explain_handshake(error: &HandshakeError<Socket>) -> ClientError {
     }
     let own_verdict = error.ssl().map_or(Ok(()), |ssl| ssl.verify_result());
     let message = match own_verdict {
-        Err(error) => format!("the engine's certificate was refused: {}", error.error_string()),
+        Err(verdict) => {
+            let certificate = error.ssl().and_then(|ssl| ssl.peer_certificate());
+            let words = words_of(&verdict, certificate.as_deref());
+            format!(
+                "the engine's certificate {}was refused: {words}",
+                certificate.as_deref().map_or_else(String::new, described)
+            )
+        }
         Ok(()) => match verdict(&reasons) {
             Some(words) => refused(words, &reasons),
             None => format!("the handshake failed: {reasons}"),
         },
     };
     ClientError::new(ErrorKind::Tls, Retry::Never, message)
+}
+
+/// Names of a certificate that are shown, in characters and in number.
+const NAME_LENGTH_MAX: usize = 64;
+const NAMES_MAX: usize = 8;
+
+/// A certificate by its common name and its authority's. Neither is verified: they are quoted, and cut.
+fn described(certificate: &X509Ref) -> String {
+    let name = |name: &X509NameRef| {
+        let found = name.entries_by_nid(Nid::COMMONNAME).next().and_then(|entry| entry.data().as_utf8().ok());
+        let text: String = found.map_or_else(String::new, |text| text.chars().take(NAME_LENGTH_MAX).collect());
+        format!("\"{}\"", text.escape_default())
+    };
+    format!("{}, issued by {}, ", name(certificate.subject_name()), name(certificate.issuer_name()))
+}
+
+/// What the TLS library found wrong with the engine's certificate.
+fn words_of(verdict: &X509VerifyError, certificate: Option<&X509Ref>) -> String {
+    match *verdict {
+        X509VerifyError::HOSTNAME_MISMATCH | X509VerifyError::IP_ADDRESS_MISMATCH => {
+            let names = certificate.and_then(|it| it.subject_alt_names());
+            let names = names.iter().flatten().filter_map(|name| match (name.dnsname(), name.ipaddress()) {
+                (Some(host), _) => Some(host.chars().take(NAME_LENGTH_MAX).flat_map(char::escape_default).collect()),
+                (None, Some(bytes)) => match bytes.len() {
+                    4 => <[u8; 4]>::try_from(bytes).ok().map(|it| IpAddr::from(it).to_string()),
+                    _ => <[u8; 16]>::try_from(bytes).ok().map(|it| IpAddr::from(it).to_string()),
+                },
+                _ => None,
+            });
+            let names: Vec<String> = names.take(NAMES_MAX).collect();
+            format!("it is for {}, and not for the name by which the engine was called", names.join(", "))
+        }
+        X509VerifyError::CERT_HAS_EXPIRED => "it has expired".to_owned(),
+        X509VerifyError::CERT_NOT_YET_VALID => "it is not yet valid".to_owned(),
+        X509VerifyError::UNABLE_TO_GET_ISSUER_CERT
+        | X509VerifyError::UNABLE_TO_GET_ISSUER_CERT_LOCALLY
+        | X509VerifyError::UNABLE_TO_VERIFY_LEAF_SIGNATURE
+        | X509VerifyError::DEPTH_ZERO_SELF_SIGNED_CERT
+        | X509VerifyError::SELF_SIGNED_CERT_IN_CHAIN
+        | X509VerifyError::CERT_SIGNATURE_FAILURE => "it is of an authority that is not trusted here".to_owned(),
+        ref other => other.error_string().to_owned(),
+    }
 }
 
 /// Why reading failed. In TLS 1.3 the engine judges our certificate after our side of the handshake is over, so that its
@@ -144,6 +195,19 @@ fn verdict(reasons: &str) -> Option<&'static str> {
         ("ALERT_PROTOCOL_VERSION", "it does not speak TLS 1.3"),
     ];
     ALERTS.iter().find(|(name, _)| reasons.contains(name)).map(|(_, words)| *words)
+}
+
+/// How messages speak of the client's certificate.
+const OWN: &str = "our certificate ";
+
+/// The same error with the name of our certificate in its message, where the engine did not accept it.
+pub(crate) fn name_own(error: ClientError, tls: &ClientTls) -> ClientError {
+    if error.kind != ErrorKind::Tls || !error.message.contains(OWN) {
+        return error;
+    }
+    let Ok(certificate) = X509::from_pem(&tls.certificate_chain_pem) else { return error };
+    let message = error.message.replace(OWN, &format!("{OWN}{}", described(&certificate)));
+    ClientError { message, ..error }
 }
 
 fn refused(words: &str, reasons: &str) -> String {

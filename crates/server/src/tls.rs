@@ -5,14 +5,17 @@
 
 use std::io;
 
+use boring::asn1::Asn1TimeRef;
 use boring::error::ErrorStack;
+use boring::hash::MessageDigest;
+use boring::nid::Nid;
 use boring::ssl::{
     AlpnError, Error as SslError, Ssl, SslContext, SslContextBuilder, SslMethod, SslMode, SslOptions,
     SslSessionCacheMode, SslVerifyMode, SslVersion, select_next_proto,
 };
-use boring::x509::X509VerifyError;
 use boring::x509::store::X509StoreBuilder;
-use fieldseal_http::{TlsError, certificates, reasons, set_identity};
+use boring::x509::{X509NameRef, X509Ref, X509VerifyError};
+use fieldseal_http::{TlsError, certificates, reasons, set_identity, unix_seconds, utc};
 use fieldseal_protocol::{ALPN, ALPN_LIST, TLS_GROUPS};
 use thiserror::Error;
 use tokio_boring::HandshakeError;
@@ -65,21 +68,14 @@ pub enum HandshakeFailure {
     /// The client has no certificate, or none of an authority that we named.
     #[error("the client sent no certificate")]
     NoCertificate,
-    /// Its time is over.
-    #[error("the client's certificate has expired")]
-    CertificateExpired,
-    /// Its time has not come; or a clock is wrong.
-    #[error("the client's certificate is not yet valid")]
-    CertificateNotYetValid,
-    /// It leads to no authority of ours.
-    #[error("the client's certificate is of an unknown authority")]
-    UnknownAuthority,
-    /// It is not for clients.
-    #[error("the client's certificate is not meant for clients")]
-    WrongPurpose,
-    /// Anything else about it.
-    #[error("the client's certificate was refused: {0}")]
-    Certificate(String),
+    /// The client's certificate was refused.
+    #[error("the client's certificate {certificate} {reason}")]
+    Certificate {
+        /// Its subject, its authority and its fingerprint, as far as they are known.
+        certificate: String,
+        /// Why, in words.
+        reason: String,
+    },
     /// The client speaks TLS 1.2 or older.
     #[error("the client does not speak TLS 1.3")]
     OldVersion,
@@ -115,13 +111,21 @@ pub(crate) fn explain<S: std::fmt::Debug>(error: &HandshakeError<S>) -> Handshak
         return HandshakeFailure::Disconnected;
     }
     let verdict = error.ssl().map_or(Ok(()), |ssl| ssl.verify_result());
-    explain_reasons(&reasons, verdict)
+    let certificate = error.ssl().and_then(|ssl| ssl.peer_certificate());
+    explain_reasons(&reasons, verdict, certificate.as_deref())
 }
 
-fn explain_reasons(reasons: &str, verdict: Result<(), X509VerifyError>) -> HandshakeFailure {
+fn explain_reasons(
+    reasons: &str,
+    verdict: Result<(), X509VerifyError>,
+    certificate: Option<&X509Ref>,
+) -> HandshakeFailure {
     let first = reasons.split(", ").next().unwrap_or_default();
     match first {
-        "CERTIFICATE_VERIFY_FAILED" => explain_verdict(verdict),
+        "CERTIFICATE_VERIFY_FAILED" => HandshakeFailure::Certificate {
+            certificate: certificate.map_or_else(String::new, described),
+            reason: reason(verdict, certificate),
+        },
         "PEER_DID_NOT_RETURN_A_CERTIFICATE" => HandshakeFailure::NoCertificate,
         "UNSUPPORTED_PROTOCOL" => HandshakeFailure::OldVersion,
         "NO_APPLICATION_PROTOCOL" => HandshakeFailure::OtherProtocol,
@@ -130,17 +134,22 @@ fn explain_reasons(reasons: &str, verdict: Result<(), X509VerifyError>) -> Hands
         | "HTTPS_PROXY_REQUEST"
         | "UNEXPECTED_RECORD"
         | "INVALID_OUTER_RECORD_TYPE" => HandshakeFailure::NotTls,
-        _ if first.contains("_ALERT_") => HandshakeFailure::RefusedByClient(first.to_owned()),
+        _ if first.contains("_ALERT_") => HandshakeFailure::RefusedByClient(alert(first)),
         _ => HandshakeFailure::Other(reasons.to_owned()),
     }
 }
 
-fn explain_verdict(verdict: Result<(), X509VerifyError>) -> HandshakeFailure {
+/// Why a client's certificate was refused: completes a sentence that begins with the certificate.
+fn reason(verdict: Result<(), X509VerifyError>, certificate: Option<&X509Ref>) -> String {
+    let time = |of: fn(&X509Ref) -> &Asn1TimeRef| {
+        let seconds = certificate.and_then(|it| u64::try_from(unix_seconds(of(it)).ok()?).ok());
+        seconds.map_or_else(String::new, utc)
+    };
     match verdict {
-        Ok(()) => HandshakeFailure::Certificate("without a reason".to_owned()),
-        Err(X509VerifyError::CERT_HAS_EXPIRED) => HandshakeFailure::CertificateExpired,
-        Err(X509VerifyError::CERT_NOT_YET_VALID) => HandshakeFailure::CertificateNotYetValid,
-        Err(X509VerifyError::INVALID_PURPOSE) => HandshakeFailure::WrongPurpose,
+        Ok(()) => "was refused without a reason".to_owned(),
+        Err(X509VerifyError::CERT_HAS_EXPIRED) => format!("has expired, at {}", time(|it| it.not_after())),
+        Err(X509VerifyError::CERT_NOT_YET_VALID) => format!("is not yet valid, until {}", time(|it| it.not_before())),
+        Err(X509VerifyError::INVALID_PURPOSE) => "is not meant for clients".to_owned(),
         Err(
             X509VerifyError::UNABLE_TO_GET_ISSUER_CERT
             | X509VerifyError::UNABLE_TO_GET_ISSUER_CERT_LOCALLY
@@ -148,7 +157,37 @@ fn explain_verdict(verdict: Result<(), X509VerifyError>) -> HandshakeFailure {
             | X509VerifyError::DEPTH_ZERO_SELF_SIGNED_CERT
             | X509VerifyError::SELF_SIGNED_CERT_IN_CHAIN
             | X509VerifyError::CERT_SIGNATURE_FAILURE,
-        ) => HandshakeFailure::UnknownAuthority,
-        Err(other) => HandshakeFailure::Certificate(other.error_string().to_owned()),
+        ) => "is of an unknown authority: it must be issued by one of server.client_authorities".to_owned(),
+        Err(other) => format!("was refused: {}", other.error_string()),
     }
+}
+
+/// Names of a stranger's certificate that are written, in characters.
+const NAME_LENGTH_MAX: usize = 64;
+
+/// A certificate that was not verified, so that its names may be anybody's: quoted, and cut.
+fn described(certificate: &X509Ref) -> String {
+    let name = |name: &X509NameRef| {
+        let found = name.entries_by_nid(Nid::COMMONNAME).next().and_then(|entry| entry.data().as_utf8().ok());
+        let text: String = found.map_or_else(String::new, |text| text.chars().take(NAME_LENGTH_MAX).collect());
+        format!("\"{}\"", text.escape_default())
+    };
+    let digest = certificate.digest(MessageDigest::sha256());
+    let sha256: String = digest.iter().flat_map(|it| it.iter()).map(|byte| format!("{byte:02x}")).collect();
+    let (subject, issuer) = (name(certificate.subject_name()), name(certificate.issuer_name()));
+    format!("{subject}, issued by {issuer}, SHA-256 {sha256},")
+}
+
+/// What a client's alert says about the engine (RFC 8446, section 6.2).
+fn alert(name: &str) -> String {
+    const ALERTS: [(&str, &str); 6] = [
+        ("ALERT_UNKNOWN_CA", "it does not know the authority of the engine's certificate"),
+        ("ALERT_CERTIFICATE_EXPIRED", "the engine's certificate has expired"),
+        ("ALERT_CERTIFICATE_UNKNOWN", "it did not accept the engine's certificate"),
+        ("ALERT_BAD_CERTIFICATE", "it did not accept the engine's certificate, which may be for another name"),
+        ("ALERT_PROTOCOL_VERSION", "it does not speak TLS 1.3"),
+        ("ALERT_HANDSHAKE_FAILURE", "it has no TLS parameters in common with the engine"),
+    ];
+    let words = ALERTS.iter().find(|(known, _)| name.contains(known));
+    words.map_or_else(|| name.to_owned(), |(_, words)| format!("{words} ({name})"))
 }

@@ -110,9 +110,17 @@ pub(crate) fn check(key: &ApiKeyFacts, request: &Actions, response: &Actions) ->
             // Without a role in the rule the engine would open what is not for this key.
             (Some(_), None) => rule.action == Action::Encrypt,
         };
-        if !key.operations.iter().any(|it| it == operation) || !may_show {
-            let detail = format!("the API key does not allow to {operation} what this destination's rules name");
-            return Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden", detail));
+        let forbidden = |detail: String| Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden", detail));
+        if !key.operations.iter().any(|it| it == operation) {
+            return forbidden(format!("the API key must allow {operation}, which this destination's rules do"));
+        }
+        if !may_show {
+            return forbidden(match &rule.role {
+                Some(_) => "the API key's data roles do not include the one that this destination's rule names".to_owned(),
+                None => "the API key is limited to data roles, and this destination's decrypt rule names none: use a key without \
+                         --role, or set `role` in the rule"
+                    .to_owned(),
+            });
         }
     }
     Ok(())

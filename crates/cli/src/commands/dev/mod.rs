@@ -1,10 +1,10 @@
 //! `dev`: an engine for a trial, with its API and a relay. Makes what is missing below the folder, and leaves what is there.
 
+mod ports;
 mod relay;
 
 use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use fieldseal_engine::Engine;
@@ -22,18 +22,20 @@ use crate::failure::{Failure, Outcome};
 use crate::identity::IdentityFiles;
 use crate::log;
 use crate::output::{print, print_json};
+use ports::Ports;
 use relay::TrialRelay;
 
 /// The client that `dev` makes.
 const CLIENT: &str = "dev";
-/// Where the HTTPS API is by default.
-const API_PORT: u16 = 8443;
 /// Certificates with fewer days left are made anew.
 const DAYS_LEFT_MIN: u64 = 1;
 
 /// `fieldseal dev`.
 pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     let app = AppName::parse(&arguments.app)?;
+    let ports = Ports::chosen(context, arguments);
+    // Before anything is made: whoever is told of a conflict starts again.
+    ports.check()?;
     let store = context.store_or_new()?;
     if store.app_summary(&app)?.is_none() {
         store.create_app(&app, NewKeys::generated())?;
@@ -102,7 +104,7 @@ fn make_certificates(context: &Context) -> Outcome {
     init(&folder, &names, LEAF_DAYS).map(|_| ())
 }
 
-fn is_fresh(path: &std::path::Path) -> Outcome<bool> {
+fn is_fresh(path: &Path) -> Outcome<bool> {
     Ok(path.exists() && read_certificate(path)?.days_left(SystemTime::now()) >= DAYS_LEFT_MIN)
 }
 

@@ -1,6 +1,6 @@
 //! The relay of a trial: both its ways, over an upstream that answers what it received.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 
 use fieldseal_relay::{Configuration, Relay, Trial};
@@ -13,11 +13,6 @@ use crate::commands::relay::POLL_INTERVAL;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 
-/// The ports of the trial, unless the system chooses all.
-const INBOUND_PORT: u16 = 8444;
-const OUTBOUND_PORT: u16 = 8445;
-const UPSTREAM_PORT: u16 = 8446;
-const OPERATOR_PORT: u16 = 3445;
 /// The one destination: names this machine, as the upstream's certificate does.
 const DESTINATION: &str = "localhost";
 
@@ -48,17 +43,16 @@ pub fn information(context: &Context) -> Outcome<RelayInformation> {
 }
 
 impl TrialRelay {
-    /// Starts both. With `is_free` the system chooses the ports.
-    pub fn start(context: &Context, engine: SocketAddr, app: &str, is_free: bool, limit: usize) -> Outcome<Self> {
-        let at = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, if is_free { 0 } else { port }));
+    /// Starts both.
+    pub fn start(context: &Context, engine: SocketAddr, app: &str, ports: RelayPorts, limit: usize) -> Outcome<Self> {
         let folder = context.certificates();
         let identity = trial_files(&folder).read()?.api.expect("a trial has an API's certificate");
         let upstream = Trial::start(ports.upstream, &identity).map_err(|error| {
             let message = format!("cannot listen on {}: {}", ports.upstream, crate::failure::plain(&error));
             Failure::unreachable(message).advise("move all ports of dev with --port-base, or use --no-relay")
         })?;
-        let ports = [at(OPERATOR_PORT), at(INBOUND_PORT), at(OUTBOUND_PORT)];
-        let text = configuration(engine, upstream.address(), ports, app, connections_max(limit));
+        let at = [ports.operator, ports.inbound, ports.outbound];
+        let text = configuration(engine, upstream.address(), at, app, connections_max(limit));
         let configuration = Configuration::parse(&text).map_err(|problems| {
             let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
             Failure { exit: crate::failure::Exit::Internal, message: lines.join("\n") }
