@@ -78,6 +78,8 @@ bench: ## all benches, or BENCH=NAME
 	  '$(TARGET)/release/fieldseal' bench; \
 	  printf '== bench: small requests beside the worst bodies\n'; \
 	  benches/hostile.py --fieldseal '$(TARGET)/release/fieldseal'; \
+	  printf '== bench: the same scenario under Artillery and fieldseal load\n'; \
+	  FIELDSEAL='$(TARGET)/release/fieldseal' PROFILE=release tests/artillery/run.sh compare; \
 	fi
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (300)

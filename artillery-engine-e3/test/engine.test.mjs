@@ -84,15 +84,14 @@ test('loops and thinking take the steps and the time that they say', async () =>
   const { counter, failure, took } = await runFlow([{ count: 2, loop: [{ send: { numEncrypts: 2 } }, inner] }, { think: 0.1 }]);
   assert.equal(failure, null);
   assert.deepEqual([counter['e3.requests.size.1'], counter['e3.requests.size.2'], counter['e3.fields']], [6, 2, 10]);
-  assert.ok(took >= 220 && took < 5000, `${took} ms`);
+  assert.ok(took >= 220, `${took} ms`);
 });
 
 test('a request that is cancelled is told of, and its user goes on', async () => {
   const slow = { send: { numEncrypts: 500_000, keying: 'field', cancelAfter: '30ms' } };
-  const { counter, error, failure, took } = await runFlow([slow, { send: { numEncrypts: 1, cancelAfter: '20s' } }]);
+  const { counter, error, failure } = await runFlow([slow, { send: { numEncrypts: 1, cancelAfter: '20s' } }]);
   assert.deepEqual([failure, error], [null, ['cancelled']]);
   assert.deepEqual([counter['e3.requests'], counter['e3.answers'], counter['e3.answers.size.1']], [2, 1, 1]);
-  assert.ok(took < 10_000, `${took} ms`);
 });
 
 test('an error ends its user, by its code', async () => {
@@ -218,11 +217,11 @@ test('whom the warm-up holds is told of, and how long it took, but not in the la
   assert.equal(took.length, 1, 'told once');
   // Timers and the clock round apart by a millisecond.
   assert.ok(took[0] >= 2 * DELAY - 2, `${took} ms`);
-  for (const { failure, counter, histogram } of held) {
+  for (const { failure, counter, histogram, took: whole } of held) {
     assert.deepEqual([failure, counter['e3.warm_up.users']], [null, 1]);
     const [[waited], [latency]] = [histogram['e3.warm_up.held'], histogram['e3.latency']];
-    assert.ok(waited >= 2 * DELAY - 50 && waited <= took[0] + 1, `held for ${waited} of ${took} ms`);
-    assert.ok(latency < waited, `held for ${waited} ms, of which ${latency} ms should tell nothing`);
+    assert.ok(waited > 0 && waited <= took[0] + 1, `held for ${waited} of ${took} ms`);
+    assert.ok(waited + latency <= whole + 2, `a latency of ${latency} ms that counts the warm-up, held for ${waited} of ${whole} ms`);
   }
   const late = await run(e3, whole.scenarios[0]);
   assert.deepEqual([late.failure, late.counter['e3.warm_up.users'], late.histogram['e3.warm_up']], [null, undefined, undefined]);

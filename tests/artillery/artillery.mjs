@@ -8,6 +8,19 @@ import { fileURLToPath } from 'node:url';
 
 import { program } from './engine.mjs';
 
+/** Values in the published scenario's requests. */
+export const SIZES = [30, 150, 2000];
+/** Its phase. */
+export const PUBLISHED = { arrivalRate: 2, duration: 90 };
+/**
+ * What Artillery and `fieldseal load` both run: the published scenario at a higher rate, in which few requests have 2,000 values, and its
+ * sizes in equal shares.
+ */
+export const COMPARED = [
+  { name: 'the published shares', phase: { arrivalRate: 25, duration: 4 }, shares: [0.8, 0.18, 0.02], isOfEverySize: false },
+  { name: 'equal shares', phase: { arrivalRate: 9, duration: 10 }, weights: [1, 1, 1], shares: [1 / 3, 1 / 3, 1 / 3], isOfEverySize: true },
+];
+
 const here = dirname(fileURLToPath(import.meta.url));
 const ARTILLERY = join(here, 'node_modules', 'artillery', 'bin', 'run');
 const WIRE = join(here, '..', '..', 'bindings', 'node', 'wire.node');
@@ -76,4 +89,20 @@ export async function artillery(file, overrides = {}, began = () => undefined) {
   const [code] = await once(child, 'close');
   const read = () => JSON.parse(readFileSync(report, 'utf8')).aggregate;
   return { code, text: printedText, report: code === 0 ? read() : undefined };
+}
+
+/**
+ * A scenario file under Artillery and under `fieldseal load` at the same time: how many requests of each size both sent, and their
+ * medians in milliseconds.
+ */
+export async function both(file, phase) {
+  let beside;
+  const { code, text, report } = await artillery(file, {}, () => { beside = fieldsealLoad(file); });
+  const native = await beside;
+  const rows = SIZES.map((size) => {
+    const { ok, latency_us: latency } = native?.series.find(({ fields }) => fields === size) ?? { ok: 0, latency_us: { p50: 0 } };
+    const summary = report?.summaries[`e3.latency.size.${size}`] ?? { count: 0, median: 0 };
+    return { size, counts: [summary.count, ok], medians: [summary.median, latency.p50 / 1000] };
+  });
+  return { code, text, users: phase.arrivalRate * phase.duration, rows, artillery: report, native };
 }

@@ -3,7 +3,7 @@
 #
 #   FIELDSEAL=target/checked/fieldseal tests/artillery/run.sh
 #   FULL=1 FIELDSEAL=… tests/artillery/run.sh     the published scenario for its 90 seconds, on port 3443
-#   FULL=1 INCIDENT=1 …                           the same with the engine of the incident: k1, a key for each field
+#   FIELDSEAL=… tests/artillery/run.sh compare    a benchmark: latencies under Artillery and `fieldseal load` (compare.mjs)
 #
 # Needs Node 20 with npm, and Rust for the bindings (PROFILE names cargo's profile, checked by default). Installs pinned packages
 # into the packages' own node_modules/, again only when a lock file has changed. The tests reach nothing but 127.0.0.1.
@@ -25,7 +25,11 @@ node "$root/bindings/node/scripts/build.mjs" "${PROFILE:-checked}"
 npm run --silent --prefix "$root/artillery-engine-e3" build
 npm run --silent --prefix "$root/artillery-engine-e3" lint
 
-# All run even when one fails: one run tells all.
+if [[ ${1:-} == compare ]]; then
+  exec node "$here/compare.mjs"
+fi
+
+# All run even when one fails, so that one run shows every failure.
 status=0
 echo '== artillery: node --test'
 node --test --test-reporter=spec "$root"/bindings/node/test/*.test.mjs "$root"/artillery-engine-e3/test/*.test.mjs "$here"/*.test.mjs ||

@@ -18,7 +18,7 @@ from hyperframe.frame import (
     SettingsFrame,
 )
 
-SECONDS_MAX = 15
+SECONDS_MAX = 60
 READ_SIZE = 1 << 16
 FRAME_HEAD_SIZE = 9
 

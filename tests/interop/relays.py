@@ -60,7 +60,7 @@ class Relay:
 
     def operator(self, path: str) -> tuple[int, str]:
         host, port = self.ready["operator"].rsplit(":", 1)
-        connection = HTTPConnection(host, int(port), timeout=10)
+        connection = HTTPConnection(host, int(port), timeout=60)
         try:
             connection.request("GET", path)
             answer = connection.getresponse()

@@ -163,7 +163,7 @@ def test_credentials_that_are_not_good_are_refused(api: Api, key: str) -> None:
     revoked = api.key("--allow", "encrypt")
     assert api.curl("/encrypt", *basic(revoked), *JSON, data=b'"x"').status == 200
     api.fieldseal.run("api-keys", "revoke", revoked)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (answer := api.curl("/encrypt", *basic(revoked), *JSON, data=b'"x"')).status == 200:
         assert time.monotonic() < deadline, "still taken"
         time.sleep(0.2)
@@ -341,9 +341,9 @@ def test_tokens_open_their_payload_alone_and_not_for_long(api: Api, key: str) ->
     assert problem(decrypt(made["token"][:-1] + "x", payload)) == (401, "unauthorized")
     at = int(time.time() * 1000) + 120_000
     assert token(payload, expiry=at)["expiry"] == at
-    short = token(payload, expiry=3000)
+    short = token(payload, expiry=6000)
     assert decrypt(short["token"], payload).status == 200
-    time.sleep(3.1)
+    time.sleep(6.1)
     expired = decrypt(short["token"], payload)
     assert problem(expired) == (401, "unauthorized") and "expired" in expired.json["detail"]
 

@@ -25,7 +25,10 @@ from upstream import Answer, Received, Upstream, echo, ok, wait_until
 APP = "app_probe"
 SECONDS_MAX = 60
 # Neither so long that a test waits, nor so short that a busy machine alone raises an alarm.
-LIMIT = "2s"
+# No answer that comes at all takes so long, on a busy machine either.
+LIMIT = "30s"
+# For requests that get no answer.
+SHORT_LIMIT = "2s"
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,7 @@ def test_a_good_round_is_100_encryptions_each_way(setting: Setting) -> None:
     assert code == 0 and len(rounds) == 2
     for round_ in rounds:
         assert round_["alarm"] is False and ways(round_) == {"engine": None, "relay": None}
-        assert all(0 < sample["ms"] < 2000 for sample in round_["samples"])
+        assert all(sample["ms"] > 0 for sample in round_["samples"])
     assert len(setting.upstream.requests) == 2
     for request in setting.upstream.requests:
         sealed = json.loads(request.body)
@@ -169,14 +172,14 @@ def test_a_relay_that_does_not_seal_is_no_good_relay(setting: Setting) -> None:
 
 def test_an_alarm_begins_and_ends_at_metrics_readiness_and_webhook(setting: Setting) -> None:
     with upstreams.running() as hook:
-        arguments = ("--every", "100ms", "--limit", LIMIT, "--failures", "2", "--webhook", f"{hook.url}/alarm?from=probe")
+        arguments = ("--every", "100ms", "--limit", SHORT_LIMIT, "--failures", "2", "--webhook", f"{hook.url}/alarm?from=probe")
         with probing(setting, *setting.both(), *arguments) as probe:
             wait_until(lambda: len(probe.rounds) >= 2)
             assert (probe.metric("fieldseal_probe_alarm"), probe.metric("fieldseal_probe_alarms_total")) == (0, 0)
             assert probe.get("/readyz")[0] == 200
             for way in ("engine", "relay"):
                 assert probe.metric(f'fieldseal_probe_requests_total{{way="{way}",outcome="ok"}}') >= 2
-                assert 0 < probe.metric(f'fieldseal_probe_seconds{{way="{way}"}}') < 2
+                assert probe.metric(f'fieldseal_probe_seconds{{way="{way}"}}') > 0
             with halted(setting.engine):
                 wait_until(lambda: len(hook.requests) == 1, SECONDS_MAX)
                 assert (probe.metric("fieldseal_probe_alarm"), probe.metric("fieldseal_probe_alarms_total")) == (1, 1)
@@ -248,7 +251,7 @@ def test_a_webhook_is_told_again(setting: Setting) -> None:
     with upstreams.running() as hook:
         answers = iter([500, 500, 200])
         hook.answer = lambda _: Answer(status=next(answers))
-        arguments = ("--every", "50ms", "--webhook", hook.url, "--webhook-timeout", "100ms", "--limit", LIMIT)
+        arguments = ("--every", "50ms", "--webhook", hook.url, "--webhook-timeout", "1s", "--limit", LIMIT)
         setting.upstream.answer = lambda _: Answer(status=503)
         with probing(setting, "--relay", setting.url(), *arguments) as probe:
             wait_until(lambda: probe.metric('fieldseal_probe_webhook_total{outcome="ok"}') == 1)

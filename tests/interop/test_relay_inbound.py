@@ -506,7 +506,7 @@ def test_connections_are_used_again(relay: Relay, pki: Pki, plain_upstream: Upst
 
 def test_pipelined_requests_are_answered_in_order(relay: Relay, plain_upstream: Upstream) -> None:
     plain_upstream.answer = lambda request: ok(request.target.encode())
-    with socket.create_connection(("127.0.0.1", relay.at("plain").port), timeout=10) as stream:
+    with socket.create_connection(("127.0.0.1", relay.at("plain").port), timeout=60) as stream:
         stream.sendall(b"".join(b"GET /p%d HTTP/1.1\r\nHost: a\r\n\r\n" % index for index in range(10)))
         data = b""
         while len(re.findall(rb"\r\n\r\n/p\d", data)) < 10:
@@ -516,7 +516,7 @@ def test_pipelined_requests_are_answered_in_order(relay: Relay, plain_upstream: 
 
 @pytest.mark.parametrize("path", ["/elsewhere", "/sealed/a"])
 def test_expect_100_continue(relay: Relay, plain_upstream: Upstream, path: str) -> None:
-    with socket.create_connection(("127.0.0.1", relay.at("plain").port), timeout=10) as stream:
+    with socket.create_connection(("127.0.0.1", relay.at("plain").port), timeout=60) as stream:
         head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: {JSON}\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n"
         stream.sendall(head.encode())
         assert stream.recv(4096) == b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -526,7 +526,7 @@ def test_expect_100_continue(relay: Relay, plain_upstream: Upstream, path: str) 
 
 
 def test_a_refusal_comes_without_100_continue(relay: Relay, plain_upstream: Upstream) -> None:
-    with socket.create_connection(("127.0.0.1", relay.at("plain").port), timeout=10) as stream:
+    with socket.create_connection(("127.0.0.1", relay.at("plain").port), timeout=60) as stream:
         head = "POST /sealed/a HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
         stream.sendall(f"{head}Content-Length: 999999999999\r\nExpect: 100-continue\r\n\r\n".encode())
         assert stream.recv(4096).startswith(b"HTTP/1.1 413 ")
@@ -543,7 +543,7 @@ def through_with_trailers(relay: Relay, upstream: Upstream, path: str) -> tuple[
     upstream.answer = lambda _: Answer(headers=[("Trailer", names(answered))], pieces=[b"one", b"two"], trailers=answered)
     head = f"POST {path} HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nTrailer: {names(sent)}\r\nTransfer-Encoding: chunked\r\n\r\n"
     trailers = "".join(f"{name}: {value}\r\n" for name, value in sent)
-    with socket.create_connection(("127.0.0.1", relay.at("plain").port), timeout=10) as stream:
+    with socket.create_connection(("127.0.0.1", relay.at("plain").port), timeout=60) as stream:
         stream.sendall(f"{head}3\r\nabc\r\n0\r\n{trailers}\r\n".encode())
         data = b""
         while not data.endswith(b"\r\n\r\n") or b"\r\n0\r\n" not in data:
@@ -585,7 +585,7 @@ def test_server_sent_events_are_not_held_back(relay: Relay, plain_upstream: Upst
         yield b"data: last\n\n"
 
     plain_upstream.answer = lambda _: Answer(headers=[("Content-Type", "text/event-stream")], pieces=events())
-    connection = HTTPConnection("127.0.0.1", relay.at("plain").port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", relay.at("plain").port, timeout=60)
     connection.request("GET", "/elsewhere")
     answer = connection.getresponse()
     # The upstream makes no second event before the first has come through.
@@ -631,11 +631,11 @@ def test_websockets(chat_relay: Relay, pki: Pki) -> None:
     with websockets.sync.client.connect(f"{address}/chat?room=1", ssl=context, proxy=None) as connection:
         for message in ("hello", "", "é" * 70_000, b"\x00\xff", random_bytes(300_000)):
             connection.send(message)
-            assert connection.recv(timeout=20) == message[::-1]
+            assert connection.recv(timeout=60) == message[::-1]
         # Nobody waits for the other.
         for index in range(100):
             connection.send(f"message {index}")
-        assert [connection.recv(timeout=20)[::-1] for _ in range(100)] == [f"message {index}" for index in range(100)]
+        assert [connection.recv(timeout=60)[::-1] for _ in range(100)] == [f"message {index}" for index in range(100)]
     (line,) = chat_relay.logged("/chat")
     assert line["status"] == 101
 

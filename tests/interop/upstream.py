@@ -93,6 +93,8 @@ class Upstream:
         self.requests: list[Received] = []
         self.faults: list[str] = []
         self.gone = 0
+        # Heads read, of requests whose bodies may never come too.
+        self.heads = 0
         self.connections = 0
         self.answer: Callable[[Received], Answer] = lambda _: ok()
         self._lock = threading.Lock()
@@ -107,7 +109,7 @@ class Upstream:
     def clear(self) -> None:
         """Forgets what came, and answers `ok` again."""
         with self._lock:
-            self.requests, self.faults, self.gone = [], [], 0
+            self.requests, self.faults, self.gone, self.heads = [], [], 0, 0
             self.answer = lambda _: ok()
 
     def only(self) -> Received:
@@ -153,7 +155,7 @@ class Upstream:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self.context:
                 stream = self.context.wrap_socket(plain, server_side=True)
-            self._serve(_Reader(stream), number)
+            self._serve(_Reader(stream, self._head_read), number)
         except Malformed as malformed:
             with self._lock:
                 self.faults.append(str(malformed))
@@ -168,6 +170,10 @@ class Upstream:
                 self._open.discard(plain)
             stream.close()
             plain.close()
+
+    def _head_read(self) -> None:
+        with self._lock:
+            self.heads += 1
 
     def _serve(self, reader: "_Reader", number: int) -> None:
         while (request := _read_request(reader, number)) is not None:
@@ -184,8 +190,9 @@ class Upstream:
 class _Reader:
     """Buffered reading that tells an end between messages from one inside."""
 
-    def __init__(self, stream: socket.socket):
+    def __init__(self, stream: socket.socket, head_read: Callable[[], None]):
         self.stream = stream
+        self.head_read = head_read
         self.buffer = bytearray()
 
     def _fill(self) -> bool:
@@ -201,6 +208,7 @@ class _Reader:
                 if self.buffer:
                     raise Gone
                 return None
+        self.head_read()
         return self._take(end + 4)[:-4]
 
     def line(self) -> bytes:
@@ -323,7 +331,7 @@ def running(context: ssl.SSLContext | None = None) -> Iterator[Upstream]:
         thread.join()
 
 
-def wait_until(holds: Callable[[], bool], seconds_max: float = 10) -> None:
+def wait_until(holds: Callable[[], bool], seconds_max: float = 60) -> None:
     """For what another thread or process is about to do."""
     end = time.monotonic() + seconds_max
     while not holds():

@@ -125,12 +125,13 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn this_process_is_told() {
+        const PATIENCE: Duration = Duration::from_secs(60);
         let before = ProcessFigures::read();
         let memory = vec![1_u8; 32 << 20];
         let files: Vec<_> = (0..20).map(|_| fs::File::open("/proc/self/stat").unwrap()).collect();
         let (begun, used) = (Instant::now(), before.cpu.unwrap());
         while ProcessFigures::read().cpu.unwrap() < used + Duration::from_millis(20) {
-            assert!(begun.elapsed() < Duration::from_secs(60), "the time of this thread does not count");
+            assert!(begun.elapsed() < PATIENCE, "the time of this thread does not count");
         }
         let after = ProcessFigures::read();
         // Other tests of the process open and close, and give memory back.

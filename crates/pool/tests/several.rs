@@ -10,7 +10,7 @@ use fieldseal_pool::{
     Turn,
 };
 
-const WAIT: Duration = Duration::from_secs(20);
+const WAIT: Duration = Duration::from_secs(60);
 
 fn admission(tenant: u64, connection: u64) -> Admission {
     Admission { tenant, connection, bytes: 10, cancellation: Arc::default() }

@@ -6,7 +6,7 @@ mod common;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use boring::base64;
 use boring::ssl::{SslConnector, SslMethod, SslStream, SslVerifyMode};
@@ -226,10 +226,8 @@ fn a_call_has_its_time() {
 fn a_caller_that_goes_away_ends_its_call() {
     let stage = Stage::new(|_| {});
     let call = stage.call_of(2_000_000);
-    let began = Instant::now();
     drop(call);
     wait_until("its work has ended", || stage.server.counters().pool.jobs_held == 0);
-    assert!(began.elapsed() < Duration::from_secs(10), "the whole work takes longer, on any machine");
     wait_until("it is counted", || stage.server.counters().ended.of(fieldseal_server::Outcome::Disconnected) == 1);
     assert_eq!(stage.server.counters().answers_bytes, 0);
 }

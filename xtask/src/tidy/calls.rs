@@ -89,8 +89,8 @@ const BANS: [Ban; 22] = [
 /// All bans over all Rust files.
 pub fn check(repository: &Repository) -> Vec<Finding> {
     let banned = |source| BANS.iter().flat_map(move |ban| apply(ban, source));
-    let others = repository.rust().flat_map(exits).chain(repository.rust().flat_map(debug_fields));
-    repository.rust().flat_map(banned).chain(others).collect()
+    let others = repository.rust().flat_map(|source| [exits, debug_fields, timings].map(|check| check(source)));
+    repository.rust().flat_map(banned).chain(others.flatten()).collect()
 }
 
 fn apply(ban: &Ban, source: &Source) -> Vec<Finding> {
@@ -153,6 +153,21 @@ fn exits(source: &Source) -> Vec<Finding> {
     found.map(|at| Finding::new(source, source.line_of(at), "process::exit", instead)).collect()
 }
 
+/// No test asserts how long something takes: such a test fails on a busy machine and shows nothing. A loop that waits for a condition may
+/// give up after a constant named `PATIENCE` or `WAIT`.
+fn timings(source: &Source) -> Vec<Finding> {
+    let lines = source.masked.code.lines().zip(1..);
+    let is_timing = |code: &str| {
+        let compared = code.split_once("elapsed() <").map(|(before, bound)| (before.contains("assert"), bound));
+        compared.is_some_and(|(is_asserted, bound)| {
+            is_asserted && !["PATIENCE", "WAIT"].iter().any(|name| bound.contains(name))
+        })
+    };
+    let found = lines.filter(|&(code, line)| source.region(line) == Region::Test && is_timing(code));
+    let instead = "wait for a condition, or measure it in a benchmark; a wait gives up after PATIENCE";
+    found.map(|(_, line)| Finding::new(source, line, "a test that asserts a time", instead)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::{super::sample, *};
@@ -212,6 +227,24 @@ mod tests {
             assert!(text.contains("holds no Rust `Debug` text"), "{field}: {text}");
         }
         assert_eq!(in_file("crates/server/src/a.rs", "fn f() { tracing::info!(%a, b = g()?, \"what?\"); h(?c) }"), "");
+    }
+
+    #[test]
+    fn times_are_not_asserted() {
+        let short = "fn f() { assert!(began.elapsed() < Duration::from_secs(5)); }";
+        assert!(in_file("crates/pool/tests/a.rs", short).contains("a benchmark"));
+        assert!(
+            in_file("crates/pool/src/a.rs", &format!("#[cfg(test)]\nmod tests {{\n{short}\n}}"))
+                .contains("a benchmark")
+        );
+        assert_eq!(in_file("crates/pool/src/a.rs", short), "");
+        for code in [
+            "assert!(began.elapsed() < PATIENCE);",
+            "assert!(began.elapsed() >= SHORT);",
+            "while t.elapsed() < SHORT {}",
+        ] {
+            assert_eq!(in_file("crates/pool/tests/a.rs", &format!("fn f() {{ {code} }}")), "", "{code}");
+        }
     }
 
     #[test]

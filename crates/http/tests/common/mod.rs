@@ -27,7 +27,7 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tokio_boring::SslStream;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 pub const TLS1_1: SslVersion = SslVersion::TLS1_1;
 pub const TLS1_2: SslVersion = SslVersion::TLS1_2;
 pub const TLS1_3: SslVersion = SslVersion::TLS1_3;

@@ -30,7 +30,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 /// Longer than anything here takes on a busy machine; no test waits for it when all is well.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 pub const CHECKSUM: HeaderName = HeaderName::from_static("x-checksum");
 
 /// A certificate of `localhost` that is its own authority, and its key.
