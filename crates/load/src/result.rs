@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -165,16 +166,22 @@ pub struct Totals {
 /// Latencies in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
-    /// The middle.
+    /// The median.
     pub p50: f64,
-    /// Nine in ten are no longer.
+    /// The 90th percentile.
     pub p90: f64,
-    /// 99 in a hundred.
+    /// The 99th percentile.
     pub p99: f64,
-    /// 999 in a thousand.
+    /// The 99.9th percentile.
     pub p99_9: f64,
     /// The longest.
     pub max: f64,
+}
+
+/// Returns the fewest samples that carry a percentile, given as a share: `0.99` takes 100. The percentile of fewer samples is the slowest
+/// of them under another name, so that reports show none.
+pub fn samples_min(share: f64) -> u64 {
+    (1.0 / (1.0 - share)).round() as u64
 }
 
 /// A scenario.
@@ -355,6 +362,12 @@ pub enum ResultError {
     /// Lists that do not fit together.
     #[error("{0}")]
     Inconsistent(&'static str),
+    /// Artillery's own report.
+    #[error(
+        "this is a report of Artillery, which this command does not read: run the same scenario file with `fieldseal load SCENARIO.yml \
+         -o RESULT.json`, and report on that"
+    )]
+    Artillery,
 }
 
 /// What says whether a file is one of these; the rest is passed over.
@@ -362,6 +375,9 @@ pub enum ResultError {
 struct Form {
     kind: Option<String>,
     schema: Option<u32>,
+    /// Only Artillery's reports have these two.
+    aggregate: Option<IgnoredAny>,
+    intermediate: Option<IgnoredAny>,
 }
 
 impl LoadResult {
@@ -438,7 +454,10 @@ impl LoadResult {
             ResultError::Form { line, column, message }
         };
         // The head alone first: a report of another kind has another body.
-        let Form { kind, schema } = serde_json::from_str(text).map_err(form)?;
+        let Form { kind, schema, aggregate, intermediate } = serde_json::from_str(text).map_err(form)?;
+        if kind.is_none() && aggregate.is_some() && intermediate.is_some() {
+            return Err(ResultError::Artillery);
+        }
         if let Some(kind) = kind.filter(|kind| kind != KIND) {
             return Err(ResultError::OtherKind(kind.chars().take(40).collect()));
         }

@@ -6,8 +6,8 @@ mod svg;
 mod words;
 
 use crate::report::duration;
-use crate::result::{LoadResult, Percentiles, ResultSeries};
-use numbers::{Place, count, failures, micros, number};
+use crate::result::{LoadResult, Percentiles, ResultSeries, samples_min};
+use numbers::{Place, count, failures, micros, number, quotient};
 use plots::{Mark, Palette, Plot, plots, short};
 use svg::{Frame, draw};
 
@@ -31,6 +31,7 @@ pub fn page(title: &str, results: &[Named]) -> String {
     let palette = Palette::new(&all);
     let mut body = format!("<h1>{}</h1>\n", escaped(title));
     results.iter().enumerate().for_each(|(index, named)| body.push_str(&about(index, named)));
+    results.iter().enumerate().for_each(|(index, named)| body.push_str(&headline(index, named)));
     let mut figures_of = plots(&all).into_iter().map(|plot| figure(&plot, results));
     body.extend(figures_of.next());
     (1..results.len()).for_each(|other| body.push_str(&comparison(results, other)));
@@ -94,6 +95,34 @@ fn about(index: usize, named: &Named) -> String {
     format!("<p class=\"faint\" data-result=\"{index}\"><b>{}</b>: {run}</p>\n", escaped(&named.name))
 }
 
+/// The figures that a reader looks for first: how much came through, how much failed, and the latency of each kind of request.
+fn headline(index: usize, named: &Named) -> String {
+    let LoadResult { totals, series, .. } = &named.result;
+    let failed: u64 = totals.errors.values().sum();
+    let ended = totals.ok + failed;
+    let at = |path: &str| Place::here(path);
+    let mut tiles = vec![(
+        number(&at("totals.fields_per_s"), totals.fields_per_s, &short(totals.fields_per_s)),
+        "fields per second".to_owned(),
+    )];
+    if ended > 0 {
+        let share = failed as f64 / ended as f64;
+        let share = quotient(&at("totals.errors"), &at("totals.ok totals.errors"), share, &words::percent(share));
+        tiles.push((share, "of requests failed".to_owned()));
+    }
+    for (place, series) in series.iter().enumerate().filter(|(_, series)| series.ok > 0) {
+        let (name, field, value) = if series.ok >= samples_min(0.99) {
+            ("p99", "p99", series.latency_us.p99)
+        } else {
+            ("slowest", "max", series.latency_us.max)
+        };
+        let time = micros(&at(&format!("series.{place}.latency_us.{field}")), value);
+        tiles.push((time, format!("{name}, {}", series.name)));
+    }
+    let tile = |(figure, what): &(String, String)| format!("<li><b>{figure}</b> {}</li>", escaped(what));
+    format!("<ul class=\"headline\" data-result=\"{index}\">{}</ul>\n", tiles.iter().map(tile).collect::<String>())
+}
+
 /// The words on the first result and another.
 fn comparison(results: &[Named], other: usize) -> String {
     let (before, after) = (&results[0], &results[other]);
@@ -115,6 +144,8 @@ fn figure(plot: &Plot, results: &[Named]) -> String {
                 format!("<li><i style=\"background:var(--series-{colour})\"></i>{}</li>", escaped(name))
             }
             Mark::Cross => format!("<li><i class=\"cross\">×</i>{}</li>", escaped(name)),
+            Mark::Line => format!("<li><i class=\"line\">━</i>{}</li>", escaped(name)),
+            Mark::Thin => format!("<li><i class=\"line\">─</i>{}</li>", escaped(name)),
         })
         .collect();
     let wide = if results.len() > 1 { BESIDE } else { ALONE };
@@ -126,6 +157,12 @@ fn figure(plot: &Plot, results: &[Named]) -> String {
             let title =
                 if results.len() > 1 { format!("{}: {}", named.name, plot.title) } else { plot.title.to_owned() };
             let name = if results.len() > 1 { escaped(&named.name) } else { String::new() };
+            if is_empty(layers) {
+                return format!(
+                    "<div class=\"panel empty\"><header><b>{name}</b></header><p>{}</p></div>\n",
+                    plot.empty
+                );
+            }
             format!(
                 "<div class=\"panel\" data-title=\"{}\" data-result=\"{}\">\n<header><b>{name}</b>\
                  <button class=\"png\" type=\"button\">PNG</button></header>\n\
@@ -144,6 +181,14 @@ fn figure(plot: &Plot, results: &[Named]) -> String {
         escaped(plot.title),
         escaped(&plot.about),
     )
+}
+
+/// Whether there is nothing to draw: an empty grid would look like a measurement.
+fn is_empty(layers: &[svg::Layer]) -> bool {
+    let has_time = |layer: &svg::Layer| {
+        layer.points.iter().any(|(x, y)| x.is_finite() && (y.is_finite() || matches!(layer.form, svg::Form::Below(_))))
+    };
+    !layers.iter().any(has_time)
 }
 
 fn drawing(plot: &Plot, layers: &[svg::Layer], size: (u32, u32)) -> String {
@@ -187,8 +232,7 @@ fn figures(index: usize, named: &Named, palette: &Palette) -> String {
         .collect();
     if !failed.is_empty() {
         out.push_str("<h3>Requests without a good answer</h3>\n");
-        let heads =
-            ["how long from when they were due until they ended", "failed", "p50", "p90", "p99", "p99.9", "max"];
+        let heads = ["from when they were due until they failed", "failed", "p50", "p90", "p99", "p99.9", "max"];
         out.push_str(&table(&heads, &failed));
     }
     result.series.iter().enumerate().for_each(|(place, series)| out.push_str(&left_out(place, series)));
@@ -230,11 +274,17 @@ fn name_of(series: &ResultSeries, colour: usize) -> String {
     format!("<span style=\"color:var(--series-{colour})\">●</span> {}", escaped(&series.name))
 }
 
-/// Cells of the percentiles that stand in this field.
-fn latencies(field: &str, latencies: &Percentiles) -> [String; 5] {
+/// Cells of the percentiles in this field, of so many samples.
+fn latencies(field: &str, latencies: &Percentiles, samples: u64) -> [String; 5] {
     let &Percentiles { p50, p90, p99, p99_9, max } = latencies;
-    [("p50", p50), ("p90", p90), ("p99", p99), ("p99_9", p99_9), ("max", max)]
-        .map(|(name, value)| micros(&Place::here(format!("{field}.{name}")), value))
+    [("p50", 0.5, p50), ("p90", 0.9, p90), ("p99", 0.99, p99), ("p99_9", 0.999, p99_9), ("max", 0.0, max)]
+        .map(|(name, share, value)| carried(share, samples, || micros(&Place::here(format!("{field}.{name}")), value)))
+}
+
+/// A percentile's cell, where there are samples enough for it.
+fn carried(share: f64, samples: u64, cell: impl Fn() -> String) -> String {
+    let least = samples_min(share);
+    if samples >= least { cell() } else { format!("<span title=\"takes {least} requests\">{NONE}</span>") }
 }
 
 fn row(place: usize, series: &ResultSeries, colour: usize) -> Vec<String> {
@@ -248,11 +298,13 @@ fn row(place: usize, series: &ResultSeries, colour: usize) -> Vec<String> {
         cells.extend(std::iter::repeat_n(NONE.to_owned(), 8));
         return cells;
     }
-    cells.extend(latencies(&path("latency_us"), &series.latency_us));
+    cells.extend(latencies(&path("latency_us"), &series.latency_us, series.ok));
     let speeds = series.fields_per_s;
-    let speed =
-        |(name, value): (&str, f64)| number(&Place::here(path(&format!("fields_per_s.{name}"))), value, &short(value));
-    cells.extend([("p50", speeds.p50), ("p10", speeds.p10), ("p1", speeds.p1)].map(speed));
+    let speed = |(name, share, value): (&str, f64, f64)| {
+        let cell = || number(&Place::here(path(&format!("fields_per_s.{name}"))), value, &short(value));
+        carried(share, series.ok, cell)
+    };
+    cells.extend([("p50", 0.5, speeds.p50), ("p10", 0.9, speeds.p10), ("p1", 0.99, speeds.p1)].map(speed));
     cells
 }
 
@@ -264,7 +316,7 @@ fn failed_row(place: usize, series: &ResultSeries, colour: usize) -> Vec<String>
         // Older results do not say how long.
         cells.extend(std::iter::repeat_n(NONE.to_owned(), 5));
     } else {
-        cells.extend(latencies(&path("failure_latency_us"), &series.failure_latency_us));
+        cells.extend(latencies(&path("failure_latency_us"), &series.failure_latency_us, series.failures.of));
     }
     cells
 }

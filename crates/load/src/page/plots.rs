@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::result::{IntervalRow, LoadResult, ResultSeries, ServerRow};
+use crate::result::{IntervalRow, LoadResult, ResultSeries, ServerRow, samples_min};
 
 use super::svg::{Axis, COLOURS, Form, Layer};
 
@@ -25,15 +25,26 @@ pub struct Plot {
     pub legend: Vec<(Mark, String)>,
     /// The layers of each result.
     pub panels: Vec<Vec<Layer>>,
+    /// Stands in place of a panel without any point.
+    pub empty: &'static str,
 }
 
-/// What a plot shows something by.
+/// Stands where a result has nothing of the engine.
+const NOT_MEASURED: &str = "Not measured: run with --metrics, --pid or --start.";
+/// Stands where no request was answered well.
+const NO_ANSWERS: &str = "No good answers.";
+
+/// What the legend shows beside a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// A colour's number.
     Colour(usize),
     /// A cross, of whatever colour.
     Cross,
+    /// A line of the usual width, of whatever colour.
+    Line,
+    /// A thin line, of whatever colour.
+    Thin,
 }
 
 /// No rows below the axis.
@@ -154,6 +165,7 @@ fn speed(results: &[&LoadResult], palette: &Palette) -> Plot {
         rows: (failing.len(), "failed"),
         legend,
         panels,
+        empty: "No requests.",
     }
 }
 
@@ -185,6 +197,9 @@ fn quantile(histogram: &[(u64, u64)], share: f64) -> f64 {
     f64::NAN
 }
 
+/// The percentile that the tail of latency is shown by.
+const TAIL: f64 = 0.99;
+
 fn latency(results: &[&LoadResult], palette: &Palette) -> Plot {
     let layers = |result: &&LoadResult| -> Vec<Layer> {
         let length = result.intervals.length_s;
@@ -193,29 +208,33 @@ fn latency(results: &[&LoadResult], palette: &Palette) -> Plot {
                 let found = row.latencies.iter().find(|latencies| latencies.series == index);
                 found.map_or(f64::NAN, |latencies| quantile(&latencies.histogram, share) / 1e6)
             };
+            // An interval without an answer breaks the line: nobody knows what latency was then.
             let rows = result.intervals.rows.iter().enumerate();
-            let points: Vec<(f64, f64)> = rows.map(|(place, row)| ((place as f64 + 0.5) * length, of(row))).collect();
-            // Where a kind is rare, most intervals have none of it: the line goes on to the next one.
-            points.into_iter().filter(|(_, y)| y.is_finite()).collect::<Vec<_>>()
+            rows.map(|(place, row)| ((place as f64 + 0.5) * length, of(row))).collect::<Vec<(f64, f64)>>()
         };
         let both = result.series.iter().enumerate().flat_map(|(index, series)| {
             let colour = palette.colour(series);
             let layer = |form, share| Layer { colour, form, points: line(index, share) };
-            [layer(Form::Line, 0.99), layer(Form::Thin, 0.5)]
+            [layer(Form::Line, TAIL), layer(Form::Thin, 0.5)]
         });
         both.collect()
     };
     let panels: Vec<Vec<Layer>> = results.iter().map(layers).collect();
+    let mut legend = palette.legend();
+    let tail = format!("p99, or the slowest of fewer than {}", samples_min(TAIL));
+    legend.extend([(Mark::Line, tail), (Mark::Thin, "p50".to_owned())]);
     Plot {
         id: "latency",
         title: "Latency over time",
-        about: "Of the good answers to requests that were due in an interval: the latency that 99 in a hundred do not pass, \
-                and, thinner, the middle. It counts from when a request was due.".to_owned(),
+        about: "Latency of good answers, by the interval in which their requests were due, counted from that time. Lines break where \
+                an interval has no good answer."
+            .to_owned(),
         x: time(results),
         y: fitting(&panels, true, "latency", seconds),
         rows: NO_ROWS,
-        legend: palette.legend(),
+        legend,
         panels,
+        empty: NO_ANSWERS,
     }
 }
 
@@ -227,7 +246,7 @@ fn distribution(results: &[&LoadResult], palette: &Palette) -> Plot {
         let points = series.histogram.iter().map(|&(micros, count)| {
             let before = below;
             below += count;
-            // As the share of slower ones sinks to a tenth, the line goes on by the same distance.
+            // The reciprocal of the share of slower requests: a decade of it is a further nine.
             (total as f64 / (total - before) as f64, micros / 1e6)
         });
         Layer { colour: palette.colour(series), form: Form::Line, points: points.collect() }
@@ -237,13 +256,15 @@ fn distribution(results: &[&LoadResult], palette: &Palette) -> Plot {
     Plot {
         id: "distribution",
         title: "Latency by percentile",
-        about: "What share of requests is faster: each further step of the axis leaves a tenth of the slower ones. The whole histogram \
-                of good answers, to three digits, without one left out.".to_owned(),
-        x: Axis { min: 1.0, max: most, is_log: true, label: "percentile", format: percentile },
+        about: "The latency that a share of requests does not exceed. Each decade of the axis divides the share of slower requests by \
+                ten; a line ends at its slowest request. The whole histogram of good answers, to three digits."
+            .to_owned(),
+        x: Axis { min: 1.0, max: 10_f64.powf(most.log10().ceil()), is_log: true, label: "percentile", format: percentile },
         y: fitting(&panels, true, "latency", seconds),
         rows: NO_ROWS,
         legend: palette.legend(),
         panels,
+        empty: NO_ANSWERS,
     }
 }
 
@@ -272,6 +293,7 @@ fn throughput(results: &[&LoadResult]) -> Plot {
         rows: NO_ROWS,
         legend: Vec::new(),
         panels,
+        empty: NO_ANSWERS,
     }
 }
 
@@ -292,6 +314,7 @@ fn errors(results: &[&LoadResult]) -> Option<Plot> {
         rows: NO_ROWS,
         legend: Vec::new(),
         panels,
+        empty: "No errors.",
     })
 }
 
@@ -339,6 +362,7 @@ fn server(results: &[&LoadResult]) -> Option<Plot> {
         rows: NO_ROWS,
         legend: legend.map(|(colour, name)| (Mark::Colour(colour), name.to_owned())).collect(),
         panels,
+        empty: NOT_MEASURED,
     })
 }
 
@@ -357,13 +381,14 @@ fn queue(results: &[&LoadResult]) -> Option<Plot> {
     Some(Plot {
         id: "queue",
         title: "Waiting for a worker",
-        about: "How long requests waited in the engine before a worker began with them: 99 in a hundred no longer, and, thinner, the \
-                middle. Upper ends of the buckets that the engine counts in.".to_owned(),
+        about: "How long requests waited in the engine before a worker began with them: upper ends of the buckets of the engine's metrics."
+            .to_owned(),
         x: time(results),
         y: fitting(&panels, true, "wait", seconds),
         rows: NO_ROWS,
-        legend: vec![(Mark::Colour(1), "middle".to_owned()), (Mark::Colour(5), "99 in a hundred".to_owned())],
+        legend: vec![(Mark::Colour(1), "p50".to_owned()), (Mark::Colour(5), "p99".to_owned())],
         panels,
+        empty: NOT_MEASURED,
     })
 }
 
@@ -410,7 +435,7 @@ fn percentile(times: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::Requests;
+    use crate::result::{IntervalLatencies, Intervals, Requests};
 
     #[test]
     fn numbers_at_axes_are_short() {
@@ -458,6 +483,41 @@ mod tests {
             (0, Form::Below(0), vec![0.0, 1.0, 2.0, 3.0]),
         ];
         assert_eq!(both.panels[1].iter().map(seen).collect::<Vec<_>>(), expected);
+    }
+
+    /// A line through an outage would show latencies that nobody measured.
+    #[test]
+    fn lines_break_where_nothing_was_answered() {
+        let mut result = result([1, 1], [0, 0]);
+        let row = |answered: bool| IntervalRow {
+            due: 10,
+            ok: u64::from(answered),
+            fields: 30,
+            errors: 0,
+            latencies: if answered {
+                vec![IntervalLatencies { series: 0, histogram: vec![(1000, 10)] }]
+            } else {
+                Vec::new()
+            },
+        };
+        result.intervals = Intervals { length_s: 1.0, rows: [true, true, false, false, false, true].map(row).to_vec() };
+        let plots = plots(&[&result]);
+        let latency = plots.iter().find(|plot| plot.id == "latency").expect("it is there");
+        let is_known: Vec<bool> = latency.panels[0][0].points.iter().map(|(_, y)| y.is_finite()).collect();
+        assert_eq!(is_known, [true, true, false, false, false, true]);
+        let styles: Vec<_> =
+            latency.legend.iter().filter(|(mark, _)| matches!(mark, Mark::Line | Mark::Thin)).collect();
+        assert_eq!(styles.len(), 2, "p99 and p50 have their marks: {:?}", latency.legend);
+    }
+
+    #[test]
+    fn the_axis_of_percentiles_reaches_past_the_slowest_request() {
+        let mut result = result([1, 1], [0, 0]);
+        result.series[0].histogram = vec![(1000.0, 149), (2000.0, 1)];
+        result.series[1].histogram = vec![(1000.0, 1)];
+        let plots = plots(&[&result]);
+        let plot = plots.iter().find(|plot| plot.id == "distribution").expect("it is there");
+        assert_eq!((plot.x.min, plot.x.max, percentile(plot.x.max)), (1.0, 1000.0, "99.9 %".to_owned()));
     }
 
     #[test]

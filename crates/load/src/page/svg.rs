@@ -1,9 +1,10 @@
 //! Plots as SVG by `plotters`, in colours that the page's style chooses: light or dark, on a screen or on paper.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use plotters::coord::Shift;
-use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
+use plotters::coord::ranged1d::{AsRangedCoord, KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -19,6 +20,8 @@ const ROW: u32 = 12;
 const MARGIN: u32 = 8;
 const BELOW: u32 = 44;
 const LEFT: u32 = 68;
+/// Room for the right half of the last label below the plot.
+const RIGHT: u32 = 28;
 /// Colours stand in the drawing as numbers that nothing else has, until they are given their names.
 const NAMED: [(RGBColor, &str); COLOURS + 2] = [
     (RGBColor(1, 2, 101), "--series-0"),
@@ -114,13 +117,60 @@ pub fn draw(frame: &Frame<'_>) -> String {
         let ys = frame.below(frame.strip())..y.max;
         match (x.is_log, y.is_log) {
             (false, false) => paint(&root, xs, ys, frame),
-            (false, true) => paint(&root, xs, ys.log_scale(), frame),
-            (true, false) => paint(&root, xs.log_scale(), ys, frame),
-            (true, true) => paint(&root, xs.log_scale(), ys.log_scale(), frame),
+            (false, true) => paint(&root, xs, Logarithmic(ys), frame),
+            (true, false) => paint(&root, Logarithmic(xs), ys, frame),
+            (true, true) => paint(&root, Logarithmic(xs), Logarithmic(ys), frame),
         }
     }
     finished(&out)
 }
+
+/// A logarithmic axis whose gridlines all have a label. The library's own draws lines between those that it labels.
+struct Logarithmic(Range<f64>);
+
+impl Logarithmic {
+    /// Multiples of powers of ten: the finest of a few regular patterns that has at most so many.
+    fn ticks(&self, most: usize) -> Vec<f64> {
+        let (first, last) = (self.0.start.log10().floor() as i32, self.0.end.log10().ceil() as i32);
+        let inside = |tick: &f64| (self.0.start * 0.999..=self.0.end * 1.001).contains(tick);
+        let of = |multiples: &[f64], step: usize| -> Vec<f64> {
+            let decades = (first..=last).step_by(step);
+            decades
+                .flat_map(|decade| multiples.iter().map(move |one| one * 10_f64.powi(decade)))
+                .filter(inside)
+                .collect()
+        };
+        let patterns: [(&[f64], usize); 5] = [
+            (&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0], 1),
+            (&[1.0, 2.0, 5.0], 1),
+            (&[1.0], 1),
+            (&[1.0], 2),
+            (&[1.0], 4),
+        ];
+        let all = patterns.into_iter().map(|(multiples, step)| of(multiples, step));
+        all.into_iter().find(|ticks| ticks.len() <= most).unwrap_or_default()
+    }
+}
+
+impl Ranged for Logarithmic {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, (low, high): (i32, i32)) -> i32 {
+        let share = (value / self.0.start).ln() / (self.0.end / self.0.start).ln();
+        low + (f64::from(high - low) * share).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        self.ticks(hint.max_num_points())
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.0.clone()
+    }
+}
+
+impl ValueFormatter<f64> for Logarithmic {}
 
 fn paint<X, Y>(root: &DrawingArea<SVGBackend<'_>, Shift>, xs: X, ys: Y, frame: &Frame<'_>)
 where
@@ -131,7 +181,7 @@ where
 {
     let Frame { x, y, rows: (rows, name), layers, size: (width, height) } = *frame;
     let mut builder = ChartBuilder::on(root);
-    builder.margin(MARGIN).margin_right(2 * MARGIN).x_label_area_size(BELOW).y_label_area_size(LEFT);
+    builder.margin(MARGIN).margin_right(RIGHT).x_label_area_size(BELOW).y_label_area_size(LEFT);
     let mut chart = builder.build_cartesian_2d(xs, ys).expect(IN_MEMORY);
     let text = ("sans-serif", 14).into_font().color(&TEXT);
     // What is below the axis has no numbers.
@@ -198,17 +248,7 @@ where
 fn finished(svg: &str) -> String {
     let mut out = String::with_capacity(svg.len());
     let mut marks: Vec<(Mark<'_>, BTreeSet<(&str, &str)>)> = Vec::new();
-    let mut labels = BTreeSet::new();
-    let mut lines = svg.lines();
-    while let Some(line) = lines.next() {
-        // Where few decades get many lines, the library writes the last one's label twice, one on the other.
-        if line.starts_with("<text") {
-            let (text, end) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
-            if labels.insert((line, text)) {
-                [line, text, end].into_iter().for_each(|line| out.extend([line, "\n"]));
-            }
-            continue;
-        }
+    for line in svg.lines() {
         match circle(line) {
             Some((mark, place)) => match marks.iter_mut().find(|(known, _)| *known == mark) {
                 Some((_, places)) => drop(places.insert(place)),
@@ -294,6 +334,25 @@ mod tests {
     }
 
     #[test]
+    fn every_gridline_of_a_logarithmic_axis_has_a_label() {
+        for (min, max, most, expected) in [
+            (10.0, 100.0, 12, vec![10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0]),
+            (10.0, 100.0, 5, vec![10.0, 20.0, 50.0, 100.0]),
+            (1.0, 1e4, 10, vec![1.0, 10.0, 100.0, 1e3, 1e4]),
+            (1.0, 1e6, 4, vec![1.0, 100.0, 1e4, 1e6]),
+        ] {
+            assert_eq!(Logarithmic(min..max).ticks(most), expected, "{min} to {max}, {most} at most");
+        }
+        let axis = Axis { max: 1e4, ..AXIS };
+        let svg = draw(&Frame { size: (1200, 460), ..frame(axis, axis, &[]) });
+        let gridlines = svg.lines().filter(|line| line.starts_with("<line") && line.contains("var(--grid)")).count();
+        let labels = svg.split("<text ").skip(1).filter(|text| {
+            text.split_once('\n').is_some_and(|(_, text)| text.starts_with(|c: char| c.is_ascii_digit()))
+        });
+        assert_eq!(gridlines, labels.count(), "{svg}");
+    }
+
+    #[test]
     fn points_of_a_colour_are_one_path_and_colours_are_the_page_s() {
         let layers = [
             Layer {
@@ -322,7 +381,7 @@ mod tests {
 
     #[test]
     fn points_lie_where_the_axes_say() {
-        let (width, height) = (f64::from(400 - LEFT - 3 * MARGIN), f64::from(300 - BELOW - 2 * MARGIN));
+        let (width, height) = (f64::from(400 - LEFT - MARGIN - RIGHT), f64::from(300 - BELOW - 2 * MARGIN));
         let points = vec![(1.0, 1.0), (10.0, 100.0), (250.0, 31.0), (1000.0, 1000.0)];
         let layers = [Layer { colour: 2, form: Form::Points, points: points.clone() }];
         for (x_is_log, y_is_log) in [(false, false), (false, true), (true, false), (true, true)] {

@@ -1,6 +1,6 @@
 //! What became of figures from one result to another, in words.
 
-use crate::result::{LoadResult, ResultSeries};
+use crate::result::{LoadResult, ResultSeries, samples_min};
 
 use super::escaped;
 use super::numbers::{Place, count, failures, micros, number, quotient};
@@ -8,8 +8,8 @@ use super::plots::short;
 
 /// Ratios between these say nothing.
 const SAME: std::ops::RangeInclusive<f64> = 0.95..=1.05;
-/// Of fewer answers the latency that 99 in a hundred do not pass is the longest of all.
-const PERCENTILE_OF_MIN: u64 = 100;
+/// The percentile of latency that is compared.
+const COMPARED: f64 = 0.99;
 
 /// One of the two results.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +65,7 @@ impl Part<'_> {
     }
 
     fn is_rare(&self) -> bool {
-        self.series.ok < PERCENTILE_OF_MIN
+        self.series.ok < samples_min(COMPARED)
     }
 
     /// The latency that is compared, by its name in the JSON.
@@ -230,7 +230,7 @@ fn ratio(was: f64, is: f64, more: &str, less: &str) -> String {
 }
 
 /// A share in tenths of a hundredth; none and all only where they are.
-fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     match share {
         share if share <= 0.0 => "0 %".to_owned(),
         share if share >= 1.0 => "100 %".to_owned(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Provenance, duration};
-use crate::result::{LoadResult, ResultSeries, Totals};
+use crate::result::{LoadResult, ResultSeries, Totals, samples_min};
 
 const HEAD: &str =
     "                                              latency                              fields/s of a request";
@@ -64,15 +64,22 @@ fn told(errors: &BTreeMap<String, u64>) -> String {
     errors.iter().map(|(code, count)| format!(", {count} {code}")).collect()
 }
 
+/// Stands where there is no figure.
+const NONE: &str = "–";
+
+/// Whether so many samples carry a percentile; the slowest of all, of share 0, takes one.
+fn carries(count: u64, share: f64) -> bool {
+    count >= samples_min(share)
+}
+
 fn series_text(series: &ResultSeries) -> String {
     let errors: u64 = series.errors.values().sum();
     let latency = series.latency_us;
-    // Nothing was answered, so that no figure is one.
-    let of_some = |figure: String| if series.ok > 0 { figure } else { "–".to_owned() };
-    let [p50, p90, p99, max] =
-        [latency.p50, latency.p90, latency.p99, latency.max].map(|us| of_some(duration(us / 1e6)));
-    let [speed_p50, speed_p1] =
-        [series.fields_per_s.p50, series.fields_per_s.p1].map(|speed| of_some(format!("{speed:.0}")));
+    let carried = |share: f64, figure: String| if carries(series.ok, share) { figure } else { NONE.to_owned() };
+    let percentiles = [(0.5, latency.p50), (0.9, latency.p90), (0.99, latency.p99), (0.0, latency.max)];
+    let [p50, p90, p99, max] = percentiles.map(|(share, us)| carried(share, duration(us / 1e6)));
+    let speeds = [(0.5, series.fields_per_s.p50), (0.99, series.fields_per_s.p1)];
+    let [speed_p50, speed_p1] = speeds.map(|(share, speed)| carried(share, format!("{speed:.0}")));
     format!(
         "{:>8} {errors:>6} {p50:>9} {p90:>9} {p99:>9} {max:>9} {speed_p50:>10} {speed_p1:>10}  {}{}\n",
         series.ok,
@@ -85,9 +92,10 @@ fn series_text(series: &ResultSeries) -> String {
 fn failures_text(series: &ResultSeries) -> Option<String> {
     let failed: u64 = series.errors.values().sum();
     let latency = series.failure_latency_us;
-    let [p50, p99, max] = [latency.p50, latency.p99, latency.max].map(|us| duration(us / 1e6));
+    let named = [("p50", 0.5, latency.p50), ("p99", 0.99, latency.p99), ("max", 0.0, latency.max)];
+    let carried = named.into_iter().filter(|(_, share, _)| carries(failed, *share));
+    let figures: Vec<String> = carried.map(|(name, _, us)| format!("{name} {}", duration(us / 1e6))).collect();
     let indent = " ".repeat(17);
-    let all = series.ok + failed;
-    let what = format!("{failed} of {all} that failed after p50 {p50}, p99 {p99}, max {max}");
+    let what = format!("{failed} of {} that failed after {}", series.ok + failed, figures.join(", "));
     (failed > 0).then(|| format!("{indent}not in these latencies: {what}\n"))
 }
