@@ -1,6 +1,8 @@
 //! Blocks that are not whole. Branches depend on lengths alone.
 #![cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code))]
 
+use std::mem::MaybeUninit;
+
 /// Bytes of a block.
 const BLOCK_SIZE: usize = 16;
 
@@ -53,16 +55,20 @@ pub(crate) unsafe fn load(bytes: *const u8, size: usize) -> [u64; 2] {
 /// `out` is writable for `size` bytes, from 1 to 16.
 #[inline(always)]
 pub(crate) unsafe fn store([low, high]: [u64; 2], out: *mut u8, size: usize) {
-    // SAFETY: the caller's promise.
-    let out = unsafe { std::slice::from_raw_parts_mut(out, size) };
+    // SAFETY: the caller's promise; what may not be written yet needs no initial value so.
+    let out = unsafe { std::slice::from_raw_parts_mut(out.cast::<MaybeUninit<u8>>(), size) };
     let bits = u128::from(high) << 64 | u128::from(low);
     if let Some(front) = out.first_chunk_mut() {
-        *front = low.to_le_bytes();
-        *out.last_chunk_mut().expect("8 bytes") = ((bits >> (8 * (size - 8))) as u64).to_le_bytes();
+        *front = low.to_le_bytes().map(MaybeUninit::new);
+        let back = ((bits >> (8 * (size - 8))) as u64).to_le_bytes();
+        *out.last_chunk_mut().expect("8 bytes") = back.map(MaybeUninit::new);
     } else if let Some(front) = out.first_chunk_mut() {
-        *front = (low as u32).to_le_bytes();
-        *out.last_chunk_mut().expect("4 bytes") = ((low >> (8 * (size - 4))) as u32).to_le_bytes();
+        *front = (low as u32).to_le_bytes().map(MaybeUninit::new);
+        let back = ((low >> (8 * (size - 4))) as u32).to_le_bytes();
+        *out.last_chunk_mut().expect("4 bytes") = back.map(MaybeUninit::new);
     } else {
-        out.iter_mut().enumerate().for_each(|(i, byte)| *byte = (low >> (8 * i)) as u8);
+        for (i, byte) in out.iter_mut().enumerate() {
+            byte.write((low >> (8 * i)) as u8);
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use super::NONCE_TEXT_SIZE;
 use super::frame::Frame;
 use super::ssse3::{self, CLASSES, EXCLUDED, PACK, ROWS, SHIFTS, SPREAD};
-use super::steps::{self, Steps, entries};
+use super::steps::{self, NonceText, Steps, entries};
 use crate::cpu::Avx2 as Cpu;
 use crate::gcm::NONCE_SIZE;
 
@@ -102,7 +102,7 @@ impl Steps for Avx2 {
     }
 
     #[inline(always)]
-    fn encode_nonce(cpu: Cpu, nonce: &[u8; NONCE_SIZE], out: &mut [u8; NONCE_TEXT_SIZE]) {
+    fn encode_nonce(cpu: Cpu, nonce: &[u8; NONCE_SIZE], out: &mut NonceText) {
         ssse3::Ssse3::encode_nonce(cpu.into(), nonce, out);
     }
 

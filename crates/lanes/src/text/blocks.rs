@@ -12,7 +12,7 @@ macro_rules! block_steps {
             #[inline(always)]
             unsafe fn encode_step(cpu: $cpu, bytes: *const u8, out: *mut u8) {
                 // SAFETY: the caller's promise.
-                unsafe { Self::encode_nonce(cpu, &*bytes.cast(), &mut *out.cast()) }
+                unsafe { Self::encode_nonce(cpu, &*bytes.cast(), &mut *out.cast::<NonceText>()) }
             }
 
             // SAFETY: the trait says what the caller promises.
@@ -26,7 +26,7 @@ macro_rules! block_steps {
             }
 
             #[inline(always)]
-            fn encode_nonce(_: $cpu, nonce: &[u8; NONCE_SIZE], out: &mut [u8; NONCE_TEXT_SIZE]) {
+            fn encode_nonce(_: $cpu, nonce: &[u8; NONCE_SIZE], out: &mut NonceText) {
                 let (front, back) = nonce.split_at(8);
                 let front = u64::from_le_bytes(front.try_into().expect("8 bytes"));
                 let back = u32::from_le_bytes(back.try_into().expect("4 bytes"));

@@ -3,7 +3,7 @@
 //! The parts are written from the first to the last, head and middle with as many bytes as the longest may have: what is too much is
 //! overwritten by the next part. So no copy has a length that the compiler does not know.
 
-use super::steps::{Steps, encode_to};
+use super::steps::{NonceText, Steps, encode_to};
 use super::{NONCE_TEXT_SIZE, encoded_size};
 use crate::gcm::NONCE_SIZE;
 
@@ -81,7 +81,7 @@ impl Frame {
         unsafe {
             out.cast::<[u8; HEAD_SIZE_MAX]>().write_unaligned(self.head);
             let out = out.add(self.head_size.into());
-            S::encode_nonce(cpu, nonce, &mut *out.cast());
+            S::encode_nonce(cpu, nonce, &mut *out.cast::<NonceText>());
             let out = out.add(NONCE_TEXT_SIZE);
             out.cast::<[u8; MIDDLE_SIZE_MAX]>().write_unaligned(self.middle);
             let out = out.add(self.middle_size.into());

@@ -4,7 +4,7 @@ use std::arch::aarch64::*;
 
 use super::blocks::block_steps;
 use super::frame::Frame;
-use super::steps::{self, Steps, entries};
+use super::steps::{self, NonceText, Steps, entries};
 use super::tables::{ALPHABET, NONE, VALUES};
 use super::{NONCE_TEXT_SIZE, decoded_size, encoded_size};
 use crate::cpu::Neon as Cpu;
@@ -37,9 +37,9 @@ fn load(block: &[u8; 16]) -> uint8x16_t {
 
 #[inline]
 #[target_feature(enable = "neon")]
-fn store(block: uint8x16_t, out: &mut [u8; 16]) {
+fn store(block: uint8x16_t, out: &mut NonceText) {
     // SAFETY: as long as the store.
-    unsafe { vst1q_u8(out.as_mut_ptr(), block) }
+    unsafe { vst1q_u8(out.as_mut_ptr().cast(), block) }
 }
 
 #[inline]

@@ -1,7 +1,7 @@
 //! Plain Rust: six bytes a step, by tables.
 
 use super::frame::Frame;
-use super::steps::{self, Steps, entries};
+use super::steps::{self, NonceText, Steps, entries};
 use super::tables::{ALPHABET, NONE, VALUES};
 use super::{NONCE_TEXT_SIZE, decoded_size, encoded_size};
 use crate::gcm::NONCE_SIZE;
@@ -87,17 +87,18 @@ impl Steps for Portable {
     #[inline(always)]
     unsafe fn encode_short(_: AnyCpu, bytes: *const u8, size: usize, out: *mut u8) {
         // SAFETY: the caller's promise.
-        let (bytes, out) = unsafe {
-            (std::slice::from_raw_parts(bytes, size), std::slice::from_raw_parts_mut(out, encoded_size(size)))
-        };
+        let bytes = unsafe { std::slice::from_raw_parts(bytes, size) };
         let [a, b, c, d, e, f] = padded(bytes, 0);
         let text = characters(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
-        out.copy_from_slice(&text[..out.len()]);
+        let text = &text[..encoded_size(size)];
+        // SAFETY: the caller's promise.
+        unsafe { out.copy_from_nonoverlapping(text.as_ptr(), text.len()) }
     }
 
     #[inline(always)]
-    fn encode_nonce(cpu: AnyCpu, nonce: &[u8; NONCE_SIZE], out: &mut [u8; NONCE_TEXT_SIZE]) {
-        steps::encode::<Self>(cpu, nonce, out);
+    fn encode_nonce(cpu: AnyCpu, nonce: &[u8; NONCE_SIZE], out: &mut NonceText) {
+        // SAFETY: as long as the text.
+        unsafe { steps::encode_to::<Self>(cpu, nonce, out.as_mut_ptr().cast()) }
     }
 
     #[inline(always)]

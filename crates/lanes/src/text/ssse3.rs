@@ -7,7 +7,7 @@ use std::arch::x86_64::*;
 
 use super::blocks::block_steps;
 use super::frame::Frame;
-use super::steps::{self, Steps, entries};
+use super::steps::{self, NonceText, Steps, entries};
 use super::tables::{ALPHABET, VALUES, shift};
 use super::{NONCE_TEXT_SIZE, decoded_size, encoded_size};
 use crate::cpu::Ssse3 as Cpu;
@@ -85,7 +85,7 @@ fn load(block: &[u8; 16]) -> __m128i {
 
 #[inline]
 #[target_feature(enable = "sse2")]
-fn store(block: __m128i, out: &mut [u8; 16]) {
+fn store(block: __m128i, out: &mut NonceText) {
     // SAFETY: as long as the unaligned store.
     unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), block) }
 }

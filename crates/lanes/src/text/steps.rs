@@ -2,9 +2,14 @@
 //!
 //! All is inlined into functions that [`entries`] compiles for the CPU: as calls they would pass through memory.
 
+use std::mem::MaybeUninit;
+
 use super::frame::Frame;
 use super::{NONCE_TEXT_SIZE, decoded_size, encoded_size};
 use crate::gcm::NONCE_SIZE;
+
+/// Room for the text of a nonce, in which nothing needs to be written yet: the spare capacity of a buffer.
+pub(super) type NonceText = [MaybeUninit<u8>; NONCE_TEXT_SIZE];
 
 /// Steps of base64. Pointers are read and written for exactly what each function says.
 pub(super) trait Steps {
@@ -25,8 +30,8 @@ pub(super) trait Steps {
     /// # Safety
     /// `bytes` is readable for `size` bytes, `out` writable for their [`encoded_size`].
     unsafe fn encode_short(cpu: Self::Cpu, bytes: *const u8, size: usize, out: *mut u8);
-    /// Encodes a nonce.
-    fn encode_nonce(cpu: Self::Cpu, nonce: &[u8; NONCE_SIZE], out: &mut [u8; NONCE_TEXT_SIZE]);
+    /// Encodes a nonce; writes all of `out`.
+    fn encode_nonce(cpu: Self::Cpu, nonce: &[u8; NONCE_SIZE], out: &mut NonceText);
     /// Decodes a nonce; gives whether it is base64.
     fn decode_nonce(cpu: Self::Cpu, text: &[u8; NONCE_TEXT_SIZE], out: &mut [u8; NONCE_SIZE]) -> bool;
     /// Decodes a whole step; gives whether it is base64.

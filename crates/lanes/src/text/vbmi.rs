@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::frame::Frame;
 use super::ssse3;
-use super::steps::{self, Steps, entries};
+use super::steps::{self, NonceText, Steps, entries};
 use super::tables::{ALPHABET, VALUES};
 use super::{NONCE_TEXT_SIZE, decoded_size, encoded_size};
 use crate::cpu::Vbmi as Cpu;
@@ -146,7 +146,7 @@ impl Steps for Vbmi {
     }
 
     #[inline(always)]
-    fn encode_nonce(_: Cpu, nonce: &[u8; NONCE_SIZE], out: &mut [u8; NONCE_TEXT_SIZE]) {
+    fn encode_nonce(_: Cpu, nonce: &[u8; NONCE_SIZE], out: &mut NonceText) {
         // SAFETY: the token; the text is as long as the store.
         unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), nonce_block(nonce)) }
     }
