@@ -7,7 +7,7 @@ use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use fieldseal_crypto::CryptoRng;
 use rustix::fs::OFlags;
@@ -15,6 +15,7 @@ use rustix::process::geteuid;
 use zeroize::Zeroizing;
 
 use crate::Error;
+use crate::drafts::Draft;
 
 /// Permission bits of a new secret file.
 const FILE_MODE: u32 = 0o600;
@@ -124,13 +125,9 @@ pub(crate) fn create_empty_if_missing(path: &Path) -> Result<(), Error> {
 /// Writes a new file, 0600, that is there whole and on disk when this returns, and whole or not at all if it never does. An
 /// existing file is never touched.
 ///
-/// A kill may leave a file `NAME.new-…`, also 0600, which nobody reads.
+/// A kill may leave a draft, also 0600, which nobody reads; the next start removes it.
 pub(crate) fn create_secret(path: &Path, content: &[u8], rng: &mut dyn CryptoRng) -> Result<(), Error> {
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(format!(".new-{:016x}", rng.next_u64()));
-    let draft = PathBuf::from(draft);
-    let mut file =
-        OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&draft).map_err(Error::io(&draft))?;
+    let Draft { mut file, path: draft } = Draft::create(path, FILE_MODE, rng.next_u64()).map_err(Error::io(path))?;
     // A link and not a rename, which would replace a file made meanwhile: a lost root key is a lost store.
     let published = file
         .write_all(content)

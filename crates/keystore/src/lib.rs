@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod drafts;
 mod error;
 mod files;
 mod model;
@@ -24,6 +25,7 @@ mod wrapping;
 
 pub use fieldseal_crypto::Secret;
 
+pub use drafts::{Draft, remove_abandoned};
 pub use error::{Counted, Error, KeyFault};
 pub use files::SecretPath;
 pub use model::{

@@ -14,6 +14,7 @@ use fieldseal_crypto::{AeadAlgorithm, AeadKey, CryptoRng, Nonce, Secret};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::Error;
+use crate::drafts::remove_abandoned;
 use crate::files::{self, SecretPath};
 
 /// Bytes of a local root key.
@@ -144,10 +145,13 @@ impl LocalRootKey {
 
     /// Reads the text form from a regular file that only its owner may reach, this process's effective user or root.
     ///
+    /// Drafts of the file that a kill left are removed.
+    ///
     /// # Errors
     /// [`Error::NotAFile`], [`Error::Owner`] when it is another user's, [`Error::Permissions`] when group or others may reach it,
     /// [`Error::Io`], and as [`LocalRootKey::from_text`].
     pub fn read_file(path: &Path) -> Result<Self, Error> {
+        remove_abandoned(path);
         let file = files::open_private(SecretPath::RootKeyFile, path)?;
         let content = files::read_secret(file, path, ROOT_KEY_FILE_SIZE_MAX)?;
         let content = content.ok_or(RootKeyError::Text)?;
@@ -326,6 +330,19 @@ mod tests {
             LocalRootKey::read_file(&path),
             Err(Error::Permissions { mode: 0o640, what: SecretPath::RootKeyFile, .. })
         ));
+    }
+
+    #[test]
+    fn the_next_start_removes_what_a_killed_creation_left() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("root.key");
+        let left = folder.path().join("root.key.new-0123456789abcdef");
+        fs::write(&left, "half a key").expect("written");
+        LocalRootKey::create_file(&path, &mut StdRng::seed_from_u64(3)).expect("made");
+        assert!(!left.exists(), "a new key");
+        fs::write(&left, "half a key").expect("written");
+        LocalRootKey::read_file(&path).expect("read");
+        assert!(!left.exists(), "a start");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, fs, io};
 
+use fieldseal_engine::admin::remove_abandoned;
 use fieldseal_engine::pool::{Observer, PoolSettings, Scheduling};
 use fieldseal_http::{ClientBound, HALF_OPEN_TIMEOUT_MIN, OperatorSettings};
 use fieldseal_protocol::{Limits, PORT, READ_SIZE};
@@ -26,12 +27,13 @@ pub struct TlsSettings {
 }
 
 impl TlsSettings {
-    /// Reads the three files.
+    /// Reads the three files. Drafts of them that a kill left are removed.
     ///
     /// # Errors
     /// When one cannot be read; the message names it.
     pub fn from_files(certificate_chain: &Path, private_key: &Path, client_authorities: &Path) -> io::Result<Self> {
         let read = |path: &Path| {
+            remove_abandoned(path);
             fs::read(path).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
         };
         Ok(TlsSettings {

@@ -1,11 +1,11 @@
 //! Writes certificates and keys so that a crash leaves the old file or the new one, and a key is nobody else's to read.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use boring::rand::rand_bytes;
+use fieldseal_engine::admin::Draft;
 
 /// Writes a certificate, readable for all.
 ///
@@ -29,29 +29,22 @@ fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    let temporary = temporary_path(folder, path)?;
-    let written = write_new(&temporary, content, mode).and_then(|()| fs::rename(&temporary, path));
+    let Draft { mut file, path: draft } = Draft::create(path, mode, random()?)?;
+    let whole = file.write_all(content).and_then(|()| file.sync_all());
+    let written = whole.and_then(|()| fs::rename(&draft, path));
     if written.is_err() {
-        // What has been written of a key must not lie around; the first error is the one to tell.
-        let _ = fs::remove_file(&temporary);
+        // What has been written of a key must not lie around; the first error is reported.
+        let _ = fs::remove_file(&draft);
     }
     written?;
     // The rename is on the disk only when the folder is.
     File::open(folder)?.sync_all()
 }
 
-fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-    file.write_all(content)?;
-    file.sync_all()
-}
-
-fn temporary_path(folder: &Path, path: &Path) -> io::Result<PathBuf> {
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+fn random() -> io::Result<u64> {
     let mut random = [0; 8];
     rand_bytes(&mut random).map_err(io::Error::other)?;
-    let random = u64::from_be_bytes(random);
-    Ok(folder.join(format!(".{}.{random:016x}", name.to_string_lossy())))
+    Ok(u64::from_be_bytes(random))
 }
 
 #[cfg(test)]
@@ -73,6 +66,17 @@ mod tests {
         write_certificate(&folder.path().join("cert.pem"), b"c").unwrap();
         let names = fs::read_dir(folder.path()).unwrap().count();
         assert_eq!(names, 2, "no temporary file is left");
+    }
+
+    #[test]
+    fn the_next_write_removes_what_a_killed_one_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("server.key");
+        for left in ["server.key.new-0123456789abcdef", ".server.key.0123456789abcdef"] {
+            fs::write(folder.path().join(left), "half a key").unwrap();
+        }
+        write_private_key(&path, b"new").unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
