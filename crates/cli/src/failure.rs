@@ -124,6 +124,7 @@ impl From<EngineError> for Failure {
             ErrorKind::Unavailable => Exit::Unreachable,
             ErrorKind::Internal => Exit::Internal,
             ErrorKind::InvalidDocument
+            | ErrorKind::AmbiguousName
             | ErrorKind::InvalidEnvelope
             | ErrorKind::UnmatchedSelector
             | ErrorKind::DecryptFailed

@@ -28,7 +28,7 @@ pub use client::Client;
 pub use error::{ClientError, ErrorKind, Sent};
 pub use fieldseal_protocol::{
     Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, Keying, Limits, Method,
-    OnFailure, Retry, RewrapOptions, Scalar, Text, TextKind,
+    OnFailure, OtherCase, Retry, RewrapOptions, Scalar, Text, TextKind,
 };
 pub use observer::{CallObserver, CallOutcome};
 pub use prepared::Prepared;

@@ -10,15 +10,20 @@
 //! states of its query are dropped there: a set then names the queries that select its values, so that matches can be counted
 //! by set, and is settled once nothing but ends is left in it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::fold::{OtherCase, fold_into, folded};
 use crate::selector::ast::{Query, Reach, Selector, Slice, index_selects};
 use crate::text::{may_unescape_to, unescape};
 
 /// Sets kept before all but those in use are forgotten. Real selectors make a handful; descendant wildcards in a row can
 /// make exponentially many.
 const SETS_MAX: usize = 4096;
+
+/// How many times as long as without its case a name can be, at most: `K` (U+212A) has three bytes, `k` one.
+const FOLDED_GROWTH_MAX: usize = 4;
 
 /// A state: the numbers below the number of queries are the queries' ends, the others count the segments of all queries.
 type State = u32;
@@ -75,6 +80,8 @@ pub(crate) struct Program {
     queries: u32,
     /// Whether the elements selected depend on array lengths.
     needs_lengths: bool,
+    /// What becomes of names that differ from those of the queries in case alone.
+    other_case: OtherCase,
 }
 
 /// What a state does with the children of its value.
@@ -116,7 +123,7 @@ impl Elements {
 
 impl Program {
     /// Compiles queries that hold no filter.
-    pub(crate) fn new(queries: &[Query]) -> Program {
+    pub(crate) fn new(queries: &[Query], other_case: OtherCase) -> Program {
         let ends = 0..queries.len() as u32;
         let mut steps: Vec<Step> = ends.map(|query| Step { query, next: query, ..Step::default() }).collect();
         let mut starts = Vec::with_capacity(queries.len());
@@ -135,7 +142,7 @@ impl Program {
             }));
         }
         let needs_lengths = steps.iter().flat_map(|step| &step.elements).any(Elements::needs_length);
-        Program { steps, starts: starts.into(), queries: queries.len() as u32, needs_lengths }
+        Program { steps, starts: starts.into(), queries: queries.len() as u32, needs_lengths, other_case }
     }
 
     /// Whether array lengths must be known when an array begins.
@@ -185,8 +192,11 @@ impl Set {
 struct Row {
     /// For a member whose name no selector names, and for an element that no index or slice selects.
     other: SetId,
-    /// By length, then by bytes.
+    /// By length, then by bytes. Without their case where that is ignored.
     names: Vec<(Box<[u8]>, SetId)>,
+    /// The names without their case, where those that differ in it are refused, and the lengths of these names modulo 64.
+    folded: Vec<Box<str>>,
+    lengths: u64,
     /// What every child of the set is in.
     base: Vec<State>,
     /// From zero-based index to the states it adds, by index.
@@ -197,10 +207,15 @@ struct Row {
     last_element: (Vec<State>, SetId),
 }
 
+/// A member whose name equals a selected one only where case does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AmbiguousName;
+
 /// The automaton at work on one document.
 #[derive(Debug)]
 pub(crate) struct Automaton {
     program: Arc<Program>,
+    other_case: OtherCase,
     detail: Detail,
     sets: Vec<Set>,
     ids: HashMap<Arc<[State]>, SetId>,
@@ -221,6 +236,7 @@ impl Automaton {
             counted: Vec::new(),
             scratch: program.starts.to_vec(),
             name: String::new(),
+            other_case: program.other_case,
             program,
             detail,
         };
@@ -251,28 +267,52 @@ impl Automaton {
     }
 
     /// The set of a member, by its name's token in the document.
+    ///
+    /// # Errors
+    /// A name that is refused for its case.
     #[inline]
-    pub(crate) fn member(&mut self, set: SetId, token: &[u8], escaped: bool) -> SetId {
+    pub(crate) fn member(&mut self, set: SetId, token: &[u8], escaped: bool) -> Result<SetId, AmbiguousName> {
         if self.sets[set.index()].row.is_none() {
             self.build_row(set);
         }
         let row = self.sets[set.index()].row.as_ref().expect("built above");
         if row.names.is_empty() {
-            return row.other;
+            return Ok(row.other);
+        }
+        if self.other_case == OtherCase::Same {
+            return Ok(self.member_in_any_case(set, token));
         }
         if !escaped {
-            return row.named(&token[1..token.len() - 1]);
+            return row.guarded(&token[1..token.len() - 1]);
         }
         // The longest is the last.
         let size_max = row.names.last().map_or(0, |(name, _)| name.len());
-        if !may_unescape_to(token, size_max) {
-            return row.other;
+        if !may_unescape_to(token, size_max.saturating_mul(row.growth())) {
+            return Ok(row.other);
         }
         // A name that is no Unicode text cannot equal a selector's, which is.
         match unescape(token, &mut self.name) {
-            Ok(name) => row.named(name.as_bytes()),
-            Err(_) => row.other,
+            // Readers in C end a name at a null.
+            Ok(name) if !row.folded.is_empty() && name.contains('\0') => {
+                row.refused(name.split('\0').next().unwrap_or(name))
+            }
+            Ok(name) => row.guarded(name.as_bytes()),
+            Err(_) => Ok(row.other),
         }
+    }
+
+    /// The same where case is ignored. The row is built.
+    #[cold]
+    fn member_in_any_case(&mut self, set: SetId, token: &[u8]) -> SetId {
+        let row = self.sets[set.index()].row.as_ref().expect("the caller built it");
+        let size_max = row.names.last().map_or(0, |(name, _)| name.len());
+        if !may_unescape_to(token, size_max.saturating_mul(FOLDED_GROWTH_MAX)) {
+            return row.other;
+        }
+        let mut name = String::new();
+        let Ok(text) = unescape(token, &mut self.name) else { return row.other };
+        fold_into(text.split('\0').next().unwrap_or(text), &mut name);
+        row.named(name.as_bytes())
     }
 
     /// The set of element `index` of an array; `length` counts only where [`Program::needs_lengths`] says so.
@@ -364,14 +404,20 @@ impl Automaton {
         let mut row = Row {
             other: self.number(&base),
             names: Vec::new(),
+            folded: Vec::new(),
+            lengths: 0,
             base,
             indexes: Vec::new(),
             ranges: Vec::new(),
             last_element: (Vec::new(), SetId::NOTHING),
         };
-        let mut by_name: HashMap<&str, Vec<State>> = HashMap::new();
+        let mut by_name: HashMap<Cow<'_, str>, Vec<State>> = HashMap::new();
         for (_, step) in steps() {
             for name in &step.names {
+                let name = match self.other_case {
+                    OtherCase::Same => Cow::Owned(folded(name)),
+                    OtherCase::Refuse | OtherCase::Other => Cow::Borrowed(&**name),
+                };
                 by_name.entry(name).or_insert_with(|| row.base.clone()).push(step.next);
             }
             for elements in &step.elements {
@@ -383,6 +429,9 @@ impl Automaton {
         }
         row.names = by_name.iter().map(|(name, states)| (name.as_bytes().into(), self.number(states))).collect();
         row.names.sort_unstable_by(|(left, _), (right, _)| by_length(left, right));
+        if self.other_case == OtherCase::Refuse {
+            row.guard(by_name.keys().map(|name| folded(name).into()).collect());
+        }
         row.indexes.sort_unstable();
         self.sets[set.index()].row = Some(Box::new(row));
     }
@@ -408,6 +457,51 @@ impl Automaton {
 }
 
 impl Row {
+    /// Refuses names that differ from these in case alone; they have none themselves.
+    fn guard(&mut self, names: Vec<Box<str>>) {
+        self.lengths = names.iter().fold(0, |lengths, name| lengths | length_bit(name.len()));
+        self.folded = names;
+    }
+
+    /// How many times as long as a selected name one can be that is looked at.
+    fn growth(&self) -> usize {
+        if self.folded.is_empty() { 1 } else { FOLDED_GROWTH_MAX }
+    }
+
+    /// The set of the member with this name, unless it is refused.
+    #[inline]
+    fn guarded(&self, name: &[u8]) -> Result<SetId, AmbiguousName> {
+        match self.names.binary_search_by(|(known, _)| by_length(known, name)) {
+            Ok(found) => Ok(self.names[found].1),
+            // Of names in ASCII, only those of the same length can be the same.
+            Err(_) if self.lengths == 0 || (self.lengths & length_bit(name.len()) == 0 && name.is_ascii()) => {
+                Ok(self.other)
+            }
+            Err(_) => self.refused_bytes(name),
+        }
+    }
+
+    /// The set of members that no selector names, unless one of this name is refused.
+    #[inline(never)]
+    fn refused_bytes(&self, name: &[u8]) -> Result<SetId, AmbiguousName> {
+        if name.is_ascii() {
+            let is_alike = self.folded.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name));
+            return if is_alike { Err(AmbiguousName) } else { Ok(self.other) };
+        }
+        // What is not UTF-8 is no document; that is found behind the walk.
+        std::str::from_utf8(name).map_or(Ok(self.other), |name| self.refused(name))
+    }
+
+    #[cold]
+    fn refused(&self, name: &str) -> Result<SetId, AmbiguousName> {
+        let size_max = self.folded.iter().map(|known| known.len()).max().unwrap_or(0);
+        if name.len() > size_max.saturating_mul(FOLDED_GROWTH_MAX) {
+            return Ok(self.other);
+        }
+        let name = folded(name);
+        if self.folded.iter().any(|known| **known == *name) { Err(AmbiguousName) } else { Ok(self.other) }
+    }
+
     /// The set of the member with this name.
     #[inline]
     fn named(&self, name: &[u8]) -> SetId {
@@ -416,6 +510,12 @@ impl Row {
             Err(_) => self.other,
         }
     }
+}
+
+/// A bit for names of this length.
+#[inline]
+fn length_bit(length: usize) -> u64 {
+    1 << (length % 64)
 }
 
 /// Names of different length, the common case, are told apart without looking at their bytes.

@@ -77,6 +77,8 @@ pub enum DocumentErrorKind {
     TooManyMembers(usize),
     /// A pattern of `match` or `search` needs more memory than `pattern_size_max`, the number given.
     PatternTooLarge(usize),
+    /// A member whose name equals one of a selector only where case does not count, under [`crate::OtherCase::Refuse`].
+    AmbiguousName,
 }
 
 /// A document that was refused, and where.
@@ -128,6 +130,9 @@ impl fmt::Display for DocumentError {
             }
             DocumentErrorKind::TooManyMembers(max) => {
                 write!(f, "a filter compares an object with more than {max} members, at byte {offset}")
+            }
+            DocumentErrorKind::AmbiguousName => {
+                write!(f, "the member name at byte {offset} differs from a selected one in case alone")
             }
             DocumentErrorKind::PatternTooLarge(max) => {
                 write!(f, "a pattern of match or search takes more than {max} bytes: write a simpler one")

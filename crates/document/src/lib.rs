@@ -26,6 +26,7 @@
 mod automaton;
 mod chunks;
 mod error;
+mod fold;
 pub mod form;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -44,6 +45,7 @@ mod walker;
 pub use error::{
     DocumentError, DocumentErrorKind, Expected, SelectorError, SelectorErrorKind, TextError, TextErrorKind,
 };
+pub use fold::OtherCase;
 pub use limits::{DEPTH_CEILING, DOCUMENT_SIZE_CEILING, Limits};
 pub use nodes::{SelectedNode, Strategy, select};
 pub use places::{PATH_SIZE_MAX, Places};

@@ -59,7 +59,7 @@ pub fn select(
         false => None,
     };
     let tracker = Tracker::new(program, Detail::Nodes, lengths);
-    let collector = Collector { tracker, path: "$".to_owned(), open: Vec::new(), found: Vec::new() };
+    let collector = Collector { tracker, path: "$".to_owned(), open: Vec::new(), found: Vec::new(), refused: None };
     Ok(read(document, limits, collector)?.found)
 }
 
@@ -70,7 +70,7 @@ fn read<S: FallibleSink>(document: &[u8], limits: &Limits, mut sink: S) -> Resul
 }
 
 fn select_on_tree(document: &[u8], selection: &Selection, limits: &Limits) -> Result<Vec<SelectedNode>, DocumentError> {
-    let tape = read(document, limits, Tape::new(limits.tree_nodes_max))?;
+    let tape = read(document, limits, Tape::new(limits.tree_nodes_max, selection.other_case()))?;
     let mut evaluation = Evaluation::new(tape, selection, limits);
     while evaluation.run(document, usize::MAX)? == Evaluated::More {}
     let (mut nodes, _) = evaluation.finish();
@@ -108,6 +108,8 @@ struct Collector {
     path: String,
     open: Vec<OpenContainer>,
     found: Vec<SelectedNode>,
+    /// Where a name stands that is refused.
+    refused: Option<usize>,
 }
 
 /// A container that is open: its path's length, its elements so far, and its place among the nodes found, if it is.
@@ -138,12 +140,18 @@ impl Collector {
     }
 }
 
-impl FallibleSink for Collector {}
+impl FallibleSink for Collector {
+    fn fault(&self) -> Option<DocumentError> {
+        self.refused.map(|offset| DocumentError::new(DocumentErrorKind::AmbiguousName, offset))
+    }
+}
 
 impl Sink for Collector {
     fn name(&mut self, document: &[u8], start: usize, end: usize, escaped: bool) {
         let token = &document[start..end];
-        self.tracker.name(token, escaped);
+        if self.tracker.name(token, escaped).is_err() {
+            self.refused.get_or_insert(start);
+        }
         if let Some(parent) = self.open.last() {
             self.path.truncate(parent.path_length);
             push_name_whole(&mut self.path, token);
@@ -167,6 +175,6 @@ impl Sink for Collector {
     }
 
     fn is_full(&self) -> bool {
-        false
+        self.refused.is_some()
     }
 }

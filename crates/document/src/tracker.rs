@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::automaton::{Automaton, Detail, Program, SetId};
+use crate::automaton::{AmbiguousName, Automaton, Detail, Program, SetId};
 use crate::chunks::Chunks;
 use crate::machine::{Container, Scalar, Sink};
 
@@ -103,14 +103,18 @@ impl Tracker {
     }
 
     /// A member's name.
+    ///
+    /// # Errors
+    /// It is refused for its case.
     #[inline(always)]
-    pub(crate) fn name(&mut self, token: &[u8], escaped: bool) {
+    pub(crate) fn name(&mut self, token: &[u8], escaped: bool) -> Result<(), AmbiguousName> {
         if self.settled_depth > 0 {
-            return;
+            return Ok(());
         }
         if let Some(frame) = self.frames.last() {
-            self.member = self.automaton.member(frame.set, token, escaped);
+            self.member = self.automaton.member(frame.set, token, escaped)?;
         }
+        Ok(())
     }
 
     /// The set of the value that begins; call once a value.

@@ -185,7 +185,7 @@ impl Walk {
         }
         let pass = Pass::checking(limits);
         let stage = match selection.program() {
-            None => Stage::Read { pass, tape: Box::new(Tape::new(limits.tree_nodes_max)) },
+            None => Stage::Read { pass, tape: Box::new(Tape::new(limits.tree_nodes_max, selection.other_case())) },
             Some(program) if program.needs_lengths() => Stage::Count { pass, lengths: Lengths::default() },
             Some(program) => {
                 let tracker = Tracker::new(Arc::clone(program), Detail::Scalars, None);
@@ -462,11 +462,13 @@ struct Matcher {
     /// Those that were there when the batch began.
     before: usize,
     matches_max: usize,
+    /// Where a name stands that is refused.
+    refused: Option<usize>,
 }
 
 impl Matcher {
     fn new(tracker: Tracker, purpose: Purpose) -> Self {
-        Matcher { tracker, purpose, matches: Vec::new(), before: 0, matches_max: 0 }
+        Matcher { tracker, purpose, matches: Vec::new(), before: 0, matches_max: 0, refused: None }
     }
 
     /// Takes the caller's list for a batch of up to `matches_max` matches behind those in it.
@@ -490,14 +492,27 @@ impl Matcher {
         }
         Ok(result? == Reach::Finished)
     }
+
+    /// Nothing is read behind the name.
+    #[cold]
+    fn refuse(&mut self, start: usize) {
+        self.refused.get_or_insert(start);
+        self.matches_max = 0;
+    }
 }
 
-impl FallibleSink for Matcher {}
+impl FallibleSink for Matcher {
+    fn fault(&self) -> Option<DocumentError> {
+        self.refused.map(|offset| DocumentError::new(DocumentErrorKind::AmbiguousName, offset))
+    }
+}
 
 impl Sink for Matcher {
     #[inline(always)]
     fn name(&mut self, document: &[u8], start: usize, end: usize, escaped: bool) {
-        self.tracker.name(&document[start..end], escaped);
+        if self.tracker.name(&document[start..end], escaped).is_err() {
+            self.refuse(start);
+        }
     }
 
     #[inline(always)]

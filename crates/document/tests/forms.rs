@@ -1,11 +1,16 @@
-//! `vectors/forms`: forms in which a field is found, or that are refused, as two readers could cut them differently.
+//! `vectors/forms`: forms in which a field is found, or that are refused, as two readers could cut them differently or take a name
+//! for another.
 
-use fieldseal_document::form::{FieldNames, FormErrorKind, FormLimits, MediaType, find_fields, find_parts};
+use fieldseal_document::OtherCase;
+use fieldseal_document::form::{
+    FieldNames, FormErrorKind, FormLimits, MediaType, encode_field, find_fields, find_parts,
+};
 use serde_json::Value;
 
-/// What a relay makes of the form: the values of `card`, or the word for why it is refused.
-fn read(media_type: &str, body: &[u8]) -> Result<Vec<String>, String> {
-    let (names, limits) = (FieldNames::new(["card"]), FormLimits::default());
+/// What a relay makes of the form: the values of the selected field, or the word for why it is refused.
+fn read(media_type: &str, body: &[u8], selected: &str, other_case: OtherCase) -> Result<Vec<String>, String> {
+    let limits = FormLimits::default();
+    let names = FieldNames::new([selected]).guarded(other_case, &FieldNames::default());
     let media = MediaType::parse(media_type.as_bytes()).filter(MediaType::is_utf8).ok_or("type")?;
     let kind = |kind: FormErrorKind| format!("{kind:?}");
     let ranges = if media.is_urlencoded() {
@@ -18,16 +23,20 @@ fn read(media_type: &str, body: &[u8]) -> Result<Vec<String>, String> {
     Ok(ranges.into_iter().map(|range| String::from_utf8_lossy(&body[range]).into_owned()).collect())
 }
 
+fn file(name: &str) -> Value {
+    let path = format!("{}/../../vectors/forms/{name}", env!("CARGO_MANIFEST_DIR"));
+    serde_json::from_slice(&std::fs::read(path).expect("the file is part of the project")).unwrap()
+}
+
 #[test]
 fn no_form_hides_a_field_from_one_reader_alone() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/forms/card.json");
-    let file: Value = serde_json::from_slice(&std::fs::read(path).expect("the file is part of the project")).unwrap();
+    let file = file("card.json");
     let (mut count, mut faults) = (0, Vec::new());
     for group in file["groups"].as_array().unwrap() {
         for case in group["cases"].as_array().unwrap() {
             count += 1;
             let text = |key: &str| case[key].as_str().unwrap();
-            let read = read(text("type"), text("body").as_bytes());
+            let read = read(text("type"), text("body").as_bytes(), "card", OtherCase::Refuse);
             let expected = match case.get("refused") {
                 Some(why) => Err(why.as_str().unwrap().to_owned()),
                 None => {
@@ -42,4 +51,53 @@ fn no_form_hides_a_field_from_one_reader_alone() {
     }
     assert!(faults.is_empty(), "{} of {count}:\n{}", faults.len(), faults.join("\n"));
     assert!(count > 70, "only {count} cases were found");
+}
+
+/// The name as a form writes it.
+fn urlencoded(name: &str) -> String {
+    let mut out = Vec::new();
+    encode_field(name, &mut out);
+    String::from_utf8(out).expect("it is ASCII")
+}
+
+#[test]
+fn no_name_is_another_to_one_reader_alone() {
+    let file = file("names.json");
+    let (mut count, mut faults) = (0, Vec::new());
+    for group in file["groups"].as_array().unwrap() {
+        for case in group["cases"].as_array().unwrap() {
+            let text = |key: &str| case[key].as_str().unwrap();
+            let (selected, name) = (text("selected"), text("name"));
+            let expected = match text("is") {
+                "selected" => Ok(vec!["4242".to_owned()]),
+                "other" => Ok(vec![]),
+                "ambiguous" => Err("AmbiguousName".to_owned()),
+                word => panic!("{word}"),
+            };
+            let other_case = match case.get("other_case").map(|word| word.as_str().unwrap()) {
+                None | Some("refuse") => OtherCase::Refuse,
+                Some("same") => OtherCase::Same,
+                Some("other") => OtherCase::Other,
+                Some(word) => panic!("{word}"),
+            };
+            let form = format!("x=1&{}=4242", urlencoded(name));
+            let quoted = name.replace('"', "\\\"");
+            let parts = format!("--B\r\nContent-Disposition: form-data; name=\"{quoted}\"\r\n\r\n4242\r\n--B--\r\n");
+            for (media_type, body) in
+                [("application/x-www-form-urlencoded", form), ("multipart/form-data; boundary=B", parts)]
+            {
+                // A control character in a part's header is refused as such.
+                if media_type.starts_with("multipart") && name.contains(char::is_control) {
+                    continue;
+                }
+                count += 1;
+                let read = read(media_type, body.as_bytes(), selected, other_case);
+                if read != expected {
+                    faults.push(format!("{}: {case}: {media_type}: {read:?}", group["rule"]));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} of {count}:\n{}", faults.len(), faults.join("\n"));
+    assert!(count > 100, "only {count} cases were found");
 }

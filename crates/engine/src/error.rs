@@ -14,6 +14,8 @@ pub enum ErrorKind {
     InvalidSelector,
     /// A selector that matched nothing, where each had to match.
     UnmatchedSelector,
+    /// A member name that differs from a selected one in case alone.
+    AmbiguousName,
     /// A text or file that is no well-formed envelope.
     InvalidEnvelope,
     /// A tag, key or content fault.
@@ -86,7 +88,13 @@ impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)?;
         // Errors about a document's form or a selector name their place themselves.
-        if matches!(self.kind, ErrorKind::InvalidDocument | ErrorKind::InvalidSelector | ErrorKind::UnmatchedSelector) {
+        let names_its_place = [
+            ErrorKind::InvalidDocument,
+            ErrorKind::InvalidSelector,
+            ErrorKind::UnmatchedSelector,
+            ErrorKind::AmbiguousName,
+        ];
+        if names_its_place.contains(&self.kind) {
             return Ok(());
         }
         if let Some(index) = self.index {
@@ -125,9 +133,10 @@ impl From<DocumentError> for Error {
             | DocumentErrorKind::ComparisonTooLong(_)
             | DocumentErrorKind::TooManyMembers(_)
             | DocumentErrorKind::PatternTooLarge(_) => ErrorKind::TooLarge,
+            DocumentErrorKind::AmbiguousName => ErrorKind::AmbiguousName,
             _ => ErrorKind::InvalidDocument,
         };
-        let placed = kind == ErrorKind::InvalidDocument;
+        let placed = kind != ErrorKind::TooLarge;
         let located = Self::new(kind, error.to_string());
         if placed { located.at_offset(error.offset) } else { located }
     }

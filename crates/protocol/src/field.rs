@@ -68,6 +68,7 @@ fields! {
     Skipped "skipped" "How many envelopes were left alone.",
     Failed "failed" "How many envelopes did not open.",
     Failures "failures" "Where the first of them stand.",
+    OtherCase "other_case" "What becomes of member names that differ from selected ones in case alone.",
 }
 
 impl fmt::Display for Field {

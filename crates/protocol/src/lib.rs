@@ -45,8 +45,8 @@ pub use message::{Message, RawParams, RawValue, UnscannedError};
 pub use method::{CANCEL, CONNECTION_ERROR, Method, connection_error, decode_cancel};
 pub use number::{NumberBuffer, NumberFault};
 pub use options::{
-    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, OnFailure, RewrapOptions,
-    TextKind,
+    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, OnFailure, OtherCase,
+    RewrapOptions, TextKind,
 };
 pub use params::{
     AuthenticateParams, DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams,

@@ -71,6 +71,19 @@ words! {
     }
 }
 
+words! {
+    /// What becomes of a member whose name differs from a selected one in case alone, by any simple case mapping of Unicode. Some
+    /// readers (Go's `encoding/json`, ASP.NET) take it for the selected one.
+    OtherCase {
+        /// The document is refused.
+        Refuse = "refuse",
+        /// It is selected too.
+        Same = "same",
+        /// It is another name.
+        Other = "other",
+    }
+}
+
 /// Longest name of an app, in bytes of UTF-8.
 pub(crate) const APP_SIZE_MAX: usize = 128;
 /// Longest API key that is read, in bytes.
@@ -95,6 +108,8 @@ pub struct EncryptOptions<'a> {
     pub skip_sealed: bool,
     /// Fails where a selector matches nothing; only for documents.
     pub strict: bool,
+    /// How member names of documents are compared with those of selectors; without it `other`. Ignored where there is no document.
+    pub other_case: Option<OtherCase>,
 }
 
 impl<'a> EncryptOptions<'a> {
@@ -108,6 +123,7 @@ impl<'a> EncryptOptions<'a> {
             deadline_ms: None,
             skip_sealed: false,
             strict: false,
+            other_case: None,
         }
     }
 }
@@ -125,12 +141,14 @@ pub struct DecryptOptions<'a> {
     pub on_failure: Option<OnFailure>,
     /// Fails where a selector matches nothing; only for documents.
     pub strict: bool,
+    /// How member names of documents are compared with those of selectors; without it `other`. Ignored where there is no document.
+    pub other_case: Option<OtherCase>,
 }
 
 impl<'a> DecryptOptions<'a> {
     /// Everything but the app left to the engine.
     pub fn new(app: &'a str) -> Self {
-        DecryptOptions { app, role: None, deadline_ms: None, on_failure: None, strict: false }
+        DecryptOptions { app, role: None, deadline_ms: None, on_failure: None, strict: false, other_case: None }
     }
 }
 

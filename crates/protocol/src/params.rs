@@ -9,7 +9,7 @@ use crate::field::{Field, FieldSet};
 use crate::message::RawParams;
 use crate::options::{
     API_KEY_SIZE_MAX, APP_SIZE_MAX, Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions,
-    Keying, OnFailure, ROLE_SIZE_MAX, RewrapOptions,
+    Keying, OnFailure, OtherCase, ROLE_SIZE_MAX, RewrapOptions,
 };
 use crate::values::RawValues;
 
@@ -165,6 +165,7 @@ impl<'a> EncryptDocumentParams<'a> {
             Field::SkipSealed,
             Field::Strict,
             Field::Select,
+            Field::OtherCase,
             Field::Document,
         ]);
         let fields = Fields::read(params, FIELDS)?;
@@ -186,6 +187,7 @@ impl<'a> DecryptDocumentParams<'a> {
             Field::OnFailure,
             Field::Strict,
             Field::Select,
+            Field::OtherCase,
             Field::Document,
         ]);
         let fields = Fields::read(params, FIELDS)?;
@@ -308,6 +310,7 @@ struct Fields<'a> {
     on_failure: Option<OnFailure>,
     strict: bool,
     select: Option<RawValues<'a>>,
+    other_case: Option<OtherCase>,
     values: Option<RawValues<'a>>,
     document: Option<&'a [u8]>,
     data: Option<&'a [u8]>,
@@ -329,6 +332,7 @@ impl<'a> Fields<'a> {
                 Field::OnFailure => fields.on_failure = on_failure(entries.optional_string(field)?)?,
                 Field::Strict => fields.strict = entries.optional_boolean(field)?.unwrap_or(false),
                 Field::Select => fields.select = select(entries.optional_values(field)?)?,
+                Field::OtherCase => fields.other_case = other_case(entries.optional_string(field)?)?,
                 Field::Values => fields.values = Some(entries.values(field)?),
                 Field::Document => fields.document = Some(entries.bytes(field)?),
                 Field::Data => fields.data = Some(entries.binary(field)?),
@@ -348,13 +352,14 @@ impl<'a> Fields<'a> {
             deadline_ms: self.deadline_ms,
             skip_sealed: self.skip_sealed,
             strict: self.strict,
+            other_case: self.other_case,
         })
     }
 
     fn decrypt_options(&self) -> Result<DecryptOptions<'a>, ContentError> {
         let app = required(self.app, Field::App)?;
-        let Fields { role, deadline_ms, on_failure, strict, .. } = *self;
-        Ok(DecryptOptions { app, role, deadline_ms, on_failure, strict })
+        let Fields { role, deadline_ms, on_failure, strict, other_case, .. } = *self;
+        Ok(DecryptOptions { app, role, deadline_ms, on_failure, strict, other_case })
     }
 }
 
@@ -399,6 +404,11 @@ fn keying(word: Option<&str>) -> Result<Option<Keying>, ContentError> {
 fn on_failure(word: Option<&str>) -> Result<Option<OnFailure>, ContentError> {
     let expected = "`fail`, `leave` or `null`";
     word.map(|word| OnFailure::parse(word).ok_or(out_of_range(Field::OnFailure, expected))).transpose()
+}
+
+fn other_case(word: Option<&str>) -> Result<Option<OtherCase>, ContentError> {
+    let expected = "`refuse`, `same` or `other`";
+    word.map(|word| OtherCase::parse(word).ok_or(out_of_range(Field::OtherCase, expected))).transpose()
 }
 
 /// An empty list would select nothing and give the document back in the clear, which nobody means.

@@ -5,7 +5,8 @@
 use crate::field::Field;
 use crate::method::{CANCEL, Method};
 use crate::options::{
-    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, OnFailure, RewrapOptions,
+    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, OnFailure, OtherCase,
+    RewrapOptions,
 };
 use crate::values::Scalar;
 use crate::write;
@@ -47,7 +48,12 @@ pub fn encrypt_document(
     out: &mut Vec<u8>,
 ) {
     let more = 1 + usize::from(select.is_some());
-    Fields::of_encrypt(options).begin(id, Method::EncryptDocument, more, out);
+    Fields { other_case: options.other_case, ..Fields::of_encrypt(options) }.begin(
+        id,
+        Method::EncryptDocument,
+        more,
+        out,
+    );
     write_document(select, document, out);
 }
 
@@ -60,7 +66,12 @@ pub fn decrypt_document(
     out: &mut Vec<u8>,
 ) {
     let more = 1 + usize::from(select.is_some());
-    Fields::of_decrypt(options).begin(id, Method::DecryptDocument, more, out);
+    Fields { other_case: options.other_case, ..Fields::of_decrypt(options) }.begin(
+        id,
+        Method::DecryptDocument,
+        more,
+        out,
+    );
     write_document(select, document, out);
 }
 
@@ -144,16 +155,27 @@ struct Fields<'a> {
     on_failure: Option<OnFailure>,
     skip_sealed: bool,
     strict: bool,
+    other_case: Option<OtherCase>,
 }
 
 impl<'a> Fields<'a> {
     fn of_encrypt(options: &EncryptOptions<'a>) -> Self {
-        let EncryptOptions { app, curve, keying, role, deadline_ms, skip_sealed, strict } = *options;
-        Fields { app: Some(app), curve, keying, role, deadline_ms, on_failure: None, skip_sealed, strict }
+        let EncryptOptions { app, curve, keying, role, deadline_ms, skip_sealed, strict, .. } = *options;
+        Fields {
+            app: Some(app),
+            curve,
+            keying,
+            role,
+            deadline_ms,
+            on_failure: None,
+            skip_sealed,
+            strict,
+            other_case: None,
+        }
     }
 
     fn of_decrypt(options: &DecryptOptions<'a>) -> Self {
-        let DecryptOptions { app, role, deadline_ms, on_failure, strict } = *options;
+        let DecryptOptions { app, role, deadline_ms, on_failure, strict, .. } = *options;
         Fields { app: Some(app), role, deadline_ms, on_failure, strict, ..Fields::default() }
     }
 
@@ -170,6 +192,7 @@ impl<'a> Fields<'a> {
             (Field::Keying, self.keying.map(Keying::as_str)),
             (Field::Role, self.role),
             (Field::OnFailure, self.on_failure.map(OnFailure::as_str)),
+            (Field::OtherCase, self.other_case.map(OtherCase::as_str)),
         ];
         let flags = [(Field::SkipSealed, self.skip_sealed), (Field::Strict, self.strict)];
         let words_count = words.iter().filter(|(_, word)| word.is_some()).count();

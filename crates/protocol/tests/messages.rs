@@ -245,6 +245,7 @@ fn every_request_reads_as_it_was_written() {
         deadline_ms: Some(500),
         skip_sealed: true,
         strict: true,
+        other_case: Some(fieldseal_protocol::OtherCase::Refuse),
     };
     let mut out = Vec::new();
     request::encrypt_document(u32::MAX, &options, Some(&["$.a", "$..b"]), b"{\"a\":1}", &mut out);

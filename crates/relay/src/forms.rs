@@ -41,9 +41,9 @@ pub(crate) fn memory(size: usize) -> usize {
     size.saturating_mul(MEMORY_FACTOR).saturating_add(MEMORY_MIN)
 }
 
-/// The cost of finding fields of so many names in a form of this size, in the worst case: a separator at every other byte.
-pub(crate) fn cost(size: usize, names: usize) -> Cost {
-    Cost::of_bytes(size, 40 + 8 * names as u64)
+/// The cost of finding fields in a form of this size, with so many comparisons for each name, in the worst case: a separator at every other byte.
+pub(crate) fn cost(size: usize, comparisons: usize) -> Cost {
+    Cost::of_bytes(size, 40 + 8 * comparisons as u64)
 }
 
 /// `application/x-www-form-urlencoded`, with what it holds in the selected fields.

@@ -344,7 +344,7 @@ impl Job<'_> {
     async fn urlencoded(&mut self, rule: &Rule, body: Buffer) -> Result<Buffer, Refusal> {
         let (size, work) = (body.len(), body.share().another(forms::memory(body.len()))?);
         let (names, limits) = (Arc::clone(&rule.form), self.workshop.form.clone());
-        let cost = forms::cost(size, names.len());
+        let cost = forms::cost(size, names.comparisons());
         let read = self.workshop.apart.run(cost, move || Urlencoded::read(body, &names, &limits)).await;
         let form = read.map_err(|fault| self.of_form(&fault))?;
         let texts = self.texts(rule, "form value", Arc::clone(&form.texts)).await?;
@@ -356,7 +356,7 @@ impl Job<'_> {
     async fn multipart(&mut self, rule: &Rule, boundary: &str, body: Buffer) -> Result<Buffer, Refusal> {
         let (size, work) = (body.len(), body.share().another(forms::memory(body.len()))?);
         let (names, limits, boundary) = (Arc::clone(&rule.form), self.workshop.form.clone(), boundary.to_owned());
-        let cost = forms::cost(size, names.len());
+        let cost = forms::cost(size, names.comparisons());
         let with_role = rule.role.as_ref().map(|_| rule.action);
         let read = move || Multipart::read(body, boundary, &names, &limits, with_role);
         let form = self.workshop.apart.run(cost, read).await.map_err(|fault| self.of_form(&fault))?;

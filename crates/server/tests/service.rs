@@ -12,7 +12,7 @@ use fieldseal_engine::pool::{Cancellation, Stop};
 use fieldseal_engine::{ApiKeySecret, Settings, system_random};
 use fieldseal_protocol::{
     Authenticated, DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, ErrorObject,
-    FileResult, InfoResult, InspectResult, Keying, Limits as WireLimits, Message, PublicKeys, RewrapOptions,
+    FileResult, InfoResult, InspectResult, Keying, Limits as WireLimits, Message, OtherCase, PublicKeys, RewrapOptions,
     RewrapResult, Scalar, ValuesResult, answer, request,
 };
 use fieldseal_server::{EngineService, Part, PartStep, PeerIdentity, Planned, Request, Service, Step, Tenant, Written};
@@ -391,6 +391,16 @@ fn faults_name_their_place_and_later_requests_are_served() {
     assert_eq!(fault(&run(&fixture, bad_document).0), ("invalid_document".to_owned(), None, Some(5)));
     let bad_selector = frame(|out| request::encrypt_document(9, &to("acme"), Some(&["$.a", "$["]), b"{}", out));
     assert_eq!(fault(&run(&fixture, bad_selector).0), ("invalid_selector".to_owned(), Some(1), Some(2)));
+    let in_another_case = |other_case| {
+        let options = EncryptOptions { other_case, ..to("acme") };
+        run(&fixture, frame(|out| request::encrypt_document(9, &options, Some(&["$.pin"]), b"{\"PIN\":1}", out))).0
+    };
+    assert_eq!(fault(&in_another_case(Some(OtherCase::Refuse))), ("ambiguous_name".to_owned(), None, Some(1)));
+    for (other_case, count) in [(None, 0), (Some(OtherCase::Other), 0), (Some(OtherCase::Same), 1)] {
+        let answer = in_another_case(other_case);
+        let sealed = answer.windows(3).filter(|bytes| *bytes == b"ev:").count();
+        assert_eq!(sealed, count, "{other_case:?}");
+    }
     // Who may not use an app does not get its selectors compiled either.
     let forbidden = frame(|out| request::encrypt_document(9, &to("other"), Some(&["$["]), b"{}", out));
     assert_eq!(code_of(forbidden), "forbidden");

@@ -30,6 +30,8 @@ pub enum FormErrorKind {
     ForeignCharset,
     /// A `;` behind which some readers find a selected field, where others find the end of a value.
     Semicolon,
+    /// A name that some readers take for a selected one and others do not.
+    AmbiguousName,
 }
 
 /// A form that was refused, and where.
@@ -72,6 +74,12 @@ impl fmt::Display for FormError {
             FormErrorKind::ForeignCharset => write!(f, "the form is not in UTF-8, by its field at byte {offset}"),
             FormErrorKind::Semicolon => {
                 write!(f, "the form has a `;` in its field at byte {offset} that could begin a selected one")
+            }
+            FormErrorKind::AmbiguousName => {
+                write!(
+                    f,
+                    "the field at byte {offset} has a name that some readers take for a selected one: write it exactly so"
+                )
             }
         }
     }

@@ -2,11 +2,12 @@
 //!
 //! As with JSON the caller gets byte ranges and writes the output itself, so that every other byte stays what it was. What two
 //! readers could take for different things is refused and not guessed at: a value that is to be sealed must not be hidden from
-//! us by a body that whoever reads it later cuts otherwise.
+//! us by a body that whoever reads it later cuts otherwise, or by a name that they read as another (`names`).
 
 mod error;
 mod media_type;
 mod multipart;
+mod names;
 #[cfg(test)]
 mod tests;
 mod urlencoded;
@@ -14,7 +15,8 @@ mod urlencoded;
 pub use error::{FormError, FormErrorKind};
 pub use media_type::{BOUNDARY_SIZE_MAX, MediaType};
 pub use multipart::{Part, find_parts};
-pub use urlencoded::{FieldValue, decode_field, encode_field, find_fields};
+pub use names::FieldNames;
+pub use urlencoded::{FieldValue, decode_field, encode_field, encode_query, find_fields, holds_field};
 
 /// The field that says in which charset a form is (HTML, section 4.10.21.5).
 const CHARSET_FIELD: &[u8] = b"_charset_";
@@ -40,43 +42,5 @@ pub struct FormLimits {
 impl Default for FormLimits {
     fn default() -> Self {
         FormLimits { fields_max: 10_000, part_header_size_max: 8 << 10 }
-    }
-}
-
-/// Which fields of a form are meant, by their names.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldNames {
-    names: Vec<Box<str>>,
-    is_everything: bool,
-}
-
-impl FieldNames {
-    /// The fields of these names, compared byte by byte once their encoding is undone, without what some readers cut off: white space
-    /// around a name, and all from a null byte on. `*` alone means every field.
-    pub fn new(names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
-        let mut chosen = FieldNames::default();
-        for name in names {
-            match name.as_ref() {
-                "*" => chosen.is_everything = true,
-                name => chosen.names.push(name.into()),
-            }
-        }
-        chosen
-    }
-
-    /// Whether no field is meant.
-    pub fn is_empty(&self) -> bool {
-        self.names.is_empty() && !self.is_everything
-    }
-
-    /// How many names there are: finding fields takes time by it.
-    pub fn len(&self) -> usize {
-        self.names.len()
-    }
-
-    fn has(&self, name: &[u8]) -> bool {
-        let end = memchr::memchr(0, name).unwrap_or(name.len());
-        let is = |name: &[u8]| self.names.iter().any(|chosen| chosen.as_bytes() == name);
-        self.is_everything || is(name) || is(name[..end].trim_ascii())
     }
 }

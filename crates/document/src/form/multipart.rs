@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use super::media_type::{BOUNDARY_SIZE_MAX, MediaType, is_token, parameter};
+use super::names::Meaning;
 use super::{CHARSET_FIELD, FieldNames, FormError, FormErrorKind, FormLimits, check_charset};
 
 /// A selected part.
@@ -96,8 +97,10 @@ fn part(
     if header.names.iter().any(|name| name.as_bytes() == CHARSET_FIELD) {
         check_charset(&body[start + length + 4..end], start)?;
     }
-    if !header.names.iter().any(|name| names.has(name.as_bytes())) {
-        return Ok(None);
+    match header.meaning(names) {
+        Meaning::Selected => {}
+        Meaning::Other => return Ok(None),
+        Meaning::Ambiguous => return Err(error(FormErrorKind::AmbiguousName)),
     }
     if header.is_encoded || (header.is_foreign && !header.is_file) {
         return Err(error(FormErrorKind::EncodedPart));
@@ -120,6 +123,19 @@ struct Header {
 }
 
 impl Header {
+    /// What the part is by its name, in whichever way that is read.
+    fn meaning(&self, names: &FieldNames) -> Meaning {
+        let meanings = || self.names.iter().map(|name| names.meaning(name.as_bytes()));
+        let is = |meaning| meanings().any(|found| found == meaning);
+        // Some undo the escapes of a few characters, and leave the backslashes of others.
+        let is_in_doubt = || self.names.iter().any(|name| names.doubts(name.replace('\\', "").as_bytes()));
+        match (is(Meaning::Selected), is(Meaning::Ambiguous) || is_in_doubt()) {
+            (true, _) => Meaning::Selected,
+            (false, true) => Meaning::Ambiguous,
+            (false, false) => Meaning::Other,
+        }
+    }
+
     fn read(bytes: &[u8]) -> Result<Header, FormErrorKind> {
         let text = std::str::from_utf8(bytes).map_err(|_| FormErrorKind::InvalidHeader)?;
         let mut header = Header::default();
@@ -167,7 +183,7 @@ impl Header {
             let raw = &after[name.len() + 1..after.len() - tail.len()];
             rest = tail.trim_start_matches([' ', '\t']);
             let name = name.to_ascii_lowercase();
-            if names_a_name(raw) || seen.contains(&name) {
+            if names_a_name(raw) || quotes_singly(&name, raw) || seen.contains(&name) {
                 return Err(invalid);
             }
             match name.as_str() {
@@ -193,6 +209,14 @@ fn names_a_name(raw: &str) -> bool {
         let behind = text[at + word.len()..].trim_start_matches([' ', '\t']);
         behind.starts_with('=') || behind.starts_with('*')
     })
+}
+
+/// Whether PHP, for which `'` quotes as `"` does, reads another value than this one, or ends it elsewhere.
+fn quotes_singly(name: &str, raw: &str) -> bool {
+    // `filename*=utf-8''a` has two of them, between which stands a language.
+    let expected = if name == "filename*" { 2 } else { 0 };
+    let count = if raw.starts_with('"') { 0 } else { raw.matches('\'').count() };
+    count != 0 && count != expected
 }
 
 /// The ways in which a name is read: `raw` with its quotation marks and `unquoted` without its escapes.

@@ -1,7 +1,8 @@
-//! `application/x-www-form-urlencoded`, as browsers write and read it (WHATWG URL, section 5).
+//! `application/x-www-form-urlencoded`, as browsers write and read it (WHATWG URL, section 5); a query is written the same way.
 
 use std::ops::Range;
 
+use super::names::{Meaning, push_name_byte};
 use super::{CHARSET_FIELD, FieldNames, FormError, FormErrorKind, FormLimits, check_charset};
 
 /// A selected field's value: the bytes between its `=` and the next `&`, still encoded.
@@ -10,29 +11,32 @@ pub type FieldValue = Range<usize>;
 /// The values of the selected fields, in order. A field without `=` has no value and is passed over.
 ///
 /// # Errors
-/// More fields than the limits allow, a charset that is not UTF-8, and a field that is selected only where `;` cuts as `&` does.
+/// More fields than the limits allow, those between two `;` included; a charset that is not UTF-8, a field that is selected only
+/// where `;` cuts as `&` does, and a name that [`FieldNames::guarded`] refuses.
 pub fn find_fields(body: &[u8], names: &FieldNames, limits: &FormLimits) -> Result<Vec<FieldValue>, FormError> {
     let mut found = Vec::new();
-    let mut name = Vec::new();
-    let mut start = 0;
-    for (index, field) in body.split(|&byte| byte == b'&').enumerate() {
-        if index >= limits.fields_max {
+    let mut reader = NameReader::new(names, limits.fields_max);
+    let (mut start, mut count) = (0, 0);
+    for field in body.split(|&byte| byte == b'&') {
+        count += 1;
+        if count > limits.fields_max {
             return Err(FormError::new(FormErrorKind::TooManyFields(limits.fields_max), start));
         }
-        if let Some(equals) = field.iter().position(|&byte| byte == b'=') {
-            name.clear();
-            decode_bytes(&field[..equals], &mut name);
-            let is_meant = names.has(&name);
-            if is_meant {
-                found.push(start + equals + 1..start + field.len());
-            }
-            if name == CHARSET_FIELD {
+        if let Some(equals) = memchr::memchr(b'=', field) {
+            let meaning = reader.meaning(&field[..equals]);
+            if reader.name == CHARSET_FIELD {
                 let mut charset = Vec::new();
                 decode_bytes(&field[equals + 1..], &mut charset);
                 check_charset(&charset, start)?;
             }
-            if !is_meant && has_behind_semicolon(field, names, &mut name) {
-                return Err(FormError::new(FormErrorKind::Semicolon, start));
+            match meaning {
+                Meaning::Selected => found.push(start + equals + 1..start + field.len()),
+                Meaning::Ambiguous => return Err(FormError::new(FormErrorKind::AmbiguousName, start)),
+                Meaning::Other => {
+                    // What could be a field counts as one.
+                    let left = limits.fields_max - count;
+                    count += reader.pass_semicolons(field, left).map_err(|kind| FormError::new(kind, start))?;
+                }
             }
         }
         start += field.len() + 1;
@@ -40,13 +44,64 @@ pub fn find_fields(body: &[u8], names: &FieldNames, limits: &FormLimits) -> Resu
     Ok(found)
 }
 
-/// Whether a reader for whom `;` cuts fields finds a selected one behind the first.
-fn has_behind_semicolon(field: &[u8], names: &FieldNames, name: &mut Vec<u8>) -> bool {
-    field.split(|&byte| byte == b';').skip(1).any(|piece| {
-        name.clear();
-        decode_bytes(piece.split(|&byte| byte == b'=').next().unwrap_or_default(), name);
-        names.has(name)
-    })
+/// Whether a reader that takes any bytes for a form finds a field in them that is selected, or that some readers take for such a one.
+/// In one pass, whatever the number of fields.
+pub fn holds_field(bytes: &[u8], names: &FieldNames) -> bool {
+    let mut reader = NameReader::new(names, usize::MAX);
+    let mut start = 0;
+    let ends = memchr::memchr2_iter(b'&', b';', bytes).chain(std::iter::once(bytes.len()));
+    for end in ends {
+        let field = &bytes[start..end];
+        if memchr::memchr(b'=', field).is_some_and(|equals| reader.meaning(&field[..equals]) != Meaning::Other) {
+            return true;
+        }
+        start = end + 1;
+    }
+    false
+}
+
+/// Undoes the encoding of names, each in the same memory.
+struct NameReader<'n> {
+    names: &'n FieldNames,
+    head_size: usize,
+    fields_max: usize,
+    name: Vec<u8>,
+}
+
+impl<'n> NameReader<'n> {
+    fn new(names: &'n FieldNames, fields_max: usize) -> Self {
+        NameReader { names, head_size: names.head_size(), fields_max, name: Vec::new() }
+    }
+
+    /// What a field is by its encoded name.
+    fn meaning(&mut self, encoded: &[u8]) -> Meaning {
+        self.name.clear();
+        let mut bytes = Decoded(encoded);
+        while let Some(byte) = bytes.next()
+            && self.name.len() < self.head_size
+        {
+            push_name_byte(byte, &mut self.name);
+        }
+        self.names.meaning(&self.name)
+    }
+
+    /// Refuses a field in which a reader for whom `;` cuts fields finds a selected one behind the first. Gives how many there could be,
+    /// at most `count_max`.
+    fn pass_semicolons(&mut self, field: &[u8], count_max: usize) -> Result<usize, FormErrorKind> {
+        let Some(first) = memchr::memchr(b';', field) else { return Ok(0) };
+        let mut count = 0;
+        for piece in field[first + 1..].split(|&byte| byte == b';') {
+            count += 1;
+            if count > count_max {
+                return Err(FormErrorKind::TooManyFields(self.fields_max));
+            }
+            let name = &piece[..memchr::memchr(b'=', piece).unwrap_or(piece.len())];
+            if self.meaning(name) != Meaning::Other {
+                return Err(FormErrorKind::Semicolon);
+            }
+        }
+        Ok(count)
+    }
 }
 
 /// The text of an encoded name or value. A `%` without two hexadecimal digits stands for itself, as browsers and servers have it.
@@ -60,19 +115,21 @@ pub fn decode_field(encoded: &[u8]) -> Result<String, FormError> {
 }
 
 fn decode_bytes(encoded: &[u8], out: &mut Vec<u8>) {
-    let mut rest = encoded;
-    while let Some((&byte, tail)) = rest.split_first() {
+    out.extend(Decoded(encoded));
+}
+
+/// The bytes that encoded ones stand for.
+struct Decoded<'e>(&'e [u8]);
+
+impl Iterator for Decoded<'_> {
+    type Item = u8;
+
+    #[inline]
+    fn next(&mut self) -> Option<u8> {
+        let (&byte, tail) = self.0.split_first()?;
         let escaped = if byte == b'%' { tail.first_chunk::<2>().and_then(hex) } else { None };
-        match escaped {
-            Some(decoded) => {
-                out.push(decoded);
-                rest = &tail[2..];
-            }
-            None => {
-                out.push(if byte == b'+' { b' ' } else { byte });
-                rest = tail;
-            }
-        }
+        self.0 = if escaped.is_some() { &tail[2..] } else { tail };
+        Some(escaped.unwrap_or(if byte == b'+' { b' ' } else { byte }))
     }
 }
 
@@ -83,13 +140,29 @@ fn hex(digits: &[u8; 2]) -> Option<u8> {
 
 /// Appends a text as a form encodes it: letters, digits and `*-._` as they are, a space as `+`, the rest as `%XX`.
 pub fn encode_field(text: &str, out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     out.reserve(text.len());
     for &byte in text.as_bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'*' | b'-' | b'.' | b'_' => out.push(byte),
             b' ' => out.push(b'+'),
-            _ => out.extend([b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]),
+            _ => escape(byte, out),
         }
     }
+}
+
+/// Appends a text as a query holds it: unreserved characters (RFC 3986, section 2.3) as they are, the rest as `%XX`. A space is `%20`,
+/// which those read too who do not take `+` for one.
+pub fn encode_query(text: &str, out: &mut Vec<u8>) {
+    out.reserve(text.len());
+    for &byte in text.as_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(byte),
+            _ => escape(byte, out),
+        }
+    }
+}
+
+fn escape(byte: u8, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    out.extend([b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
 }

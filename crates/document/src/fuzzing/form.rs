@@ -1,9 +1,10 @@
 //! Forms: what is found is what slow readers find, and a part is where a lenient reader cuts it too.
 
 use super::slow_form;
+use crate::OtherCase;
 use crate::form::{
     BOUNDARY_SIZE_MAX, FieldNames, FormErrorKind, FormLimits, MediaType, Part, decode_field, encode_field, find_fields,
-    find_parts,
+    find_parts, holds_field,
 };
 
 fn limits() -> FormLimits {
@@ -36,15 +37,27 @@ fn check_media_type(media: &MediaType) {
 
 fn check_urlencoded(body: &[u8], names: &[&str]) {
     let count = body.iter().filter(|&&byte| byte == b'&').count() + 1;
-    let found = match find_fields(body, &FieldNames::new(names), &limits()) {
+    let chosen = FieldNames::new(names);
+    let guarded = find_fields(body, &chosen.clone().guarded(OtherCase::Refuse, &FieldNames::default()), &limits());
+    let found = match find_fields(body, &chosen, &limits()) {
         Ok(found) => found,
         Err(error) => {
-            assert!(error.kind == FormErrorKind::TooManyFields(64) && error.offset <= body.len(), "{error}");
-            return assert!(count > 64);
+            use FormErrorKind::{ForeignCharset, Semicolon, TooManyFields};
+            assert!(matches!(error.kind, TooManyFields(64) | ForeignCharset | Semicolon), "{error}");
+            return assert!(error.offset <= body.len() && guarded.is_err());
         }
     };
     assert!(count <= 64);
-    let is_meant = |name: &[u8]| names.iter().any(|chosen| *chosen == "*" || chosen.as_bytes() == name);
+    match guarded {
+        Ok(guarded) => assert_eq!(guarded, found, "a guard refuses, and selects nothing else"),
+        Err(error) => {
+            assert!(matches!(error.kind, FormErrorKind::AmbiguousName | FormErrorKind::Semicolon), "{error}");
+            assert!(holds_field(body, &chosen.guarded(OtherCase::Refuse, &FieldNames::default())));
+        }
+    }
+    let cut = |name: &[u8]| name.split(|&byte| byte == 0).next().unwrap_or_default().trim_ascii().to_vec();
+    let is_meant =
+        |name: &[u8]| names.iter().any(|chosen| *chosen == "*" || cut(name) == chosen.trim_ascii().as_bytes());
     let slow = slow_form::urlencoded(body).into_iter().filter(|(name, _)| is_meant(name)).map(|(_, value)| value);
     assert_eq!(found, slow.collect::<Vec<_>>());
     for value in found {

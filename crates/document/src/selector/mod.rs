@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::automaton::Program;
 use crate::error::{SelectorError, SelectorErrorKind};
+use crate::fold::OtherCase;
 use crate::limits::Limits;
 use ast::Query;
 use code::Code;
@@ -32,6 +33,7 @@ struct Compiled {
     code: Code,
     /// The automaton's program; absent where a filter needs the tree.
     program: Option<Arc<Program>>,
+    other_case: OtherCase,
 }
 
 /// A selection that is read selector by selector: for whoever may not spend the time of all of them at once.
@@ -40,12 +42,13 @@ pub struct SelectionBuilder {
     limits: Limits,
     queries: Vec<Query>,
     parsed: Counts,
+    other_case: OtherCase,
 }
 
 impl Selection {
     /// Every scalar of a document: the selector `$`.
     pub fn everything() -> Selection {
-        Selection::compile(vec![Query::default()], Code::default())
+        Selection::compile(vec![Query::default()], Code::default(), OtherCase::Other)
     }
 
     /// Compiles selectors; their union is selected. No selectors select nothing. Patterns of `match` and `search` are compiled when
@@ -61,13 +64,14 @@ impl Selection {
 
     /// Begins a selection without selectors.
     pub fn builder(limits: &Limits) -> SelectionBuilder {
-        SelectionBuilder { limits: limits.clone(), queries: Vec::new(), parsed: Counts::default() }
+        let (queries, parsed, other_case) = (Vec::new(), Counts::default(), OtherCase::default());
+        SelectionBuilder { limits: limits.clone(), queries, parsed, other_case }
     }
 
-    fn compile(queries: Vec<Query>, code: Code) -> Selection {
+    fn compile(queries: Vec<Query>, code: Code, other_case: OtherCase) -> Selection {
         let streams = !queries.iter().any(Query::has_filter);
-        let program = streams.then(|| Arc::new(Program::new(&queries)));
-        Selection { compiled: Arc::new(Compiled { queries, code, program }) }
+        let program = streams.then(|| Arc::new(Program::new(&queries, other_case)));
+        Selection { compiled: Arc::new(Compiled { queries, code, program, other_case }) }
     }
 
     /// Whether documents are walked without a tree: false where any selector holds a filter.
@@ -77,6 +81,11 @@ impl Selection {
 
     pub(crate) fn program(&self) -> Option<&Arc<Program>> {
         self.compiled.program.as_ref()
+    }
+
+    /// What becomes of names that differ from those of the selectors in case alone.
+    pub fn other_case(&self) -> OtherCase {
+        self.compiled.other_case
     }
 
     pub(crate) fn queries(&self) -> &[Query] {
@@ -89,6 +98,12 @@ impl Selection {
 }
 
 impl SelectionBuilder {
+    /// The same, with this for members whose names differ from those of the selectors in case alone; without it they are other names.
+    #[must_use]
+    pub fn other_case(self, other_case: OtherCase) -> Self {
+        SelectionBuilder { other_case, ..self }
+    }
+
     /// Adds a selector.
     ///
     /// # Errors
@@ -109,6 +124,6 @@ impl SelectionBuilder {
     /// What was added, compiled.
     pub fn finish(self) -> Selection {
         let code = Code::new(self.parsed.filters, self.parsed.root_queries as usize);
-        Selection::compile(self.queries, code)
+        Selection::compile(self.queries, code, self.other_case)
     }
 }

@@ -146,7 +146,7 @@ impl Evaluation {
                 }
                 selector => {
                     self.predicates.steps.take(1)?;
-                    selects_by_place(&self.tape, document, selector, self.tape.node(asked.child))
+                    selects_by_place(&self.tape, document, selector, self.tape.node(asked.child))?
                 }
             };
             if is_selected {
@@ -227,15 +227,23 @@ impl Evaluation {
 }
 
 /// Whether a selector without filter selects a value, by where it hangs in its parent.
-pub(super) fn selects_by_place(tape: &Tape, document: &[u8], selector: &Selector, node: &Node) -> bool {
+///
+/// # Errors
+/// A name that is refused for its case.
+pub(super) fn selects_by_place(
+    tape: &Tape,
+    document: &[u8],
+    selector: &Selector,
+    node: &Node,
+) -> Result<bool, DocumentError> {
     let length = || i64::from(tape.node(node.parent).children);
-    match (selector, node.place()) {
+    Ok(match (selector, node.place()) {
         (Selector::Wildcard, _) => true,
-        (Selector::Name(name), Place::Member { .. }) => tape.has_name(document, node, name),
+        (Selector::Name(name), Place::Member { .. }) => tape.has_name(document, node, name)?,
         (Selector::Index(selector), Place::Element(index)) => index_selects(*selector, i64::from(index), length()),
         (Selector::Slice(slice), Place::Element(index)) => slice.selects(i64::from(index), length()),
         _ => false,
-    }
+    })
 }
 
 /// The selected nodes of a document, to be taken in document order.

@@ -2,6 +2,7 @@
 
 use crate::chunks::Chunks;
 use crate::error::{DocumentError, DocumentErrorKind};
+use crate::fold::{OtherCase, folded};
 use crate::machine::{Container, Scalar, Sink};
 use crate::text::{may_unescape_to, unescape};
 use crate::walker::FallibleSink;
@@ -94,6 +95,7 @@ impl Node {
 pub(crate) struct Tape {
     nodes: Chunks<Node>,
     nodes_max: usize,
+    other_case: OtherCase,
     /// Containers not closed yet.
     open: Vec<u32>,
     /// The token of the name read last.
@@ -102,8 +104,8 @@ pub(crate) struct Tape {
 }
 
 impl Tape {
-    pub(crate) fn new(nodes_max: usize) -> Self {
-        Tape { nodes_max, ..Tape::default() }
+    pub(crate) fn new(nodes_max: usize, other_case: OtherCase) -> Self {
+        Tape { nodes_max, other_case, ..Tape::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -131,16 +133,26 @@ impl Tape {
     }
 
     /// Whether a member's name is `name`, after unescaping. A name that is no Unicode text equals none.
-    pub(crate) fn has_name(&self, document: &[u8], node: &Node, name: &str) -> bool {
+    ///
+    /// # Errors
+    /// A name that is refused for its case.
+    pub(crate) fn has_name(&self, document: &[u8], node: &Node, name: &str) -> Result<bool, DocumentError> {
         let Place::Member { start, end, escaped } = node.place() else {
-            return false;
+            return Ok(false);
         };
         let token = &document[start as usize..end as usize];
-        match escaped {
+        let is_exact = match escaped {
             false => &token[1..token.len() - 1] == name.as_bytes(),
             true => {
                 may_unescape_to(token, name.len()) && unescape(token, &mut String::new()).is_ok_and(|text| text == name)
             }
+        };
+        if is_exact || self.other_case == OtherCase::Other || !is_alike(token, name) {
+            return Ok(is_exact);
+        }
+        match self.other_case {
+            OtherCase::Refuse => Err(DocumentError::new(DocumentErrorKind::AmbiguousName, start as usize)),
+            OtherCase::Same | OtherCase::Other => Ok(true),
         }
     }
 
@@ -173,6 +185,16 @@ impl Tape {
             self.overflow.get_or_insert(start);
         }
     }
+}
+
+/// Whether the text of a name's token equals `name` where case does not count, up to its first null.
+fn is_alike(token: &[u8], name: &str) -> bool {
+    if !may_unescape_to(token, name.len().saturating_mul(4)) {
+        return false;
+    }
+    let mut text = String::new();
+    let text = unescape(token, &mut text).unwrap_or_default();
+    folded(text.split('\0').next().unwrap_or_default()) == folded(name)
 }
 
 impl Sink for Tape {

@@ -123,7 +123,7 @@ impl NodeWalk {
                 self.has_asked = true;
                 return Ok(Reached::Asks { filter: *filter, node: self.child });
             }
-            if selects_by_place(source.tape, source.document, selector, source.tape.node(self.child)) {
+            if selects_by_place(source.tape, source.document, selector, source.tape.node(self.child))? {
                 self.found(segments.len(), pending);
             }
         }

@@ -17,7 +17,9 @@ pub(super) fn problem(error: &ErrorObject) -> Problem {
         _ if matches!(error.code, ErrorCode::InvalidSelector | ErrorCode::UnmatchedSelector) => String::new(),
         (Some(index), _) => format!(" (value {index})"),
         // Errors about a document's form name their place themselves.
-        (None, Some(offset)) if error.code != ErrorCode::InvalidDocument => format!(" (at byte {offset})"),
+        (None, Some(offset)) if !matches!(error.code, ErrorCode::InvalidDocument | ErrorCode::AmbiguousName) => {
+            format!(" (at byte {offset})")
+        }
         _ => String::new(),
     };
     let problem = Problem::new(status, code, format!("{}{place}", error.message));

@@ -52,6 +52,14 @@ pub(super) fn encrypt_options<'a>(options: &wire::EncryptOptions<'a>) -> fieldse
     }
 }
 
+pub(super) fn other_case(word: Option<wire::OtherCase>) -> fieldseal_engine::OtherCase {
+    match word {
+        Some(wire::OtherCase::Refuse) => fieldseal_engine::OtherCase::Refuse,
+        Some(wire::OtherCase::Same) => fieldseal_engine::OtherCase::Same,
+        Some(wire::OtherCase::Other) | None => fieldseal_engine::OtherCase::Other,
+    }
+}
+
 pub(super) fn decrypt_options<'a>(options: &wire::DecryptOptions<'a>) -> fieldseal_engine::DecryptOptions<'a> {
     let on_failure = match options.on_failure {
         None | Some(wire::OnFailure::Fail) => OnFailure::Fail,
@@ -87,6 +95,7 @@ pub(super) fn error_from(error: Error, first: u64) -> ErrorObject {
         ErrorKind::InvalidDocument => ErrorCode::InvalidDocument,
         ErrorKind::InvalidSelector => ErrorCode::InvalidSelector,
         ErrorKind::UnmatchedSelector => ErrorCode::UnmatchedSelector,
+        ErrorKind::AmbiguousName => ErrorCode::AmbiguousName,
         ErrorKind::InvalidEnvelope => ErrorCode::InvalidEnvelope,
         ErrorKind::DecryptFailed => ErrorCode::DecryptFailed,
         ErrorKind::UnknownApp => ErrorCode::UnknownApp,

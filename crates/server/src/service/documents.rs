@@ -57,7 +57,9 @@ impl Document<Encryptor> {
         let options = convert::encrypt_options(&params.options);
         let rewriter = engine.encryptor(caller, &options).map_err(convert::error)?;
         let ending = Ending { is_strict: params.options.strict, failures: None };
-        Self::begin(engine, rewriter, id, (params.select, params.document), ending, out)
+        let selectors = engine.selection_builder().other_case(convert::other_case(params.options.other_case));
+        let select = params.select.map(|_| selectors);
+        Self::begin(engine, rewriter, id, (select, params.document), ending, out)
     }
 }
 
@@ -74,7 +76,9 @@ impl Document<Decryptor> {
         let rewriter = engine.decryptor(caller, &options).map_err(convert::error)?;
         let failures = (options.on_failure != OnFailure::Fail).then(|| (log.clone(), caller.clone()));
         let ending = Ending { is_strict: params.options.strict, failures };
-        Self::begin(engine, rewriter, id, (params.select, params.document), ending, out)
+        let selectors = engine.selection_builder().other_case(convert::other_case(params.options.other_case));
+        let select = params.select.map(|_| selectors);
+        Self::begin(engine, rewriter, id, (select, params.document), ending, out)
     }
 }
 
@@ -84,7 +88,7 @@ impl<R: Rewriter> Document<R> {
         engine: &Engine,
         rewriter: R,
         id: u32,
-        (select, document): (Option<RawValues<'_>>, &[u8]),
+        (select, document): (Option<SelectionBuilder>, &[u8]),
         ending: Ending,
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
@@ -93,8 +97,8 @@ impl<R: Rewriter> Document<R> {
                 let work = engine.rewrite_document(rewriter, None, document.len());
                 Stage::Working(Box::new(work.map_err(convert::error)?))
             }
-            Some(_) => {
-                let (engine, selectors) = (engine.clone(), engine.selection_builder());
+            Some(selectors) => {
+                let engine = engine.clone();
                 Stage::Selecting(Some(Selecting { engine, rewriter, selectors, position: ValuesPosition::default() }))
             }
         };

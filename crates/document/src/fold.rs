@@ -1,0 +1,76 @@
+//! Names without their case, as the readers fold them that compare names in any case.
+
+/// What becomes of a name that equals a selected one only where case does not count. Go's `encoding/json`, ASP.NET and others take
+/// such a name for the selected one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OtherCase {
+    /// It is refused: two readers would find different values.
+    Refuse,
+    /// It is selected too.
+    Same,
+    /// It is another name.
+    #[default]
+    Other,
+}
+
+/// A character without its case: equal for all characters that any simple folding of Unicode, or upper case followed by lower case,
+/// takes for one another. So `K` (U+212A) is `k`, `ſ` (U+017F) is `s`, and `ı` and `İ` are `i`.
+pub(crate) fn fold_char(character: char) -> char {
+    if character.is_ascii() {
+        return character.to_ascii_lowercase();
+    }
+    // One that becomes several characters in upper case keeps to itself.
+    let mut upper = character.to_uppercase();
+    let upper = match (upper.next(), upper.next()) {
+        (Some(upper), None) => upper,
+        _ => character,
+    };
+    // The dot that remains of `İ` is lost on readers that fold character by character.
+    upper.to_lowercase().next().unwrap_or(upper)
+}
+
+/// Appends a name without its case.
+pub(crate) fn fold_into(name: &str, out: &mut String) {
+    out.extend(name.chars().map(fold_char));
+}
+
+/// A name without its case.
+pub(crate) fn folded(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    fold_into(name, &mut out);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_that_some_readers_take_for_one_another_fold_alike() {
+        for (one, other) in [
+            ("number", "NUMBER"),
+            ("kiss", "\u{212a}i\u{17f}S"),
+            ("pin", "P\u{130}N"),
+            ("pin", "p\u{131}n"),
+            ("stra\u{df}e", "STRA\u{1e9e}E"),
+            ("\u{3c3}", "\u{3c2}"),
+            ("\u{e5}", "\u{212b}"),
+            ("\u{3bc}", "\u{b5}"),
+            ("\u{1c5}", "\u{1c4}"),
+            ("\u{13a0}", "\u{ab70}"),
+        ] {
+            assert_eq!(folded(one), folded(other), "{one} {other}");
+        }
+        for (one, other) in [("a", "b"), ("stra\u{df}e", "strasse"), ("e", "\u{e9}"), ("number", "number ")] {
+            assert_ne!(folded(one), folded(other), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn folding_twice_changes_nothing() {
+        for character in '\0'..=char::MAX {
+            let once = fold_char(character);
+            assert_eq!(fold_char(once), once, "{character:?}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Member names that differ from selected ones in case alone: refused, selected or passed over, on the automaton and on the tree.
+
+use fieldseal_document::{
+    DocumentErrorKind, Limits, OtherCase, Progress, Purpose, Selection, Strategy, Walker, select,
+};
+
+fn selection(selectors: &[&str], other_case: OtherCase) -> Selection {
+    let mut builder = Selection::builder(&Limits::default()).other_case(other_case);
+    selectors.iter().for_each(|selector| builder.add(selector).unwrap());
+    builder.finish()
+}
+
+/// The paths of what is selected, or the offset of the name that is refused. However it is found out, it is the same.
+fn found(document: &str, selectors: &[&str], other_case: OtherCase) -> Result<Vec<String>, usize> {
+    let selection = selection(selectors, other_case);
+    let limits = Limits::default();
+    let [streamed, tree] = [Strategy::Automatic, Strategy::Tree].map(|strategy| {
+        let selected = select(document.as_bytes(), &selection, &limits, strategy);
+        selected.map(|nodes| nodes.into_iter().map(|node| node.path).collect::<Vec<_>>()).map_err(|error| {
+            assert_eq!(error.kind, DocumentErrorKind::AmbiguousName, "{document}: {error}");
+            error.offset
+        })
+    });
+    assert_eq!(streamed, tree, "{document} {selectors:?}");
+    for bytes_max in [16, usize::MAX] {
+        let mut walker = Walker::new(document.as_bytes(), &selection, Purpose::Encrypt, &limits).unwrap();
+        let mut matches = Vec::new();
+        let walked = loop {
+            match walker.next_batch(&mut matches, 3, bytes_max) {
+                Ok(Progress::More) => {}
+                Ok(Progress::Done) => break Ok(()),
+                Err(error) => break Err(error.offset),
+            }
+        };
+        assert_eq!(walked.err(), streamed.as_ref().err().copied(), "{document} {selectors:?}");
+    }
+    streamed
+}
+
+#[test]
+fn a_name_in_another_case_is_refused() {
+    for (document, selectors, offset) in [
+        (r#"{"card":{"number":1,"Number":2}}"#, &["$.card.number"][..], 20),
+        (r#"{"card":{"Number":2}}"#, &["$.card.number"], 9),
+        (r#"{"CARD":{"x":2}}"#, &["$.card.number"], 1),
+        (r#"{"a":[{"b":{"PIN":1}}]}"#, &["$..pin"], 12),
+        (r#"{"a":{"PIN":1}}"#, &["$.*.pin"], 6),
+        (r#"[{"x":1},{"Pin":1}]"#, &["$[*].pin"], 10),
+        (r#"{"p\u0049n":1}"#, &["$.pin"], 1),
+        (r#"{"x":{"\u212aey":1}}"#, &["$.x.key"], 6),
+        ("{\"\u{212a}i\u{17f}s\":1}", &["$.kiss"], 1),
+        (r#"{"ki\u017fs":1}"#, &["$.kiss"], 1),
+        ("{\"p\u{131}n\":1,\"x\":2}", &["$.pin", "$.x"], 1),
+        ("{\"STRASSE\":1,\"STRA\u{1e9e}E\":2}", &["$['stra\u{df}e']"], 13),
+        (r#"{"pin\u0000x":1}"#, &["$.pin"], 1),
+        (r#"{"a":{"x":1},"B":{"x":1}}"#, &["$['a','b'].x"], 13),
+        (r#"{"a":[{"T":"visa","n":1}]}"#, &["$.a[?@.t == 'visa'].n"], 7),
+        (r#"{"a":[{"t":"visa","N":1}]}"#, &["$.a[?@.t == 'visa'].n"], 18),
+    ] {
+        assert_eq!(found(document, selectors, OtherCase::Refuse), Err(offset), "{document} {selectors:?}");
+    }
+}
+
+#[test]
+fn a_name_that_is_another_in_every_case_passes() {
+    for (document, selectors, paths) in [
+        (r#"{"card":{"number":1,"numbers":2,"num":3}}"#, &["$.card.number"][..], &["$['card']['number']"][..]),
+        // What lies below a selected value is selected whatever it is called.
+        (r#"{"card":{"number":1,"Number":2,"CARD":3}}"#, &["$.card"], &["$['card']"]),
+        // Names are compared where a selector looks for them alone.
+        (r#"{"x":{"Number":1},"card":{"number":1}}"#, &["$.card.number"], &["$['card']['number']"]),
+        (r#"{"Number":1,"card":{"y":1}}"#, &["$.card.number"], &[]),
+        (r#"{"Id":1}"#, &["$.*"], &["$['Id']"]),
+        (r#"{"\ud800":1,"pin":2}"#, &["$.pin"], &["$['pin']"]),
+        (r#"{"n\u0000umber":1}"#, &["$.number"], &[]),
+    ] {
+        let expected = paths.iter().map(|&path| path.to_owned()).collect::<Vec<_>>();
+        assert_eq!(found(document, selectors, OtherCase::Refuse), Ok(expected), "{document} {selectors:?}");
+    }
+    assert_eq!(found(r#"{"card":{"Number":2}}"#, &["$.card.number"], OtherCase::Other), Ok(vec![]));
+    // A name that another selector has is that one's.
+    let both = selection(&["$.id", "$.ID"], OtherCase::Refuse);
+    let nodes = select(br#"{"id":1,"ID":2}"#, &both, &Limits::default(), Strategy::Automatic).unwrap();
+    assert_eq!(nodes.len(), 2);
+}
+
+#[test]
+fn names_in_any_case_are_selected_where_that_is_set() {
+    for (document, selectors, paths) in [
+        (
+            r#"{"Card":{"NUMBER":1,"number":2}}"#,
+            &["$.card.number"][..],
+            &["$['Card']['NUMBER']", "$['Card']['number']"][..],
+        ),
+        (r#"{"a":{"PIN":1}}"#, &["$..pin"], &["$['a']['PIN']"]),
+        (r#"{"\u212aey":1}"#, &["$.KEY"], &["$['\u{212a}ey']"]),
+        // Both selectors mean both members.
+        (
+            r#"{"a":{"x":1,"y":2},"A":{"x":3,"y":4}}"#,
+            &["$.a.x", "$.A.y"],
+            &["$['a']['x']", "$['a']['y']", "$['A']['x']", "$['A']['y']"],
+        ),
+        (r#"{"a":[{"T":"visa","N":1}]}"#, &["$.a[?@.t == 'visa'].n"], &["$['a'][0]['N']"]),
+        (r#"{"pins":1}"#, &["$.pin"], &[]),
+    ] {
+        let expected = paths.iter().map(|&path| path.to_owned()).collect::<Vec<_>>();
+        assert_eq!(found(document, selectors, OtherCase::Same), Ok(expected), "{document} {selectors:?}");
+    }
+}
