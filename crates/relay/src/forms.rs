@@ -3,9 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use fieldseal_document::form::{
-    FieldNames, FormError, FormLimits, Part, decode_field, encode_field, find_fields, find_parts,
-};
+use fieldseal_document::form::{FieldNames, FormError, FormLimits, Part, decode_field, find_fields, find_parts};
 use thiserror::Error;
 
 use crate::apart::Cost;
@@ -41,7 +39,8 @@ pub(crate) fn memory(size: usize) -> usize {
     size.saturating_mul(MEMORY_FACTOR).saturating_add(MEMORY_MIN)
 }
 
-/// The cost of finding fields in a form of this size, with so many comparisons for each name, in the worst case: a separator at every other byte.
+/// The cost of finding fields in a form of this size, with so many comparisons for each name, in the worst case: a separator at every
+/// other byte.
 pub(crate) fn cost(size: usize, comparisons: usize) -> Cost {
     Cost::of_bytes(size, 40 + 8 * comparisons as u64)
 }
@@ -65,14 +64,15 @@ impl Urlencoded {
     }
 
     /// The body with other texts in the selected fields; what has not changed stays as it was written.
-    pub(crate) fn write(self, texts: &[String]) -> Vec<u8> {
+    /// `encode` writes a value as it stands in such a body.
+    pub(crate) fn write(self, texts: &[String], encode: fn(&str, &mut Vec<u8>)) -> Vec<u8> {
         let body = self.body.as_ref();
         let mut out = Vec::with_capacity(body.len());
         let mut copied = 0;
         for ((range, text), before) in self.found.into_iter().zip(texts).zip(&*self.texts) {
             if text != before {
                 out.extend_from_slice(&body[copied..range.start]);
-                encode_field(text, &mut out);
+                encode(text, &mut out);
                 copied = range.end;
             }
         }

@@ -149,7 +149,10 @@ impl Errand<'_> {
     async fn rewrite_request(&self, message: Box<Message>, record: &mut Record) -> Result<Box<Request<Sent>>, Refusal> {
         let Message { mut head, body } = *message;
         let mut job = self.job(Direction::Request, self.request);
-        let outcome = job.run(&mut head.headers, body).await;
+        let outcome = match job.query(&mut head.uri).await {
+            Ok(()) => job.run(&mut head.headers, body).await,
+            Err(refusal) => Err(refusal),
+        };
         note(record, &job);
         let body = match outcome? {
             Outcome::Untouched(body) => {

@@ -6,6 +6,7 @@ use hyper::{StatusCode, Version};
 
 use crate::config::Forwarded;
 use crate::refusal::Refusal;
+use crate::trailers::folded;
 
 /// Fields of one hop (RFC 9110, section 7.6.1), and older ones of the same kind.
 const HOP: [HeaderName; 7] = [
@@ -42,6 +43,10 @@ const OF_BYTES: [HeaderName; 7] = [
 ];
 
 pub(crate) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+/// The field of RFC 7239 that says the same.
+const FORWARDED: &str = "forwarded";
+/// What the names of all others of the kind begin with.
+const X_FORWARDED: &[u8] = b"x-forwarded-";
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 /// Who passed the message on.
@@ -134,8 +139,13 @@ pub(crate) struct Source<'a> {
 impl Source<'_> {
     /// Says it in the header of our request. Once what ends here is taken out of it: `Connection` may name these fields too.
     pub(crate) fn tell(&self, headers: &mut HeaderMap) {
-        if self.how == Forwarded::Keep {
-            return;
+        match self.how {
+            Forwarded::Keep => return,
+            Forwarded::Set => remove_where(headers, is_forwarded),
+            // CGI, WSGI and PHP cannot tell those with `_` or `.` from ours.
+            Forwarded::Append => {
+                remove_where(headers, |name| is_forwarded(name) && !folded(name).eq(name.as_str().bytes()))
+            }
         }
         let mut chain = Vec::new();
         if self.how == Forwarded::Append {
@@ -155,6 +165,20 @@ impl Source<'_> {
             Some(host) => headers.insert(X_FORWARDED_HOST, host),
             None => headers.remove(X_FORWARDED_HOST),
         };
+    }
+}
+
+/// Whether a field says by whom a request was passed on, also where `_` or another sign stands for `-`.
+fn is_forwarded(name: &HeaderName) -> bool {
+    let is_long = name.as_str().len() > X_FORWARDED.len();
+    name.as_str() == FORWARDED || (is_long && folded(name).take(X_FORWARDED.len()).eq(X_FORWARDED.iter().copied()))
+}
+
+fn remove_where(headers: &mut HeaderMap, is_meant: impl Fn(&HeaderName) -> bool) {
+    // The usual request has none of them.
+    let names: Vec<HeaderName> = headers.keys().filter(|name| is_meant(name)).cloned().collect();
+    for name in names {
+        headers.remove(name);
     }
 }
 
@@ -287,6 +311,40 @@ mod tests {
         assert_eq!(chain(Forwarded::Append), ["1.1.1.1, 2.2.2.2, 3.3.3.3, 2001:db8::1"]);
         assert_eq!(chain(Forwarded::Set), ["2001:db8::1"]);
         assert_eq!(chain(Forwarded::Keep), ["1.1.1.1, 2.2.2.2", "3.3.3.3"]);
+    }
+
+    #[test]
+    fn nothing_that_a_client_says_of_its_address_is_left_under_any_name() {
+        let address = "192.0.2.7:9".parse().unwrap();
+        let peer = Peer { address, protocol: fieldseal_http::Protocol::Http1, server_name: None };
+        let said = [
+            ("forwarded", "for=1.1.1.1"),
+            ("x-forwarded-for", "1.1.1.1"),
+            ("x_forwarded_for", "1.1.1.1"),
+            ("x-forwarded_for", "1.1.1.1"),
+            ("x-forwarded-port", "1"),
+            ("x-forwarded-prefix", "/admin"),
+            ("x_forwarded-server", "a"),
+            ("x_forwarded_host", "a"),
+            ("x.forwarded.for", "1.1.1.1"),
+            ("x-forwardedness", "1"),
+            ("x-forward", "1"),
+        ];
+        let told = |how| {
+            let mut request = headers(&said);
+            Source { how, peer: &peer, is_tls: true }.tell(&mut request);
+            let mut names: Vec<String> = request.keys().map(|name| name.as_str().to_owned()).collect();
+            names.sort();
+            names
+        };
+        let kept = ["x-forward", "x-forwarded-for", "x-forwarded-proto", "x-forwardedness"];
+        assert_eq!(told(Forwarded::Set), kept);
+        let [forward, chain, proto, ness] = kept;
+        assert_eq!(
+            told(Forwarded::Append),
+            ["forwarded", forward, chain, "x-forwarded-port", "x-forwarded-prefix", proto, ness]
+        );
+        assert_eq!(told(Forwarded::Keep).len(), said.len(), "nothing is removed");
     }
 
     #[test]

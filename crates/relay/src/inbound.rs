@@ -8,7 +8,7 @@ use hyper::{Method, Request, Response, StatusCode};
 
 use crate::access::{Record, host};
 use crate::choice::choose;
-use crate::config::{Actions, Inbound, Mismatch, Origin, Route};
+use crate::config::{Actions, Inbound, Origin, Route};
 use crate::forward::{Errand, Message, refuse};
 use crate::hygiene::Source;
 use crate::refusal::Refusal;
@@ -21,7 +21,7 @@ pub(crate) struct InboundHandler {
     pub(crate) seat: Seat,
 }
 
-static NOTHING: Actions = Actions { rules: Vec::new(), mismatch: Mismatch::Pass };
+static NOTHING: Actions = Actions::NONE;
 
 impl Handler for InboundHandler {
     fn handle(

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use fieldseal_client::{ClientError, ErrorCode, ErrorKind};
+use fieldseal_document::form::{FormError, FormErrorKind};
+use fieldseal_document::{DocumentError, DocumentErrorKind};
 use fieldseal_http::{BodyError, Problem};
 use hyper::StatusCode;
 
@@ -10,8 +12,9 @@ use hyper::StatusCode;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Every code that there is, as docs/relay.md has them.
-const CODES: [&str; 32] = [
+const CODES: [&str; 33] = [
     "ambiguous-header",
+    "ambiguous-name",
     "ambiguous-path",
     "answer-lost",
     "client-broke",
@@ -95,6 +98,28 @@ impl Refusal {
         Refusal::new(direction.status(StatusCode::BAD_REQUEST), "ambiguous-header", detail)
     }
 
+    /// A field or member that some take for a selected one, by its name or by where it stands.
+    pub(crate) fn ambiguous_name(direction: Direction, detail: impl std::fmt::Display) -> Self {
+        let detail = format!("the {}: {detail}", direction.noun());
+        Refusal::new(direction.status(StatusCode::BAD_REQUEST), "ambiguous-name", detail)
+    }
+
+    /// A document that cannot be read.
+    pub(crate) fn of_document(direction: Direction, error: DocumentError) -> Self {
+        match error.kind {
+            DocumentErrorKind::AmbiguousName => Self::ambiguous_name(direction, error),
+            _ => Self::unreadable(direction, error),
+        }
+    }
+
+    /// A form or query that cannot be read.
+    pub(crate) fn of_form(direction: Direction, error: FormError) -> Self {
+        match error.kind {
+            FormErrorKind::AmbiguousName => Self::ambiguous_name(direction, error),
+            _ => Self::unreadable(direction, error),
+        }
+    }
+
     /// A body that cannot be read as what it says it is.
     pub(crate) fn unreadable(direction: Direction, detail: impl std::fmt::Display) -> Self {
         let detail = format!("the {} cannot be read: {detail}", direction.noun());
@@ -170,6 +195,7 @@ impl Refusal {
                 let detail = format!("the {}: {}", direction.noun(), error.message);
                 Refusal::new(direction.status(StatusCode::BAD_REQUEST), name, detail)
             }
+            ErrorKind::Engine(Code::AmbiguousName) => Refusal::ambiguous_name(direction, &error.message),
             // Told of one value, it is about that value and not about what the relay may.
             ErrorKind::Engine(Code::Forbidden) if error.index.is_some() || error.offset.is_some() => {
                 let detail = format!("the {}: {}", direction.noun(), error.message);

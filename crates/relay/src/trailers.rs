@@ -30,10 +30,14 @@ struct Guard {
     metrics: Arc<ListenerMetrics>,
 }
 
-/// Whether whoever takes `_` for `-` (CGI, WSGI) takes one name for the other.
+/// Whether whoever takes `_` for `-` (CGI, WSGI), or every sign for it (PHP's `.`, lighttpd), takes one name for the other.
 pub(crate) fn is_taken_for(one: &HeaderName, other: &HeaderName) -> bool {
-    let folded = |byte: &u8| if *byte == b'_' { b'-' } else { *byte };
-    one.as_str().as_bytes().iter().map(folded).eq(other.as_str().as_bytes().iter().map(folded))
+    folded(one).eq(folded(other))
+}
+
+/// The bytes of a name with each sign as `-`.
+pub(crate) fn folded(name: &HeaderName) -> impl Iterator<Item = u8> {
+    name.as_str().bytes().map(|byte| if byte.is_ascii_alphanumeric() { byte } else { b'-' })
 }
 
 impl<B> Guarded<B> {

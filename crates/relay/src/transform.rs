@@ -1,6 +1,9 @@
-//! Rules applied to one message: header fields, JSON documents, forms.
+//! Rules applied to one message: query, header fields, JSON documents, forms.
 //!
 //! Whatever goes wrong is a refusal: a message of which a rule could not be applied is not passed on.
+
+mod other_readings;
+mod query;
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -9,14 +12,14 @@ use std::time::Duration;
 
 use fieldseal_client::{
     Answer, Client, ClientError, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode,
-    ErrorKind, Prepared, Scalar, Value, Values,
+    ErrorKind, OtherCase, Prepared, Scalar, Value, Values,
 };
-use fieldseal_document::form::{FormLimits, MediaType};
+use fieldseal_document::form::{FieldNames, FormLimits, MediaType, encode_field};
 use fieldseal_document::{DocumentError, Limits as DocumentLimits, Progress, Purpose, Selection, Walker, escape_into};
 use fieldseal_http::BodyError;
 use hyper::StatusCode;
 use hyper::body::{Body, Bytes};
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use crate::apart::{Apart, Cost};
 use crate::coding::{Coding, DecodeBounds, DecodeError, Decoding};
@@ -145,6 +148,7 @@ impl Job<'_> {
         }
         let plain = self.decode(coding, coded).await?;
         let rewritten = self.body(&kind, plain).await?;
+        let rewritten = self.refuse_other_readings(&kind, rewritten).await?;
         let coded = self.encode(coding, rewritten).await?;
         hygiene::forget_bytes(headers, coded.len());
         Ok(Outcome::Rewritten(Bytes::from_owner(coded)))
@@ -157,7 +161,7 @@ impl Job<'_> {
     pub(crate) async fn headers(&mut self, headers: &mut HeaderMap) -> Result<(), Refusal> {
         let actions = self.actions;
         if let Some(name) = twin(actions, headers) {
-            let detail = format!("header {name} is one that is to be hidden to whoever takes _ for -");
+            let detail = format!("whoever takes _ for - reads header {name} as one that a rule hides or goes by");
             return Err(Refusal::ambiguous_header(self.direction, detail));
         }
         for rule in &actions.rules {
@@ -258,7 +262,7 @@ impl Job<'_> {
         let cost = if selection.streams() { Cost::of_bytes(document.len(), 16) } else { Cost::UNKNOWN };
         let redacted = self.workshop.apart.run(cost, move || redact_json(&document, &selection, &replacement)).await;
         let (redacted, count) = redacted.map_err(|fault| match fault {
-            RedactFault::Document(error) => Refusal::unreadable(self.direction, error),
+            RedactFault::Document(error) => Refusal::of_document(self.direction, error),
             RedactFault::NoRoom(refusal) => refusal,
         })?;
         self.changed[rule.action as usize] += count;
@@ -274,7 +278,8 @@ impl Job<'_> {
 
     fn terms(&self, rule: &Rule) -> Terms {
         let deadline_ms = self.workshop.deadline_ms;
-        Terms { app: self.app.into(), role: rule.role.clone(), deadline_ms, on_failure: rule.on_failure }
+        let (on_failure, other_case) = (rule.on_failure, rule.names_on_the_wire());
+        Terms { app: self.app.into(), role: rule.role.clone(), deadline_ms, on_failure, other_case }
     }
 
     /// Texts through a rule; `place` is what they are parts of.
@@ -342,14 +347,25 @@ impl Job<'_> {
     }
 
     async fn urlencoded(&mut self, rule: &Rule, body: Buffer) -> Result<Buffer, Refusal> {
+        self.fields(rule, &rule.form, encode_field, body).await
+    }
+
+    /// A rule applied to the fields of an urlencoded form, or of a query; `encode` writes a value as it stands there.
+    async fn fields(
+        &mut self,
+        rule: &Rule,
+        names: &Arc<FieldNames>,
+        encode: fn(&str, &mut Vec<u8>),
+        body: Buffer,
+    ) -> Result<Buffer, Refusal> {
         let (size, work) = (body.len(), body.share().another(forms::memory(body.len()))?);
-        let (names, limits) = (Arc::clone(&rule.form), self.workshop.form.clone());
+        let (names, limits) = (Arc::clone(names), self.workshop.form.clone());
         let cost = forms::cost(size, names.comparisons());
         let read = self.workshop.apart.run(cost, move || Urlencoded::read(body, &names, &limits)).await;
         let form = read.map_err(|fault| self.of_form(&fault))?;
         let texts = self.texts(rule, "form value", Arc::clone(&form.texts)).await?;
         let cost = Cost::of_copy(size).max(cost_of_texts(&texts));
-        let out = self.workshop.apart.run(cost, move || form.write(&texts)).await;
+        let out = self.workshop.apart.run(cost, move || form.write(&texts, encode)).await;
         into_buffer(out, work)
     }
 
@@ -376,6 +392,7 @@ impl Job<'_> {
     fn of_form(&self, fault: &FormFault) -> Refusal {
         match fault {
             FormFault::FileWithRole => Refusal::mismatch(self.direction, &fault.to_string()),
+            FormFault::Form(error) => Refusal::of_form(self.direction, *error),
             fault => Refusal::unreadable(self.direction, fault),
         }
     }
@@ -419,12 +436,14 @@ struct Terms {
     role: Option<Box<str>>,
     deadline_ms: u32,
     on_failure: OnFailure,
+    other_case: Option<OtherCase>,
 }
 
 impl Terms {
     fn encrypt(&self) -> EncryptOptions<'_> {
         let deadline_ms = Some(self.deadline_ms);
-        EncryptOptions { role: self.role.as_deref(), deadline_ms, ..EncryptOptions::new(&self.app) }
+        let other_case = self.other_case;
+        EncryptOptions { role: self.role.as_deref(), deadline_ms, other_case, ..EncryptOptions::new(&self.app) }
     }
 
     fn decrypt(&self) -> DecryptOptions<'_> {
@@ -435,7 +454,8 @@ impl Terms {
             OnFailure::Leave => Some(fieldseal_client::OnFailure::Leave),
             OnFailure::Null => Some(fieldseal_client::OnFailure::Null),
         };
-        DecryptOptions { role: self.role.as_deref(), deadline_ms, on_failure, ..DecryptOptions::new(&self.app) }
+        let (role, other_case) = (self.role.as_deref(), self.other_case);
+        DecryptOptions { role, deadline_ms, on_failure, other_case, ..DecryptOptions::new(&self.app) }
     }
 
     fn encrypt_file(&self) -> EncryptFileOptions<'_> {
@@ -502,9 +522,15 @@ fn kind(actions: &Actions, headers: &HeaderMap) -> Option<Kind> {
     (is_utf8 && rules.iter().any(reads)).then_some(kind)
 }
 
-/// A header field that no rule names, and that many (CGI, WSGI) cannot tell from one that is to be hidden.
+/// A header field that no rule names, and that many (CGI, WSGI) cannot tell from one that is to be hidden, or that says how a body is
+/// read in which something is.
 fn twin<'h>(actions: &Actions, headers: &'h HeaderMap) -> Option<&'h HeaderName> {
-    let hidden = || actions.hidden_headers();
+    // Another type or coding would make something else of a body in which something is hidden.
+    let of_bodies: &[HeaderName] = match actions.rules.iter().any(Rule::hides_in_bodies) {
+        true => &[CONTENT_TYPE, CONTENT_ENCODING],
+        false => &[],
+    };
+    let hidden = || actions.hidden_headers().chain(of_bodies);
     hidden().next()?;
     let is_twin = |name: &&HeaderName| {
         hidden().all(|chosen| chosen != *name) && hidden().any(|chosen| is_taken_for(chosen, name))
@@ -599,7 +625,10 @@ mod tests {
         assert!(found(rule("encrypt", "X-Own-Card"), "x_own_card"));
         assert!(found(rule("redact", "X-Own-Card"), "x-own_card"));
         assert!(found(rule("encrypt", "X_Card"), "x-card"));
+        assert!(found(rule("encrypt", "X-Own-Card"), "x.own-card"));
         assert!(!found(rule("encrypt", "X-Card"), "x-card"));
+        assert!(found("{ action = \"encrypt\", json = [\"$\"] }".to_owned(), "content_type"));
+        assert!(!found(rule("encrypt", "X-Card"), "content_type"), "no body is read");
         assert!(!found(rule("decrypt", "X-Card"), "x_card"));
         assert!(!found(rule("encrypt", "X-Card") + ", " + &rule("encrypt", "X_Card"), "x_card"));
     }

@@ -15,8 +15,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fieldseal_document::Selection;
 use fieldseal_document::form::FieldNames;
+use fieldseal_document::{OtherCase as NameCase, Selection};
 use fieldseal_http::{ClientBound, HttpSettings};
 use hyper::Method;
 use hyper::header::HeaderName;
@@ -92,24 +92,35 @@ pub struct Inbound {
     pub routes: Vec<Route>,
 }
 
-/// What becomes of a request whose path is that of a route or destination only where the case of ASCII letters does not count.
+/// What becomes of a path that is that of a route or destination, or of a name that is a selected one, only where case does not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OtherCase {
-    /// It is refused where the route or destination hides something: the upstream may take it for the same.
+    /// It is refused where something is hidden there: the upstream may take it for the same.
     #[default]
     Refuse,
-    /// The route or destination takes it.
+    /// It is taken for the same.
     Same,
-    /// It does not.
+    /// It is not.
     Other,
 }
 
-/// What becomes of `X-Forwarded-*` of a request.
+impl OtherCase {
+    /// How a rule takes names. What a name in doubt holds may stay sealed.
+    fn for_names(self, hides: bool) -> NameCase {
+        match self {
+            OtherCase::Refuse if hides => NameCase::Refuse,
+            OtherCase::Same => NameCase::Same,
+            OtherCase::Refuse | OtherCase::Other => NameCase::Other,
+        }
+    }
+}
+
+/// What becomes of `Forwarded` and `X-Forwarded-*` of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Forwarded {
-    /// Set by the relay; what the client said is dropped.
+    /// Set by the relay; all that the client said is dropped, in `_` for `-` too.
     Set,
     /// The client's address is appended to what the client said.
     Append,
@@ -203,9 +214,49 @@ pub struct Actions {
     pub rules: Vec<Rule>,
     /// What becomes of a body of a type that no rule reads.
     pub mismatch: Mismatch,
+    /// What no reader may find in the clear, whatever it takes the message for; nothing where no rule hides anything.
+    pub hidden: Option<Arc<Hidden>>,
+}
+
+/// What the rules of a direction hide, for parts of a message in which they do not look for it.
+#[derive(Clone, Debug)]
+pub struct Hidden {
+    /// Whether values of JSON documents are hidden.
+    pub json: bool,
+    /// Form fields that are hidden by name, for bodies of another type.
+    pub in_bodies: FieldNames,
+    /// Those of them that no rule hides in the query.
+    pub in_query: FieldNames,
 }
 
 impl Actions {
+    /// Nothing is done.
+    pub const NONE: Actions = Actions { rules: Vec::new(), mismatch: Mismatch::Pass, hidden: None };
+
+    /// These rules, each of which refuses names that some readers take for those that it hides.
+    fn new(mut rules: Vec<Rule>, mismatch: Mismatch, other_case: OtherCase) -> Actions {
+        let hiding = || rules.iter().filter(|rule| rule.hides());
+        let form = FieldNames::union(hiding().map(|rule| &*rule.form));
+        let query = FieldNames::union(hiding().map(|rule| &*rule.query));
+        let json = hiding().any(|rule| rule.json.is_some());
+        let hides = hiding().next().is_some();
+        let case = other_case.for_names(true);
+        for rule in &mut rules {
+            let hides = rule.hides();
+            for (names, known) in [(&mut rule.form, &form), (&mut rule.query, &query)] {
+                let chosen = Arc::unwrap_or_clone(std::mem::take(names));
+                let chosen =
+                    if hides { chosen.guarded(case, known) } else { chosen.in_case(other_case.for_names(false)) };
+                *names = Arc::new(chosen);
+            }
+        }
+        let in_bodies = FieldNames::new(form.iter()).guarded(case, &FieldNames::default());
+        let left = form.iter().filter(|name| !query.has(name.as_bytes()));
+        let in_query = FieldNames::new(left).guarded(case, &query);
+        let hidden = hides.then(|| Arc::new(Hidden { json, in_bodies, in_query }));
+        Actions { rules, mismatch, hidden }
+    }
+
     /// Whether nothing is done.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
@@ -253,18 +304,31 @@ pub struct Rule {
     pub json: Option<JsonFields>,
     /// Form fields.
     pub form: Arc<FieldNames>,
+    /// Parameters of the query.
+    pub query: Arc<FieldNames>,
     /// Header fields.
     pub headers: Vec<HeaderName>,
     /// What stands in the place of redacted values.
     pub replacement: Box<str>,
     /// What becomes of envelopes that do not open, where it decrypts.
     pub on_failure: OnFailure,
+    /// How names of JSON members are compared with those of the selectors; of forms and queries `form` and `query` have it.
+    pub names: NameCase,
 }
 
 impl Rule {
     /// Whether something is encrypted or redacted, in whatever part of a message.
     pub fn hides(&self) -> bool {
         self.action != Action::Decrypt
+    }
+
+    /// The word for [`Rule::names`] in calls of the engine, where it is not the engine's default.
+    pub(crate) fn names_on_the_wire(&self) -> Option<fieldseal_client::OtherCase> {
+        match self.names {
+            NameCase::Refuse => Some(fieldseal_client::OtherCase::Refuse),
+            NameCase::Same => Some(fieldseal_client::OtherCase::Same),
+            NameCase::Other => None,
+        }
     }
 
     /// Whether something is encrypted or redacted in bodies.

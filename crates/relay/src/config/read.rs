@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fieldseal_document::form::FieldNames;
-use fieldseal_document::{Limits as DocumentLimits, Selection};
+use fieldseal_document::{Limits as DocumentLimits, OtherCase as NameCase, Selection};
 use hyper::Method;
 use hyper::header::{self, HeaderName, HeaderValue};
 use toml::Spanned;
@@ -224,9 +224,10 @@ impl Reader<'_> {
         let tls = self.key_pair(offset, inbound.certificate, inbound.private_key);
         let default = inbound.upstream.as_ref().and_then(|upstream| self.origin(upstream));
         let has_default = inbound.upstream.is_some();
+        let names = inbound.other_case_names;
         let offsets: Vec<usize> = inbound.route.iter().map(|route| route.span().start).collect();
         let routes: Vec<Route> =
-            inbound.route.into_iter().map(|route| self.route(route, default.as_ref(), has_default)).collect();
+            inbound.route.into_iter().map(|route| self.route(route, default.as_ref(), has_default, names)).collect();
         let turns: Vec<Turn<'_>> =
             offsets.iter().zip(&routes).map(|(&offset, route)| Turn::of_route(offset, route)).collect();
         self.unreached(&turns, inbound.other_case);
@@ -267,7 +268,13 @@ impl Reader<'_> {
         origin.map(Arc::new)
     }
 
-    fn route(&mut self, route: Spanned<schema::Route>, default: Option<&Arc<Origin>>, has_default: bool) -> Route {
+    fn route(
+        &mut self,
+        route: Spanned<schema::Route>,
+        default: Option<&Arc<Origin>>,
+        has_default: bool,
+        names: OtherCase,
+    ) -> Route {
         let offset = route.span().start;
         let route = route.into_inner();
         let hosts = self.each(&route.hosts, "host", HostPattern::parse);
@@ -280,8 +287,9 @@ impl Reader<'_> {
         if upstream.is_none() && route.upstream.is_none() && !has_default {
             self.problem(offset, "the route has no upstream, and its listener none either");
         }
-        let request = self.actions(&route.request, route.request_mismatch);
-        let response = self.actions(&route.response, route.response_mismatch);
+        let request = self.actions(&route.request, route.request_mismatch, names);
+        self.no_query(&route.response);
+        let response = self.actions(&route.response, route.response_mismatch, names);
         let app = match &route.app {
             Some(app) => app.get_ref().as_str(),
             None => "",
@@ -302,19 +310,31 @@ impl Reader<'_> {
         }
     }
 
-    fn actions(&mut self, rules: &[Spanned<schema::Rule>], mismatch: Option<Mismatch>) -> Actions {
-        let rules: Vec<Rule> = rules.iter().map(|rule| self.rule(rule)).collect();
+    /// Answers have no query.
+    fn no_query(&mut self, rules: &[Spanned<schema::Rule>]) {
+        for rule in rules.iter().filter(|rule| !rule.get_ref().query.is_empty()) {
+            self.problem(rule.span().start, "`query` selects in requests; remove it from this response rule");
+        }
+    }
+
+    fn actions(
+        &mut self,
+        rules: &[Spanned<schema::Rule>],
+        mismatch: Option<Mismatch>,
+        other_case: OtherCase,
+    ) -> Actions {
+        let rules: Vec<Rule> = rules.iter().map(|rule| self.rule(rule, other_case)).collect();
         // What is to be hidden must not pass for want of a type; what is to be shown may stay hidden.
         let hides = rules.iter().any(Rule::hides);
         let default = if hides { Mismatch::Refuse } else { Mismatch::Pass };
-        Actions { rules, mismatch: mismatch.unwrap_or(default) }
+        Actions::new(rules, mismatch.unwrap_or(default), other_case)
     }
 
-    fn rule(&mut self, spanned: &Spanned<schema::Rule>) -> Rule {
+    fn rule(&mut self, spanned: &Spanned<schema::Rule>, other_case: OtherCase) -> Rule {
         let rule = spanned.get_ref();
         let offset = spanned.span().start;
-        if rule.json.is_empty() && rule.form.is_empty() && rule.headers.is_empty() {
-            self.problem(offset, "the rule selects nothing: give it json, form or headers");
+        if rule.json.is_empty() && rule.form.is_empty() && rule.query.is_empty() && rule.headers.is_empty() {
+            self.problem(offset, "the rule selects nothing: give it json, form, query or headers");
         }
         if rule.replacement.is_some() && rule.action != Action::Redact {
             self.problem(offset, "only the action redact has a replacement");
@@ -329,7 +349,10 @@ impl Reader<'_> {
         let limits = DocumentLimits::default();
         let parse_selector = |text: &str| Selection::parse(&[text], &limits).map(|_| text.to_owned());
         let selectors = self.each(&rule.json, "selector", parse_selector);
-        let selection = Selection::parse(&selectors, &limits).unwrap_or_else(|error| {
+        let names = other_case.for_names(rule.action != Action::Decrypt);
+        let mut builder = Selection::builder(&limits).other_case(names);
+        let added = selectors.iter().try_for_each(|selector| builder.add(selector));
+        let selection = added.map(|()| builder.finish()).unwrap_or_else(|error| {
             self.problem(offset, format!("selectors: {error}"));
             Selection::everything()
         });
@@ -342,17 +365,21 @@ impl Reader<'_> {
             role: role.and_then(|mut role| role.pop()),
             json: (!rule.json.is_empty()).then_some(JsonFields { selectors: selectors.into(), selection }),
             form: Arc::new(FieldNames::new(rule.form.iter().map(|name| name.get_ref()))),
+            query: Arc::new(FieldNames::new(rule.query.iter().map(|name| name.get_ref()))),
             headers: self.each(&rule.headers, "header", parse_header),
             replacement: replacement.into(),
             on_failure: rule.on_failure.unwrap_or_default(),
+            names,
         }
     }
 
     fn outbound(&mut self, index: usize, outbound: schema::Outbound) -> Outbound {
         let offset = outbound.address.span().start;
         let tls = self.key_pair(offset, outbound.certificate, outbound.private_key);
+        let names = outbound.other_case_names;
         let offsets: Vec<usize> = outbound.destination.iter().map(|it| it.span().start).collect();
-        let destinations: Vec<Destination> = outbound.destination.into_iter().map(|it| self.destination(it)).collect();
+        let destinations: Vec<Destination> =
+            outbound.destination.into_iter().map(|it| self.destination(it, names)).collect();
         let turns: Vec<Turn<'_>> =
             offsets.iter().zip(&destinations).map(|(&offset, it)| Turn::of_destination(offset, it)).collect();
         self.unreached(&turns, outbound.other_case);
@@ -368,7 +395,7 @@ impl Reader<'_> {
         }
     }
 
-    fn destination(&mut self, spanned: Spanned<schema::Destination>) -> Destination {
+    fn destination(&mut self, spanned: Spanned<schema::Destination>, names: OtherCase) -> Destination {
         let offset = spanned.span().start;
         let destination = spanned.into_inner();
         if destination.hosts.is_empty() {
@@ -377,13 +404,14 @@ impl Reader<'_> {
         let hosts = self.each(&destination.hosts, "host", HostPattern::parse);
         let paths = self.each(&destination.paths, "path", PathPattern::parse);
         let request = match &destination.request {
-            Some(rules) => self.actions(rules, destination.request_mismatch),
-            None => Actions {
-                rules: vec![decrypt_everything()],
-                mismatch: destination.request_mismatch.unwrap_or(Mismatch::Pass),
-            },
+            Some(rules) => self.actions(rules, destination.request_mismatch, names),
+            None => {
+                let mismatch = destination.request_mismatch.unwrap_or(Mismatch::Pass);
+                Actions::new(vec![decrypt_everything()], mismatch, names)
+            }
         };
-        let response = self.actions(&destination.response, destination.response_mismatch);
+        self.no_query(&destination.response);
+        let response = self.actions(&destination.response, destination.response_mismatch, names);
         Destination { hosts, paths, request, response }
     }
 }
@@ -395,9 +423,11 @@ fn decrypt_everything() -> Rule {
         role: None,
         json: Some(JsonFields { selectors: Arc::new(["$".to_owned()]), selection: Selection::everything() }),
         form: Arc::new(FieldNames::new(["*"])),
+        query: Arc::default(),
         headers: Vec::new(),
         replacement: "".into(),
         on_failure: OnFailure::Fail,
+        names: NameCase::Other,
     }
 }
 

@@ -278,6 +278,8 @@ pub(super) struct Inbound {
     pub unmatched: Option<Unmatched>,
     #[serde(default)]
     pub other_case: OtherCase,
+    #[serde(default)]
+    pub other_case_names: OtherCase,
     #[serde(default = "forwarded")]
     pub forwarded: Forwarded,
     #[serde(default)]
@@ -324,6 +326,8 @@ pub(super) struct Rule {
     #[serde(default)]
     pub form: Vec<Spanned<String>>,
     #[serde(default)]
+    pub query: Vec<Spanned<String>>,
+    #[serde(default)]
     pub headers: Vec<Spanned<String>>,
     pub replacement: Option<String>,
     pub on_failure: Option<OnFailure>,
@@ -357,6 +361,8 @@ pub(super) struct Outbound {
     pub unlisted_internal: Unlisted,
     #[serde(default)]
     pub other_case: OtherCase,
+    #[serde(default)]
+    pub other_case_names: OtherCase,
     #[serde(default)]
     pub destination: Vec<Spanned<Destination>>,
 }

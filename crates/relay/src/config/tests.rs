@@ -177,6 +177,11 @@ fn what_is_wrong_is_told_by_its_line() {
         (&inbound("path = \"/\"\nhosts = [\"a b\"]\n"), 11, "host pattern"),
         (&inbound("path = \"/\"\nrequest = [{ action = \"encrypt\", json = [\"$\"] }]\n"), 9, "name the app"),
         (&rule("action = \"encrypt\""), 12, "selects nothing"),
+        (
+            &rule("action = \"redact\", query = [\"a\"]").replace("request", "response"),
+            12,
+            "`query` selects in requests",
+        ),
         (&rule("action = \"encrypt\", json = [\"$[\"]"), 12, "selector"),
         (&rule("action = \"encrypt\", headers = [\"Host\"]"), 12, "cannot be changed"),
         (&rule("action = \"encrypt\", json = [\"$\"], role = \"PCI\""), 12, "data role"),

@@ -22,7 +22,7 @@ use tokio::time::sleep;
 
 use crate::access::{Record, Recorded, host};
 use crate::choice::choose;
-use crate::config::{Actions, Destination, Forwarded, Mismatch, Origin, Unlisted};
+use crate::config::{Actions, Destination, Forwarded, Origin, Unlisted};
 use crate::forward::{Answer, Errand, Message, of_upstream, refuse};
 use crate::hygiene::Source;
 use crate::refusal::Refusal;
@@ -43,7 +43,7 @@ const UNLISTED: &str = "unlisted-destination";
 /// How often a tunnel is looked at at most: whether it would be opened now.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 
-static NOTHING: Actions = Actions { rules: Vec::new(), mismatch: Mismatch::Pass };
+static NOTHING: Actions = Actions::NONE;
 
 /// Nobody answers here: a door without a handler.
 pub(crate) struct Nobody;

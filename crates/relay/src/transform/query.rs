@@ -1,0 +1,72 @@
+//! Rules applied to the query of a request's target.
+
+use fieldseal_document::form::{encode_query, holds_field};
+use hyper::Uri;
+use hyper::body::Bytes;
+use hyper::http::uri::PathAndQuery;
+
+use super::Job;
+use crate::forms;
+use crate::held::Buffer;
+use crate::refusal::Refusal;
+
+impl Job<'_> {
+    /// Applies the rules to the query. Every byte of it that is no selected value stays what it was.
+    ///
+    /// # Errors
+    /// The message is not to be passed on.
+    pub(crate) async fn query(&mut self, uri: &mut Uri) -> Result<(), Refusal> {
+        let Some(query) = uri.query().filter(|query| !query.is_empty()) else { return Ok(()) };
+        let actions = self.actions;
+        if self.holds_hidden(query).await {
+            let detail = "the query has a field that a rule hides in forms, and many upstreams read both as one";
+            return Err(Refusal::ambiguous_name(self.direction, detail));
+        }
+        let rules = actions.rules.iter().filter(|rule| !rule.query.is_empty());
+        let before = query.as_bytes();
+        let mut share = self.workshop.room.share(self.client);
+        share.grow(before.len())?;
+        let mut after = Buffer::of(before.to_vec(), share);
+        for rule in rules {
+            after = self.fields(rule, &rule.query, encode_query, after).await?;
+        }
+        if after.as_ref() != before {
+            *uri = with_query(uri.path(), after.as_ref())
+                .ok_or_else(|| Refusal::too_large(self.direction, TARGET_SIZE_MAX))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the query has a field that a rule hides in forms.
+    async fn holds_hidden(&self, query: &str) -> bool {
+        let Some(hidden) = self.actions.hidden.clone() else { return false };
+        let (query, cost) = (query.to_owned(), forms::cost(query.len(), hidden.in_query.comparisons()));
+        self.workshop.apart.run(cost, move || holds_field(query.as_bytes(), &hidden.in_query)).await
+    }
+}
+
+/// Bytes of a path with its query that the HTTP library takes.
+const TARGET_SIZE_MAX: usize = u16::MAX as usize - 1;
+
+/// A target of this path and query, if it is not too long.
+fn with_query(path: &str, query: &[u8]) -> Option<Uri> {
+    let target = [path.as_bytes(), b"?", query].concat();
+    if target.len() > TARGET_SIZE_MAX {
+        return None;
+    }
+    PathAndQuery::from_maybe_shared(Bytes::from(target)).ok().map(Uri::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_takes_any_query_up_to_its_bound() {
+        let query = "card=ev%3Aa%2B&x[]=%E9|";
+        let uri = with_query("/a/%20", query.as_bytes()).unwrap();
+        assert_eq!((uri.path(), uri.query()), ("/a/%20", Some(query)));
+        assert!(with_query("/", &vec![b'a'; TARGET_SIZE_MAX - 2]).is_some());
+        assert!(with_query("/", &vec![b'a'; TARGET_SIZE_MAX]).is_none());
+    }
+}
