@@ -47,8 +47,9 @@ async fn a_document_of_100_mb_goes_both_ways_and_its_memory_comes_back() {
         megabytes(highest),
         megabytes(after)
     );
-    // At most: the caller's document, the request and its frame at the server, the toy's copy, and the answer.
-    assert!(highest - before < 6 * DOCUMENT_SIZE);
+    // At most: the caller's document, the request, its frame at the server in pieces and in one, the toy's copy, the answer, and its frame
+    // at the client in pieces and in one. The allocator returns memory a second after it was freed: all of these may be resident.
+    assert!(highest - before < 8 * DOCUMENT_SIZE, "{} MB", megabytes(highest - before));
     let counters = stage.server.counters();
     assert_eq!((counters.incoming_bytes, counters.pool.bytes_held), (0, 0));
     assert_eq!(client.health().await.unwrap(), "ok");
