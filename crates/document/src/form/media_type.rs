@@ -4,6 +4,7 @@
 pub const BOUNDARY_SIZE_MAX: usize = 70;
 
 const BOUNDARY: &str = "boundary";
+const CHARSET: &str = "charset";
 
 /// What a body is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub struct MediaType {
 impl MediaType {
     /// Reads the value of the header field. Nothing where it is malformed, names a boundary or charset twice, or where two readers
     /// could take different parameters from it: those of RFC 2231, which only some put together, escapes and semicolons in quotation
-    /// marks, and the word `boundary` before the parameter of that name.
+    /// marks, and the word `boundary` or `charset` in the name or value of another parameter.
     pub fn parse(value: &[u8]) -> Option<MediaType> {
         let text = std::str::from_utf8(value).ok()?.trim_matches([' ', '\t']);
         let (essence, mut rest) = text.split_at(text.find(';').unwrap_or(text.len()));
@@ -29,6 +30,7 @@ impl MediaType {
             return None;
         }
         let mut media = MediaType { essence, boundary: None, charset: None };
+        let lower = text.to_ascii_lowercase();
         while let Some(after) = rest.strip_prefix(';') {
             let after = after.trim_start_matches([' ', '\t']);
             if after.is_empty() || after.starts_with(';') {
@@ -41,17 +43,22 @@ impl MediaType {
                 return None;
             }
             rest = tail.trim_start_matches([' ', '\t']);
-            let place = match name.to_ascii_lowercase().as_str() {
+            let name = name.to_ascii_lowercase();
+            let whole = after[..after.len() - tail.len()].to_ascii_lowercase();
+            // Some look for the word alone, wherever it first stands.
+            if [BOUNDARY, CHARSET].iter().any(|&word| name != word && whole.contains(word)) {
+                return None;
+            }
+            let place = match name.as_str() {
                 BOUNDARY => &mut media.boundary,
-                "charset" => &mut media.charset,
+                CHARSET => &mut media.charset,
                 _ => continue,
             };
             if place.replace(value).is_some() {
                 return None;
             }
-            // Some look for the word alone, wherever it first stands.
             let at = text.len() - after.len();
-            if name.eq_ignore_ascii_case(BOUNDARY) && text.to_ascii_lowercase().find(BOUNDARY) != Some(at) {
+            if lower.find(&name) != Some(at) {
                 return None;
             }
         }
