@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use fieldseal_document::fuzzing::{check_document, check_form, check_selectors};
+use fieldseal_document::fuzzing::{
+    check_document, check_form, check_media_type, check_multipart_form, check_selectors,
+};
 
 fn replay(name: &str, check: fn(&[u8])) {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
@@ -29,4 +31,14 @@ fn the_selector_corpus_holds() {
 #[test]
 fn the_form_corpus_holds() {
     replay("form", check_form);
+}
+
+#[test]
+fn the_media_type_corpus_holds() {
+    replay("media_type", check_media_type);
+}
+
+#[test]
+fn the_multipart_corpus_holds() {
+    replay("multipart", check_multipart_form);
 }

@@ -49,4 +49,5 @@ pub use upstream::ConnectorError;
 pub mod fuzzing {
     pub use crate::coding::fuzzing::{MEMORY_MAX, check_coding};
     pub use crate::config::fuzzing::check_configuration;
+    pub use crate::route::fuzzing::check_path;
 }

@@ -10,6 +10,8 @@ use thiserror::Error;
 
 use crate::choice::Case;
 
+pub(crate) mod fuzzing;
+
 /// A host pattern: `api.example.com`, `*.example.com` for all names below it, or `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostPattern {

@@ -1,4 +1,4 @@
-//! Replays the fuzzer's corpus of configurations.
+//! Replays the fuzzer's corpora: configurations, and paths of requests.
 
 use std::fs;
 use std::path::Path;
@@ -35,4 +35,16 @@ fn changed_examples_hold_every_property() {
             fuzzing::check_configuration(&changed);
         }
     }
+}
+
+#[test]
+fn the_path_corpus_holds_every_property() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/path");
+    let (mut read, mut refused) = (0, 0);
+    for entry in fs::read_dir(corpus).expect("the corpus is there") {
+        let path = entry.expect("an entry").path();
+        println!("{}", path.display());
+        *(if fuzzing::check_path(&fs::read(&path).expect("a file")) { &mut read } else { &mut refused }) += 1;
+    }
+    assert!(read >= 10 && refused >= 10, "{read} read, {refused} refused");
 }

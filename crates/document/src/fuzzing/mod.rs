@@ -3,10 +3,14 @@
 //! Not part of the crate's interface. Every function panics where a property does not hold.
 
 mod form;
+mod media_type;
+mod multipart;
 pub mod slow;
 mod slow_form;
 
 pub use form::check_form;
+pub use media_type::check_media_type;
+pub use multipart::check_multipart_form;
 
 use crate::{
     DocumentError, DocumentErrorKind, Limits, Match, Progress, Purpose, ScalarKind, Selection, Strategy, Walker,

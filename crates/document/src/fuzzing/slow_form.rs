@@ -41,12 +41,17 @@ pub fn percent_decoded(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The contents of all parts as a lenient reader cuts them: lines end in LF with or without CR, a line of the boundary alone cuts, white
-/// space behind it is overlooked, and whatever stands before the first and behind the last is.
+/// The contents of all parts as a lenient reader cuts them.
 pub fn lenient_contents(body: &[u8], boundary: &str) -> Vec<Range<usize>> {
+    lenient_parts(body, boundary).into_iter().map(|(_, content)| content).collect()
+}
+
+/// Headers and contents of all parts as a lenient reader cuts them: lines end in LF with or without CR, a line of the boundary alone cuts,
+/// white space behind it is overlooked, and whatever stands before the first and behind the last is.
+pub fn lenient_parts(body: &[u8], boundary: &str) -> Vec<(Range<usize>, Range<usize>)> {
     let cut = format!("--{boundary}").into_bytes();
     let end = format!("--{boundary}--").into_bytes();
-    let mut contents = Vec::new();
+    let mut parts = Vec::new();
     // Where the part in hand begins, and where its content does.
     let (mut part, mut content) = (None, None);
     let mut start = 0;
@@ -54,14 +59,14 @@ pub fn lenient_contents(body: &[u8], boundary: &str) -> Vec<Range<usize>> {
         let next = body[start..].iter().position(|&byte| byte == b'\n').map_or(body.len(), |at| start + at + 1);
         let line = body[start..next].trim_ascii_end();
         if line == cut || line == end {
-            if let (Some(_), Some(content)) = (part, content) {
+            if let (Some(header), Some(content)) = (part, content) {
                 let before = &body[content..start];
                 let before = before.strip_suffix(b"\n").unwrap_or(before);
                 let before = before.strip_suffix(b"\r").unwrap_or(before);
-                contents.push(content..content + before.len());
+                parts.push((header..content, content..content + before.len()));
             }
             if line == end && line != cut {
-                return contents;
+                return parts;
             }
             (part, content) = (Some(next), None);
         } else if part.is_some() && content.is_none() && line.is_empty() {
@@ -69,5 +74,5 @@ pub fn lenient_contents(body: &[u8], boundary: &str) -> Vec<Range<usize>> {
         }
         start = next;
     }
-    contents
+    parts
 }

@@ -1,0 +1,115 @@
+//! Multipart forms: parts lie where lenient readers find them, and a part that such a reader takes for a selected one is found or the
+//! form is refused.
+
+use super::{form::check_multipart, slow_form};
+use crate::OtherCase;
+use crate::form::{FieldNames, FormLimits, find_parts};
+
+/// The boundary on the first line, a name on the second, a body behind them.
+pub fn check_multipart_form(bytes: &[u8]) {
+    let mut lines = bytes.splitn(3, |&byte| byte == b'\n');
+    let (Some(boundary), Some(name), Some(body)) = (lines.next(), lines.next(), lines.next()) else { return };
+    let (Ok(boundary), Ok(name)) = (std::str::from_utf8(boundary), std::str::from_utf8(name)) else { return };
+    check_multipart(body, boundary, &[name]);
+    let is_word =
+        |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if !is_word(name) {
+        return;
+    }
+    let guarded = FieldNames::new([name]).guarded(OtherCase::Refuse, &FieldNames::default());
+    let limits = FormLimits { fields_max: 64, part_header_size_max: 512 };
+    let Ok(found) = find_parts(body, boundary, &guarded, &limits) else { return };
+    for (header, content) in slow_form::lenient_parts(body, boundary) {
+        let Some(disposition) = disposition(&body[header]) else { continue };
+        for (reader, read) in [("PHP", php_name(&disposition)), ("Rack", rack_name(&disposition))] {
+            let is_selected = read.is_some_and(|read| read == name);
+            let is_found = found.iter().any(|part| part.content == content);
+            assert!(!is_selected || is_found, "{reader} reads {disposition} as {name}");
+        }
+    }
+}
+
+/// The value of the first such field.
+fn disposition(header: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(header);
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    let field = lines.find(|(name, _)| name.trim().eq_ignore_ascii_case("content-disposition"));
+    field.map(|(_, value)| value.trim().to_owned())
+}
+
+/// PHP's `main/rfc1867.c`: `'` quotes as `"` does, and the name is then written as a variable's.
+fn php_name(disposition: &str) -> Option<String> {
+    let mut rest: &str = disposition;
+    let mut name = None;
+    while !rest.is_empty() {
+        let (pair, tail) = php_word(rest, ';');
+        rest = tail;
+        let (key, value) = php_word(pair.trim_start(), '=');
+        if key.eq_ignore_ascii_case("name") {
+            name = Some(php_value(value));
+        }
+    }
+    name.map(|name| php_variable(&name))
+}
+
+/// `php_ap_getword`: up to `stop` outside of quotation marks, and what follows.
+fn php_word(text: &str, stop: char) -> (&str, &str) {
+    let mut quote = None;
+    let mut is_escaped = false;
+    for (at, character) in text.char_indices() {
+        match quote {
+            _ if is_escaped => is_escaped = false,
+            Some(_) if character == '\\' => is_escaped = true,
+            Some(open) if character == open => quote = None,
+            Some(_) => {}
+            None if character == stop => return (&text[..at], text[at..].trim_start_matches(stop)),
+            None if matches!(character, '"' | '\'') => quote = Some(character),
+            None => {}
+        }
+    }
+    (text, "")
+}
+
+/// `php_ap_getword_conf`: a quoted value, or one up to white space.
+fn php_value(text: &str) -> String {
+    let text = text.trim_start();
+    let Some(quote) = text.chars().next().filter(|first| matches!(first, '"' | '\'')) else {
+        return text.split_ascii_whitespace().next().unwrap_or_default().to_owned();
+    };
+    let mut value = String::new();
+    let mut characters = text[1..].chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => match characters.next() {
+                Some(next) if next == quote || next == '\\' => value.push(next),
+                Some(next) => value.extend(['\\', next]),
+                None => value.push('\\'),
+            },
+            character if character == quote => break,
+            character => value.push(character),
+        }
+    }
+    value
+}
+
+/// `php_register_variable_ex`: up to the first index, with `_` for what a variable's name cannot have.
+fn php_variable(name: &str) -> String {
+    let name = name.split('\0').next().unwrap_or_default().trim_start_matches(' ');
+    let root = match name.split_once('[') {
+        Some((root, index)) if index.contains(']') => root.to_owned(),
+        _ => name.replacen('[', "_", 1),
+    };
+    root.replace([' ', '.'], "_")
+}
+
+/// Rack: the first `name=` behind a semicolon, quoted or a token, and then what stands between its brackets.
+fn rack_name(disposition: &str) -> Option<String> {
+    let mut pieces = disposition.split(';').skip(1).map(str::trim_start);
+    let value =
+        pieces.find_map(|piece| piece.get(..5).filter(|key| key.eq_ignore_ascii_case("name=")).map(|_| &piece[5..]))?;
+    let value = match value.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next().unwrap_or_default(),
+        None => value.split([' ', '\t']).next().unwrap_or_default(),
+    };
+    value.trim_start_matches(['[', ']']).split(['[', ']']).next().map(str::to_owned)
+}
