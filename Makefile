@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check artillery loom constant-time aarch64 audit bench fuzz fuzz-api
+.PHONY: help run setup test check artillery upstreams loom constant-time aarch64 audit bench fuzz fuzz-api
 
 # Tools that setup installs stand in front of the machine's own.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -41,6 +41,7 @@ test: check ## everything: the checks, all tests with the fuzz corpora, the othe
 	$(call say,test: the other languages)
 	@cargo build --profile checked --package fieldseal-cli
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/interop/run.sh
+	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/upstreams/run.sh
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/artillery/run.sh
 	$(call say,test: the page of a load report in a browser)
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/browser/run.sh
@@ -48,6 +49,10 @@ test: check ## everything: the checks, all tests with the fuzz corpora, the othe
 artillery: setup ## the Node packages and Artillery against an engine (FULL=1: the published scenario for its 90 seconds)
 	@cargo build --profile checked --package fieldseal-cli
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/artillery/run.sh
+
+upstreams: setup ## ambiguous requests through the relay to PHP, Express, Flask, Django, Go, Rack and Tomcat
+	@cargo build --profile checked --package fieldseal-cli
+	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/upstreams/run.sh
 
 loom: setup ## every interleaving of the pool's threads
 	$(call say,loom: fieldseal-pool)

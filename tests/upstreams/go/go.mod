@@ -1,0 +1,3 @@
+module fieldseal.test/upstream
+
+go 1.19

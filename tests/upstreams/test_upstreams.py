@@ -1,0 +1,131 @@
+"""Requests that two readers understand differently (vectors/ambiguous), through the relay to real upstreams.
+
+Whatever an upstream reads under a selected name is an envelope, or the relay has refused the request.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+import corpus
+import relays
+import servers
+from conftest import APP
+from corpus import SECRET, Answer, Case, Client
+from decryptor import Decryptor
+from engine import Engine
+from fieldseal import Fieldseal
+
+FORM_RULE = {"action": "encrypt", "form": ["card_number"]}
+JSON_RULE = {"action": "encrypt", "json": ["$.card.number", "$.card_number", "$.secret_key"]}
+QUERY_RULE = {"action": "encrypt", "query": ["card_number"]}
+HEADER_RULE = {"action": "encrypt", "headers": ["X-Card-Number"]}
+# What is selected on each route: the first word of a reader's name in a report.
+ROUTES = {
+    "/v1/cards": ([FORM_RULE, JSON_RULE, QUERY_RULE, HEADER_RULE], {"form", "json", "query", "header", "params"}),
+    "/v1/form": ([FORM_RULE], {"form"}),
+    "/v1/json": ([JSON_RULE], {"json"}),
+    "/v1/query": ([QUERY_RULE], {"query"}),
+}
+# Refusals that say that the request is at fault.
+REFUSALS = range(400, 500)
+ENVELOPE = re.compile(r"ev:[0-9A-Za-z+/=:]+:\$")
+SEALED_FILE = re.compile(r"%EVENC")
+
+
+@dataclass
+class Front:
+    """A relay with a listener for each application, and clients of both sides."""
+
+    through: dict[str, Client]
+    direct: dict[str, Client]
+
+
+@pytest.fixture(scope="module")
+def front(tmp_path_factory: pytest.TempPathFactory, fieldseal: Fieldseal, engine: Engine) -> Iterator[Front]:
+    folder = tmp_path_factory.mktemp("upstreams")
+    with servers.running(folder) as ports:
+        text = relays.process_section() + relays.engine_section(engine)
+        for name, port in ports.items():
+            text += relays.section("[inbound]", name=name, address="127.0.0.1:0", upstream=f"http://127.0.0.1:{port}", unmatched="pass")
+            for path, (rules, _) in ROUTES.items():
+                text += relays.section("[inbound.route]", app=APP, path=path, request=rules)
+        with relays.running(fieldseal, folder, text) as relay:
+            through = {name: Client(relay.at(name, False).port) for name in ports}
+            direct = {name: Client(port) for name, port in ports.items()}
+            yield Front(through, direct)
+            for client in [*through.values(), *direct.values()]:
+                client.close()
+
+
+def leaves(value: object) -> list[str]:
+    """Every scalar but null, as text."""
+    if isinstance(value, (dict, list)):
+        return [leaf for member in (value.values() if isinstance(value, dict) else value) for leaf in leaves(member)]
+    return [] if value is None else [str(value)]
+
+
+def is_sealed(text: str) -> bool:
+    """Nothing but envelopes, which a header joins by commas; or a sealed file."""
+    return bool(SEALED_FILE.match(text)) or not ENVELOPE.sub("", text).strip(", ")
+
+
+def selected(report: dict[str, object]) -> dict[str, list[str]]:
+    """What the report's readers found under a selected name of the route."""
+    if report["route"] not in ROUTES:
+        return {}
+    kinds = ROUTES[report["route"]][1]
+    return {reader: leaves(value) for reader, value in report["read"].items() if reader.split(" ")[0] in kinds}
+
+
+def unsealed(name: str, answer: Answer) -> list[str]:
+    if not answer.report:
+        return []
+    found = selected(answer.report).items()
+    return [f"{name}: {reader} read {text!r}" for reader, texts in found for text in texts if not is_sealed(text)]
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in corpus.cases()])
+def test_no_upstream_reads_an_unsealed_value(front: Front, decryptor: Decryptor, case: Case) -> None:
+    faults, opened = [], set()
+    for name, client in front.through.items():
+        answer = client.send(case)
+        if answer.code and answer.status in REFUSALS:
+            assert not case.is_accepted, f"{case.about}: refused as {answer.code}"
+            # The rules of all listeners are the same, and so is the decision.
+            break
+        assert not answer.code, f"{name}: {answer.status} {answer.code}"
+        faults += unsealed(name, answer)
+        if answer.report:
+            texts = [text for texts in selected(answer.report).values() for text in texts]
+            opened |= {str(decryptor.open(envelope).value) for text in texts for envelope in ENVELOPE.findall(text)}
+    assert not faults, "\n".join([case.about, *faults])
+    if case.is_accepted:
+        assert any(SECRET in text for text in opened) or case.name == "multipart-upload"
+
+
+def test_each_reader_reads_the_plain_value_without_the_relay(front: Front) -> None:
+    """Readers that never read anything would prove nothing."""
+    blind: set[str] = set()
+    seeing: set[str] = set()
+    for case in corpus.cases():
+        if not case.is_accepted:
+            continue
+        for name, client in front.direct.items():
+            report = client.send(case).report or {"read": {}}
+            for reader, value in report["read"].items():
+                found = any(SECRET in text for text in leaves(value))
+                (seeing if found else blind).add(f"{name} {reader}")
+    assert blind - seeing == set()
+    assert {name.split(" ")[0] for name in seeing} == set(front.direct)
+
+
+@pytest.mark.parametrize("name", servers.LANGUAGES)
+def test_every_language_is_installed(name: str) -> None:
+    if name in servers.installed():
+        return
+    assert os.environ.get("CI") != "true" or name not in servers.REQUIRED, f"{name} is not installed"
+    pytest.skip(f"{name} is not installed")
