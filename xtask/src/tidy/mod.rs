@@ -5,6 +5,7 @@
 //! that is judged.
 
 mod calls;
+mod claims;
 mod edges;
 mod modules;
 mod records;
@@ -55,8 +56,16 @@ impl fmt::Display for Finding {
     }
 }
 
-const RULES: [fn(&Repository) -> Vec<Finding>; 7] =
-    [edges::check, modules::check, unsafety::check, calls::check, shape::check, words::check, records::check];
+const RULES: [fn(&Repository) -> Vec<Finding>; 8] = [
+    edges::check,
+    modules::check,
+    unsafety::check,
+    calls::check,
+    shape::check,
+    words::check,
+    records::check,
+    claims::check,
+];
 
 impl Repository {
     /// Reads the repository at `root`.
@@ -147,10 +156,11 @@ mod tests {
             ("crates/pool/src/lib.rs", &lib),
             ("crates/pool/src/lonely.rs", "//! What this file is for, said once.\n"),
             ("vectors/a.json", "{}"),
+            ("docs/threat-model.md", "`tests/a.py::test_b`\n"),
         ]));
         assert!(findings.is_sorted());
         let found: Vec<String> = findings.iter().map(ToString::to_string).collect();
-        // One for each rule: edges, modules, unsafety, calls, shape, words, records.
+        // One for each rule: edges, modules, unsafety, calls, shape, words, records, claims.
         let parts = [
             "no lints",
             "no target reaches",
@@ -159,6 +169,7 @@ mod tests {
             "a tab",
             "do it now",
             "no test names this file",
+            "is no test",
         ];
         for part in parts {
             assert!(found.iter().any(|line| line.contains(part)), "{part} is missing from {found:#?}");
