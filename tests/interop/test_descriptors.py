@@ -49,6 +49,7 @@ def test_silent_connections_to_one_port_leave_the_others_answering(scene: few_de
 def test_a_soft_limit_is_raised_and_config_check_knows_the_hard_one(tmp_path: Path) -> None:
     fieldseal = Fieldseal(tmp_path / "store")
     fieldseal.create("acme")
+    fieldseal.run("certs", "init")
 
     def check(limits: str) -> subprocess.CompletedProcess[str]:
         command = ["sh", "-c", f'{limits} && exec "$@"', "sh", *fieldseal.command("config", "check")]
