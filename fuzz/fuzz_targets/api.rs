@@ -1,5 +1,5 @@
 //! Calls of the HTTPS API from a stranger: paths, options and credentials, compared with readers by the letter.
-//! The property itself stands in the crate, where an ordinary test replays `fuzz/corpus/api` through it.
+//! The property itself is in the crate, where an ordinary test replays `fuzz/corpus/api` through it.
 
 #![no_main]
 

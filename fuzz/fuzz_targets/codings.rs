@@ -1,5 +1,5 @@
 //! Coded bodies from a stranger: gzip, brotli and zstd, decoded within every bound, under a bound on the memory of the process.
-//! The property itself stands in the crate, where an ordinary test replays `fuzz/corpus/codings` through it.
+//! The property itself is in the crate, where an ordinary test replays `fuzz/corpus/codings` through it.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
 //! JSON documents from a stranger: walked whole and in pieces, and compared with a slow reader.
-//! The property itself stands in the crate, where an ordinary test replays `fuzz/corpus/document` through it.
+//! The property itself is in the crate, where an ordinary test replays `fuzz/corpus/document` through it.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
 //! Envelope strings and files from a stranger: parsed, opened and written again.
-//! The property itself stands in the crate, where an ordinary test replays `fuzz/corpus/envelope` through it.
+//! The property itself is in the crate, where an ordinary test replays `fuzz/corpus/envelope` through it.
 
 #![no_main]
 

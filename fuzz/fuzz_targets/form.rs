@@ -1,5 +1,5 @@
 //! Forms from a stranger: found by name and by boundary, and compared with slow readers and a lenient one.
-//! The property itself stands in the crate, where an ordinary test replays `fuzz/corpus/form` through it.
+//! The property itself is in the crate, where an ordinary test replays `fuzz/corpus/form` through it.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
 //! MessagePack-RPC frames from a stranger: scanned, decoded and encoded again.
-//! The property itself stands in the crate, where an ordinary test replays `fuzz/corpus/frames` through it.
+//! The property itself is in the crate, where an ordinary test replays `fuzz/corpus/frames` through it.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
 //! Configurations of the relay: read, or refused with all that is wrong and its lines.
-//! The property itself stands in the crate, where an ordinary test replays `fuzz/corpus/relay_config` through it.
+//! The property itself is in the crate, where an ordinary test replays `fuzz/corpus/relay_config` through it.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
 //! HTTP/1.1 from a stranger: followed whole and in pieces, and compared with the parser of the HTTP library.
-//! The property itself stands in the crate, where an ordinary test replays `fuzz/corpus/requests` through it.
+//! The property itself is in the crate, where an ordinary test replays `fuzz/corpus/requests` through it.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
 //! Scenario files of the load tester: read, or refused with all that is wrong and its places.
-//! The property itself stands in the crate, where an ordinary test replays `fuzz/corpus/scenario` through it.
+//! The property itself is in the crate, where an ordinary test replays `fuzz/corpus/scenario` through it.
 
 #![no_main]
 

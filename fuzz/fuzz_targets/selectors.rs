@@ -1,5 +1,5 @@
 //! JSONPath selectors from a stranger: compiled, and matched in the stream and in the tree.
-//! The property itself stands in the crate, where an ordinary test replays `fuzz/corpus/selectors` through it.
+//! The property itself is in the crate, where an ordinary test replays `fuzz/corpus/selectors` through it.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
 //! Client-side tokens, API keys and payloads from a stranger: read whole and in pieces, and compared with slow readers.
-//! The property itself stands in the crate, where an ordinary test replays `fuzz/corpus/token` through it.
+//! The property itself is in the crate, where an ordinary test replays `fuzz/corpus/token` through it.
 
 #![no_main]
 

@@ -79,7 +79,7 @@ def _of_relay(relay: relays.Relay) -> list[Port]:
     number = {name: int(address.rsplit(":", 1)[1]) for name, address in relay.ready.items()}
     return [
         Port("inbound", number["in"], _get(number["in"], "/", 200)),
-        # A proxy says what it is to whoever calls it without CONNECT.
+        # A proxy identifies itself to callers that do not use CONNECT.
         Port("outbound", number["out"], _get(number["out"], "/", 405)),
         Port("relay-operator", number["operator"], _get(number["operator"], "/livez", 200)),
     ]

@@ -14,7 +14,7 @@ const HEAD_SIZE: usize = HEAD.len() + size_of::<u32>();
 /// Bytes of a request beside its document or file, about.
 const FRAME_SIZE: usize = 1 << 10;
 
-/// A request that is written but for its id. [`Client::send`](crate::Client::send) sends it.
+/// An encoded request that lacks only its id. [`Client::send`](crate::Client::send) sends it.
 pub struct Prepared {
     pub(crate) method: Method,
     message: Vec<u8>,

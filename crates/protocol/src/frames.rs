@@ -194,7 +194,7 @@ impl FrameBuffer {
         }
     }
 
-    /// Begins another piece where this one is large enough. All of it has been looked at, but for a few bytes of a head.
+    /// Begins another piece where this one is large enough. All of it has been scanned, except a few bytes of a head.
     fn begin_piece(&mut self) {
         if self.bytes.len() + READ_SIZE <= FRAME_PIECE_SIZE {
             return;
@@ -274,7 +274,7 @@ mod tests {
         (most, in_all)
     }
 
-    /// However large a frame is, whoever reads it moves no more than a piece at a time.
+    /// However large a frame is, its reader moves no more than a piece at a time.
     #[test]
     fn no_frame_has_many_bytes_moved_at_a_time() {
         let known = binary(20_000_000);

@@ -201,7 +201,7 @@ impl Decoding {
         let is_all_read = self.at == self.coded.len();
         match end {
             End::Possible | End::Final if is_all_read => Ok(true),
-            // What follows the end would be shown to whoever decodes more leniently.
+            // A more lenient decoder would show what follows the end.
             End::Final => Err(DecodeError::Malformed),
             _ if read == 0 && written == 0 => Err(DecodeError::Malformed),
             _ => Ok(false),

@@ -64,7 +64,7 @@ impl Urlencoded {
     }
 
     /// The body with other texts in the selected fields; what has not changed stays as it was written.
-    /// `encode` writes a value as it stands in such a body.
+    /// `encode` writes a value in the encoding of such a body.
     pub(crate) fn write(self, texts: &[String], encode: fn(&str, &mut Vec<u8>)) -> Vec<u8> {
         let body = self.body.as_ref();
         let mut out = Vec::with_capacity(body.len());

@@ -479,7 +479,7 @@ fn into_buffer(bytes: Vec<u8>, mut share: Share) -> Result<Buffer, Refusal> {
     Ok(Buffer::of(bytes, share))
 }
 
-/// The types that [`kind`] takes, for whoever sent another.
+/// Returns the types that [`kind`] accepts, for the refusal of another.
 fn accepted(actions: &Actions) -> String {
     let must_hide = actions.mismatch == Mismatch::Refuse && actions.rules.iter().any(Rule::hides_in_bodies);
     let readers = || actions.rules.iter().filter(move |rule| !must_hide || rule.hides_in_bodies());

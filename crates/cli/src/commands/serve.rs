@@ -56,7 +56,7 @@ pub fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
 pub struct Upkeep<'c, F> {
     /// The place and configuration that it runs with.
     pub context: &'c Context,
-    /// What its API tells of a relay.
+    /// What its API reports about a relay.
     pub told: RelayTold,
     /// Its certificates and keys under a configuration.
     pub files: F,

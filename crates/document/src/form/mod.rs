@@ -2,7 +2,7 @@
 //!
 //! As with JSON the caller gets byte ranges and writes the output itself, so that every other byte stays what it was. What two
 //! readers could take for different things is refused and not guessed at: a value that is to be sealed must not be hidden from
-//! us by a body that whoever reads it later cuts otherwise, or by a name that they read as another (`names`).
+//! us by a body that a later reader splits differently, or by a name that it reads as another (`names`).
 
 mod error;
 mod media_type;

@@ -53,7 +53,7 @@ impl Gzip {
         Ok(Moved { read, written, end: End::NotYet })
     }
 
-    /// Checks what is told of the part; gives the trailer's size.
+    /// Checks checksum and length in a member's trailer; returns the trailer's size.
     fn trailer(&mut self, rest: &[u8]) -> Result<usize, DecodeError> {
         let (check, size) = rest.split_first_chunk::<4>().ok_or(DecodeError::Malformed)?;
         let size = size.first_chunk::<4>().ok_or(DecodeError::Malformed)?;

@@ -8,7 +8,7 @@ use super::{DecodeError, Decoder, End, Moved, Share, head};
 const WINDOW_LOG_MAX: u32 = 23;
 const WINDOW_SIZE_MAX: u64 = 1 << WINDOW_LOG_MAX;
 const MAGIC: u32 = 0xfd2f_b528;
-/// Frames that a decoder skips have this number, but for the last four bits.
+/// Frames that a decoder skips have this number, except the last four bits.
 const SKIPPED: u32 = 0x184d_2a50;
 
 pub(super) struct Zstd {

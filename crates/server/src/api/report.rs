@@ -12,7 +12,7 @@ pub(super) const REPORT: &str = "fieldseal-report";
 /// Bytes of the header, at most: proxies and clients bound the headers of an answer. Paths that do not fit are left out.
 const REPORT_SIZE_MAX: usize = 4096;
 
-/// What is to be told of work that is done.
+/// The report about finished work.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     pub(super) count: u64,
@@ -21,7 +21,7 @@ pub(super) struct Told {
     pub(super) tells_failures: bool,
 }
 
-/// Where work leaves it for whoever answers.
+/// Where work leaves its report for the answer.
 pub(super) type Slot = Arc<OnceLock<Told>>;
 
 impl Told {

@@ -119,7 +119,7 @@ impl<R: Rewriter> Document<R> {
         Ok(Stage::Selecting(Some(selecting)))
     }
 
-    /// Leaves the report of work that is done for whoever answers.
+    /// Leaves the report about finished work for the answer.
     fn tell(&self, count: u64) {
         let Some(work) = self.work() else { return };
         let on_failure = self.asked.options.on_failure;

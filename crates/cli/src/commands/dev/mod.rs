@@ -34,7 +34,7 @@ const DAYS_LEFT_MIN: u64 = 1;
 pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     let app = AppName::parse(&arguments.app)?;
     let ports = Ports::chosen(context, arguments);
-    // Before anything is made: whoever is told of a conflict starts again.
+    // Before anything is created: a user who sees a conflict starts again.
     ports.check()?;
     let store = context.store_or_new()?;
     if store.app_summary(&app)?.is_none() {
