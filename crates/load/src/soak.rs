@@ -325,7 +325,8 @@ impl Caller {
         self.counts.late += 1;
         match outcome.as_deref() {
             None => self.counts.late_but_done += 1,
-            Some("deadline_exceeded") => {}
+            // Refused at once, where others wait before it.
+            Some("deadline_exceeded" | "overloaded") => {}
             Some(code) => return Err(LoadError::Refused(format!("{code} for a request with a deadline"))),
         }
         Ok(())

@@ -43,7 +43,7 @@ impl Job for Slices {
 }
 
 fn admission(tenant: u64, connection: u64) -> Admission {
-    Admission { tenant, connection, bytes: 1000, cancellation: Arc::default() }
+    Admission { tenant, client: 0, connection, bytes: 1000, cancellation: Arc::default() }
 }
 
 struct SystemClock;

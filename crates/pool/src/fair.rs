@@ -8,7 +8,7 @@
 //! workers at once would turn to the flow that is behind. The virtual time leaves out everything in hand: so a flow whose
 //! slices were cheaper than expected never falls behind it, and nobody who waits stands before a newcomer.
 
-use std::collections::BTreeSet;
+use crate::front::Front;
 
 /// How a flow came to wait. The order decides where tags are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +30,14 @@ pub(crate) struct Flow {
     place: Option<Place>,
 }
 
+impl Flow {
+    /// What decides its place.
+    #[cfg(test)]
+    pub(crate) fn tag(&self) -> u64 {
+        self.served + self.in_hand
+    }
+}
+
 /// Where a flow stands in the waiting line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
@@ -43,9 +51,9 @@ struct Place {
 #[derive(Debug, Default)]
 pub(crate) struct FairQueue {
     virtual_time: u64,
-    waiting: BTreeSet<(Place, usize)>,
+    waiting: Front<(Place, usize)>,
     /// Flows of which nothing is held, with tags that the virtual time has not reached yet.
-    idle: BTreeSet<(u64, usize)>,
+    idle: Front<(u64, usize)>,
     /// Expected cost of all slices in hand.
     in_hand: u64,
     number: u64,
@@ -54,20 +62,21 @@ pub(crate) struct FairQueue {
 impl FairQueue {
     /// The flow to be served next.
     pub(crate) fn first(&self) -> Option<usize> {
-        self.waiting.first().map(|&(_, index)| index)
+        self.waiting.first().map(|(_, index)| index)
     }
 
     /// A flow that did not wait has something to be done.
     pub(crate) fn wait(&mut self, index: usize, flow: &mut Flow, arrival: Arrival) {
         debug_assert!(flow.place.is_none(), "a flow waits once");
         flow.served = flow.served.max(self.virtual_time);
-        self.place(index, flow, arrival);
+        let place = self.next_place(flow, arrival);
+        self.waiting.insert((place, index));
     }
 
     /// Nothing of the flow waits any more.
     pub(crate) fn leave(&mut self, index: usize, flow: &mut Flow) {
         let place = flow.place.take().expect("only who waits leaves");
-        self.waiting.remove(&(place, index));
+        self.waiting.remove((place, index));
     }
 
     /// The virtual time moves on to the flow that is about to be served.
@@ -92,17 +101,17 @@ impl FairQueue {
     }
 
     fn place_again(&mut self, index: usize, flow: &mut Flow) {
-        if flow.place.is_some() {
-            self.leave(index, flow);
-            self.place(index, flow, Arrival::Returned);
+        if let Some(old) = flow.place {
+            let place = self.next_place(flow, Arrival::Returned);
+            self.waiting.replace((old, index), (place, index));
         }
     }
 
-    fn place(&mut self, index: usize, flow: &mut Flow, arrival: Arrival) {
+    fn next_place(&mut self, flow: &mut Flow, arrival: Arrival) -> Place {
         let place = Place { tag: flow.served + flow.in_hand, arrival, number: self.number };
         self.number += 1;
         flow.place = Some(place);
-        self.waiting.insert((place, index));
+        place
     }
 
     /// Nothing of the flow is held any more: it is remembered until [`FairQueue::forget`] names it.
@@ -113,7 +122,7 @@ impl FairQueue {
 
     /// Something of a resting flow is held again.
     pub(crate) fn rise(&mut self, index: usize, flow: &Flow) {
-        self.idle.remove(&(flow.served, index));
+        self.idle.remove((flow.served, index));
     }
 
     /// Whether a flow that comes now begins as one that was never served.
@@ -122,11 +131,29 @@ impl FairQueue {
         flow.served <= self.virtual_time
     }
 
-    /// A resting flow whose tag says nothing any more; it is gone from here. At most `idle_max` are kept: beyond that the
-    /// virtual time moves on, so that those forgotten gain nothing; then, and only then, it may pass some who wait.
-    pub(crate) fn forget(&mut self, idle_max: usize) -> Option<usize> {
-        let &(tag, index) = self.idle.first()?;
-        if tag > self.virtual_time && self.idle.len() <= idle_max {
+    /// Whether the virtual time has passed a flow of which something is held, as only forgetting makes it do.
+    #[cfg(test)]
+    pub(crate) fn has_passed(&self, flow: &Flow) -> bool {
+        flow.served < self.virtual_time
+    }
+
+    /// Nobody competes any more: no tag says anything.
+    pub(crate) fn level(&mut self) {
+        if let Some((tag, _)) = self.idle.last() {
+            self.virtual_time = self.virtual_time.max(tag);
+        }
+    }
+
+    /// A resting flow to be forgotten; it is gone from here. At most `idle_max` are kept: beyond that the virtual time moves on, so
+    /// that those forgotten gain nothing; then, and only then, it may pass some who wait. Of those whose tags say nothing any more at
+    /// most `kept_max` are, which saves to make them again.
+    pub(crate) fn forget(&mut self, idle_max: usize, kept_max: usize) -> Option<usize> {
+        let count = self.idle.len();
+        if count <= kept_max {
+            return None;
+        }
+        let (tag, index) = self.idle.first()?;
+        if tag > self.virtual_time && count <= idle_max {
             return None;
         }
         self.virtual_time = self.virtual_time.max(tag);
@@ -179,14 +206,14 @@ mod tests {
         assert_eq!(serve(&mut queue, &mut flows, &[95, 10], 1), [0]);
         queue.leave(0, &mut flows[0]);
         queue.rest(0, &flows[0]);
-        assert_eq!(queue.forget(9), None);
+        assert_eq!(queue.forget(9, 0), None);
         queue.rise(0, &flows[0]);
         queue.wait(0, &mut flows[0], Arrival::New);
         assert_eq!(serve(&mut queue, &mut flows, &[95, 10], 11), [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0]);
         queue.leave(0, &mut flows[0]);
         queue.rest(0, &flows[0]);
         serve(&mut queue, &mut flows, &[95, 10], 10);
-        assert_eq!((queue.forget(9), queue.forget(9)), (Some(0), None));
+        assert_eq!((queue.forget(9, 0), queue.forget(9, 0)), (Some(0), None));
     }
 
     #[test]
@@ -214,7 +241,7 @@ mod tests {
             flow.served = 100 + index as u64;
             queue.rest(index, flow);
         }
-        let forgotten: Vec<usize> = std::iter::from_fn(|| queue.forget(4)).collect();
+        let forgotten: Vec<usize> = std::iter::from_fn(|| queue.forget(4, 0)).collect();
         assert_eq!(forgotten, [0, 1, 2, 3, 4, 5]);
         assert_eq!(queue.virtual_time, 105, "what is forgotten is no credit");
     }

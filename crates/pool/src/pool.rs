@@ -92,6 +92,10 @@ pub struct Counters {
     pub jobs_panicked: u64,
     /// Jobs that were not admitted since the start.
     pub jobs_rejected: u64,
+    /// Jobs among them that would not have been done before their deadlines.
+    pub jobs_refused_early: u64,
+    /// How long the workers would take for everything that is held, by estimate.
+    pub backlog: Duration,
 }
 
 /// How a shutdown went.
@@ -226,7 +230,7 @@ impl Pool {
     pub fn manual(settings: PoolSettings, clock: Arc<dyn Clock>) -> Pool {
         assert!(settings.workers > 0, "a pool has at least one worker");
         let state = State {
-            scheduler: Scheduler::new(settings.limits(), settings.scheduling),
+            scheduler: Scheduler::new(settings.limits(), settings.scheduling, settings.workers, settings.refuse_early),
             asleep: 0,
             waking: 0,
             lingering: 0,
@@ -277,20 +281,23 @@ impl Pool {
             }
             Err((job, admission, cause)) => {
                 state.counters.jobs_rejected += 1;
+                state.counters.jobs_refused_early += u64::from(matches!(cause, Rejection::TooLate { .. }));
                 Err(Rejected { job, admission, cause })
             }
         }
     }
 
-    /// Lets a job that still waits go before all others, once: after it was cancelled, so that its memory is free at once.
+    /// Lets a job that still waits go first in its connection, once: after it was cancelled, so that its memory is free soon.
     pub fn hurry(&self, ticket: &Ticket) {
         self.shared.lock().scheduler.hurry(*ticket);
     }
 
     /// The counters as they are now.
     pub fn counters(&self) -> Counters {
+        let now = self.shared.clock.now();
         let state = self.shared.lock();
         Counters {
+            backlog: state.scheduler.backlog(now),
             jobs_held: state.scheduler.jobs(),
             bytes_held: state.scheduler.bytes(),
             jobs_waiting: state.scheduler.waiting(),

@@ -1,6 +1,7 @@
 //! Who works on what next, without threads and without a clock: what the workers' shell asks under its lock.
 //!
-//! Tenants share the workers fairly, and so do the connections of a tenant ([`FairQueue`]); the jobs of a connection take turns.
+//! Tenants share the workers fairly, and so do the clients of a tenant and the connections of a client ([`Flows`]); the jobs of a
+//! connection take turns. A job that has to stop goes first in its connection, and its tenant pays for that as for all else.
 //! An entry is one job, from its admission until no worker is inside it and it is done, or dropped:
 //!
 //! ```text
@@ -15,12 +16,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foldhash::HashMap;
 use slab::Slab;
 use thiserror::Error;
 
 use crate::cancellation::Cancellation;
-use crate::fair::{Arrival, FairQueue, Flow};
+use crate::estimate::{Estimate, is_in_time};
+use crate::fair::Arrival;
+use crate::flows::{Flows, Lane, Path, Settled};
 use crate::ledger::{Bound, Ledger, Limits, Receipt};
 use crate::list::{Linked, Links, List};
 
@@ -28,17 +30,20 @@ use crate::list::{Linked, Links, List};
 const FIRST_SLICE_NS: u64 = 50_000;
 /// The most that a slice is expected to cost: one that the system interrupted says nothing about the next.
 const EXPECTED_MAX_NS: u64 = 200_000;
-/// Flows that one operation forgets at a level.
-const FORGOTTEN_MAX: usize = 2;
-/// Flows that are remembered at a level though nothing of them is held, beyond as many as jobs are held.
-const IDLE_FLOWS_SPARE: usize = 64;
+/// What it is expected to cost to end a job that has to stop.
+const ENDING_NS: u64 = 5_000;
+/// Jobs beyond their deadlines that one operation puts first in their connections.
+const HURRIED_MAX: usize = 4;
 
 /// What the pool must know of a job before it runs.
 #[derive(Clone, Debug)]
 pub struct Admission {
     /// Whose job it is: tenants share the workers equally.
     pub tenant: u64,
-    /// Where it came from: the connections of a tenant share what the tenant gets equally.
+    /// Who sent it: the clients of a tenant share what the tenant gets equally. An identity that costs something to obtain, such as a
+    /// certificate or an API key, so that nobody gets more by appearing as many.
+    pub client: u64,
+    /// Where it came from: the connections of a client share what the client gets equally.
     pub connection: u64,
     /// Memory that it holds.
     pub bytes: usize,
@@ -53,6 +58,13 @@ pub enum Rejection {
     /// As much is held as the settings allow.
     #[error("the queue is full: {0}")]
     Overloaded(Bound),
+    /// It would not be done before its deadline. Only while more waits than the workers can take, and never for a tenant of which
+    /// nothing is held.
+    #[error("the estimated wait of {} ms is too long for the deadline", .wait.as_millis())]
+    TooLate {
+        /// How long it would take until it is done.
+        wait: Duration,
+    },
     /// The pool shuts down.
     #[error("the pool shuts down")]
     ShuttingDown,
@@ -123,6 +135,7 @@ pub(crate) struct Hand {
     expected: u64,
     /// Whether the turn has been given back already.
     has_shared: bool,
+    lane: Lane,
 }
 
 impl Hand {
@@ -155,9 +168,7 @@ enum Turn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
     /// Its connection's.
-    Fair,
-    /// Before everybody, once: to learn that it has been cancelled or is late.
-    Urgent,
+    Fair(Lane),
     /// The only one, where jobs are served in the order of arrival.
     Arrivals,
 }
@@ -166,7 +177,7 @@ enum Line {
 struct Entry<T> {
     item: T,
     number: u64,
-    tenant: usize,
+    /// Its connection's place among the flows.
     connection: usize,
     receipt: Receipt,
     cancellation: Arc<Cancellation>,
@@ -180,35 +191,28 @@ struct Entry<T> {
     inside: u32,
     /// Set when nobody shall take it any more.
     end: Option<End>,
-    /// It has had its turn before everybody, or stands there.
+    /// It has had its turn before the others of its connection, or waits for it.
     is_hurried: bool,
     deadline: Option<Instant>,
     /// What the next slice is expected to cost, in nanoseconds.
     expected: u64,
+    /// What the job has cost, and what it is expected to cost yet.
+    used: u64,
+    remaining: u64,
+}
+
+impl<T> Entry<T> {
+    /// The line that it stands in.
+    fn line(&self) -> Line {
+        let Turn::Queued(line) = self.turn else { unreachable!("only who waits is taken out of a line") };
+        line
+    }
 }
 
 impl<T> Linked for Entry<T> {
     fn links(&mut self) -> &mut Links {
         &mut self.links
     }
-}
-
-/// A tenant of which something is held, or whose tag still counts.
-#[derive(Debug, Default)]
-struct Tenant {
-    id: u64,
-    flow: Flow,
-    connections: FairQueue,
-    entries: usize,
-}
-
-/// A tenant's jobs from one connection.
-#[derive(Debug, Default)]
-struct Connection {
-    id: u64,
-    flow: Flow,
-    jobs: List,
-    entries: usize,
 }
 
 #[derive(Debug)]
@@ -218,12 +222,10 @@ pub(crate) struct Scheduler<T> {
     ledger: Ledger,
     entries: Slab<Entry<T>>,
     next_number: u64,
-    tenants: Slab<Tenant>,
-    tenants_by_id: HashMap<u64, usize>,
-    connections: Slab<Connection>,
-    connections_by_id: HashMap<(usize, u64), usize>,
-    fair: FairQueue,
-    urgent: List,
+    flows: Flows,
+    estimate: Estimate,
+    /// Whether jobs are refused that would not be done before their deadlines.
+    refuses_early: bool,
     arrivals: List,
     /// Of entries that wait or have waited.
     deadlines: BTreeSet<(Instant, usize)>,
@@ -232,19 +234,17 @@ pub(crate) struct Scheduler<T> {
 }
 
 impl<T: Clone> Scheduler<T> {
-    pub(crate) fn new(limits: Limits, scheduling: Scheduling) -> Self {
+    pub(crate) fn new(limits: Limits, scheduling: Scheduling, workers: usize, refuses_early: bool) -> Self {
         Scheduler {
             scheduling,
             phase: Phase::Open,
             ledger: Ledger::new(limits),
             entries: Slab::new(),
             next_number: 0,
-            tenants: Slab::new(),
-            tenants_by_id: HashMap::default(),
-            connections: Slab::new(),
-            connections_by_id: HashMap::default(),
-            fair: FairQueue::default(),
-            urgent: List::default(),
+            flows: Flows::new(),
+            estimate: Estimate::new(workers),
+            // In the order of arrival, late ones wait for their turn too.
+            refuses_early: refuses_early && scheduling == Scheduling::Fair,
             arrivals: List::default(),
             deadlines: BTreeSet::new(),
             waiting: 0,
@@ -262,17 +262,23 @@ impl<T: Clone> Scheduler<T> {
         if self.phase != Phase::Open {
             return Err((item, admission, Rejection::ShuttingDown));
         }
+        if let Some(wait) = self.wait_if_late(&admission, now) {
+            return Err((item, admission, Rejection::TooLate { wait }));
+        }
         let receipt = Receipt { tenant: admission.tenant, connection: admission.connection, bytes: admission.bytes };
         if let Err(bound) = self.ledger.enter(receipt) {
             return Err((item, admission, Rejection::Overloaded(bound)));
         }
-        let (tenant, connection) = self.enter_flows(receipt);
+        let connection = self.flows.enter(path(&admission));
+        let costs = self.flows.costs_mut(connection);
+        let remaining = self.estimate.cost(*costs, admission.bytes);
+        costs.ask(remaining, now);
+        self.flows.expect(connection, 0, remaining);
         let number = self.next_number;
         self.next_number += 1;
         let index = self.entries.insert(Entry {
             item,
             number,
-            tenant,
             connection,
             receipt,
             cancellation: admission.cancellation,
@@ -285,9 +291,35 @@ impl<T: Clone> Scheduler<T> {
             is_hurried: false,
             deadline: None,
             expected: FIRST_SLICE_NS,
+            used: 0,
+            remaining,
         });
         self.queue(index, Arrival::New, now);
         Ok(Ticket { index, number })
+    }
+
+    /// How long a job would take that would be late. While a worker has time for it, or where its tenant has no other, nothing is known
+    /// that would be worth more than to try.
+    fn wait_if_late(&mut self, admission: &Admission, now: Instant) -> Option<Duration> {
+        if !self.refuses_early || self.waiting == 0 {
+            return None;
+        }
+        let deadline = admission.cancellation.deadline()?;
+        if self.flows.is_quiet(admission.tenant) {
+            return None;
+        }
+        let loads = self.flows.loads(path(admission));
+        let mut costs = self.flows.costs_of(admission.tenant, admission.client);
+        let known = costs.as_deref().copied().unwrap_or_default();
+        let cost = self.estimate.cost(known, admission.bytes);
+        let wait = self.estimate.wait(cost, known, loads, now);
+        if is_in_time(wait, deadline, now) {
+            return None;
+        }
+        if let Some(costs) = &mut costs {
+            costs.ask(cost, now);
+        }
+        Some(wait)
     }
 
     /// The next slice to run.
@@ -296,19 +328,16 @@ impl<T: Clone> Scheduler<T> {
             return None;
         }
         self.hurry_late(now);
-        let index = self.urgent.first().or(self.arrivals.first()).or_else(|| self.first_in_fairness())?;
-        self.unqueue(index);
+        let index = self.arrivals.first().or_else(|| self.flows.first())?;
+        let lane = self.take_out(index);
         let entry = &mut self.entries[index];
         let is_spread = entry.inside > 0;
         entry.turn = Turn::Held;
         entry.inside += 1;
         let ticket = Ticket { index, number: entry.number };
-        let hand = Hand { ticket, expected: entry.expected, has_shared: false };
+        let hand = Hand { ticket, expected: entry.expected, has_shared: false, lane };
         let taken = Taken { item: entry.item.clone(), hand, submitted: entry.submitted.take(), is_spread };
         self.in_hand += 1;
-        let tenant = entry.tenant;
-        self.charge(index);
-        self.forget_flows(tenant);
         Some(taken)
     }
 
@@ -333,7 +362,7 @@ impl<T: Clone> Scheduler<T> {
         now: Instant,
     ) -> Option<Ending<T>> {
         let index = hand.ticket.index;
-        self.settle(index, hand.expected, nanoseconds(cost));
+        self.settle(hand, outcome, nanoseconds(cost), now);
         let entry = &mut self.entries[index];
         entry.inside -= 1;
         self.in_hand -= 1;
@@ -382,13 +411,13 @@ impl<T: Clone> Scheduler<T> {
         is_left.then(|| self.remove(index, end))
     }
 
-    /// Lets a job that waits go before all others, once. Does nothing where the job does not wait.
+    /// Lets a job that waits go before the others of its connection, once. Does nothing where the job does not wait.
     pub(crate) fn hurry(&mut self, ticket: Ticket) {
         let Some(entry) = self.entries.get(ticket.index).filter(|entry| entry.number == ticket.number) else {
             return;
         };
-        if entry.turn == Turn::Queued(Line::Fair) && !entry.is_hurried {
-            self.make_urgent(ticket.index);
+        if entry.turn == Turn::Queued(Line::Fair(Lane::Live)) && !entry.is_hurried {
+            self.put_first(ticket.index);
         }
     }
 
@@ -439,32 +468,37 @@ impl<T: Clone> Scheduler<T> {
         self.in_hand
     }
 
+    /// How long the workers take for everything that is held.
+    pub(crate) fn backlog(&self, now: Instant) -> Duration {
+        self.estimate.time_for(self.flows.backlog(), now)
+    }
+
     fn queue(&mut self, index: usize, arrival: Arrival, now: Instant) {
         let line = self.line(index, now);
         let entry = &mut self.entries[index];
-        entry.turn = Turn::Queued(line);
         entry.again = false;
+        entry.turn = Turn::Queued(line);
+        let connection = entry.connection;
         self.waiting += 1;
         match (line, arrival) {
-            (Line::Urgent, _) => self.urgent.push_last(&mut self.entries, index),
+            (Line::Fair(lane), _) => self.flows.wait(connection, lane, arrival, &mut self.entries, index),
             (Line::Arrivals, Arrival::New) => self.arrivals.push_last(&mut self.entries, index),
             (Line::Arrivals, Arrival::Returned) => self.arrivals.push_first(&mut self.entries, index),
-            (Line::Fair, _) => self.queue_fairly(index, arrival),
         }
     }
 
-    /// Which line an entry goes to. One that has to stop goes before all others, but once: then it has heard of it.
+    /// Which line an entry goes to. One that has to stop goes first in its connection, but once: then it has heard of it.
     fn line(&mut self, index: usize, now: Instant) -> Line {
         if self.scheduling == Scheduling::FirstComeFirstServed {
             return Line::Arrivals;
         }
         let entry = &mut self.entries[index];
         if entry.is_hurried {
-            return Line::Fair;
+            return Line::Fair(Lane::Live);
         }
         if entry.cancellation.check(now).is_err() {
-            entry.is_hurried = true;
-            return Line::Urgent;
+            self.expect_end(index);
+            return Line::Fair(Lane::Ending);
         }
         if entry.deadline.is_none()
             && let Some(deadline) = entry.cancellation.deadline()
@@ -472,115 +506,96 @@ impl<T: Clone> Scheduler<T> {
             entry.deadline = Some(deadline);
             self.deadlines.insert((deadline, index));
         }
-        Line::Fair
+        Line::Fair(Lane::Live)
     }
 
-    fn queue_fairly(&mut self, index: usize, arrival: Arrival) {
-        let (tenant_index, connection_index) = (self.entries[index].tenant, self.entries[index].connection);
-        let tenant = &mut self.tenants[tenant_index];
-        let connection = &mut self.connections[connection_index];
-        if connection.jobs.is_empty() {
-            if tenant.connections.first().is_none() {
-                self.fair.wait(tenant_index, &mut tenant.flow, arrival);
-            }
-            tenant.connections.wait(connection_index, &mut connection.flow, arrival);
-        }
-        connection.jobs.push_last(&mut self.entries, index);
-    }
-
-    /// Takes an entry out of the line that it stands in.
-    fn unqueue(&mut self, index: usize) {
-        let entry = &self.entries[index];
-        let Turn::Queued(line) = entry.turn else { unreachable!("only who waits is taken out of a line") };
-        let (tenant_index, connection_index) = (entry.tenant, entry.connection);
+    /// Takes an entry out of the line that it stands in, for a slice.
+    fn take_out(&mut self, index: usize) -> Lane {
+        let (connection, expected) = (self.entries[index].connection, self.entries[index].expected);
         self.waiting -= 1;
-        let list = match line {
-            Line::Urgent => &mut self.urgent,
-            Line::Arrivals => &mut self.arrivals,
-            Line::Fair => &mut self.connections[connection_index].jobs,
-        };
-        list.remove(&mut self.entries, index);
-        if line == Line::Fair && list.is_empty() {
-            let tenant = &mut self.tenants[tenant_index];
-            tenant.connections.leave(connection_index, &mut self.connections[connection_index].flow);
-            if tenant.connections.first().is_none() {
-                self.fair.leave(tenant_index, &mut tenant.flow);
+        match self.entries[index].line() {
+            Line::Fair(lane) => {
+                self.flows.begin(connection, lane, &mut self.entries, index, expected);
+                lane
+            }
+            Line::Arrivals => {
+                self.arrivals.remove(&mut self.entries, index);
+                self.flows.charge(connection, expected);
+                Lane::Live
             }
         }
     }
 
-    /// The entry whose turn it is in fairness; the virtual times move on to it.
-    fn first_in_fairness(&mut self) -> Option<usize> {
-        let tenant_index = self.fair.first()?;
-        let tenant = &mut self.tenants[tenant_index];
-        let connection_index = tenant.connections.first().expect("a tenant waits with its connections");
-        let connection = &self.connections[connection_index];
-        self.fair.advance(&tenant.flow);
-        tenant.connections.advance(&connection.flow);
-        connection.jobs.first()
+    /// Takes an entry out of the line that it stands in, for good.
+    fn unqueue(&mut self, index: usize) {
+        let connection = self.entries[index].connection;
+        self.waiting -= 1;
+        match self.entries[index].line() {
+            Line::Fair(lane) => self.flows.leave(connection, lane, &mut self.entries, index),
+            Line::Arrivals => self.arrivals.remove(&mut self.entries, index),
+        }
     }
 
-    fn make_urgent(&mut self, index: usize) {
-        self.unqueue(index);
+    /// Lets an entry that waits go first in its connection.
+    fn put_first(&mut self, index: usize) {
+        let entry = &mut self.entries[index];
+        entry.turn = Turn::Queued(Line::Fair(Lane::Ending));
+        let connection = entry.connection;
+        self.flows.put_first(connection, &mut self.entries, index);
+        self.expect_end(index);
+    }
+
+    /// Notes that an entry has to stop, which takes little time.
+    fn expect_end(&mut self, index: usize) {
         let entry = &mut self.entries[index];
         entry.is_hurried = true;
-        entry.turn = Turn::Queued(Line::Urgent);
-        self.waiting += 1;
-        self.urgent.push_last(&mut self.entries, index);
+        entry.expected = entry.expected.min(ENDING_NS);
+        let (before, after) = (entry.remaining, entry.remaining.min(ENDING_NS));
+        entry.remaining = after;
+        self.flows.expect(entry.connection, before, after);
     }
 
-    /// Lets those that wait beyond their deadline go before all others.
+    /// Lets some of those that wait beyond their deadlines go first in their connections: more than are taken meanwhile, but not so many
+    /// that it takes long.
     fn hurry_late(&mut self, now: Instant) {
-        while let Some(&(deadline, index)) = self.deadlines.first()
-            && deadline <= now
-        {
+        for _ in 0..HURRIED_MAX {
+            let Some(&(deadline, index)) = self.deadlines.first() else { break };
+            if deadline > now {
+                break;
+            }
             self.deadlines.pop_first();
             let entry = &self.entries[index];
-            if entry.turn == Turn::Queued(Line::Fair) && !entry.is_hurried {
-                self.make_urgent(index);
+            if entry.turn == Turn::Queued(Line::Fair(Lane::Live)) && !entry.is_hurried {
+                self.put_first(index);
             }
         }
     }
 
-    fn charge(&mut self, index: usize) {
+    /// Puts in what a slice did cost.
+    fn settle(&mut self, hand: Hand, outcome: Outcome, cost: u64, now: Instant) {
+        let entry = &mut self.entries[hand.ticket.index];
+        let counted = cost.min(EXPECTED_MAX_NS);
+        entry.expected = counted;
+        entry.used += counted;
+        let least = if outcome == Outcome::More { counted } else { 0 };
+        let (before, after) = (entry.remaining, entry.remaining.saturating_sub(counted).max(least));
+        entry.remaining = after;
+        self.flows.settle(entry.connection, hand.lane, Settled { expected: hand.expected, cost, before, after });
+        self.estimate.note(counted, self.waiting > 0, now);
+        if outcome == Outcome::Done {
+            self.learn(hand.ticket.index, now);
+        }
+    }
+
+    /// Learns from a job that is done what such jobs cost. One that had to stop has cost less than it would have.
+    fn learn(&mut self, index: usize, now: Instant) {
         let entry = &self.entries[index];
-        let tenant = &mut self.tenants[entry.tenant];
-        let connection = &mut self.connections[entry.connection];
-        tenant.connections.charge(entry.connection, &mut connection.flow, entry.expected);
-        self.fair.charge(entry.tenant, &mut tenant.flow, entry.expected);
-    }
-
-    fn settle(&mut self, index: usize, expected: u64, cost: u64) {
-        let entry = &mut self.entries[index];
-        entry.expected = cost.min(EXPECTED_MAX_NS);
-        let tenant = &mut self.tenants[entry.tenant];
-        let connection = &mut self.connections[entry.connection];
-        tenant.connections.settle(entry.connection, &mut connection.flow, expected, cost);
-        self.fair.settle(entry.tenant, &mut tenant.flow, expected, cost);
-    }
-
-    /// Finds the tenant and the connection of a new entry, or makes them.
-    fn enter_flows(&mut self, receipt: Receipt) -> (usize, usize) {
-        let Receipt { tenant: id, connection: connection_id, .. } = receipt;
-        let tenants = &mut self.tenants;
-        let tenant_index =
-            *self.tenants_by_id.entry(id).or_insert_with(|| tenants.insert(Tenant { id, ..Tenant::default() }));
-        let tenant = &mut self.tenants[tenant_index];
-        if tenant.entries == 0 {
-            self.fair.rise(tenant_index, &tenant.flow);
+        let costs = self.flows.costs_mut(entry.connection);
+        let bytes = entry.receipt.bytes;
+        let is_whole = !entry.is_hurried && entry.cancellation.check(now).is_ok();
+        if is_whole || entry.used > self.estimate.cost(*costs, bytes) {
+            self.estimate.learn(costs, bytes, entry.used);
         }
-        tenant.entries += 1;
-        let connections = &mut self.connections;
-        let connection_index = *self
-            .connections_by_id
-            .entry((tenant_index, connection_id))
-            .or_insert_with(|| connections.insert(Connection { id: connection_id, ..Connection::default() }));
-        let connection = &mut self.connections[connection_index];
-        if connection.entries == 0 {
-            tenant.connections.rise(connection_index, &connection.flow);
-        }
-        connection.entries += 1;
-        (tenant_index, connection_index)
     }
 
     /// Takes an entry out of everything but the ledger.
@@ -589,42 +604,14 @@ impl<T: Clone> Scheduler<T> {
         if let Some(deadline) = entry.deadline {
             self.deadlines.remove(&(deadline, index));
         }
-        let tenant = &mut self.tenants[entry.tenant];
-        tenant.entries -= 1;
-        let connection = &mut self.connections[entry.connection];
-        connection.entries -= 1;
-        if connection.entries == 0 {
-            tenant.connections.rest(entry.connection, &connection.flow);
-        }
-        if tenant.entries == 0 {
-            self.fair.rest(entry.tenant, &tenant.flow);
-        }
-        self.forget_flows(entry.tenant);
+        self.flows.expect(entry.connection, entry.remaining, 0);
+        self.flows.exit(entry.connection);
         Ending { item: entry.item, end, receipt: entry.receipt }
-    }
-
-    /// Forgets flows that mean nothing any more: a few, so that no operation is long, but more than one operation adds. Where
-    /// nothing at all is held nobody competes, and all are forgotten.
-    fn forget_flows(&mut self, tenant_index: usize) {
-        let tenant = &mut self.tenants[tenant_index];
-        let (steps, idle_max) = forgetting(tenant.entries);
-        for _ in 0..steps {
-            let Some(index) = tenant.connections.forget(idle_max) else { break };
-            let connection = self.connections.remove(index);
-            self.connections_by_id.remove(&(tenant_index, connection.id));
-        }
-        let (steps, idle_max) = forgetting(self.entries.len());
-        for _ in 0..steps {
-            let Some(index) = self.fair.forget(idle_max) else { break };
-            let tenant = self.tenants.remove(index);
-            self.tenants_by_id.remove(&tenant.id);
-        }
     }
 }
 
-/// How many flows to forget at most, and how many may be remembered, at a level where `entries` are held.
-fn forgetting(entries: usize) -> (usize, usize) {
-    if entries == 0 { (usize::MAX, 0) } else { (FORGOTTEN_MAX, entries + IDLE_FLOWS_SPARE) }
+fn path(admission: &Admission) -> Path {
+    [admission.tenant, admission.client, admission.connection]
 }
 
 fn nanoseconds(time: Duration) -> u64 {

@@ -29,6 +29,9 @@ pub struct PoolSettings {
     pub linger: Duration,
     /// In which order jobs are worked on. Default: fairly.
     pub scheduling: Scheduling,
+    /// Whether a job is refused that would not be done before its deadline, by an estimate of what waits before it and of what the
+    /// workers do. Not where jobs are served in the order of arrival. Default: yes.
+    pub refuse_early: bool,
     /// Who is told how long things took. Default: nobody.
     pub observer: Arc<dyn Observer>,
 }
@@ -45,6 +48,7 @@ impl Default for PoolSettings {
             connection_bytes_max: usize::MAX,
             linger: Duration::from_micros(20),
             scheduling: Scheduling::default(),
+            refuse_early: true,
             observer: Arc::new(Nobody),
         }
     }
@@ -56,6 +60,7 @@ impl fmt::Debug for PoolSettings {
             .field("workers", &self.workers)
             .field("limits", &self.limits())
             .field("scheduling", &self.scheduling)
+            .field("refuse_early", &self.refuse_early)
             .finish_non_exhaustive()
     }
 }

@@ -15,7 +15,7 @@ fn pool(workers: usize) -> Pool {
 }
 
 fn admission(tenant: u64, connection: u64, bytes: usize) -> Admission {
-    Admission { tenant, connection, bytes, cancellation: Arc::default() }
+    Admission { tenant, client: 0, connection, bytes, cancellation: Arc::default() }
 }
 
 fn bytes(bytes: usize) -> Admission {

@@ -13,7 +13,7 @@ use fieldseal_pool::{
 const WAIT: Duration = Duration::from_secs(60);
 
 fn admission(tenant: u64, connection: u64) -> Admission {
-    Admission { tenant, connection, bytes: 10, cancellation: Arc::default() }
+    Admission { tenant, client: 0, connection, bytes: 10, cancellation: Arc::default() }
 }
 
 fn pool(workers: usize) -> Pool {
@@ -316,7 +316,8 @@ fn by_hand_tenants_share_by_the_time_that_slices_take() {
 
 #[test]
 fn by_hand_the_cancelled_and_the_late_go_first() {
-    let stage = Stage::new(one_worker());
+    // L is late by intent: the pool takes it all the same.
+    let stage = Stage::new(PoolSettings { refuse_early: false, ..one_worker() });
     let late = Arc::new(Cancellation::new());
     late.set_deadline(stage.clock.now() + Duration::from_micros(60));
     stage.submit('A', 1, 4, 50);

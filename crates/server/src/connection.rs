@@ -88,6 +88,8 @@ pub(crate) struct Connection<S: Service, W: Wire> {
     times: Times,
     timer: Pin<Box<Sleep>>,
     number: u64,
+    /// Stands for the client, whose connections share what it gets.
+    client: u64,
 }
 
 /// When what happened last, for the timeouts.
@@ -127,7 +129,8 @@ impl<S: Service, W: Wire> Connection<S, W> {
         expires: Instant,
     ) -> Self {
         let now = clock::now();
-        let memory = hub.memory(service.tenant(&caller, None));
+        let client = hub.number_of(service.tenant(&caller, None));
+        let memory = hub.memory_of(client);
         Connection {
             stream,
             frames: FrameBuffer::new(hub.settings.limits),
@@ -142,6 +145,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
             times: Times { active: now, frame: None, pace: Pace::new(now), expires },
             timer: Box::pin(sleep_until((now + hub.settings.idle_timeout).into())),
             number: registration.number,
+            client,
             service,
             peer,
             app: None,
@@ -452,7 +456,8 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let reply = reply.with_retry_after(settings.retry_after).asked_by(asker);
         let share = self.memory.answers_share();
         let job = Arc::new(RequestJob::new(request, Arc::clone(&cancellation), share, reply));
-        let admission = Admission { tenant: known.tenant, connection: self.number, bytes, cancellation };
+        let (tenant, client) = (known.tenant, self.client);
+        let admission = Admission { tenant, client, connection: self.number, bytes, cancellation };
         let until = now + settings.admission_wait;
         self.in_work.begin(&self.hub.pool, id, job, admission, now, until);
     }

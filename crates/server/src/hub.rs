@@ -1,7 +1,7 @@
 //! What all connections of a server share.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
@@ -112,6 +112,11 @@ impl Hub {
     /// The number that the pool knows a tenant by.
     pub(crate) fn number_of(&self, tenant: Tenant<'_>) -> u64 {
         self.tenants.hash_one(tenant)
+    }
+
+    /// The number that the pool knows a client by that is no client of the store: an API key, an address.
+    pub(crate) fn number_of_client(&self, client: impl Hash) -> u64 {
+        self.tenants.hash_one(client)
     }
 
     pub(crate) fn begin_draining(&self) {

@@ -81,7 +81,8 @@ impl<S: Service> InProcess<S> {
         let request = self.service.request(caller, frame, id, arrival.at, Arc::clone(&cancellation));
         let (requests, flag) = (Arc::clone(&self.requests), Arc::clone(&cancellation));
         let reply = Reply::new(Arc::clone(&outbox), requests, id, arrival, flag);
-        let admission = Admission { tenant: 0, connection: 0, bytes, cancellation: Arc::clone(&cancellation) };
+        let admission =
+            Admission { tenant: 0, client: 0, connection: 0, bytes, cancellation: Arc::clone(&cancellation) };
         let share = self.answers().take();
         let job = Arc::new(RequestJob::new(request, Arc::clone(&cancellation), share, reply));
         let ticket = self.pool.submit(job, admission);

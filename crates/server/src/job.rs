@@ -206,6 +206,11 @@ impl Job for RequestJob {
             Abandoned::Rejected(Rejection::Overloaded(_)) => {
                 reply.fail(ErrorCode::Overloaded, "the queue is full", effort);
             }
+            Abandoned::Rejected(Rejection::TooLate { wait }) => {
+                let wait = wait.as_millis();
+                let message = format!("the queue is too long for the deadline: the estimated wait is {wait} ms");
+                reply.fail(ErrorCode::Overloaded, &message, effort);
+            }
             Abandoned::Rejected(Rejection::ShuttingDown) | Abandoned::ShutDown => {
                 reply.fail(ErrorCode::Unavailable, "the engine is shutting down", effort);
             }

@@ -110,6 +110,9 @@ pub struct ServerSettings {
     pub retry_after: Duration,
     /// In which order requests are worked on. Default: fairly.
     pub scheduling: Scheduling,
+    /// Whether a request that would not be done before its deadline is answered with `overloaded` when it comes, by an estimate of how
+    /// long it would wait. Default: yes.
+    pub refuse_early: bool,
     /// Most bytes of answers that are being made or wait to be written, with what requests hold beside for their work, over all
     /// connections; a request for which there is not enough any more is answered with `overloaded`. Looked at after each step of a
     /// request, so that each worker may be a step beyond it. At least twice `limits.frame_size_max`, for a buffer that grows
@@ -227,6 +230,7 @@ impl ServerSettings {
             admission_wait: Duration::from_millis(50),
             retry_after: Duration::from_millis(100),
             scheduling: Scheduling::Fair,
+            refuse_early: true,
             answers_bytes_max: 4 << 30,
             client_answers_bytes_max: 2 << 30,
             connection_answers_bytes_max: 1 << 30,
@@ -259,6 +263,7 @@ impl ServerSettings {
             tenant_jobs_max: self.app_jobs_max,
             tenant_bytes_max: self.app_bytes_max,
             scheduling: self.scheduling,
+            refuse_early: self.refuse_early,
             observer,
             ..PoolSettings::default()
         }

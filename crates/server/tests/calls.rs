@@ -216,6 +216,32 @@ async fn a_full_queue_answers_overloaded() {
     assert_eq!(stage.server.counters().ended.of(ErrorCode::Overloaded), 1);
 }
 
+#[tokio::test]
+async fn a_request_that_would_be_late_is_answered_when_it_comes() {
+    let stage = Stage::with(|settings| settings.workers = 1);
+    // A second connection would share with the first, however much waits there.
+    let settings = ClientSettings { connections_max: 1, ..stage.client_settings() };
+    let client = Client::connect(settings).await.unwrap();
+    let held: Vec<_> = (0..50)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { call(&client, "gate", "").await })
+        })
+        .collect();
+    until("all wait", || stage.server.counters().pool.jobs_held == 50).await;
+    // They take a millisecond a turn, and take turns.
+    let error = call_in_time(&client, "gate", "", 1).await.unwrap_err();
+    assert_eq!((error.kind, error.retry), (ErrorKind::Engine(ErrorCode::Overloaded), Retry::Later));
+    assert_eq!(error.retry_after, Some(Duration::from_millis(100)));
+    assert!(error.message.contains("the queue is too long for the deadline"), "{}", error.message);
+    stage.toy.open_gate();
+    for call in held {
+        call.await.unwrap().unwrap();
+    }
+    let counters = stage.server.counters();
+    assert_eq!((counters.ended.of(ErrorCode::Overloaded), counters.pool.jobs_refused_early), (1, 1));
+}
+
 #[test]
 fn a_caller_that_is_slow_to_look_up_holds_nobody_else_up() {
     let stage = Stage::with(|settings| {

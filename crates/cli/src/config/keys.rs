@@ -457,6 +457,10 @@ pub static KEYS: &[Key] = &[
         "In which order requests are worked on: slice by slice, fairly to apps and connections; or each whole, in the order of arrival, by \
          one worker, which is for demonstrations of what that does to small requests, and for nothing else.",
         "fair" => Scheduling::Fair, "first-come-first-served" => Scheduling::FirstComeFirstServed),
+    choice!("server.refuse_early", server.refuse_early,
+        "Whether a request that would not be done before its deadline is answered with `overloaded` when it comes, by an estimate of how \
+         long it would wait; without a deadline none is, nor while nothing waits, nor with `server.scheduling` first-come-first-served.",
+        "yes" => true, "no" => false),
     number!(
         "server.answers_bytes_max",
         Kind::Size(1, 1 << 40),

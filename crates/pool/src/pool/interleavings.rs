@@ -78,7 +78,7 @@ fn tally(slices: usize, ends: &Arc<Ends>) -> Arc<dyn Job> {
 }
 
 fn admission(connection: u64) -> Admission {
-    Admission { tenant: 0, connection, bytes: 1, cancellation: Arc::default() }
+    Admission { tenant: 0, client: 0, connection, bytes: 1, cancellation: Arc::default() }
 }
 
 fn counts(ends: &Ends) -> (usize, usize, usize) {

@@ -10,9 +10,14 @@ use rand::{RngExt, SeedableRng};
 
 use super::*;
 use crate::cancellation::Reason;
+use crate::flows::{IDLE_CONNECTIONS_MAX, IDLE_FLOWS_SPARE};
 use crate::ledger::Amount;
 
+mod clients;
 mod fairness;
+mod hostile;
+mod overload;
+mod workers;
 mod world;
 
 use world::{Plan, Seen, World};

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cancellation::Reason;
+use crate::flows::IDLE_FLOWS_SPARE;
 use crate::ledger::Amount;
 
 const SLICE: Duration = Duration::from_micros(50);
@@ -15,11 +16,11 @@ impl Stage {
     fn new(scheduling: Scheduling) -> Self {
         let most = Amount { jobs: 100, bytes: 1000 };
         let limits = Limits { total: most, tenant: most, connection: most };
-        Stage { scheduler: Scheduler::new(limits, scheduling), now: Instant::now() }
+        Stage { scheduler: Scheduler::new(limits, scheduling, 1, false), now: Instant::now() }
     }
 
     fn submit_with(&mut self, name: char, tenant: u64, connection: u64, cancellation: &Arc<Cancellation>) -> Ticket {
-        let admission = Admission { tenant, connection, bytes: 1, cancellation: Arc::clone(cancellation) };
+        let admission = Admission { tenant, client: 0, connection, bytes: 1, cancellation: Arc::clone(cancellation) };
         self.scheduler.admit(name, admission, self.now).unwrap()
     }
 
@@ -68,8 +69,7 @@ impl Stage {
         let scheduler = &self.scheduler;
         assert_eq!((scheduler.jobs(), scheduler.bytes(), scheduler.waiting(), scheduler.in_hand()), (0, 0, 0, 0));
         assert!(scheduler.entries.is_empty() && scheduler.deadlines.is_empty());
-        assert!(scheduler.tenants.is_empty() && scheduler.tenants_by_id.is_empty());
-        assert!(scheduler.connections.is_empty() && scheduler.connections_by_id.is_empty());
+        assert!(scheduler.flows.is_empty());
     }
 }
 
@@ -238,17 +238,140 @@ fn one_that_is_cancelled_while_it_runs_goes_first_when_it_comes_back() {
 }
 
 #[test]
-fn the_late_go_first_in_the_order_of_their_deadlines() {
+fn the_late_go_first_in_their_connection_and_their_tenant_pays_for_it() {
     let mut stage = fair();
     let start = stage.now;
-    for (name, slices) in [('A', 3), ('B', 1), ('C', 5)] {
+    stage.submit('L', 0, 0);
+    for (name, slices) in [('A', 5), ('B', 1), ('C', 5)] {
         let cancellation = Arc::new(Cancellation::new());
         cancellation.set_deadline(start + SLICE * slices);
-        stage.submit_with(name, 0, u64::from(slices), &cancellation);
+        stage.submit_with(name, 0, 0, &cancellation);
     }
     stage.submit('x', 1, 100);
-    // After one slice B is late, after three A, after five C; their tenant pays for it.
-    assert_eq!(stage.run("AABBCCxxxxxxxxx"), "ABxAxCxxBxCxxxx");
+    // After one slice B is late, after five A and C; a live one has its turn after each that took as long as a slice.
+    assert_eq!(stage.run("LLLLABCxxxxxxxxx"), "LxBxAxCxLxLxLxxx");
+    stage.assert_empty();
+}
+
+/// However many are late at a moment, one call moves but a few of them.
+#[test]
+fn many_that_are_late_at_once_are_moved_a_few_at_a_time() {
+    let mut stage = fair();
+    let deadline = stage.now + SLICE;
+    for connection in 0..99 {
+        let cancellation = Arc::new(Cancellation::new());
+        cancellation.set_deadline(deadline);
+        stage.submit_with('l', 0, connection, &cancellation);
+    }
+    stage.now += SLICE;
+    let mut left = stage.scheduler.deadlines.len();
+    while let Some(taken) = stage.take() {
+        let moved = left - stage.scheduler.deadlines.len();
+        assert!(moved <= HURRIED_MAX + 1, "{moved}");
+        stage.give_back(taken.hand, Outcome::Done);
+        left = stage.scheduler.deadlines.len();
+    }
+    stage.assert_empty();
+}
+
+/// What has to stop takes turns with what goes on, by time, so that neither keeps the other from being served.
+#[test]
+fn ending_jobs_leave_the_live_ones_of_their_connection_their_turns() {
+    let mut stage = fair();
+    stage.submit('L', 0, 0);
+    for name in ['g', 'h', 'i', 'j'] {
+        let gone = Arc::new(Cancellation::new());
+        gone.cancel(Reason::Cancelled);
+        stage.submit_with(name, 0, 0, &gone);
+    }
+    assert_eq!(stage.run("LLLLLghij"), "gLhLiLjLL");
+    stage.assert_empty();
+}
+
+fn deadline_in(slices: u32, stage: &Stage) -> Arc<Cancellation> {
+    let cancellation = Arc::new(Cancellation::new());
+    cancellation.set_deadline(stage.now + SLICE * slices);
+    cancellation
+}
+
+impl Stage {
+    /// With early refusals, where jobs have cost one slice so far.
+    fn refusing() -> Self {
+        let most = Amount { jobs: 10_000, bytes: usize::MAX };
+        let limits = Limits { total: most, tenant: most, connection: most };
+        Stage { scheduler: Scheduler::new(limits, Scheduling::Fair, 1, true), now: Instant::now() }
+    }
+
+    /// Whether a job with a deadline after so many slices is admitted; if it is, it is held.
+    fn admits(&mut self, tenant: u64, client: u64, connection: u64, slices: u32) -> bool {
+        let cancellation = deadline_in(slices, self);
+        let admission = Admission { tenant, client, connection, bytes: 1, cancellation };
+        match self.scheduler.admit('d', admission, self.now) {
+            Ok(_) => true,
+            Err((_, _, cause)) => {
+                assert!(matches!(cause, Rejection::TooLate { wait } if wait > SLICE * slices * 4 / 5), "{cause:?}");
+                false
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        while let Some(taken) = self.take() {
+            self.give_back(taken.hand, Outcome::Done);
+        }
+    }
+}
+
+#[test]
+fn a_job_that_would_be_late_is_refused_while_others_wait_and_only_then() {
+    let mut stage = Stage::refusing();
+    assert!(stage.admits(1, 0, 0, 1), "nothing waits");
+    for _ in 0..5_000 {
+        stage.submit('b', 1, 0);
+    }
+    stage.now += SLICE;
+    assert!(!stage.admits(1, 0, 0, 100), "thousands wait");
+    assert!(stage.admits(1, 0, 1, 100), "another connection does not wait for them");
+    assert!(stage.admits(1, 1, 2, 100), "nor another client");
+    assert!(stage.admits(2, 0, 3, 100), "nor another tenant");
+    assert!(stage.admits(1, 0, 0, 1_000_000), "there is time");
+    stage.finish();
+    assert!(stage.admits(1, 0, 0, 1), "nothing waits any more");
+    stage.finish();
+    stage.assert_empty();
+}
+
+#[test]
+fn a_small_job_beside_large_ones_of_its_connection_is_not_refused() {
+    let mut stage = Stage::refusing();
+    for _ in 0..4 {
+        let admission = Admission { tenant: 1, client: 1, connection: 0, bytes: 1 << 30, cancellation: Arc::default() };
+        assert!(stage.scheduler.admit('L', admission, stage.now).is_ok());
+    }
+    stage.now += Duration::from_secs(1);
+    // 300 slices are much less than the large ones need, but they take turns.
+    assert!(stage.admits(1, 1, 0, 300));
+}
+
+#[test]
+fn an_odd_slice_is_soon_forgotten() {
+    let mut stage = Stage::refusing();
+    for _ in 0..100 {
+        assert!(stage.admits(1, 0, 0, 1));
+        stage.finish();
+    }
+    stage.submit('o', 1, 0);
+    stage.submit('w', 1, 0);
+    let hand = stage.take().unwrap().hand;
+    stage.now += Duration::from_secs(10);
+    let ending = stage.scheduler.give_back(hand, Outcome::Done, Duration::from_secs(10), stage.now).unwrap();
+    stage.scheduler.release(ending.receipt);
+    // Some tens wait: with ten seconds for each nothing would be in time.
+    for _ in 0..50 {
+        stage.submit('w', 1, 0);
+    }
+    assert!(stage.admits(1, 0, 0, 400));
+    stage.finish();
     stage.assert_empty();
 }
 
@@ -261,7 +384,7 @@ fn a_stop_ends_what_waits_at_once_and_what_runs_when_it_comes_back() {
     let mut running = stage.hand('A');
     let done = stage.hand('B');
     stage.scheduler.set_draining();
-    let admission = Admission { tenant: 0, connection: 0, bytes: 0, cancellation: Arc::default() };
+    let admission = Admission { tenant: 0, client: 0, connection: 0, bytes: 0, cancellation: Arc::default() };
     assert_eq!(stage.scheduler.admit('D', admission, stage.now).unwrap_err().2, Rejection::ShuttingDown);
     let ended: Vec<(char, End)> = stage.scheduler.stop().into_iter().map(|ending| (ending.item, ending.end)).collect();
     assert_eq!(ended, [('C', End::ShutDown)]);
@@ -286,8 +409,9 @@ fn a_stream_of_newcomers_neither_fills_memory_nor_starves_others() {
         let outcome = if taken.item == 'A' { Outcome::More } else { Outcome::Done };
         stage.give_back(taken.hand, outcome);
         let (held, scheduler) = (stage.scheduler.jobs(), &stage.scheduler);
-        assert!(scheduler.tenants.len() <= 2 * held + IDLE_FLOWS_SPARE, "{} tenants", scheduler.tenants.len());
-        assert!(scheduler.connections.len() <= 3 * (held + IDLE_FLOWS_SPARE), "{}", scheduler.connections.len());
+        for (level, _, children) in scheduler.flows.remembered() {
+            assert!(children <= 2 * held + IDLE_FLOWS_SPARE, "{children} at level {level}");
+        }
     }
     assert!(turns > 10, "{turns}");
     while let Some(taken) = stage.take() {

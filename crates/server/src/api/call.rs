@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use fieldseal_engine::Caller;
 use fieldseal_engine::pool::{Abandoned, Admission, Cancellation, Job, Reason, Rejection, Ticket};
-use fieldseal_http::{Peer, Problem};
+use fieldseal_http::{Peer, Problem, client_of};
 use fieldseal_protocol::{ErrorCode, ErrorObject, Method};
 use tokio::sync::oneshot;
 use tokio::time::sleep_until;
@@ -34,6 +34,13 @@ pub(super) struct Order<'a> {
     pub(super) arriving: Option<Share>,
 }
 
+/// The numbers by which the pool knows whom work counts to.
+#[derive(Clone, Copy)]
+pub(super) struct Accounts {
+    pub(super) tenant: u64,
+    client: u64,
+}
+
 /// Work that somebody waits for. Dropped before its end it is cancelled.
 struct Awaited<'a> {
     hub: &'a Hub,
@@ -51,10 +58,19 @@ impl Drop for Awaited<'_> {
 }
 
 impl Api {
-    /// Whom the work counts to: the app, once it is known that the caller has business with it.
-    pub(super) fn tenant(&self, caller: &Caller, app: &str) -> u64 {
+    /// Whom the work counts to: the app, once it is known that the caller has business with it; and within it the API key, all tokens
+    /// together, or the address of whoever shows nothing.
+    pub(super) fn accounts(&self, caller: &Caller, app: &str, peer: &Peer) -> Accounts {
         let is_public = matches!(caller, Caller::Owner) || !self.engine.is_known_to_use(caller, app);
-        self.hub.number_of(if is_public { Tenant::Public } else { Tenant::App(app) })
+        let tenant = self.hub.number_of(if is_public { Tenant::Public } else { Tenant::App(app) });
+        let client = match caller {
+            Caller::ApiKey { id, .. } => self.hub.number_of_client(("key", id)),
+            Caller::Token { .. } => self.hub.number_of_client("tokens"),
+            Caller::Client { .. } | Caller::Owner => {
+                self.hub.number_of_client(("address", client_of(peer.address.ip())))
+            }
+        };
+        Accounts { tenant, client }
     }
 
     /// The memory for the call.
@@ -67,7 +83,7 @@ impl Api {
         &self,
         request: Box<dyn Request>,
         order: Order<'_>,
-        tenant: u64,
+        accounts: Accounts,
         bytes: usize,
         memory: &Memory,
     ) -> Result<(Rope, Share), Problem> {
@@ -83,7 +99,8 @@ impl Api {
         // Dropped before the job, so that what ends with it ends as cancelled.
         let mut awaited = Awaited { hub, cancellation: Arc::clone(&cancellation), ticket: None };
         let connection = connection_number(order.peer);
-        let mut admission = Admission { tenant, connection, bytes, cancellation };
+        let Accounts { tenant, client } = accounts;
+        let mut admission = Admission { tenant, client, connection, bytes, cancellation };
         let mut attempts = Attempts::new(now, now + hub.settings.admission_wait);
         loop {
             let submitted: Arc<dyn Job> = Arc::<RequestJob>::clone(&job);

@@ -242,7 +242,7 @@ impl Api {
         let arriving = Some(read.share);
         let size = read.pieces.size();
         let order = Order { bytes: size, method: method(call, is_file), began, peer, arriving };
-        let tenant = self.tenant(&caller, &app);
+        let accounts = self.accounts(&caller, &app, peer);
         let engine = self.engine.clone();
         let report = Slot::default();
         // Only calls that go on behind envelopes that do not open have something to log.
@@ -259,7 +259,7 @@ impl Api {
                 _ => work::issue_token(asked),
             }
         });
-        let answered = self.run(request, order, tenant, size, &memory).await;
+        let answered = self.run(request, order, accounts, size, &memory).await;
         let mut response = answered.map(|answer| body::answer(form, answer))?;
         if let Some(told) = report.get() {
             if let Some(header) = told.header() {
@@ -273,13 +273,13 @@ impl Api {
     }
 
     async fn public_keys(&self, caller: Caller, app: &str, order: Order<'_>) -> Answer {
-        let tenant = self.tenant(&caller, app);
-        let memory = self.hub.memory_of(tenant);
+        let accounts = self.accounts(&caller, app, order.peer);
+        let memory = self.hub.memory_of(accounts.tenant);
         let team = self.hub.settings.api.team.clone();
         let options = Options::default();
         let (engine, app, body, report) = (self.engine.clone(), app.to_owned(), Vec::new(), Slot::default());
         let asked = Asked { engine, caller, app, options, body, report };
-        let answered = self.run(work::public_keys(asked, team), order, tenant, 0, &memory).await;
+        let answered = self.run(work::public_keys(asked, team), order, accounts, 0, &memory).await;
         answered.map(|answer| body::answer(Form::Json, answer))
     }
 

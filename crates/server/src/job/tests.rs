@@ -425,7 +425,7 @@ impl Simulation {
         let reply = Reply::new(Arc::default(), requests, ID, arrival, Arc::clone(&cancellation));
         let request = Box::new(ScriptedRequest::new(&self.world, script));
         let job = RequestJob::new(request, Arc::clone(&cancellation), Share::of(1 << 20), reply);
-        (Arc::new(job), Admission { tenant, connection: tenant, bytes: REQUEST_SIZE, cancellation })
+        (Arc::new(job), Admission { tenant, client: tenant, connection: tenant, bytes: REQUEST_SIZE, cancellation })
     }
 
     fn run(&self) {

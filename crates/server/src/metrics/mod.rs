@@ -197,6 +197,12 @@ impl Snapshot {
         const JOBS: Named = Named::plain("queue_jobs", "Requests held, waiting or in work");
         const WAITING: Named = Named::plain("queue_jobs_waiting", "Requests among them that wait for a worker");
         const BYTES: Named = Named::bytes("queue", "Bytes of the messages of requests held");
+        const BACKLOG: Named =
+            Named::seconds("queue_backlog", "How long the workers would take for all requests held, by estimate");
+        const REFUSED_EARLY: Named = Named::plain(
+            "queue_refused_early",
+            "Requests answered with overloaded because they would not have been done before their deadlines",
+        );
         const INCOMING: Named =
             Named::bytes("incoming", "Bytes of buffers above 64 KiB that messages are still arriving in");
         const ANSWERS: Named = Named::bytes("answers", "Bytes of answers that are being made or wait to be written");
@@ -204,6 +210,8 @@ impl Snapshot {
         out.gauge(JOBS, pool.jobs_held as u64)?;
         out.gauge(WAITING, pool.jobs_waiting as u64)?;
         out.gauge(BYTES, pool.bytes_held as u64)?;
+        out.gauge(BACKLOG, pool.backlog.as_secs_f64())?;
+        out.counter(REFUSED_EARLY, pool.jobs_refused_early)?;
         out.gauge(INCOMING, self.counters.incoming_bytes as u64)?;
         out.gauge(ANSWERS, self.counters.answers_bytes as u64)
     }

@@ -89,7 +89,8 @@ impl Call {
     fn check_error(&self, error: &ClientError) {
         let is_known = match error.kind {
             ErrorKind::Connect | ErrorKind::Tls | ErrorKind::Timeout | ErrorKind::ConnectionLost { .. } => true,
-            ErrorKind::Engine(ErrorCode::DeadlineExceeded) => self.deadline_ms.is_some(),
+            // Also told early, while others wait.
+            ErrorKind::Engine(ErrorCode::DeadlineExceeded | ErrorCode::Overloaded) => self.deadline_ms.is_some(),
             // A frame that took too long.
             ErrorKind::ConnectionRefused(ErrorCode::DeadlineExceeded) => true,
             _ => false,

@@ -167,7 +167,8 @@ impl Call {
                 self.deadline_ms.is_some_and(|limit| is_over(Duration::from_millis(limit.into())))
             }
             ErrorKind::Engine(ErrorCode::Unavailable) => !world.is_listening(),
-            ErrorKind::Engine(ErrorCode::Overloaded) => world.bounds == Bounds::Tight,
+            // Who has a deadline is told early that it will not be met.
+            ErrorKind::Engine(ErrorCode::Overloaded) => world.bounds == Bounds::Tight || self.deadline_ms.is_some(),
             // A frame that took too long.
             ErrorKind::ConnectionRefused(ErrorCode::DeadlineExceeded) => trouble.is_silent,
             _ => false,

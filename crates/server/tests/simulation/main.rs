@@ -2,9 +2,9 @@
 //! loses, cuts and repeats, who is woken first, when a worker takes its next slice, what happens in the middle of one, and when callers
 //! give up, clients go away and the server shuts down.
 //!
-//! In every schedule each call ends once, with its own answer or an error that fits what was done to it; whoever is cancelled, cut off
-//! or late gets no further step and leaves within a slice; at the end the server holds nothing. `FIELDSEAL_SEED=17` plays one
-//! seed, which is the same each time, `FIELDSEAL_SEEDS=10000` more of them.
+//! In every schedule each call ends once, with its own answer or an error that fits what was done to it; a request that is cancelled,
+//! cut off or late gets no further step and leaves before the others of its connection, which gets its fair share of the workers; at the
+//! end the server holds nothing. `FIELDSEAL_SEED=17` plays one seed, which is the same each time, `FIELDSEAL_SEEDS=10000` more of them.
 
 mod calls;
 #[path = "../common/mod.rs"]
@@ -15,6 +15,7 @@ mod lane;
 mod material;
 mod network;
 mod service;
+mod shares;
 mod watch;
 mod world;
 

@@ -5,11 +5,12 @@ use std::time::Instant;
 
 use fieldseal_engine::Caller;
 use fieldseal_engine::pool::Cancellation;
-use fieldseal_protocol::ErrorObject;
+use fieldseal_protocol::{ErrorObject, Message, Peek};
 use fieldseal_server::{
     EngineService, Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written,
 };
 
+use crate::shares::Flow;
 use crate::watch::{self, Number};
 use crate::world::World;
 
@@ -44,10 +45,16 @@ impl Service for Watched {
         cancellation: Arc<Cancellation>,
     ) -> Box<dyn Request> {
         let world = self.world.upgrade().expect("the world outlives its server");
-        let number = world.watch.begin(seat.connection, id, Arc::clone(&cancellation));
+        let flow = Flow { app: app_of(&frame), connection: seat.connection };
+        let number = world.watch.begin(flow, id, Arc::clone(&cancellation));
         let request = self.service.request(&seat.caller, frame, id, arrived, cancellation);
         Box::new(WatchedRequest { request, world, number })
     }
+}
+
+fn app_of(frame: &[u8]) -> String {
+    let Ok(Message::Request { params, .. }) = Message::parse(frame) else { panic!("a request") };
+    Peek::at(params).app.expect("each has one").to_owned()
 }
 
 struct WatchedRequest {

@@ -9,6 +9,8 @@ use std::time::Instant;
 use fieldseal_engine::pool::Cancellation;
 use fieldseal_protocol::{CANCEL, Message, decode_cancel};
 
+use crate::shares::{Flow, Served, Shares};
+
 /// Names a request among all of a schedule.
 pub type Number = u64;
 
@@ -27,14 +29,16 @@ pub struct Watch {
 
 #[derive(Default)]
 struct State {
-    /// Stopped requests leave within as many slices as there are of them.
+    /// Stopped requests leave first in their connection, and in the fair share of that.
     is_prompt: bool,
+    workers: usize,
     next: Number,
     /// Requests that are not dropped.
     live: BTreeMap<Number, Live>,
     parts: usize,
     /// The steps of the slices in hand, the outermost first.
     inside: Vec<(Number, Step)>,
+    shares: Shares,
     connections: BTreeMap<u64, Connection>,
     breach: Option<String>,
     seen: Seen,
@@ -54,7 +58,7 @@ pub struct Seen {
 }
 
 struct Live {
-    connection: u64,
+    flow: Flow,
     id: u32,
     cancellation: Arc<Cancellation>,
     /// Once it has been cancelled or is late.
@@ -64,10 +68,20 @@ struct Live {
 struct Stopped {
     /// Steps that may still begin: one for each worker that was planning, since planning and working are one.
     steps_left: usize,
-    /// Slices after which it must have been dropped; counted from the first that is handed out after it was stopped, for then the pool
-    /// looks at the deadlines.
-    slices_left: Option<usize>,
+    /// Set by the first slice that is handed out while no worker is in it, for then the pool looks at the deadlines.
+    waiting: Option<Waiting>,
 }
+
+/// A stopped request that waits for its last slice.
+struct Waiting {
+    /// What everybody had been served.
+    since: Served,
+    /// Live requests of its connection that may still be taken before it: the pool moves at most [`HURRIED_MAX`] late ones at a time.
+    passes_left: usize,
+}
+
+/// Late requests that the pool puts first in their connections at a time.
+const HURRIED_MAX: usize = 4;
 
 #[derive(Default)]
 struct Connection {
@@ -80,8 +94,8 @@ struct Connection {
 }
 
 impl Watch {
-    pub fn set_prompt(&self, is_prompt: bool) {
-        self.lock().is_prompt = is_prompt;
+    pub fn new(workers: usize, is_prompt: bool) -> Watch {
+        Watch { state: Mutex::new(State { workers, is_prompt, ..State::default() }) }
     }
 
     pub fn seen(&self) -> Seen {
@@ -125,11 +139,11 @@ impl Watch {
         self.lock().connections.entry(connection).or_default().has_ended = true;
     }
 
-    pub fn begin(&self, connection: u64, id: u32, cancellation: Arc<Cancellation>) -> Number {
+    pub fn begin(&self, flow: Flow, id: u32, cancellation: Arc<Cancellation>) -> Number {
         let mut state = self.lock();
         let number = state.next;
         state.next += 1;
-        state.live.insert(number, Live { connection, id, cancellation, stopped: None });
+        state.live.insert(number, Live { flow, id, cancellation, stopped: None });
         number
     }
 
@@ -150,6 +164,7 @@ impl Watch {
         let mut state = self.lock();
         state.look(now);
         state.seen.steps += 1;
+        state.pass(number, now);
         state.inside.push((number, step));
         match state.live.get_mut(&number) {
             Some(Live { stopped: None, .. }) => return,
@@ -176,16 +191,19 @@ impl Watch {
         self.lock().look(now);
     }
 
-    /// A worker is about to take a slice: those who are stopped are before all others.
-    pub fn begin_slice(&self, now: Instant) {
+    /// A worker is about to take a slice, of one of the `held` requests.
+    pub fn begin_slice(&self, held: usize, now: Instant) {
         let mut state = self.lock();
         state.look(now);
-        state.begin_slice();
+        state.begin_slice(held);
+        state.shares.begin_slice(now);
     }
 
-    /// A worker has run a slice.
-    pub fn end_slice(&self) {
-        self.lock().end_slice();
+    /// A worker has run a slice, or `has_run` is false and there was none.
+    pub fn end_slice(&self, has_run: bool, now: Instant) {
+        let mut state = self.lock();
+        state.shares.end_slice(now);
+        state.seen.nested += u64::from(has_run && !state.inside.is_empty());
     }
 
     /// `is_parked` tells which connections have nothing more to do at the moment: what was told to them has been done.
@@ -195,7 +213,7 @@ impl Watch {
         let mut forgotten = None;
         for (&number, connection) in state.connections.iter_mut().filter(|(number, _)| is_parked(**number)) {
             let cancels = std::mem::take(&mut connection.cancels);
-            let is_wanted = |live: &Live| live.connection == number && live.cancellation.reason().is_none();
+            let is_wanted = |live: &Live| live.flow.connection == number && live.cancellation.reason().is_none();
             let mut wanted = state.live.values().filter(|live| is_wanted(live));
             let is_breach = |live: &Live| connection.has_ended || (is_roomy && cancels.contains(&live.id));
             forgotten = forgotten.or_else(|| wanted.find(|live| is_breach(live)).map(|live| (number, live.id)));
@@ -209,7 +227,7 @@ impl Watch {
     pub fn look_at_rest(&self) {
         let mut state = self.lock();
         if let Some((number, live)) = state.live.first_key_value() {
-            let breach = format!("request {number} of connection {} lies about", live.connection);
+            let breach = format!("request {number} of connection {} lies about", live.flow.connection);
             state.fail(breach);
         }
     }
@@ -236,35 +254,47 @@ impl State {
                 None => seen.late += 1,
             }
             seen.in_hand += u64::from(inside.iter().any(|(other, _)| other == number));
-            live.stopped = Some(Stopped { steps_left, slices_left: None });
+            live.stopped = Some(Stopped { steps_left, waiting: None });
         }
     }
 
-    fn begin_slice(&mut self) {
-        let stopped = self.live.values().filter(|live| live.stopped.is_some()).count();
-        let slices = stopped + self.inside.len() + 1;
-        for stopped in self.live.values_mut().filter_map(|live| live.stopped.as_mut()) {
-            stopped.slices_left.get_or_insert(slices);
-        }
-    }
-
-    fn end_slice(&mut self) {
-        let State { live, inside, seen, is_prompt, .. } = self;
-        seen.nested += u64::from(!inside.is_empty());
-        if !*is_prompt {
-            return;
-        }
-        let is_left = |number: &Number| inside.iter().all(|(other, _)| other != number);
-        let mut overdue = None;
-        for (number, live) in live.iter_mut().filter(|(number, _)| is_left(number)) {
-            let Some(Stopped { slices_left: Some(left), .. }) = &mut live.stopped else { continue };
-            match left.checked_sub(1) {
-                Some(fewer) => *left = fewer,
-                None => overdue = Some(*number),
+    fn begin_slice(&mut self, held: usize) {
+        let State { live, inside, shares, .. } = self;
+        for (number, live) in live.iter_mut() {
+            let is_inside = inside.iter().any(|(other, _)| other == number);
+            if let Some(stopped) = live.stopped.as_mut().filter(|_| !is_inside) {
+                let waiting = || Waiting { since: shares.served(), passes_left: held / HURRIED_MAX };
+                stopped.waiting.get_or_insert_with(waiting);
             }
         }
-        if let Some(number) = overdue {
-            self.fail(format!("request {number} was stopped, and is still held after many slices"));
+    }
+
+    /// A worker has taken a request that lives on: nobody who was stopped may be passed by more than is fair.
+    fn pass(&mut self, number: Number, now: Instant) {
+        let Some(flow) = self.live.get(&number).map(|live| live.flow.clone()) else { return };
+        if !self.shares.begin_step(&flow) || !self.is_prompt {
+            return;
+        }
+        // Each worker may have taken a slice for one and for the other side that was not expected to be long.
+        let lead_max_ns = (2 * self.workers as u64 + 1) * self.shares.longest_ns(now);
+        let mut breach = None;
+        for (passed, live) in self.live.iter_mut().filter(|(passed, _)| **passed != number) {
+            let is_inside = self.inside.iter().any(|(other, _)| other == passed);
+            let Some(waiting) = live.stopped.as_mut().and_then(|stopped| stopped.waiting.as_mut()) else { continue };
+            if is_inside {
+                continue;
+            }
+            let lead_ns = self.shares.lead_ns(&flow, &live.flow, &waiting.since);
+            if flow == live.flow && waiting.passes_left == 0 {
+                breach = Some(format!("request {number} goes before {passed} of its connection, which was stopped"));
+            } else if flow == live.flow {
+                waiting.passes_left -= 1;
+            } else if lead_ns > lead_max_ns {
+                breach = Some(format!("{number} got {lead_ns} ns while {passed} was stopped; fair is {lead_max_ns}"));
+            }
+        }
+        if let Some(breach) = breach {
+            self.fail(breach);
         }
     }
 }

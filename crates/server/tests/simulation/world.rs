@@ -19,7 +19,7 @@ use tokio::time::advance;
 use crate::common::script::{Plan, Weather};
 use crate::executor::Executor;
 use crate::journal::Journal;
-use crate::material::Material;
+use crate::material::{APPS, Material};
 use crate::network::{Endpoint, Maker};
 use crate::service::{Seat, Watched};
 use crate::watch::{Number, Step, Watch};
@@ -107,7 +107,7 @@ impl World {
         let world = Arc::new(World {
             material,
             journal: Arc::default(),
-            watch: Watch::default(),
+            watch: Watch::new(workers, bounds == Bounds::Roomy && scheduling == Scheduling::Fair),
             weather,
             bounds,
             network_connections: AtomicU64::new(0),
@@ -124,9 +124,12 @@ impl World {
             is_closing: AtomicBool::new(false),
             digest: Mutex::default(),
         });
-        world.watch.set_prompt(bounds == Bounds::Roomy && scheduling == Scheduling::Fair);
         let time = Time { began: now(&world.ahead), ahead: Arc::clone(&world.ahead) };
         let engine = Engine::with_clock(Box::new(material.store.open()), engine_settings(), Box::new(time.clone()));
+        // Requests count to an app once it is known.
+        for app in APPS {
+            engine.public_keys(&Caller::Owner, app).expect("it is in the store");
+        }
         let service = EngineService::new(engine, Limits::default(), 1 << 28);
         let service = Watched { service, world: Arc::downgrade(&world) };
         let server = Simulated::new(settings, Arc::new(service), Arc::new(time));
@@ -235,10 +238,9 @@ impl World {
     }
 
     fn run_slice(&self) {
-        self.watch.begin_slice(now(&self.ahead));
-        if self.server().run_one() {
-            self.watch.end_slice();
-        }
+        self.watch.begin_slice(self.server().counters().pool.jobs_held, now(&self.ahead));
+        let has_run = self.server().run_one();
+        self.watch.end_slice(has_run, now(&self.ahead));
     }
 
     fn poll_connection(&self) {

@@ -12,11 +12,8 @@ use crate::failure::Outcome;
 use crate::output::{print, print_json};
 
 /// Bounds of the engine that a short run can reach, unless the command line says otherwise. Frames are small, so that the bounds of
-/// what holds several of them can be. No more requests are taken in than can be done within their deadline: the others are told
-/// at once that there are too many, rather than that their time is over when it is, or that they wait unread in their sockets.
-const BOUNDS: [&str; 7] = [
-    "server.app_jobs_max=128",
-    "server.admission_wait=0ms",
+/// what holds several of them can be. How many requests wait is left to the defaults.
+const BOUNDS: [&str; 5] = [
     "document.document_size_max=1MiB",
     "server.frame_size_max=1MiB",
     "server.incoming_bytes_max=16MiB",

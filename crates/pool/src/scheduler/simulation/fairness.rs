@@ -64,7 +64,12 @@ impl Floor {
         }
         let workers = rng.random_range(1..=8);
         let mut floor = Floor {
-            scheduler: Scheduler::new(Limits { total: most, tenant: most, connection: most }, Scheduling::Fair),
+            scheduler: Scheduler::new(
+                Limits { total: most, tenant: most, connection: most },
+                Scheduling::Fair,
+                workers,
+                true,
+            ),
             start: Instant::now(),
             now_ns: 0,
             served_ns: vec![0; clients.len()],
@@ -87,7 +92,7 @@ impl Floor {
 
     fn submit(&mut self, client: usize) {
         let Client { tenant, connection, .. } = self.clients[client];
-        let admission = Admission { tenant, connection, bytes: 0, cancellation: Arc::default() };
+        let admission = Admission { tenant, client: 0, connection, bytes: 0, cancellation: Arc::default() };
         self.scheduler.admit(client, admission, self.instant()).unwrap();
     }
 

@@ -1,5 +1,6 @@
 //! Virtual workers, jobs and time around a scheduler, and what must hold after each event.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::*;
@@ -10,8 +11,10 @@ pub(super) struct Plan {
     pub(super) workers: usize,
     jobs: u64,
     tenants: u64,
+    clients: u64,
     connections: u64,
     limits: Limits,
+    refuses_early: bool,
     /// Time between two arrivals.
     pause_ns: Range<u64>,
     parts: Range<u32>,
@@ -45,8 +48,10 @@ impl Plan {
             workers,
             jobs: rng.random_range(1..100),
             tenants: rng.random_range(1..5),
+            clients: rng.random_range(1..4),
             connections: rng.random_range(1..5),
             limits,
+            refuses_early: rng.random(),
             pause_ns: 0..load_ns * rng.random_range(1..20) / 4 + 2,
             parts: 1..parts,
             part_ns: 500..part,
@@ -68,7 +73,9 @@ impl Plan {
             workers,
             jobs: 1,
             tenants: 1,
+            clients: 1,
             connections: 1,
+            refuses_early: true,
             limits: Limits { total: most, tenant: most, connection: most },
             pause_ns: 0..1,
             parts: parts..parts + 1,
@@ -92,7 +99,8 @@ pub(super) struct Seen {
     panicked: u64,
     shut_down: u64,
     refused: u64,
-    urgent: u64,
+    refused_early: u64,
+    ended_first: u64,
     shared: u64,
     entered_after_done: u64,
     newcomers_waited: u64,
@@ -104,7 +112,8 @@ impl Seen {
         self.panicked += other.panicked;
         self.shut_down += other.shut_down;
         self.refused += other.refused;
-        self.urgent += other.urgent;
+        self.refused_early += other.refused_early;
+        self.ended_first += other.ended_first;
         self.shared += other.shared;
         self.entered_after_done += other.entered_after_done;
         self.newcomers_waited += other.newcomers_waited;
@@ -112,11 +121,10 @@ impl Seen {
 
     /// The count of what happened least.
     pub(super) fn least(&self) -> u64 {
-        let Seen { done, panicked, shut_down, refused, urgent, shared, entered_after_done, newcomers_waited } = *self;
-        [done, panicked, shut_down, refused, urgent, shared, entered_after_done, newcomers_waited]
-            .into_iter()
-            .min()
-            .expect("counts")
+        let Seen { done, panicked, shut_down, refused, refused_early, ended_first, .. } = *self;
+        let Seen { shared, entered_after_done, newcomers_waited, .. } = *self;
+        let outcomes = [done, panicked, shut_down, refused, refused_early, ended_first];
+        outcomes.into_iter().chain([shared, entered_after_done, newcomers_waited]).min().expect("counts")
     }
 }
 
@@ -138,8 +146,10 @@ enum Event {
 enum Quiet {
     /// Others of its connection are worked on.
     None,
-    /// No other job of its tenant may go before it.
+    /// No other job of its client may go before it.
     Connection,
+    /// No other job of its tenant may.
+    Client,
     /// No other job may.
     Tenant,
 }
@@ -147,12 +157,17 @@ enum Quiet {
 struct Job {
     ticket: Option<Ticket>,
     tenant: u64,
+    client: u64,
     bytes: usize,
     cancellation: Arc<Cancellation>,
     /// Set when its first slice begins.
     late_deadline: Option<Instant>,
     connection: u64,
     quiet: Quiet,
+    /// Set while it has to stop and waits for the slice that ends it.
+    ending: Option<WaitsToEnd>,
+    /// What its tenant, its client and its connection had been served when it came.
+    began_at: [u64; 3],
     shares: bool,
     /// A panic leaves the job's own count of workers inside as it was: then no other worker can tell that it is the last.
     leaks_on_panic: bool,
@@ -167,6 +182,30 @@ struct Job {
     /// How many may be: one, and one for each worker that said `More` before and gives back after.
     takes_after_stop_max: u32,
     end: Option<End>,
+}
+
+/// Service in nanoseconds by tenant, client and connection, each with those that it belongs to.
+type Served = BTreeMap<(usize, [u64; 3]), u64>;
+
+/// A job that has to stop and waits: others may not go before it for long.
+#[derive(Clone, Debug)]
+struct WaitsToEnd {
+    /// What everybody had been served.
+    since: Served,
+    /// Slices of its connection that may be of jobs which live on.
+    live_slices_max: usize,
+}
+
+impl Job {
+    fn path(&self) -> [u64; 3] {
+        [self.tenant, self.client, self.connection]
+    }
+
+    /// Whether it began where the account of `other` began, on the outermost level that they do not share.
+    fn ties(&self, other: &Job) -> bool {
+        let apart = (0..3).find(|&level| self.path()[level] != other.path()[level]);
+        apart.is_some_and(|level| self.began_at[level] <= other.began_at[level])
+    }
 }
 
 /// A worker's slice.
@@ -190,6 +229,8 @@ pub(super) struct World {
     workers: Vec<Option<Work>>,
     jobs: Vec<Job>,
     arrived: u64,
+    served: Served,
+    longest_ns: u64,
     seen: Seen,
 }
 
@@ -197,7 +238,7 @@ impl World {
     pub(super) fn new(rng: StdRng, plan: Plan) -> World {
         let mut world = World {
             rng,
-            scheduler: Scheduler::new(plan.limits, Scheduling::Fair),
+            scheduler: Scheduler::new(plan.limits, Scheduling::Fair, plan.workers, plan.refuses_early),
             start: Instant::now(),
             now_ns: 0,
             events: BinaryHeap::new(),
@@ -205,6 +246,8 @@ impl World {
             workers: (0..plan.workers).map(|_| None).collect(),
             jobs: Vec::new(),
             arrived: 0,
+            served: Served::new(),
+            longest_ns: 0,
             seen: Seen::default(),
             plan,
         };
@@ -267,14 +310,21 @@ impl World {
         let index = self.jobs.len();
         let expected = self.expected_answer(&admission);
         let quiet = self.quiet(&job);
+        let may_be_late = self.may_be_late(&admission);
         match self.scheduler.admit(index, admission, self.instant()) {
             Ok(ticket) => {
                 assert_eq!(expected, Ok(()));
-                self.jobs.push(Job { ticket: Some(ticket), quiet, ..job });
+                let began_at = self.scheduler.flows.tags(self.scheduler.entries[ticket.index].connection);
+                self.jobs.push(Job { ticket: Some(ticket), quiet, began_at, ..job });
                 if self.chance(self.plan.cancelled) {
                     let after = self.rng.random_range(0..self.plan.pause_ns.end * 4);
                     self.schedule(after, Event::Cancel(index));
                 }
+            }
+            Err((item, _, Rejection::TooLate { .. })) => {
+                assert_eq!(item, index);
+                assert!(may_be_late, "only one of many that wait is refused early");
+                self.seen.refused_early += 1;
             }
             Err((item, _, cause)) => {
                 assert_eq!((item, Err(cause)), (index, expected));
@@ -285,8 +335,10 @@ impl World {
 
     fn new_job(&mut self) -> (Job, Admission) {
         let (new, is_new) = (1000 + self.arrived, self.chance(self.plan.newcomers));
-        let is_new_tenant = is_new && self.chance(50);
+        let is_new_client = is_new && self.chance(60);
+        let is_new_tenant = is_new_client && self.chance(60);
         let tenant = if is_new_tenant { new } else { self.rng.random_range(0..self.plan.tenants) };
+        let client = if is_new_client { new } else { self.rng.random_range(0..self.plan.clients) };
         let connection = if is_new { new } else { self.rng.random_range(0..self.plan.connections) };
         let cancellation = Arc::new(Cancellation::new());
         let mut late_deadline = None;
@@ -302,11 +354,14 @@ impl World {
         let job = Job {
             ticket: None,
             tenant,
+            client,
             bytes,
             cancellation: Arc::clone(&cancellation),
             late_deadline,
             connection,
             quiet: Quiet::None,
+            ending: None,
+            began_at: [0; 3],
             shares: self.chance(self.plan.shares),
             leaks_on_panic: self.chance(50),
             parts: self.rng.random_range(self.plan.parts.clone()),
@@ -317,22 +372,25 @@ impl World {
             takes_after_stop_max: 1,
             end: None,
         };
-        (job, Admission { tenant, connection, bytes, cancellation })
+        (job, Admission { tenant, client, connection, bytes, cancellation })
     }
 
     /// How quiet it is where `job` comes from: nothing is held, and what was served no longer counts.
     fn quiet(&self, job: &Job) -> Quiet {
-        let scheduler = &self.scheduler;
-        let Some(&index) = scheduler.tenants_by_id.get(&job.tenant) else { return Quiet::Tenant };
-        let tenant = &scheduler.tenants[index];
-        if tenant.entries == 0 && scheduler.fair.counts_nothing(&tenant.flow) {
-            return Quiet::Tenant;
+        match self.scheduler.flows.quiet_levels([job.tenant, job.client, job.connection]) {
+            0 => Quiet::None,
+            1 => Quiet::Connection,
+            2 => Quiet::Client,
+            _ => Quiet::Tenant,
         }
-        let is_quiet = scheduler.connections_by_id.get(&(index, job.connection)).is_none_or(|&index| {
-            let connection = &scheduler.connections[index];
-            connection.entries == 0 && tenant.connections.counts_nothing(&connection.flow)
-        });
-        if is_quiet { Quiet::Connection } else { Quiet::None }
+    }
+
+    /// Whether a job may be refused because it would be late: others wait, some of its tenant among those held, and it has a deadline.
+    fn may_be_late(&self, admission: &Admission) -> bool {
+        let mut entries = self.scheduler.entries.iter();
+        let is_waiting = self.scheduler.waiting() > 0;
+        let has_others = entries.any(|(_, entry)| entry.receipt.tenant == admission.tenant);
+        self.plan.refuses_early && is_waiting && has_others && admission.cancellation.deadline().is_some()
     }
 
     /// What the bounds ask for, reckoned from the jobs that live.
@@ -384,7 +442,7 @@ impl World {
             }
             let now = self.instant();
             let Some(taken) = self.scheduler.take(now) else { return };
-            self.check_taken(taken.item, taken.submitted.is_some());
+            self.check_taken(taken.item, taken.submitted.is_some(), taken.hand.lane);
             let hand = taken.hand;
             self.workers[worker] = Some(Work {
                 job: taken.item,
@@ -404,40 +462,90 @@ impl World {
     }
 
     /// Whom a worker may take: nobody is passed who has a right to go first.
-    fn check_taken(&mut self, index: usize, is_first: bool) {
+    fn check_taken(&mut self, index: usize, is_first: bool, lane: Lane) {
         let taken = &self.jobs[index];
         assert_eq!(taken.end, None, "nobody comes back");
-        if self.must_stop(taken) {
-            self.seen.urgent += 1;
+        let (tenant, client, connection) = (taken.tenant, taken.client, taken.connection);
+        self.check_passed(index, is_first, lane);
+        self.check_ending(index, lane);
+        if self.must_stop(&self.jobs[index]) {
+            self.seen.ended_first += u64::from(lane == Lane::Ending);
             let taken = &mut self.jobs[index];
             taken.takes_after_stop += 1;
             assert!(taken.takes_after_stop <= taken.takes_after_stop_max, "the take that ends it is the last");
-        } else {
-            self.check_passed(index, is_first);
         }
-        let (tenant, connection) = (self.jobs[index].tenant, self.jobs[index].connection);
         for job in self.jobs.iter_mut().filter(|job| job.tenant == tenant) {
-            job.quiet = job.quiet.min(if job.connection == connection { Quiet::None } else { Quiet::Connection });
+            job.quiet = job.quiet.min(match (job.client == client, job.connection == connection) {
+                (true, true) => Quiet::None,
+                (true, false) => Quiet::Connection,
+                (false, _) => Quiet::Client,
+            });
         }
     }
 
-    fn check_passed(&mut self, index: usize, is_first: bool) {
+    fn check_passed(&mut self, index: usize, is_first: bool, lane: Lane) {
         let taken = &self.jobs[index];
-        for (_, entry) in self.scheduler.entries.iter().filter(|(_, entry)| entry.turn == Turn::Queued(Line::Fair)) {
+        for (_, entry) in &self.scheduler.entries {
+            let Turn::Queued(Line::Fair(passed_lane)) = entry.turn else { continue };
             let passed = &self.jobs[entry.item];
-            let knows = !self.must_stop(passed) || passed.takes_after_stop > 0;
-            assert!(knows, "who has to stop learns it before others are served");
+            let is_same_client = (passed.tenant, passed.client) == (taken.tenant, taken.client);
+            let is_ending = Lane::Ending == lane || Lane::Ending == passed_lane;
+            if is_same_client && passed.connection == taken.connection && is_ending {
+                // Those of a connection that have to stop go first in their own order, and take turns with the others.
+                continue;
+            }
             let may_pass = match passed.quiet {
                 Quiet::None => true,
-                Quiet::Connection => passed.tenant != taken.tenant,
+                Quiet::Connection => !is_same_client,
+                Quiet::Client => passed.tenant != taken.tenant,
                 Quiet::Tenant => false,
             };
-            let was_earlier = is_first && index < entry.item && taken.quiet >= passed.quiet;
+            let was_earlier = is_first && index < entry.item && (taken.quiet >= passed.quiet || taken.ties(passed));
+            // One that has to stop takes the place of others of its connection.
+            let was_earlier = was_earlier || (lane == Lane::Ending && taken.ties(passed));
             assert!(may_pass || was_earlier, "{} waits for more than the slices in hand: {index}", entry.item);
         }
         if taken.quiet == Quiet::Tenant && self.scheduler.in_hand() == self.plan.workers {
             self.seen.newcomers_waited += 1;
         }
+    }
+
+    /// Jobs that have to stop leave in the fair share of their connection, their client and their tenant.
+    fn check_ending(&mut self, index: usize, lane: Lane) {
+        let (path, workers) = (self.jobs[index].path(), self.plan.workers);
+        // Each worker may have taken a slice for one and for the other side that was not expected to be long.
+        let lead_max_ns = (2 * workers as u64 + 1) * self.longest_ns();
+        self.jobs[index].ending = None;
+        for (_, entry) in &self.scheduler.entries {
+            let job = &mut self.jobs[entry.item];
+            if entry.turn != Turn::Queued(Line::Fair(Lane::Ending)) || entry.item == index {
+                continue;
+            }
+            let waiting = job
+                .ending
+                .get_or_insert_with(|| WaitsToEnd { since: self.served.clone(), live_slices_max: 1 + workers });
+            let passed = [job.tenant, job.client, job.connection];
+            match (0..3).find(|&level| path[level] != passed[level]) {
+                // A live one's turn comes once at most for each slice that ends a job.
+                None if lane == Lane::Ending => waiting.live_slices_max += 1,
+                None => {
+                    let left = waiting.live_slices_max.checked_sub(1);
+                    waiting.live_slices_max =
+                        left.expect("a job that has to stop is passed by others of its connection");
+                }
+                Some(level) => {
+                    let since = |path| got(&self.served, level, path) - got(&waiting.since, level, path);
+                    let lead_ns = since(path).saturating_sub(since(passed));
+                    assert!(lead_ns <= lead_max_ns, "{lead_ns} ns more than for {}, which has to stop", entry.item);
+                }
+            }
+        }
+    }
+
+    /// The longest slice until now, those in hand included.
+    fn longest_ns(&self) -> u64 {
+        let in_hand = self.workers.iter().flatten().map(|work| self.now_ns - work.taken_ns);
+        in_hand.fold(self.longest_ns, u64::max)
     }
 
     fn enter(&mut self, worker: usize) {
@@ -491,7 +599,13 @@ impl World {
         if outcome == Outcome::More && self.must_stop(&self.jobs[work.job]) {
             self.jobs[work.job].takes_after_stop_max += 1;
         }
-        let cost = Duration::from_nanos(self.now_ns - work.taken_ns);
+        let cost_ns = self.now_ns - work.taken_ns;
+        self.longest_ns = self.longest_ns.max(cost_ns);
+        let path = self.jobs[work.job].path();
+        for level in 0..3 {
+            *self.served.entry(account(level, path)).or_default() += cost_ns;
+        }
+        let cost = Duration::from_nanos(cost_ns);
         if let Some(ending) = self.scheduler.give_back(work.hand, outcome, cost, self.instant()) {
             self.end(ending);
         }
@@ -562,13 +676,14 @@ impl World {
         let scheduler = &self.scheduler;
         let entries = scheduler.entries.len();
         assert!(scheduler.deadlines.len() <= entries);
-        assert!(scheduler.tenants.len() <= 2 * entries + IDLE_FLOWS_SPARE);
-        assert_eq!(scheduler.tenants.len(), scheduler.tenants_by_id.len());
-        assert_eq!(scheduler.connections.len(), scheduler.connections_by_id.len());
-        for (index, tenant) in &scheduler.tenants {
-            let connections = scheduler.connections_by_id.keys().filter(|(tenant, _)| *tenant == index).count();
-            let most = if tenant.entries == 0 { 0 } else { 2 * tenant.entries + IDLE_FLOWS_SPARE };
-            assert!(connections <= most, "{connections} connections for {} jobs", tenant.entries);
+        for (level, entries, children) in scheduler.flows.remembered() {
+            let most = match (level, entries) {
+                (0, _) => 2 * entries + IDLE_FLOWS_SPARE,
+                (_, 0) => 1,
+                (1, _) => 2 * entries + IDLE_FLOWS_SPARE,
+                _ => entries + IDLE_CONNECTIONS_MAX + 1,
+            };
+            assert!(children <= most, "{children} at level {level} for {entries} jobs");
         }
     }
 
@@ -577,6 +692,17 @@ impl World {
         let scheduler = &self.scheduler;
         assert_eq!((scheduler.jobs(), scheduler.bytes(), scheduler.waiting(), scheduler.in_hand()), (0, 0, 0, 0));
         assert!(scheduler.entries.is_empty() && scheduler.deadlines.is_empty());
-        assert!(scheduler.tenants.is_empty() && scheduler.connections.is_empty());
+        assert!(scheduler.flows.is_empty());
     }
+}
+
+/// The account at a level: 0 for the tenant, 1 for its client, 2 for that one's connection.
+fn account(level: usize, path: [u64; 3]) -> (usize, [u64; 3]) {
+    let mut account = [0; 3];
+    account[..=level].copy_from_slice(&path[..=level]);
+    (level, account)
+}
+
+fn got(served: &Served, level: usize, path: [u64; 3]) -> u64 {
+    served.get(&account(level, path)).copied().unwrap_or_default()
 }

@@ -1,0 +1,206 @@
+//! How long a new job would take until it is done, so that one which cannot meet its deadline is refused before it waits.
+//!
+//! Three figures are measured. What jobs cost: the time of their slices per unit, by client, so that the service which all jobs held
+//! still need is known. How much service is asked for in a second, by client. And how much service the workers do in a second of the
+//! clock while more waits than they can take: as many seconds as there are workers, less where the system gives the cores to others as
+//! well. Odd slices move none of them far: their time counts up to a bound, and a measure moves by a bounded factor.
+//!
+//! Jobs take turns, so that those which come later delay those which came earlier. Where a client asks for more than it gets, a job
+//! is therefore judged as if everybody with whom it shares always had something to do; where it asks for less, the backlog ends.
+
+use std::time::{Duration, Instant};
+
+use crate::flows::Load;
+
+/// What a job costs at first, in nanoseconds, where nothing has been measured.
+const FIRST_COST_NS: u64 = 50_000;
+/// Units that each job counts beside its bytes: what is done once a request takes about as long as this many bytes.
+const UNITS_A_JOB: u64 = 4096;
+/// Jobs after which older ones count half.
+const JOBS_REMEMBERED: u32 = 32;
+/// How long the service of the workers is measured at a time.
+const WINDOW: Duration = Duration::from_millis(20);
+/// How long a measure of it is believed.
+const SPEED_AGE_MAX: Duration = Duration::from_secs(1);
+/// A window moves the measure by at most this factor.
+const SPEED_CHANGE_MAX: f64 = 4.0;
+/// How much of a new window goes into the measure.
+const SPEED_WEIGHT: f64 = 0.5;
+/// The part of the time until a deadline that the wait may take: the rest is for the answer's way back, and for error.
+const DEADLINE_SHARE: f64 = 0.8;
+
+/// A job is judged as one of this many times what the client's jobs cost on average, where it costs less: else the queue would fill up
+/// with small ones until no other is done in time.
+const MEANS: f64 = 4.0;
+/// How long what is asked for is measured at a time.
+const ASKED_WINDOW: Duration = Duration::from_millis(100);
+/// How much of a job goes into the average.
+const MEAN_WEIGHT: f64 = 1.0 / 32.0;
+
+/// What the jobs of a client, or of all, cost, and how much of them is asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Costs {
+    cost_ns: u64,
+    units: u64,
+    jobs: u32,
+    /// The average of what jobs that are asked for cost, refused ones included.
+    mean_ns: f64,
+    /// Service that is asked for in a nanosecond, in nanoseconds.
+    asked: f64,
+    asked_ns: f64,
+    asking: Option<Asking>,
+}
+
+/// A time during which it is measured how much is asked for.
+#[derive(Clone, Copy, Debug)]
+struct Asking {
+    since: Instant,
+    until: Instant,
+}
+
+impl Asking {
+    fn since(now: Instant) -> Asking {
+        Asking { since: now, until: now + ASKED_WINDOW }
+    }
+}
+
+impl Costs {
+    /// Notes that a job is asked for.
+    pub(crate) fn ask(&mut self, cost_ns: u64, now: Instant) {
+        let cost_ns = cost_ns as f64;
+        let weight = if self.asking.is_none() { 1.0 } else { MEAN_WEIGHT };
+        self.mean_ns += (cost_ns - self.mean_ns) * weight;
+        let Asking { since, until } = *self.asking.get_or_insert_with(|| Asking::since(now));
+        self.asked_ns += cost_ns;
+        if now >= until {
+            let time = now.saturating_duration_since(since);
+            self.asked += (self.asked_ns / time.as_nanos() as f64 - self.asked) * SPEED_WEIGHT;
+            (self.asked_ns, self.asking) = (0.0, Some(Asking::since(now)));
+        }
+    }
+
+    /// Service that is asked for in a nanosecond, what came just now included.
+    fn asked(self) -> f64 {
+        self.asked.max(self.asked_ns / ASKED_WINDOW.as_nanos() as f64)
+    }
+
+    fn per_unit(self) -> Option<f64> {
+        (self.units > 0).then(|| self.cost_ns as f64 / self.units as f64)
+    }
+
+    fn learn(&mut self, bytes: usize, cost_ns: u64) {
+        if self.jobs == JOBS_REMEMBERED {
+            *self = Costs { cost_ns: self.cost_ns / 2, units: self.units / 2, jobs: JOBS_REMEMBERED / 2, ..*self };
+        }
+        self.cost_ns += cost_ns;
+        self.units += units(bytes);
+        self.jobs += 1;
+    }
+}
+
+fn units(bytes: usize) -> u64 {
+    bytes as u64 + UNITS_A_JOB
+}
+
+/// A time during which more waited than the workers could take.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    began: Instant,
+    until: Instant,
+    service_ns: u64,
+}
+
+impl Window {
+    fn begun(now: Instant) -> Window {
+        Window { began: now, until: now + WINDOW, service_ns: 0 }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Estimate {
+    /// Of all tenants.
+    costs: Costs,
+    workers: f64,
+    /// Nanoseconds of service in a nanosecond of the clock.
+    speed: f64,
+    measured: Option<Instant>,
+    window: Option<Window>,
+}
+
+impl Estimate {
+    pub(crate) fn new(workers: usize) -> Self {
+        let workers = workers as f64;
+        Estimate { costs: Costs::default(), workers, speed: workers, measured: None, window: None }
+    }
+
+    /// What a job of `bytes` costs, in nanoseconds, where the jobs of its client cost `costs`.
+    pub(crate) fn cost(&self, costs: Costs, bytes: usize) -> u64 {
+        let per_unit = costs.per_unit().or(self.costs.per_unit());
+        per_unit.map_or(FIRST_COST_NS, |per_unit| (per_unit * units(bytes) as f64) as u64)
+    }
+
+    /// Learns from a job that has ended by itself what jobs of its client cost.
+    pub(crate) fn learn(&mut self, costs: &mut Costs, bytes: usize, cost_ns: u64) {
+        costs.learn(bytes, cost_ns);
+        self.costs.learn(bytes, cost_ns);
+    }
+
+    /// Notes the service of a slice that ends at `now`, and whether something waited all the while.
+    pub(crate) fn note(&mut self, cost_ns: u64, is_saturated: bool, now: Instant) {
+        if !is_saturated {
+            self.window = None;
+            return;
+        }
+        let Some(window) = &mut self.window else {
+            // What the slice did before the window begins does not count.
+            self.window = Some(Window::begun(now));
+            return;
+        };
+        window.service_ns += cost_ns;
+        if now >= window.until {
+            let time = now.saturating_duration_since(window.began);
+            let measure = window.service_ns as f64 / time.as_nanos() as f64;
+            self.window = Some(Window::begun(now));
+            self.measure(measure, now);
+        }
+    }
+
+    fn measure(&mut self, measure: f64, now: Instant) {
+        let before = self.speed_at(now);
+        let bounded = measure.clamp(before / SPEED_CHANGE_MAX, (before * SPEED_CHANGE_MAX).min(self.workers));
+        self.speed = before + (bounded - before) * SPEED_WEIGHT;
+        self.measured = Some(now);
+    }
+
+    /// The last measure of the workers' service, or what they would do undisturbed where there is none or it is old.
+    fn speed_at(&self, now: Instant) -> f64 {
+        let is_known = self.measured.is_some_and(|measured| now.saturating_duration_since(measured) <= SPEED_AGE_MAX);
+        if is_known { self.speed } else { self.workers }
+    }
+
+    /// How long the workers take for so much service.
+    pub(crate) fn time_for(&self, service_ns: u64, now: Instant) -> Duration {
+        Duration::from_nanos((service_ns as f64 / self.speed_at(now)) as u64)
+    }
+
+    /// How long a job would take until it is done that costs `cost_ns` and finds these loads, from its connection outwards.
+    ///
+    /// Until it is done, each of those with whom its connection, its client and its tenant share gets as much as they; so do the jobs of
+    /// its connection, which take turns. A client that asks for less than its share has done what it has when that is worked off.
+    pub(crate) fn wait(&self, cost_ns: u64, costs: Costs, loads: [Load; 4], now: Instant) -> Duration {
+        let [connection, client, tenant, root] = loads;
+        // A slice is the least that each gets in a turn.
+        let judged = (costs.mean_ns * MEANS).max(cost_ns as f64).max(FIRST_COST_NS as f64);
+        let in_turns = judged * connection.competitors * client.competitors;
+        let share = self.speed_at(now) / root.competitors / tenant.competitors;
+        let idle = 1.0 - (costs.asked() / share).min(1.0);
+        let backlog = client.backlog + cost_ns as f64;
+        let needed = in_turns.min(backlog / idle);
+        Duration::from_nanos((needed / share) as u64)
+    }
+}
+
+/// Whether a job that takes `wait` from `now` on is done well before its deadline.
+pub(crate) fn is_in_time(wait: Duration, deadline: Instant, now: Instant) -> bool {
+    wait <= deadline.saturating_duration_since(now).mul_f64(DEADLINE_SHARE)
+}

@@ -1,0 +1,438 @@
+//! The levels at which work is shared: tenants, the clients of a tenant, the connections of a client, and the lanes of a connection.
+//!
+//! A node stands for one of them while a job of it is held, or while its tag still counts in its parent's [`FairQueue`]. Node 0 is the
+//! root. Jobs stand in the lanes of connections.
+
+use foldhash::HashMap;
+use slab::Slab;
+
+use crate::estimate::Costs;
+use crate::fair::{Arrival, FairQueue, Flow};
+use crate::list::{Linked, List};
+
+/// From the outermost level to the innermost: whose job it is, who sent it, and over which connection.
+pub(crate) type Path = [u64; 3];
+
+/// Live work of a connection that waits while jobs are ended that have to stop: these take turns of this much time with it.
+pub(crate) const ENDING_TURN_NS: u64 = 50_000;
+/// Flows that one operation forgets at a level.
+const FORGOTTEN_MAX: usize = 2;
+/// Tenants and clients that are remembered though nothing of them is held, beyond as many as jobs are held.
+pub(crate) const IDLE_FLOWS_SPARE: usize = 64;
+/// Connections of a client that are remembered though nothing of them is held. Connections cost nothing to make, unlike tenants and
+/// clients: those that come and go share with the client's others as so many and one more would that stay.
+pub(crate) const IDLE_CONNECTIONS_MAX: usize = 8;
+
+/// Tenants, and clients of a tenant and connections of a client, that stay although nothing of them is held and their tags say nothing:
+/// the next job need not make them again.
+const KEPT_TENANTS_MAX: usize = 64;
+const KEPT_MAX: usize = 1;
+
+const ROOT: usize = 0;
+/// The level of clients.
+const CLIENT: usize = 2;
+
+#[derive(Debug, Default)]
+struct Node {
+    parent: usize,
+    id: u64,
+    /// Its account among its parent's children.
+    flow: Flow,
+    lanes: Lanes,
+    /// Jobs held.
+    entries: usize,
+    /// Children with jobs; of a connection the jobs themselves.
+    competitors: usize,
+    /// Service that its jobs are expected to need, in nanoseconds.
+    backlog: u64,
+    /// What the jobs of a client cost.
+    costs: Costs,
+    /// How deep it is: 0 for the root.
+    level: usize,
+}
+
+/// Where the jobs of a connection wait.
+#[derive(Debug, Default)]
+struct Lanes {
+    live: List,
+    /// Those that have to stop.
+    ending: List,
+    /// Time that ending ones took since a live one had its turn.
+    ended_ns: u64,
+}
+
+impl Lanes {
+    fn is_empty(&self) -> bool {
+        self.live.is_empty() && self.ending.is_empty()
+    }
+
+    /// The job that is next: one that has to stop, unless live ones have waited long enough.
+    fn first(&self) -> Option<usize> {
+        let is_live_due = self.ended_ns >= ENDING_TURN_NS && !self.live.is_empty();
+        let ending = self.ending.first().filter(|_| !is_live_due);
+        ending.or(self.live.first())
+    }
+}
+
+/// A lane of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    Live,
+    /// Of jobs that have to stop, each once.
+    Ending,
+}
+
+/// What is held on one level of a path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Load {
+    /// Nanoseconds of service.
+    pub(crate) backlog: f64,
+    /// Who shares it: children with jobs, or the jobs of a connection, one that comes now included.
+    pub(crate) competitors: f64,
+}
+
+/// A slice that has ended, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settled {
+    /// What it was expected to cost, and what it did.
+    pub(crate) expected: u64,
+    pub(crate) cost: u64,
+    /// What its job was expected to need yet, and what it is now.
+    pub(crate) before: u64,
+    pub(crate) after: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Flows {
+    nodes: Slab<Node>,
+    /// The line of the children of each node, by its index.
+    queues: Slab<FairQueue>,
+    by_id: HashMap<(usize, u64), usize>,
+}
+
+impl Flows {
+    pub(crate) fn new() -> Self {
+        let (mut nodes, mut queues) = (Slab::new(), Slab::new());
+        insert(&mut nodes, &mut queues, Node::default());
+        Flows { nodes, queues, by_id: HashMap::default() }
+    }
+
+    /// A node, and the line in which it waits.
+    #[inline]
+    fn pair(&mut self, index: usize) -> (&mut Node, &mut FairQueue) {
+        let node = &mut self.nodes[index];
+        let line = &mut self.queues[node.parent];
+        (node, line)
+    }
+
+    /// Counts a job; gives its connection.
+    pub(crate) fn enter(&mut self, path: Path) -> usize {
+        self.nodes[ROOT].entries += 1;
+        let mut parent = ROOT;
+        for (level, id) in (1..).zip(path) {
+            let Flows { nodes, queues, by_id } = self;
+            let new = || insert(nodes, queues, Node { parent, id, level, ..Node::default() });
+            let index = *by_id.entry((parent, id)).or_insert_with(new);
+            let (node, line) = self.pair(index);
+            node.entries += 1;
+            if node.entries == 1 {
+                line.rise(index, &node.flow);
+                self.nodes[parent].competitors += 1;
+            }
+            parent = index;
+        }
+        self.nodes[parent].competitors += 1;
+        parent
+    }
+
+    /// Stops counting a job.
+    pub(crate) fn exit(&mut self, connection: usize) {
+        self.nodes[connection].competitors -= 1;
+        let mut index = connection;
+        while index != ROOT {
+            let (node, line) = self.pair(index);
+            let parent = node.parent;
+            node.entries -= 1;
+            if node.entries == 0 {
+                line.rest(index, &node.flow);
+                self.nodes[parent].competitors -= 1;
+            }
+            index = parent;
+        }
+        self.nodes[ROOT].entries -= 1;
+        self.forget(connection);
+    }
+
+    /// Lets a job wait in a lane of its connection.
+    pub(crate) fn wait<T: Linked>(
+        &mut self,
+        connection: usize,
+        lane: Lane,
+        arrival: Arrival,
+        items: &mut Slab<T>,
+        job: usize,
+    ) {
+        let lanes = &mut self.nodes[connection].lanes;
+        let was_empty = lanes.is_empty();
+        match lane {
+            Lane::Live => lanes.live.push_last(items, job),
+            Lane::Ending => lanes.ending.push_last(items, job),
+        }
+        let mut index = connection;
+        let mut begins = was_empty;
+        while begins && index != ROOT {
+            let (node, line) = self.pair(index);
+            begins = line.first().is_none();
+            line.wait(index, &mut node.flow, arrival);
+            index = node.parent;
+        }
+    }
+
+    /// Takes the first job out of its lane for a slice, and charges what that is expected to cost; the virtual times move on to it.
+    pub(crate) fn begin<T: Linked>(
+        &mut self,
+        connection: usize,
+        lane: Lane,
+        items: &mut Slab<T>,
+        job: usize,
+        expected: u64,
+    ) {
+        self.take_out(connection, lane, items, job, Some(expected));
+    }
+
+    /// Takes a job out of its lane.
+    pub(crate) fn leave<T: Linked>(&mut self, connection: usize, lane: Lane, items: &mut Slab<T>, job: usize) {
+        self.take_out(connection, lane, items, job, None);
+    }
+
+    /// Takes a job out of its lane. Where a slice of it begins, it is charged what that is expected to cost.
+    fn take_out<T: Linked>(
+        &mut self,
+        connection: usize,
+        lane: Lane,
+        items: &mut Slab<T>,
+        job: usize,
+        expected: Option<u64>,
+    ) {
+        let lanes = &mut self.nodes[connection].lanes;
+        match lane {
+            Lane::Live => {
+                lanes.live.remove(items, job);
+                if expected.is_some() {
+                    lanes.ended_ns = 0;
+                }
+            }
+            Lane::Ending => lanes.ending.remove(items, job),
+        }
+        let mut ends = lanes.is_empty();
+        let mut index = connection;
+        while index != ROOT {
+            let (node, line) = self.pair(index);
+            if expected.is_some() {
+                line.advance(&node.flow);
+            }
+            if ends {
+                line.leave(index, &mut node.flow);
+                ends = line.first().is_none();
+            }
+            if let Some(expected) = expected {
+                line.charge(index, &mut node.flow, expected);
+            }
+            index = node.parent;
+        }
+    }
+
+    /// Moves a live job that waits to those that have to stop.
+    pub(crate) fn put_first<T: Linked>(&mut self, connection: usize, items: &mut Slab<T>, job: usize) {
+        let lanes = &mut self.nodes[connection].lanes;
+        lanes.live.remove(items, job);
+        lanes.ending.push_last(items, job);
+    }
+
+    /// The job whose turn it is.
+    pub(crate) fn first(&self) -> Option<usize> {
+        let mut index = ROOT;
+        while let Some(child) = self.queues[index].first() {
+            index = child;
+        }
+        self.nodes[index].lanes.first()
+    }
+
+    /// Charges a slice of a job that stands in no lane.
+    pub(crate) fn charge(&mut self, connection: usize, expected: u64) {
+        let mut index = connection;
+        while index != ROOT {
+            let (node, line) = self.pair(index);
+            line.charge(index, &mut node.flow, expected);
+            index = node.parent;
+        }
+    }
+
+    /// Puts in what a slice did cost, and by how much less its job needs now.
+    pub(crate) fn settle(&mut self, connection: usize, lane: Lane, slice: Settled) {
+        let Settled { expected, cost, before, after } = slice;
+        let connection_node = &mut self.nodes[connection];
+        if lane == Lane::Ending {
+            connection_node.lanes.ended_ns += cost;
+        }
+        let mut index = connection;
+        while index != ROOT {
+            let (node, line) = self.pair(index);
+            line.settle(index, &mut node.flow, expected, cost);
+            node.backlog = node.backlog + after - before;
+            index = node.parent;
+        }
+        let root = &mut self.nodes[ROOT];
+        root.backlog = root.backlog + after - before;
+    }
+
+    /// Notes that a job that was expected to need `before` nanoseconds is expected to need `after`.
+    pub(crate) fn expect(&mut self, connection: usize, before: u64, after: u64) {
+        if before == after {
+            return;
+        }
+        let mut index = connection;
+        loop {
+            let node = &mut self.nodes[index];
+            node.backlog = node.backlog + after - before;
+            if index == ROOT {
+                break;
+            }
+            index = node.parent;
+        }
+    }
+
+    /// Nanoseconds of service that all jobs are expected to need.
+    pub(crate) fn backlog(&self) -> u64 {
+        self.nodes[ROOT].backlog
+    }
+
+    /// Whether no job of this tenant is held.
+    pub(crate) fn is_quiet(&self, tenant: u64) -> bool {
+        self.by_id.get(&(ROOT, tenant)).is_none_or(|&index| self.nodes[index].entries == 0)
+    }
+
+    /// What the jobs of a client cost, where it is remembered.
+    pub(crate) fn costs_of(&mut self, tenant: u64, client: u64) -> Option<&mut Costs> {
+        let tenant = *self.by_id.get(&(ROOT, tenant))?;
+        let client = *self.by_id.get(&(tenant, client))?;
+        Some(&mut self.nodes[client].costs)
+    }
+
+    /// What the jobs of the client cost whose connection this is.
+    pub(crate) fn costs_mut(&mut self, connection: usize) -> &mut Costs {
+        let client = self.nodes[connection].parent;
+        &mut self.nodes[client].costs
+    }
+
+    /// What is held on each level, from the connection to the root, as a job that comes now would find it.
+    pub(crate) fn loads(&self, path: Path) -> [Load; 4] {
+        let mut loads = [Load { backlog: 0.0, competitors: 1.0 }; 4];
+        let mut ids = path.into_iter();
+        let mut index = ROOT;
+        for load in loads.iter_mut().rev() {
+            let node = &self.nodes[index];
+            let child = ids.next().and_then(|id| self.by_id.get(&(index, id)).copied());
+            let is_counted = child.is_some_and(|child| self.nodes[child].entries > 0);
+            let competitors = node.competitors + usize::from(!is_counted);
+            *load = Load { backlog: node.backlog as f64, competitors: competitors as f64 };
+            let Some(child) = child else { break };
+            index = child;
+        }
+        loads
+    }
+
+    /// Forgets flows that mean nothing any more: a few, so that no operation is long, but more than one operation adds. Where
+    /// nothing at all is held nobody competes, and all but a few are forgotten.
+    pub(crate) fn forget(&mut self, connection: usize) {
+        let mut index = connection;
+        while index != ROOT {
+            index = self.nodes[index].parent;
+            self.forget_children(index);
+        }
+    }
+
+    fn forget_children(&mut self, parent: usize) {
+        let node = &mut self.nodes[parent];
+        let (mut steps, mut idle_max) = (FORGOTTEN_MAX, node.entries + IDLE_FLOWS_SPARE);
+        let mut kept_max = KEPT_MAX;
+        match node.level {
+            0 => kept_max = KEPT_TENANTS_MAX,
+            CLIENT => idle_max = IDLE_CONNECTIONS_MAX,
+            _ => {}
+        }
+        if node.entries == 0 {
+            self.queues[parent].level();
+            steps = usize::MAX;
+        }
+        for _ in 0..steps {
+            let Some(index) = self.queues[parent].forget(idle_max, kept_max) else { break };
+            self.remove(index);
+        }
+    }
+
+    /// Removes a node of which nothing is held, with those below it.
+    fn remove(&mut self, index: usize) {
+        while let Some(child) = self.queues[index].forget(0, 0) {
+            self.remove(child);
+        }
+        let node = self.nodes.remove(index);
+        self.queues.remove(index);
+        self.by_id.remove(&(node.parent, node.id));
+    }
+}
+
+/// Adds a node and the line of its children, at the same index.
+fn insert(nodes: &mut Slab<Node>, queues: &mut Slab<FairQueue>, node: Node) -> usize {
+    let index = nodes.insert(node);
+    let same = queues.insert(FairQueue::default());
+    debug_assert_eq!(index, same, "both have had the same insertions and removals");
+    index
+}
+
+/// For tests: what is remembered.
+#[cfg(test)]
+impl Flows {
+    /// Whether nothing is held, and no more remembered than may be.
+    pub(crate) fn is_empty(&self) -> bool {
+        let held = self.nodes.iter().map(|(_, node)| node.entries + node.competitors).sum::<usize>();
+        held == 0 && self.backlog() == 0 && self.nodes.len() <= 1 + 3 * KEPT_TENANTS_MAX
+    }
+
+    /// How many levels of `path`, from the tenant inwards, are known and neither hold anything nor count against a newcomer, from the
+    /// outermost level that is so: 3 for a quiet tenant, 1 for a quiet connection of a busy client, 0 where nothing is quiet.
+    pub(crate) fn quiet_levels(&self, path: Path) -> usize {
+        let mut index = ROOT;
+        for (level, id) in path.into_iter().enumerate() {
+            let line = &self.queues[index];
+            let mut held = self
+                .nodes
+                .iter()
+                .filter(|(_, other)| other.level == level + 1 && other.parent == index && other.entries > 0);
+            let is_passed = held.any(|(_, other)| line.has_passed(&other.flow));
+            let child = self.by_id.get(&(index, id));
+            let is_quiet = child
+                .is_none_or(|&child| self.nodes[child].entries == 0 && line.counts_nothing(&self.nodes[child].flow));
+            if is_quiet {
+                return if is_passed { 0 } else { 3 - level };
+            }
+            index = *child.expect("it holds something");
+        }
+        0
+    }
+
+    /// The tags of a connection, its client and its tenant, the outermost first.
+    pub(crate) fn tags(&self, connection: usize) -> [u64; 3] {
+        let client = self.nodes[connection].parent;
+        let tenant = self.nodes[client].parent;
+        [tenant, client, connection].map(|index| self.nodes[index].flow.tag())
+    }
+
+    /// Tenants that are remembered, and for each node the jobs held and the children remembered, with its level.
+    pub(crate) fn remembered(&self) -> impl Iterator<Item = (usize, usize, usize)> {
+        self.nodes.iter().map(|(index, node)| {
+            let children = self.nodes.iter().filter(|&(child, other)| child != ROOT && other.parent == index).count();
+            (node.level, node.entries, children)
+        })
+    }
+}

@@ -1,0 +1,161 @@
+//! A tenant that lets jobs expire or cancels them as fast as it can, from one connection or a thousand: how long the jobs of a quiet
+//! tenant take beside it, against the same load of jobs that nobody gives up.
+
+use std::ops::Range;
+
+use super::workers::Workers;
+use super::*;
+
+const SCHEDULES: u64 = 2_000;
+const QUIET_JOBS: usize = 60;
+/// What ending a job takes that has to stop.
+const ENDING_NS: Range<u64> = 1_000..6_000;
+const QUIET: u64 = 0;
+const HOSTILE: u64 = 1;
+/// Tenants beside both that always have something to do.
+const BUSY: Range<u64> = 2..4;
+
+/// What the hostile tenant does with its jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Habit {
+    /// Nothing: the load to compare with.
+    Waits,
+    Expires,
+    Cancels,
+}
+
+struct Job {
+    tenant: u64,
+    cancellation: Arc<Cancellation>,
+    submitted_ns: u64,
+}
+
+struct Stage {
+    rng: StdRng,
+    workers: Workers,
+    habit: Habit,
+    connections: u64,
+    /// Jobs that the hostile tenant keeps in the queue.
+    most: usize,
+    slice_ns: u64,
+    jobs: Vec<Job>,
+    /// When the quiet tenant's next job comes, while it has none.
+    quiet_ns: Option<u64>,
+    took_ns: Vec<u64>,
+}
+
+impl Stage {
+    fn new(mut rng: StdRng, habit: Habit) -> Self {
+        let workers = Workers::new(rng.random_range(1..=4), usize::MAX, rng.random());
+        let connections = [1, 10, 1_000][rng.random_range(0..3)];
+        let most = [1, 16, 256, 1_024][rng.random_range(0..4)];
+        let slice_ns = [20_000, 50_000, 150_000][rng.random_range(0..3)];
+        let jobs = Vec::new();
+        let mut stage =
+            Stage { rng, workers, habit, connections, most, slice_ns, jobs, quiet_ns: Some(0), took_ns: Vec::new() };
+        for tenant in BUSY {
+            (0..=stage.workers.count()).for_each(|_| stage.submit(tenant));
+        }
+        (0..most).for_each(|_| stage.submit(HOSTILE));
+        stage
+    }
+
+    fn submit(&mut self, tenant: u64) {
+        let cancellation = Arc::new(Cancellation::new());
+        let is_hostile = tenant == HOSTILE;
+        if is_hostile && self.habit == Habit::Expires {
+            // Many at the same moment.
+            let deadline_ns = (self.workers.now_ns / 300_000 + 1) * 300_000;
+            cancellation.set_deadline(self.workers.at(deadline_ns));
+        }
+        // Drawn whatever the habit is, so that all see the same schedule.
+        let connection = self.rng.random_range(0..self.connections);
+        let connection = if is_hostile { connection } else { 0 };
+        let job = self.jobs.len();
+        self.jobs.push(Job { tenant, cancellation: Arc::clone(&cancellation), submitted_ns: self.workers.now_ns });
+        let admission =
+            Admission { tenant, client: tenant, connection, bytes: 100, cancellation: Arc::clone(&cancellation) };
+        let now = self.workers.now();
+        // A refusal is an end like any other.
+        let Ok(ticket) = self.workers.scheduler.admit(job, admission, now) else { return };
+        if is_hostile && self.habit == Habit::Cancels {
+            cancellation.cancel(Reason::Cancelled);
+            self.workers.scheduler.hurry(ticket);
+        }
+    }
+
+    fn arrive(&mut self) {
+        while self.quiet_ns.is_some_and(|at| at <= self.workers.now_ns) {
+            self.quiet_ns = None;
+            self.submit(QUIET);
+        }
+    }
+
+    fn step(&mut self) {
+        self.arrive();
+        let now = self.workers.now();
+        let Stage { rng, workers, jobs, slice_ns, .. } = self;
+        workers.hand_out(|job| match jobs[job].cancellation.check(now) {
+            Ok(()) => rng.random_range(1_000..*slice_ns),
+            Err(_) => rng.random_range(ENDING_NS),
+        });
+        // The quiet tenant's job may come while all work.
+        if let Some(at) = self.quiet_ns
+            && self.workers.next_ns().is_none_or(|next| at < next)
+        {
+            self.workers.now_ns = at;
+            return;
+        }
+        let ended = self.workers.end_next();
+        let job = &self.jobs[ended.job];
+        let (tenant, submitted_ns) = (job.tenant, job.submitted_ns);
+        let is_busy = BUSY.contains(&tenant);
+        self.workers.give_back(&ended, if is_busy { Outcome::More } else { Outcome::Done });
+        if tenant == QUIET {
+            self.took_ns.push(self.workers.now_ns - submitted_ns);
+            self.quiet_ns = Some(self.workers.now_ns + self.rng.random_range(0..100_000));
+        } else if tenant == HOSTILE {
+            // As fast as it can: at once, and where one was refused with the next that ends.
+            while self.workers.scheduler.jobs() < self.most + BUSY.count() * (self.workers.count() + 1) {
+                let before = self.workers.scheduler.jobs();
+                self.submit(HOSTILE);
+                if self.workers.scheduler.jobs() == before {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// How long the quiet tenant's jobs took, in order.
+    fn run(mut self) -> Vec<u64> {
+        while self.took_ns.len() < QUIET_JOBS {
+            self.step();
+        }
+        self.took_ns.sort_unstable();
+        self.took_ns
+    }
+}
+
+fn p99(took_ns: &[u64]) -> u64 {
+    took_ns[took_ns.len() * 99 / 100]
+}
+
+#[test]
+fn jobs_given_up_as_fast_as_can_be_leave_a_quiet_tenant_alone() {
+    let mut all: [Vec<u64>; 3] = Default::default();
+    play(SCHEDULES, |mut rng| {
+        let seed = rng.random();
+        let habits = [Habit::Waits, Habit::Expires, Habit::Cancels];
+        let took_ns = habits.map(|habit| Stage::new(StdRng::seed_from_u64(seed), habit).run());
+        let [waits, given_up @ ..] = took_ns.each_ref().map(|took_ns| p99(took_ns));
+        for (habit, p99) in habits[1..].iter().zip(given_up) {
+            assert!(p99 <= 2 * waits, "{habit:?}: {p99} ns against {waits}");
+        }
+        all.iter_mut().zip(took_ns).for_each(|(all, took_ns)| all.extend(took_ns));
+    });
+    let [waits, expires, cancels] = all.map(|mut took_ns| {
+        took_ns.sort_unstable();
+        p99(&took_ns)
+    });
+    assert!(expires.max(cancels) <= 2 * waits, "expires {expires} ns, cancels {cancels}, waits {waits}");
+}

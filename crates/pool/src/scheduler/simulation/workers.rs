@@ -1,0 +1,81 @@
+//! Virtual workers that run slices of given lengths, for simulations that look at who gets how much and when.
+
+use super::*;
+
+/// Jobs are numbered by who submits them.
+pub(super) struct Workers {
+    pub(super) scheduler: Scheduler<usize>,
+    start: Instant,
+    pub(super) now_ns: u64,
+    hands: Vec<Option<Work>>,
+}
+
+struct Work {
+    job: usize,
+    hand: Hand,
+    began_ns: u64,
+    until_ns: u64,
+}
+
+/// A slice that has ended.
+pub(super) struct Ended {
+    pub(super) job: usize,
+    pub(super) hand: Hand,
+    pub(super) cost_ns: u64,
+}
+
+impl Workers {
+    pub(super) fn new(workers: usize, jobs_max: usize, refuses_early: bool) -> Self {
+        let most = Amount { jobs: jobs_max, bytes: usize::MAX };
+        let limits = Limits { total: most, tenant: most, connection: most };
+        Workers {
+            scheduler: Scheduler::new(limits, Scheduling::Fair, workers, refuses_early),
+            start: Instant::now(),
+            now_ns: 0,
+            hands: (0..workers).map(|_| None).collect(),
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.hands.len()
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.at(self.now_ns)
+    }
+
+    pub(super) fn at(&self, ns: u64) -> Instant {
+        self.start + Duration::from_nanos(ns)
+    }
+
+    /// Gives idle workers what waits; `cost_ns` says how long a job's next slice takes.
+    pub(super) fn hand_out(&mut self, mut cost_ns: impl FnMut(usize) -> u64) {
+        let now = self.now();
+        for place in self.hands.iter_mut().filter(|hand| hand.is_none()) {
+            let Some(Taken { item: job, hand, .. }) = self.scheduler.take(now) else { return };
+            let until_ns = self.now_ns + cost_ns(job);
+            *place = Some(Work { job, hand, began_ns: self.now_ns, until_ns });
+        }
+    }
+
+    /// When the next slice ends.
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        self.hands.iter().flatten().map(|work| work.until_ns).min()
+    }
+
+    /// Goes on to the end of the next slice.
+    pub(super) fn end_next(&mut self) -> Ended {
+        let next_ns = self.next_ns().expect("a worker works");
+        let is_next = |hand: &&mut Option<Work>| hand.as_ref().is_some_and(|work| work.until_ns == next_ns);
+        let work = self.hands.iter_mut().find(is_next).and_then(Option::take).expect("it works");
+        self.now_ns = next_ns;
+        Ended { job: work.job, hand: work.hand, cost_ns: next_ns - work.began_ns }
+    }
+
+    pub(super) fn give_back(&mut self, ended: &Ended, outcome: Outcome) {
+        let cost = Duration::from_nanos(ended.cost_ns);
+        if let Some(ending) = self.scheduler.give_back(ended.hand, outcome, cost, self.now()) {
+            self.scheduler.release(ending.receipt);
+        }
+    }
+}
