@@ -93,6 +93,8 @@ def _configuration(fieldseal: Fieldseal, pki: Pki, port: int) -> str:
         )
         by_role = [rule("decrypt", json=["$"], role="pci")]
         text += section("[outbound.destination]", hosts=["localhost"], paths=["/roles/**"], request=by_role)
+        # As docs/relay.md has it for a destination without rules of its own.
+        text += section("[outbound.destination]", hosts=["localhost"], paths=["/default/**"])
         text += section("[outbound.destination]", hosts=["*.example.test"])
     return text
 
@@ -263,6 +265,20 @@ def test_roles(setting: Setting, upstream: Upstream) -> None:
     told = node(setting, {"mode": "agent", "url": setting.url("/roles/1"), "role": "health"})
     assert 400 <= told["status"] < 600
     assert upstream.saw_nothing()
+
+
+@pytest.mark.parametrize(("role", "passes"), [("pci", True), ("", True), ("health", False)])
+def test_a_key_that_is_limited_to_a_role_takes_the_default_rule(
+    setting: Setting, upstream: Upstream, role: str, passes: bool
+) -> None:
+    key = setting.api.key("--allow", ALL, "--role", "pci")
+    told = node(setting, {"mode": "agent", "url": setting.url("/default/1"), **({"role": role} if role else {})}, key=key)
+    if passes:
+        assert told["status"] == 200, told
+        assert json.loads(upstream.only().body) == DATA
+    else:
+        assert (told["status"], json.loads(told["body"])["code"]) == (400, "wrong-role"), told
+        assert upstream.saw_nothing()
 
 
 @dataclass(frozen=True)

@@ -254,6 +254,7 @@ impl Engine {
         let directory = &self.shared.directory;
         let rights = match caller {
             Caller::Owner => Some(Rights::Everything),
+            Caller::OnBehalf { asker, .. } => return self.is_known_to_use(asker, app.as_str()),
             Caller::Client { name, certificate_sha256 } => {
                 directory.known_client(name).and_then(|grant| Rights::granted(grant, certificate_sha256).ok())
             }
@@ -285,6 +286,7 @@ impl Engine {
             Caller::Owner => Ok(Rights::Everything),
             Caller::Client { name, certificate_sha256 } => Rights::granted(directory.client(name)?, certificate_sha256),
             Caller::ApiKey { id, secret_sha256 } => Rights::of_key(directory.api_key(id)?, secret_sha256),
+            Caller::OnBehalf { asker, key } => Rights::on_behalf(self.rights(asker)?, directory.api_key(key)?),
             Caller::Token { app, roles } => Ok(Rights::Token { app: app.clone(), roles: roles.clone() }),
         }
     }

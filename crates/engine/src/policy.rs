@@ -30,6 +30,13 @@ pub enum Caller {
         /// SHA-256 of the secret that was shown.
         secret_sha256: [u8; 32],
     },
+    /// A client that acts for the holder of an API key, which it has seen, as a relay does: it may do what both may.
+    OnBehalf {
+        /// The client.
+        asker: Box<Caller>,
+        /// The key's id.
+        key: ApiKeyId,
+    },
     /// Whoever shows a client-side token whose signature was found good; see [`crate::Token`].
     Token {
         /// The one app that it is for.
@@ -37,6 +44,17 @@ pub enum Caller {
         /// Which data roles it shows.
         roles: Roles,
     },
+}
+
+impl Caller {
+    /// `asker` acting for the API key with this id.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forbidden`], as for a key that is not known.
+    pub fn on_behalf(asker: Caller, key_id: &str) -> Result<Self, Error> {
+        let key = ApiKeyId::parse(key_id).map_err(|_| not_a_key())?;
+        Ok(Self::OnBehalf { asker: Box::new(asker), key })
+    }
 }
 
 /// What is done with an app.
@@ -56,6 +74,7 @@ pub(crate) enum Rights {
     Granted(Arc<ClientGrant>),
     Key(Arc<ApiKey>),
     Token { app: AppName, roles: Roles },
+    OnBehalf { asker: Box<Rights>, key: Box<Rights> },
 }
 
 /// What every API key that is not good is told: whether there is such a key is nobody's business.
@@ -87,6 +106,12 @@ impl Rights {
         }
     }
 
+    /// What an asker and the key that it acts for may both do.
+    pub(crate) fn on_behalf(asker: Self, key: Option<Arc<ApiKey>>) -> Result<Self, Error> {
+        let key = key.filter(|key| key.revoked_at.is_none()).ok_or_else(not_a_key)?;
+        Ok(Self::OnBehalf { asker: Box::new(asker), key: Box::new(Self::Key(key)) })
+    }
+
     /// Refuses before anything is looked up, so that an app that the caller has no business with looks like one that is not there.
     pub(crate) fn check(&self, acts: &[Act], app: &AppName) -> Result<(), Error> {
         let who = match self {
@@ -94,6 +119,7 @@ impl Rights {
             Self::Granted(grant) => format!("client {}", grant.name),
             Self::Key(key) => format!("API key {}", key.id),
             Self::Token { .. } => "the token".to_owned(),
+            Self::OnBehalf { asker, key } => return asker.check(acts, app).and_then(|()| key.check(acts, app)),
         };
         if acts.iter().all(|&act| self.allows(act, app)) {
             return Ok(());
@@ -113,6 +139,7 @@ impl Rights {
             },
             Self::Key(key) => key.app == *app && key.operations.contains(&act.of_key()),
             Self::Token { app: own, .. } => own == app && act == Act::Decrypt,
+            Self::OnBehalf { asker, key } => asker.allows(act, app) && key.allows(act, app),
         }
     }
 
@@ -141,6 +168,7 @@ impl Rights {
             Self::Granted(grant) => Some(&grant.roles),
             Self::Key(key) => Some(&key.roles),
             Self::Token { roles, .. } => Some(roles),
+            Self::OnBehalf { key, .. } => key.roles(),
         }
     }
 
@@ -151,6 +179,7 @@ impl Rights {
             Self::Granted(grant) => (&grant.roles, "client"),
             Self::Key(key) => (&key.roles, "API key"),
             Self::Token { roles, .. } => (roles, "token"),
+            Self::OnBehalf { asker, key } => return asker.check_role(role).and_then(|()| key.check_role(role)),
         };
         if *roles == Roles::Any || RoleName::parse(role).is_ok_and(|role| roles.cover(&role)) {
             return Ok(());

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use common::{Bench, Hands, app, bench, rewritten};
-use fieldseal_engine::admin::{ApiOperation, NewApiKey, RoleName, Roles};
+use common::{Bench, Hands, app, bench, grant, rewritten};
+use fieldseal_engine::admin::{ApiOperation, NewApiKey, Operation, RoleName, Roles};
 use fieldseal_engine::{
     ApiKeySecret, Caller, DecryptOptions, EncryptOptions, Engine, Error, ErrorKind, PayloadDigest, Settings,
     read_api_key, system_random,
@@ -48,6 +48,59 @@ fn digest(engine: &Engine, payload: &str) -> PayloadDigest {
         if let Some(digest) = reading.step(payload.as_bytes()).expect("JSON") {
             return digest;
         }
+    }
+}
+
+fn id_of(key: &Caller) -> &str {
+    let Caller::ApiKey { id, .. } = key else { panic!("the caller shows a key") };
+    id.as_str()
+}
+
+#[test]
+fn who_acts_for_a_key_may_do_what_both_may() {
+    let Bench { engine, store: _store, .. } = bench();
+    let sealed = |role| encrypt(&engine, &Caller::Owner, role, "[\"a\"]").expect("the owner may");
+    let card = Roles::Only(BTreeSet::from([RoleName::parse("card").expect("a role")]));
+    let relay = grant(&engine, "relay", &[Operation::Decrypt], Roles::Any);
+    let narrow = grant(&engine, "narrow", &[Operation::Decrypt], card);
+    let writer = grant(&engine, "writer", &[Operation::Encrypt], Roles::Any);
+    let of_card = key(&engine, &ApiOperation::ALL, &["card"]);
+    let of_health = key(&engine, &ApiOperation::ALL, &["health"]);
+    let of_writing = key(&engine, &[ApiOperation::Encrypt], &[]);
+    let may = |asker: &Caller, key: &Caller, role| {
+        let caller = Caller::on_behalf(asker.clone(), id_of(key)).expect("an id");
+        match decrypt(&engine, &caller, "acme", &sealed(role)) {
+            Ok(text) => text == "[\"a\"]",
+            Err(error) => {
+                assert_eq!(error.kind, ErrorKind::Forbidden, "{error}");
+                false
+            }
+        }
+    };
+    for (asker, key, expected) in [
+        (&relay, &of_card, [true, true, false]),
+        (&relay, &of_health, [true, false, true]),
+        (&narrow, &of_card, [true, true, false]),
+        (&narrow, &of_health, [true, false, false]),
+        (&relay, &of_writing, [false; 3]),
+        (&writer, &of_card, [false; 3]),
+    ] {
+        let found = [None, Some("card"), Some("health")].map(|role| may(asker, key, role));
+        assert_eq!(found, expected, "{asker:?} for {key:?}");
+    }
+    // A request that is under way ends with its key.
+    let caller = Caller::on_behalf(relay.clone(), id_of(&of_card)).expect("an id");
+    let document = sealed(None);
+    let mut work =
+        engine.decrypt_document(&caller, &DecryptOptions::new("acme"), None, document.len()).expect("the key is good");
+    let Caller::ApiKey { id, .. } = &of_card else { panic!("a key") };
+    engine.store().revoke_api_key(id).expect("revoked");
+    engine.maintain().expect("refreshed");
+    assert_eq!(kind(work.step(document.as_bytes(), &mut Vec::new())), ErrorKind::Forbidden);
+    for id in ["0000000000000000", "nonsense"] {
+        let unknown =
+            Caller::on_behalf(relay.clone(), id).and_then(|caller| decrypt(&engine, &caller, "acme", &document));
+        assert_eq!(kind(unknown), ErrorKind::Forbidden, "{id}");
     }
 }
 

@@ -4,12 +4,12 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use common::{Bench, app, bench, bench_with, rewritten};
+use common::{Bench, app, bench, bench_with, grant, rewritten};
 use fieldseal_crypto::aead::SealItem;
 use fieldseal_crypto::hash::sha256;
 use fieldseal_crypto::recipient::TABLE_PIECES;
 use fieldseal_crypto::{AeadAlgorithm, AeadKey, EcContext, Nonce, Recipient};
-use fieldseal_engine::admin::{Apps, ClientName, NewClient, Operation, RoleName, Roles};
+use fieldseal_engine::admin::{ClientName, Operation, RoleName, Roles};
 use fieldseal_engine::{
     CacheCounters, Caller, Counters, Curve, DecryptOptions, DocumentLimits, DocumentWork, EmptyStrings, EncryptOptions,
     Engine, Error, ErrorKind, Keying, Planned, Progress, RewrapOptions, Rewriter, Selection, Settings, Value,
@@ -372,19 +372,6 @@ fn opening_keys_are_bounded_expire_and_go_with_a_change() {
     let document = encrypt(&none.engine, &[], "[1,2]");
     assert_eq!(decrypt(&none.engine, &document).expect("decrypts"), "[1,2]");
     assert_eq!(none.engine.counters().opening_keys.entries, 0);
-}
-
-fn grant(engine: &Engine, name: &str, operations: &[Operation], roles: Roles) -> Caller {
-    let client = NewClient {
-        name: ClientName::parse(name).expect("a name"),
-        apps: Apps::Only(BTreeSet::from([app("acme")])),
-        operations: operations.iter().copied().collect(),
-        roles,
-        certificate_sha256: Some([7; 32]),
-    };
-    engine.store().put_client(&client).expect("stored");
-    engine.maintain().expect("refreshed");
-    engine.client(name, [7; 32]).expect("granted")
 }
 
 #[test]

@@ -57,7 +57,7 @@ fields! {
     EncryptedAt "encrypted_at" "When an envelope was made, in Unix seconds.",
     KeyVersion "key_version" "The app's key version that opens an envelope.",
     ApiKey "api_key" "An API key, as its user shows it.",
-    KeyId "key_id" "What names an API key.",
+    KeyId "key_id" "The id of an API key; no secret.",
     Operations "operations" "What an API key may be used for.",
     Roles "roles" "The data roles that an API key shows.",
     Strict "strict" "Whether every selector must match something.",

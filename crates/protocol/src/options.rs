@@ -88,6 +88,8 @@ words! {
 pub(crate) const APP_SIZE_MAX: usize = 128;
 /// Longest API key that is read, in bytes.
 pub(crate) const API_KEY_SIZE_MAX: usize = 256;
+/// Largest id of an API key in bytes.
+pub(crate) const KEY_ID_SIZE_MAX: usize = 64;
 /// Longest data role, in characters.
 pub(crate) const ROLE_SIZE_MAX: usize = 20;
 
@@ -143,12 +145,22 @@ pub struct DecryptOptions<'a> {
     pub strict: bool,
     /// How member names of documents are compared with those of selectors; without it `other`. Ignored where there is no document.
     pub other_case: Option<OtherCase>,
+    /// The id of the API key that the caller acts for: the request may do what both of them may. 1 to 64 bytes.
+    pub key_id: Option<&'a str>,
 }
 
 impl<'a> DecryptOptions<'a> {
     /// Everything but the app left to the engine.
     pub fn new(app: &'a str) -> Self {
-        DecryptOptions { app, role: None, deadline_ms: None, on_failure: None, strict: false, other_case: None }
+        DecryptOptions {
+            app,
+            role: None,
+            deadline_ms: None,
+            on_failure: None,
+            strict: false,
+            other_case: None,
+            key_id: None,
+        }
     }
 }
 
@@ -195,11 +207,13 @@ pub struct DecryptFileOptions<'a> {
     pub app: &'a str,
     /// How long the caller waits, in milliseconds from when the engine has read the frame; at least 1.
     pub deadline_ms: Option<u32>,
+    /// The id of the API key that the caller acts for: the request may do what both of them may. 1 to 64 bytes.
+    pub key_id: Option<&'a str>,
 }
 
 impl<'a> DecryptFileOptions<'a> {
     /// Everything but the app left to the engine.
     pub fn new(app: &'a str) -> Self {
-        DecryptFileOptions { app, deadline_ms: None }
+        DecryptFileOptions { app, deadline_ms: None, key_id: None }
     }
 }

@@ -9,7 +9,7 @@ use crate::field::{Field, FieldSet};
 use crate::message::RawParams;
 use crate::options::{
     API_KEY_SIZE_MAX, APP_SIZE_MAX, Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions,
-    Keying, OnFailure, OtherCase, ROLE_SIZE_MAX, RewrapOptions,
+    KEY_ID_SIZE_MAX, Keying, OnFailure, OtherCase, ROLE_SIZE_MAX, RewrapOptions,
 };
 use crate::values::RawValues;
 
@@ -144,7 +144,7 @@ impl<'a> DecryptParams<'a> {
     /// Anything but exactly the method's fields, each at most once, of its type and in its range.
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
         const FIELDS: FieldSet =
-            FieldSet::of(&[Field::App, Field::Role, Field::DeadlineMs, Field::OnFailure, Field::Values]);
+            FieldSet::of(&[Field::App, Field::Role, Field::DeadlineMs, Field::OnFailure, Field::KeyId, Field::Values]);
         let fields = Fields::read(params, FIELDS)?;
         Ok(DecryptParams { options: fields.decrypt_options()?, values: required(fields.values, Field::Values)? })
     }
@@ -188,6 +188,7 @@ impl<'a> DecryptDocumentParams<'a> {
             Field::Strict,
             Field::Select,
             Field::OtherCase,
+            Field::KeyId,
             Field::Document,
         ]);
         let fields = Fields::read(params, FIELDS)?;
@@ -216,10 +217,10 @@ impl<'a> DecryptFileParams<'a> {
     /// # Errors
     /// Anything but exactly the method's fields, each at most once, of its type and in its range.
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
-        let fields = Fields::read(params, FieldSet::of(&[Field::App, Field::DeadlineMs, Field::Data]))?;
+        let fields = Fields::read(params, FieldSet::of(&[Field::App, Field::DeadlineMs, Field::KeyId, Field::Data]))?;
         let (app, deadline_ms) = (required(fields.app, Field::App)?, fields.deadline_ms);
         let data = required(fields.data, Field::Data)?;
-        Ok(DecryptFileParams { options: DecryptFileOptions { app, deadline_ms }, data })
+        Ok(DecryptFileParams { options: DecryptFileOptions { app, deadline_ms, key_id: fields.key_id }, data })
     }
 }
 
@@ -315,6 +316,7 @@ struct Fields<'a> {
     document: Option<&'a [u8]>,
     data: Option<&'a [u8]>,
     api_key: Option<&'a str>,
+    key_id: Option<&'a str>,
 }
 
 impl<'a> Fields<'a> {
@@ -336,6 +338,7 @@ impl<'a> Fields<'a> {
                 Field::Values => fields.values = Some(entries.values(field)?),
                 Field::Document => fields.document = Some(entries.bytes(field)?),
                 Field::Data => fields.data = Some(entries.binary(field)?),
+                Field::KeyId => fields.key_id = key_id(entries.optional_string(field)?)?,
                 Field::ApiKey => fields.api_key = Some(api_key(entries.string(field)?)?),
                 _ => unreachable!("no method expects {field}"),
             }
@@ -358,8 +361,8 @@ impl<'a> Fields<'a> {
 
     fn decrypt_options(&self) -> Result<DecryptOptions<'a>, ContentError> {
         let app = required(self.app, Field::App)?;
-        let Fields { role, deadline_ms, on_failure, strict, other_case, .. } = *self;
-        Ok(DecryptOptions { app, role, deadline_ms, on_failure, strict, other_case })
+        let Fields { role, deadline_ms, on_failure, strict, other_case, key_id, .. } = *self;
+        Ok(DecryptOptions { app, role, deadline_ms, on_failure, strict, other_case, key_id })
     }
 }
 
@@ -370,6 +373,13 @@ fn required<T>(value: Option<T>, field: Field) -> Result<T, ContentError> {
 fn app(name: Option<&str>) -> Result<Option<&str>, ContentError> {
     match name {
         Some(name) if !(1..=APP_SIZE_MAX).contains(&name.len()) => Err(out_of_range(Field::App, "1 to 128 bytes")),
+        other => Ok(other),
+    }
+}
+
+fn key_id(id: Option<&str>) -> Result<Option<&str>, ContentError> {
+    match id {
+        Some(id) if !(1..=KEY_ID_SIZE_MAX).contains(&id.len()) => Err(out_of_range(Field::KeyId, "1 to 64 bytes")),
         other => Ok(other),
     }
 }

@@ -84,8 +84,8 @@ pub fn encrypt_file(id: u32, options: &EncryptFileOptions<'_>, data: &[u8], out:
 
 /// `decrypt_file`.
 pub fn decrypt_file(id: u32, options: &DecryptFileOptions<'_>, data: &[u8], out: &mut Vec<u8>) {
-    let DecryptFileOptions { app, deadline_ms } = *options;
-    Fields { app: Some(app), deadline_ms, ..Fields::default() }.begin(id, Method::DecryptFile, 1, out);
+    let DecryptFileOptions { app, deadline_ms, key_id } = *options;
+    Fields { app: Some(app), deadline_ms, key_id, ..Fields::default() }.begin(id, Method::DecryptFile, 1, out);
     write_data(data, out);
 }
 
@@ -156,27 +156,18 @@ struct Fields<'a> {
     skip_sealed: bool,
     strict: bool,
     other_case: Option<OtherCase>,
+    key_id: Option<&'a str>,
 }
 
 impl<'a> Fields<'a> {
     fn of_encrypt(options: &EncryptOptions<'a>) -> Self {
         let EncryptOptions { app, curve, keying, role, deadline_ms, skip_sealed, strict, .. } = *options;
-        Fields {
-            app: Some(app),
-            curve,
-            keying,
-            role,
-            deadline_ms,
-            on_failure: None,
-            skip_sealed,
-            strict,
-            other_case: None,
-        }
+        Fields { app: Some(app), curve, keying, role, deadline_ms, skip_sealed, strict, ..Fields::default() }
     }
 
     fn of_decrypt(options: &DecryptOptions<'a>) -> Self {
-        let DecryptOptions { app, role, deadline_ms, on_failure, strict, .. } = *options;
-        Fields { app: Some(app), role, deadline_ms, on_failure, strict, ..Fields::default() }
+        let DecryptOptions { app, role, deadline_ms, on_failure, strict, key_id, .. } = *options;
+        Fields { app: Some(app), role, deadline_ms, on_failure, strict, key_id, ..Fields::default() }
     }
 
     /// Writes the request up to and with the options; `more` further fields have to follow.
@@ -193,6 +184,7 @@ impl<'a> Fields<'a> {
             (Field::Role, self.role),
             (Field::OnFailure, self.on_failure.map(OnFailure::as_str)),
             (Field::OtherCase, self.other_case.map(OtherCase::as_str)),
+            (Field::KeyId, self.key_id),
         ];
         let flags = [(Field::SkipSealed, self.skip_sealed), (Field::Strict, self.strict)];
         let words_count = words.iter().filter(|(_, word)| word.is_some()).count();

@@ -40,7 +40,12 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
         deadline_ms: Some(500),
         ..EncryptOptions::new("acme")
     };
-    let decrypt = DecryptOptions { role: Some("card"), deadline_ms: Some(70_000), ..DecryptOptions::new("acme") };
+    let decrypt = DecryptOptions {
+        role: Some("card"),
+        deadline_ms: Some(70_000),
+        key_id: Some("00ff00aa9b8c7d6e"),
+        ..DecryptOptions::new("acme")
+    };
     let rewrap = RewrapOptions { curve: Some(Curve::R1), ..RewrapOptions::new("acme") };
     let envelopes = || ["ev:Tk9D:", "ev:RFVC:number:"].into_iter();
     vec![

@@ -27,6 +27,8 @@ pub(crate) struct Errand<'a> {
     pub(crate) tools: &'a Tools,
     pub(crate) origin: &'a Arc<Origin>,
     pub(crate) app: &'a str,
+    /// The API key that the request came with, where it is limited to data roles.
+    pub(crate) key_id: Option<&'a str>,
     pub(crate) request: &'a Actions,
     pub(crate) response: &'a Actions,
     /// Whom it came from, and what is told of that.
@@ -201,6 +203,7 @@ impl Errand<'_> {
             direction,
             actions,
             app: self.app,
+            key_id: self.key_id,
             client,
             changed: [0; 3],
             unopened: Unopened::default(),

@@ -64,11 +64,11 @@ fn errand<'t>(
         Some(route) => {
             record.route = Some(Arc::clone(&route.name));
             let (request, response) = (&route.request, &route.response);
-            Errand { tools, origin: &route.upstream, app: &route.app, request, response, source }
+            Errand { tools, origin: &route.upstream, app: &route.app, key_id: None, request, response, source }
         }
         None => {
             let origin = otherwise(listener)?;
-            Errand { tools, origin, app: "", request: &NOTHING, response: &NOTHING, source }
+            Errand { tools, origin, app: "", key_id: None, request: &NOTHING, response: &NOTHING, source }
         }
     })
 }

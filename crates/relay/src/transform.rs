@@ -54,6 +54,8 @@ pub(crate) struct Job<'a> {
     pub(crate) direction: Direction,
     pub(crate) actions: &'a Actions,
     pub(crate) app: &'a str,
+    /// The API key whose rights bound what is decrypted, where those of the relay are not enough.
+    pub(crate) key_id: Option<&'a str>,
     /// For whom a body is held.
     pub(crate) client: IpAddr,
     /// How many values were changed, by action.
@@ -279,7 +281,8 @@ impl Job<'_> {
     fn terms(&self, rule: &Rule) -> Terms {
         let deadline_ms = self.workshop.deadline_ms;
         let (on_failure, other_case) = (rule.on_failure, rule.names_on_the_wire());
-        Terms { app: self.app.into(), role: rule.role.clone(), deadline_ms, on_failure, other_case }
+        let (app, role, key_id) = (self.app.into(), rule.role.clone(), self.key_id.map(Into::into));
+        Terms { app, role, key_id, deadline_ms, on_failure, other_case }
     }
 
     /// Texts through a rule; `place` is what they are parts of.
@@ -434,6 +437,7 @@ impl Job<'_> {
 struct Terms {
     app: Box<str>,
     role: Option<Box<str>>,
+    key_id: Option<Box<str>>,
     deadline_ms: u32,
     on_failure: OnFailure,
     other_case: Option<OtherCase>,
@@ -454,8 +458,8 @@ impl Terms {
             OnFailure::Leave => Some(fieldseal_client::OnFailure::Leave),
             OnFailure::Null => Some(fieldseal_client::OnFailure::Null),
         };
-        let (role, other_case) = (self.role.as_deref(), self.other_case);
-        DecryptOptions { role, deadline_ms, on_failure, other_case, ..DecryptOptions::new(&self.app) }
+        let (role, key_id, other_case) = (self.role.as_deref(), self.key_id.as_deref(), self.other_case);
+        DecryptOptions { role, deadline_ms, on_failure, other_case, key_id, ..DecryptOptions::new(&self.app) }
     }
 
     fn encrypt_file(&self) -> EncryptFileOptions<'_> {
@@ -463,7 +467,8 @@ impl Terms {
     }
 
     fn decrypt_file(&self) -> DecryptFileOptions<'_> {
-        DecryptFileOptions { deadline_ms: Some(self.deadline_ms), ..DecryptFileOptions::new(&self.app) }
+        let (deadline_ms, key_id) = (Some(self.deadline_ms), self.key_id.as_deref());
+        DecryptFileOptions { deadline_ms, key_id, ..DecryptFileOptions::new(&self.app) }
     }
 }
 
@@ -722,6 +727,7 @@ mod tests {
                 direction,
                 actions: &actions,
                 app: "a",
+                key_id: None,
                 client,
                 changed: [0; 3],
                 unopened: Unopened::default(),

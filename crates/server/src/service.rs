@@ -74,6 +74,7 @@ impl Service for EngineService {
         match (app, caller) {
             (Some(app), _) if self.engine.is_known_to_use(caller, app) => Tenant::App(app),
             (_, Caller::Client { name, .. }) => Tenant::Client(name.as_str()),
+            (_, Caller::OnBehalf { asker, .. }) => self.tenant(asker, app),
             (_, Caller::Owner) => Tenant::Owner,
             // Each is for one app, which the first line knows once a request has needed it.
             (_, Caller::ApiKey { .. } | Caller::Token { .. }) => Tenant::Public,
@@ -238,7 +239,8 @@ impl EngineRequest {
 
     /// Checks what is asked for and does what takes one step.
     fn begin(&self, call: Call, out: &mut Vec<u8>) -> Result<(Stage, Step), ErrorObject> {
-        let (engine, caller, id) = (&self.engine, &*self.caller, self.id);
+        let (engine, id) = (&self.engine, self.id);
+        let caller = &*convert::caller(&self.caller, call.parsed().key_id())?;
         engine.admit(caller).map_err(convert::error)?;
         let work: Box<dyn Work> = match call.parsed() {
             Parsed::Encrypt(params) => Box::new(EncryptValues::begin(engine, caller, id, params, out)?),

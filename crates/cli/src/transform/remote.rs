@@ -207,7 +207,7 @@ impl Door for Remote {
                 runtime.block_on(client.encrypt_file(&options, &content))
             }
             Operation::Decrypt => {
-                let options = DecryptFileOptions { app, deadline_ms: None };
+                let options = DecryptFileOptions::new(app);
                 runtime.block_on(client.decrypt_file(&options, &content))
             }
             Operation::Rewrap => unreachable!("the command line has no rewrap of files"),

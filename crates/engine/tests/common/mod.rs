@@ -1,12 +1,13 @@
 //! What the tests of the engine share: one over a real store with two apps, and a clock that tests move.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fieldseal_engine::admin::AppName;
-use fieldseal_engine::{Clock, DocumentWork, Engine, Error, Progress, Rewriter, Settings};
+use fieldseal_engine::admin::{AppName, Apps, ClientName, NewClient, Operation, Roles};
+use fieldseal_engine::{Caller, Clock, DocumentWork, Engine, Error, Progress, Rewriter, Settings};
 use fieldseal_testkit::ScratchStore;
 
 /// A clock that tests move.
@@ -49,6 +50,20 @@ pub fn bench_with(settings: Settings) -> Bench {
 
 pub fn bench() -> Bench {
     bench_with(Settings::default())
+}
+
+/// A client that may do this with `acme`.
+pub fn grant(engine: &Engine, name: &str, operations: &[Operation], roles: Roles) -> Caller {
+    let client = NewClient {
+        name: ClientName::parse(name).expect("a name"),
+        apps: Apps::Only(BTreeSet::from([app("acme")])),
+        operations: operations.iter().copied().collect(),
+        roles,
+        certificate_sha256: Some([7; 32]),
+    };
+    engine.store().put_client(&client).expect("stored");
+    engine.maintain().expect("refreshed");
+    engine.client(name, [7; 32]).expect("granted")
 }
 
 /// What a document comes to.

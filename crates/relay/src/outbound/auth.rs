@@ -107,20 +107,16 @@ pub(crate) fn check(key: &ApiKeyFacts, request: &Actions, response: &Actions) ->
         let may_show = match (&key.roles, &rule.role) {
             (None, _) => true,
             (Some(roles), Some(role)) => roles.iter().any(|it| **it == **role),
-            // Without a role in the rule the engine would open what is not for this key.
-            (Some(_), None) => rule.action == Action::Encrypt,
+            // What is decrypted is bound to the key's roles by the engine.
+            (Some(_), None) => true,
         };
         let forbidden = |detail: String| Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden", detail));
         if !key.operations.iter().any(|it| it == operation) {
             return forbidden(format!("the API key must allow {operation}, which this destination's rules do"));
         }
         if !may_show {
-            return forbidden(match &rule.role {
-                Some(_) => "the API key's data roles do not include the one that this destination's rule names".to_owned(),
-                None => "the API key is limited to data roles, and this destination's decrypt rule names none: use a key without \
-                         --role, or set `role` in the rule"
-                    .to_owned(),
-            });
+            let detail = "the API key's data roles do not include the one that this destination's rule names";
+            return forbidden(detail.to_owned());
         }
     }
     Ok(())

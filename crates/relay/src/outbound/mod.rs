@@ -255,7 +255,8 @@ impl Tunnel {
         drop(path);
         // Others are not told whom a call came from.
         let source = Source { how: Forwarded::Keep, peer, is_tls: true };
-        let errand = Errand { tools, origin: &self.origin, app: &caller.app, request, response, source };
+        let key_id = caller.roles.as_ref().map(|_| caller.id.as_str());
+        let errand = Errand { tools, origin: &self.origin, app: &caller.app, key_id, request, response, source };
         errand.run(message, record).await
     }
 }

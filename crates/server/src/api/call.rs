@@ -66,7 +66,7 @@ impl Api {
         let client = match caller {
             Caller::ApiKey { id, .. } => self.hub.number_of_client(("key", id)),
             Caller::Token { .. } => self.hub.number_of_client("tokens"),
-            Caller::Client { .. } | Caller::Owner => {
+            Caller::Client { .. } | Caller::OnBehalf { .. } | Caller::Owner => {
                 self.hub.number_of_client(("address", client_of(peer.address.ip())))
             }
         };

@@ -111,6 +111,16 @@ impl Parsed<'_> {
         }
     }
 
+    /// The API key that the caller acts for, if any.
+    pub(super) fn key_id(&self) -> Option<&str> {
+        match self {
+            Self::Decrypt(params) => params.options.key_id,
+            Self::DecryptDocument(params) => params.options.key_id,
+            Self::DecryptFile(params) => params.options.key_id,
+            _ => None,
+        }
+    }
+
     /// How long the caller waits, where it says so.
     pub(super) fn deadline_ms(&self) -> Option<u32> {
         match self {

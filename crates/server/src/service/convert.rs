@@ -1,6 +1,8 @@
 //! Between the wire's types and the engine's: by hand, so that neither knows the other.
 
-use fieldseal_engine::{Curve, Error, ErrorKind, Keying, OnFailure, Report};
+use std::borrow::Cow;
+
+use fieldseal_engine::{Caller, Curve, Error, ErrorKind, Keying, OnFailure, Report};
 use fieldseal_protocol::answer::{self, Failures};
 use fieldseal_protocol::{self as wire, ErrorCode, ErrorObject, TextKind};
 
@@ -40,6 +42,13 @@ pub(crate) fn text_kind(value_type: fieldseal_engine::ValueType) -> TextKind {
         fieldseal_engine::ValueType::Number => TextKind::Number,
         fieldseal_engine::ValueType::Boolean => TextKind::Boolean,
     }
+}
+
+/// As whom a request is done: the client, or the client acting for an API key.
+pub(super) fn caller<'a>(client: &'a Caller, key_id: Option<&str>) -> Result<Cow<'a, Caller>, ErrorObject> {
+    let Some(key_id) = key_id else { return Ok(Cow::Borrowed(client)) };
+    let caller = Caller::on_behalf(client.clone(), key_id).map_err(error)?;
+    Ok(Cow::Owned(caller))
 }
 
 pub(super) fn encrypt_options<'a>(options: &wire::EncryptOptions<'a>) -> fieldseal_engine::EncryptOptions<'a> {

@@ -26,7 +26,7 @@ impl FailureLog {
         let client = match caller {
             Caller::Owner => "owner",
             Caller::Client { name, .. } => name.as_str(),
-            Caller::ApiKey { id, .. } => id.as_str(),
+            Caller::ApiKey { id, .. } | Caller::OnBehalf { key: id, .. } => id.as_str(),
             Caller::Token { .. } => "token",
         };
         if let Some(suppressed) = self.0.admit(clock::now(), &client) {
