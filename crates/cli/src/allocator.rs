@@ -1,10 +1,18 @@
 //! The program's allocator (`docs/decisions/0007-allocator.md`).
 
+use fieldseal_engine::WipingAllocator;
+use tikv_jemallocator::Jemalloc;
+
 /// The workers' buffers come and go by the thousand and are freed on other threads: the system's allocator makes threads wait for
 /// one another there, and gives large buffers back to the system each time. This one gives them back on a thread of its own, after a
 /// second: who frees a large buffer is not held up by it.
 #[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+static ALLOCATOR: WipingAllocator<Jemalloc> = WipingAllocator::new(Jemalloc);
+
+/// Whether memory is overwritten when it is freed, from now on: `engine.wipe_buffers`, and `wipe_buffers` of a relay.
+pub fn set_wiping(is_wiping: bool) {
+    ALLOCATOR.set_wiping(is_wiping);
+}
 
 #[cfg(test)]
 mod tests {

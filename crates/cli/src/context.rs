@@ -7,6 +7,7 @@ use fieldseal_engine::admin::{Environment, LocalRootKey, OpenMode, SqliteKeystor
 use fieldseal_engine::{Engine, admin, system_random};
 use zeroize::Zeroizing;
 
+use crate::allocator;
 use crate::arguments::Place;
 use crate::config::{Config, Loaded, Presence, Sources, load};
 use crate::failure::{Exit, Failure, Outcome};
@@ -34,7 +35,7 @@ pub enum Made {
 }
 
 impl Context {
-    /// Loads the configuration as it is, right or wrong, and chooses the instructions that serve.
+    /// Loads the configuration as it is, right or wrong, chooses the instructions that serve, and whether memory is wiped.
     pub fn read(place: &Place) -> Self {
         let (file, presence) = match &place.config {
             Some(file) => (file.clone(), Presence::Required),
@@ -44,6 +45,7 @@ impl Context {
         let wrong_paths = paths::choose(&environment);
         let mut loaded = load(&Sources { file: &file, presence, environment, settings: &place.set });
         loaded.problems.extend(wrong_paths);
+        allocator::set_wiping(loaded.config.wipe_buffers);
         Self { place: place.clone(), loaded }
     }
 

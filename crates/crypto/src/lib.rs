@@ -22,6 +22,7 @@ mod ffi;
 
 pub use aead::{AeadAlgorithm, AeadKey, Nonce, NonceSequence};
 pub use ec::{Curve, EcContext, PrivateKey, PublicKey};
+pub use ffi::allocator::WipingAllocator;
 pub use lanes::{CurveLanes, Lanes, LanesUnavailable, text_kernel, use_curve_lanes, use_lanes};
 pub use rand_core;
 pub use rand_core::CryptoRng;

@@ -46,7 +46,9 @@ pub use document::{
 pub use encrypt::{EncryptOptions, Encryptor, Settled};
 pub use engine::Engine;
 pub use error::{Error, ErrorKind};
-pub use fieldseal_crypto::{Curve, CurveLanes, EcContext, Lanes, LanesUnavailable, use_curve_lanes, use_lanes};
+pub use fieldseal_crypto::{
+    Curve, CurveLanes, EcContext, Lanes, LanesUnavailable, WipingAllocator, use_curve_lanes, use_lanes,
+};
 pub use fieldseal_document::{Limits as DocumentLimits, OtherCase, Selection, SelectionBuilder};
 pub use fieldseal_envelope::{Marking, ORIGIN_FIELDSEAL, Opened, OpenedMetadata, Role, Value, ValueType};
 pub use file::{FileDecryption, FileEncryption};

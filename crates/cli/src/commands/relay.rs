@@ -12,6 +12,7 @@ use tokio::time::interval;
 
 use super::serve::EXPIRY_PERIOD;
 use crate::access_log::LineWriter;
+use crate::allocator;
 use crate::arguments::RelayArguments;
 use crate::context::Context;
 use crate::descriptors;
@@ -32,6 +33,7 @@ pub const POLL_INTERVAL: Duration = Duration::from_secs(5);
 pub fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
     let file = arguments.file.clone().unwrap_or_else(|| context.folder().join(RELAY_FILE));
     let configuration = read(&file)?;
+    allocator::set_wiping(configuration.process.wipe_buffers || context.config().wipe_buffers);
     log::start(context.config().log);
     let configuration = fitted(configuration)?;
     warn(&configuration, &file);

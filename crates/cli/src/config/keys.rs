@@ -175,6 +175,10 @@ pub static KEYS: &[Key] = &[
         engine.store_silence_max,
         "How long grants and keys that are known stay in use while the keystore does not answer."
     ),
+    choice!("engine.wipe_buffers", wipe_buffers,
+        "Whether memory is overwritten with zeros before it is freed, so that no plaintext is left in it. Off, since it costs time: \
+         docs/threat-model.md has the price.",
+        "no" => false, "yes" => true),
     number!(
         "document.document_size_max",
         Kind::Size(1, 4 * GIB - 2),

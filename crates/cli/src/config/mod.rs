@@ -31,6 +31,8 @@ const OPERATOR_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALH
 pub struct Config {
     /// Encryption, caches and documents.
     pub engine: Settings,
+    /// Whether memory is overwritten when it is freed.
+    pub wipe_buffers: bool,
     /// The store's bounds.
     pub keystore: admin::Limits,
     /// The store's places.
@@ -181,6 +183,7 @@ impl Default for Config {
         };
         Self {
             engine: Settings::default(),
+            wipe_buffers: false,
             keystore: admin::Limits::default(),
             store: StorePaths { path: "keystore.db".into(), root_key_file: "root.key".into() },
             server: ServerSettings {

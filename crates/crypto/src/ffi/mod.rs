@@ -1,9 +1,10 @@
 //! The only unsafe code of this crate: thin calls into BoringSSL and libsecp256k1. Each function checks lengths in its types,
-//! passes pointers that outlive the call, and turns return codes into values. Nothing here keeps a secret beyond its call except
-//! [`aead::Context`] and [`gcm_stream::GcmStream`], which wipe themselves.
+//! passes pointers that outlive the call, and turns return codes into values; [`allocator`] wipes what is freed. Nothing here keeps a
+//! secret beyond its call except [`aead::Context`] and [`gcm_stream::GcmStream`], which wipe themselves.
 #![allow(unsafe_code)]
 
 pub(crate) mod aead;
+pub(crate) mod allocator;
 pub(crate) mod gcm_stream;
 pub(crate) mod hash;
 pub(crate) mod k256;

@@ -47,6 +47,8 @@ pub struct Process {
     /// Lines of the log in 10 s about refused requests and connections. Default 100.
     #[serde(deserialize_with = "count")]
     pub refusal_lines_max: usize,
+    /// Whether memory is overwritten when it is freed; for the program that runs the relay to do. Default false.
+    pub wipe_buffers: bool,
 }
 
 impl Default for Process {
@@ -58,6 +60,7 @@ impl Default for Process {
             drain_timeout: Duration::from_secs(15),
             reload_check: Duration::ZERO,
             refusal_lines_max: 100,
+            wipe_buffers: false,
         }
     }
 }

@@ -189,7 +189,7 @@ fn every_setting_of_the_crates_has_a_key() {
     }
     let sections: BTreeSet<_> = KEYS.iter().map(|key| key.parts().0).collect();
     let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
-    assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (15, 12, 9, 44));
+    assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (16, 12, 9, 44));
     // The client's settings are taken apart in `ClientBounds::default`.
     assert_eq!((count("client"), count("operator"), count("api")), (10, 5, 26));
     assert!(sections.contains("input") && sections.contains("log"));
