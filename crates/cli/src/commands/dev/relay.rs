@@ -73,6 +73,7 @@ impl TrialRelay {
         serde_json::json!({
             "inbound": text(self.address(false)),
             "outbound": text(self.address(true)),
+            "operator": text(self.relay.as_ref().map(Relay::operator_address)),
             "upstream": self.upstream.address().to_string(),
         })
     }

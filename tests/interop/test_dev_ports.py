@@ -1,0 +1,73 @@
+"""`fieldseal dev --port-base`: all ports move together, conflicts are named at once, and what the error advises works."""
+
+import json
+import re
+import signal
+import socket
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+
+from fieldseal import Fieldseal
+
+SECONDS_MAX = 60
+PORTS = 7
+# In the order of the help: from the base on, one port each.
+NAMES = ["the engine", "the operator port", "the relay's operator port", "the API", "the inbound relay", "the outbound relay", "the upstream"]
+
+
+def free_base() -> int:
+    """Ports of which all seven can be had now, below those that the system gives out."""
+    for base in range(21_000, 29_000, PORTS):
+        with ExitStack() as held:
+            try:
+                for port in range(base, base + PORTS):
+                    held.enter_context(socket.create_server(("127.0.0.1", port)))
+            except OSError:
+                continue
+            return base
+    raise AssertionError("no free ports")
+
+
+def start(folder: Path, base: int) -> subprocess.Popen[bytes]:
+    command = Fieldseal(folder).command("dev", "--port-base", str(base), "--json")
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def ports_of(process: subprocess.Popen[bytes]) -> list[int]:
+    """Those in the line that says that all is ready."""
+    line = process.stdout.readline()
+    assert line, process.stderr.read().decode()
+    return sorted({int(port) for port in re.findall(r"(?:127\.0\.0\.1|localhost):(\d+)", json.dumps(json.loads(line)))})
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == 0
+
+
+def test_all_ports_move_and_every_conflict_is_named(tmp_path: Path) -> None:
+    base = free_base()
+    first = start(tmp_path / "first", base)
+    second = None
+    try:
+        assert ports_of(first) == list(range(base, base + PORTS))
+        refused = start(tmp_path / "second", base)
+        output, errors = refused.communicate(timeout=SECONDS_MAX)
+        text = errors.decode()
+        assert (refused.returncode, output) == (3, b""), text
+        for place, name in enumerate(NAMES):
+            assert f"cannot listen on 127.0.0.1:{base + place} ({name}): " in text, text
+        advised = re.search(r"--port-base (\d+) takes (\d+) to (\d+), which are free", text)
+        assert advised, text
+        other, begin, end = map(int, advised.groups())
+        assert (begin, end) == (other, other + PORTS - 1)
+        second = start(tmp_path / "second", other)
+        assert ports_of(second) == list(range(other, other + PORTS))
+        stop(second)
+        stop(first)
+    finally:
+        for process in filter(None, (first, second)):
+            process.kill()
+            process.communicate()
