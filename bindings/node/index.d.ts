@@ -94,6 +94,12 @@ export class Decoder {
    * @throws {WireError} `invalid_message`: what came is no message for a client. End the connection.
    */
   next(): Answer | null;
+  /**
+   * Why the engine leaves the connection, once {@link next} has passed its notification `going_away`; null before. With `shutdown` and
+   * `age` it finishes what is in flight: send nothing new there, and open another connection. With `closed` it has begun nothing of what it
+   * has not answered, and closes the connection.
+   */
+  readonly goingAway: 'shutdown' | 'age' | 'closed' | null;
   /** Bytes that have arrived of an answer that is not whole. */
   readonly partialSize: number;
 }

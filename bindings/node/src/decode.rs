@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::ffi::CStr;
 
 use fieldseal_protocol::{
-    CONNECTION_ERROR, FrameBuffer, FrameError, Health, Limits, Message, READ_SIZE, RawValue, RemoteError, ValuesResult,
-    connection_error,
+    CONNECTION_ERROR, FrameBuffer, FrameError, GOING_AWAY, GoingAway, Health, Limits, Message, READ_SIZE, RawValue,
+    RemoteError, ValuesResult, connection_error,
 };
 use napi::bindgen_prelude::ObjectFinalize;
 use napi::{Env, ValueType};
@@ -20,6 +20,8 @@ use crate::values::give;
 #[napi]
 pub struct Decoder {
     incoming: Incoming,
+    /// What the engine said last about leaving the connection.
+    going_away: Option<GoingAway>,
 }
 
 #[napi]
@@ -27,7 +29,7 @@ impl Decoder {
     /// `bounds` may have `frameSizeMax`, `elementsMax` and `depthMax`.
     #[napi(constructor, catch_unwind)]
     pub fn new(bounds: Js) -> Result<Decoder> {
-        Ok(Decoder { incoming: Incoming::new(limits(bounds)?) })
+        Ok(Decoder { incoming: Incoming::new(limits(bounds)?), going_away: None })
     }
 
     /// Takes what has arrived; the bytes are copied once, to where their frame is put together. How many messages are whole.
@@ -41,6 +43,7 @@ impl Decoder {
     #[napi(catch_unwind)]
     pub fn next(&mut self, env: &Env) -> Result<Option<Answer>> {
         while let Some(frame) = self.incoming.frames.pop_front() {
+            self.going_away = going_away(&frame).or(self.going_away);
             if let Some(answer) = Answer::of(frame)? {
                 env.adjust_external_memory(answer.memory()).map_err(|error| of_node(&error))?;
                 return Ok(Some(answer));
@@ -49,10 +52,24 @@ impl Decoder {
         Ok(None)
     }
 
+    /// `shutdown`, `age` or `closed` once the engine has said that it leaves the connection, as far as messages were taken; null before.
+    #[napi(getter, catch_unwind)]
+    pub fn going_away(&self) -> Option<&'static str> {
+        self.going_away.map(GoingAway::as_str)
+    }
+
     /// Bytes that have arrived of an answer that is not whole.
     #[napi(getter, catch_unwind)]
     pub fn partial_size(&self) -> f64 {
         self.incoming.buffer.partial_size() as f64
+    }
+}
+
+/// Why the engine leaves the connection, where the frame says so.
+fn going_away(frame: &[u8]) -> Option<GoingAway> {
+    match Message::parse(frame) {
+        Ok(Message::Notification { method: GOING_AWAY, params }) => Some(GoingAway::decode(params)),
+        _ => None,
     }
 }
 

@@ -83,6 +83,14 @@ test('what an answer holds becomes a request without JavaScript seeing it', () =
   assert.throws(() => wire.encodeDecryptAnswer(1, { app: 'acme' }, failed), has('invalid_answer'));
 });
 
+test('going_away is passed over and remembered', () => {
+  const decoder = new wire.Decoder();
+  assert.equal(decoder.goingAway, null);
+  decoder.push(seed('going_away'));
+  assert.equal(decoder.next(), null);
+  assert.equal(decoder.goingAway, 'closed');
+});
+
 test('answers are read, however they are split', () => {
   const stream = Buffer.concat(['answer_values', 'answer_error', 'answer_health', 'connection_error'].map(seed));
   for (let size = 1; size <= stream.length; size += 1) {

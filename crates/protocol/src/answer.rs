@@ -1,11 +1,11 @@
-//! Encodes the engine's side: responses and the notification `connection_error`, straight into the outgoing buffer.
+//! Encodes the engine's side: responses and its notifications, straight into the outgoing buffer.
 //!
 //! A response with a list is a header, the elements by the functions of [`crate::write`], and for some a footer. What has
 //! been written of an answer that then fails is cut off again by the caller (`Vec::truncate`) and replaced by [`error`].
 
 use crate::error::ErrorObject;
 use crate::field::Field;
-use crate::method::CONNECTION_ERROR;
+use crate::method::{CONNECTION_ERROR, GOING_AWAY, GoingAway};
 use crate::results::{Health, Inspected, PublicKeys};
 use crate::write::{self, OpenBinary};
 
@@ -147,6 +147,15 @@ impl OpenValues {
         let more = report.write(tail);
         self.map.add(more, head);
     }
+}
+
+/// The notification before the engine closes a connection in good order.
+pub fn going_away(reason: GoingAway, out: &mut Vec<u8>) {
+    write::array_header(3, out);
+    write::unsigned(2, out);
+    write::string(GOING_AWAY, out);
+    write::array_header(1, out);
+    write::string(reason.as_str(), out);
 }
 
 /// Begins the answer to `encrypt` and `decrypt`: `count` values have to follow, each by [`write::scalar`] or a part of it.

@@ -8,9 +8,10 @@
 
 use crate::{
     ContentError, DecryptDocumentParams, DecryptFileParams, DecryptParams, DocumentResult, EncryptDocumentParams,
-    EncryptFileParams, EncryptParams, FileResult, FrameError, Health, InfoResult, InspectParams, InspectResult, Limits,
-    Message, Method, Peek, PublicKeys, PublicKeysParams, RawParams, RawValue, RawValues, Reported, RewrapParams,
-    RewrapResult, Scalar, Scanner, Text, ValuesResult, answer, connection_error, decode_cancel, request, write,
+    EncryptFileParams, EncryptParams, FileResult, FrameError, GoingAway, Health, InfoResult, InspectParams,
+    InspectResult, Limits, Message, Method, Peek, PublicKeys, PublicKeysParams, RawParams, RawValue, RawValues,
+    Reported, RewrapParams, RewrapResult, Scalar, Scanner, Text, ValuesResult, answer, connection_error, decode_cancel,
+    request, write,
 };
 
 /// Small, so that short inputs reach every limit.
@@ -80,7 +81,7 @@ fn visit(message: Message<'_>) {
             let _ = error.error();
         }
         Message::Notification { params, .. } => {
-            let _ = (decode_cancel(params), connection_error(params));
+            let _ = (decode_cancel(params), connection_error(params), GoingAway::decode(params));
         }
     }
 }

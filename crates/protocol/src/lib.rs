@@ -42,7 +42,7 @@ pub use field::{Field, Kind};
 pub use frames::{FRAME_PIECE_SIZE, Frame, FrameBuffer, READ_SIZE};
 pub use limits::Limits;
 pub use message::{Message, RawParams, RawValue, UnscannedError};
-pub use method::{CANCEL, CONNECTION_ERROR, Method, connection_error, decode_cancel};
+pub use method::{CANCEL, CONNECTION_ERROR, GOING_AWAY, GoingAway, Method, connection_error, decode_cancel};
 pub use number::{NumberBuffer, NumberFault};
 pub use options::{
     Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, OnFailure, OtherCase,

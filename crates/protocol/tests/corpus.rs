@@ -6,8 +6,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use fieldseal_protocol::{
-    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, ErrorObject, Health,
-    Inspected, Keying, PublicKeys, RewrapOptions, Scalar, TextKind, answer, fuzzing, request, write,
+    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, ErrorObject, GoingAway,
+    Health, Inspected, Keying, PublicKeys, RewrapOptions, Scalar, TextKind, answer, fuzzing, request, write,
 };
 
 fn corpus() -> PathBuf {
@@ -136,6 +136,7 @@ fn answers() -> Vec<(&'static str, Vec<u8>)> {
         ("answer_info", seed(|out| answer::info(1, &[("protocol", "1"), ("version", "0.1.0")], out))),
         ("answer_error", seed(|out| answer::error(1, &error, out))),
         ("connection_error", seed(|out| answer::connection_error(&error, out))),
+        ("going_away", seed(|out| answer::going_away(GoingAway::Closed, out))),
     ]
 }
 

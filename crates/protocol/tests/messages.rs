@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use fieldseal_protocol::{
     AuthenticateParams, ContentError, DecryptDocumentParams, DecryptFileParams, DecryptParams, DocumentResult,
-    EncryptDocumentParams, EncryptFileParams, EncryptParams, ErrorCode, ErrorObject, FrameError, Health, HealthParams,
-    InfoParams, InspectParams, Limits, Message, MessageFault, Method, PublicKeysParams, RawParams, RawValue, Retry,
-    RewrapParams, UnscannedError, ValuesResult, answer, connection_error, decode_cancel, request,
+    EncryptDocumentParams, EncryptFileParams, EncryptParams, ErrorCode, ErrorObject, FrameError, GOING_AWAY, GoingAway,
+    Health, HealthParams, InfoParams, InspectParams, Limits, Message, MessageFault, Method, PublicKeysParams,
+    RawParams, RawValue, Retry, RewrapParams, UnscannedError, ValuesResult, answer, connection_error, decode_cancel,
+    request,
 };
 use rmpv::Value;
 
@@ -417,6 +418,31 @@ fn notifications_travel_whole() {
     };
     let received = connection_error(params).expect("an error object");
     assert_eq!((received.known_code(), received.message), (Some(ErrorCode::InvalidFrame), sent.message.as_str()));
+
+    for &reason in GoingAway::ALL {
+        let mut out = Vec::new();
+        answer::going_away(reason, &mut out);
+        let Ok(Message::Notification { method: GOING_AWAY, params }) = Message::parse(&out) else {
+            panic!("{reason:?}")
+        };
+        assert_eq!(GoingAway::decode(params), reason);
+    }
+}
+
+/// A newer engine may give other reasons, and say more.
+#[test]
+fn a_reason_for_going_away_that_is_not_known_promises_the_least() {
+    for (params, expected) in [
+        (array(&[]), GoingAway::Age),
+        (array(&["maintenance".into()]), GoingAway::Age),
+        (array(&[1.into(), "closed".into()]), GoingAway::Age),
+        (array(&[map(&[("reason", "closed".into())])]), GoingAway::Age),
+        (array(&["closed".into(), map(&[("x", 1.into())])]), GoingAway::Closed),
+    ] {
+        let frame = encode(&array(&[Value::from(2), Value::from(GOING_AWAY), params]));
+        let Ok(Message::Notification { params, .. }) = Message::parse(&frame) else { panic!("a notification") };
+        assert_eq!(GoingAway::decode(params), expected, "{frame:02x?}");
+    }
 }
 
 #[test]

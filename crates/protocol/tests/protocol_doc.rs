@@ -1,8 +1,8 @@
 //! Holds `docs/protocol.md` to the code: every name, code and limit stands there, and the worked example is what is sent.
 
 use fieldseal_protocol::{
-    ALPN, CANCEL, CONNECTION_ERROR, Curve, EncryptOptions, ErrorCode, ErrorObject, Field, Keying, Limits, Method,
-    OnFailure, PORT, Retry, Scalar, answer, request, write,
+    ALPN, CANCEL, CONNECTION_ERROR, Curve, EncryptOptions, ErrorCode, ErrorObject, Field, GOING_AWAY, GoingAway,
+    Keying, Limits, Method, OnFailure, PORT, Retry, Scalar, answer, request, write,
 };
 
 const DOC: &str = include_str!("../../../docs/protocol.md");
@@ -59,7 +59,8 @@ fn every_method_has_its_section_and_no_other() {
 fn every_name_and_limit_is_explained() {
     let limits = Limits::default();
     let mut names: Vec<String> = Field::ALL.iter().map(|field| field.as_str().to_owned()).collect();
-    names.extend([CANCEL, CONNECTION_ERROR].map(str::to_owned));
+    names.extend([CANCEL, CONNECTION_ERROR, GOING_AWAY].map(str::to_owned));
+    names.extend(GoingAway::ALL.iter().map(|reason| reason.as_str().to_owned()));
     names.extend(Curve::ALL.iter().map(|curve| curve.as_str().to_owned()));
     names.extend(OnFailure::ALL.iter().map(|on_failure| on_failure.as_str().to_owned()));
     names.extend(Keying::ALL.iter().map(|keying| keying.as_str().to_owned()));
