@@ -53,6 +53,7 @@ export class Connection {
   private idleBytes = 0;
   private inFlight = 0;
   private ended: Failure | undefined;
+  private leaving = false;
 
   private constructor(
     private readonly socket: TLSSocket,
@@ -112,6 +113,11 @@ export class Connection {
 
   get isOpen(): boolean {
     return this.ended === undefined;
+  }
+
+  /** Whether requests may begin here: not any more once the engine has said that it leaves the connection. */
+  get takesRequests(): boolean {
+    return this.isOpen && !this.leaving;
   }
 
   /** Makes a message to be sent later, so that who sends it first need not. */
@@ -179,9 +185,16 @@ export class Connection {
     try {
       if (this.decoder.push(bytes) === 0) return;
       for (let answer = this.decoder.next(); answer && this.isOpen; answer = this.decoder.next()) this.deliver(answer, at);
+      if (this.decoder.goingAway && this.isOpen) this.leave(this.decoder.goingAway === 'closed');
     } catch (error) {
       this.end(new Failure('wrong_answer', error instanceof Error ? error.message : String(error)));
     }
+  }
+
+  /** The engine leaves the connection, which ends once nothing is in flight, or now where the engine has closed it. */
+  private leave(isClosed: boolean): void {
+    this.leaving = true;
+    if (isClosed || this.inFlight === 0) this.end(new Failure('connection_lost', 'the engine left the connection'));
   }
 
   private deliver(answer: Answer, at: number): void {

@@ -1,4 +1,4 @@
-// The connections that all users share. Each is made when it is first used, and anew when it has ended.
+// The connections that all users share. Each is made when it is first used, and again when it has ended or the engine leaves it.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -27,9 +27,9 @@ export class Slot {
     private readonly wire: Wire,
   ) {}
 
-  /** The connection, where there is one. */
+  /** The connection, where there is one that takes requests. */
   get current(): Connection | undefined {
-    return this.connection?.isOpen ? this.connection : undefined;
+    return this.connection?.takesRequests ? this.connection : undefined;
   }
 
   /**

@@ -223,6 +223,9 @@ impl Caller {
 
     async fn run(mut self, until: Instant) -> Result<Counts, LoadError> {
         while Instant::now() < until {
+            if self.connection.is_left() {
+                self.connection = self.connector.connect().await?;
+            }
             match self.random.random_range(0..DISTURBED_ONE_OF * 3) {
                 0 => self.cancel().await?,
                 1 => self.miss_deadline().await?,

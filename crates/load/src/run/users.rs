@@ -5,6 +5,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
+use fieldseal_client::ClientError;
 use fieldseal_client::raw::{Message, RawConnection};
 use slab::Slab;
 use tokio::sync::watch;
@@ -91,6 +92,8 @@ enum Task {
 /// What the connection waited for.
 enum Event<T> {
     Frame(T),
+    /// Of the connection that the engine leaves.
+    LeftFrame(T),
     Time,
     Stop,
 }
@@ -100,11 +103,20 @@ pub(super) struct Users<C: Connect> {
     shared: Rc<Shared>,
     connect: Rc<C>,
     connection: Option<RawConnection<C::Stream>>,
+    /// The connection before it, which the engine leaves, while requests on it are not answered.
+    left: Option<Left<C::Stream>>,
     /// Before this no connection is tried again.
     retry_at: Duration,
     state: State,
     timer: Timer,
     stop: watch::Receiver<bool>,
+}
+
+/// A connection on which nothing more is sent.
+struct Left<S> {
+    connection: RawConnection<S>,
+    /// The number of the last request that was sent on it.
+    last: u64,
 }
 
 /// Everything but the connection.
@@ -145,7 +157,16 @@ impl<C: Connect> Users<C> {
             answers: 0,
         };
         state.await_stretch(Duration::ZERO);
-        Ok(Users { shared, connect, connection: Some(connection), retry_at: Duration::ZERO, state, timer, stop })
+        Ok(Users {
+            shared,
+            connect,
+            connection: Some(connection),
+            left: None,
+            retry_at: Duration::ZERO,
+            state,
+            timer,
+            stop,
+        })
     }
 
     /// Until all is sent and answered, or nothing more is waited for; how many requests were still under way when it was stopped.
@@ -156,20 +177,24 @@ impl<C: Connect> Users<C> {
                 return Ok(self.state.requests.len() as u64);
             }
             let now = self.shared.now();
-            if self.connection.is_none() && now >= self.retry_at && now < end {
+            let needs_another = match &self.connection {
+                None => true,
+                Some(connection) => connection.is_left() && self.left.is_none(),
+            };
+            if needs_another && now >= self.retry_at && now < end {
                 self.reconnect().await;
                 continue;
             }
             self.do_what_is_due(now);
             if now >= end {
-                self.state.fail_all(code::MISSING, now);
+                self.state.fail(code::MISSING, now, |_| true);
                 return Ok(0);
             }
             let next = self.state.next_moment();
             if next.is_none() && self.state.requests.is_empty() {
                 return Ok(0);
             }
-            let retry = self.connection.is_none().then_some(self.retry_at);
+            let retry = needs_another.then_some(self.retry_at);
             let wake = [next, retry, Some(end)].into_iter().flatten().min().expect("at least the end");
             self.wait(wake).await?;
         }
@@ -177,15 +202,10 @@ impl<C: Connect> Users<C> {
 
     async fn wait(&mut self, wake: Duration) -> Result<(), LoadError> {
         let moment = self.shared.began.get() + wake;
-        let connection = &mut self.connection;
-        let next = async {
-            match connection {
-                Some(connection) => connection.next().await,
-                None => std::future::pending().await,
-            }
-        };
+        let (connection, left) = (self.connection.as_mut(), self.left.as_mut().map(|left| &mut left.connection));
         let event = tokio::select! {
-            frame = next => Event::Frame(frame),
+            frame = next_frame(connection) => Event::Frame(frame),
+            frame = next_frame(left) => Event::LeftFrame(frame),
             waited = self.timer.wait_until(moment) => {
                 waited.map_err(|error| LoadError::system("a timer", error))?;
                 Event::Time
@@ -202,26 +222,47 @@ impl<C: Connect> Users<C> {
                     None => self.lose(),
                 }
             }
+            Event::LeftFrame(Ok(frame)) => {
+                let now = self.shared.now();
+                match self.state.judge(frame, now)? {
+                    Some(judged) => self.state.settle(&judged, now, &mut self.connection),
+                    None => self.lose_left(),
+                }
+            }
             Event::Frame(Err(_)) => self.lose(),
+            Event::LeftFrame(Err(_)) => self.lose_left(),
             Event::Time | Event::Stop => {}
+        }
+        if self.left.as_ref().is_some_and(|left| !self.state.has_any(|number| number <= left.last)) {
+            self.left = None;
         }
         Ok(())
     }
 
-    /// The connection is no more: what was under way has failed.
+    /// The connection is no more: what was under way on it has failed.
     fn lose(&mut self) {
         self.connection = None;
         self.retry_at = Duration::ZERO;
-        let now = self.shared.now();
-        self.state.fail_all(code::LOST, now);
+        let (now, last) = (self.shared.now(), self.left.as_ref().map(|left| left.last));
+        self.state.fail(code::LOST, now, |number| last.is_none_or(|last| number > last));
     }
 
-    /// Tries to make a connection; whoever is due in the meantime waits, and their latency grows.
+    /// The same for the one before it.
+    fn lose_left(&mut self) {
+        if let Some(Left { last, .. }) = self.left.take() {
+            self.state.fail(code::LOST, self.shared.now(), |number| number <= last);
+        }
+    }
+
+    /// Tries to make a connection, in place of one that the engine leaves if there is one; whoever is due in the meantime waits, and their latency grows.
     async fn reconnect(&mut self) {
         let mut stop = self.stop.clone();
         tokio::select! {
             made = self.connect.connect() => match made {
-                Ok(connection) => self.connection = Some(connection),
+                Ok(connection) => {
+                    let last = self.state.number;
+                    self.left = self.connection.replace(connection).map(|connection| Left { connection, last });
+                }
                 Err(_) => self.retry_at = self.shared.now() + RECONNECT_PAUSE,
             },
             () = told_to_stop(&mut stop) => {}
@@ -229,7 +270,7 @@ impl<C: Connect> Users<C> {
     }
 
     fn do_what_is_due(&mut self, now: Duration) {
-        let Users { state, connection, retry_at, .. } = self;
+        let Users { state, connection, left, retry_at, .. } = self;
         while let Some((due, scenario)) = state.arrival(now) {
             state.begin(scenario, due, now, connection);
         }
@@ -241,7 +282,11 @@ impl<C: Connect> Users<C> {
                 Task::Go(user) => state.advance(user, due, now, connection),
                 Task::Cancel(id, number) => {
                     let is_under_way = state.requests.get(id).is_some_and(|request| request.number == number);
-                    if let Some(connection) = connection.as_mut().filter(|_| is_under_way) {
+                    let of_it = match left {
+                        Some(left) if number <= left.last => Some(&mut left.connection),
+                        _ => connection.as_mut(),
+                    };
+                    if let Some(connection) = of_it.filter(|_| is_under_way) {
                         connection.cancel(id_on_the_wire(id));
                     }
                 }
@@ -253,6 +298,14 @@ impl<C: Connect> Users<C> {
                 break;
             }
         }
+    }
+}
+
+/// The next message of a connection; never, where there is none.
+async fn next_frame<S: crate::driver::Stream>(connection: Option<&mut RawConnection<S>>) -> Result<&[u8], ClientError> {
+    match connection {
+        Some(connection) => connection.next().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -427,9 +480,16 @@ impl State {
         }
     }
 
-    /// Everything under way has come to this.
-    fn fail_all(&mut self, code: &str, now: Duration) {
-        let requests: Vec<InFlight> = self.requests.drain().collect();
+    /// Whether any request under way has such a number.
+    fn has_any(&self, such: impl Fn(u64) -> bool) -> bool {
+        self.requests.iter().any(|(_, request)| such(request.number))
+    }
+
+    /// What is under way and has such a number has come to this.
+    fn fail(&mut self, code: &str, now: Duration, such: impl Fn(u64) -> bool) {
+        let ids: Vec<usize> =
+            self.requests.iter().filter(|(_, request)| such(request.number)).map(|(id, _)| id).collect();
+        let requests: Vec<InFlight> = ids.into_iter().map(|id| self.requests.remove(id)).collect();
         for request in requests {
             self.shared.record.borrow_mut().failed(request.series, code, request.due, now);
             self.leave(request.user, false, now);
