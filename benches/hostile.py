@@ -308,7 +308,7 @@ def run(chosen: argparse.Namespace, folder: Path) -> list[dict]:
     finally:
         upstream.terminate()
         for process in reversed(started):
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGINT)
         for process in started:
             process.wait(timeout=60)
 

@@ -286,7 +286,7 @@ def measure(chosen: argparse.Namespace, folder: Path) -> None:
         Comparison(chosen, folder, pids, operator).run()
     finally:
         for process in reversed(started):
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGINT)
         for process in started:
             process.wait(timeout=30)
 

@@ -107,8 +107,9 @@ def running(fieldseal: Fieldseal, folder: Path, text: str, descriptors: int | No
 
 
 def process_section(**settings: object) -> str:
-    """`[relay]`, on free ports, with two threads, and with room in the log for the line of every refusal that a test looks for."""
-    settings = {"refusal_lines_max": 100_000, **settings}
+    """`[relay]`, on free ports, with two threads, without a delay before it stops, and with room in the log for the line of every refusal
+    that a test looks for."""
+    settings = {"refusal_lines_max": 100_000, "drain_delay": "0s", **settings}
     return section("relay", threads=2, operator_address="127.0.0.1:0", **settings)
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import resource
+import signal
 import socket
 import ssl
 import subprocess
@@ -262,7 +263,16 @@ def test_an_engine_restarts_under_traffic(place: Place, relay: Relay, path: str)
     assert no_plaintext(place) and MARKER not in relay.written()
 
 
-def test_an_overloaded_engine(place: Place, relay: Relay, path: str) -> None:
+def test_an_overloaded_engine(place: Place, text: str, path: str, tmp_path: Path) -> None:
+    """Through a relay that repeats no call: else most of them find room after a while."""
+    place.plain.clear()
+    without_retries = text.replace("[engine]\n", "[engine]\nretries_max = 0\n")
+    assert without_retries != text
+    with relays.running(place.fieldseal, tmp_path, without_retries) as relay:
+        _overload(place, relay, path)
+
+
+def _overload(place: Place, relay: Relay, path: str) -> None:
     engines.kill(place.engine)
     place.start_engine(
         "server.queue_jobs_max=1", "server.app_jobs_max=1", "server.admission_wait=0ms", "server.workers=1"
@@ -655,3 +665,32 @@ def test_what_was_begun_is_ended_when_the_relay_stops(place: Place, text: str, t
         assert came.wait(10)
     thread.join()
     assert answers == [b"late"]
+
+
+def test_a_relay_that_is_told_to_stop_serves_on_and_asks_clients_to_go(place: Place, text: str, tmp_path: Path) -> None:
+    """For `drain_delay` balancers see that it is not ready, and nothing is refused."""
+    place.plain.clear()
+    place.plain.answer = lambda _: ok(b"served")
+    text = text.replace('drain_delay = "0s"', 'drain_delay = "10s"')
+    assert "10s" in text
+    with relays.running(place.fieldseal, tmp_path, text) as stopping:
+        port = stopping.at("plain", False).port
+        kept = HTTPConnection("127.0.0.1", port, timeout=20)
+        kept.request("GET", "/elsewhere")
+        answer = kept.getresponse()
+        assert (answer.read(), answer.headers["connection"]) == (b"served", None)
+        stopping.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: stopping.operator("/readyz") == (503, "the relay is shutting down\n"))
+        asked_to_go = False
+        while not asked_to_go:
+            # Over the open connection, and over one that comes now.
+            fresh = HTTPConnection("127.0.0.1", port, timeout=20)
+            for connection in (kept, fresh):
+                connection.request("GET", "/elsewhere")
+                answer = connection.getresponse()
+                assert answer.read() == b"served"
+                asked_to_go |= connection is kept and answer.headers["connection"] == "close"
+            fresh.close()
+            time.sleep(0.02)
+        kept.close()
+        assert stopping.process.wait(timeout=relays.STOP_SECONDS_MAX) == 0

@@ -110,7 +110,8 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
     # Where the API looks for what it tells the SDKs.
     (fieldseal.folder / "relay.toml").write_text(text)
     log = fieldseal.folder.parent / "engine.log"
-    free = ("--set", "api.address=127.0.0.1:0", "--set", "operator.address=127.0.0.1:0")
+    settings = ("api.address=127.0.0.1:0", "operator.address=127.0.0.1:0", "server.drain_delay=0s")
+    free = [flag for setting in settings for flag in ("--set", setting)]
     flags = ("--address", f"127.0.0.1:{port}", "--json", *free)
     with log.open("wb") as errors:
         engine = subprocess.Popen(fieldseal.command("serve", *flags), stdout=subprocess.PIPE, stderr=errors)

@@ -1,11 +1,22 @@
 //! The signals that end a command, and the runtime of a command that waits for them.
 
 use std::io;
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::timeout;
 
 use crate::failure::{Failure, Outcome};
+
+/// Which of them came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// SIGINT, of somebody at the keyboard, who does not want to wait.
+    Interrupt,
+    /// SIGTERM, of whoever runs services.
+    Terminate,
+}
 
 /// Waits for SIGINT or SIGTERM.
 pub struct Signals {
@@ -23,11 +34,17 @@ impl Signals {
     }
 
     /// The next of either.
-    pub async fn next(&mut self) {
+    pub async fn next(&mut self) -> Ending {
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => Ending::Interrupt,
+            _ = self.terminate.recv() => Ending::Terminate,
         }
+    }
+
+    /// Waits for so long, or until either comes.
+    pub async fn next_within(&mut self, limit: Duration) {
+        // Either way the wait is over.
+        let _ = timeout(limit, self.next()).await;
     }
 }
 

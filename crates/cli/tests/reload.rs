@@ -51,7 +51,8 @@ impl Log {
 }
 
 fn serve(workplace: &Workplace, more: &[&str]) -> (Running, Log) {
-    let arguments = [&["serve", "--json", "--address", "127.0.0.1:0", "--api", "127.0.0.1:0"], more].concat();
+    let at = ["serve", "--json", "--address", "127.0.0.1:0", "--api", "127.0.0.1:0", "--set", "server.drain_delay=0s"];
+    let arguments = [&at[..], more].concat();
     let mut engine = Running::start(workplace.command(&arguments).stderr(Stdio::piped()));
     let log = Log::of(&mut engine);
     (engine, log)
@@ -142,7 +143,7 @@ fn a_relay_reopens_its_access_log_on_sighup_and_logs_what_it_loses() {
     drop(upstream);
     let address = engine.address();
     let file = format!(
-        "[relay]\nthreads = 1\noperator_address = \"127.0.0.1:0\"\n\
+        "[relay]\nthreads = 1\noperator_address = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
          [engine]\naddresses = [\"{address}\"]\nserver_name = \"localhost\"\nauthorities = \"certs/ca.pem\"\n\
          certificate = \"certs/relay.pem\"\nprivate_key = \"certs/relay.key\"\n\
          [[inbound]]\nname = \"api\"\naddress = \"127.0.0.1:0\"\nupstream = \"http://{origin}\"\nunmatched = \"pass\"\n"
@@ -207,7 +208,8 @@ fn a_relay_reopens_its_access_log_on_sighup_and_logs_what_it_loses() {
 fn both_logs_are_logfmt_where_the_configuration_says_so() {
     let workplace = Workplace::with_app();
     workplace.run(&["certs", "init"]).ok();
-    let arguments = ["serve", "--json", "--address", "127.0.0.1:0", "--set", "log.format=logfmt"];
+    let settings = ["--set", "log.format=logfmt", "--set", "server.drain_delay=0s"];
+    let arguments = [&["serve", "--json", "--address", "127.0.0.1:0"], &settings[..]].concat();
     let mut engine = Running::start(workplace.command(&arguments).stderr(Stdio::piped()));
     signal(&engine, Signal::TERM);
     let mut text = String::new();

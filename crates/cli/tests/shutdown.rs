@@ -6,9 +6,8 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use common::{Running, Workplace};
-use fieldseal_client::{
-    Client, ClientError, ClientSettings, EncryptOptions, ErrorCode, ErrorKind, Keying, Scalar, Value,
-};
+use fieldseal_client::raw::{EncodedRequest, Message, RawConnection, RawConnector, request};
+use fieldseal_client::{Client, ClientError, ClientSettings, EncryptOptions, ErrorKind, Keying, Scalar, Value};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::JoinHandle;
 
@@ -71,16 +70,57 @@ impl Stage {
     }
 }
 
+/// Sends what `encode` appends on a connection of a client that ignores `going_away`; its answer: the error's code, or nothing.
+async fn ask(connection: &mut RawConnection, encode: impl FnOnce(u32, &mut Vec<u8>)) -> Option<String> {
+    connection.send(0, &EncodedRequest::new(encode));
+    let frame = connection.next().await.expect("an answer");
+    match Message::parse(frame).expect("a message") {
+        Message::Response { result, .. } => result.err().map(|error| error.error().expect("an error").code.to_owned()),
+        other => panic!("no response: {other:?}"),
+    }
+}
+
 #[tokio::test]
-async fn what_is_in_work_is_finished_and_what_is_new_is_refused() {
-    let mut stage = Stage::new(&[]);
+async fn everything_is_served_for_the_drain_delay_while_the_engine_is_not_ready() {
+    let mut stage = Stage::new(&["--set", "server.drain_delay=1h"]);
     assert!(stage.is_ready());
-    let in_work = stage.begin(60_000).await;
+    let in_work = stage.begin(20_000).await;
     stage.terminate();
     stage.wait_until(|stage| !stage.is_ready()).await;
-    let error = stage.client.info().await.expect_err("it shuts down");
-    assert_eq!(error.kind, ErrorKind::Engine(ErrorCode::Unavailable), "{error}");
-    assert_eq!(stage.client.health().await.expect("health is told"), "draining");
+    assert_eq!(stage.client.health().await.expect("an open connection is served"), "ok");
+    let fresh = Client::connect(stage.engine.client_settings()).await.expect("a new connection is served");
+    fresh.encrypt(&EncryptOptions::new("acme"), &[Scalar::from("x")]).await.expect("a new request is served");
+    assert_eq!(in_work.await.expect("no panic").expect("an answer").len(), 20_000);
+    // Nobody has to wait for the hour.
+    stage.terminate();
+    assert_eq!(stage.exit_code().await, Some(0));
+}
+
+/// Whoever sits at the keyboard does not wait.
+#[tokio::test]
+async fn an_interrupt_skips_the_drain_delay() {
+    let mut stage = Stage::new(&["--set", "server.drain_delay=1h"]);
+    kill_process(Pid::from_child(&stage.engine.child), Signal::INT).expect("it runs");
+    assert_eq!(stage.exit_code().await, Some(0));
+}
+
+#[tokio::test]
+async fn what_is_in_work_is_finished_and_what_is_new_is_refused() {
+    let mut stage = Stage::new(&["--set", "server.drain_delay=0s", "--set", "server.drain_timeout=1h"]);
+    assert!(stage.is_ready());
+    let connector = RawConnector::new(stage.engine.client_settings()).expect("settings");
+    let mut old = connector.connect().await.expect("a connection");
+    let in_work = stage.begin(60_000).await;
+    assert_eq!(ask(&mut old, request::info).await, None);
+    stage.terminate();
+    stage.wait_until(|stage| !stage.is_ready()).await;
+    let began = Instant::now();
+    while ask(&mut old, request::info).await.as_deref() != Some("unavailable") {
+        assert!(began.elapsed() < PATIENCE, "it does not drain");
+    }
+    assert_eq!(ask(&mut old, request::health).await, None, "health is told");
+    assert!(old.is_left());
+    drop(old);
     assert!(TcpStream::connect(stage.engine.address()).is_err(), "nobody listens any more");
     assert!(stage.engine.probe("/livez").starts_with("HTTP/1.1 200 ") && !in_work.is_finished());
     assert_eq!(in_work.await.expect("no panic").expect("an answer").len(), 60_000);
@@ -89,17 +129,18 @@ async fn what_is_in_work_is_finished_and_what_is_new_is_refused() {
 
 #[tokio::test]
 async fn what_is_not_finished_in_time_is_told_so() {
-    let mut stage = Stage::new(&["--set", "server.drain_timeout=50ms"]);
+    let mut stage = Stage::new(&["--set", "server.drain_delay=0s", "--set", "server.drain_timeout=50ms"]);
     let in_work = stage.begin(1_000_000).await;
     stage.terminate();
+    // It was told that, and found nobody else.
     let error = in_work.await.expect("no panic").expect_err("it takes far too long");
-    assert_eq!(error.kind, ErrorKind::Engine(ErrorCode::Unavailable), "{error}");
+    assert_eq!(error.kind, ErrorKind::Connect, "{error}");
     assert_eq!(stage.exit_code().await, Some(1));
 }
 
 #[tokio::test]
-async fn a_second_signal_leaves_at_once() {
-    let mut stage = Stage::new(&["--set", "server.drain_timeout=1h"]);
+async fn a_further_signal_leaves_at_once() {
+    let mut stage = Stage::new(&["--set", "server.drain_delay=0s", "--set", "server.drain_timeout=1h"]);
     let in_work = stage.begin(1_000_000).await;
     stage.terminate();
     stage.wait_until(|stage| !stage.is_ready()).await;

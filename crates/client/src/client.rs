@@ -1,5 +1,6 @@
 //! The calls, and the pool of connections under them.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use std::{fmt, io};
@@ -7,8 +8,8 @@ use std::{fmt, io};
 use boring::rand::rand_bytes;
 use boring::ssl::SslConnector;
 use fieldseal_protocol::{
-    DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Method, Retry, RewrapOptions, Scalar,
-    request,
+    DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, GoingAway, Method, Retry, RewrapOptions,
+    Scalar, request,
 };
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
@@ -17,12 +18,17 @@ use crate::answer::{Answer, ApiKeyFacts, Document, Inspection, PublicKeySet, Rew
 use crate::connection::Connection;
 use crate::error::{ClientError, ErrorKind};
 use crate::observer::{CallObserver, CallOutcome, Observed};
+use crate::outgoing::Outgoing;
 use crate::prepared::Prepared;
+use crate::retries::{Retries, RetryBudget};
 use crate::settings::ClientSettings;
 use crate::shared::Shared;
 #[cfg(feature = "simulation")]
 use crate::simulation::Network;
 use crate::tls;
+
+/// How long the address of an engine that said that it shuts down is tried after all others.
+const SHUTDOWN_AVOIDED: Duration = Duration::from_secs(10);
 
 /// A client of one engine, or of several that serve the same apps. Clones share the connections.
 #[derive(Clone)]
@@ -31,12 +37,44 @@ pub struct Client {
     observer: Option<Arc<dyn CallObserver>>,
 }
 
-struct Inner {
-    settings: ClientSettings,
+pub(crate) struct Inner {
+    pub(crate) settings: ClientSettings,
     dialler: Dialler,
-    open: Mutex<Vec<Arc<Connection>>>,
+    open: Mutex<Open>,
     /// Held while a connection is made: one at a time.
     dialling: Arc<tokio::sync::Mutex<Dialling>>,
+    pub(crate) budget: RetryBudget,
+}
+
+/// The connections that calls may begin on.
+#[derive(Default)]
+struct Open {
+    connections: Vec<Arc<Connection>>,
+    /// When engines last said that they shut down, by the places of their addresses.
+    shutdowns: BTreeMap<usize, Instant>,
+}
+
+impl Open {
+    /// Removes the connections on which nothing begins any more. What is in flight there goes on.
+    fn clean(&mut self) {
+        let shutdowns = &mut self.shutdowns;
+        self.connections.retain(|connection| {
+            if connection.shared.going_away() == Some(GoingAway::Shutdown) {
+                shutdowns.insert(connection.address, Instant::now());
+            }
+            connection.shared.is_open()
+        });
+    }
+
+    /// The places of `count` addresses in turn from `next`; those whose engines shut down come last for a while.
+    fn order(&mut self, next: usize, count: usize) -> Vec<usize> {
+        self.clean();
+        let now = Instant::now();
+        self.shutdowns.retain(|_, since| now.saturating_duration_since(*since) < SHUTDOWN_AVOIDED);
+        let mut order: Vec<usize> = (0..count).map(|step| next.wrapping_add(step) % count).collect();
+        order.sort_by_key(|place| self.shutdowns.contains_key(place));
+        order
+    }
 }
 
 /// How connections are made.
@@ -90,7 +128,13 @@ impl Client {
     }
 
     fn with(settings: ClientSettings, dialler: Dialler) -> Client {
-        let inner = Inner { settings, dialler, open: Mutex::default(), dialling: Arc::default() };
+        let inner = Inner {
+            settings,
+            dialler,
+            open: Mutex::default(),
+            dialling: Arc::default(),
+            budget: RetryBudget::default(),
+        };
         Client { inner: Arc::new(inner), observer: None }
     }
 
@@ -111,7 +155,11 @@ impl Client {
     ) -> Result<Vec<Value>, ClientError> {
         self.call(
             Method::Encrypt,
-            |id, out| request::encrypt(id, options, values.iter().copied(), out),
+            options.deadline_ms,
+            |id, deadline_ms, out| {
+                let options = EncryptOptions { deadline_ms, ..*options };
+                request::encrypt(id, &options, values.iter().copied(), out);
+            },
             Answer::into_values,
         )
         .await
@@ -128,7 +176,11 @@ impl Client {
     ) -> Result<Vec<Value>, ClientError> {
         self.call(
             Method::Decrypt,
-            |id, out| request::decrypt(id, options, values.iter().copied(), out),
+            options.deadline_ms,
+            |id, deadline_ms, out| {
+                let options = DecryptOptions { deadline_ms, ..*options };
+                request::decrypt(id, &options, values.iter().copied(), out);
+            },
             Answer::into_values,
         )
         .await
@@ -145,7 +197,11 @@ impl Client {
     ) -> Result<Values, ClientError> {
         self.call(
             Method::Encrypt,
-            |id, out| request::encrypt(id, options, values.iter().copied(), out),
+            options.deadline_ms,
+            |id, deadline_ms, out| {
+                let options = EncryptOptions { deadline_ms, ..*options };
+                request::encrypt(id, &options, values.iter().copied(), out);
+            },
             Answer::into_reported_values,
         )
         .await
@@ -163,7 +219,11 @@ impl Client {
     ) -> Result<Values, ClientError> {
         self.call(
             Method::Decrypt,
-            |id, out| request::decrypt(id, options, values.iter().copied(), out),
+            options.deadline_ms,
+            |id, deadline_ms, out| {
+                let options = DecryptOptions { deadline_ms, ..*options };
+                request::decrypt(id, &options, values.iter().copied(), out);
+            },
             Answer::into_reported_values,
         )
         .await
@@ -181,7 +241,11 @@ impl Client {
     ) -> Result<Document, ClientError> {
         self.call(
             Method::EncryptDocument,
-            |id, out| request::encrypt_document(id, options, select, json, out),
+            options.deadline_ms,
+            |id, deadline_ms, out| {
+                let options = EncryptOptions { deadline_ms, ..*options };
+                request::encrypt_document(id, &options, select, json, out);
+            },
             Answer::into_document,
         )
         .await
@@ -199,7 +263,11 @@ impl Client {
     ) -> Result<Document, ClientError> {
         self.call(
             Method::DecryptDocument,
-            |id, out| request::decrypt_document(id, options, select, json, out),
+            options.deadline_ms,
+            |id, deadline_ms, out| {
+                let options = DecryptOptions { deadline_ms, ..*options };
+                request::decrypt_document(id, &options, select, json, out);
+            },
             Answer::into_document,
         )
         .await
@@ -210,7 +278,16 @@ impl Client {
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn encrypt_file(&self, options: &EncryptFileOptions<'_>, data: &[u8]) -> Result<Vec<u8>, ClientError> {
-        self.call(Method::EncryptFile, |id, out| request::encrypt_file(id, options, data, out), Answer::into_file).await
+        self.call(
+            Method::EncryptFile,
+            options.deadline_ms,
+            |id, deadline_ms, out| {
+                let options = EncryptFileOptions { deadline_ms, ..*options };
+                request::encrypt_file(id, &options, data, out);
+            },
+            Answer::into_file,
+        )
+        .await
     }
 
     /// An encrypted file to its bytes.
@@ -218,7 +295,16 @@ impl Client {
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn decrypt_file(&self, options: &DecryptFileOptions<'_>, data: &[u8]) -> Result<Vec<u8>, ClientError> {
-        self.call(Method::DecryptFile, |id, out| request::decrypt_file(id, options, data, out), Answer::into_file).await
+        self.call(
+            Method::DecryptFile,
+            options.deadline_ms,
+            |id, deadline_ms, out| {
+                let options = DecryptFileOptions { deadline_ms, ..*options };
+                request::decrypt_file(id, &options, data, out);
+            },
+            Answer::into_file,
+        )
+        .await
     }
 
     /// Brings envelopes to the app's newest key version.
@@ -228,7 +314,11 @@ impl Client {
     pub async fn rewrap(&self, options: &RewrapOptions<'_>, envelopes: &[&str]) -> Result<Rewrapped, ClientError> {
         self.call(
             Method::Rewrap,
-            |id, out| request::rewrap(id, options, envelopes.iter().copied(), out),
+            options.deadline_ms,
+            |id, deadline_ms, out| {
+                let options = RewrapOptions { deadline_ms, ..*options };
+                request::rewrap(id, &options, envelopes.iter().copied(), out);
+            },
             |answer| answer.rewrapped(),
         )
         .await
@@ -241,7 +331,8 @@ impl Client {
     pub async fn inspect(&self, app: Option<&str>, envelopes: &[&str]) -> Result<Vec<Inspection>, ClientError> {
         self.call(
             Method::Inspect,
-            |id, out| request::inspect(id, app, envelopes.iter().copied(), out),
+            None,
+            |id, _, out| request::inspect(id, app, envelopes.iter().copied(), out),
             |answer| answer.inspections(),
         )
         .await
@@ -252,7 +343,13 @@ impl Client {
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn public_keys(&self, app: &str) -> Result<PublicKeySet, ClientError> {
-        self.call(Method::PublicKeys, |id, out| request::public_keys(id, app, out), |answer| answer.public_keys()).await
+        self.call(
+            Method::PublicKeys,
+            None,
+            |id, _, out| request::public_keys(id, app, out),
+            |answer| answer.public_keys(),
+        )
+        .await
     }
 
     /// Whose API key this is and what it is good for: for whoever takes API keys from others, such as a relay. The engine answers only
@@ -261,8 +358,13 @@ impl Client {
     /// # Errors
     /// As every call; `forbidden` where the key is not good, or is for an app that this client may not use.
     pub async fn authenticate(&self, api_key: &str) -> Result<ApiKeyFacts, ClientError> {
-        self.call(Method::Authenticate, |id, out| request::authenticate(id, api_key, out), |answer| answer.api_key())
-            .await
+        self.call(
+            Method::Authenticate,
+            None,
+            |id, _, out| request::authenticate(id, api_key, out),
+            |answer| answer.api_key(),
+        )
+        .await
     }
 
     /// `ok`, `draining`, or another word that means not ready.
@@ -270,7 +372,7 @@ impl Client {
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn health(&self) -> Result<String, ClientError> {
-        self.call(Method::Health, request::health, |answer| answer.status()).await
+        self.call(Method::Health, None, |id, _, out| request::health(id, out), |answer| answer.status()).await
     }
 
     /// Facts about the engine by name, in its order.
@@ -278,33 +380,46 @@ impl Client {
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn info(&self) -> Result<Vec<(String, String)>, ClientError> {
-        self.call(Method::Info, request::info, |answer| answer.facts()).await
+        self.call(Method::Info, None, |id, _, out| request::info(id, out), |answer| answer.facts()).await
     }
 
     /// A call whose answer `read` makes a result of.
     async fn call<T>(
         &self,
         method: Method,
-        encode: impl FnOnce(u32, &mut Vec<u8>),
+        deadline_ms: Option<u32>,
+        encode: impl Fn(u32, Option<u32>, &mut Vec<u8>),
         read: impl FnOnce(Answer) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        let observed = Observed::begin(self.observer.as_ref(), method);
-        let outcome = self.call_raw(encode).await.and_then(read);
-        if let Some(observed) = observed {
-            observed.ended(outcome.as_ref().map_or_else(CallOutcome::Failed, |_| CallOutcome::Ok));
-        }
-        outcome
+        let encode = |id, deadline_ms| Outgoing::new(|out| encode(id, deadline_ms, out));
+        self.observe(method, deadline_ms, encode, read).await
     }
 
-    /// Sends a request that was written before and waits for its answer.
+    /// Sends a request that was written before and waits for its answer. The engine counts a deadline that is written into it from each
+    /// time that it reads the request; repetitions begin before the deadline is over.
     ///
     /// Dropping the future cancels the request.
     ///
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn send(&self, prepared: Prepared) -> Result<Answer, ClientError> {
-        let observed = Observed::begin(self.observer.as_ref(), prepared.method);
-        let outcome = self.call_raw(|id, out| prepared.write(id, out)).await;
+        self.observe(prepared.method, prepared.deadline_ms, |id, _| prepared.outgoing(id), Ok).await
+    }
+
+    async fn observe<T>(
+        &self,
+        method: Method,
+        deadline_ms: Option<u32>,
+        encode: impl Fn(u32, Option<u32>) -> Outgoing,
+        read: impl FnOnce(Answer) -> Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
+        let observed = Observed::begin(self.observer.as_ref(), method);
+        let repeated = |error: &ClientError| {
+            if let Some(observer) = &self.observer {
+                observer.repeated(method, error);
+            }
+        };
+        let outcome = self.call_within_time(deadline_ms, encode, repeated).await.and_then(read);
         if let Some(observed) = observed {
             observed.ended(outcome.as_ref().map_or_else(CallOutcome::Failed, |_| CallOutcome::Ok));
         }
@@ -317,22 +432,47 @@ impl Client {
     /// # Errors
     /// No engine was reached.
     pub async fn ready(&self) -> Result<(), ClientError> {
-        let limit = self.inner.settings.request_timeout;
-        match timeout(limit, self.inner.connection()).await {
-            Ok(outcome) => outcome.map(drop),
+        let inner = &self.inner;
+        let limit = inner.settings.request_timeout;
+        let connecting = async {
+            let mut retries = Retries::new(inner, None);
+            loop {
+                match inner.connection(None).await {
+                    Ok(_) => return Ok(()),
+                    Err(error) => retries.after(error, false, |_| {}).await?,
+                }
+            }
+        };
+        match timeout(limit, connecting).await {
+            Ok(outcome) => outcome,
             Err(_) => Err(ClientError::timeout(format!("no connection within {} ms", limit.as_millis()))),
         }
     }
 
-    /// Sends the one request that `encode` appends, with the id that it is given, and waits for its answer.
+    /// Sends the one request that `encode` appends, with the id and the deadline that it is given, and waits for its answer.
+    /// `deadline_ms` is the request's deadline, if it has one: where the request is repeated, what is left of it is given.
     ///
     /// Dropping the future cancels the request.
     ///
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
-    pub async fn call_raw(&self, encode: impl FnOnce(u32, &mut Vec<u8>)) -> Result<Answer, ClientError> {
+    pub async fn call_raw(
+        &self,
+        deadline_ms: Option<u32>,
+        encode: impl Fn(u32, Option<u32>, &mut Vec<u8>),
+    ) -> Result<Answer, ClientError> {
+        let encode = |id, deadline_ms| Outgoing::new(|out| encode(id, deadline_ms, out));
+        self.call_within_time(deadline_ms, encode, |_| {}).await
+    }
+
+    async fn call_within_time(
+        &self,
+        deadline_ms: Option<u32>,
+        encode: impl Fn(u32, Option<u32>) -> Outgoing,
+        repeated: impl Fn(&ClientError),
+    ) -> Result<Answer, ClientError> {
         let limit = self.inner.settings.request_timeout;
-        match timeout(limit, self.inner.call(encode)).await {
+        match timeout(limit, self.inner.call(deadline_ms, encode, repeated)).await {
             Ok(outcome) => outcome.map_err(|error| tls::name_own(error, &self.inner.settings.tls)),
             Err(_) => Err(ClientError::timeout(format!("no answer within {} ms", limit.as_millis()))),
         }
@@ -340,25 +480,50 @@ impl Client {
 }
 
 impl Inner {
-    async fn call(self: &Arc<Self>, encode: impl FnOnce(u32, &mut Vec<u8>)) -> Result<Answer, ClientError> {
-        let connection = self.connection().await?;
+    async fn call(
+        self: &Arc<Self>,
+        deadline_ms: Option<u32>,
+        encode: impl Fn(u32, Option<u32>) -> Outgoing,
+        repeated: impl Fn(&ClientError),
+    ) -> Result<Answer, ClientError> {
         let size_max = self.settings.limits.frame_size_max;
-        let encode = |id, out: &mut Vec<u8>| {
-            encode(id, out);
-            check_request_size(out.len(), size_max)
-        };
-        let ticket = connection.shared.begin(encode).await?;
-        ticket.answer().await
+        let mut retries = Retries::new(self, deadline_ms);
+        let mut avoided = None;
+        loop {
+            let left_ms = retries.deadline_left_ms();
+            let encode = |id| {
+                let message = encode(id, left_ms);
+                check_request_size(message.size(), size_max).map(|()| message)
+            };
+            let error = match self.connection(avoided.as_ref()).await {
+                Ok(connection) => match connection.shared.begin(encode).await {
+                    Ok(ticket) => match ticket.answer().await {
+                        Ok(answer) => {
+                            self.budget.earn();
+                            return Ok(answer);
+                        }
+                        Err(error) => {
+                            avoided = Some(connection);
+                            error
+                        }
+                    },
+                    Err(error) => error,
+                },
+                Err(error) => error,
+            };
+            let is_left = avoided.as_ref().is_some_and(|connection| connection.shared.going_away().is_some());
+            retries.after(error, is_left, &repeated).await?;
+        }
     }
 
-    /// The connection with the fewest calls. While all have some a further one is made for calls to come: this one does not wait for
-    /// an address that may not answer.
-    async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, ClientError> {
-        let (best, may_open) = self.choose();
+    /// The connection with the fewest calls, another than `avoided` where there is one. While all have some a further one is made for
+    /// calls to come: this one does not wait for an address that may not answer.
+    async fn connection(self: &Arc<Self>, avoided: Option<&Arc<Connection>>) -> Result<Arc<Connection>, ClientError> {
+        let (best, may_open) = self.choose(avoided);
         let Some(best) = best else {
             let mut dialling = self.dialling.lock().await;
             // Another call may have connected while this one waited.
-            return match self.choose().0 {
+            return match self.choose(avoided).0 {
                 Some(connection) => Ok(connection),
                 None => self.open(&mut dialling).await,
             };
@@ -372,16 +537,20 @@ impl Inner {
         Ok(best)
     }
 
-    fn choose(&self) -> (Option<Arc<Connection>>, MayOpen) {
+    fn choose(&self, avoided: Option<&Arc<Connection>>) -> (Option<Arc<Connection>>, MayOpen) {
         let mut open = self.lock();
-        open.retain(|connection| connection.shared.is_open());
-        let best = open.iter().min_by_key(|connection| connection.shared.load()).cloned();
+        open.clean();
+        let cost = |connection: &&Arc<Connection>| {
+            let is_avoided = avoided.is_some_and(|avoided| Arc::ptr_eq(avoided, connection));
+            (is_avoided, connection.shared.load())
+        };
+        let best = open.connections.iter().min_by_key(cost).cloned();
         let is_busy = best.as_ref().is_none_or(|best| best.shared.load() > 0);
-        let may_open = if is_busy && open.len() < self.settings.connections_max { MayOpen::Yes } else { MayOpen::No };
-        (best, may_open)
+        let has_room = open.connections.len() < self.settings.connections_max;
+        (best, if is_busy && has_room { MayOpen::Yes } else { MayOpen::No })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Connection>>> {
+    fn lock(&self) -> MutexGuard<'_, Open> {
         self.open.lock().expect("nothing panics while this is locked")
     }
 
@@ -394,14 +563,14 @@ impl Inner {
         }
         let addresses = &self.settings.addresses;
         let mut failure = None;
-        for _ in 0..addresses.len() {
-            let address = &addresses[dialling.next_address % addresses.len()];
-            dialling.next_address = dialling.next_address.wrapping_add(1);
-            match self.dial(address).await {
+        let order = self.lock().order(dialling.next_address, addresses.len());
+        for place in order {
+            dialling.next_address = place.wrapping_add(1);
+            match self.dial(place).await {
                 Ok(connection) => {
                     dialling.failures = 0;
                     dialling.failed = None;
-                    self.lock().push(Arc::clone(&connection));
+                    self.lock().connections.push(Arc::clone(&connection));
                     return Ok(connection);
                 }
                 Err(error) => failure = Some(error),
@@ -414,19 +583,32 @@ impl Inner {
         Err(error)
     }
 
-    async fn dial(&self, address: &str) -> Result<Arc<Connection>, ClientError> {
+    /// The pause before a call is made again.
+    pub(crate) fn pause(&self, retries: u32) -> Duration {
+        backoff(&self.settings, retries, self.dialler.chance())
+    }
+
+    /// How long no connection is tried yet.
+    pub(crate) async fn dialling_pause(&self) -> Duration {
+        let dialling = self.dialling.lock().await;
+        let until = dialling.failed.as_ref().map(|(until, _)| *until);
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+    }
+
+    async fn dial(&self, place: usize) -> Result<Arc<Connection>, ClientError> {
         let settings = &self.settings;
+        let address = &*settings.addresses[place];
         let shared = Shared::new(settings.requests_in_flight_max, settings.abandoned_timeout);
         Ok(Arc::new(match &self.dialler {
             Dialler::Tls(connector) => {
                 let stream = dial(settings, connector, address).await?;
-                Connection::spawn(stream, shared, settings.limits)
+                Connection::spawn(stream, place, shared, settings.limits)
             }
             #[cfg(feature = "simulation")]
             Dialler::Simulated(network) => {
                 let connecting = async { network.connect(address).await.map_err(|error| unreachable(address, &error)) };
                 let stream = within_connect_timeout(settings, address, connecting).await?;
-                Connection::spawn(tls::socket(stream), shared, settings.limits)
+                Connection::spawn(tls::socket(stream), place, shared, settings.limits)
             }
         }))
     }

@@ -30,14 +30,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 /// A connection in use. The task ends when this is dropped, after it has written what is queued.
 pub(crate) struct Connection {
     pub(crate) shared: Arc<Shared>,
+    /// The place of its address among those of the settings.
+    pub(crate) address: usize,
 }
 
 impl Connection {
     /// Must be called within a tokio runtime, which drives the connection.
-    pub(crate) fn spawn<S: Stream>(stream: S, shared: Shared, limits: Limits) -> Self {
+    pub(crate) fn spawn<S: Stream>(stream: S, address: usize, shared: Shared, limits: Limits) -> Self {
         let shared = Arc::new(shared);
         tokio::spawn(drive(stream, Arc::clone(&shared), limits));
-        Connection { shared }
+        Connection { shared, address }
     }
 }
 
@@ -114,8 +116,8 @@ impl From<FrameError> for ClientError {
 async fn write<S: Stream>(mut writer: WriteHalf<S>, shared: &Shared) -> io::Result<()> {
     loop {
         match shared.next_write() {
-            Next::Write(bytes) => {
-                for (turn, piece) in bytes.chunks(TURN_BYTES_MAX).enumerate() {
+            Next::Write(message) => {
+                for (turn, piece) in message.pieces(TURN_BYTES_MAX).enumerate() {
                     if turn > 0 {
                         yield_now().await;
                     }

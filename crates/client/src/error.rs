@@ -43,6 +43,8 @@ pub enum ErrorKind {
     Engine(ErrorCode),
     /// The engine answered with an error of a newer version.
     UnknownEngineError,
+    /// The engine leaves the connection and has not begun the request.
+    GoingAway,
     /// The engine ended the connection and said why: this code.
     ConnectionRefused(ErrorCode),
     /// What came back is not the protocol.
@@ -79,6 +81,11 @@ impl ClientError {
 
     pub(crate) fn lost(sent: Sent, message: impl Into<String>) -> Self {
         ClientError::new(ErrorKind::ConnectionLost { sent }, Retry::Elsewhere, message)
+    }
+
+    pub(crate) fn going_away() -> Self {
+        let message = "the engine leaves the connection and has not begun the request";
+        ClientError::new(ErrorKind::GoingAway, Retry::Elsewhere, message)
     }
 
     /// The error of a response.

@@ -5,7 +5,14 @@
 //! working for it. A connection that dies fails its calls with [`ErrorKind::ConnectionLost`], and the next call connects anew.
 //!
 //! It runs on the tokio runtime of whoever calls it. Every byte of a request is flushed before its answer is waited for.
-//! Nothing is repeated behind the caller's back: [`ClientError::retry`] says what may be.
+//!
+//! A call that the engine has not begun, or has ended with advice to repeat it, is repeated up to
+//! [`ClientSettings::retries_max`] times, within the call's time: no connection could be made, the engine left the connection
+//! before it read the request, or it answered `unavailable` or `overloaded`. Every other failure is returned;
+//! [`ClientError::retry`] says whether the caller may repeat the call.
+//!
+//! An engine that shuts down, or finds a connection too old, announces it on the connection. Calls in flight there are finished, new ones
+//! begin on other connections, first to other addresses.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -14,8 +21,10 @@ mod client;
 mod connection;
 mod error;
 mod observer;
+mod outgoing;
 mod prepared;
 pub mod raw;
+mod retries;
 mod settings;
 mod shared;
 #[cfg(feature = "simulation")]

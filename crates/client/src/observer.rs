@@ -22,6 +22,9 @@ pub enum CallOutcome<'e> {
 pub trait CallObserver: Send + Sync + 'static {
     /// A call has ended `time` after it was made.
     fn ended(&self, method: Method, outcome: CallOutcome<'_>, time: Duration);
+
+    /// A call is repeated, after this error.
+    fn repeated(&self, _method: Method, _error: &ClientError) {}
 }
 
 /// A call of which an observer is told: that it was abandoned, where it is dropped before it has ended.

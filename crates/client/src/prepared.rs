@@ -1,10 +1,13 @@
 //! Requests that are written before they are sent: to write a large one takes time, which a thread that drives connections may not have.
 
 use std::fmt;
+use std::sync::Arc;
 
 use fieldseal_protocol::{
     DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Method, Scalar, request,
 };
+
+use crate::outgoing::Outgoing;
 
 /// Stands for the id until the request is sent; ids of its size take five bytes.
 const ANY_ID: u32 = u32::MAX;
@@ -17,7 +20,10 @@ const FRAME_SIZE: usize = 1 << 10;
 /// An encoded request that lacks only its id. [`Client::send`](crate::Client::send) sends it.
 pub struct Prepared {
     pub(crate) method: Method,
-    message: Vec<u8>,
+    /// The deadline that is written into it.
+    pub(crate) deadline_ms: Option<u32>,
+    /// Kept until the request is answered: it may have to be sent again.
+    message: Arc<Vec<u8>>,
 }
 
 /// Without the content, which may be plaintext.
@@ -30,43 +36,47 @@ impl fmt::Debug for Prepared {
 impl Prepared {
     /// Native values to envelopes.
     pub fn encrypt<'v>(options: &EncryptOptions<'_>, values: impl ExactSizeIterator<Item = Scalar<'v>>) -> Self {
-        Prepared::new(Method::Encrypt, FRAME_SIZE, |id, out| request::encrypt(id, options, values, out))
+        Prepared::new(Method::Encrypt, options.deadline_ms, FRAME_SIZE, |id, out| {
+            request::encrypt(id, options, values, out)
+        })
     }
 
     /// Envelopes to native values.
     pub fn decrypt<'v>(options: &DecryptOptions<'_>, values: impl ExactSizeIterator<Item = Scalar<'v>>) -> Self {
-        Prepared::new(Method::Decrypt, FRAME_SIZE, |id, out| request::decrypt(id, options, values, out))
+        Prepared::new(Method::Decrypt, options.deadline_ms, FRAME_SIZE, |id, out| {
+            request::decrypt(id, options, values, out)
+        })
     }
 
     /// Encrypts the values of a JSON text that the selectors choose; without selectors all.
     pub fn encrypt_document(options: &EncryptOptions<'_>, select: Option<&[&str]>, json: &[u8]) -> Self {
         let encode = |id, out: &mut Vec<u8>| request::encrypt_document(id, options, select, json, out);
-        Prepared::new(Method::EncryptDocument, json.len() + FRAME_SIZE, encode)
+        Prepared::new(Method::EncryptDocument, options.deadline_ms, json.len() + FRAME_SIZE, encode)
     }
 
     /// Decrypts the envelopes of a JSON text that the selectors choose; without selectors all.
     pub fn decrypt_document(options: &DecryptOptions<'_>, select: Option<&[&str]>, json: &[u8]) -> Self {
         let encode = |id, out: &mut Vec<u8>| request::decrypt_document(id, options, select, json, out);
-        Prepared::new(Method::DecryptDocument, json.len() + FRAME_SIZE, encode)
+        Prepared::new(Method::DecryptDocument, options.deadline_ms, json.len() + FRAME_SIZE, encode)
     }
 
     /// Bytes to an encrypted file.
     pub fn encrypt_file(options: &EncryptFileOptions<'_>, data: &[u8]) -> Self {
         let encode = |id, out: &mut Vec<u8>| request::encrypt_file(id, options, data, out);
-        Prepared::new(Method::EncryptFile, data.len() + FRAME_SIZE, encode)
+        Prepared::new(Method::EncryptFile, options.deadline_ms, data.len() + FRAME_SIZE, encode)
     }
 
     /// An encrypted file to its bytes.
     pub fn decrypt_file(options: &DecryptFileOptions<'_>, data: &[u8]) -> Self {
         let encode = |id, out: &mut Vec<u8>| request::decrypt_file(id, options, data, out);
-        Prepared::new(Method::DecryptFile, data.len() + FRAME_SIZE, encode)
+        Prepared::new(Method::DecryptFile, options.deadline_ms, data.len() + FRAME_SIZE, encode)
     }
 
-    fn new(method: Method, capacity: usize, encode: impl FnOnce(u32, &mut Vec<u8>)) -> Self {
+    fn new(method: Method, deadline_ms: Option<u32>, capacity: usize, encode: impl FnOnce(u32, &mut Vec<u8>)) -> Self {
         let mut message = Vec::with_capacity(capacity);
         encode(ANY_ID, &mut message);
         debug_assert!(message.starts_with(&HEAD) && message[HEAD.len()..HEAD_SIZE] == ANY_ID.to_be_bytes());
-        Prepared { method, message }
+        Prepared { method, deadline_ms, message: Arc::new(message) }
     }
 
     /// Bytes of the request, which are those of its message.
@@ -74,10 +84,12 @@ impl Prepared {
         self.message.len()
     }
 
-    /// The message with its id, in place of what is in `out`.
-    pub(crate) fn write(self, id: u32, out: &mut Vec<u8>) {
-        *out = self.message;
-        out[HEAD.len()..HEAD_SIZE].copy_from_slice(&id.to_be_bytes());
+    /// The message with its id.
+    pub(crate) fn outgoing(&self, id: u32) -> Outgoing {
+        let mut head = [0; HEAD_SIZE];
+        head[..HEAD.len()].copy_from_slice(&HEAD);
+        head[HEAD.len()..].copy_from_slice(&id.to_be_bytes());
+        Outgoing::sharing(&self.message, &head)
     }
 }
 
@@ -92,9 +104,8 @@ mod tests {
         let options = EncryptOptions { role: Some("card"), ..EncryptOptions::new("acme") };
         let prepare = || Prepared::encrypt_document(&options, Some(&["$.a"]), br#"{"a":1}"#);
         for id in [0, 1, 127, 128, 65_536, u32::MAX] {
-            let (mut message, mut other) = (Vec::new(), Vec::new());
-            prepare().write(id, &mut message);
-            let size = message.len();
+            let message = prepare().outgoing(id).pieces(usize::MAX).collect::<Vec<_>>().concat();
+            let (size, mut other) = (message.len(), Vec::new());
             request::encrypt_document(id, &options, Some(&["$.a"]), br#"{"a":1}"#, &mut other);
             let read = |bytes| match Message::parse_unscanned(bytes, Limits::default()) {
                 Ok(Message::Request { id, method, params }) => (id, method.to_owned(), params.size()),

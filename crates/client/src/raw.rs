@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 
 use boring::ssl::SslConnector;
 pub use fieldseal_protocol::{DocumentResult, Message, RawValue, RemoteError, ValuesResult, request};
-use fieldseal_protocol::{Limits, Scanner, write};
+use fieldseal_protocol::{GOING_AWAY, GoingAway, Limits, Scanner, write};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::client::dial;
@@ -136,6 +136,14 @@ impl Waiting {
     }
 }
 
+/// Why the engine leaves the connection, where the frame says so.
+fn going_away(frame: &[u8]) -> Option<GoingAway> {
+    match Message::parse(frame) {
+        Ok(Message::Notification { method: GOING_AWAY, params }) => Some(GoingAway::decode(params)),
+        _ => None,
+    }
+}
+
 /// Whether the system has all that was written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flush {
@@ -161,6 +169,8 @@ pub struct RawConnection<S = TlsStream> {
     /// Bytes of those that the caller has seen.
     taken: usize,
     scanner: Scanner,
+    /// Whether the engine has said that it leaves the connection.
+    is_left: bool,
 }
 
 impl<S> std::fmt::Debug for RawConnection<S> {
@@ -182,7 +192,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
             filled: 0,
             taken: 0,
             scanner: Scanner::new(limits),
+            is_left: false,
         }
+    }
+
+    /// Whether the engine has said that it leaves the connection. What is in flight is still answered; what is new belongs on another
+    /// connection.
+    pub fn is_left(&self) -> bool {
+        self.is_left
     }
 
     /// Queues a request; [`RawConnection::next`] sends it. `id` must differ from those in flight.
@@ -203,8 +220,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
         waiting + self.outgoing.len() - self.written
     }
 
-    /// The next message of the engine, whole. Writes what is queued while it waits; with nothing in flight it waits for the
-    /// connection's end. A call that is dropped loses nothing.
+    /// The next message of the engine, whole; `going_away` is passed over and shows in [`RawConnection::is_left`]. Writes what is queued
+    /// while it waits; with nothing in flight it waits for the connection's end. A call that is dropped loses nothing.
     ///
     /// # Errors
     /// The connection has ended or the bytes are not the protocol; there is no next message then.
@@ -230,12 +247,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
 
     /// A whole frame among the bytes read.
     fn frame(&mut self) -> Result<Option<Range<usize>>, ClientError> {
-        let start = self.taken;
-        let size = self.scanner.scan(&self.incoming[start..self.filled])?;
-        Ok(size.map(|size| {
+        loop {
+            let start = self.taken;
+            let Some(size) = self.scanner.scan(&self.incoming[start..self.filled])? else { return Ok(None) };
             self.taken = start + size;
-            start..start + size
-        }))
+            match going_away(&self.incoming[start..self.taken]) {
+                None => return Ok(Some(start..self.taken)),
+                Some(GoingAway::Closed) => return Err(ClientError::going_away()),
+                Some(GoingAway::Shutdown | GoingAway::Age) => self.is_left = true,
+            }
+        }
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ClientError>> {

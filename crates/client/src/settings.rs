@@ -91,7 +91,12 @@ pub struct ClientSettings {
     pub request_timeout: Duration,
     /// How long an answer that nobody waits for any more may be missing before its connection counts as dead. Default 30 s.
     pub abandoned_timeout: Duration,
-    /// The pause after a failed connection, doubled at each further failure. Calls fail at once in the meantime. Default 50 ms.
+    /// Most repetitions of one call, of which the engine has begun nothing or has ended what it began: no connection could be made, the
+    /// engine left the connection, it answered `unavailable` or `overloaded`. They end with `request_timeout` and with the call's own
+    /// deadline. Default 4; 0 for none.
+    pub retries_max: u32,
+    /// The pause after a failed connection, and before a repetition, doubled at each further one. After a failed connection, calls that
+    /// may not be repeated fail at once in the meantime. Default 50 ms.
     pub backoff_min: Duration,
     /// The longest such pause. Default 5 s.
     pub backoff_max: Duration,
@@ -111,6 +116,7 @@ impl ClientSettings {
             connect_timeout: Duration::from_secs(5),
             request_timeout: Duration::from_secs(30),
             abandoned_timeout: Duration::from_secs(30),
+            retries_max: 4,
             backoff_min: Duration::from_millis(50),
             backoff_max: Duration::from_secs(5),
             limits: Limits::default(),

@@ -2,20 +2,21 @@
 //!
 //! An id belongs to its call until the answer has come, even when nobody waits for it any more: so an answer never reaches
 //! the wrong call, and one that belongs to none is a fault of the peer.
+//!
+//! When the engine says that it is going away, calls whose request is not written fail at once, to be made elsewhere; the connection
+//! ends when the others are answered.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use fieldseal_protocol::{CONNECTION_ERROR, Frame, Message, connection_error, request};
+use fieldseal_protocol::{CONNECTION_ERROR, Frame, GOING_AWAY, GoingAway, Message, connection_error, request};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use crate::answer::Answer;
 use crate::error::{ClientError, Sent};
-
-/// Small messages are written together up to about this size.
-const WRITE_SIZE: usize = 64 << 10;
+use crate::outgoing::{Outgoing, WRITE_SIZE};
 
 type Outcome = Result<Answer, ClientError>;
 
@@ -35,6 +36,8 @@ struct State {
     queue: VecDeque<Queued>,
     calls: HashMap<u32, Call>,
     next_id: u32,
+    /// Set once the engine has said that it leaves the connection; nothing is begun afterwards, what is in flight is finished.
+    going_away: Option<GoingAway>,
     /// Set once; nothing is begun afterwards.
     ended: Option<ClientError>,
 }
@@ -42,7 +45,7 @@ struct State {
 struct Queued {
     /// The request's id; a notification has none.
     id: Option<u32>,
-    message: Vec<u8>,
+    message: Outgoing,
 }
 
 struct Call {
@@ -62,7 +65,7 @@ enum Stage {
 
 /// What the writer does next.
 pub(crate) enum Next {
-    Write(Vec<u8>),
+    Write(Outgoing),
     Wait,
     Close,
 }
@@ -82,8 +85,15 @@ impl Shared {
         self.state.lock().expect("nothing panics while this is locked")
     }
 
+    /// Whether calls may begin here.
     pub(crate) fn is_open(&self) -> bool {
-        self.lock().ended.is_none()
+        let state = self.lock();
+        state.ended.is_none() && state.going_away.is_none()
+    }
+
+    /// Why the engine leaves the connection, once it has said so.
+    pub(crate) fn going_away(&self) -> Option<GoingAway> {
+        self.lock().going_away
     }
 
     /// Calls whose answer has not come.
@@ -91,10 +101,10 @@ impl Shared {
         self.lock().calls.len()
     }
 
-    /// Begins a call: waits for a place, gives it an id, queues what `encode` writes.
+    /// Begins a call: waits for a place, gives it an id, queues what `encode` returns.
     pub(crate) async fn begin(
         self: &Arc<Self>,
-        encode: impl FnOnce(u32, &mut Vec<u8>) -> Result<(), ClientError>,
+        encode: impl FnOnce(u32) -> Result<Outgoing, ClientError>,
     ) -> Result<Ticket, ClientError> {
         let place = Arc::clone(&self.places).acquire_owned().await;
         let place = place.map_err(|_| self.why_ended())?;
@@ -102,16 +112,26 @@ impl Shared {
         let id = self.lock().insert(sender, place)?;
         // From here on the ticket gives the id back, whatever happens.
         let ticket = Ticket { shared: Arc::clone(self), id, answer, is_answered: false };
-        let mut message = Vec::new();
-        encode(id, &mut message)?;
+        let message = encode(id)?;
         self.lock().queue.push_back(Queued { id: Some(id), message });
         self.to_write.notify_one();
         Ok(ticket)
     }
 
     fn why_ended(&self) -> ClientError {
+        // Places close with the connection, or when the engine leaves it.
         let ended = self.lock().ended.clone();
-        ended.expect("places close only with the connection").for_call(Sent::No)
+        ended.map_or_else(ClientError::going_away, |error| error.for_call(Sent::No))
+    }
+
+    /// The engine leaves the connection: nothing new is sent on it, and it ends once everything in flight is answered.
+    fn leave(&self, reason: GoingAway) {
+        let unsent = self.lock().leave(reason);
+        for waiting in unsent {
+            let _ = waiting.send(Err(ClientError::going_away()));
+        }
+        self.places.close();
+        self.to_write.notify_one();
     }
 
     /// What is to be written now. Requests in it count as written from here on.
@@ -121,15 +141,15 @@ impl Shared {
             return if state.ended.is_some() { Next::Close } else { Next::Wait };
         };
         state.note_written(first.id);
-        let mut bytes = first.message;
+        let mut message = first.message;
         while let Some(next) = state.queue.front()
-            && bytes.len() + next.message.len() <= WRITE_SIZE
+            && message.size() + next.message.size() <= WRITE_SIZE
         {
             let next = state.queue.pop_front().expect("it was there a moment ago");
             state.note_written(next.id);
-            bytes.extend_from_slice(&next.message);
+            message.append(&next.message);
         }
-        Next::Write(bytes)
+        Next::Write(message)
     }
 
     pub(crate) async fn wait_to_write(&self) {
@@ -149,11 +169,21 @@ impl Shared {
                     Err(_) => ClientError::protocol("the engine ended the connection for a reason that cannot be read"),
                 });
             }
+            Ok(Message::Notification { method: GOING_AWAY, params }) => match GoingAway::decode(params) {
+                GoingAway::Closed => return Err(ClientError::going_away()),
+                reason => {
+                    self.leave(reason);
+                    return Ok(());
+                }
+            },
             Ok(Message::Notification { .. }) => return Ok(()),
             Ok(Message::Request { .. }) => return Err(ClientError::protocol("the engine sent a request")),
             Err(error) => return Err(ClientError::protocol(format!("the engine sent no message: {error}"))),
         };
-        let call = self.lock().calls.remove(&id);
+        let (call, is_over) = self.lock().remove(id);
+        if is_over {
+            self.to_write.notify_one();
+        }
         match call.map(|call| call.stage) {
             Some(Stage::Written(waiting)) => {
                 // Who waited may have left this very moment; then nobody misses the answer.
@@ -226,6 +256,9 @@ impl State {
         if let Some(error) = &self.ended {
             return Err(error.for_call(Sent::No));
         }
+        if self.going_away.is_some() {
+            return Err(ClientError::going_away());
+        }
         // There are far fewer places than ids, so that a free one is near.
         while self.calls.contains_key(&self.next_id) {
             self.next_id = self.next_id.wrapping_add(1);
@@ -235,6 +268,39 @@ impl State {
         let call = Call { stage: Stage::Queued(waiting), _place: place };
         self.calls.insert(id, call);
         Ok(id)
+    }
+
+    /// Takes a call out; whether that ends the connection.
+    fn remove(&mut self, id: u32) -> (Option<Call>, bool) {
+        let call = self.calls.remove(&id);
+        (call, self.retire())
+    }
+
+    /// Ends a connection that the engine leaves, where nothing is in flight any more.
+    fn retire(&mut self) -> bool {
+        let is_over = self.going_away.is_some() && self.calls.is_empty();
+        if is_over {
+            self.ended.get_or_insert_with(ClientError::going_away);
+        }
+        is_over
+    }
+
+    /// Notes that the engine leaves; gives the calls of which nothing is written, in the order of their ids, so that a simulation can be
+    /// replayed.
+    fn leave(&mut self, reason: GoingAway) -> Vec<oneshot::Sender<Outcome>> {
+        self.going_away.get_or_insert(reason);
+        self.queue.retain(|queued| queued.id.is_none());
+        let is_queued = |call: &Call| matches!(call.stage, Stage::Queued(_));
+        let mut ids: Vec<u32> = self.calls.iter().filter(|(_, call)| is_queued(call)).map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        let calls = ids.into_iter().filter_map(|id| self.calls.remove(&id));
+        let waiting = calls.filter_map(|call| match call.stage {
+            Stage::Queued(waiting) => Some(waiting),
+            Stage::Written(_) | Stage::Abandoned(_) => None,
+        });
+        let waiting = waiting.collect();
+        self.retire();
+        waiting
     }
 
     fn note_written(&mut self, id: Option<u32>) {
@@ -255,13 +321,12 @@ impl State {
         };
         match call.stage {
             Stage::Queued(_) => {
-                self.calls.remove(&id);
+                self.remove(id);
                 self.queue.retain(|queued| queued.id != Some(id));
             }
             Stage::Written(_) => {
                 call.stage = Stage::Abandoned(now);
-                let mut message = Vec::new();
-                request::cancel(id, &mut message);
+                let message = Outgoing::new(|out| request::cancel(id, out));
                 self.queue.push_back(Queued { id: None, message });
             }
             Stage::Abandoned(_) => {}

@@ -234,7 +234,7 @@ impl Registry {
 #[derive(Debug)]
 pub(crate) struct Place {
     registry: Arc<Registry>,
-    number: u64,
+    pub(crate) number: u64,
     pub(crate) activity: Arc<Activity>,
 }
 

@@ -4,12 +4,12 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
-use hyper::header::{EXPECT, UPGRADE};
+use hyper::header::{CONNECTION, EXPECT, HeaderValue, UPGRADE};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Version};
@@ -21,6 +21,7 @@ use tokio::time::{sleep, timeout};
 use crate::activity::{Activity, Exchange, Hold, Place, Registry, Verdict, count};
 use crate::body::{RequestBody, ResponseBody, Sending};
 use crate::gather::{Gathered, Outbox};
+use crate::leaving::{Leaving, age_reached};
 use crate::progress::Progress;
 use crate::settings::HttpSettings;
 use crate::strict::{Decision, Strict};
@@ -70,6 +71,8 @@ pub trait Handler: Send + Sync + 'static {
 pub enum Phase {
     /// It is not.
     Serving,
+    /// Everything is served; clients are asked to go elsewhere.
+    Leaving,
     /// Requests in work are finished, new ones are not begun.
     Draining,
     /// Connections end.
@@ -92,6 +95,28 @@ pub struct Door<H> {
     pub(crate) settings: Arc<HttpSettings>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) phase: watch::Receiver<Phase>,
+    /// Set when the listener begins to leave.
+    pub(crate) leaving: Arc<OnceLock<Leaving>>,
+}
+
+/// When a connection is asked to go.
+#[derive(Clone, Debug)]
+struct Term {
+    number: u64,
+    opened: Instant,
+    age_reached: Option<Instant>,
+    leaving: Arc<OnceLock<Leaving>>,
+}
+
+impl Term {
+    fn end(&self) -> Option<Instant> {
+        let moment = self.leaving.get().map(|leaving| leaving.moment(self.opened, self.number));
+        moment.into_iter().chain(self.age_reached).min()
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        self.end().is_some_and(|end| end <= now)
+    }
 }
 
 impl<H> Clone for Door<H> {
@@ -101,6 +126,7 @@ impl<H> Clone for Door<H> {
             settings: Arc::clone(&self.settings),
             registry: Arc::clone(&self.registry),
             phase: self.phase.clone(),
+            leaving: Arc::clone(&self.leaving),
         }
     }
 }
@@ -113,6 +139,7 @@ impl<H> Door<H> {
             settings: Arc::clone(&self.settings),
             registry: Arc::clone(&self.registry),
             phase: self.phase.clone(),
+            leaving: Arc::clone(&self.leaving),
         }
     }
 
@@ -139,14 +166,16 @@ impl<H: Handler> Door<H> {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let activity = Arc::clone(&place.activity);
+        let term = self.term(place.number);
         let writing = Progress::new(self.settings.write_timeout, self.settings.write_progress_min);
         let stream = Watched::new(stream, writing, place);
         let peer = Arc::new(peer);
         let is_http2 = peer.protocol == Protocol::Http2;
         let (door, for_requests, decision) = (self.clone(), Arc::clone(&activity), Decision::default());
-        let told = decision.clone();
+        let (told, of_requests) = (decision.clone(), term.clone());
         let service = service_fn(move |request| {
-            door.clone().answer(request, for_requests.begin(), Arc::clone(&peer), told.clone())
+            let (exchange, peer) = (for_requests.begin(), Arc::clone(&peer));
+            door.clone().answer(request, exchange, peer, told.clone(), of_requests.clone())
         });
         if is_http2 {
             let stream = Gathered::new(stream);
@@ -156,7 +185,7 @@ impl<H: Handler> Door<H> {
                 .max_concurrent_streams(self.settings.streams_max)
                 .max_header_list_size(u32::try_from(self.settings.header_size_max).unwrap_or(u32::MAX));
             let connection = pin!(builder.serve_connection(TokioIo::new(stream.clone()), service));
-            self.watch(Driven::new(connection, stream), &activity, is_http2).await
+            self.watch(Driven::new(connection, stream), &activity, is_http2.then_some(&term)).await
         } else {
             let stream = TokioIo::new(Strict::new(stream, decision, self.settings.header_size_max));
             let mut builder = http1::Builder::new();
@@ -167,8 +196,13 @@ impl<H: Handler> Door<H> {
                 .max_header_size(self.settings.header_size_max)
                 .max_headers(self.settings.headers_max);
             let connection = builder.serve_connection(stream, service).with_upgrades();
-            self.watch(Driven::new(pin!(connection), ()), &activity, is_http2).await
+            self.watch(Driven::new(pin!(connection), ()), &activity, is_http2.then_some(&term)).await
         }
+    }
+
+    fn term(&self, number: u64) -> Term {
+        let (opened, leaving) = (Instant::now(), Arc::clone(&self.leaving));
+        Term { number, opened, age_reached: age_reached(opened, self.settings.connection_age_max, number), leaving }
     }
 
     /// One request, from its whole head to the answer's head.
@@ -178,6 +212,7 @@ impl<H: Handler> Door<H> {
         exchange: Arc<Exchange>,
         peer: Arc<Peer>,
         decision: Decision,
+        term: Term,
     ) -> impl Future<Output = Result<Response<Sending>, Infallible>> + Send + 'static {
         let is_connect = request.method() == Method::CONNECT;
         let may_change = is_connect || request.headers().contains_key(UPGRADE);
@@ -191,10 +226,13 @@ impl<H: Handler> Door<H> {
         let answering = self.handler.handle(request, peer);
         let settings = self.settings;
         async move {
-            let response = answering.await;
+            let mut response = answering.await;
+            let status = response.status();
+            let is_taken = status == StatusCode::SWITCHING_PROTOCOLS || (is_connect && status.is_success());
+            if !is_http2 && !is_taken && term.is_over(Instant::now()) {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
             if may_change {
-                let status = response.status();
-                let is_taken = status == StatusCode::SWITCHING_PROTOCOLS || (is_connect && status.is_success());
                 if is_taken && !is_http2 {
                     exchange.activity().leave_http();
                 }
@@ -213,18 +251,28 @@ impl<H: Handler> Door<H> {
         End::Cut(UNTAKEN)
     }
 
-    /// Drives a connection, and ends it where its peer keeps it waiting, its place is gone or the listener ends.
+    /// Drives a connection, and ends it where its peer keeps it waiting, its place is gone or the listener ends. One of HTTP/2 has a
+    /// `term`, at whose end its peer is asked to go; over HTTP/1.1 answers do that.
     async fn watch<C: Connection, O: Outbox + Unpin>(
         &self,
         mut connection: Driven<'_, C, O>,
         activity: &Activity,
-        is_http2: bool,
+        term: Option<&Term>,
     ) -> End {
         let settings = &self.settings;
-        let pause = look_pause(settings);
+        let is_http2 = term.is_some();
         let mut phase = self.phase.clone();
         let mut seen = Phase::Serving;
+        let mut is_asked = false;
         loop {
+            let due = term.filter(|_| !is_asked).and_then(Term::end);
+            if due.is_some_and(|due| due <= Instant::now()) {
+                is_asked = true;
+                connection.graceful_shutdown();
+                continue;
+            }
+            let until_due = due.map_or(Duration::MAX, |due| due.saturating_duration_since(Instant::now()));
+            let pause = look_pause(settings).min(until_due);
             tokio::select! {
                 ended = &mut connection => return ended.map_or_else(|error| self.ended(error), |()| End::Closed),
                 () = activity.displaced.notified() => {
@@ -233,11 +281,12 @@ impl<H: Handler> Door<H> {
                     return End::Displaced;
                 }
                 now = next_phase(&mut phase, seen) => match now {
+                    Phase::Leaving => seen = now,
                     Phase::Draining => {
                         seen = now;
                         connection.graceful_shutdown();
                     }
-                    _ => return End::Closed,
+                    Phase::Serving | Phase::Closing => return End::Closed,
                 },
                 () = sleep(pause) => match activity.verdict(settings, Instant::now(), !is_http2) {
                     Verdict::Goes => {}

@@ -5,7 +5,8 @@
 //!
 //! Promises: connections, heads, streams and times are bounded by [`HttpSettings`]; a peer that brings or takes too little is cut
 //! off, and nobody but it notices; what is left of a body that nobody reads is read on for a while, so that the peer sees the answer;
-//! a shutdown lets requests end. Not here: routes, callers, what stands in a body.
+//! a shutdown lets requests end, and asks clients to go elsewhere before it, if there is time. Not here: routes, callers, what stands in a
+//! body.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -16,6 +17,7 @@ mod client;
 mod connection;
 mod expiry;
 mod gather;
+mod leaving;
 mod listener;
 mod log_limit;
 mod log_line;
@@ -39,6 +41,7 @@ pub use calendar::utc;
 pub use client::{ClientBound, Network, NetworkError, client_of};
 pub use connection::{Door, Handler, Peer, Phase, Protocol};
 pub use expiry::{CertificateExpiry, Expiries, unix_seconds};
+pub use leaving::{Leaving, age_reached};
 pub use listener::{Event, Listener, ListenerOptions, Observer, protocol_of};
 pub use log_limit::LogLimit;
 pub use log_line::{LogFormat, LogLine};

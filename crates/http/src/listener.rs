@@ -16,6 +16,7 @@ use boring::ssl::{Error as SslError, NameType, Ssl, SslContextRef};
 
 use crate::activity::{Full, HttpCounters, Place, Registry, count};
 use crate::connection::{Door, End, Handler, Peer, Phase, Protocol};
+use crate::leaving::Leaving;
 use crate::settings::HttpSettings;
 use crate::socket::{ACCEPT_PAUSE, bind, prepare_socket};
 use crate::tls::{Acceptor, reasons};
@@ -86,7 +87,8 @@ impl<H: Handler> Listener<H> {
         let address = listener.local_addr()?;
         let (phase, watched) = watch::channel(Phase::Serving);
         let registry = Arc::new(Registry::new(settings.connections_max, settings.clients.clone()));
-        let door = Door { handler, settings: Arc::new(settings), registry, phase: watched };
+        let leaving = Arc::default();
+        let door = Door { handler, settings: Arc::new(settings), registry, phase: watched, leaving };
         let accepting = tokio::spawn(accept(listener, door.clone(), acceptor, observer)).abort_handle();
         Ok(Listener { address, door, phase, accepting })
     }
@@ -110,6 +112,20 @@ impl<H: Handler> Listener<H> {
     /// A door by which other streams come to the same handler, within the same bounds.
     pub fn door(&self) -> Door<H> {
         self.door.clone()
+    }
+
+    /// Serves on, and asks clients to go elsewhere: each connection at its moment of `leaving`, by `Connection: close` in answers over
+    /// HTTP/1.1, by GOAWAY over HTTP/2. Returns at once.
+    pub fn begin_leaving(&self, leaving: Leaving) {
+        // Whoever calls it again has left already.
+        let _ = self.door.leaving.set(leaving);
+        self.phase.send_if_modified(|phase| {
+            let is_first = *phase == Phase::Serving;
+            if is_first {
+                *phase = Phase::Leaving;
+            }
+            is_first
+        });
     }
 
     /// Takes no connection any more, and lets each end once its requests are answered. Returns at once.

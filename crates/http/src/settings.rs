@@ -37,6 +37,9 @@ pub struct HttpSettings {
     pub write_progress_min: u64,
     /// How long a connection may be without a request before it is closed. Default 75 s.
     pub idle_timeout: Duration,
+    /// The age at which a connection is asked to go: by `Connection: close` in the next answer over HTTP/1.1, by GOAWAY over HTTP/2. Each
+    /// goes after 80 to 100 % of it. Zero for no such age. Default 1 h.
+    pub connection_age_max: Duration,
     /// Most bytes that are read on, and thrown away, of a body that the answer did not wait for. Default 256 MiB.
     pub refused_body_max: u64,
     /// How long they are read on. Default 10 s.
@@ -65,6 +68,7 @@ impl Default for HttpSettings {
             write_timeout: Duration::from_secs(30),
             write_progress_min: 16 << 10,
             idle_timeout: Duration::from_secs(75),
+            connection_age_max: Duration::from_secs(3600),
             refused_body_max: 256 << 20,
             refused_body_timeout: Duration::from_secs(10),
             half_open_timeout: Duration::from_secs(120),

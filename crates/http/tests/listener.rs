@@ -5,7 +5,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{Answer, Client, Served, settings};
-use fieldseal_http::{ClientBound, HttpSettings};
+use fieldseal_http::{ClientBound, HttpSettings, Leaving};
 use hyper::StatusCode;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -330,4 +330,81 @@ async fn a_shutdown_does_not_wait_for_ever() {
     served.hanging_is(1).await;
     assert_eq!(timeout(PATIENCE, served.listener.shutdown()).await.unwrap(), 1);
     assert!(timeout(PATIENCE, answer).await.unwrap().unwrap().is_none());
+}
+
+/// A request over a plain connection of HTTP/1.1; the answer's head in lower case, empty where the connection has ended.
+async fn exchange(socket: &mut TcpStream) -> String {
+    let _ = socket.write_all(b"POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n").await;
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        match timeout(PATIENCE, socket.read_u8()).await.expect("an answer or the end") {
+            Ok(byte) => head.push(byte),
+            Err(_) => break,
+        }
+    }
+    String::from_utf8(head).unwrap().to_ascii_lowercase()
+}
+
+const CLOSE: &str = "connection: close\r\n";
+
+/// The moment of every connection is over.
+fn over() -> Leaving {
+    Leaving::new(Instant::now() - SHORT, SHORT)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listener_that_leaves_serves_and_asks_clients_to_go() {
+    let served = Served::start(settings(), false);
+    let mut before = served.socket().await;
+    assert!(!exchange(&mut before).await.contains(CLOSE));
+    served.listener.begin_leaving(over());
+    // One that was open, and one that comes now.
+    for mut socket in [before, served.socket().await] {
+        let head = exchange(&mut socket).await;
+        assert!(head.starts_with("http/1.1 200 ") && head.contains(CLOSE), "{head}");
+        assert_eq!(exchange(&mut socket).await, "", "it is closed");
+    }
+    // A protocol that takes over the connection is none of HTTP's.
+    let mut socket = served.socket().await;
+    socket.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\nping").await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\nping") {
+        answer.push(timeout(PATIENCE, socket.read_u8()).await.unwrap().expect("the tunnel is open"));
+    }
+    assert!(!String::from_utf8(answer).unwrap().to_ascii_lowercase().contains(CLOSE));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_http2_clients_are_asked_to_go_and_finish_what_they_have_begun() {
+    let served = Served::start(settings(), true);
+    let mut idle = Client::connect(&served, true).await;
+    assert_eq!(idle.post("/echo", b"1".to_vec()).await.body, "1");
+    let mut busy = Client::connect(&served, true).await;
+    let answer = tokio::spawn(async move { busy.post("/hang", vec![1]).await });
+    served.hanging_is(1).await;
+    served.listener.begin_leaving(over());
+    served.until(|counters| counters.connections_open == 1).await;
+    assert!(idle.try_post("/echo", vec![]).await.is_none(), "its connection has ended");
+    let mut fresh = Client::connect(&served, true).await;
+    // Whether it comes before or after GOAWAY, it does not break anything.
+    let _ = fresh.try_post("/echo", b"2".to_vec()).await;
+    served.release.notify_waiters();
+    assert_eq!(timeout(PATIENCE, answer).await.unwrap().unwrap().body, "released");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_end_with_the_answer_after_their_age() {
+    let young = Served::start(HttpSettings { connection_age_max: Duration::ZERO, ..settings() }, false);
+    let mut socket = young.socket().await;
+    for _ in 0..3 {
+        assert!(!exchange(&mut socket).await.contains(CLOSE));
+    }
+    let old = Served::start(HttpSettings { connection_age_max: Duration::from_nanos(1), ..settings() }, false);
+    let mut socket = old.socket().await;
+    assert!(exchange(&mut socket).await.contains(CLOSE));
+    assert_eq!(exchange(&mut socket).await, "");
+    let old = Served::start(HttpSettings { connection_age_max: SHORT, ..settings() }, true);
+    let _client = Client::connect(&old, true).await;
+    old.until(|counters| counters.connections_accepted == 1).await;
+    old.until(|counters| counters.connections_open == 0).await;
 }

@@ -3,16 +3,16 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwap;
 use fieldseal_client::{Client, ClientError, ClientSettings, ClientTls};
 use fieldseal_http::{
-    Acceptor, CertificateExpiry, Expiries, HttpCounters, OperatorPort, OperatorSettings, ProcessFigures, Report,
-    ServerIdentity, TlsError,
+    Acceptor, CertificateExpiry, Expiries, HttpCounters, Leaving, OperatorPort, OperatorSettings, ProcessFigures,
+    Report, ServerIdentity, TlsError,
 };
 use thiserror::Error;
 use tokio::sync::watch;
@@ -29,7 +29,7 @@ use crate::outbound::{Mint, MintError};
 use crate::refusal_log::RefusalLog;
 use crate::transform::Workshop;
 use crate::upstream::{Connector, ConnectorError, Pool, Sockets};
-use crate::worker::{self, Post, Seat, ToolBox, Tools};
+use crate::worker::{self, Post, Seat, Stage, ToolBox, Tools};
 
 /// Threads for work on bodies in each lane, for each thread that carries traffic: they only compute.
 const APART_THREADS_MAX: usize = 1;
@@ -103,7 +103,7 @@ pub struct Relay {
     addresses: Vec<Address>,
     acceptors: Vec<Option<Acceptor>>,
     operator: OperatorPort,
-    stop: watch::Sender<bool>,
+    stage: watch::Sender<Stage>,
     threads: Vec<JoinHandle<io::Result<usize>>>,
 }
 
@@ -126,6 +126,8 @@ struct Shared {
     reloads: AtomicU64,
     certificates: Expiries,
     refusals: Arc<RefusalLog>,
+    /// Set when the relay begins to shut down.
+    is_leaving: AtomicBool,
     log: Option<Arc<dyn AccessLog>>,
 }
 
@@ -141,8 +143,26 @@ struct Held {
     upstream_losses: Arc<Losses>,
 }
 
+impl Held {
+    fn new(configuration: &Configuration) -> Result<Self, RelayError> {
+        let threads = configuration.process.threads;
+        let engine_losses = Arc::new(Losses::new("engine"));
+        Ok(Held {
+            room: Room::new(&configuration.limits),
+            sockets: Sockets::new(configuration.upstream.sockets_max),
+            apart: ApartThreads::new(threads * APART_THREADS_MAX).map_err(RelayError::Thread)?,
+            engine: (0..threads).map(|_| Arc::new(EngineMetrics::new(&engine_losses))).collect(),
+            probe: Arc::new(EngineMetrics::new(&engine_losses)),
+            upstream_losses: Arc::new(Losses::new("upstream")),
+        })
+    }
+}
+
 impl Report for Shared {
     async fn readiness(&self) -> Result<(), String> {
+        if self.is_leaving.load(Ordering::Relaxed) {
+            return Err("the relay is shutting down".to_owned());
+        }
         let client = Client::clone(&self.probe.load());
         match client.health().await {
             Ok(status) if status == "ok" => Ok(()),
@@ -195,15 +215,7 @@ impl Relay {
         let configuration = Arc::new(configuration);
         let threads = configuration.process.threads;
         let made = Made::new(&configuration, base)?;
-        let engine_losses = Arc::new(Losses::new("engine"));
-        let held = Held {
-            room: Room::new(&configuration.limits),
-            sockets: Sockets::new(configuration.upstream.sockets_max),
-            apart: ApartThreads::new(threads * APART_THREADS_MAX).map_err(RelayError::Thread)?,
-            engine: (0..threads).map(|_| Arc::new(EngineMetrics::new(&engine_losses))).collect(),
-            probe: Arc::new(EngineMetrics::new(&engine_losses)),
-            upstream_losses: Arc::new(Losses::new("upstream")),
-        };
+        let held = Held::new(&configuration)?;
         let tools = |thread| {
             made.tools(&configuration, &held, thread, None).map(|tools| Arc::new(ArcSwap::from_pointee(tools)))
         };
@@ -211,7 +223,7 @@ impl Relay {
         let plans = plans(&configuration);
         let acceptors: Vec<_> = plans.iter().map(|plan| acceptor(plan, base)).collect::<Result<_, _>>()?;
         let refusals = Arc::new(RefusalLog::new(configuration.process.refusal_lines_max));
-        let (stop, stopped) = watch::channel(false);
+        let (stage, staged) = watch::channel(Stage::Serving);
         let mut posts: Vec<Vec<Post>> = (0..threads).map(|_| Vec::new()).collect();
         let (mut addresses, mut counted) = (Vec::new(), Vec::new());
         for (plan, acceptor) in plans.iter().zip(&acceptors) {
@@ -235,27 +247,28 @@ impl Relay {
         let operator_address = configuration.process.operator_address;
         let shared = Arc::new(Shared {
             boxes: boxes.clone(),
-            probe: ArcSwap::from_pointee(made.client(&held.probe)?),
+            probe: ArcSwap::from_pointee(made.probe(&held.probe)?),
             held,
             configuration: Mutex::new(Arc::clone(&configuration)),
             counted,
             reloads: AtomicU64::new(0),
             certificates: Expiries::default(),
             refusals: Arc::clone(&refusals),
+            is_leaving: AtomicBool::new(false),
             log,
         });
         let operator = OperatorPort::start(operator_address, &OperatorSettings::default(), Arc::clone(&shared))
             .map_err(|error| RelayError::Listen { address: operator_address, error })?;
         let mut running = Vec::new();
         for (index, (posts, tools)) in posts.into_iter().zip(boxes).enumerate() {
-            let (stopped, refusals) = (stopped.clone(), Arc::clone(&refusals));
+            let (staged, refusals) = (staged.clone(), Arc::clone(&refusals));
             let thread = std::thread::Builder::new().name(format!("fieldseal-relay-{index}"));
-            let thread = thread.spawn(move || worker::run(&tools, posts, &refusals, stopped));
+            let thread = thread.spawn(move || worker::run(&tools, posts, &refusals, staged));
             running.push(thread.map_err(RelayError::Thread)?);
         }
         shared.certificates.replace(expiries(&configuration, base));
         log_start(&addresses, operator.address(), threads);
-        Ok(Relay { base: base.to_owned(), shared, addresses, acceptors, operator, stop, threads: running })
+        Ok(Relay { base: base.to_owned(), shared, addresses, acceptors, operator, stage, threads: running })
     }
 
     /// Where it listens.
@@ -282,7 +295,7 @@ impl Relay {
         let plans = plans(&configuration);
         let acceptors: Vec<_> = plans.iter().map(|plan| acceptor(plan, &self.base)).collect::<Result<_, _>>()?;
         let shared = &self.shared;
-        let probe = made.client(&shared.held.probe)?;
+        let probe = made.probe(&shared.held.probe)?;
         let tools = |(thread, before): (usize, &ToolBox)| {
             made.tools(&configuration, &shared.held, thread, Some(&before.load_full()))
         };
@@ -313,13 +326,26 @@ impl Relay {
         }
     }
 
-    /// Takes no connection any more, lets requests in work end, within `drain_timeout`; tells how many connections were not finished.
+    /// From now on the relay is not ready and asks clients to go elsewhere, but still serves everything. Returns `drain_delay`: how long to
+    /// wait before [`Relay::shutdown`].
+    pub fn begin_leaving(&self) -> Duration {
+        let delay = self.shared.configuration.lock().expect("nothing panics while this is locked").process.drain_delay;
+        if !delay.is_zero() {
+            tracing::info!(delay_seconds = delay.as_secs_f64(), "relay leaving: not ready any more, still serving");
+            self.shared.is_leaving.store(true, Ordering::Relaxed);
+            self.stage.send_replace(Stage::Leaving(Leaving::new(Instant::now(), delay)));
+        }
+        delay
+    }
+
+    /// Takes no connection any more, lets requests in flight end, within `drain_timeout`; tells how many connections were not finished.
     ///
     /// # Errors
     /// A thread that could not serve.
     pub fn shutdown(self) -> io::Result<usize> {
         tracing::info!("relay stopping");
-        self.stop.send_replace(true);
+        self.shared.is_leaving.store(true, Ordering::Relaxed);
+        self.stage.send_replace(Stage::Stopping);
         let mut left = 0;
         for thread in self.threads {
             left += thread.join().map_err(|_| io::Error::other("a thread of the relay panicked"))??;
@@ -352,7 +378,7 @@ fn check_fixed(old: &Configuration, new: &Configuration) -> Result<(), RelayErro
     if old.http_settings() != new.http_settings() {
         return Err(RelayError::Restart(
             "in section [limits] a change of connections_max, client_connections_max, trusted_balancers, streams_max, header_size_max, \
-             headers_max, handshake_timeout, header_timeout, body_timeout, write_timeout or idle_timeout",
+             headers_max, handshake_timeout, header_timeout, body_timeout, write_timeout, idle_timeout or connection_age_max",
         ));
     }
     Ok(())
@@ -402,14 +428,15 @@ fn acceptor(plan: &Plan<'_>, base: &Path) -> Result<Option<Acceptor>, RelayError
 
 /// Who the relay is to the engine, and whom it believes.
 fn client_settings(engine: &EngineSettings, base: &Path) -> Result<ClientSettings, RelayError> {
-    let EngineSettings { addresses, authorities, certificate, private_key, server_name, connections_max, timeout } =
-        engine;
+    let EngineSettings { addresses, authorities, certificate, private_key, server_name, .. } = engine;
+    let EngineSettings { connections_max, timeout, retries_max, .. } = engine;
     let tls = ClientTls::from_files(&base.join(authorities), &base.join(certificate), &base.join(private_key))?;
     Ok(ClientSettings {
         addresses: addresses.clone(),
         server_name: server_name.clone(),
         connections_max: *connections_max,
         request_timeout: *timeout,
+        retries_max: *retries_max,
         connect_timeout: (*timeout).min(Duration::from_secs(5)),
         ..ClientSettings::new("", tls)
     })
@@ -489,6 +516,12 @@ impl Made {
     /// A client of the engine whose calls are counted there.
     fn client(&self, counts: &Arc<EngineMetrics>) -> Result<Client, ClientError> {
         Ok(Client::new(self.client.clone())?.observed_by(Arc::<EngineMetrics>::clone(counts)))
+    }
+
+    /// The same for readiness, which is the engine's as it is now: nothing is repeated.
+    fn probe(&self, counts: &Arc<EngineMetrics>) -> Result<Client, ClientError> {
+        let settings = ClientSettings { retries_max: 0, ..self.client.clone() };
+        Ok(Client::new(settings)?.observed_by(Arc::<EngineMetrics>::clone(counts)))
     }
 
     /// The tools of one thread. Connections to upstreams go on where nothing that concerns them has changed.

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use fieldseal_http::{Acceptor, Event, Handler, HttpCounters, Listener, ListenerOptions, Observer, Peer};
+use fieldseal_http::{Acceptor, Event, Handler, HttpCounters, Leaving, Listener, ListenerOptions, Observer, Peer};
 use hyper::http::request::Parts;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::runtime::Builder;
@@ -136,12 +136,23 @@ impl Observer for Watcher {
     }
 }
 
+/// How far the relay is on its way out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stage {
+    /// It is not.
+    Serving,
+    /// Everything is served; clients are asked to go elsewhere.
+    Leaving(Leaving),
+    /// Requests in flight are finished, new ones are not begun.
+    Stopping,
+}
+
 /// Carries traffic until it is told to stop; gives how many connections were not finished in time.
 pub(crate) fn run(
     tools: &ToolBox,
     posts: Vec<Post>,
     refusals: &RefusalLog,
-    mut stop: watch::Receiver<bool>,
+    mut stage: watch::Receiver<Stage>,
 ) -> io::Result<usize> {
     let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(LOOKUP_THREADS_MAX).build()?;
     let left = runtime.block_on(async {
@@ -170,10 +181,17 @@ pub(crate) fn run(
                     tools.load().pool.tidy();
                     refusals.tell_overdue();
                 }
-                stopped = stop.wait_for(|stopped| *stopped) => {
-                    // Whoever would tell is gone: that means the same.
-                    let _ = stopped;
-                    break;
+                changed = stage.changed() => {
+                    // Whoever would tell is gone: that means to stop.
+                    let now = changed.map_or(Stage::Stopping, |()| *stage.borrow_and_update());
+                    match now {
+                        Stage::Serving => {}
+                        Stage::Leaving(leaving) => {
+                            inbound.iter().for_each(|listener| listener.begin_leaving(leaving));
+                            outbound.iter().for_each(|listener| listener.begin_leaving(leaving));
+                        }
+                        Stage::Stopping => break,
+                    }
                 }
             }
         }

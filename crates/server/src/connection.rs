@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use fieldseal_engine::pool::{Admission, Cancellation};
 use fieldseal_http::Phase;
 use fieldseal_protocol::{
-    CANCEL, ErrorCode, ErrorObject, Frame, FrameBuffer, Health, HealthParams, Message, MessageError, Method, Peek,
-    RawParams, answer, decode_cancel,
+    CANCEL, ErrorCode, ErrorObject, Frame, FrameBuffer, GoingAway, Health, HealthParams, Message, MessageError, Method,
+    Peek, RawParams, answer, decode_cancel,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::yield_now;
@@ -25,6 +25,7 @@ use crate::arriving::Arriving;
 use crate::attempts::Attempts;
 use crate::clock;
 use crate::counters::Counters;
+use crate::departure::Departure;
 use crate::gathering::gather;
 use crate::hub::{Exhausted, Hub, Memory, Registration, Share};
 use crate::in_work::InWork;
@@ -54,6 +55,8 @@ pub(crate) enum End {
     Fault(ErrorObject),
     /// Nothing happened for the time that settings give.
     Idle,
+    /// It has reached its age, and its peer had time to go.
+    Aged,
     /// The peer does not take its answers.
     SlowReader,
     /// The server shuts down and nothing is left to answer.
@@ -86,6 +89,9 @@ pub(crate) struct Connection<S: Service, W: Wire> {
     is_flushed: bool,
     counted: Counted,
     times: Times,
+    departure: Departure,
+    /// Nothing more is read, since the connection has reached its age.
+    is_retired: bool,
     timer: Pin<Box<Sleep>>,
     number: u64,
     /// Stands for the client, whose connections share what it gets.
@@ -143,6 +149,8 @@ impl<S: Service, W: Wire> Connection<S, W> {
             is_flushed: true,
             counted: Counted::default(),
             times: Times { active: now, frame: None, pace: Pace::new(now), expires },
+            departure: Departure::new(&hub.settings, registration.number, now),
+            is_retired: false,
             timer: Box::pin(sleep_until((now + hub.settings.idle_timeout).into())),
             number: registration.number,
             client,
@@ -158,7 +166,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     pub(crate) async fn run(mut self) -> End {
         let end = poll_fn(|cx| self.poll(cx)).await;
         let mut left = self.disconnect();
-        if matches!(end, End::Fault(_) | End::Idle | End::ShutDown) {
+        if matches!(end, End::Fault(_) | End::Idle | End::Aged | End::ShutDown) {
             self.part(&end).await;
         }
         // A large answer is freed in many turns: others wait for this thread.
@@ -183,6 +191,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let now = clock::now();
         let mut turn = TURN_BYTES_MAX;
         self.in_work.retry(&self.hub.pool, now);
+        self.depart(now);
         loop {
             self.take_answers(now);
             let written = self.write(cx, &mut turn, now)?;
@@ -195,6 +204,15 @@ impl<S: Service, W: Wire> Connection<S, W> {
                 return Ok(());
             }
         }
+    }
+
+    /// Tells the peer that the connection is left, when it is.
+    fn depart(&mut self, now: Instant) {
+        if let Some(reason) = self.departure.tell(self.hub.phase(), self.hub.leaving(), now) {
+            Counters::add(&self.hub.counters.connections_left);
+            self.send(now, |out| answer::going_away(reason, out));
+        }
+        self.is_retired = self.departure.is_retired(&self.hub.settings, now);
     }
 
     fn count_bytes(&mut self) {
@@ -299,10 +317,11 @@ impl<S: Service, W: Wire> Connection<S, W> {
         }
     }
 
-    /// Whether the connection reads no further until something is answered or written.
+    /// Whether the connection reads no further until something is answered or written, or ever.
     fn is_paused(&self) -> bool {
         let settings = &self.hub.settings;
-        !self.in_work.has_room(settings)
+        self.is_retired
+            || !self.in_work.has_room(settings)
             || self.outgoing.bytes() >= settings.outgoing_bytes_max
             || self.outgoing.uncounted() >= settings.outgoing_short_bytes_max
     }
@@ -372,7 +391,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
                 let arrival = Arrival { method: Method::parse(method), size, at: now };
                 if arrival.method == Some(Method::Health) {
                     self.answer_health(id, params, &arrival);
-                } else if self.hub.phase() == Phase::Serving {
+                } else if self.hub.is_serving() {
                     let known = self.know(params, now);
                     self.admit(frame, id, known, arrival);
                 } else {
@@ -404,7 +423,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
 
     fn answer_health(&mut self, id: u32, params: RawParams<'_>, arrival: &Arrival) {
         let health = match self.hub.phase() {
-            Phase::Serving => Health::OK,
+            Phase::Serving | Phase::Leaving => Health::OK,
             Phase::Draining | Phase::Closing => Health::DRAINING,
         };
         match HealthParams::decode(params) {
@@ -474,6 +493,9 @@ impl<S: Service, W: Wire> Connection<S, W> {
         if is_done && self.hub.phase() == Phase::Closing {
             return Err(End::ShutDown);
         }
+        if is_done && self.is_retired {
+            return Err(End::Aged);
+        }
         // The timer is set back only when something is due earlier than it: most turns leave it alone.
         loop {
             let due = self.due(is_done);
@@ -503,7 +525,9 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let idle = self.is_idle(is_done).then(|| self.times.active + settings.idle_timeout);
         // With requests in work and nothing else nothing is due, but the timer runs anyway.
         let later = clock::now() + settings.idle_timeout;
-        [frame, write, paused, room, idle, self.in_work.due()]
+        let departure = self.departure.due(settings, self.hub.leaving());
+        let departure = departure.filter(|_| !self.is_retired);
+        [frame, write, paused, room, idle, departure, self.in_work.due()]
             .into_iter()
             .flatten()
             .fold(later.min(self.times.expires), Instant::min)
@@ -552,6 +576,9 @@ impl<S: Service, W: Wire> Connection<S, W> {
         if let End::Fault(error) = end {
             Counters::add(&self.hub.counters.connections_faulted);
             self.send(clock::now(), |out| answer::connection_error(error, out));
+        } else {
+            // Everything that was read is answered. What the peer has sent meanwhile was not begun: it can be repeated without doubt.
+            self.send(clock::now(), |out| answer::going_away(GoingAway::Closed, out));
         }
         let parting = async {
             while self.outgoing.bytes() > 0 {

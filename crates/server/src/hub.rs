@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::Pool;
-use fieldseal_http::{Expiries, Full, Phase, Places};
+use fieldseal_http::{Expiries, Full, Leaving, Phase, Places};
 
 use crate::api::ApiTallies;
 use crate::counters::{Counters, ServerCounters};
@@ -31,6 +31,8 @@ pub(crate) struct Hub {
     /// Those that the listeners use now.
     pub(crate) certificates: Expiries,
     phase: AtomicU8,
+    /// Set when the server begins to leave.
+    leaving: OnceLock<Leaving>,
     /// Makes numbers of tenants, by a key of this process: who chooses names cannot choose their numbers.
     tenants: RandomState,
     incoming: Arc<Budget>,
@@ -45,6 +47,8 @@ struct Connections {
     open: BTreeMap<u64, Arc<Outbox>>,
     /// How many of them each client address has.
     of_address: HashMap<IpAddr, usize>,
+    /// Connections from their acceptance to their end.
+    guests: usize,
     /// The memory for each client, by its number, while anybody uses it.
     clients: BTreeMap<u64, Weak<ClientBudgets>>,
 }
@@ -94,6 +98,7 @@ impl Hub {
             certificates: Expiries::default(),
             tenants: RandomState::new(),
             phase: AtomicU8::new(Phase::Serving as u8),
+            leaving: OnceLock::new(),
             incoming: Arc::new(incoming),
             answers: Arc::new(answers),
             connections: Mutex::default(),
@@ -104,6 +109,7 @@ impl Hub {
     pub(crate) fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Acquire) {
             phase if phase == Phase::Serving as u8 => Phase::Serving,
+            phase if phase == Phase::Leaving as u8 => Phase::Leaving,
             phase if phase == Phase::Draining as u8 => Phase::Draining,
             _ => Phase::Closing,
         }
@@ -119,23 +125,54 @@ impl Hub {
         self.tenants.hash_one(client)
     }
 
+    /// Whether new requests are taken.
+    pub(crate) fn is_serving(&self) -> bool {
+        matches!(self.phase(), Phase::Serving | Phase::Leaving)
+    }
+
+    /// When connections are asked to go, once the server leaves.
+    pub(crate) fn leaving(&self) -> Option<Leaving> {
+        self.leaving.get().copied()
+    }
+
+    /// Lets every connection be asked to go, at its moment.
+    pub(crate) fn begin_leaving(&self, leaving: Leaving) {
+        // Whoever calls it again has left already.
+        let _ = self.leaving.set(leaving);
+        self.begin(Phase::Leaving);
+    }
+
+    /// Refuses what is new, and asks every connection to go that was not asked before.
     pub(crate) fn begin_draining(&self) {
-        self.phase.store(Phase::Draining as u8, Ordering::Release);
+        self.begin(Phase::Draining);
     }
 
     /// Lets every connection end once it has written what it has.
     pub(crate) fn begin_closing(&self) {
-        self.phase.store(Phase::Closing as u8, Ordering::Release);
+        self.begin(Phase::Closing);
+    }
+
+    /// Begins a phase, unless a later one has begun, and wakes all connections.
+    fn begin(&self, phase: Phase) {
+        self.phase.fetch_max(phase as u8, Ordering::AcqRel);
         let outboxes: Vec<_> = self.lock().open.values().cloned().collect();
         outboxes.iter().for_each(|outbox| outbox.wake());
     }
 
-    /// Waits for all connections to end; tells how many had not at `deadline`.
+    /// A connection has come, and may not have its place yet.
+    pub(crate) fn receive(self: &Arc<Self>) -> Guest {
+        self.lock().guests += 1;
+        Guest { hub: Arc::clone(self) }
+    }
+
+    /// Waits for all connections to end, those without a place included: their clients may have sent requests already, and are told that
+    /// these were not begun. Tells how many of those with a place had not ended at `deadline`.
     pub(crate) fn wait_closed(&self, deadline: Instant) -> usize {
         let mut connections = self.lock();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            if connections.open.is_empty() || left == Duration::ZERO {
+            let is_empty = connections.open.is_empty() && connections.guests == 0;
+            if is_empty || left == Duration::ZERO {
                 return connections.open.len();
             }
             let waited = self.connection_ended.wait_timeout(connections, left);
@@ -240,6 +277,19 @@ impl Drop for Registration {
             }
         }
         drop(connections);
+        self.hub.connection_ended.notify_all();
+    }
+}
+
+/// A connection from its acceptance to its end.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    hub: Arc<Hub>,
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.hub.lock().guests -= 1;
         self.hub.connection_ended.notify_all();
     }
 }

@@ -16,6 +16,7 @@ pub mod certificates;
 mod clock;
 mod connection;
 mod counters;
+mod departure;
 mod gathered;
 mod gathering;
 mod hub;

@@ -60,9 +60,12 @@ fn accept<S: Service>(socket: TcpStream, address: SocketAddr, hub: &Arc<Hub>, se
         hub.refusals.line(Refused::Connection, clock::now(), &client_of(address.ip()), write);
         return;
     }
-    let place = hub.handshakes.take(address.ip());
+    let (place, guest) = (hub.handshakes.take(address.ip()), hub.receive());
     let (hub, service, context) = (Arc::clone(hub), Arc::clone(service), context.clone());
-    tokio::spawn(serve(socket, address, hub, service, context, place));
+    tokio::spawn(async move {
+        serve(socket, address, hub, service, context, place).await;
+        drop(guest);
+    });
 }
 
 /// The life of a connection.
@@ -237,6 +240,7 @@ fn log_end(log: &RefusalLog, end: &End, peer: &PeerIdentity, address: SocketAddr
     match end {
         End::Closed => tracing::debug!(client, connection, "connection closed by the client"),
         End::Idle => tracing::debug!(client, connection, "connection closed: it was idle"),
+        End::Aged => tracing::debug!(client, connection, "connection closed: it has reached its age"),
         End::ShutDown => tracing::debug!(client, connection, "connection closed: the engine shuts down"),
         End::Broken(error) => line(&|| tracing::info!(client, %address, connection, %error, "connection broke")),
         End::Fault(error) => line(&|| {

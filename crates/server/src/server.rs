@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use fieldseal_engine::pool::Pool;
-use fieldseal_http::{Acceptor, CertificateExpiry, Listener, OperatorPort, ServerIdentity, TlsError, bind};
+use fieldseal_http::{Acceptor, CertificateExpiry, Leaving, Listener, OperatorPort, ServerIdentity, TlsError, bind};
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -186,6 +186,21 @@ impl Server {
     /// The counters as they are now.
     pub fn counters(&self) -> ServerCounters {
         self.hub.counters()
+    }
+
+    /// From now on the server is not ready and asks clients to go elsewhere, but still serves everything. Returns `drain_delay`: how long
+    /// to wait before [`Server::shutdown`].
+    pub fn begin_leaving(&self) -> Duration {
+        let delay = self.hub.settings.drain_delay;
+        if !delay.is_zero() {
+            tracing::info!(delay_seconds = delay.as_secs_f64(), "engine leaving: not ready any more, still serving");
+            let leaving = Leaving::new(clock::now(), delay);
+            self.hub.begin_leaving(leaving);
+            if let Some(api) = &self.api {
+                api.begin_leaving(leaving);
+            }
+        }
+        delay
     }
 
     /// Takes no new connection, answers new requests with `unavailable` and `health` with `draining`, finishes what is

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fieldseal_engine::pool::{Clock, Pool};
+use fieldseal_http::Leaving;
 
 use crate::clock;
 use crate::connection::Connection;
@@ -67,12 +68,17 @@ impl<S: Service> Simulated<S> {
         self.hub.counters()
     }
 
-    /// The first part of a shutdown: new requests are refused.
+    /// The first part of a shutdown: all is served for this long, and clients are told to go elsewhere.
+    pub fn begin_leaving(&self, delay: Duration) {
+        self.hub.begin_leaving(Leaving::new(clock::now(), delay));
+    }
+
+    /// The second: new requests are refused.
     pub fn begin_draining(&self) {
         self.hub.begin_draining();
     }
 
-    /// The second, when the time for it is over: what is still held is abandoned, and connections end once all is written. Tells how
+    /// The last, when the time for it is over: what is still held is abandoned, and connections end once all is written. Tells how
     /// many requests were abandoned.
     pub fn begin_closing(&self) -> usize {
         let drained = self.hub.pool.shutdown(Duration::ZERO);

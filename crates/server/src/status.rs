@@ -23,7 +23,7 @@ impl<S: Service> Status<S> {
     fn is_ready(&self) -> Result<(), String> {
         match self.hub.phase() {
             Phase::Serving => self.service.readiness(),
-            Phase::Draining | Phase::Closing => Err("the engine is shutting down".to_owned()),
+            Phase::Leaving | Phase::Draining | Phase::Closing => Err("the engine is shutting down".to_owned()),
         }
     }
 }

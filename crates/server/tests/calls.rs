@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use common::{PATIENCE, Stage, toy_request, until, wait_until};
 use fieldseal_client::{Client, ClientError, ClientSettings, Document, EncryptOptions, ErrorCode, ErrorKind, Retry};
 use fieldseal_engine::pool::Reason;
+use fieldseal_protocol::{GoingAway, Health, Message, request};
 use fieldseal_server::{Outcome, ShutdownReport};
 
 async fn call(client: &Client, app: &str, document: &str) -> Result<Document, ClientError> {
@@ -293,7 +294,7 @@ fn a_frame_of_exactly_the_limit_is_served_under_the_narrowest_bounds() {
     // The answer may be here before the worker has told the pool that it is done.
     wait_until("its room is free", || stage.server.counters().pool.bytes_held == 0);
     raw.write(&frame(FRAME_SIZE_MAX));
-    raw.send(|out| fieldseal_protocol::request::health(2, out));
+    raw.send(|out| request::health(2, out));
     let mut answers = [raw.read_response(), raw.read_response()];
     answers.sort();
     assert_eq!(answers, [(1, String::new()), (2, String::new())]);
@@ -436,14 +437,24 @@ async fn draining_finishes_what_is_in_work_and_refuses_what_is_new() {
         async move { call(&client, "gate", "kept").await }
     });
     until("it has begun", || toy.begun() == 1).await;
+    let mut old = stage.raw();
     let server = stage.server;
     let stopping = tokio::task::spawn_blocking(move || server.shutdown());
-    let mut status = String::new();
-    while status != "draining" {
-        status = client.health().await.unwrap();
-    }
+    let refused = tokio::task::spawn_blocking(move || {
+        let mut status = String::new();
+        while status != "draining" {
+            old.send(|out| request::health(1, out));
+            let frame = old.read_frame().unwrap();
+            let Ok(Message::Response { result: Ok(result), .. }) = Message::parse(&frame) else { panic!("no health") };
+            status = Health::decode(result).unwrap().status.to_owned();
+        }
+        old.send(|out| toy_request(2, "echo", "new", out));
+        (old.read_response(), old.told)
+    });
+    let unavailable = (2, "unavailable".to_owned());
+    assert_eq!(refused.await.unwrap(), (unavailable, vec![GoingAway::Shutdown]), "what an old client sees");
     let error = call(&client, "echo", "new").await.unwrap_err();
-    assert_eq!((error.kind, error.retry), (ErrorKind::Engine(ErrorCode::Unavailable), Retry::Elsewhere));
+    assert_eq!((error.kind, error.retry), (ErrorKind::Connect, Retry::Elsewhere), "nobody listens any more");
     assert!(tokio::net::TcpStream::connect(address).await.is_err(), "nobody listens any more");
 
     toy.open_gate();

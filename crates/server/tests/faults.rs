@@ -208,6 +208,7 @@ impl Fake {
         let tls = self.pki.client_tls(self.pki.client("shop"));
         let mut settings = ClientSettings {
             connections_max: 1,
+            retries_max: 0,
             ..ClientSettings::new(format!("localhost:{}", self.address.port()), tls)
         };
         change(&mut settings);
@@ -362,7 +363,7 @@ async fn answers_in_reverse_order_find_their_calls() {
             let (client, asked) = (client.clone(), Arc::clone(&asked));
             tokio::spawn(async move {
                 let own_id = AtomicUsize::new(usize::MAX);
-                let answer = client.call_raw(|id, out| {
+                let answer = client.call_raw(None, |id, _, out| {
                     own_id.store(id as usize, Ordering::SeqCst);
                     fieldseal_protocol::request::info(id, out);
                 });

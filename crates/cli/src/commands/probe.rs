@@ -62,7 +62,7 @@ async fn rounds(probe: &mut Probe, ticks: &mut Interval, signals: &mut Signals, 
     for done in 1_u64.. {
         tokio::select! {
             _ = ticks.tick() => {}
-            () = signals.next() => break,
+            _ = signals.next() => break,
         }
         let round = probe.round().await;
         tell(&round, arguments.form.json)?;

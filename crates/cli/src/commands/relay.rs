@@ -19,7 +19,7 @@ use crate::descriptors;
 use crate::failure::{Failure, Outcome};
 use crate::log;
 use crate::output::print_json;
-use crate::signals::{self, Signals};
+use crate::signals::{self, Ending, Signals};
 use crate::watched::Watched;
 
 /// The configuration's name in the folder.
@@ -49,7 +49,7 @@ pub fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
         }
         relay.log_expiring();
         let mut expiry = interval(EXPIRY_PERIOD);
-        loop {
+        let ending = loop {
             tokio::select! {
                 _ = hangups.recv() => {
                     access_log.reopen();
@@ -58,13 +58,16 @@ pub fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
                 }
                 () = watched.changed() => reload(&relay, context, &file, &mut watched),
                 _ = expiry.tick() => relay.log_expiring(),
-                () = signals.next() => break,
+                ending = signals.next() => break ending,
             }
+        };
+        if ending == Ending::Terminate {
+            signals.next_within(relay.begin_leaving()).await;
         }
         let mut stopping = tokio::task::spawn_blocking(move || relay.shutdown());
         let left = tokio::select! {
             left = &mut stopping => left,
-            () = signals.next() => return Err(at_once()),
+            _ = signals.next() => return Err(at_once()),
         };
         match left {
             Ok(Ok(0)) => Ok(()),

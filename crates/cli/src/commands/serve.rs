@@ -20,7 +20,7 @@ use crate::failure::{Failure, Outcome};
 use crate::identity::IdentityFiles;
 use crate::log;
 use crate::output::print_json;
-use crate::signals::{self, Signals};
+use crate::signals::{self, Ending, Signals};
 use crate::watched::Watched;
 
 /// How often certificates are looked at whether they expire soon.
@@ -140,7 +140,8 @@ fn changed_keys(running: &Context, fresh: &Context) -> Vec<&'static str> {
     fixed.filter(|key| value(key, running) != value(key, fresh)).map(|key| key.name).collect()
 }
 
-/// Serves, says so by `ready`, and ends in good order on SIGINT or SIGTERM; on a second one, at once.
+/// Serves, says so by `ready`, and ends in good order on SIGTERM, after `server.drain_delay`, or SIGINT, without it. A further signal skips
+/// what is left of the delay, or else does not wait for requests in flight.
 /// What `ready` returns lives as long as it serves. It reloads on SIGHUP, and on changes of its files where the configuration asks for it.
 pub fn until_stopped<R>(
     engine: Engine,
@@ -157,12 +158,12 @@ pub fn until_stopped<R>(
     };
     let server = Server::start(settings, Arc::new(service)).map_err(Failure::from)?;
     let beside = ready(&server)?;
-    runtime.block_on(async {
+    let ending = runtime.block_on(async {
         let mut watched = Watched::new(upkeep.context.config().reload_check, upkeep.watched(upkeep.context));
         let mut expiry = interval(EXPIRY_PERIOD);
         loop {
             tokio::select! {
-                () = signals.next() => break,
+                ending = signals.next() => break ending,
                 _ = hangups.recv() => {
                     watched.mark();
                     upkeep.reload(&server, &mut watched);
@@ -172,12 +173,15 @@ pub fn until_stopped<R>(
             }
         }
     });
+    if ending == Ending::Terminate {
+        runtime.block_on(signals.next_within(server.begin_leaving()));
+    }
     drop(beside);
     let mut stopping = runtime.spawn_blocking(move || server.shutdown());
     let report = runtime.block_on(async {
         tokio::select! {
             report = &mut stopping => Some(report),
-            () = signals.next() => None,
+            _ = signals.next() => None,
         }
     });
     // The thread of a shutdown that is not waited for ends with the process.
@@ -188,7 +192,9 @@ pub fn until_stopped<R>(
             "{requests_abandoned} requests were not finished within server.drain_timeout and were told so"
         ))),
         Some(Err(error)) => Err(Failure::internal(format!("the shutdown failed: {error}"))),
-        None => Err(Failure::failed("a second signal came during the shutdown: requests in work were not waited for")),
+        None => {
+            Err(Failure::failed("a further signal came during the shutdown: requests in flight were not waited for"))
+        }
     }
 }
 

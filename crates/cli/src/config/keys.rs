@@ -538,7 +538,28 @@ pub static KEYS: &[Key] = &[
         server.close_timeout,
         "How long a connection that the server ends is kept for the client to read why."
     ),
-    time!("server.drain_timeout", 0, server.drain_timeout, "How long a shutdown waits for requests in work."),
+    time!(
+        "server.connection_age_max",
+        0,
+        server.connection_age_max,
+        "The age at which clients are asked to leave a connection, each after 80 to 100 % of it, so that they spread over engines; 0 \
+         for none."
+    ),
+    time!(
+        "server.connection_age_grace",
+        0,
+        server.connection_age_grace,
+        "How long requests are still read on such a connection."
+    ),
+    time!(
+        "server.drain_delay",
+        0,
+        server.drain_delay,
+        "How long `serve` (and `dev`, where it is set) still serves everything after SIGTERM, while `/readyz` fails and clients are \
+         asked to go elsewhere; longer than balancers take to notice. SIGINT skips it, and so does a second signal; a further one does \
+         not wait for requests in flight."
+    ),
+    time!("server.drain_timeout", 0, server.drain_timeout, "How long a shutdown then waits for requests in flight."),
     number!(
         "server.refusal_lines_max",
         Kind::Count(0, 1 << 20),
@@ -672,6 +693,12 @@ pub static KEYS: &[Key] = &[
         server.api.http.idle_timeout,
         "How long a connection may be without a call before it is closed."
     ),
+    time!(
+        "api.connection_age_max",
+        0,
+        server.api.http.connection_age_max,
+        "The age at which a connection ends with its next answer, each after 80 to 100 % of it; 0 for none."
+    ),
     number!(
         "api.refused_body_max",
         Kind::Size(0, 1 << 40),
@@ -738,11 +765,18 @@ pub static KEYS: &[Key] = &[
         client.abandoned_timeout,
         "How long an answer that nobody waits for may be missing before its connection counts as dead."
     ),
+    number!(
+        "client.retries_max",
+        Kind::Count(0, 1000),
+        client.retries_max,
+        "Repetitions of a request that the engine has not begun, or has refused as `unavailable` or `overloaded`; within \
+         `client.request_timeout` and the request's deadline."
+    ),
     time!(
         "client.backoff_min",
         1,
         client.backoff_min,
-        "The pause after a failed connection, doubled at each further one."
+        "The pause after a failed connection, and before a repetition, doubled at each further one."
     ),
     time!("client.backoff_max", 1, client.backoff_max, "The longest such pause."),
     number!(

@@ -88,7 +88,9 @@ pub struct ClientBounds {
     pub request_timeout: Duration,
     /// How long an answer that nobody waits for may be missing before its connection counts as dead.
     pub abandoned_timeout: Duration,
-    /// The pause after a failed connection, doubled at each further one.
+    /// Repetitions of one request.
+    pub retries_max: u32,
+    /// The pause after a failed connection, and before a repetition, doubled at each further one.
     pub backoff_min: Duration,
     /// The longest such pause.
     pub backoff_max: Duration,
@@ -106,6 +108,7 @@ impl ClientBounds {
             connect_timeout: self.connect_timeout,
             request_timeout: self.request_timeout,
             abandoned_timeout: self.abandoned_timeout,
+            retries_max: self.retries_max,
             backoff_min: self.backoff_min,
             backoff_max: self.backoff_max,
             limits: self.limits,
@@ -131,6 +134,7 @@ impl Default for ClientBounds {
             connect_timeout,
             request_timeout: _,
             abandoned_timeout,
+            retries_max,
             backoff_min,
             backoff_max,
             limits,
@@ -141,6 +145,7 @@ impl Default for ClientBounds {
             connect_timeout,
             request_timeout: Duration::from_secs(300),
             abandoned_timeout,
+            retries_max,
             backoff_min,
             backoff_max,
             limits,

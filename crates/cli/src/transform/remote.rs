@@ -292,6 +292,7 @@ impl From<ClientError> for Failure {
             | ErrorKind::Tls
             | ErrorKind::Timeout
             | ErrorKind::ConnectionLost { .. }
+            | ErrorKind::GoingAway
             | ErrorKind::Protocol => Exit::Unreachable,
         };
         let mut message = without_number(&error.message);
@@ -304,7 +305,9 @@ impl From<ClientError> for Failure {
         let advice = match error.kind {
             ErrorKind::Connect => ": is the engine running there? fieldseal dev or fieldseal serve starts one",
             ErrorKind::Timeout => ": try again, or raise client.request_timeout",
-            ErrorKind::ConnectionLost { .. } => ": nothing was written; run the command again once the engine is back",
+            ErrorKind::ConnectionLost { .. } | ErrorKind::GoingAway => {
+                ": nothing was written; run the command again once the engine is back"
+            }
             ErrorKind::RequestTooLarge => ": raise client.frame_size_max, and server.frame_size_max at the engine",
             ErrorKind::Engine(ErrorCode::Overloaded | ErrorCode::Unavailable) => ": try again in a moment",
             _ => "",

@@ -254,7 +254,8 @@ impl<C: Connect> Users<C> {
         }
     }
 
-    /// Tries to make a connection, in place of one that the engine leaves if there is one; whoever is due in the meantime waits, and their latency grows.
+    /// Tries to make a connection, in place of one that the engine leaves if there is one; whoever is due in the meantime waits, and their
+    /// latency grows.
     async fn reconnect(&mut self) {
         let mut stop = self.stop.clone();
         tokio::select! {

@@ -62,6 +62,8 @@ pub struct EngineSettings {
     pub connections_max: usize,
     /// How long a call may take; the engine is told the same.
     pub timeout: Duration,
+    /// Repetitions of a call that the engine has not begun, or has refused as unavailable or overloaded.
+    pub retries_max: u32,
 }
 
 /// Certificate chain and private key, PEM.
@@ -447,6 +449,7 @@ fn http_settings(limits: &Limits, process: &Process) -> HttpSettings {
         body_timeout: limits.body_timeout,
         write_timeout: limits.write_timeout,
         idle_timeout: limits.idle_timeout,
+        connection_age_max: limits.connection_age_max,
         drain_timeout: process.drain_timeout,
         ..HttpSettings::default()
     }

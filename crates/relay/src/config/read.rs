@@ -199,6 +199,7 @@ impl Reader<'_> {
             private_key: engine.private_key,
             server_name: engine.server_name,
             connections_max: engine.connections_max,
+            retries_max: engine.retries_max,
             timeout: engine.timeout,
         }
     }

@@ -8,7 +8,7 @@ use fieldseal_http::Network;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::value::{count, networks, size, time, time_or_zero};
+use super::value::{count, networks, retries, size, time, time_or_zero};
 use super::{Action, Forwarded, Mismatch, OtherCase, Unlisted};
 
 #[derive(Debug, Deserialize)]
@@ -38,7 +38,11 @@ pub struct Process {
     pub operator_address: SocketAddr,
     /// Whether each request makes a line of the access log. Default true.
     pub access_log: bool,
-    /// How long requests in work are waited for at the end. Default 15 s.
+    /// How long the relay still serves everything after it is told to stop, while it is not ready and asks clients to go elsewhere; longer
+    /// than balancers take to notice. Default 5 s.
+    #[serde(deserialize_with = "time_or_zero")]
+    pub drain_delay: Duration,
+    /// How long requests in flight are then waited for. Default 15 s.
     #[serde(deserialize_with = "time")]
     pub drain_timeout: Duration,
     /// How often the relay looks whether its file, certificates and keys have changed, and reloads them as on SIGHUP. Default 0: never.
@@ -57,6 +61,7 @@ impl Default for Process {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             operator_address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3445),
             access_log: true,
+            drain_delay: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(15),
             reload_check: Duration::ZERO,
             refusal_lines_max: 100,
@@ -77,10 +82,16 @@ pub(super) struct Engine {
     pub connections_max: usize,
     #[serde(default = "engine_timeout", deserialize_with = "time")]
     pub timeout: Duration,
+    #[serde(default = "engine_retries", deserialize_with = "retries")]
+    pub retries_max: u32,
 }
 
 fn engine_connections() -> usize {
     2
+}
+
+fn engine_retries() -> u32 {
+    4
 }
 
 fn engine_timeout() -> Duration {
@@ -223,6 +234,9 @@ pub struct Limits {
     /// How long a connection is kept without a request. Default 75 s.
     #[serde(deserialize_with = "time")]
     pub idle_timeout: Duration,
+    /// The age at which a connection ends with its next answer, each after 80 to 100 % of it; 0 for none. Default 1 h.
+    #[serde(deserialize_with = "time_or_zero")]
+    pub connection_age_max: Duration,
     /// How long a tunnel or WebSocket may be silent. Default 1 h.
     #[serde(deserialize_with = "time")]
     pub tunnel_timeout: Duration,
@@ -261,6 +275,7 @@ impl Default for Limits {
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(75),
+            connection_age_max: Duration::from_secs(3600),
             tunnel_timeout: Duration::from_secs(3600),
             certificates_max: 1000,
             api_key_timeout: Duration::from_secs(1),

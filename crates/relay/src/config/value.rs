@@ -70,6 +70,13 @@ pub fn networks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Networ
     texts.iter().map(parse).collect()
 }
 
+/// A count from 0 to 1,000.
+pub fn retries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let number = i64::deserialize(deserializer)?;
+    let count = u32::try_from(number).ok().filter(|count| *count <= 1000);
+    count.ok_or_else(|| D::Error::custom("it takes a whole number from 0 to 1000"))
+}
+
 /// A count of at least 1.
 pub fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     let number = i64::deserialize(deserializer)?;

@@ -1,10 +1,11 @@
 //! Calls to the engine as the relay sees them: how each ended, and how long it took with the way there and back.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fieldseal_client::{CallObserver, CallOutcome, ErrorCode, ErrorKind, Method};
+use fieldseal_client::{CallObserver, CallOutcome, ClientError, ErrorCode, ErrorKind, Method};
 
 use super::{Histogram, Text};
 use crate::losses::Losses;
@@ -37,6 +38,7 @@ struct OfMethod {
     time: Histogram,
     /// By how they ended.
     outcomes: Mutex<BTreeMap<&'static str, u64>>,
+    repeated: AtomicU64,
 }
 
 impl EngineMetrics {
@@ -76,6 +78,12 @@ impl CallObserver for EngineMetrics {
         let mut outcomes = of_method.outcomes.lock().expect("nothing panics while this is locked");
         *outcomes.entry(word(outcome)).or_default() += 1;
     }
+
+    fn repeated(&self, method: Method, _: &ClientError) {
+        if let Some(at) = METHODS.iter().position(|&known| known == method) {
+            self.methods[at].repeated.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The word in metrics: that of the engine's error, where it is one.
@@ -89,7 +97,7 @@ fn word(outcome: CallOutcome<'_>) -> &'static str {
                 "unreachable"
             }
             ErrorKind::Timeout => "timeout",
-            ErrorKind::ConnectionLost { .. } => "connection_lost",
+            ErrorKind::ConnectionLost { .. } | ErrorKind::GoingAway => "connection_lost",
             ErrorKind::UnknownEngineError | ErrorKind::Protocol => "not_understood",
             ErrorKind::RequestTooLarge => ErrorCode::TooLarge.as_str(),
         },
@@ -113,6 +121,12 @@ impl Text {
                 self.sample("_total", &[("method", method.as_str()), ("outcome", outcome)], count);
             }
         }
+        let help = "Repetitions of calls that the engine had not begun, or had refused as unavailable or overloaded.";
+        self.begin("fieldseal_relay_engine_retries", "counter", help);
+        for (at, method) in METHODS.iter().enumerate() {
+            let repeated: u64 = threads.iter().map(|thread| thread.methods[at].repeated.load(Ordering::Relaxed)).sum();
+            self.sample("_total", &[("method", method.as_str())], repeated);
+        }
         let help = "Time from a call to the engine to its answer, or until it was given up.";
         self.begin("fieldseal_relay_engine_call_seconds", "histogram", help);
         for (at, method) in METHODS.iter().enumerate() {
@@ -123,7 +137,7 @@ impl Text {
 
 #[cfg(test)]
 mod tests {
-    use fieldseal_client::{ClientError, Retry};
+    use fieldseal_client::Retry;
 
     use super::*;
 
@@ -143,6 +157,7 @@ mod tests {
             threads[1].ended(Method::Encrypt, CallOutcome::Failed(&failed(kind)), long);
         }
         threads[0].ended(Method::Authenticate, CallOutcome::Abandoned, short);
+        threads.iter().for_each(|thread| thread.repeated(Method::Decrypt, &failed(ErrorKind::GoingAway)));
         let mut text = Text::new();
         text.engine(&threads);
         let text = text.finish();
@@ -153,6 +168,8 @@ mod tests {
             "fieldseal_relay_engine_calls_total{method=\"encrypt\",outcome=\"unreachable\"} 1",
             "fieldseal_relay_engine_calls_total{method=\"decrypt\",outcome=\"ok\"} 0",
             "fieldseal_relay_engine_calls_total{method=\"authenticate\",outcome=\"abandoned\"} 1",
+            "fieldseal_relay_engine_retries_total{method=\"decrypt\"} 2",
+            "fieldseal_relay_engine_retries_total{method=\"encrypt\"} 0",
             "fieldseal_relay_engine_call_seconds_bucket{method=\"encrypt\",le=\"0.00025\"} 1",
             "fieldseal_relay_engine_call_seconds_bucket{method=\"encrypt\",le=\"+Inf\"} 5",
             "fieldseal_relay_engine_call_seconds_count{method=\"encrypt\"} 5",

@@ -24,7 +24,7 @@ use fieldseal_engine::{ApiCaller, Caller, Engine, Error, ErrorKind, PayloadDiges
 use fieldseal_http::{
     Acceptor, Event, Handler, Listener, ListenerOptions, Observer, Peer, Problem, RequestBody, client_of,
 };
-use fieldseal_http::{HttpSettings, Phase, ResponseBody};
+use fieldseal_http::{HttpSettings, ResponseBody};
 use fieldseal_protocol::Method;
 use hyper::header::{ALLOW, HeaderValue, WWW_AUTHENTICATE};
 use hyper::http::request::Parts;
@@ -191,7 +191,7 @@ impl Api {
             return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail));
         }
         let pause = self.hub.settings.retry_after;
-        if self.hub.phase() != Phase::Serving {
+        if !self.hub.is_serving() {
             let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the engine is shutting down");
             return Err(problem.retry_after(pause));
         }

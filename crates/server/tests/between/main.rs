@@ -70,7 +70,11 @@ impl World {
 
     fn client(&self, address: SocketAddr) -> ClientSettings {
         let tls = self.pki.client_tls(self.pki.client("shop"));
-        ClientSettings { backoff_min: Duration::from_millis(1), ..ClientSettings::new(address.to_string(), tls) }
+        ClientSettings {
+            backoff_min: Duration::from_millis(1),
+            retries_max: 1,
+            ..ClientSettings::new(address.to_string(), tls)
+        }
     }
 
     fn hasty_client(&self, address: SocketAddr, random: &mut StdRng) -> ClientSettings {

@@ -88,7 +88,11 @@ impl Call {
 
     fn check_error(&self, error: &ClientError) {
         let is_known = match error.kind {
-            ErrorKind::Connect | ErrorKind::Tls | ErrorKind::Timeout | ErrorKind::ConnectionLost { .. } => true,
+            ErrorKind::Connect
+            | ErrorKind::GoingAway
+            | ErrorKind::Tls
+            | ErrorKind::Timeout
+            | ErrorKind::ConnectionLost { .. } => true,
             // Also told early, while others wait.
             ErrorKind::Engine(ErrorCode::DeadlineExceeded | ErrorCode::Overloaded) => self.deadline_ms.is_some(),
             // A frame that took too long.

@@ -18,7 +18,8 @@ use boring::x509::X509;
 use fieldseal_client::{Client, ClientSettings, ClientTls};
 use fieldseal_engine::pool::Cancellation;
 use fieldseal_protocol::{
-    EncryptDocumentParams, ErrorCode, ErrorObject, Limits, Message, Scanner, answer, connection_error,
+    EncryptDocumentParams, ErrorCode, ErrorObject, GOING_AWAY, GoingAway, Limits, Message, Scanner, answer,
+    connection_error,
 };
 use fieldseal_server::certificates::{Authority, Issued, ServerName, Validity};
 use fieldseal_server::{
@@ -90,9 +91,20 @@ impl Stage {
             ..ServerSettings::new(pki.server_tls())
         };
         change(&mut settings);
-        let toy = Arc::new(Toy::default());
-        let server = Server::start(settings, Arc::clone(&toy)).unwrap();
+        let (toy, server) = start(settings);
         Stage { pki, toy, server }
+    }
+
+    /// Another server, which the same clients believe.
+    pub fn beside(&self, change: impl FnOnce(&mut ServerSettings)) -> (Arc<Toy>, Server) {
+        let mut settings = ServerSettings {
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            network_threads: 1,
+            workers: 2,
+            ..ServerSettings::new(self.pki.server_tls())
+        };
+        change(&mut settings);
+        start(settings)
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -101,7 +113,8 @@ impl Stage {
 
     pub fn client_settings(&self) -> ClientSettings {
         let tls = self.pki.client_tls(self.pki.client("shop"));
-        ClientSettings::new(self.address().to_string(), tls)
+        // What happens to a call shows.
+        ClientSettings { retries_max: 0, ..ClientSettings::new(self.address().to_string(), tls) }
     }
 
     pub async fn client(&self) -> Client {
@@ -127,6 +140,12 @@ impl Stage {
             panic!("no healthy answer");
         };
     }
+}
+
+fn start(settings: ServerSettings) -> (Arc<Toy>, Server) {
+    let toy = Arc::new(Toy::default());
+    let server = Server::start(settings, Arc::clone(&toy)).unwrap();
+    (toy, server)
 }
 
 /// Waits until `condition` holds.
@@ -353,6 +372,8 @@ pub fn raw_connector(pki: &Pki, identity: Option<Issued>) -> SslConnectorBuilder
 pub struct Raw {
     pub stream: SslStream<TcpStream>,
     received: Vec<u8>,
+    /// The reasons of `going_away`, as they came.
+    pub told: Vec<GoingAway>,
 }
 
 impl Raw {
@@ -365,7 +386,7 @@ impl Raw {
         socket.set_nodelay(true).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let stream = connector.build().connect("localhost", socket).map_err(|error| error.to_string())?;
-        Ok(Raw { stream, received: Vec::new() })
+        Ok(Raw { stream, received: Vec::new(), told: Vec::new() })
     }
 
     /// Writes bytes; the peer may have gone.
@@ -379,8 +400,18 @@ impl Raw {
         self.write(&bytes);
     }
 
-    /// The next frame, or how the stream ended.
+    /// The next frame, or how the stream ended. `going_away` is noted and passed over, as old clients do.
     pub fn read_frame(&mut self) -> Result<Vec<u8>, String> {
+        loop {
+            let frame = self.read_any_frame()?;
+            match Message::parse(&frame) {
+                Ok(Message::Notification { method: GOING_AWAY, params }) => self.told.push(GoingAway::decode(params)),
+                _ => return Ok(frame),
+            }
+        }
+    }
+
+    fn read_any_frame(&mut self) -> Result<Vec<u8>, String> {
         let mut scanner = Scanner::new(Limits::default());
         loop {
             if let Some(size) = scanner.scan(&self.received).unwrap() {

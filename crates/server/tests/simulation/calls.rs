@@ -70,8 +70,8 @@ impl Call {
     /// Makes the call; what comes of it must fit.
     pub async fn make(&self, world: &World, client: usize, engine: &Client) -> Option<End> {
         let open = world.journal.begin(client);
-        let asking = engine.call_raw(|id, out| {
-            self.encode(world.material, id, out);
+        let asking = engine.call_raw(self.deadline_ms, |id, deadline_ms, out| {
+            self.encode(world.material, id, deadline_ms, out);
             if !matches!(self.work, Work::Health) {
                 open.note_request(out);
             }
@@ -94,8 +94,8 @@ impl Call {
         Some(end)
     }
 
-    fn encode(&self, material: &Material, id: u32, out: &mut Vec<u8>) {
-        let (app, deadline_ms) = (APPS[self.app], self.deadline_ms);
+    fn encode(&self, material: &Material, id: u32, deadline_ms: Option<u32>, out: &mut Vec<u8>) {
+        let app = APPS[self.app];
         let encrypting = EncryptOptions { deadline_ms, ..EncryptOptions::new(app) };
         let decrypting = DecryptOptions { deadline_ms, ..DecryptOptions::new(app) };
         let sealed = &material.sealed[self.app][self.number];
@@ -127,8 +127,7 @@ impl Call {
         let sealed = &material.sealed[self.app][self.number];
         let is_right = match &self.work {
             Work::Health => Health::decode(result).is_ok_and(|health| {
-                health.status == Health::OK.status
-                    || (!world.is_listening() && health.status == Health::DRAINING.status)
+                health.status == Health::OK.status || (world.is_leaving() && health.status == Health::DRAINING.status)
             }),
             Work::Encrypt { texts, .. } => {
                 let envelopes = values(result);
@@ -156,17 +155,25 @@ impl Call {
         world.assert_in_time(self.number, open.elapsed());
     }
 
+    /// While an engine serves at some address, and the network does no harm, only the caller's own deadline ends a call without its answer.
     fn fits(&self, world: &World, client: usize, open: &Open, error: &ClientError) -> bool {
         let trouble = world.journal.trouble(client);
         let is_over = |time: Duration| open.elapsed() >= time;
+        // To make the call again would have taken longer than its deadline allows.
+        let longest = open.elapsed() + world.retry_pause_max();
+        let deadline = self.deadline_ms.map(|limit| Duration::from_millis(limit.into()));
+        let has_no_time = world.addresses() > 1 && deadline.is_some_and(|deadline| longest >= deadline);
         match error.kind {
-            ErrorKind::Connect => trouble.is_harmed || !world.is_listening(),
+            ErrorKind::Connect => trouble.is_harmed || !world.is_listening() || has_no_time,
             ErrorKind::Timeout => trouble.is_silent && is_over(world.request_timeout()),
             ErrorKind::ConnectionLost { .. } => trouble.is_harmed || world.is_closing(),
             ErrorKind::Engine(ErrorCode::DeadlineExceeded) => {
                 self.deadline_ms.is_some_and(|limit| is_over(Duration::from_millis(limit.into())))
             }
-            ErrorKind::Engine(ErrorCode::Unavailable) => !world.is_listening(),
+            ErrorKind::GoingAway => trouble.is_harmed || world.is_left_alone() || has_no_time,
+            ErrorKind::Engine(ErrorCode::Unavailable) => {
+                !world.is_listening() || has_no_time || (trouble.is_harmed && world.addresses() > 1)
+            }
             // Who has a deadline is told early that it will not be met.
             ErrorKind::Engine(ErrorCode::Overloaded) => world.bounds == Bounds::Tight || self.deadline_ms.is_some(),
             // A frame that took too long.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use fieldseal_client::ErrorKind;
-use fieldseal_protocol::{CANCEL, Message, decode_cancel};
+use fieldseal_protocol::{CANCEL, GOING_AWAY, Message, decode_cancel};
 use tokio::time::Instant;
 
 use crate::network::Maker;
@@ -23,6 +23,10 @@ struct State {
     /// Calls by what they have sent, which is unlike everything else that is sent.
     by_frame: HashMap<u64, usize>,
     by_id: HashMap<(u64, u32), usize>,
+    /// Requests that were encoded so far.
+    encoded: u64,
+    /// Connections that an engine has left, and how many requests were encoded by then.
+    left: HashMap<u64, u64>,
     troubles: BTreeMap<usize, Trouble>,
     seen: Seen,
 }
@@ -46,11 +50,16 @@ pub struct Seen {
     pub failed: BTreeMap<String, u64>,
     pub harms: u64,
     pub repeated: u64,
+    /// Connections that engines left, and calls that clients made again.
+    pub left: u64,
+    pub again: u64,
 }
 
 struct Call {
     client: usize,
     end: Option<End>,
+    /// Which of all encoded requests is its last one; 0 before the first.
+    encoded: u64,
     /// Its request has been written as a whole.
     is_written: bool,
     is_answer_read: bool,
@@ -76,8 +85,16 @@ pub struct Open {
 impl Open {
     /// What the call sends.
     pub fn note_request(&self, frame: &[u8]) {
-        let known = self.journal.lock().by_frame.insert(hash(frame), self.number);
-        assert_eq!(known, None, "two calls send the same");
+        let mut state = self.journal.lock();
+        let known = state.by_frame.insert(hash(frame), self.number);
+        assert!(known.is_none_or(|known| known == self.number), "two calls send the same");
+        state.encoded += 1;
+        let encoded = state.encoded;
+        let call = &mut state.calls[self.number];
+        let is_again = call.encoded > 0;
+        // What went before is answered, or was not begun.
+        (call.encoded, call.is_written, call.is_answer_read) = (encoded, false, false);
+        state.seen.again += u64::from(is_again);
     }
 
     pub fn elapsed(&self) -> Duration {
@@ -122,12 +139,18 @@ impl Journal {
         state.calls.push(Call {
             client,
             end: None,
+            encoded: 0,
             is_written: false,
             is_answer_read: false,
             is_cancelled: false,
             is_cancel_due: false,
         });
         Open { journal: Arc::clone(self), number, began: Instant::now() }
+    }
+
+    /// The call that has sent this.
+    pub fn call_of(&self, frame: &[u8]) -> Option<usize> {
+        self.lock().by_frame.get(&hash(frame)).copied()
     }
 
     fn end(&self, number: usize, end: End) {
@@ -171,6 +194,9 @@ impl Journal {
         match *message {
             Message::Request { id, .. } => {
                 if let Some(&number) = state.by_frame.get(&hash(frame)) {
+                    let left = state.left.get(&connection).copied();
+                    let is_new = left.is_some_and(|left| state.calls[number].encoded > left);
+                    assert!(!is_new, "call {number} begins on a connection that the engine has left");
                     state.by_id.insert((connection, id), number);
                     state.calls[number].is_written = true;
                 }
@@ -187,9 +213,13 @@ impl Journal {
 
     /// A client has read a message.
     pub fn note_read(&self, connection: u64, message: &Message<'_>) {
-        let Message::Response { id, .. } = *message else { return };
         let mut guard = self.lock();
         let state = &mut *guard;
+        if let Message::Notification { method: GOING_AWAY, .. } = message {
+            state.left.entry(connection).or_insert(state.encoded);
+            state.seen.left += 1;
+        }
+        let Message::Response { id, .. } = *message else { return };
         if let Some(&number) = state.by_id.get(&(connection, id)) {
             state.calls[number].is_answer_read = true;
         }
@@ -218,6 +248,8 @@ impl AddAssign for Seen {
         self.cancels_due += other.cancels_due;
         self.harms += other.harms;
         self.repeated += other.repeated;
+        self.left += other.left;
+        self.again += other.again;
         for (kind, count) in other.failed {
             *self.failed.entry(kind).or_default() += count;
         }

@@ -40,6 +40,8 @@ pub enum Maker {
 
 struct Link {
     world: Arc<World>,
+    /// The address that was connected to.
+    host: usize,
     number: u64,
     maker: Maker,
     read_size_max: usize,
@@ -61,12 +63,13 @@ pub struct Endpoint {
 }
 
 impl Link {
-    fn connect(world: &Arc<World>, number: u64, maker: Maker, plan: Plan) -> Option<Endpoint> {
+    fn connect(world: &Arc<World>, host: usize, number: u64, maker: Maker, plan: Plan) -> Option<Endpoint> {
         let latency = || Duration::from_millis(world.below(LATENCY_MAX_MS + 1));
         let lanes = [Lane::new(plan.to_server, latency()), Lane::new(plan.to_client, latency())];
         let read_size_max = if world.below(4) == 0 { SHORT_READ } else { usize::MAX };
         let link = Arc::new(Link {
             world: Arc::clone(world),
+            host,
             number,
             maker,
             read_size_max,
@@ -74,7 +77,7 @@ impl Link {
             replay: Mutex::new(plan.replay_at.map(|at| Replay { at, bytes: Vec::new() })),
         });
         let [near, far] = [Side::Client, Side::Server].map(|side| Endpoint { link: Arc::clone(&link), side });
-        world.accept(number, maker, far).then_some(near)
+        world.accept(host, number, maker, far).then_some(near)
     }
 
     fn lock(&self) -> MutexGuard<'_, [Lane; 2]> {
@@ -131,7 +134,7 @@ impl Link {
         heard.extend_from_slice(bytes);
         if heard.len() as u64 >= *at {
             heard.truncate(usize::try_from(*at).expect("within what was heard"));
-            tokio::spawn(repeat(Arc::clone(&self.world), std::mem::take(heard)));
+            tokio::spawn(repeat(Arc::clone(&self.world), self.host, std::mem::take(heard)));
             *replay = None;
         }
     }
@@ -197,10 +200,10 @@ async fn carry(link: Weak<Link>, index: usize) {
 }
 
 /// Says what somebody has said once more, on a connection of its own, and leaves.
-async fn repeat(world: Arc<World>, bytes: Vec<u8>) {
+async fn repeat(world: Arc<World>, host: usize, bytes: Vec<u8>) {
     let number = world.network_connections.fetch_add(1, Ordering::Relaxed);
     world.journal.count(|seen| seen.repeated += 1);
-    let Some(mut stream) = Link::connect(&world, number, Maker::Stranger, Plan::fair()) else { return };
+    let Some(mut stream) = Link::connect(&world, host, number, Maker::Stranger, Plan::fair()) else { return };
     let patience = Duration::from_millis(world.below(REPEATED_MAX_MS));
     let talk = async {
         stream.write_all(&bytes).await?;
@@ -253,6 +256,15 @@ impl Drop for Endpoint {
     }
 }
 
+/// The address of a host.
+pub fn address_of(host: usize) -> String {
+    format!("engine:{host}")
+}
+
+fn host_of(address: &str) -> usize {
+    address.strip_prefix("engine:").and_then(|host| host.parse().ok()).expect("an address of ours")
+}
+
 /// The network as one client sees it.
 pub struct Way {
     pub world: Arc<World>,
@@ -260,8 +272,9 @@ pub struct Way {
 }
 
 impl Way {
-    async fn connect(&self) -> io::Result<Box<dyn Stream>> {
+    async fn connect(&self, address: &str) -> io::Result<Box<dyn Stream>> {
         let world = &self.world;
+        let host = host_of(address);
         let number = world.network_connections.fetch_add(1, Ordering::Relaxed);
         let plan = world.plan(number);
         sleep(Duration::from_millis(world.below(LATENCY_MAX_MS + 1))).await;
@@ -276,10 +289,10 @@ impl Way {
                 return Err(io::ErrorKind::ConnectionReset.into());
             }
         }
-        if !world.is_listening() {
+        if !world.is_listening_at(host) {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
-        match Link::connect(world, number, Maker::Client(self.client), plan) {
+        match Link::connect(world, host, number, Maker::Client(self.client), plan) {
             Some(stream) => Ok(Box::new(stream)),
             None => Err(io::ErrorKind::ConnectionReset.into()),
         }
@@ -287,8 +300,8 @@ impl Way {
 }
 
 impl Network for Way {
-    fn connect<'a>(&'a self, _address: &'a str) -> Connecting<'a> {
-        Box::pin(self.connect())
+    fn connect<'a>(&'a self, address: &'a str) -> Connecting<'a> {
+        Box::pin(self.connect(address))
     }
 
     fn chance(&self) -> f64 {

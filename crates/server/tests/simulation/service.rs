@@ -10,6 +10,7 @@ use fieldseal_server::{
     EngineService, Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written,
 };
 
+use crate::network::Maker;
 use crate::shares::Flow;
 use crate::watch::{self, Number};
 use crate::world::World;
@@ -22,6 +23,7 @@ pub struct Watched {
 /// A caller on one connection.
 pub struct Seat {
     pub connection: u64,
+    pub maker: Maker,
     pub caller: Arc<Caller>,
 }
 
@@ -45,8 +47,12 @@ impl Service for Watched {
         cancellation: Arc<Cancellation>,
     ) -> Box<dyn Request> {
         let world = self.world.upgrade().expect("the world outlives its server");
+        let call = match seat.maker {
+            Maker::Client(_) => world.journal.call_of(&frame),
+            Maker::Stranger => None,
+        };
         let flow = Flow { app: app_of(&frame), connection: seat.connection };
-        let number = world.watch.begin(flow, id, Arc::clone(&cancellation));
+        let number = world.watch.begin(flow, id, call, Arc::clone(&cancellation));
         let request = self.service.request(&seat.caller, frame, id, arrived, cancellation);
         Box::new(WatchedRequest { request, world, number })
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use fieldseal_engine::pool::Cancellation;
-use fieldseal_protocol::{CANCEL, Message, decode_cancel};
+use fieldseal_protocol::{CANCEL, Message, Retry, decode_cancel};
 
 use crate::shares::{Flow, Served, Shares};
 
@@ -40,6 +40,8 @@ struct State {
     inside: Vec<(Number, Step)>,
     shares: Shares,
     connections: BTreeMap<u64, Connection>,
+    /// What came of the calls of clients, by the calls' numbers: each time that one was begun.
+    executions: BTreeMap<usize, Vec<Execution>>,
     breach: Option<String>,
     seen: Seen,
 }
@@ -55,6 +57,16 @@ pub struct Seen {
     pub cancelled: u64,
     pub late: u64,
     pub in_hand: u64,
+    /// Calls that an engine began after another had refused them.
+    pub again: u64,
+}
+
+/// A call that an engine has begun.
+struct Execution {
+    connection: u64,
+    id: u32,
+    /// It was answered, with advice to make it again.
+    is_refused: bool,
 }
 
 struct Live {
@@ -127,8 +139,12 @@ impl Watch {
 
     /// The server has written a message: the only answer to a request that it has read.
     pub fn note_answer(&self, connection: u64, message: &Message<'_>) {
-        let Message::Response { id, .. } = *message else { return };
+        let Message::Response { id, result } = *message else { return };
         let mut state = self.lock();
+        let is_refused = result.is_err_and(|error| error.error().expect("an error object").retry != Retry::Never);
+        for execution in state.executions.values_mut().flatten() {
+            execution.is_refused |= is_refused && execution.connection == connection && execution.id == id;
+        }
         if !state.connections.entry(connection).or_default().unanswered.remove(&id) {
             state.fail(format!("connection {connection} got an answer to {id}, which was not in flight"));
         }
@@ -139,10 +155,22 @@ impl Watch {
         self.lock().connections.entry(connection).or_default().has_ended = true;
     }
 
-    pub fn begin(&self, flow: Flow, id: u32, cancellation: Arc<Cancellation>) -> Number {
+    /// An engine begins a request, which is that of `call` of a client. It must not run already, nor have been done: a client makes a call
+    /// again only where an engine said so, or has not begun it.
+    pub fn begin(&self, flow: Flow, id: u32, call: Option<usize>, cancellation: Arc<Cancellation>) -> Number {
         let mut state = self.lock();
         let number = state.next;
         state.next += 1;
+        if let Some(call) = call {
+            let before = state.executions.entry(call).or_default();
+            let is_safe = before.iter().all(|execution| execution.is_refused);
+            let is_again = !before.is_empty();
+            before.push(Execution { connection: flow.connection, id, is_refused: false });
+            state.seen.again += u64::from(is_again);
+            if !is_safe {
+                state.fail(format!("call {call} is executed twice"));
+            }
+        }
         state.live.insert(number, Live { flow, id, cancellation, stopped: None });
         number
     }
@@ -306,5 +334,6 @@ impl AddAssign for Seen {
         self.cancelled += other.cancelled;
         self.late += other.late;
         self.in_hand += other.in_hand;
+        self.again += other.again;
     }
 }

@@ -55,17 +55,25 @@ pub struct World {
     began: tokio::time::Instant,
     seed: u64,
     workers: usize,
+    settings: OnceLock<ServerSettings>,
     step_ns_max: u64,
     chance: Mutex<StdRng>,
     executor: Executor,
     /// Nanoseconds of the slice in hand that are not on the runtime's clock yet.
     ahead: Arc<AtomicU64>,
-    server: OnceLock<Simulated<Watched>>,
+    hosts: Mutex<Vec<Host>>,
     is_healed: AtomicBool,
-    is_draining: AtomicBool,
+    is_leaving: AtomicBool,
     is_closing: AtomicBool,
     /// Of all that has happened.
     digest: Mutex<DefaultHasher>,
+}
+
+/// An address, where engines serve one after the other.
+struct Host {
+    /// The last one is that which serves.
+    engines: Vec<Arc<Simulated<Watched>>>,
+    is_listening: bool,
 }
 
 /// The runtime's clock, and what the slice in hand has used.
@@ -104,41 +112,71 @@ impl World {
         let step_ns_max = STEP_NS_MAX[chance.random_range(0..STEP_NS_MAX.len())];
         let workers = chance.random_range(1..5);
         let settings = server_settings(&mut chance, workers, bounds, scheduling);
+        let hosts = if chance.random_bool(0.4) { 2 } else { 1 };
         let world = Arc::new(World {
             material,
             journal: Arc::default(),
-            watch: Watch::new(workers, bounds == Bounds::Roomy && scheduling == Scheduling::Fair),
+            // Slices of one engine do nothing for what waits in another.
+            watch: Watch::new(workers, bounds == Bounds::Roomy && scheduling == Scheduling::Fair && hosts == 1),
             weather,
             bounds,
             network_connections: AtomicU64::new(0),
             began: tokio::time::Instant::now(),
             seed,
             workers,
+            settings: OnceLock::new(),
             step_ns_max,
             chance: Mutex::new(chance),
             executor: Executor::default(),
             ahead: Arc::default(),
-            server: OnceLock::new(),
+            hosts: Mutex::default(),
             is_healed: AtomicBool::new(false),
-            is_draining: AtomicBool::new(false),
+            is_leaving: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
             digest: Mutex::default(),
         });
-        let time = Time { began: now(&world.ahead), ahead: Arc::clone(&world.ahead) };
-        let engine = Engine::with_clock(Box::new(material.store.open()), engine_settings(), Box::new(time.clone()));
+        assert!(world.settings.set(settings).is_ok(), "set once");
+        for _ in 0..hosts {
+            world.hosts.lock().unwrap().push(Host { engines: vec![world.new_engine()], is_listening: true });
+        }
+        world
+    }
+
+    fn new_engine(self: &Arc<Self>) -> Arc<Simulated<Watched>> {
+        let time = Time { began: now(&self.ahead), ahead: Arc::clone(&self.ahead) };
+        let engine =
+            Engine::with_clock(Box::new(self.material.store.open()), engine_settings(), Box::new(time.clone()));
         // Requests count to an app once it is known.
         for app in APPS {
             engine.public_keys(&Caller::Owner, app).expect("it is in the store");
         }
         let service = EngineService::new(engine, Limits::default(), 1 << 28);
-        let service = Watched { service, world: Arc::downgrade(&world) };
-        let server = Simulated::new(settings, Arc::new(service), Arc::new(time));
-        assert!(world.server.set(server).is_ok(), "set once");
-        world
+        let service = Watched { service, world: Arc::downgrade(self) };
+        let settings = self.settings.get().expect("set when the world was made").clone();
+        Arc::new(Simulated::new(settings, Arc::new(service), Arc::new(time)))
     }
 
-    pub fn server(&self) -> &Simulated<Watched> {
-        self.server.get().expect("set when the world was made")
+    /// Addresses that clients know.
+    pub fn addresses(&self) -> usize {
+        self.hosts.lock().unwrap().len()
+    }
+
+    /// Every engine that there was.
+    pub fn engines(&self) -> Vec<Arc<Simulated<Watched>>> {
+        self.hosts.lock().unwrap().iter().flat_map(|host| host.engines.iter().cloned()).collect()
+    }
+
+    /// The engine that serves at an address, or did so last.
+    pub fn engine_at(&self, host: usize) -> Arc<Simulated<Watched>> {
+        Arc::clone(self.hosts.lock().unwrap()[host].engines.last().expect("at least one"))
+    }
+
+    /// A fresh engine serves at the address.
+    pub fn restart(self: &Arc<Self>, host: usize) {
+        let engine = self.new_engine();
+        let host = &mut self.hosts.lock().unwrap()[host];
+        host.engines.push(engine);
+        host.is_listening = true;
     }
 
     /// A number below `limit`, as the seed says.
@@ -167,27 +205,55 @@ impl World {
         self.is_healed.store(true, Ordering::Relaxed);
     }
 
+    /// Whether anybody listens.
     pub fn is_listening(&self) -> bool {
-        !self.is_draining.load(Ordering::Relaxed)
+        self.hosts.lock().unwrap().iter().any(|host| host.is_listening)
+    }
+
+    pub fn is_listening_at(&self, host: usize) -> bool {
+        self.hosts.lock().unwrap()[host].is_listening
     }
 
     pub fn is_closing(&self) -> bool {
         self.is_closing.load(Ordering::Relaxed)
     }
 
-    pub fn begin_draining(&self) {
-        self.is_draining.store(true, Ordering::Relaxed);
-        self.server().begin_draining();
+    /// Whether an engine has begun to leave.
+    pub fn is_leaving(&self) -> bool {
+        self.is_leaving.load(Ordering::Relaxed)
+    }
+
+    /// Whether the only engine has.
+    pub fn is_left_alone(&self) -> bool {
+        self.addresses() == 1 && self.is_leaving()
+    }
+
+    pub fn begin_leaving(&self, host: usize, delay: Duration) {
+        self.is_leaving.store(true, Ordering::Relaxed);
+        self.engine_at(host).begin_leaving(delay);
+    }
+
+    pub fn begin_draining(&self, host: usize) {
+        self.is_leaving.store(true, Ordering::Relaxed);
+        self.hosts.lock().unwrap()[host].is_listening = false;
+        self.engine_at(host).begin_draining();
     }
 
     /// How many requests were abandoned.
-    pub fn begin_closing(&self) -> usize {
-        self.is_closing.store(true, Ordering::Relaxed);
-        self.server().begin_closing()
+    pub fn begin_closing(&self, host: usize) -> usize {
+        if !self.is_listening() {
+            self.is_closing.store(true, Ordering::Relaxed);
+        }
+        self.engine_at(host).begin_closing()
     }
 
     pub fn request_timeout(&self) -> Duration {
         Duration::from_secs(if self.weather == Weather::Dull { 20 } else { 2 })
+    }
+
+    /// The longest pause before a client makes a call again.
+    pub fn retry_pause_max(&self) -> Duration {
+        Duration::from_millis(50)
     }
 
     /// Nobody waits for a wake-up that was forgotten until some timer comes along.
@@ -206,9 +272,9 @@ impl World {
     }
 
     /// Serves a connection; false when the server takes no more.
-    pub fn accept(&self, number: u64, maker: Maker, socket: Endpoint) -> bool {
-        let seat = Arc::new(Seat { connection: number, caller: Arc::new(Caller::Owner) });
-        let Some(serving) = self.server().accept(seat, socket) else { return false };
+    pub fn accept(&self, host: usize, number: u64, maker: Maker, socket: Endpoint) -> bool {
+        let seat = Arc::new(Seat { connection: number, maker, caller: Arc::new(Caller::Owner) });
+        let Some(serving) = self.engine_at(host).accept(seat, socket) else { return false };
         self.note("accept", number, u64::from(maker == Maker::Stranger));
         self.executor.spawn(number, serving);
         true
@@ -238,8 +304,15 @@ impl World {
     }
 
     fn run_slice(&self) {
-        self.watch.begin_slice(self.server().counters().pool.jobs_held, now(&self.ahead));
-        let has_run = self.server().run_one();
+        let mut busy = self.engines();
+        // Also one whose only request is in hand: another worker may join it.
+        busy.retain(|engine| engine.counters().pool.jobs_held > 0);
+        if busy.is_empty() {
+            return;
+        }
+        let engine = &busy[self.below(busy.len() as u64) as usize];
+        self.watch.begin_slice(engine.counters().pool.jobs_held, now(&self.ahead));
+        let has_run = engine.run_one();
         self.watch.end_slice(has_run, now(&self.ahead));
     }
 
@@ -264,7 +337,7 @@ impl World {
             self.watch.assert_sound();
             let is_roomy = self.bounds == Bounds::Roomy;
             self.watch.look_at_connections(is_roomy, |number| !self.executor.is_ready(number));
-            let has_work = self.server().counters().pool.jobs_waiting > 0;
+            let has_work = self.engines().iter().any(|engine| engine.counters().pool.jobs_waiting > 0);
             match (has_work, self.executor.has_ready(), self.below(4)) {
                 (false, false, _) => {
                     if is_roomy {

@@ -180,9 +180,9 @@ impl Own {
 
 impl Drop for Own {
     fn drop(&mut self) {
-        // Both fail only where the process has ended already.
+        // Both fail only where the process has ended already. Nobody else uses the engine: it need not serve on, as after SIGTERM.
         let _ =
-            rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), rustix::process::Signal::TERM);
+            rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), rustix::process::Signal::INT);
         let began = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) {
             if began.elapsed() > STOP_TIMEOUT {

@@ -34,7 +34,7 @@ fn block_on<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
         let mut signals = Signals::listen()?;
         tokio::select! {
             result = work => result,
-            () = signals.next() => Err(Failure::interrupted()),
+            _ = signals.next() => Err(Failure::interrupted()),
         }
     })
 }

@@ -5,7 +5,7 @@ mod relay;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use fieldseal_engine::Engine;
 use fieldseal_engine::admin::{AppName, Apps, ClientName, Keystore, NewKeys, Operation, Roles};
@@ -52,6 +52,10 @@ pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     settings.operator.address = ports.operator;
     settings.api.address = ports.api;
     settings.api.identity = identity.api;
+    if !context.loaded().is_set("server.drain_delay") {
+        // No balancer needs time to find another engine.
+        settings.drain_delay = Duration::ZERO;
+    }
     let told = settings.api.relay.clone();
     if !arguments.no_relay {
         // Whoever has a relay of their own beside the folder's engine means that.

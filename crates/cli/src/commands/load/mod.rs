@@ -90,7 +90,7 @@ fn measured(script: &Script, settings: &Settings, engine: &Engine) -> Outcome<Ru
         loop {
             tokio::select! {
                 outcome = &mut running => return outcome.map_err(Failure::from),
-                () = signals.next() => {}
+                _ = signals.next() => {}
             }
             if stop.send_replace(true) {
                 return Err(Failure::failed("interrupted twice: nothing is kept"));

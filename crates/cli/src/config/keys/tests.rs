@@ -146,6 +146,9 @@ fn every_setting_of_the_crates_has_a_key() {
         write_progress_min: _,
         outgoing_timeout: _,
         close_timeout: _,
+        connection_age_max: _,
+        connection_age_grace: _,
+        drain_delay: _,
         drain_timeout: _,
         refusal_lines_max: _,
     } = server;
@@ -177,6 +180,7 @@ fn every_setting_of_the_crates_has_a_key() {
         write_timeout: _,
         write_progress_min: _,
         idle_timeout: _,
+        connection_age_max: _,
         refused_body_max: _,
         refused_body_timeout: _,
         half_open_timeout: _,
@@ -189,8 +193,8 @@ fn every_setting_of_the_crates_has_a_key() {
     }
     let sections: BTreeSet<_> = KEYS.iter().map(|key| key.parts().0).collect();
     let count = |section: &str| KEYS.iter().filter(|key| key.parts().0 == section).count();
-    assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (16, 12, 9, 44));
+    assert_eq!((count("engine"), count("document"), count("keystore"), count("server")), (16, 12, 9, 47));
     // The client's settings are taken apart in `ClientBounds::default`.
-    assert_eq!((count("client"), count("operator"), count("api")), (10, 5, 26));
+    assert_eq!((count("client"), count("operator"), count("api")), (11, 5, 27));
     assert!(sections.contains("input") && sections.contains("log"));
 }

@@ -1,0 +1,89 @@
+//! When connections are asked to go: at their age, or while their server leaves. Each has a moment of its own, so that clients do not
+//! come back all at once.
+
+use std::time::{Duration, Instant};
+
+/// The time in which a server that shuts down still serves, and asks its clients to go elsewhere.
+///
+/// In its first half balancers find out that the server is not ready. In its second half connections are asked to go, each at a moment
+/// of its own; before its end clients have had a tenth of it to do so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaving {
+    from: Instant,
+    until: Instant,
+    end: Instant,
+}
+
+impl Leaving {
+    /// Begins now and takes `delay`.
+    pub fn new(now: Instant, delay: Duration) -> Self {
+        Leaving { from: now + delay / 2, until: now + delay - delay / 10, end: now + delay }
+    }
+
+    /// When the connection with this number, which was opened at `opened`, is asked to go. One that comes last of all has until the end:
+    /// else its client, which found no other server, would come again and again.
+    pub fn moment(&self, opened: Instant, number: u64) -> Instant {
+        if opened >= self.until {
+            return self.end;
+        }
+        let from = self.from.max(opened);
+        from + (self.until - from).mul_f64(share(number))
+    }
+}
+
+/// When the connection with this number, which was opened at `opened`, has reached its age: after 80 to 100 % of `age_max`. Never, where
+/// that is zero.
+pub fn age_reached(opened: Instant, age_max: Duration, number: u64) -> Option<Instant> {
+    if age_max.is_zero() {
+        return None;
+    }
+    opened.checked_add(age_max.mul_f64(0.8 + 0.2 * share(number)))
+}
+
+/// A share from 0 to 1. Numbers that follow each other have shares far apart, and many of them lie evenly (Fibonacci hashing). It need not
+/// be secret, and is the same each time, so that a simulation can be replayed.
+fn share(number: u64) -> f64 {
+    const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
+    (number.wrapping_mul(GOLDEN_RATIO) >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn moments_lie_evenly_in_the_second_half() {
+        let now = Instant::now();
+        let leaving = Leaving::new(now, 10 * SECOND);
+        let mut moments: Vec<Duration> = (0..1000).map(|number| leaving.moment(now, number) - now).collect();
+        moments.sort_unstable();
+        assert!(moments[0] >= 5 * SECOND && moments[999] <= 9 * SECOND, "{:?}", (moments[0], moments[999]));
+        assert!(moments.windows(2).all(|pair| pair[1] - pair[0] < SECOND / 50));
+    }
+
+    #[test]
+    fn a_connection_that_comes_late_has_what_is_left() {
+        let now = Instant::now();
+        let leaving = Leaving::new(now, 10 * SECOND);
+        for number in 0..1000 {
+            let opened = now + 8 * SECOND;
+            let moment = leaving.moment(opened, number);
+            assert!(moment >= opened && moment <= now + 9 * SECOND);
+            assert_eq!(leaving.moment(now + 9 * SECOND, number), now + 10 * SECOND);
+        }
+        let at_once = Leaving::new(now, Duration::ZERO);
+        assert_eq!(at_once.moment(now, 7), now);
+    }
+
+    #[test]
+    fn ages_differ_and_none_is_none() {
+        let now = Instant::now();
+        assert_eq!(age_reached(now, Duration::ZERO, 1), None);
+        let ages: Vec<Duration> =
+            (0..100).filter_map(|number| Some(age_reached(now, 10 * SECOND, number)? - now)).collect();
+        assert!(ages.iter().all(|age| (8 * SECOND..=10 * SECOND).contains(age)));
+        assert!(ages.iter().max() > ages.iter().min());
+    }
+}

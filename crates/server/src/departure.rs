@@ -1,0 +1,124 @@
+//! How the server leaves a connection: it says so, reads on for a while, and ends it when all that it has read is answered.
+
+use std::time::{Duration, Instant};
+
+use fieldseal_http::{Leaving, Phase, age_reached};
+use fieldseal_protocol::GoingAway;
+
+use crate::settings::ServerSettings;
+
+/// Where a connection is on its way out.
+#[derive(Debug)]
+pub(crate) struct Departure {
+    number: u64,
+    opened: Instant,
+    age_reached: Option<Instant>,
+    told: Option<Told>,
+}
+
+/// What the peer was told, and when.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    reason: GoingAway,
+    at: Instant,
+}
+
+impl Departure {
+    pub(crate) fn new(settings: &ServerSettings, number: u64, now: Instant) -> Self {
+        let age_reached = age_reached(now, settings.connection_age_max, number);
+        Departure { number, opened: now, age_reached, told: None }
+    }
+
+    /// What the peer is to be told now: each reason once at most, and nothing after that the server shuts down.
+    pub(crate) fn tell(&mut self, phase: Phase, leaving: Option<Leaving>, now: Instant) -> Option<GoingAway> {
+        let is_due = |moment: Option<Instant>| moment.is_some_and(|moment| moment <= now);
+        let reason = match phase {
+            Phase::Draining | Phase::Closing => GoingAway::Shutdown,
+            _ if is_due(self.moment(leaving)) => GoingAway::Shutdown,
+            _ if is_due(self.age_reached) => GoingAway::Age,
+            _ => return None,
+        };
+        match self.told {
+            Some(told) if told.reason == reason || told.reason == GoingAway::Shutdown => None,
+            before => {
+                // The time to go runs from the first word.
+                let at = before.map_or(now, |told| told.at);
+                self.told = Some(Told { reason, at });
+                Some(reason)
+            }
+        }
+    }
+
+    fn moment(&self, leaving: Option<Leaving>) -> Option<Instant> {
+        leaving.map(|leaving| leaving.moment(self.opened, self.number))
+    }
+
+    /// When nothing more is read, since the connection has reached its age and its peer had time to go.
+    fn retirement(&self, grace: Duration) -> Option<Instant> {
+        let told = self.told?;
+        (told.at >= self.age_reached?).then(|| told.at + grace)
+    }
+
+    /// Whether nothing more is read.
+    pub(crate) fn is_retired(&self, settings: &ServerSettings, now: Instant) -> bool {
+        self.retirement(settings.connection_age_grace).is_some_and(|retirement| retirement <= now)
+    }
+
+    /// When to look again, if ever.
+    pub(crate) fn due(&self, settings: &ServerSettings, leaving: Option<Leaving>) -> Option<Instant> {
+        let moment = match self.told {
+            Some(Told { reason: GoingAway::Shutdown, .. }) => None,
+            _ => self.moment(leaving),
+        };
+        let age = match self.told {
+            None => self.age_reached,
+            Some(_) => self.retirement(settings.connection_age_grace),
+        };
+        moment.into_iter().chain(age).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn settings(age: Duration) -> ServerSettings {
+        ServerSettings { connection_age_max: age, connection_age_grace: 3 * SECOND, ..ServerSettings::for_tests() }
+    }
+
+    #[test]
+    fn a_connection_is_told_once_that_it_is_too_old_and_then_retires() {
+        let (settings, now) = (settings(10 * SECOND), Instant::now());
+        let mut departure = Departure::new(&settings, 0, now);
+        let due = departure.due(&settings, None).unwrap();
+        assert!((8 * SECOND..=10 * SECOND).contains(&(due - now)));
+        assert_eq!(departure.tell(Phase::Serving, None, due - SECOND), None);
+        assert_eq!(departure.tell(Phase::Serving, None, due), Some(GoingAway::Age));
+        assert_eq!(departure.tell(Phase::Serving, None, due + SECOND), None);
+        assert_eq!(departure.due(&settings, None), Some(due + 3 * SECOND));
+        assert!(!departure.is_retired(&settings, due + 2 * SECOND));
+        assert!(departure.is_retired(&settings, due + 3 * SECOND));
+        assert_eq!(departure.tell(Phase::Draining, None, due + 4 * SECOND), Some(GoingAway::Shutdown));
+        assert!(departure.is_retired(&settings, due + 4 * SECOND));
+    }
+
+    #[test]
+    fn a_connection_of_a_server_that_leaves_is_told_at_its_moment_or_when_the_server_drains() {
+        let (settings, now) = (settings(Duration::ZERO), Instant::now());
+        let leaving = Some(Leaving::new(now, 10 * SECOND));
+        let mut departure = Departure::new(&settings, 1, now);
+        assert_eq!(departure.due(&settings, None), None);
+        let due = departure.due(&settings, leaving).unwrap();
+        assert_eq!(departure.tell(Phase::Leaving, leaving, due - SECOND / 100), None);
+        assert_eq!(departure.tell(Phase::Leaving, leaving, due), Some(GoingAway::Shutdown));
+        assert_eq!(departure.tell(Phase::Draining, leaving, due), None);
+        assert_eq!(departure.due(&settings, leaving), None);
+        assert!(!departure.is_retired(&settings, due + 3600 * SECOND));
+
+        let mut departure = Departure::new(&settings, 1, now);
+        assert_eq!(departure.tell(Phase::Draining, None, now), Some(GoingAway::Shutdown));
+        assert_eq!(departure.tell(Phase::Closing, None, now), None);
+    }
+}
