@@ -38,6 +38,7 @@ packages() {
   if [[ $purpose == test ]]; then
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
     has curl || missing+=(curl)
+    has haproxy || [[ -x /usr/sbin/haproxy ]] || missing+=(haproxy)
   fi
   ((${#missing[@]} == 0)) && return 0
   if ! has apt-get || [[ $(id -u) != 0 ]]; then
