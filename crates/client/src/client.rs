@@ -12,7 +12,7 @@ use fieldseal_protocol::{
     Scalar, request,
 };
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::answer::{Answer, ApiKeyFacts, Document, Inspection, PublicKeySet, Rewrapped, Value, Values};
 use crate::connection::Connection;
@@ -52,17 +52,30 @@ struct Open {
     connections: Vec<Arc<Connection>>,
     /// When engines last said that they shut down, by the places of their addresses.
     shutdowns: BTreeMap<usize, Instant>,
+    /// How the last connection ended, until another one is made.
+    ended: Option<Ended>,
+}
+
+/// Whether a connection that has ended had answered anything.
+#[derive(Clone, Copy, Debug)]
+enum Ended {
+    Used,
+    Unused,
 }
 
 impl Open {
     /// Removes the connections on which nothing begins any more. What is in flight there goes on.
     fn clean(&mut self) {
-        let shutdowns = &mut self.shutdowns;
-        self.connections.retain(|connection| {
+        let Open { connections, shutdowns, ended } = self;
+        connections.retain(|connection| {
             if connection.shared.going_away() == Some(GoingAway::Shutdown) {
                 shutdowns.insert(connection.address, Instant::now());
             }
-            connection.shared.is_open()
+            let is_open = connection.shared.is_open();
+            if !is_open {
+                *ended = Some(if connection.shared.has_answered() { Ended::Used } else { Ended::Unused });
+            }
+            is_open
         });
     }
 
@@ -90,6 +103,24 @@ struct Dialling {
     next_address: usize,
     failures: u32,
     failed: Option<(Instant, ClientError)>,
+    /// Connections one after the other that ended before they had answered anything.
+    unused: u32,
+    /// Before this none is made, because of them.
+    not_before: Option<Instant>,
+}
+
+impl Dialling {
+    /// Notes how the last connection ended; `pause` gives the pause after so many that answered nothing. The first one has none: engines
+    /// end idle connections, too.
+    fn note(&mut self, ended: Ended, pause: impl FnOnce(u32) -> Duration) {
+        (self.unused, self.not_before) = match ended {
+            Ended::Used => (0, None),
+            Ended::Unused => {
+                let before = self.unused.checked_sub(1);
+                (self.unused.saturating_add(1), before.map(|before| Instant::now() + pause(before)))
+            }
+        };
+    }
 }
 
 impl fmt::Debug for Client {
@@ -561,6 +592,7 @@ impl Inner {
         {
             return Err(error.clone());
         }
+        self.pace(dialling).await;
         let addresses = &self.settings.addresses;
         let mut failure = None;
         let order = self.lock().order(dialling.next_address, addresses.len());
@@ -581,6 +613,24 @@ impl Inner {
         dialling.failures = dialling.failures.saturating_add(1);
         dialling.failed = Some((Instant::now() + pause, error.clone()));
         Err(error)
+    }
+
+    /// Waits longer each time while engines end connections before they answer anything: else a client would connect to such an engine as
+    /// fast as it can.
+    async fn pace(&self, dialling: &mut Dialling) {
+        let ended = {
+            let mut open = self.lock();
+            open.clean();
+            open.ended.take()
+        };
+        if let Some(ended) = ended {
+            dialling.note(ended, |before| self.pause(before));
+        }
+        // Who stops waiting leaves the pause to whoever calls next.
+        if let Some(moment) = dialling.not_before {
+            sleep_until(moment).await;
+            dialling.not_before = None;
+        }
     }
 
     /// The pause before a call is made again.

@@ -36,6 +36,8 @@ struct State {
     queue: VecDeque<Queued>,
     calls: HashMap<u32, Call>,
     next_id: u32,
+    /// Set once an answer has come.
+    has_answered: bool,
     /// Set once the engine has said that it leaves the connection; nothing is begun afterwards, what is in flight is finished.
     going_away: Option<GoingAway>,
     /// Set once; nothing is begun afterwards.
@@ -94,6 +96,11 @@ impl Shared {
     /// Why the engine leaves the connection, once it has said so.
     pub(crate) fn going_away(&self) -> Option<GoingAway> {
         self.lock().going_away
+    }
+
+    /// Whether the engine has answered anything here.
+    pub(crate) fn has_answered(&self) -> bool {
+        self.lock().has_answered
     }
 
     /// Calls whose answer has not come.
@@ -180,7 +187,7 @@ impl Shared {
             Ok(Message::Request { .. }) => return Err(ClientError::protocol("the engine sent a request")),
             Err(error) => return Err(ClientError::protocol(format!("the engine sent no message: {error}"))),
         };
-        let (call, is_over) = self.lock().remove(id);
+        let (call, is_over) = self.lock().answered(id);
         if is_over {
             self.to_write.notify_one();
         }
@@ -268,6 +275,12 @@ impl State {
         let call = Call { stage: Stage::Queued(waiting), _place: place };
         self.calls.insert(id, call);
         Ok(id)
+    }
+
+    /// Takes a call out that is answered; whether that ends the connection.
+    fn answered(&mut self, id: u32) -> (Option<Call>, bool) {
+        self.has_answered = true;
+        self.remove(id)
     }
 
     /// Takes a call out; whether that ends the connection.

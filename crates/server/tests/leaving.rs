@@ -2,17 +2,19 @@
 
 mod common;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Stage, toy_request, until, wait_until};
+use fieldseal_client::simulation::{Connecting, Network, Stream};
 use fieldseal_client::{
     CallObserver, CallOutcome, Client, ClientError, ClientSettings, Document, EncryptOptions, ErrorCode, ErrorKind,
     Method,
 };
-use fieldseal_protocol::GoingAway;
+use fieldseal_protocol::{GoingAway, answer};
 use fieldseal_server::{Server, ServerSettings, ShutdownReport};
+use tokio::io::AsyncWriteExt;
 
 /// In which the engine serves on. Nothing here waits for it but the end of the engine.
 const DELAY: Duration = Duration::from_millis(500);
@@ -235,4 +237,64 @@ fn a_connection_that_is_closed_in_good_order_says_that_nothing_else_was_begun() 
     assert_eq!(raw.read_frame(), Err("closed".to_owned()));
     assert_eq!(raw.told, [GoingAway::Shutdown, GoingAway::Closed]);
     stopping.join().unwrap();
+}
+
+/// Engines that leave each connection as soon as it is made.
+struct Hostile {
+    reason: GoingAway,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Network for Hostile {
+    fn connect<'a>(&'a self, _: &'a str) -> Connecting<'a> {
+        self.connections.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async {
+            let (ours, mut theirs) = tokio::io::duplex(1 << 16);
+            let mut message = Vec::new();
+            answer::going_away(self.reason, &mut message);
+            theirs.write_all(&message).await?;
+            tokio::spawn(async move {
+                // It stays open as long as the client wants it to.
+                let _ = tokio::io::copy(&mut theirs, &mut tokio::io::sink()).await;
+            });
+            Ok(Box::new(ours) as Box<dyn Stream>)
+        })
+    }
+
+    fn chance(&self) -> f64 {
+        0.5
+    }
+}
+
+/// In virtual time: a client connects to such engines more and more slowly, however many calls are made.
+#[tokio::test(start_paused = true)]
+async fn engines_that_leave_each_connection_at_once_are_not_connected_to_in_a_loop() {
+    const CALLERS: usize = 20;
+    let stage_settings = || {
+        let tls = common::Pki::new();
+        let tls = tls.client_tls(tls.client("shop"));
+        let addresses = vec!["first:1".to_owned(), "second:1".to_owned()];
+        ClientSettings { addresses, request_timeout: Duration::from_secs(10), ..ClientSettings::new("", tls) }
+    };
+    for &reason in GoingAway::ALL {
+        let connections = Arc::new(AtomicUsize::new(0));
+        let client = Client::simulated(stage_settings(), Hostile { reason, connections: Arc::clone(&connections) });
+        let end = tokio::time::Instant::now() + Duration::from_secs(600);
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|_| {
+                let client = client.clone();
+                tokio::spawn(async move {
+                    while tokio::time::Instant::now() < end {
+                        call(&client, "echo").await.expect_err("no engine serves");
+                    }
+                })
+            })
+            .collect();
+        for caller in callers {
+            caller.await.expect("the calls end");
+        }
+        // The pauses grow to 5 s, less by chance: here 3.75 s.
+        let connections = connections.load(Ordering::SeqCst);
+        assert!((2..=200).contains(&connections), "{connections} connections after {reason:?}");
+    }
 }

@@ -19,7 +19,7 @@ use crate::timer::Timer;
 
 /// Of so many answers one is looked at value by value; of the others the size.
 const CHECK_EVERY: u64 = 64;
-/// The pause after a connection could not be made.
+/// The pause after a connection could not be made, or was replaced.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What the engine answers to a request that was cancelled.
@@ -263,6 +263,8 @@ impl<C: Connect> Users<C> {
                 Ok(connection) => {
                     let last = self.state.number;
                     self.left = self.connection.replace(connection).map(|connection| Left { connection, last });
+                    // Not faster than this, even where the engine leaves each connection at once.
+                    self.retry_at = self.shared.now() + RECONNECT_PAUSE;
                 }
                 Err(_) => self.retry_at = self.shared.now() + RECONNECT_PAUSE,
             },
