@@ -154,8 +154,8 @@ impl Own {
         if let Some(config) = &place.config {
             command.arg("--config").arg(config);
         }
-        // Each connection would be a line of the log.
-        command.args(["--set", "log.level=warn"]);
+        // Each connection would be a line of the log, and each that a signal ends in its handshake a warning.
+        command.args(["--set", "log.level=error"]);
         command.args(place.set.iter().flat_map(|setting| ["--set", setting]));
         command.args(["serve", "--json", "--address", "127.0.0.1:0"]);
         // A terminal's Ctrl-C is for this process alone, which then stops the engine.
