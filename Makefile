@@ -4,13 +4,14 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check artillery upstreams loom constant-time aarch64 audit bench fuzz fuzz-api
+.PHONY: help run setup test check artillery upstreams loom constant-time miri aarch64 audit bench fuzz fuzz-api
 
 # Tools that setup installs stand in front of the machine's own.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
 TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 FUZZ_SECONDS ?= 300
+MIRI_SECONDS ?= 60
 # Benches to run, by the name of their file; all by default.
 BENCH ?= *
 # Anything but empty: `make run` ends after the demonstration.
@@ -61,6 +62,10 @@ loom: setup ## every interleaving of the pool's threads
 constant-time: setup ## whether branches or addresses depend on secrets, under Valgrind
 	$(call say,constant-time: scripts/constant-time.sh)
 	@scripts/constant-time.sh
+
+miri: ## undefined behaviour in kernels, pool, protocol and document, each test for MIRI_SECONDS (60)
+	$(call say,miri: scripts/miri.sh)
+	@scripts/miri.sh '$(MIRI_SECONDS)'
 
 aarch64: setup ## the kernels for AArch64, their tests under QEMU
 	$(call say,aarch64: scripts/aarch64.sh)

@@ -1,6 +1,7 @@
 //! Numbers of 256 bits as four words, the lowest first: what both fields and the scalars have in common. Constant time, so also
 //! without checks for overflow, which would be branches.
 
+#[cfg(not(miri))]
 use std::arch::asm;
 
 /// A number below 2^256, the lowest word first.
@@ -9,9 +10,14 @@ pub(super) type Words = [u64; 4];
 /// All ones for true, zero for false; the compiler does not know which, so that it makes no branch of what is selected by it.
 #[inline(always)]
 pub(super) fn mask(condition: bool) -> u64 {
+    #[cfg_attr(miri, allow(unused_mut, reason = "only the assembly changes it"))]
     let mut mask = u64::from(condition).wrapping_neg();
+    // Miri executes no assembly, and does not guess at values.
+    #[cfg(not(miri))]
     // SAFETY: no instruction is executed. The compiler must take it that the register changes here.
-    unsafe { asm!("/* {0} */", inout(reg) mask, options(pure, nomem, nostack, preserves_flags)) }
+    unsafe {
+        asm!("/* {0} */", inout(reg) mask, options(pure, nomem, nostack, preserves_flags))
+    }
     mask
 }
 
