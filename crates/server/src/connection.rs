@@ -39,6 +39,8 @@ use crate::wire::{Socket, Wire, discard};
 
 /// Bytes read and written in one go before other connections have their turn: some tens of microseconds of TLS.
 const TURN_BYTES_MAX: usize = 64 << 10;
+/// Messages handled in one go, which is some tens of microseconds too: many small ones fit into few bytes.
+const TURN_MESSAGES_MAX: usize = 8;
 /// Buffers above this size count to `incoming_bytes_max` while frames arrive in them.
 const UNCOUNTED_SIZE_MAX: usize = 64 << 10;
 /// How often a connection that reads no further looks whether its peer has gone.
@@ -68,6 +70,22 @@ pub(crate) enum End {
 enum Moved {
     Something,
     Nothing,
+}
+
+/// What a connection may still do before others have their turn.
+struct Allowance {
+    bytes: usize,
+    messages: usize,
+}
+
+impl Allowance {
+    fn new() -> Self {
+        Allowance { bytes: TURN_BYTES_MAX, messages: TURN_MESSAGES_MAX }
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.bytes == 0 || self.messages == 0
+    }
 }
 
 pub(crate) struct Connection<S: Service, W: Wire> {
@@ -189,18 +207,19 @@ impl<S: Service, W: Wire> Connection<S, W> {
     fn take_turn(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
         self.outbox.register(cx.waker());
         let now = clock::now();
-        let mut turn = TURN_BYTES_MAX;
+        let mut turn = Allowance::new();
         self.in_work.retry(&self.hub.pool, now);
         self.depart(now);
         loop {
             self.take_answers(now);
             let written = self.write(cx, &mut turn, now)?;
             let read = self.read(cx, &mut turn, now)?;
-            if written == Moved::Nothing && read == Moved::Nothing {
+            if turn.is_used_up() {
+                // Frames that have arrived may wait here: nobody else would wake this task for them.
+                cx.waker().wake_by_ref();
                 return Ok(());
             }
-            if turn == 0 {
-                cx.waker().wake_by_ref();
+            if written == Moved::Nothing && read == Moved::Nothing {
                 return Ok(());
             }
         }
@@ -254,7 +273,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         }
     }
 
-    fn write(&mut self, cx: &mut Context<'_>, turn: &mut usize, now: Instant) -> Result<Moved, End> {
+    fn write(&mut self, cx: &mut Context<'_>, turn: &mut Allowance, now: Instant) -> Result<Moved, End> {
         let before = self.outgoing.bytes();
         let moved = self.write_out(cx, turn);
         // What moves is the socket, not what is gathered before it: a slow reader takes that in many small parts.
@@ -263,16 +282,16 @@ impl<S: Service, W: Wire> Connection<S, W> {
         moved
     }
 
-    fn write_out(&mut self, cx: &mut Context<'_>, turn: &mut usize) -> Result<Moved, End> {
+    fn write_out(&mut self, cx: &mut Context<'_>, turn: &mut Allowance) -> Result<Moved, End> {
         let mut moved = Moved::Nothing;
-        while self.outgoing.bytes() > 0 && *turn > 0 {
+        while self.outgoing.bytes() > 0 && turn.bytes > 0 {
             match Pin::new(&mut self.stream).poll_write(cx, self.outgoing.front()) {
                 Poll::Pending => return Ok(moved),
                 Poll::Ready(Err(error)) => return Err(End::Broken(error)),
                 Poll::Ready(Ok(size)) => {
                     self.outgoing.advance(size);
                     self.is_flushed = false;
-                    *turn = turn.saturating_sub(size);
+                    turn.bytes = turn.bytes.saturating_sub(size);
                     moved = Moved::Something;
                 }
             }
@@ -287,10 +306,10 @@ impl<S: Service, W: Wire> Connection<S, W> {
         Ok(moved)
     }
 
-    fn read(&mut self, cx: &mut Context<'_>, turn: &mut usize, now: Instant) -> Result<Moved, End> {
+    fn read(&mut self, cx: &mut Context<'_>, turn: &mut Allowance, now: Instant) -> Result<Moved, End> {
         let mut moved = Moved::Nothing;
         loop {
-            self.take_frames(now)?;
+            self.take_frames(turn, now)?;
             let freed = self.charge_arriving(self.frames.capacity());
             debug_assert!(freed.is_ok(), "taking frames makes the buffer smaller or nothing");
             if self.is_paused() || !self.finds_room(now)? {
@@ -298,7 +317,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
                 return self.look_for_peer(cx).map(|()| moved);
             }
             self.times.frame.iter_mut().for_each(|frame| frame.resume(now));
-            if *turn == 0 {
+            if turn.is_used_up() {
                 return Ok(moved);
             }
             match pin!(self.stream.read_buf(self.frames.spare())).poll(cx) {
@@ -310,7 +329,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
                 Poll::Ready(Ok(0)) => return Err(End::Closed),
                 Poll::Ready(Ok(size)) => {
                     self.times.active = now;
-                    *turn = turn.saturating_sub(size);
+                    turn.bytes = turn.bytes.saturating_sub(size);
                     moved = Moved::Something;
                 }
             }
@@ -340,12 +359,13 @@ impl<S: Service, W: Wire> Connection<S, W> {
         }
     }
 
-    /// Takes the whole frames that have arrived, as far as there is room for their requests.
-    fn take_frames(&mut self, now: Instant) -> Result<(), End> {
-        while !self.is_paused() {
+    /// Takes the whole frames that have arrived, as far as the turn goes and there is room for their requests.
+    fn take_frames(&mut self, turn: &mut Allowance, now: Instant) -> Result<(), End> {
+        while !self.is_paused() && turn.messages > 0 {
             match self.frames.next_frame() {
                 Ok(Some(frame)) => {
                     self.times.frame = None;
+                    turn.messages -= 1;
                     self.handle(frame, now)?;
                 }
                 Ok(None) => {

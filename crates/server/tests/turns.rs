@@ -1,0 +1,80 @@
+//! What a connection does before the others of its thread have their turn.
+
+mod common;
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+use std::{future::Future, io};
+
+use common::{Pki, Toy};
+use fieldseal_engine::pool::Clock;
+use fieldseal_protocol::request;
+use fieldseal_server::simulation::{Simulated, Socket};
+use fieldseal_server::{PeerIdentity, ServerSettings, Service};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
+
+const REQUESTS: u32 = 200;
+/// What the server allows itself.
+const TURN_MESSAGES_MAX: u64 = 8;
+
+struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+}
+
+/// A socket in memory, which nobody closes.
+struct Stream(DuplexStream);
+
+impl AsyncRead for Stream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, out)
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+impl Socket for Stream {
+    fn poll_closed(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+}
+
+#[tokio::test]
+async fn a_turn_handles_few_messages_however_many_have_arrived() {
+    let toy = Arc::new(Toy::default());
+    let caller = toy.authenticate(&PeerIdentity { name: "shop".to_owned(), certificate_sha256: [0; 32] }).unwrap();
+    let settings = ServerSettings::new(Pki::new().server_tls());
+    let server = Simulated::new(settings, toy, Arc::new(SystemClock));
+    let (mut client, socket) = duplex(1 << 20);
+    let mut serving = pin!(server.accept(caller, Stream(socket)).unwrap());
+    let mut messages = Vec::new();
+    (0..REQUESTS).for_each(|id| request::health(id, &mut messages));
+    client.write_all(&messages).await.unwrap();
+    let mut handled = 0;
+    while handled < u64::from(REQUESTS) {
+        let is_over = poll_fn(|cx| Poll::Ready(serving.as_mut().poll(cx).is_ready())).await;
+        assert!(!is_over);
+        let now = server.counters().requests;
+        assert!(now > handled, "a turn handles something, or nobody would wake the connection again");
+        assert!(now - handled <= TURN_MESSAGES_MAX, "{} messages in a turn", now - handled);
+        handled = now;
+    }
+}
