@@ -88,6 +88,8 @@ bench: ## all benches, or BENCH=NAME
 	  '$(TARGET)/release/fieldseal' bench; \
 	  printf '== bench: small requests beside the worst bodies\n'; \
 	  benches/hostile.py --fieldseal '$(TARGET)/release/fieldseal'; \
+	  printf '== bench: a quiet app beside requests that are given up\n'; \
+	  benches/given_up.py --fieldseal '$(TARGET)/release/fieldseal' --rate 5000; \
 	  printf '== bench: the same scenario under Artillery and fieldseal load\n'; \
 	  FIELDSEAL='$(TARGET)/release/fieldseal' PROFILE=release tests/artillery/run.sh compare; \
 	fi
