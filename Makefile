@@ -90,6 +90,8 @@ bench: ## all benches, or BENCH=NAME
 	  benches/hostile.py --fieldseal '$(TARGET)/release/fieldseal'; \
 	  printf '== bench: a quiet app beside requests that are given up\n'; \
 	  benches/given_up.py --fieldseal '$(TARGET)/release/fieldseal' --rate 5000; \
+	  printf '== bench: ports beside silent connections\n'; \
+	  FIELDSEAL='$(TARGET)/release/fieldseal' tests/interop/run.sh silent; \
 	  printf '== bench: the same scenario under Artillery and fieldseal load\n'; \
 	  FIELDSEAL='$(TARGET)/release/fieldseal' PROFILE=release tests/artillery/run.sh compare; \
 	fi

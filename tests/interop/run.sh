@@ -3,6 +3,7 @@
 # documentation.
 #
 #   FIELDSEAL=target/checked/fieldseal tests/interop/run.sh [pytest arguments]
+#   FIELDSEAL=target/release/fieldseal tests/interop/run.sh silent      a benchmark: ports beside silent connections
 #
 # Needs Python 3.11 with venv, Node 20 with npm, and curl with HTTP/2. Installs pinned packages once, below target/interop and
 # node_modules. The tests themselves talk to 127.0.0.1 alone.
@@ -25,6 +26,11 @@ if [[ -z ${ENVOY:-} ]]; then
   export ENVOY
 fi
 export PYTHON=$root/target/interop/venv/bin/python
+
+if [[ ${1:-} == silent ]]; then
+  shift
+  exec "$PYTHON" "$root/benches/silent_connections.py" "$@"
+fi
 
 # Both run even when the first fails: one run tells all.
 status=0
