@@ -208,7 +208,7 @@ BALANCERS: dict[str, type[Balancer]] = {"haproxy": HaProxy, "envoy": Envoy}
 
 @dataclass
 class Load:
-    """`fieldseal load` through the balancer, until it is told to stop."""
+    """`fieldseal load` through the balancer, until it is asked to stop."""
 
     fieldseal: Fieldseal
     folder: Path

@@ -1,4 +1,4 @@
-"""Few descriptors and many silent connections: whoever fills one port leaves every other one answering."""
+"""Few descriptors and many silent connections: a client that fills one port leaves every other one answering."""
 
 import subprocess
 from collections.abc import Iterator

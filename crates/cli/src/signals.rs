@@ -14,7 +14,7 @@ use crate::failure::{Failure, Outcome};
 pub enum Ending {
     /// SIGINT, of somebody at the keyboard, who does not want to wait.
     Interrupt,
-    /// SIGTERM, of whoever runs services.
+    /// SIGTERM, as service managers send it.
     Terminate,
 }
 

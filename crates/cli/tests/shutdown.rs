@@ -118,7 +118,7 @@ async fn what_is_in_work_is_finished_and_what_is_new_is_refused() {
     while ask(&mut old, request::info).await.as_deref() != Some("unavailable") {
         assert!(began.elapsed() < PATIENCE, "it does not drain");
     }
-    assert_eq!(ask(&mut old, request::health).await, None, "health is told");
+    assert_eq!(ask(&mut old, request::health).await, None, "health says so");
     assert!(old.is_left());
     drop(old);
     assert!(TcpStream::connect(stage.engine.address()).is_err(), "nobody listens any more");
@@ -132,7 +132,7 @@ async fn what_is_not_finished_in_time_is_told_so() {
     let mut stage = Stage::new(&["--set", "server.drain_delay=0s", "--set", "server.drain_timeout=50ms"]);
     let in_work = stage.begin(1_000_000).await;
     stage.terminate();
-    // It was told that, and found nobody else.
+    // It received that notification, and found no other engine.
     let error = in_work.await.expect("no panic").expect_err("it takes far too long");
     assert_eq!(error.kind, ErrorKind::Connect, "{error}");
     assert_eq!(stage.exit_code().await, Some(1));

@@ -626,7 +626,7 @@ impl Inner {
         if let Some(ended) = ended {
             dialling.note(ended, |before| self.pause(before));
         }
-        // Who stops waiting leaves the pause to whoever calls next.
+        // A caller that stops waiting leaves the pause to the next one.
         if let Some(moment) = dialling.not_before {
             sleep_until(moment).await;
             dialling.not_before = None;

@@ -135,7 +135,7 @@ impl Decryptor {
         fault.map_or(Ok(done), Err)
     }
 
-    /// The same for whoever goes on behind a text that does not open: `each` gets the error of such a text, without an index. It gets
+    /// The same for a caller that goes on behind a text that does not open: `each` gets the error of such a text, without an index. It gets
     /// nothing more behind the run of neighbours in which it breaks off.
     ///
     /// # Errors

@@ -161,7 +161,7 @@ fn what_is_sealed_already_is_sealed_again_and_counted() {
             damaged(&once)
         );
         let (twice, count, report) = encrypted(&engine, &Caller::Owner, &options, &document).expect("encrypts");
-        assert_eq!((count, report.resealed, report.skipped), (7, 4, 0), "by their form, whoever's they are");
+        assert_eq!((count, report.resealed, report.skipped), (7, 4, 0), "by their form, of any app");
         let back = opened(&engine, &Caller::Owner, &DecryptOptions::new("acme"), &[], &twice).expect("opens");
         assert_eq!(back.0, document, "one layer comes off");
     }
@@ -195,7 +195,7 @@ fn skipping_leaves_exactly_what_opens_for_this_app_and_role() {
         let out: Vec<String> = serde_json::from_str(&out).expect("JSON");
         assert_eq!((0..texts.len()).filter(|&index| out[index] == texts[index]).collect::<Vec<_>>(), [6]);
 
-        // Who may not decrypt is not told what opens; who may not see a role has values of it sealed again.
+        // A caller without the right to decrypt does not learn what opens; values of a role that it may not see are sealed again.
         let writer = grant(&engine, "writer", &[Operation::Encrypt], Roles::Any);
         let refused = encrypted(&engine, &writer, &EncryptOptions { skip_sealed: true, ..plain }, &document);
         assert_eq!(refused.map_err(|error| error.kind).expect_err("forbidden"), ErrorKind::Forbidden);

@@ -432,7 +432,7 @@ impl Exchange {
         }
     }
 
-    /// The request's stream goes over to another protocol, for as long as the request is in work.
+    /// The request's stream goes over to another protocol, for as long as the request lasts.
     fn leave_http(&self) {
         if !self.is_other_protocol.swap(true, Ordering::Relaxed) {
             self.activity.lock().other_protocols += 1;

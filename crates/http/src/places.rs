@@ -66,7 +66,7 @@ impl Places {
         Places { max, clients, state: Mutex::default(), held: AtomicUsize::new(0), ended: Notify::new() }
     }
 
-    /// Takes a place for whoever calls from `address`, if need be that of the client's oldest, or of the oldest of all.
+    /// Takes a place for a client at `address`, if need be that of the client's oldest, or of the oldest of all.
     pub fn take(self: &Arc<Self>, address: IpAddr) -> Place {
         let client = self.clients.client(address);
         let mut state = self.lock();

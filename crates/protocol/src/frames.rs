@@ -1,9 +1,9 @@
 //! Cuts the byte stream of a connection into frames; both ends of a connection use it.
 //!
 //! Nothing is scanned twice. A large frame arrives in pieces of bounded size and leaves with them, so that the thread that reads it
-//! never moves much at a time: whoever needs it in one buffer puts it together. Small frames are copied out, and the buffer stays. The
-//! buffer grows with what has arrived, never by what a peer claims: at most to twice as much, and as a frame of many values promises to
-//! become by its first ones.
+//! never moves much at a time: a caller that needs it in one buffer puts it together. Small frames are copied out, and the buffer stays.
+//! The buffer grows with what has arrived, never by what a peer claims: at most to twice as much, and as a frame of many values promises
+//! to become by its first ones.
 
 use crate::error::FrameError;
 use crate::limits::Limits;

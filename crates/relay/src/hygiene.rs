@@ -142,7 +142,7 @@ impl Source<'_> {
         match self.how {
             Forwarded::Keep => return,
             Forwarded::Set => remove_where(headers, is_forwarded),
-            // CGI, WSGI and PHP cannot tell those with `_` or `.` from ours.
+            // CGI, WSGI and PHP take those with `_` or `.` for ours.
             Forwarded::Append => {
                 remove_where(headers, |name| is_forwarded(name) && !folded(name).eq(name.as_str().bytes()))
             }

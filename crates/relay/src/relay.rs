@@ -338,7 +338,7 @@ impl Relay {
         delay
     }
 
-    /// Takes no connection any more, lets requests in flight end, within `drain_timeout`; tells how many connections were not finished.
+    /// Takes no connection any more, lets requests in flight end, within `drain_timeout`; returns how many connections were not finished.
     ///
     /// # Errors
     /// A thread that could not serve.
@@ -373,7 +373,7 @@ fn check_fixed(old: &Configuration, new: &Configuration) -> Result<(), RelayErro
     }
     let Process { access_log, reload_check, .. } = old.process;
     if old.process != (Process { access_log, reload_check, ..new.process.clone() }) {
-        return Err(RelayError::Restart("a change in section [relay], but for access_log and reload_check,"));
+        return Err(RelayError::Restart("a change in section [relay], except access_log and reload_check,"));
     }
     if old.http_settings() != new.http_settings() {
         return Err(RelayError::Restart(

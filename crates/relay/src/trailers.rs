@@ -30,7 +30,7 @@ struct Guard {
     metrics: Arc<ListenerMetrics>,
 }
 
-/// Whether whoever takes `_` for `-` (CGI, WSGI), or every sign for it (PHP's `.`, lighttpd), takes one name for the other.
+/// Whether software that takes `_` for `-` (CGI, WSGI), or every sign for it (PHP's `.`, lighttpd), takes one name for the other.
 pub(crate) fn is_taken_for(one: &HeaderName, other: &HeaderName) -> bool {
     folded(one).eq(folded(other))
 }

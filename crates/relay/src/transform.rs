@@ -163,7 +163,8 @@ impl Job<'_> {
     pub(crate) async fn headers(&mut self, headers: &mut HeaderMap) -> Result<(), Refusal> {
         let actions = self.actions;
         if let Some(name) = twin(actions, headers) {
-            let detail = format!("whoever takes _ for - reads header {name} as one that a rule hides or goes by");
+            let detail =
+                format!("software that takes _ for - reads header {name} as one that a rule hides or selects by");
             return Err(Refusal::ambiguous_header(self.direction, detail));
         }
         for rule in &actions.rules {
@@ -527,7 +528,7 @@ fn kind(actions: &Actions, headers: &HeaderMap) -> Option<Kind> {
     (is_utf8 && rules.iter().any(reads)).then_some(kind)
 }
 
-/// A header field that no rule names, and that many (CGI, WSGI) cannot tell from one that is to be hidden, or that says how a body is
+/// A header field that no rule names, and that many (CGI, WSGI) take for one that is to be hidden, or that says how a body is
 /// read in which something is.
 fn twin<'h>(actions: &Actions, headers: &'h HeaderMap) -> Option<&'h HeaderName> {
     // Another type or coding would make something else of a body in which something is hidden.

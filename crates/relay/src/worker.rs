@@ -182,7 +182,7 @@ pub(crate) fn run(
                     refusals.tell_overdue();
                 }
                 changed = stage.changed() => {
-                    // Whoever would tell is gone: that means to stop.
+                    // The sender is gone: that means to stop.
                     let now = changed.map_or(Stage::Stopping, |()| *stage.borrow_and_update());
                     match now {
                         Stage::Serving => {}

@@ -16,7 +16,7 @@ pub(crate) struct Departure {
     told: Option<Told>,
 }
 
-/// What the peer was told, and when.
+/// What was announced to the peer, and when.
 #[derive(Clone, Copy, Debug)]
 struct Told {
     reason: GoingAway,
@@ -29,7 +29,7 @@ impl Departure {
         Departure { number, opened: now, age_reached, told: None }
     }
 
-    /// What the peer is to be told now: each reason once at most, and nothing after that the server shuts down.
+    /// What is to be announced to the peer now: each reason once at most, and nothing after that the server shuts down.
     pub(crate) fn tell(&mut self, phase: Phase, leaving: Option<Leaving>, now: Instant) -> Option<GoingAway> {
         let is_due = |moment: Option<Instant>| moment.is_some_and(|moment| moment <= now);
         let reason = match phase {

@@ -148,14 +148,14 @@ pub struct ServerSettings {
     pub outgoing_timeout: Duration,
     /// How long a connection that the server ends is kept for the peer to read why. Default 2 s.
     pub close_timeout: Duration,
-    /// The age at which a connection is told that it is left: after 80 to 100 % of this, each at a moment of its own, so that clients
-    /// spread over engines again. Zero for no such age. Default 1 h.
+    /// The age at which the engine announces that it leaves a connection: after 80 to 100 % of this, each at a moment of its own, so that
+    /// clients spread over engines again. Zero for no such age. Default 1 h.
     pub connection_age_max: Duration,
     /// How long requests are still read on a connection that is left for its age. Default 30 s.
     pub connection_age_grace: Duration,
     /// How long a server that shuts down serves on while it is not ready, so that balancers and clients find others. Default 5 s.
     pub drain_delay: Duration,
-    /// How long a shutdown then waits for requests in work. Default 30 s.
+    /// How long a shutdown then waits for requests in flight. Default 30 s.
     pub drain_timeout: Duration,
     /// Most lines of the log in 10 s about connections that were refused or cut, and as many each about requests that policy refuses and
     /// about refused calls of the API. One client causes half of them at most; what is left out is counted. Default 100.

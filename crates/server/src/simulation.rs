@@ -68,7 +68,7 @@ impl<S: Service> Simulated<S> {
         self.hub.counters()
     }
 
-    /// The first part of a shutdown: all is served for this long, and clients are told to go elsewhere.
+    /// The first part of a shutdown: all is served for this long, and clients are asked to go elsewhere.
     pub fn begin_leaving(&self, delay: Duration) {
         self.hub.begin_leaving(Leaving::new(clock::now(), delay));
     }

@@ -220,7 +220,7 @@ fn an_old_client_is_served_until_the_connection_is_closed() {
     assert_eq!(old.told, [GoingAway::Age, GoingAway::Closed]);
 }
 
-/// Whoever is told `closed` knows that nothing of an unanswered request has happened.
+/// A client that receives `closed` knows that nothing of an unanswered request has happened.
 #[test]
 fn a_connection_that_is_closed_in_good_order_says_that_nothing_else_was_begun() {
     let stage = Stage::with(|settings| settings.idle_timeout = Duration::from_millis(100));

@@ -1,7 +1,7 @@
 //! Patterns of `match` and `search` at work: an automaton whose states are made as texts lead to them, and that reads a text in pieces.
 //!
 //! Compiling costs time by the memory that a pattern takes, and a new state by the number of its states, so that both are bounded by
-//! `pattern_size_max`, and whoever has patterns compiled counts them; a byte of text that leads to a known state costs nanoseconds.
+//! `pattern_size_max`, and the caller that has patterns compiled counts them; a byte of text that leads to a known state costs nanoseconds.
 
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
@@ -293,7 +293,8 @@ mod tests {
         }
     }
 
-    /// To parse such a class takes milliseconds where it is put in order for each of its characters, or where each category counts anew.
+    /// To parse such a class takes milliseconds where it is put in order for each of its characters, or where each category is counted
+    /// again.
     #[test]
     fn what_a_class_names_is_counted_before_it_is_put_in_order() {
         let descending: String = (0..1300_u32).rev().filter_map(|at| char::from_u32(0x1000 + 2 * at)).collect();

@@ -38,7 +38,7 @@ pub struct Process {
     pub operator_address: SocketAddr,
     /// Whether each request makes a line of the access log. Default true.
     pub access_log: bool,
-    /// How long the relay still serves everything after it is told to stop, while it is not ready and asks clients to go elsewhere; longer
+    /// How long the relay still serves everything after the signal to stop, while it is not ready and asks clients to go elsewhere; longer
     /// than balancers take to notice. Default 5 s.
     #[serde(deserialize_with = "time_or_zero")]
     pub drain_delay: Duration,

@@ -12,7 +12,7 @@ use crate::held::Buffer;
 use crate::refusal::Refusal;
 
 impl Job<'_> {
-    /// Refuses a body, as the rules leave it, in which whoever takes it for one of another kind finds what they hide in that kind.
+    /// Refuses a body, as the rules leave it, in which software that takes it for another kind finds what the rules hide in that kind.
     /// Fields that are hidden by `*` alone have no names to be found by.
     pub(super) async fn refuse_other_readings(&self, kind: &Kind, body: Buffer) -> Result<Buffer, Refusal> {
         let Some(hidden) = &self.actions.hidden else { return Ok(body) };
@@ -27,7 +27,7 @@ impl Job<'_> {
                 let (hidden, cost) = (Arc::clone(hidden), forms::cost(body.len(), hidden.in_bodies.comparisons()));
                 let look = move || (holds_field(body.as_ref(), &hidden.in_bodies), body);
                 let (holds, body) = self.workshop.apart.run(cost, look).await;
-                let what = "whoever takes it for an urlencoded form finds a field in it that a rule hides";
+                let what = "software that takes it for an urlencoded form finds a field in it that a rule hides";
                 if holds { Err(Refusal::mismatch(self.direction, what)) } else { Ok(body) }
             }
             _ => Ok(body),

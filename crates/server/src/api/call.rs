@@ -59,7 +59,7 @@ impl Drop for Awaited<'_> {
 
 impl Api {
     /// Whom the work counts to: the app, once it is known that the caller has business with it; and within it the API key, all tokens
-    /// together, or the address of whoever shows nothing.
+    /// together, or the address of a caller without credentials.
     pub(super) fn accounts(&self, caller: &Caller, app: &str, peer: &Peer) -> Accounts {
         let is_public = matches!(caller, Caller::Owner) || !self.engine.is_known_to_use(caller, app);
         let tenant = self.hub.number_of(if is_public { Tenant::Public } else { Tenant::App(app) });

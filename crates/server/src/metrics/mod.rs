@@ -110,7 +110,7 @@ impl Snapshot {
         const EVENTS: Named = Named::plain(
             "connections",
             "Connections by event: accepted by the system; refused for want of room; forbidden to a caller that is not known; \
-             faulted, which the server ended with connection_error; left, whose client was told going_away",
+             faulted, which the server ended with connection_error; left, whose client was sent going_away",
         );
         const HANDSHAKES_OPEN: Named = Named::plain("handshakes_open", "TLS handshakes going on now");
         const HANDSHAKES: Named = Named::plain(

@@ -78,7 +78,7 @@ pub(super) fn decrypt_options<'a>(options: &wire::DecryptOptions<'a>) -> fieldse
     fieldseal_engine::DecryptOptions { app: options.app, role: options.role, on_failure }
 }
 
-/// A report as the answer to a document has it; `paths` are those of its failures. Failures are told where `tells_failures` says that
+/// A report as the answer to a document has it; `paths` are those of its failures. Failures are included where `tells_failures` says that
 /// the request asked what becomes of them.
 pub(super) fn document_report<'a>(
     report: &'a Report,

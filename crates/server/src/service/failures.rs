@@ -1,4 +1,4 @@
-//! The log line of requests in which envelopes did not open and the work went on: bounded, since whoever writes a text field can plant
+//! The log line of requests in which envelopes did not open and the work went on: bounded, since anybody who writes a text field can plant
 //! such strings.
 
 use std::sync::Arc;

@@ -93,7 +93,7 @@ impl Call {
             | ErrorKind::Tls
             | ErrorKind::Timeout
             | ErrorKind::ConnectionLost { .. } => true,
-            // Also told early, while others wait.
+            // Also refused early, while others wait.
             ErrorKind::Engine(ErrorCode::DeadlineExceeded | ErrorCode::Overloaded) => self.deadline_ms.is_some(),
             // A frame that took too long.
             ErrorKind::ConnectionRefused(ErrorCode::DeadlineExceeded) => true,

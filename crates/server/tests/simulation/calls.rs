@@ -174,7 +174,7 @@ impl Call {
             ErrorKind::Engine(ErrorCode::Unavailable) => {
                 !world.is_listening() || has_no_time || (trouble.is_harmed && world.addresses() > 1)
             }
-            // Who has a deadline is told early that it will not be met.
+            // A request whose deadline would not be met is refused early.
             ErrorKind::Engine(ErrorCode::Overloaded) => world.bounds == Bounds::Tight || self.deadline_ms.is_some(),
             // A frame that took too long.
             ErrorKind::ConnectionRefused(ErrorCode::DeadlineExceeded) => trouble.is_silent,

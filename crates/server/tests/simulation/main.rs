@@ -135,7 +135,7 @@ async fn schedule(seed: u64) -> (Sum, u64) {
     let abandoned = abandoned.expect("the schedule does not end");
     world.watch.assert_sound();
     world.watch.assert_empty();
-    // An engine that is restarted may have closed a connection before it could be told.
+    // An engine that is restarted may have closed a connection before it could announce that.
     world.journal.assert_complete(world.is_closing() || world.addresses() > 1);
     assert_nothing_is_held(&world);
     let pools: Vec<_> = world.engines().iter().map(|engine| engine.counters().pool).collect();
@@ -258,7 +258,7 @@ async fn works_again(client: &Client, index: usize) {
     panic!("client {index} does not recover");
 }
 
-/// Restarts the engines one after the other, where there are several; tells how many requests were abandoned.
+/// Restarts the engines one after the other, where there are several; returns how many requests were abandoned.
 async fn restart_all(world: &Arc<World>, drain_timeout: Duration) -> usize {
     let mut abandoned = 0;
     for host in (0..world.addresses()).filter(|_| world.addresses() > 1) {
@@ -269,7 +269,7 @@ async fn restart_all(world: &Arc<World>, drain_timeout: Duration) -> usize {
     abandoned
 }
 
-/// As the server does it: for a while it serves and asks clients to go; then what is in work is finished, what is new refused; then
+/// As the server does it: for a while it serves and asks clients to go; then what is in flight is finished, what is new refused; then
 /// connections end.
 async fn shut_down(world: &World, host: usize, drain_timeout: Duration) -> usize {
     let engine = world.engine_at(host);
