@@ -127,8 +127,15 @@ impl Header {
     fn meaning(&self, names: &FieldNames) -> Meaning {
         let meanings = || self.names.iter().map(|name| names.meaning(name.as_bytes()));
         let is = |meaning| meanings().any(|found| found == meaning);
-        // Some undo the escapes of a few characters, and leave the backslashes of others.
-        let is_in_doubt = || self.names.iter().any(|name| names.doubts(name.replace('\\', "").as_bytes()));
+        // Some undo the escapes of a few characters, and leave the backslashes of others. Some end a parameter at every `;`, within
+        // quotation marks too.
+        let is_in_doubt = || {
+            let mut plain = self.names.iter().map(|name| name.replace('\\', ""));
+            plain.any(|name| {
+                let start = name.split_once(';').map(|(start, _)| start);
+                names.doubts(name.as_bytes()) || start.is_some_and(|start| names.doubts(start.as_bytes()))
+            })
+        };
         match (is(Meaning::Selected), is(Meaning::Ambiguous) || is_in_doubt()) {
             (true, _) => Meaning::Selected,
             (false, true) => Meaning::Ambiguous,
