@@ -35,6 +35,7 @@ use crate::metrics::{Arrival, Effort, Outcome};
 use crate::outbox::{Buffers, Outbox, Reply};
 use crate::pace::Pace;
 use crate::refusals::Asker;
+use crate::turns::Seat;
 use crate::wire::{Socket, Wire, discard};
 
 /// Bytes read and written in one go before other connections have their turn: some tens of microseconds of TLS.
@@ -83,6 +84,11 @@ impl Allowance {
         Allowance { bytes: TURN_BYTES_MAX, messages: TURN_MESSAGES_MAX }
     }
 
+    /// Whether anything was moved.
+    fn is_touched(&self) -> bool {
+        self.bytes < TURN_BYTES_MAX || self.messages < TURN_MESSAGES_MAX
+    }
+
     fn is_used_up(&self) -> bool {
         self.bytes == 0 || self.messages == 0
     }
@@ -108,6 +114,7 @@ pub(crate) struct Connection<S: Service, W: Wire> {
     counted: Counted,
     times: Times,
     departure: Departure,
+    seat: Seat,
     /// Nothing more is read, since the connection has reached its age.
     is_retired: bool,
     timer: Pin<Box<Sleep>>,
@@ -159,6 +166,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
             stream,
             frames: FrameBuffer::new(hub.settings.limits),
             arriving: memory.incoming_share(),
+            seat: Seat::new(memory.turns(), registration.number),
             memory,
             no_room: None,
             in_work: InWork::default(),
@@ -195,7 +203,12 @@ impl<S: Service, W: Wire> Connection<S, W> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
-        let turn = self.take_turn(cx);
+        if !self.seat.enter(cx.waker()) {
+            return Poll::Pending;
+        }
+        let mut allowance = Allowance::new();
+        let turn = self.take_turn(cx, &mut allowance);
+        self.seat.leave(allowance.is_touched(), cx.waker());
         self.count_bytes();
         match turn.and_then(|()| self.check_end(cx)) {
             Ok(()) => Poll::Pending,
@@ -204,16 +217,15 @@ impl<S: Service, W: Wire> Connection<S, W> {
     }
 
     /// Moves bytes both ways until nothing moves or the turn is over.
-    fn take_turn(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
+    fn take_turn(&mut self, cx: &mut Context<'_>, turn: &mut Allowance) -> Result<(), End> {
         self.outbox.register(cx.waker());
         let now = clock::now();
-        let mut turn = Allowance::new();
         self.in_work.retry(&self.hub.pool, now);
         self.depart(now);
         loop {
             self.take_answers(now);
-            let written = self.write(cx, &mut turn, now)?;
-            let read = self.read(cx, &mut turn, now)?;
+            let written = self.write(cx, turn, now)?;
+            let read = self.read(cx, turn, now)?;
             if turn.is_used_up() {
                 // Frames that have arrived may wait here: nobody else would wake this task for them.
                 cx.waker().wake_by_ref();

@@ -17,6 +17,7 @@ use crate::metrics::{Requests, Times};
 use crate::outbox::Outbox;
 use crate::refusals::RefusalLog;
 use crate::settings::ServerSettings;
+use crate::turns::Turns;
 
 #[derive(Debug)]
 pub(crate) struct Hub {
@@ -53,11 +54,12 @@ struct Connections {
     clients: BTreeMap<u64, Weak<ClientBudgets>>,
 }
 
-/// The memory that the connections of one client may have together.
+/// What the connections of one client have together: memory, and turns on the network threads.
 #[derive(Debug)]
 struct ClientBudgets {
     incoming: Arc<Budget>,
     answers: Arc<Budget>,
+    turns: Arc<Turns>,
 }
 
 /// The memory that one connection takes its shares of.
@@ -71,6 +73,11 @@ impl Memory {
     /// An empty share of the memory for frames that are arriving.
     pub(crate) fn incoming_share(&self) -> Share {
         Share { budget: Arc::clone(&self.client.incoming), bytes: 0 }
+    }
+
+    /// Turns on the network threads, which the connections of a client share.
+    pub(crate) fn turns(&self) -> Arc<Turns> {
+        Arc::clone(&self.client.turns)
     }
 
     /// An empty share of the memory for answers.
@@ -230,6 +237,7 @@ impl Hub {
         let budgets = Arc::new(ClientBudgets {
             incoming: budget(self.settings.client_incoming_bytes_max, &self.incoming),
             answers: budget(self.settings.client_answers_bytes_max, &self.answers),
+            turns: Arc::new(Turns::new(self.settings.network_threads)),
         });
         clients.insert(client, Arc::downgrade(&budgets));
         budgets

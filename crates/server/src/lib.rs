@@ -40,6 +40,7 @@ mod settings;
 pub mod simulation;
 mod status;
 mod tls;
+mod turns;
 mod wire;
 
 pub use api::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, RelayTold};

@@ -14,7 +14,7 @@ use fieldseal_engine::pool::Clock;
 use fieldseal_protocol::request;
 use fieldseal_server::simulation::{Simulated, Socket};
 use fieldseal_server::{PeerIdentity, ServerSettings, Service};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
 
 const REQUESTS: u32 = 200;
 /// What the server allows itself.
@@ -76,5 +76,44 @@ async fn a_turn_handles_few_messages_however_many_have_arrived() {
         assert!(now > handled, "a turn handles something, or nobody would wake the connection again");
         assert!(now - handled <= TURN_MESSAGES_MAX, "{} messages in a turn", now - handled);
         handled = now;
+    }
+}
+
+/// Connections of one client, each with more messages than a turn takes.
+const BUSY: usize = 200;
+/// Turns that they have before the other client is answered: eight in each round of the thread, of which its task takes a few.
+const TURNS_OF_CLIENT: u64 = 6 * 8;
+
+#[tokio::test]
+async fn a_client_waits_for_a_turn_of_another_and_not_for_all_its_connections() {
+    let toy = Arc::new(Toy::default());
+    let caller_of =
+        |name: &str| toy.authenticate(&PeerIdentity { name: name.to_owned(), certificate_sha256: [0; 32] }).unwrap();
+    let settings = ServerSettings { network_threads: 1, ..ServerSettings::new(Pki::new().server_tls()) };
+    let server = Simulated::new(settings, Arc::clone(&toy), Arc::new(SystemClock));
+    let mut messages = Vec::new();
+    (0..REQUESTS).for_each(|id| request::health(id, &mut messages));
+    let mut clients = Vec::new();
+    for _ in 0..BUSY {
+        let (mut client, socket) = duplex(1 << 20);
+        client.write_all(&messages).await.unwrap();
+        tokio::spawn(server.accept(caller_of("busy"), Stream(socket)).unwrap());
+        clients.push(client);
+    }
+    let (mut quiet, socket) = duplex(1 << 20);
+    let mut message = Vec::new();
+    request::health(0, &mut message);
+    quiet.write_all(&message).await.unwrap();
+    tokio::spawn(server.accept(caller_of("quiet"), Stream(socket)).unwrap());
+    quiet.read_u8().await.unwrap();
+    let before = server.counters().requests;
+    assert!(before <= TURNS_OF_CLIENT * TURN_MESSAGES_MAX, "{before} messages of {BUSY} connections went first");
+    // All of the busy client is served, too.
+    for client in &mut clients {
+        client.read_u8().await.unwrap();
+    }
+    let all = u64::from(REQUESTS) * BUSY as u64 + 1;
+    while server.counters().requests < all {
+        tokio::task::yield_now().await;
     }
 }

@@ -1,0 +1,252 @@
+//! Turns on the network threads. The runtime serves whatever connection has something to do, in order; it knows no clients, so that one
+//! with a thousand busy connections would have a thousand turns for each of another client.
+//!
+//! Here each client has a few places. A connection takes a place for its turn and gives it back when the thread comes round to it again,
+//! so that all others had theirs meanwhile; the next connection of its client that waits gets the place. Connections of a client that has
+//! no more of them than places never wait, and cost nothing here but a look.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+/// Turns that a client has while a network thread comes round once.
+pub(crate) const PLACES_OF_THREAD: usize = 8;
+
+/// Those of one client.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    places: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    connections: usize,
+    /// Places that are taken, or handed to a connection that has not come yet.
+    taken: usize,
+    /// Numbers of connections in the order in which they asked; one that has gone since is passed over.
+    line: VecDeque<u64>,
+    waiting: HashMap<u64, Wait>,
+}
+
+#[derive(Debug)]
+enum Wait {
+    /// In the line.
+    ForPlace(Waker),
+    /// It was woken, and has a place.
+    Over,
+}
+
+/// What a connection takes its turns with.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    turns: Arc<Turns>,
+    /// The connection's number.
+    number: u64,
+    has_place: bool,
+}
+
+impl Turns {
+    /// For a client whose connections are served by this many threads.
+    pub(crate) fn new(threads: usize) -> Self {
+        Turns { places: threads * PLACES_OF_THREAD, state: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Gives a place back, or hands it to the next connection that waits, whose waker is to be woken.
+    fn pass_on(&mut self) -> Option<Waker> {
+        while let Some(number) = self.line.pop_front() {
+            if let Some(wait) = self.waiting.get_mut(&number)
+                && let Wait::ForPlace(waker) = std::mem::replace(wait, Wait::Over)
+            {
+                return Some(waker);
+            }
+        }
+        self.taken -= 1;
+        None
+    }
+}
+
+impl Seat {
+    /// For the connection with this number, which no other one of the client has.
+    pub(crate) fn new(turns: Arc<Turns>, number: u64) -> Self {
+        turns.lock().connections += 1;
+        Seat { turns, number, has_place: false }
+    }
+
+    /// Whether the connection may have its turn now. Otherwise `waker` is woken when it may.
+    pub(crate) fn enter(&mut self, waker: &Waker) -> bool {
+        let mut state = self.turns.lock();
+        // The thread has come round since the last turn.
+        let next = if std::mem::take(&mut self.has_place) { state.pass_on() } else { None };
+        let State { taken, line, waiting, .. } = &mut *state;
+        self.has_place = match waiting.get_mut(&self.number) {
+            Some(Wait::ForPlace(known)) => {
+                known.clone_from(waker);
+                false
+            }
+            Some(Wait::Over) => {
+                waiting.remove(&self.number);
+                true
+            }
+            None if *taken < self.turns.places => {
+                *taken += 1;
+                true
+            }
+            None => {
+                line.push_back(self.number);
+                waiting.insert(self.number, Wait::ForPlace(waker.clone()));
+                false
+            }
+        };
+        drop(state);
+        if let Some(next) = next {
+            next.wake();
+        }
+        self.has_place
+    }
+
+    /// Ends the turn. Where the client has so many connections that they may have to wait for one another, and this one has moved
+    /// something, it keeps its place until it is served again: `waker` is woken at once for that.
+    pub(crate) fn leave(&mut self, has_moved: bool, waker: &Waker) {
+        let mut state = self.turns.lock();
+        if has_moved && state.connections > self.turns.places {
+            drop(state);
+            waker.wake_by_ref();
+            return;
+        }
+        self.has_place = false;
+        let next = state.pass_on();
+        drop(state);
+        if let Some(next) = next {
+            next.wake();
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut state = self.turns.lock();
+        state.connections -= 1;
+        let was_handed_one = matches!(state.waiting.remove(&self.number), Some(Wait::Over));
+        let next = if self.has_place || was_handed_one { state.pass_on() } else { None };
+        drop(state);
+        if let Some(next) = next {
+            next.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    struct Guest {
+        seat: Seat,
+        woken: Arc<Count>,
+    }
+
+    impl Guest {
+        fn enters(&mut self) -> bool {
+            self.seat.enter(&Waker::from(Arc::clone(&self.woken)))
+        }
+
+        fn leaves(&mut self, has_moved: bool) {
+            self.seat.leave(has_moved, &Waker::from(Arc::clone(&self.woken)));
+        }
+
+        fn woken(&self) -> usize {
+            self.woken.0.swap(0, Ordering::Relaxed)
+        }
+    }
+
+    fn guests<const N: usize>(places: usize) -> (Arc<Turns>, [Guest; N]) {
+        let turns = Arc::new(Turns { places, state: Mutex::default() });
+        let guest = |number| Guest { seat: Seat::new(Arc::clone(&turns), number as u64), woken: Arc::default() };
+        (Arc::clone(&turns), std::array::from_fn(guest))
+    }
+
+    fn assert_empty(turns: &Turns) {
+        let State { connections, taken, ref line, ref waiting } = *turns.lock();
+        assert_eq!((connections, taken, line.len(), waiting.len()), (0, 0, 0, 0));
+    }
+
+    #[test]
+    fn places_go_round_in_the_order_in_which_they_were_asked_for() {
+        let (turns, [mut a, mut b, mut c]) = guests(1);
+        assert!(a.enters());
+        a.leaves(true);
+        assert!(!b.enters() && !c.enters() && !b.enters(), "the place is kept until the thread has come round");
+        assert_eq!((a.woken(), b.woken(), c.woken()), (1, 0, 0));
+        assert!(!a.enters(), "it was handed on");
+        assert_eq!((b.woken(), c.woken()), (1, 0));
+        assert!(!c.enters());
+        assert!(b.enters());
+        b.leaves(false);
+        assert_eq!((b.woken(), c.woken(), a.woken()), (0, 1, 0), "who moved nothing keeps nothing");
+        assert!(c.enters());
+        c.leaves(true);
+        assert!(!c.enters());
+        assert_eq!((c.woken(), a.woken()), (1, 1));
+        assert!(a.enters());
+        a.leaves(false);
+        assert!(c.enters());
+        c.leaves(false);
+        drop((a, b, c));
+        assert_empty(&turns);
+    }
+
+    #[test]
+    fn few_connections_never_wait() {
+        let (_turns, [mut a, mut b]) = guests(2);
+        for _ in 0..3 {
+            assert!(a.enters() && b.enters());
+            a.leaves(true);
+            b.leaves(true);
+        }
+        assert_eq!((a.woken(), b.woken()), (0, 0));
+    }
+
+    #[test]
+    fn a_connection_that_ends_keeps_nobody_waiting() {
+        for ending in ["with a place", "waiting", "handed a place"] {
+            let (turns, [mut a, mut b, mut c]) = guests(1);
+            assert!(a.enters());
+            a.leaves(true);
+            assert!(!b.enters() && !c.enters());
+            if ending == "waiting" {
+                drop(b);
+                drop(a);
+                assert!(c.woken() == 1 && c.enters(), "{ending}");
+                drop(c);
+            } else {
+                drop(a);
+                assert_eq!((b.woken(), c.woken()), (1, 0), "{ending}");
+                if ending == "with a place" {
+                    assert!(b.enters());
+                }
+                drop(b);
+                assert!(c.woken() == 1 && c.enters(), "{ending}");
+                drop(c);
+            }
+            assert_empty(&turns);
+        }
+    }
+}
