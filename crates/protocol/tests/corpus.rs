@@ -40,12 +40,8 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
         deadline_ms: Some(500),
         ..EncryptOptions::new("acme")
     };
-    let decrypt = DecryptOptions {
-        role: Some("card"),
-        deadline_ms: Some(70_000),
-        key_id: Some("00ff00aa9b8c7d6e"),
-        ..DecryptOptions::new("acme")
-    };
+    let decrypt = DecryptOptions { role: Some("card"), deadline_ms: Some(70_000), ..DecryptOptions::new("acme") };
+    let on_behalf = DecryptOptions { key_id: Some("00ff00aa9b8c7d6e"), ..decrypt };
     let rewrap = RewrapOptions { curve: Some(Curve::R1), ..RewrapOptions::new("acme") };
     let envelopes = || ["ev:Tk9D:", "ev:RFVC:number:"].into_iter();
     vec![
@@ -56,6 +52,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
             seed(|out| request::encrypt_document(70_000, &options, Some(&["$.a"]), b"{\"a\":1}", out)),
         ),
         ("decrypt_document", seed(|out| request::decrypt_document(2, &decrypt, None, b"[\"ev:\"]", out))),
+        ("decrypt_document_on_behalf", seed(|out| request::decrypt_document(2, &on_behalf, None, b"[\"ev:\"]", out))),
         ("encrypt_file", seed(|out| request::encrypt_file(3, &EncryptFileOptions::new("acme"), b"\0\xff", out))),
         ("decrypt_file", seed(|out| request::decrypt_file(4, &DecryptFileOptions::new("acme"), b"%EVENC", out))),
         ("rewrap", seed(|out| request::rewrap(5, &rewrap, envelopes(), out))),
