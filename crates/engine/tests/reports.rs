@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use common::{Bench, app, bench, bench_with};
-use fieldseal_engine::admin::{Apps, ClientName, NewClient, Operation, RoleName, Roles};
+use common::{Bench, app, bench, bench_with, grant};
+use fieldseal_engine::admin::{Operation, RoleName, Roles};
 use fieldseal_engine::{
     Caller, Curve, DecryptOptions, DocumentWork, EncryptOptions, Engine, Error, ErrorKind, Keying, OnFailure, Planned,
     Progress, Report, Rewriter, Selection, Settings,
@@ -82,19 +82,6 @@ fn sealed(engine: &Engine, options: &EncryptOptions<'_>, text: &str) -> String {
         alone(engine.encrypt_document(&Caller::Owner, options, None, document.len()).expect("begins"), &document)
             .expect("encrypts");
     sealed.trim_matches('"').to_owned()
-}
-
-fn grant(engine: &Engine, name: &str, operations: &[Operation], roles: Roles) -> Caller {
-    let client = NewClient {
-        name: ClientName::parse(name).expect("a name"),
-        apps: Apps::Only(BTreeSet::from([app("acme")])),
-        operations: operations.iter().copied().collect(),
-        roles,
-        certificate_sha256: Some([7; 32]),
-    };
-    engine.store().put_client(&client).expect("stored");
-    engine.maintain().expect("refreshed");
-    engine.client(name, [7; 32]).expect("granted")
 }
 
 fn only(role: &str) -> Roles {
