@@ -1,4 +1,5 @@
-//! The stream under a connection, which notes what comes and fails when the peer takes too little of what waits for it.
+//! The stream under a connection, which notes what comes, lets other connections have their turn, and fails when the peer takes too
+//! little of what waits for it.
 
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
@@ -9,6 +10,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::activity::Place;
 use crate::progress::Progress;
 
+/// Bytes that are read and written before other connections have their turn: some tens of microseconds of TLS. The HTTP library and the
+/// runtime bound a turn by the number of reads and writes, which lets a connection that is never waited for move megabytes in one go.
+const TURN_BYTES_MAX: usize = 64 << 10;
+
 /// A stream and the place of its connection, which it keeps also where it has left HTTP.
 #[derive(Debug)]
 pub(crate) struct Watched<S> {
@@ -18,11 +23,28 @@ pub(crate) struct Watched<S> {
     /// Whether what is written waits for the peer, and the bytes that were written since it last did.
     is_waiting: bool,
     written: u64,
+    /// Bytes moved in this turn.
+    moved: usize,
 }
 
 impl<S> Watched<S> {
     pub(crate) fn new(stream: S, writing: Progress, place: Place) -> Self {
-        Watched { stream, writing, place, is_waiting: false, written: 0 }
+        Watched { stream, writing, place, is_waiting: false, written: 0, moved: 0 }
+    }
+
+    /// Whether enough was moved in this turn. The connection is then served again after all others that have something to do.
+    fn ends_turn(&mut self, cx: &mut Context<'_>) -> bool {
+        let is_over = self.moved >= TURN_BYTES_MAX;
+        if is_over {
+            self.moved = 0;
+            cx.waker().wake_by_ref();
+        }
+        is_over
+    }
+
+    /// Notes what was moved. A stream that has to be waited for ends the turn by itself.
+    fn moved<T>(&mut self, polled: &Poll<T>, bytes: usize) {
+        self.moved = if polled.is_pending() { 0 } else { self.moved + bytes };
     }
 
     /// What waits is an error once the peer has taken too little for too long.
@@ -50,9 +72,14 @@ impl<S> Watched<S> {
 
 impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.ends_turn(cx) {
+            return Poll::Pending;
+        }
         let before = out.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, out);
-        if out.filled().len() > before {
+        let came = out.filled().len() - before;
+        self.moved(&polled, came);
+        if came > 0 {
             self.place.activity.bytes_came();
         }
         polled
@@ -61,12 +88,16 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if self.ends_turn(cx) {
+            return Poll::Pending;
+        }
         let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
         let written = match &polled {
-            Poll::Ready(Ok(written)) => *written as u64,
+            Poll::Ready(Ok(written)) => *written,
             _ => 0,
         };
-        self.watch(cx, polled, written)
+        self.moved(&polled, written);
+        self.watch(cx, polled, written as u64)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -77,5 +108,111 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.stream).poll_shutdown(cx);
         self.watch(cx, polled, 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Wake, Waker};
+    use std::time::Duration;
+
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+    use crate::activity::Registry;
+    use crate::client::ClientBound;
+
+    const PIECE: usize = 16 << 10;
+
+    /// Never has to be waited for.
+    struct Endless;
+
+    impl AsyncRead for Endless {
+        fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            out.put_slice(&[7; PIECE][..out.remaining().min(PIECE)]);
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Endless {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len().min(PIECE)))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn watched<S>(stream: S) -> Watched<S> {
+        let registry = Arc::new(Registry::new(1, ClientBound { connections_max: 1, trusted_balancers: Vec::new() }));
+        let place = registry.take_inner().expect("the only connection");
+        Watched::new(stream, Progress::new(Duration::from_secs(1), 1), place)
+    }
+
+    /// Bytes moved before each pause, of four turns.
+    fn turns(mut step: impl FnMut(&mut Context<'_>) -> Poll<usize>) -> Vec<usize> {
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut cx = Context::from_waker(&waker);
+        let turn = |turn| {
+            let mut moved = 0;
+            while let Poll::Ready(bytes) = step(&mut cx) {
+                moved += bytes;
+                assert!(moved <= 1 << 30, "the turn ends");
+            }
+            assert_eq!(woken.0.load(Ordering::Relaxed), turn, "it is served again without anything happening");
+            moved
+        };
+        (1..=4).map(turn).collect()
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_is_always_ready_lets_others_have_their_turn() {
+        let mut stream = watched(Endless);
+        let read = turns(|cx| {
+            let mut bytes = [0; PIECE];
+            let mut out = ReadBuf::new(&mut bytes);
+            Pin::new(&mut stream).poll_read(cx, &mut out).map(|read| {
+                read.expect("it is endless");
+                out.filled().len()
+            })
+        });
+        assert_eq!(read, [TURN_BYTES_MAX; 4]);
+        let written = turns(|cx| Pin::new(&mut stream).poll_write(cx, &[0; 3 * PIECE]).map(Result::unwrap));
+        assert_eq!(written, [TURN_BYTES_MAX; 4]);
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_is_waited_for_begins_its_turn_anew() {
+        let (near, mut far) = tokio::io::duplex(PIECE);
+        let mut stream = watched(near);
+        for _ in 0..2 * TURN_BYTES_MAX / PIECE {
+            far.write_all(&[0; PIECE]).await.expect("there is room");
+            let mut bytes = [0; PIECE];
+            let mut out = ReadBuf::new(&mut bytes);
+            let mut poll = async |out: &mut ReadBuf<'_>| {
+                poll_fn(|cx| Poll::Ready(Pin::new(&mut stream).poll_read(cx, out).is_ready())).await
+            };
+            assert!(poll(&mut out).await, "no turn ends here");
+            out.clear();
+            assert!(!poll(&mut out).await, "nothing is left");
+        }
     }
 }
