@@ -8,7 +8,7 @@ that p99 to the one beside requests that are waited for in the same round, and h
 
     benches/given_up.py --fieldseal target/release/fieldseal [--seconds 10] [--rounds 3] [--rate 5000] [--json]
 
-Clients run on the same machine as the engine, the hostile one at a lower priority: absolute times hold their share of the cores too.
+All run on one machine, with cores of its own for the hostile client (`probing.py`).
 """
 
 import argparse
@@ -29,7 +29,8 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-PROBE_PAUSE = 0.005
+from probing import CORES_OF_ATTACKED, CORES_OF_ATTACKERS, at, connect, probe, tls
+
 CONNECTIONS = [1, 1000]
 PROCESSES = 2
 # Requests that are sent in one piece.
@@ -77,21 +78,9 @@ class Requests:
         self.place += stream.send(memoryview(self.data)[self.place :])
 
 
-def tls(authority: str, certificate: str, key: str) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=authority)
-    context.load_cert_chain(certificate, key)
-    return context
-
-
-def connect(port: int, context: ssl.SSLContext) -> ssl.SSLSocket:
-    stream = socket.create_connection(("127.0.0.1", port), timeout=120)
-    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return context.wrap_socket(stream, server_hostname="localhost")
-
-
 def attack(port: int, identity: tuple, kind: str, connections: int, rate: float, ready, go) -> None:
     """Sends so many requests a second, or with a rate of 0 as fast as the engine reads, and throws the answers away."""
-    os.nice(10)
+    os.sched_setaffinity(0, CORES_OF_ATTACKERS)
     requests, context = {}, tls(*identity)
     selector = selectors.DefaultSelector()
     for _ in range(connections):
@@ -121,23 +110,11 @@ def attack(port: int, identity: tuple, kind: str, connections: int, rate: float,
                 pass
 
 
-def probe(port: int, identity: tuple, seconds: float) -> list[float]:
-    message = encrypt(1, "quiet", "session", 1)
-    times, until = [], time.time() + seconds
-    with connect(port, tls(*identity)) as stream:
-        while time.time() < until:
-            began = time.perf_counter()
-            stream.sendall(message)
-            answer = stream.recv(1 << 16)
-            if b"ev:" not in answer:
-                raise SystemExit(f"the quiet app got {answer!r}")
-            times.append((time.perf_counter() - began) * 1e3)
-            time.sleep(PROBE_PAUSE)
-    return sorted(times)
-
-
-def at(times: list[float], share: float) -> float:
-    return times[min(int(len(times) * share), len(times) - 1)]
+def ask(stream: socket.socket) -> None:
+    stream.sendall(encrypt(1, "quiet", "session", 1))
+    answer = stream.recv(1 << 16)
+    if b"ev:" not in answer:
+        raise SystemExit(f"the quiet app got {answer!r}")
 
 
 def outcomes(operator: str) -> dict[str, float]:
@@ -158,7 +135,7 @@ def measure(place: dict, kind: str, connections: int, chosen: argparse.Namespace
     go.set()
     time.sleep(2)
     before, began = outcomes(place["operator"]), time.time()
-    times = probe(place["port"], place["quiet"], chosen.seconds)
+    times = probe(place["port"], tls(*place["quiet"]), ask, chosen.seconds)
     took, after = time.time() - began, outcomes(place["operator"])
     for attacker in attackers:
         attacker.terminate()
@@ -170,7 +147,7 @@ def measure(place: dict, kind: str, connections: int, chosen: argparse.Namespace
 
 
 def rows(place: dict, chosen: argparse.Namespace, show: Callable) -> list[dict]:
-    quiet = probe(place["port"], place["quiet"], chosen.seconds)
+    quiet = probe(place["port"], tls(*place["quiet"]), ask, chosen.seconds)
     found = [{"connections": 0, "kind": "nobody", "p50_ms": at(quiet, 0.5), "p99_ms": at(quiet, 0.99), "ratio": None, "rates": {}}]
     show(found[0])
     for connections in CONNECTIONS:
@@ -196,6 +173,7 @@ def show_text(row: dict) -> None:
 
 
 def run(chosen: argparse.Namespace, folder: Path) -> list[dict]:
+    os.sched_setaffinity(0, CORES_OF_ATTACKED)
     store = folder / "store"
     command = [str(chosen.fieldseal), "--dir", str(store)]
     words = ["dev", "--app", "hostile", "--port", "0", "--api-port", "0", "--no-relay", "--json"]

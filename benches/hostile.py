@@ -7,8 +7,8 @@ of the attack, and the memory of the process that is attacked (resident, peak). 
 
     benches/hostile.py --fieldseal target/release/fieldseal [--seconds 10] [--json]
 
-Clients and upstream run on the same machine, in processes with a lower priority than what is measured where that is allowed: a ratio
-holds their share of the cores too. "harmless" sends the same number of bodies of 64 KiB on a route without rules, to compare with.
+All run on one machine, with cores of its own for the attackers (`probing.py`). "harmless" sends the same number of bodies of 64 KiB on a
+route without rules, to compare with.
 """
 
 import argparse
@@ -21,7 +21,6 @@ import os
 import signal
 import socket
 import socketserver
-import ssl
 import struct
 import subprocess
 import tempfile
@@ -31,8 +30,9 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+from probing import CORES_OF_ATTACKED, CORES_OF_ATTACKERS, at, connect, preferred, probe, tls
+
 CONNECTIONS = 24
-PROBE_PAUSE = 0.005
 RELAY_CONF = """
 [relay]
 operator_address = "127.0.0.1:{operator}"
@@ -86,7 +86,8 @@ class Upstreams(socketserver.ThreadingMixIn, http.server.HTTPServer):
 
 
 def serve(port: int) -> None:
-    Upstreams(("127.0.0.1", port), Upstream).serve_forever()
+    with preferred():
+        Upstreams(("127.0.0.1", port), Upstream).serve_forever()
 
 
 def many_gzip_members() -> bytes:
@@ -123,12 +124,6 @@ def relay_attacks() -> dict[str, bytes]:
     }
 
 
-def connect(port: int, context: ssl.SSLContext | None) -> socket.socket:
-    stream = socket.create_connection(("127.0.0.1", port), timeout=120)
-    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return context.wrap_socket(stream, server_hostname="localhost") if context else stream
-
-
 def read_http(stream: socket.socket) -> int:
     """The status of one answer, which is read to its end."""
     data = b""
@@ -153,7 +148,7 @@ def read_rpc(stream: socket.socket) -> int:
 
 
 def attack(port: int, message: bytes, read: Callable, identity: tuple | None, counts, until: float) -> None:
-    os.nice(5)
+    os.sched_setaffinity(0, CORES_OF_ATTACKERS)
     context = tls(*identity) if identity else None
     while time.time() < until:
         try:
@@ -169,30 +164,6 @@ def attack(port: int, message: bytes, read: Callable, identity: tuple | None, co
             time.sleep(0.01)
 
 
-def tls(authority: str, certificate: str | None, key: str | None) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=authority)
-    if certificate:
-        context.load_cert_chain(certificate, key)
-    return context
-
-
-def probe(port: int, message: bytes, read: Callable, identity: tuple | None, seconds: float) -> list[float]:
-    context = tls(*identity) if identity else None
-    times, until = [], time.time() + seconds
-    with connect(port, context) as stream:
-        while time.time() < until:
-            began = time.perf_counter()
-            stream.sendall(message)
-            read(stream)
-            times.append((time.perf_counter() - began) * 1e3)
-            time.sleep(PROBE_PAUSE)
-    return sorted(times)
-
-
-def at(times: list[float], share: float) -> float:
-    return times[min(int(len(times) * share), len(times) - 1)]
-
-
 def memory(pid: int) -> tuple[float, float]:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     find = lambda name: next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
@@ -201,7 +172,8 @@ def memory(pid: int) -> tuple[float, float]:
 
 def measure(name: str, pid: int, target: dict, attacks: dict[str, bytes], seconds: float, show: Callable) -> list[dict]:
     port, identity, read = target["port"], target["identity"], target["read"]
-    probing = lambda: probe(port, target["probe"], read, identity, seconds)
+    ask = lambda stream: (stream.sendall(target["probe"]), read(stream))
+    probing = lambda: probe(port, tls(*identity) if identity else None, ask, seconds)
     quiet = probing()
     rows = []
     for kind, message in attacks.items():
@@ -238,6 +210,7 @@ def show_text(row: dict) -> None:
 
 
 def run(chosen: argparse.Namespace, folder: Path) -> list[dict]:
+    os.sched_setaffinity(0, CORES_OF_ATTACKED)
     store = folder / "store"
     started: list[subprocess.Popen[bytes]] = []
 
