@@ -84,13 +84,13 @@ async fn ask(connection: &mut RawConnection, encode: impl FnOnce(u32, &mut Vec<u
 async fn everything_is_served_for_the_drain_delay_while_the_engine_is_not_ready() {
     let mut stage = Stage::new(&["--set", "server.drain_delay=1h"]);
     assert!(stage.is_ready());
-    let in_work = stage.begin(20_000).await;
+    let in_flight = stage.begin(20_000).await;
     stage.terminate();
     stage.wait_until(|stage| !stage.is_ready()).await;
     assert_eq!(stage.client.health().await.expect("an open connection is served"), "ok");
     let fresh = Client::connect(stage.engine.client_settings()).await.expect("a new connection is served");
     fresh.encrypt(&EncryptOptions::new("acme"), &[Scalar::from("x")]).await.expect("a new request is served");
-    assert_eq!(in_work.await.expect("no panic").expect("an answer").len(), 20_000);
+    assert_eq!(in_flight.await.expect("no panic").expect("an answer").len(), 20_000);
     // Nobody has to wait for the hour.
     stage.terminate();
     assert_eq!(stage.exit_code().await, Some(0));
@@ -110,7 +110,7 @@ async fn what_is_in_work_is_finished_and_what_is_new_is_refused() {
     assert!(stage.is_ready());
     let connector = RawConnector::new(stage.engine.client_settings()).expect("settings");
     let mut old = connector.connect().await.expect("a connection");
-    let in_work = stage.begin(60_000).await;
+    let in_flight = stage.begin(60_000).await;
     assert_eq!(ask(&mut old, request::info).await, None);
     stage.terminate();
     stage.wait_until(|stage| !stage.is_ready()).await;
@@ -122,18 +122,18 @@ async fn what_is_in_work_is_finished_and_what_is_new_is_refused() {
     assert!(old.is_left());
     drop(old);
     assert!(TcpStream::connect(stage.engine.address()).is_err(), "nobody listens any more");
-    assert!(stage.engine.probe("/livez").starts_with("HTTP/1.1 200 ") && !in_work.is_finished());
-    assert_eq!(in_work.await.expect("no panic").expect("an answer").len(), 60_000);
+    assert!(stage.engine.probe("/livez").starts_with("HTTP/1.1 200 ") && !in_flight.is_finished());
+    assert_eq!(in_flight.await.expect("no panic").expect("an answer").len(), 60_000);
     assert_eq!(stage.exit_code().await, Some(0));
 }
 
 #[tokio::test]
 async fn what_is_not_finished_in_time_is_told_so() {
     let mut stage = Stage::new(&["--set", "server.drain_delay=0s", "--set", "server.drain_timeout=50ms"]);
-    let in_work = stage.begin(1_000_000).await;
+    let in_flight = stage.begin(1_000_000).await;
     stage.terminate();
     // It received that notification, and found no other engine.
-    let error = in_work.await.expect("no panic").expect_err("it takes far too long");
+    let error = in_flight.await.expect("no panic").expect_err("it takes far too long");
     assert_eq!(error.kind, ErrorKind::Connect, "{error}");
     assert_eq!(stage.exit_code().await, Some(1));
 }
@@ -141,11 +141,11 @@ async fn what_is_not_finished_in_time_is_told_so() {
 #[tokio::test]
 async fn a_further_signal_leaves_at_once() {
     let mut stage = Stage::new(&["--set", "server.drain_delay=0s", "--set", "server.drain_timeout=1h"]);
-    let in_work = stage.begin(1_000_000).await;
+    let in_flight = stage.begin(1_000_000).await;
     stage.terminate();
     stage.wait_until(|stage| !stage.is_ready()).await;
     stage.terminate();
     assert_eq!(stage.exit_code().await, Some(1));
-    let error = in_work.await.expect("no panic").expect_err("nobody answers any more");
+    let error = in_flight.await.expect("no panic").expect_err("nobody answers any more");
     assert!(matches!(error.kind, ErrorKind::ConnectionLost { .. }), "{error}");
 }

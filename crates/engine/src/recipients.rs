@@ -16,7 +16,7 @@ enum Known {
     /// Met once. A table pays from the second time on, so that an app that is met once, or forgotten in between, costs none.
     Once,
     /// Somebody does a piece of its table.
-    InWork,
+    Building,
     /// Its table is on its way, and nobody works on it.
     AtRest(Box<RecipientWork>),
     Ready(Arc<Recipient>),
@@ -43,12 +43,12 @@ impl Recipients {
             let _ = locked.push(*public, Known::Once);
             return without_table();
         };
-        let work = match std::mem::replace(found, Known::InWork) {
+        let work = match std::mem::replace(found, Known::Building) {
             Known::Ready(recipient) => {
                 *found = Known::Ready(Arc::clone(&recipient));
                 return recipient;
             }
-            Known::InWork => return without_table(),
+            Known::Building => return without_table(),
             Known::Once => None,
             Known::AtRest(work) => Some(work),
         };
@@ -149,9 +149,9 @@ mod tests {
     fn nobody_waits_for_a_piece() {
         let (keys, recipients) = (keys(), Recipients::new(1));
         let known = recipients.known.as_ref().expect("keeps some");
-        lock(known).put(keys[0], Known::InWork);
+        lock(known).put(keys[0], Known::Building);
         assert_eq!(are_ready(&recipients, [&keys[0]; TABLE_PIECES + 1]), [false; TABLE_PIECES + 1]);
-        assert!(matches!(lock(known).peek(&keys[0]), Some(Known::InWork)), "left to whoever does it");
+        assert!(matches!(lock(known).peek(&keys[0]), Some(Known::Building)), "left to whoever does it");
     }
 
     /// Each piece is done by one of them, so that together they need no more calls than one alone; and what they get is right.

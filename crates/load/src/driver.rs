@@ -64,7 +64,7 @@ pub fn answer_size(frame: &[u8], id: u32) -> usize {
 
 /// When requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Pace {
+pub enum LoadModel {
     /// As soon as an answer has come: so many are in flight over all connections, at least 1.
     Closed {
         /// How many.
@@ -101,7 +101,7 @@ pub struct Phase<S = TlsStream> {
 pub async fn run<S: Stream>(
     connections: Vec<RawConnection<S>>,
     rotation: &Arc<Rotation>,
-    pace: Pace,
+    model: LoadModel,
     duration: Duration,
 ) -> Result<Phase<S>, LoadError> {
     let began = Instant::now();
@@ -111,7 +111,7 @@ pub async fn run<S: Stream>(
         let driver =
             Driver { connection, rotation: Arc::clone(rotation), slots: Slots::default(), tally: Tally::default() };
         tasks.spawn(async move {
-            let driving = driver.drive(pace, place, count, began, duration);
+            let driving = driver.drive(model, place, count, began, duration);
             let answered = timeout(duration + ANSWER_TIMEOUT, driving).await;
             answered.unwrap_or(Err(LoadError::NoAnswer(ANSWER_TIMEOUT))).map(|driver| (place, driver))
         });
@@ -208,19 +208,19 @@ struct Driver<S> {
 impl<S: Stream> Driver<S> {
     async fn drive(
         self,
-        pace: Pace,
+        model: LoadModel,
         place: usize,
         places: usize,
         began: Instant,
         duration: Duration,
     ) -> Result<Self, LoadError> {
-        match pace {
-            Pace::Closed { in_flight } => {
+        match model {
+            LoadModel::Closed { in_flight } => {
                 // The first connections get what does not divide.
                 let own = in_flight / places + usize::from(place < in_flight % places);
                 self.closed(own, began + duration).await
             }
-            Pace::Open { process, rate, in_flight_max, seed } => {
+            LoadModel::Open { process, rate, in_flight_max, seed } => {
                 let arrivals = Arrivals::share(process, rate, seed, place, places);
                 self.open(arrivals, in_flight_max, began, duration).await
             }
@@ -340,7 +340,7 @@ mod tests {
         connections: usize,
         pause: Duration,
         mistake: Option<Vec<u8>>,
-        pace: Pace,
+        model: LoadModel,
         duration: Duration,
     ) -> Result<Phase<DuplexStream>, LoadError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -353,12 +353,12 @@ mod tests {
                 RawConnection::over(ours, Limits::default())
             };
             let rotation = Arc::new(Rotation::new(vec![question], ANSWER.len() - 1));
-            run((0..connections).map(connection).collect(), &rotation, pace, duration).await
+            run((0..connections).map(connection).collect(), &rotation, model, duration).await
         })
     }
 
-    const fn open(rate: f64, in_flight_max: usize) -> Pace {
-        Pace::Open { process: Process::Even, rate, in_flight_max, seed: 1 }
+    const fn open(rate: f64, in_flight_max: usize) -> LoadModel {
+        LoadModel::Open { process: Process::Even, rate, in_flight_max, seed: 1 }
     }
 
     const NO_TIME: Duration = Duration::ZERO;
@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn a_closed_loop_answers_all_that_it_sends() {
         for (connections, in_flight) in [(1, 1), (3, 7), (4, 2)] {
-            let phase = load(connections, NO_TIME, None, Pace::Closed { in_flight }, MS * 30).unwrap();
+            let phase = load(connections, NO_TIME, None, LoadModel::Closed { in_flight }, MS * 30).unwrap();
             let tally = &phase.tally;
             assert!(tally.ok() >= in_flight as u64 && tally.sent == tally.ok(), "{tally:?}");
             assert_eq!((phase.connections.len(), tally.unsent), (connections, 0));

@@ -10,7 +10,7 @@ use fieldseal_client::{ClientSettings, Limits};
 use tokio::net::TcpStream;
 
 use crate::arrivals::Process;
-use crate::driver::{self, Pace, Rotation};
+use crate::driver::{self, LoadModel, Rotation};
 use crate::echo::Exchange;
 use crate::error::LoadError;
 use crate::material::{self, Content};
@@ -305,19 +305,19 @@ impl Interference {
             for _ in 0..count {
                 connections.push(connect().await?);
             }
-            let phase = driver::run(connections, &rotation, Pace::Closed { in_flight: count }, duration).await?;
+            let phase = driver::run(connections, &rotation, LoadModel::Closed { in_flight: count }, duration).await?;
             Ok((phase.tally, phase.elapsed))
         })
     }
 
     fn probe(&self, number: u32) -> Probe {
-        let pace = Pace::Open {
+        let model = LoadModel::Open {
             process: Process::Poisson,
             rate: self.plan.rate,
             in_flight_max: IN_FLIGHT_MAX,
             seed: self.plan.seed.wrapping_add(u64::from(number)),
         };
-        Probe { rotation: self.small.rotation(), pace, duration: self.plan.round }
+        Probe { rotation: self.small.rotation(), model, duration: self.plan.round }
     }
 }
 
@@ -338,14 +338,14 @@ async fn plain(address: SocketAddr) -> Result<RawConnection<TcpStream>, LoadErro
 /// Small requests on one connection.
 struct Probe {
     rotation: Arc<Rotation>,
-    pace: Pace,
+    model: LoadModel,
     duration: Duration,
 }
 
 impl Probe {
     async fn run<S: driver::Stream>(self, connection: RawConnection<S>) -> Result<Tally, LoadError> {
-        let warm = driver::run(vec![connection], &self.rotation, self.pace, LEAD).await?;
-        Ok(driver::run(warm.connections, &self.rotation, self.pace, self.duration).await?.tally)
+        let warm = driver::run(vec![connection], &self.rotation, self.model, LEAD).await?;
+        Ok(driver::run(warm.connections, &self.rotation, self.model, self.duration).await?.tally)
     }
 }
 

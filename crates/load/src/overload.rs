@@ -10,7 +10,7 @@ use fieldseal_client::raw::{EncodedRequest, RawConnection, RawConnector, request
 
 use crate::accounting::Process;
 use crate::arrivals;
-use crate::driver::{self, Pace, Rotation, answer_size, ask};
+use crate::driver::{self, LoadModel, Rotation, answer_size, ask};
 use crate::error::LoadError;
 use crate::material::{self, Content};
 use crate::measure::{Latencies, Tally};
@@ -117,16 +117,16 @@ impl Load {
             connections.push(self.connector.connect().await?);
         }
         let rotation = rotation(plan, &mut connections[0]).await?;
-        let busy = Pace::Closed { in_flight: plan.connections * CAPACITY_IN_FLIGHT };
+        let busy = LoadModel::Closed { in_flight: plan.connections * CAPACITY_IN_FLIGHT };
         let phase = driver::run(connections, &rotation, busy, plan.capacity_duration).await?;
         let capacity = phase.tally.ok() as f64 / phase.elapsed.as_secs_f64();
         let before = self.memory()?;
 
         let rate = capacity * plan.factor;
         let process = arrivals::Process::Poisson;
-        let pace = Pace::Open { process, rate, in_flight_max: plan.in_flight_max, seed: plan.seed };
+        let model = LoadModel::Open { process, rate, in_flight_max: plan.in_flight_max, seed: plan.seed };
         let began = Instant::now();
-        let phase = driver::run(phase.connections, &rotation, pace, plan.duration).await?;
+        let phase = driver::run(phase.connections, &rotation, model, plan.duration).await?;
         let (end, tally) = (began + plan.duration, phase.tally);
         let drained_in = end.elapsed();
         let (recovered_in, recovered_rate) = recover(phase.connections, &rotation, busy, capacity, end).await?;
@@ -160,7 +160,7 @@ async fn rotation(plan: &Plan, connection: &mut RawConnection) -> Result<Arc<Rot
 async fn recover(
     mut connections: Vec<RawConnection>,
     rotation: &Arc<Rotation>,
-    busy: Pace,
+    busy: LoadModel,
     capacity: f64,
     end: Instant,
 ) -> Result<(Option<Duration>, f64), LoadError> {
@@ -204,11 +204,12 @@ fn watch_health(
         let (answer, _) = ask(&mut connection, &question).await?;
         let rotation = Arc::new(Rotation::new(vec![question], answer_size(&answer, 0)));
         let rate = 1.0 / period.as_secs_f64();
-        let pace = Pace::Open { process: arrivals::Process::Even, rate, in_flight_max: HEALTH_IN_FLIGHT_MAX, seed };
+        let model =
+            LoadModel::Open { process: arrivals::Process::Even, rate, in_flight_max: HEALTH_IN_FLIGHT_MAX, seed };
         let mut connections = vec![connection];
         let mut tally = Tally::default();
         while !stopped.load(Ordering::Relaxed) {
-            let phase = driver::run(connections, &rotation, pace, HEALTH_STRETCH).await?;
+            let phase = driver::run(connections, &rotation, model, HEALTH_STRETCH).await?;
             tally.add(&phase.tally);
             connections = phase.connections;
         }

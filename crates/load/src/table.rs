@@ -9,7 +9,7 @@ use fieldseal_client::{Curve, Keying};
 
 use crate::accounting::{Cpu, Process};
 use crate::arrivals;
-use crate::driver::{self, Pace, Rotation};
+use crate::driver::{self, LoadModel, Rotation};
 use crate::error::LoadError;
 use crate::material::{self, Content, Prepared};
 use crate::statistics::{median, spread};
@@ -70,7 +70,7 @@ pub struct Plan {
     /// Requests in flight on each, at least 1. Where requests are so long that not so many fit into a round, fewer.
     pub in_flight: usize,
     /// When they are sent.
-    pub pace: Loop,
+    pub model: Loop,
     /// How long a row is measured in all its rounds together.
     pub duration: Duration,
     /// Rounds, at least 1. A row whose time is used up sits out the rest.
@@ -297,21 +297,21 @@ async fn round(
     engine: Option<&Process>,
 ) -> Result<Vec<RawConnection>, LoadError> {
     let slice = plan.duration / plan.rounds;
-    let pace = match plan.pace {
-        Loop::Closed => Pace::Closed { in_flight: prepared.row.in_flight },
+    let model = match plan.model {
+        Loop::Closed => LoadModel::Closed { in_flight: prepared.row.in_flight },
         Loop::Open { rate, process } => {
             let seed = plan.seed ^ (prepared.row.rounds.len() as u64);
-            Pace::Open { process, rate, in_flight_max: plan.in_flight, seed }
+            LoadModel::Open { process, rate, in_flight_max: plan.in_flight, seed }
         }
     };
     let mut connections = connections;
     let warm_up = slice / WARM_UP_SHARE;
     if prepared.alone < warm_up {
-        let warm = Pace::Closed { in_flight: prepared.row.in_flight };
+        let warm = LoadModel::Closed { in_flight: prepared.row.in_flight };
         connections = good(driver::run(connections, &prepared.rotation, warm, warm_up).await?)?.connections;
     }
     let before = Accounts::settled(engine).await?;
-    let phase = good(driver::run(connections, &prepared.rotation, pace, slice).await?)?;
+    let phase = good(driver::run(connections, &prepared.rotation, model, slice).await?)?;
     let after = Accounts::settled(engine).await?;
     let latencies = &phase.tally.latencies;
     prepared.used += phase.elapsed;
@@ -368,7 +368,7 @@ mod tests {
             field_size: 32,
             connections: 2,
             in_flight: 4,
-            pace: Loop::Closed,
+            model: Loop::Closed,
             duration: Duration::from_secs(3),
             rounds: 3,
             seed: 1,

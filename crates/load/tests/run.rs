@@ -175,14 +175,14 @@ fn script_of(phases: &str, flow: &str) -> Script {
 
 /// What of a run was told while it went on.
 #[derive(Default)]
-struct Told {
+struct Watched {
     snapshots: usize,
     /// Whether what was counted ever sank.
     has_sunk: bool,
     sent: u64,
 }
 
-impl Told {
+impl Watched {
     fn note(&mut self, snapshot: &Snapshot) {
         self.snapshots += 1;
         self.has_sunk |= snapshot.sent < self.sent || snapshot.ok + snapshot.errors > snapshot.sent;
@@ -209,7 +209,7 @@ fn loaded(
     let server = Rc::new(Server::new(behaviour));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let settings = Settings { answer_timeout: Duration::from_secs(1), requests_max, ..Settings::default() };
-    let told = RefCell::new(Told::default());
+    let told = RefCell::new(Watched::default());
     let outcome = runtime.block_on(async {
         let (stop, stopped) = watch::channel(false);
         let observed = Observed::default();
@@ -229,7 +229,7 @@ fn loaded(
         outcome
     });
     if let Ok(outcome) = &outcome {
-        let Told { snapshots, has_sunk, sent } = told.into_inner();
+        let Watched { snapshots, has_sunk, sent } = told.into_inner();
         // Four a second, and fewer where others have the core.
         assert!(!has_sunk && sent <= outcome.record.sent, "{sent} of {}", outcome.record.sent);
         assert!(snapshots > 0 || outcome.elapsed < ms(10_000), "no snapshot in {:?}", outcome.elapsed);

@@ -11,7 +11,7 @@ use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::{Method, Version};
 
 use crate::config::Action;
-use crate::hygiene;
+use crate::hop_headers;
 use crate::metrics::ListenerMetrics;
 use crate::refusal::Refusal;
 use crate::refusal_log::RefusalLog;
@@ -116,7 +116,7 @@ impl Record {
         line.text("message", "request");
         line.text("listener", &self.listener);
         line.display("client", format_args!("{}", self.peer.address));
-        line.text("http", hygiene::version(self.version));
+        line.text("http", hop_headers::version(self.version));
         line.text("method", self.method.as_str());
         line.text("host", &self.host);
         line.text("path", &self.path);

@@ -1,4 +1,4 @@
-//! The fields of a form, out of its body and into it again: work without waiting, for threads apart.
+//! The fields of a form, out of its body and into it again: work without waiting, for offload threads.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use fieldseal_document::form::{FieldNames, FormError, FormLimits, Part, decode_field, find_fields, find_parts};
 use thiserror::Error;
 
-use crate::apart::Cost;
+use crate::body_buffer::Buffer;
 use crate::config::Action;
-use crate::held::Buffer;
+use crate::offload::Cost;
 
 /// What an encrypted file begins with.
 pub(crate) const FILE_START: &[u8] = b"%EVENC";

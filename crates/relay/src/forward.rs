@@ -14,17 +14,17 @@ use hyper_util::rt::TokioIo;
 
 use crate::access::{Record, Recorded};
 use crate::config::{Action, Actions, Origin};
-use crate::hygiene::{self, Source};
+use crate::hop_headers::{self, Source};
 use crate::refusal::{Direction, Refusal};
 use crate::trailers::Guarded;
 use crate::transform::{Job, Outcome, Unopened};
 use crate::tunnel;
 use crate::upstream::{Sent, UpstreamAnswer, UpstreamError};
-use crate::worker::Tools;
+use crate::worker::WorkerContext;
 
 /// Where a request goes, and what is done to it and its answer.
-pub(crate) struct Errand<'a> {
-    pub(crate) tools: &'a Tools,
+pub(crate) struct ForwardingPlan<'a> {
+    pub(crate) worker: &'a WorkerContext,
     pub(crate) origin: &'a Arc<Origin>,
     pub(crate) app: &'a str,
     /// The API key that the request came with, where it is limited to data roles.
@@ -85,7 +85,7 @@ pub(crate) fn refuse(refusal: &Refusal, mut record: Record) -> Response<Response
     refusal.problem().response().map(|body| Recorded::new(body, record).boxed_unsync())
 }
 
-impl Errand<'_> {
+impl ForwardingPlan<'_> {
     /// Sends the request on and gives what is to be answered.
     pub(crate) async fn run(&self, mut message: Box<Message>, record: &mut Record) -> Result<Answer, Refusal> {
         let upgrade = self.prepare(&mut message.head)?;
@@ -98,23 +98,23 @@ impl Errand<'_> {
         };
         if self.response.need_the_engine() {
             // Without it the answer would be lost, and the request done all the same.
-            let ready = Box::pin(self.tools.workshop.client.ready()).await;
+            let ready = Box::pin(self.worker.transforms.client.ready()).await;
             ready.map_err(|error| Refusal::of_engine(Direction::Request, &error))?;
         }
-        let mut answer = self.tools.pool.send(self.origin, request).await.map_err(of_upstream)?;
+        let mut answer = self.worker.pool.send(self.origin, request).await.map_err(of_upstream)?;
         if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
             let theirs = hyper::upgrade::on(&mut answer);
             let (mut head, _) = answer.into_parts();
             let ours = upgrade.ok_or_else(|| broke("it changed the protocol unasked"))?;
-            let protocol = hygiene::upgrade(&head.headers).ok_or_else(|| broke("it changed to no protocol"))?;
-            hygiene::strip_hop(&mut head.headers).map_err(|_| broke("its header is malformed"))?;
+            let protocol = hop_headers::upgrade(&head.headers).ok_or_else(|| broke("it changed to no protocol"))?;
+            hop_headers::strip_hop(&mut head.headers).map_err(|_| broke("its header is malformed"))?;
             head.headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
             head.headers.insert(header::UPGRADE, protocol);
-            tokio::spawn(join(ours, theirs, self.tools.limits.tunnel_timeout));
+            tokio::spawn(join(ours, theirs, self.worker.limits.tunnel_timeout));
             return Ok(Answer::Whole(response(head, Bytes::new())));
         }
         let (mut head, body) = answer.into_parts();
-        hygiene::strip_hop(&mut head.headers).map_err(|_| broke("its header is malformed"))?;
+        hop_headers::strip_hop(&mut head.headers).map_err(|_| broke("its header is malformed"))?;
         head.extensions.clear();
         head.version = Version::HTTP_11;
         match self.response.is_empty() {
@@ -130,19 +130,19 @@ impl Errand<'_> {
     fn prepare(&self, head: &mut request::Parts) -> Result<Option<OnUpgrade>, Refusal> {
         // What another protocol carries cannot be looked into.
         let may_change = head.version == Version::HTTP_11 && self.request.is_empty() && self.response.is_empty();
-        let protocol = hygiene::upgrade(&head.headers).filter(|_| may_change);
+        let protocol = hop_headers::upgrade(&head.headers).filter(|_| may_change);
         let upgrade = protocol.as_ref().and_then(|_| head.extensions.remove::<OnUpgrade>());
         if head.version == Version::HTTP_2 {
-            hygiene::join_cookies(&mut head.headers);
+            hop_headers::join_cookies(&mut head.headers);
         }
-        hygiene::prepare_request(&mut head.headers)?;
+        hop_headers::prepare_request(&mut head.headers)?;
         self.source.tell(&mut head.headers);
         if let (Some(protocol), Some(_)) = (protocol, &upgrade) {
             head.headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
             head.headers.insert(header::UPGRADE, protocol);
         }
         if !self.response.is_empty() {
-            hygiene::prepare_for_reading(&mut head.headers);
+            hop_headers::prepare_for_reading(&mut head.headers);
         }
         head.extensions.clear();
         Ok(upgrade)
@@ -176,7 +176,7 @@ impl Errand<'_> {
         if reads && head.status == StatusCode::PARTIAL_CONTENT {
             return Err(Refusal::mismatch(Direction::Response, "it is a part of a document"));
         }
-        let has_no_body = is_head || hygiene::has_no_body(head.status);
+        let has_no_body = is_head || hop_headers::has_no_body(head.status);
         if reads && is_head {
             head.headers.remove(header::CONTENT_LENGTH);
         }
@@ -199,7 +199,7 @@ impl Errand<'_> {
     fn job<'a>(&'a self, direction: Direction, actions: &'a Actions) -> Job<'a> {
         let client = self.source.peer.address.ip();
         Job {
-            workshop: &self.tools.workshop,
+            transforms: &self.worker.transforms,
             direction,
             actions,
             app: self.app,

@@ -9,16 +9,16 @@ use hyper::{Method, Request, Response, StatusCode};
 use crate::access::{Record, host};
 use crate::choice::choose;
 use crate::config::{Actions, Inbound, Origin, Route};
-use crate::forward::{Errand, Message, refuse};
-use crate::hygiene::Source;
+use crate::forward::{ForwardingPlan, Message, refuse};
+use crate::hop_headers::Source;
 use crate::refusal::Refusal;
 use crate::route::{RequestPath, without_port};
 use crate::target;
-use crate::worker::{Seat, Tools};
+use crate::worker::{ListenerContext, WorkerContext};
 
 /// Answers the requests of one listener on one thread.
 pub(crate) struct InboundHandler {
-    pub(crate) seat: Seat,
+    pub(crate) context: ListenerContext,
 }
 
 static NOTHING: Actions = Actions::NONE;
@@ -31,11 +31,11 @@ impl Handler for InboundHandler {
     ) -> impl Future<Output = Response<ResponseBody>> + Send {
         let mut message = Message::new(request);
         async move {
-            let tools = self.seat.tools();
-            let listener = &tools.configuration.inbound[self.seat.index];
-            let mut record = self.seat.record(&listener.name, &tools, &peer, &message.head);
-            let answer = match errand(&tools, listener, &mut message.head, &peer, &mut record) {
-                Ok(errand) => errand.run(message, &mut record).await,
+            let worker = self.context.worker();
+            let listener = &worker.configuration.inbound[self.context.index];
+            let mut record = self.context.record(&listener.name, &worker, &peer, &message.head);
+            let answer = match plan(&worker, listener, &mut message.head, &peer, &mut record) {
+                Ok(plan) => plan.run(message, &mut record).await,
                 Err(refusal) => Err(refusal),
             };
             match answer {
@@ -47,13 +47,13 @@ impl Handler for InboundHandler {
 }
 
 /// What is to be done with a request.
-fn errand<'t>(
-    tools: &'t Tools,
+fn plan<'t>(
+    worker: &'t WorkerContext,
     listener: &'t Inbound,
     head: &mut Parts,
     peer: &'t Peer,
     record: &mut Record,
-) -> Result<Errand<'t>, Refusal> {
+) -> Result<ForwardingPlan<'t>, Refusal> {
     if head.method == Method::CONNECT {
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "no-tunnel", "this is no proxy for CONNECT"));
     }
@@ -64,11 +64,11 @@ fn errand<'t>(
         Some(route) => {
             record.route = Some(Arc::clone(&route.name));
             let (request, response) = (&route.request, &route.response);
-            Errand { tools, origin: &route.upstream, app: &route.app, key_id: None, request, response, source }
+            ForwardingPlan { worker, origin: &route.upstream, app: &route.app, key_id: None, request, response, source }
         }
         None => {
             let origin = otherwise(listener)?;
-            Errand { tools, origin, app: "", key_id: None, request: &NOTHING, response: &NOTHING, source }
+            ForwardingPlan { worker, origin, app: "", key_id: None, request: &NOTHING, response: &NOTHING, source }
         }
     })
 }

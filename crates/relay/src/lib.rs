@@ -10,17 +10,18 @@
 #![warn(missing_docs)]
 
 mod access;
-mod apart;
+mod body_buffer;
 mod choice;
 mod coding;
 pub mod config;
+mod demo_upstream;
 mod forms;
 mod forward;
-mod held;
-mod hygiene;
+mod hop_headers;
 mod inbound;
 mod losses;
 mod metrics;
+mod offload;
 mod outbound;
 mod probe;
 mod refusal;
@@ -30,18 +31,17 @@ pub mod route;
 mod target;
 mod trailers;
 mod transform;
-mod trial;
 mod tunnel;
 mod upstream;
 mod worker;
 
 pub use access::AccessLog;
 pub use config::{Configuration, Problem};
+pub use demo_upstream::DemoUpstream;
 pub use fieldseal_http::{LogFormat, LogLine, utc};
-pub use outbound::MintError;
+pub use outbound::LeafIssuerError;
 pub use probe::{Probe, ProbeError, ProbeSettings, Round, Sample, Way};
 pub use relay::{Address, Relay, RelayError, check_files, files};
-pub use trial::Trial;
 pub use upstream::ConnectorError;
 
 /// What fuzz targets call.

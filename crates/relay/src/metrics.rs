@@ -1,4 +1,4 @@
-//! What is counted, by each thread for itself, and how it is told.
+//! What is counted, by each thread for itself, and how it is exposed.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
@@ -73,15 +73,15 @@ impl ListenerMetrics {
 }
 
 /// All counts of one listener.
-pub(crate) struct Told {
+pub(crate) struct ListenerSnapshot {
     pub(crate) name: Arc<str>,
     pub(crate) metrics: Vec<Arc<ListenerMetrics>>,
     pub(crate) connections: Vec<HttpCounters>,
 }
 
-/// Everything that is told at one moment.
+/// All figures of one moment.
 pub(crate) struct Snapshot {
-    pub(crate) listeners: Vec<Told>,
+    pub(crate) listeners: Vec<ListenerSnapshot>,
     /// By thread.
     pub(crate) engine: Vec<Arc<EngineMetrics>>,
     pub(crate) is_ready: bool,
@@ -137,7 +137,7 @@ fn get(atomic: &AtomicU64) -> u64 {
     atomic.load(Ordering::Relaxed)
 }
 
-impl Told {
+impl ListenerSnapshot {
     fn sum(&self, of: impl Fn(&ListenerMetrics) -> u64) -> u64 {
         self.metrics.iter().map(|it| of(it)).sum()
     }
@@ -189,19 +189,19 @@ impl Text {
         }
     }
 
-    fn requests(&mut self, listeners: &[Told]) {
+    fn requests(&mut self, listeners: &[ListenerSnapshot]) {
         let help = "Requests, by listener and class of status; 0xx: the client went away.";
         self.begin("fieldseal_relay_requests", "counter", help);
-        for told in listeners {
+        for listener in listeners {
             for (class, name) in ["0xx", "1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().enumerate() {
-                let count = told.sum(|it| get(&it.statuses[class]));
-                self.sample("_total", &[("listener", &told.name), ("status", name)], count);
+                let count = listener.sum(|it| get(&it.statuses[class]));
+                self.sample("_total", &[("listener", &listener.name), ("status", name)], count);
             }
         }
         let help = "Time from a request's head to the end of its answer.";
         self.begin("fieldseal_relay_request_seconds", "histogram", help);
-        for told in listeners {
-            self.histogram(("listener", &told.name), told.metrics.iter().map(|it| &it.duration));
+        for listener in listeners {
+            self.histogram(("listener", &listener.name), listener.metrics.iter().map(|it| &it.duration));
         }
     }
 
@@ -218,12 +218,12 @@ impl Text {
         self.sample("_count", &[label], below);
     }
 
-    fn messages(&mut self, listeners: &[Told]) {
+    fn messages(&mut self, listeners: &[ListenerSnapshot]) {
         self.begin("fieldseal_relay_values", "counter", "Values that were changed, by what was done to them.");
-        for told in listeners {
+        for listener in listeners {
             for action in [Action::Encrypt, Action::Decrypt, Action::Redact] {
-                let count = told.sum(|it| get(&it.values[action as usize]));
-                self.sample("_total", &[("listener", &told.name), ("action", action.as_str())], count);
+                let count = listener.sum(|it| get(&it.values[action as usize]));
+                self.sample("_total", &[("listener", &listener.name), ("action", action.as_str())], count);
             }
         }
         self.begin(
@@ -231,40 +231,40 @@ impl Text {
             "counter",
             "Envelopes that did not open and were left or emptied, as their rules say.",
         );
-        for told in listeners {
-            let count = told.sum(|it| get(&it.unopened));
-            self.sample("_total", &[("listener", &told.name)], count);
+        for listener in listeners {
+            let count = listener.sum(|it| get(&it.unopened));
+            self.sample("_total", &[("listener", &listener.name)], count);
         }
         self.begin("fieldseal_relay_refusals", "counter", "Messages that were not passed on, by why.");
-        for told in listeners {
+        for listener in listeners {
             let mut counts = BTreeMap::<&str, u64>::new();
-            for metrics in &told.metrics {
+            for metrics in &listener.metrics {
                 for (code, count) in &*metrics.refusals.lock().expect("nothing panics while this is locked") {
                     *counts.entry(code).or_default() += count;
                 }
             }
             for (code, count) in counts {
-                self.sample("_total", &[("listener", &told.name), ("code", code)], count);
+                self.sample("_total", &[("listener", &listener.name), ("code", code)], count);
             }
         }
         self.begin("fieldseal_relay_body_bytes", "counter", "Bytes of bodies, from clients and to them.");
-        for told in listeners {
-            let (received, sent) = (told.sum(|it| get(&it.received)), told.sum(|it| get(&it.sent)));
-            self.sample("_total", &[("listener", &told.name), ("way", "received")], received);
-            self.sample("_total", &[("listener", &told.name), ("way", "sent")], sent);
+        for listener in listeners {
+            let (received, sent) = (listener.sum(|it| get(&it.received)), listener.sum(|it| get(&it.sent)));
+            self.sample("_total", &[("listener", &listener.name), ("way", "received")], received);
+            self.sample("_total", &[("listener", &listener.name), ("way", "sent")], sent);
         }
     }
 
-    fn connections(&mut self, listeners: &[Told]) {
+    fn connections(&mut self, listeners: &[ListenerSnapshot]) {
         self.begin("fieldseal_relay_connections", "gauge", "Connections of clients that are open.");
-        for told in listeners {
-            let open: usize = told.connections.iter().map(|it| it.connections_open).sum();
-            self.sample("", &[("listener", &told.name)], open);
+        for listener in listeners {
+            let open: usize = listener.connections.iter().map(|it| it.connections_open).sum();
+            self.sample("", &[("listener", &listener.name)], open);
         }
         let help = "Connections of clients that were not let live, by why.";
         self.begin("fieldseal_relay_connections_ended", "counter", help);
-        for told in listeners {
-            let count = |of: fn(&HttpCounters) -> u64| told.connections.iter().map(of).sum::<u64>();
+        for listener in listeners {
+            let count = |of: fn(&HttpCounters) -> u64| listener.connections.iter().map(of).sum::<u64>();
             for (why, count) in [
                 ("refused", count(|it| it.connections_refused)),
                 ("displaced", count(|it| it.connections_displaced)),
@@ -272,7 +272,7 @@ impl Text {
                 ("slow", count(|it| it.connections_cut)),
                 ("idle", count(|it| it.connections_idle)),
             ] {
-                self.sample("_total", &[("listener", &told.name), ("why", why)], count);
+                self.sample("_total", &[("listener", &listener.name), ("why", why)], count);
             }
         }
     }
@@ -284,7 +284,11 @@ mod tests {
 
     fn snapshot(metrics: Vec<Arc<ListenerMetrics>>) -> Snapshot {
         Snapshot {
-            listeners: vec![Told { name: "api".into(), metrics, connections: vec![HttpCounters::default()] }],
+            listeners: vec![ListenerSnapshot {
+                name: "api".into(),
+                metrics,
+                connections: vec![HttpCounters::default()],
+            }],
             engine: vec![Arc::new(EngineMetrics::new(&Arc::new(crate::losses::Losses::new("engine"))))],
             is_ready: true,
             upstream_connections: 0,
@@ -330,7 +334,7 @@ mod tests {
             "fieldseal_relay_access_log_lines_dropped_total 3",
             concat!("fieldseal_relay_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
         ] {
-            assert!(text.lines().any(|told| told == line), "{line} in:\n{text}");
+            assert!(text.lines().any(|found| found == line), "{line} in:\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
     }

@@ -1,6 +1,6 @@
 //! The probe: the same small request again and again, through the engine and through a relay, and an alarm when it takes too long.
 
-mod told;
+mod metrics;
 mod webhook;
 
 use std::io;
@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use crate::config::{Origin, UpstreamSettings};
 use crate::upstream::{Connector, ConnectorError, Pool, Sent, Sockets};
-use told::Told;
+use metrics::ProbeMetrics;
 use webhook::Webhook;
 
 /// Most bytes of an answer beside the values themselves, each of which may take a few times its size.
@@ -47,7 +47,7 @@ pub struct ProbeSettings {
     pub is_status_enough: bool,
     /// A URL that is told of an alarm and of its end, by a POST of JSON.
     pub webhook: Option<String>,
-    /// How long the webhook may take to answer; also the pause before it is told again what it was not told.
+    /// How long the webhook may take to answer; also the pause before it is told again what it was not metrics.
     pub webhook_timeout: Duration,
     /// Further authorities of relay and webhook, PEM.
     pub authorities: Option<std::path::PathBuf>,
@@ -124,7 +124,7 @@ pub struct Probe {
     values: Vec<String>,
     document: Vec<u8>,
     failures: u32,
-    told: Arc<Told>,
+    metrics: Arc<ProbeMetrics>,
     port: Option<OperatorPort>,
 }
 
@@ -157,19 +157,19 @@ impl Probe {
             (0..settings.count).map(|number| format!("{number:0size$}", size = settings.size)).collect();
         let fields: Vec<String> =
             values.iter().enumerate().map(|(at, value)| format!("\"f{at}\":\"{value}\"")).collect();
-        let told = Arc::<Told>::default();
+        let metrics = Arc::<ProbeMetrics>::default();
         let pool = Pool::new(connector, Sockets::new(upstream.sockets_max), None);
         let webhook = settings.webhook.as_deref().map(target).transpose()?;
         Ok(Probe {
             engine: settings.engine.clone().map(Client::new).transpose()?,
             relay: settings.relay.as_deref().map(target).transpose()?,
             webhook: webhook
-                .map(|target| Webhook::start(pool.clone(), target, settings.webhook_timeout, Arc::clone(&told))),
+                .map(|target| Webhook::start(pool.clone(), target, settings.webhook_timeout, Arc::clone(&metrics))),
             pool,
             document: format!("{{{}}}", fields.join(",")).into_bytes(),
             values,
             failures: 0,
-            told,
+            metrics,
             port: None,
             settings,
         })
@@ -180,13 +180,13 @@ impl Probe {
     /// # Errors
     /// An address that is taken.
     pub fn tell(&mut self, address: SocketAddr) -> io::Result<SocketAddr> {
-        let port = OperatorPort::start(address, &OperatorSettings::default(), Arc::clone(&self.told))?;
+        let port = OperatorPort::start(address, &OperatorSettings::default(), Arc::clone(&self.metrics))?;
         let address = port.address();
         self.port = Some(port);
         Ok(address)
     }
 
-    /// One request each way. Where the alarm begins or ends the webhook is told, for which nothing waits.
+    /// One request each way. Where the alarm begins or ends the webhook is metrics, for which nothing waits.
     pub async fn round(&mut self) -> Round {
         let mut samples = Vec::new();
         if let Some(client) = &self.engine {
@@ -197,10 +197,10 @@ impl Probe {
         }
         let has_failed = samples.iter().any(|sample| sample.failure.is_some());
         self.failures = if has_failed { self.failures.saturating_add(1) } else { 0 };
-        let was_alarm = self.told.is_alarm();
+        let was_alarm = self.metrics.is_alarm();
         // An alarm ends with the first round that goes well.
         let is_alarm = self.failures >= self.settings.failures_max || (was_alarm && self.failures > 0);
-        self.told.count(&samples, is_alarm);
+        self.metrics.count(&samples, is_alarm);
         let round = Round { samples, is_alarm, has_changed: is_alarm != was_alarm };
         if round.has_changed
             && let Some(webhook) = &self.webhook

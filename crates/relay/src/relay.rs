@@ -20,19 +20,19 @@ use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use crate::access::AccessLog;
-use crate::apart::ApartThreads;
+use crate::body_buffer::Budget;
 use crate::config::{Configuration, EngineSettings, KeyPair, Limits, Outbound, Process};
-use crate::held::Room;
 use crate::losses::Losses;
-use crate::metrics::{EngineMetrics, ListenerMetrics, Snapshot, Told};
-use crate::outbound::{Mint, MintError};
+use crate::metrics::{EngineMetrics, ListenerMetrics, ListenerSnapshot, Snapshot};
+use crate::offload::OffloadThreads;
+use crate::outbound::{LeafIssuer, LeafIssuerError};
 use crate::refusal_log::RefusalLog;
-use crate::transform::Workshop;
+use crate::transform::TransformContext;
 use crate::upstream::{Connector, ConnectorError, Pool, Sockets};
-use crate::worker::{self, Post, Seat, Stage, ToolBox, Tools};
+use crate::worker::{self, BoundListener, ListenerContext, SharedWorkerContext, Stage, WorkerContext};
 
-/// Threads for work on bodies in each lane, for each thread that carries traffic: they only compute.
-const APART_THREADS_MAX: usize = 1;
+/// Offload threads in each lane, for each thread that carries traffic: they only compute.
+const OFFLOAD_THREADS_MAX: usize = 1;
 /// How long the metrics wait for the engine to say how it is; one that takes longer is not ready to them.
 const READINESS_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -61,7 +61,7 @@ pub enum RelayError {
         /// The listener's name.
         listener: Arc<str>,
         /// What is wrong.
-        error: MintError,
+        error: LeafIssuerError,
     },
     /// The engine's certificates.
     #[error("section [engine]: {0}")]
@@ -117,7 +117,7 @@ struct Counted {
 }
 
 struct Shared {
-    boxes: Vec<ToolBox>,
+    boxes: Vec<SharedWorkerContext>,
     held: Held,
     /// Asks the engine how it is. It lives on the operator's thread.
     probe: ArcSwap<Client>,
@@ -131,11 +131,11 @@ struct Shared {
     log: Option<Arc<dyn AccessLog>>,
 }
 
-/// What every configuration works with: room for bodies, threads that work on them, and the counts of calls to the engine, by thread.
+/// What every configuration works with: the budget for bodies, offload threads, and the counts of calls to the engine, by thread.
 struct Held {
-    room: Arc<Room>,
+    budget: Arc<Budget>,
     sockets: Arc<Sockets>,
-    apart: ApartThreads,
+    offload: OffloadThreads,
     engine: Vec<Arc<EngineMetrics>>,
     /// Those of the operator's thread.
     probe: Arc<EngineMetrics>,
@@ -148,9 +148,9 @@ impl Held {
         let threads = configuration.process.threads;
         let engine_losses = Arc::new(Losses::new("engine"));
         Ok(Held {
-            room: Room::new(&configuration.limits),
+            budget: Budget::new(&configuration.limits),
             sockets: Sockets::new(configuration.upstream.sockets_max),
-            apart: ApartThreads::new(threads * APART_THREADS_MAX).map_err(RelayError::Thread)?,
+            offload: OffloadThreads::new(threads * OFFLOAD_THREADS_MAX).map_err(RelayError::Thread)?,
             engine: (0..threads).map(|_| Arc::new(EngineMetrics::new(&engine_losses))).collect(),
             probe: Arc::new(EngineMetrics::new(&engine_losses)),
             upstream_losses: Arc::new(Losses::new("upstream")),
@@ -176,13 +176,13 @@ impl Report for Shared {
         let listeners = self
             .counted
             .iter()
-            .map(|counted| Told {
+            .map(|counted| ListenerSnapshot {
                 name: Arc::clone(&counted.name),
                 metrics: counted.metrics.clone(),
                 connections: counted.counting.iter().filter_map(|it| it.get()).map(|it| it()).collect(),
             })
             .collect();
-        let upstream_connections = self.boxes.iter().map(|tools| tools.load().pool.open()).sum();
+        let upstream_connections = self.boxes.iter().map(|worker| worker.load().pool.open()).sum();
         let snapshot = Snapshot {
             listeners,
             engine: self.held.engine.iter().chain([&self.held.probe]).cloned().collect(),
@@ -216,15 +216,15 @@ impl Relay {
         let threads = configuration.process.threads;
         let made = Made::new(&configuration, base)?;
         let held = Held::new(&configuration)?;
-        let tools = |thread| {
-            made.tools(&configuration, &held, thread, None).map(|tools| Arc::new(ArcSwap::from_pointee(tools)))
+        let worker = |thread| {
+            made.worker(&configuration, &held, thread, None).map(|worker| Arc::new(ArcSwap::from_pointee(worker)))
         };
-        let boxes: Vec<ToolBox> = (0..threads).map(tools).collect::<Result<_, _>>()?;
+        let boxes: Vec<SharedWorkerContext> = (0..threads).map(worker).collect::<Result<_, _>>()?;
         let plans = plans(&configuration);
         let acceptors: Vec<_> = plans.iter().map(|plan| acceptor(plan, base)).collect::<Result<_, _>>()?;
         let refusals = Arc::new(RefusalLog::new(configuration.process.refusal_lines_max));
         let (stage, staged) = watch::channel(Stage::Serving);
-        let mut posts: Vec<Vec<Post>> = (0..threads).map(|_| Vec::new()).collect();
+        let mut listeners: Vec<Vec<BoundListener>> = (0..threads).map(|_| Vec::new()).collect();
         let (mut addresses, mut counted) = (Vec::new(), Vec::new());
         for (plan, acceptor) in plans.iter().zip(&acceptors) {
             let Plan { name, address, is_outbound, index, .. } = *plan;
@@ -236,10 +236,10 @@ impl Relay {
                 let (metrics, counting) = (Arc::new(ListenerMetrics::default()), Counting::default());
                 of_metrics.push(Arc::clone(&metrics));
                 of_counting.push(Arc::clone(&counting));
-                let (tools, refusals) = (Arc::clone(&boxes[thread]), Arc::clone(&refusals));
-                let seat = Seat { tools, index, metrics, refusals, log: log.clone() };
+                let (worker, refusals) = (Arc::clone(&boxes[thread]), Arc::clone(&refusals));
+                let context = ListenerContext { worker, index, metrics, refusals, log: log.clone() };
                 let (name, acceptor) = (Arc::clone(name), acceptor.clone());
-                posts[thread].push(Post { socket, name, acceptor, seat, is_outbound, counting });
+                listeners[thread].push(BoundListener { socket, name, acceptor, context, is_outbound, counting });
             }
             addresses.push(Address { listener: Arc::clone(name), address, is_outbound });
             counted.push(Counted { name: Arc::clone(name), metrics: of_metrics, counting: of_counting });
@@ -260,10 +260,10 @@ impl Relay {
         let operator = OperatorPort::start(operator_address, &OperatorSettings::default(), Arc::clone(&shared))
             .map_err(|error| RelayError::Listen { address: operator_address, error })?;
         let mut running = Vec::new();
-        for (index, (posts, tools)) in posts.into_iter().zip(boxes).enumerate() {
+        for (index, (listeners, worker)) in listeners.into_iter().zip(boxes).enumerate() {
             let (staged, refusals) = (staged.clone(), Arc::clone(&refusals));
             let thread = std::thread::Builder::new().name(format!("fieldseal-relay-{index}"));
-            let thread = thread.spawn(move || worker::run(&tools, posts, &refusals, staged));
+            let thread = thread.spawn(move || worker::run(&worker, listeners, &refusals, staged));
             running.push(thread.map_err(RelayError::Thread)?);
         }
         shared.certificates.replace(expiries(&configuration, base));
@@ -296,20 +296,20 @@ impl Relay {
         let acceptors: Vec<_> = plans.iter().map(|plan| acceptor(plan, &self.base)).collect::<Result<_, _>>()?;
         let shared = &self.shared;
         let probe = made.probe(&shared.held.probe)?;
-        let tools = |(thread, before): (usize, &ToolBox)| {
-            made.tools(&configuration, &shared.held, thread, Some(&before.load_full()))
+        let worker = |(thread, before): (usize, &SharedWorkerContext)| {
+            made.worker(&configuration, &shared.held, thread, Some(&before.load_full()))
         };
-        let fresh: Vec<Tools> = shared.boxes.iter().enumerate().map(tools).collect::<Result<_, _>>()?;
+        let fresh: Vec<WorkerContext> = shared.boxes.iter().enumerate().map(worker).collect::<Result<_, _>>()?;
         for (new, old) in acceptors.iter().zip(&self.acceptors) {
             if let (Some(new), Some(old)) = (new, old) {
                 old.take_from(new);
             }
         }
-        shared.held.room.resize(&configuration.limits);
+        shared.held.budget.resize(&configuration.limits);
         shared.held.sockets.resize(configuration.upstream.sockets_max);
         shared.probe.store(Arc::new(probe));
-        for (tools, fresh) in shared.boxes.iter().zip(fresh) {
-            tools.store(Arc::new(fresh));
+        for (worker, fresh) in shared.boxes.iter().zip(fresh) {
+            worker.store(Arc::new(fresh));
         }
         shared.certificates.replace(expiries(&configuration, &self.base));
         *current = Arc::clone(&configuration);
@@ -442,11 +442,11 @@ fn client_settings(engine: &EngineSettings, base: &Path) -> Result<ClientSetting
     })
 }
 
-fn mint(listener: &Outbound, limits: &Limits, base: &Path) -> Result<Mint, RelayError> {
+fn mint(listener: &Outbound, limits: &Limits, base: &Path) -> Result<LeafIssuer, RelayError> {
     let (certificate, key) =
         (read(base, &listener.authority.certificate)?, read(base, &listener.authority.private_key)?);
-    let mint = Mint::new(&certificate, &Zeroizing::new(key), limits.certificates_max);
-    mint.map_err(|error| RelayError::Authority { listener: Arc::clone(&listener.name), error })
+    let leaf_issuer = LeafIssuer::new(&certificate, &Zeroizing::new(key), limits.certificates_max);
+    leaf_issuer.map_err(|error| RelayError::Authority { listener: Arc::clone(&listener.name), error })
 }
 
 /// The files with certificates that the configuration names, and what each is for.
@@ -500,17 +500,22 @@ struct Made {
     connector: Connector,
     /// What the connector's file of authorities held.
     authorities: Arc<Option<Vec<u8>>>,
-    mints: Vec<Arc<Mint>>,
+    leaf_issuers: Vec<Arc<LeafIssuer>>,
 }
 
 impl Made {
     fn new(configuration: &Configuration, base: &Path) -> Result<Self, RelayError> {
         let client = client_settings(&configuration.engine, base)?;
-        let mint = |it| mint(it, &configuration.limits, base).map(Arc::new);
-        let mints = configuration.outbound.iter().map(mint).collect::<Result<_, _>>()?;
+        let leaf_issuer = |it| mint(it, &configuration.limits, base).map(Arc::new);
+        let leaf_issuers = configuration.outbound.iter().map(leaf_issuer).collect::<Result<_, _>>()?;
         let settings = &configuration.upstream;
         let authorities = settings.authorities.as_ref().map(|path| read(base, path)).transpose()?;
-        Ok(Made { client, connector: Connector::new(settings, base)?, authorities: Arc::new(authorities), mints })
+        Ok(Made {
+            client,
+            connector: Connector::new(settings, base)?,
+            authorities: Arc::new(authorities),
+            leaf_issuers,
+        })
     }
 
     /// A client of the engine whose calls are counted there.
@@ -525,23 +530,23 @@ impl Made {
     }
 
     /// The tools of one thread. Connections to upstreams go on where nothing that concerns them has changed.
-    fn tools(
+    fn worker(
         &self,
         configuration: &Arc<Configuration>,
         held: &Held,
         thread: usize,
-        before: Option<&Tools>,
-    ) -> Result<Tools, RelayError> {
+        before: Option<&WorkerContext>,
+    ) -> Result<WorkerContext, RelayError> {
         let client = self.client(&held.engine[thread])?;
         let timeout = configuration.engine.timeout.as_millis();
-        let is_same = |before: &&Tools| {
+        let is_same = |before: &&WorkerContext| {
             before.configuration.upstream == configuration.upstream && before.authorities == self.authorities
         };
         let kept = before.filter(is_same);
-        let (room, apart) = (Arc::clone(&held.room), held.apart.way());
-        Ok(Tools {
+        let (budget, offload) = (Arc::clone(&held.budget), held.offload.way());
+        Ok(WorkerContext {
             configuration: Arc::clone(configuration),
-            workshop: Workshop::new(client, room, apart, timeout, &configuration.limits),
+            transforms: TransformContext::new(client, budget, offload, timeout, &configuration.limits),
             pool: kept.map_or_else(
                 || {
                     let losses = Arc::clone(&held.upstream_losses);
@@ -551,7 +556,7 @@ impl Made {
             ),
             limits: configuration.limits.clone(),
             authorities: Arc::clone(&self.authorities),
-            mints: self.mints.clone(),
+            leaf_issuers: self.leaf_issuers.clone(),
         })
     }
 }

@@ -21,12 +21,12 @@ use hyper::StatusCode;
 use hyper::body::{Body, Bytes};
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
-use crate::apart::{Apart, Cost};
+use crate::body_buffer::{Budget, BudgetShare, Buffer, read_whole};
 use crate::coding::{Coding, DecodeBounds, DecodeError, Decoding};
 use crate::config::{Action, Actions, JsonFields, Limits, Mismatch, OnFailure, Rule};
 use crate::forms::{self, FILE_START, FormFault, Multipart, Urlencoded};
-use crate::held::{Buffer, Room, Share, read_whole};
-use crate::hygiene;
+use crate::hop_headers;
+use crate::offload::{Cost, Offload};
 use crate::refusal::{Direction, Refusal};
 use crate::trailers::is_taken_for;
 
@@ -37,10 +37,10 @@ const MESSAGE_SIZE: usize = 4 << 10;
 
 /// Who does the work, and what it may take. One for each thread.
 #[derive(Clone)]
-pub(crate) struct Workshop {
+pub(crate) struct TransformContext {
     pub(crate) client: Client,
-    pub(crate) room: Arc<Room>,
-    pub(crate) apart: Apart,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) offload: Offload,
     pub(crate) deadline_ms: u32,
     pub(crate) decode: DecodeBounds,
     pub(crate) body_timeout: Duration,
@@ -50,7 +50,7 @@ pub(crate) struct Workshop {
 
 /// How the rules of one direction are applied to a message.
 pub(crate) struct Job<'a> {
-    pub(crate) workshop: &'a Workshop,
+    pub(crate) transforms: &'a TransformContext,
     pub(crate) direction: Direction,
     pub(crate) actions: &'a Actions,
     pub(crate) app: &'a str,
@@ -81,7 +81,7 @@ impl Unopened {
 pub(crate) enum Outcome<B> {
     /// It passes as it comes.
     Untouched(B),
-    /// It was read, and this stands in its place. Its room is free once it is dropped.
+    /// It was read, and this stands in its place. Its memory is free once it is dropped.
     Rewritten(Bytes),
 }
 
@@ -94,19 +94,25 @@ enum Kind {
     Other,
 }
 
-impl Workshop {
-    pub(crate) fn new(client: Client, room: Arc<Room>, apart: Apart, timeout_ms: u128, limits: &Limits) -> Self {
-        Workshop {
+impl TransformContext {
+    pub(crate) fn new(
+        client: Client,
+        budget: Arc<Budget>,
+        offload: Offload,
+        timeout_ms: u128,
+        limits: &Limits,
+    ) -> Self {
+        TransformContext {
             client,
-            room,
-            apart,
+            budget,
+            offload,
             deadline_ms: u32::try_from(timeout_ms).unwrap_or(u32::MAX),
             decode: DecodeBounds {
                 size_max: limits.body_size_max,
                 expansion_max: limits.expansion_max,
                 expansion_free: limits.expansion_free_size,
             },
-            body_timeout: limits.held_body_timeout,
+            body_timeout: limits.buffered_body_timeout,
             form: FormLimits { fields_max: limits.form_fields_max, ..FormLimits::default() },
             failure_paths_max: limits.failure_paths_max,
         }
@@ -142,9 +148,9 @@ impl Job<'_> {
                 ));
             }
         };
-        let share = self.workshop.room.share(self.client);
-        let (size_max, time_max) = (self.workshop.decode.size_max, self.workshop.body_timeout);
-        let coded = read_whole(body, self.direction, size_max, time_max, share, &self.workshop.apart).await?;
+        let share = self.transforms.budget.share(self.client);
+        let (size_max, time_max) = (self.transforms.decode.size_max, self.transforms.body_timeout);
+        let coded = read_whole(body, self.direction, size_max, time_max, share, &self.transforms.offload).await?;
         if coded.is_empty() {
             return Ok(Outcome::Rewritten(Bytes::new()));
         }
@@ -152,7 +158,7 @@ impl Job<'_> {
         let rewritten = self.body(&kind, plain).await?;
         let rewritten = self.refuse_other_readings(&kind, rewritten).await?;
         let coded = self.encode(coding, rewritten).await?;
-        hygiene::forget_bytes(headers, coded.len());
+        hop_headers::forget_bytes(headers, coded.len());
         Ok(Outcome::Rewritten(Bytes::from_owner(coded)))
     }
 
@@ -192,9 +198,9 @@ impl Job<'_> {
         if coding == Coding::Identity {
             return Ok(coded);
         }
-        let bounds = self.workshop.decode;
+        let bounds = self.transforms.decode;
         let decoding = Decoding::new(coding, coded, bounds)?;
-        let decoded = self.workshop.apart.run_in_slices(decoding, Decoding::step).await;
+        let decoded = self.transforms.offload.run_in_slices(decoding, Decoding::step).await;
         let unreadable = |detail: &str| Refusal::unreadable(self.direction, detail);
         decoded.map_err(|error| match error {
             DecodeError::TooLarge => Refusal::too_large(self.direction, bounds.size_max),
@@ -213,7 +219,7 @@ impl Job<'_> {
         let mut share = plain.share().another(plain.len())?;
         // A coder takes its tables and their time even for a small body.
         let cost = Cost::of_bytes(plain.len(), 40).max(Cost::of_nanoseconds(100_000));
-        let coded = self.workshop.apart.run(cost, move || coding.encode(plain.as_ref())).await;
+        let coded = self.transforms.offload.run(cost, move || coding.encode(plain.as_ref())).await;
         let coded = coded.map_err(|_| internal("a body could not be coded"))?;
         share.resize(coded.capacity())?;
         Ok(Buffer::of(coded, share))
@@ -252,10 +258,10 @@ impl Job<'_> {
         };
         let answer = self.call(message, write).await?;
         share.resize(answer.size())?;
-        let read = self.workshop.apart.run(Cost::of_copy(answer.size()), move || answer.into_document()).await;
+        let read = self.transforms.offload.run(Cost::of_copy(answer.size()), move || answer.into_document()).await;
         let answer = read.map_err(|error| Refusal::of_engine(self.direction, &error))?;
         self.changed[rule.action as usize] += answer.count;
-        self.unopened.add(answer.report.failed, answer.failures.into_iter(), self.workshop.failure_paths_max);
+        self.unopened.add(answer.report.failed, answer.failures.into_iter(), self.transforms.failure_paths_max);
         Ok(Buffer::of(answer.json, share))
     }
 
@@ -263,7 +269,8 @@ impl Job<'_> {
         let (selection, replacement) = (fields.selection.clone(), rule.replacement.clone());
         // What filters look at is not known from the size.
         let cost = if selection.streams() { Cost::of_bytes(document.len(), 16) } else { Cost::UNKNOWN };
-        let redacted = self.workshop.apart.run(cost, move || redact_json(&document, &selection, &replacement)).await;
+        let redacted =
+            self.transforms.offload.run(cost, move || redact_json(&document, &selection, &replacement)).await;
         let (redacted, count) = redacted.map_err(|fault| match fault {
             RedactFault::Document(error) => Refusal::of_document(self.direction, error),
             RedactFault::NoRoom(refusal) => refusal,
@@ -273,14 +280,18 @@ impl Job<'_> {
     }
 
     /// Has the engine answer the request that `write` writes, for whose memory the share is held meanwhile.
-    async fn call(&self, message: Share, write: impl FnOnce() -> Prepared + Send + 'static) -> Result<Answer, Refusal> {
-        let prepared = self.workshop.apart.run(Cost::of_copy(message.size()), write).await;
-        let answer = self.workshop.client.send(prepared).await;
+    async fn call(
+        &self,
+        message: BudgetShare,
+        write: impl FnOnce() -> Prepared + Send + 'static,
+    ) -> Result<Answer, Refusal> {
+        let prepared = self.transforms.offload.run(Cost::of_copy(message.size()), write).await;
+        let answer = self.transforms.client.send(prepared).await;
         answer.map_err(|error| Refusal::of_engine(self.direction, &error))
     }
 
     fn terms(&self, rule: &Rule) -> Terms {
-        let deadline_ms = self.workshop.deadline_ms;
+        let deadline_ms = self.transforms.deadline_ms;
         let (on_failure, other_case) = (rule.on_failure, rule.names_on_the_wire());
         let (app, role, key_id) = (self.app.into(), rule.role.clone(), self.key_id.map(Into::into));
         Terms { app, role, key_id, deadline_ms, on_failure, other_case }
@@ -306,12 +317,12 @@ impl Job<'_> {
                 false => Prepared::decrypt(&terms.decrypt(), values),
             }
         };
-        let apart = &self.workshop.apart;
-        let prepared = apart.run(cost_of_texts(&texts), write).await;
-        let answer = self.workshop.client.send(prepared).await;
+        let offload = &self.transforms.offload;
+        let prepared = offload.run(cost_of_texts(&texts), write).await;
+        let answer = self.transforms.client.send(prepared).await;
         let answer = answer.map_err(|error| Refusal::of_engine(self.direction, &error))?;
         let cost = cost_of_texts(&texts).max(Cost::of_copy(answer.size()));
-        let read = apart.run(cost, move || {
+        let read = offload.run(cost, move || {
             let Values { values, report, failures } = answer.into_reported_values()?;
             let answer: Vec<String> = values.into_iter().map(into_text).collect();
             let changed = answer.iter().zip(&*texts).filter(|(after, before)| after != before).count() as u64;
@@ -321,7 +332,7 @@ impl Job<'_> {
         let read = read.ok_or_else(|| internal("the engine answered with another number of values"))?;
         let (answer, changed, failed, failures) = read;
         let places = failures.iter().map(|index| format!("{place} {index}"));
-        self.unopened.add(failed, places, self.workshop.failure_paths_max);
+        self.unopened.add(failed, places, self.transforms.failure_paths_max);
         let emptied = if rule.on_failure == OnFailure::Null { failed } else { 0 };
         self.changed[rule.action as usize] += changed.saturating_sub(emptied);
         Ok(Arc::new(answer))
@@ -363,23 +374,23 @@ impl Job<'_> {
         body: Buffer,
     ) -> Result<Buffer, Refusal> {
         let (size, work) = (body.len(), body.share().another(forms::memory(body.len()))?);
-        let (names, limits) = (Arc::clone(names), self.workshop.form.clone());
+        let (names, limits) = (Arc::clone(names), self.transforms.form.clone());
         let cost = forms::cost(size, names.comparisons());
-        let read = self.workshop.apart.run(cost, move || Urlencoded::read(body, &names, &limits)).await;
+        let read = self.transforms.offload.run(cost, move || Urlencoded::read(body, &names, &limits)).await;
         let form = read.map_err(|fault| self.of_form(&fault))?;
         let texts = self.texts(rule, "form value", Arc::clone(&form.texts)).await?;
         let cost = Cost::of_copy(size).max(cost_of_texts(&texts));
-        let out = self.workshop.apart.run(cost, move || form.write(&texts, encode)).await;
+        let out = self.transforms.offload.run(cost, move || form.write(&texts, encode)).await;
         into_buffer(out, work)
     }
 
     async fn multipart(&mut self, rule: &Rule, boundary: &str, body: Buffer) -> Result<Buffer, Refusal> {
         let (size, work) = (body.len(), body.share().another(forms::memory(body.len()))?);
-        let (names, limits, boundary) = (Arc::clone(&rule.form), self.workshop.form.clone(), boundary.to_owned());
+        let (names, limits, boundary) = (Arc::clone(&rule.form), self.transforms.form.clone(), boundary.to_owned());
         let cost = forms::cost(size, names.comparisons());
         let with_role = rule.role.as_ref().map(|_| rule.action);
         let read = move || Multipart::read(body, boundary, &names, &limits, with_role);
-        let form = self.workshop.apart.run(cost, read).await.map_err(|fault| self.of_form(&fault))?;
+        let form = self.transforms.offload.run(cost, read).await.map_err(|fault| self.of_form(&fault))?;
         let texts = self.texts(rule, "form value", Arc::clone(&form.texts)).await?;
         let (body, ranges) = form.files();
         let mut files = Vec::with_capacity(ranges.len());
@@ -389,7 +400,7 @@ impl Job<'_> {
         drop(body);
         let held: usize = files.iter().flatten().map(Vec::len).sum();
         let cost = Cost::of_copy(size + held).max(cost_of_texts(&texts));
-        let out = self.workshop.apart.run(cost, move || form.write(&texts, &files)).await;
+        let out = self.transforms.offload.run(cost, move || form.write(&texts, &files)).await;
         into_buffer(out.map_err(|fault| self.of_form(&fault))?, work)
     }
 
@@ -418,18 +429,18 @@ impl Job<'_> {
             true => Prepared::encrypt_file(&terms.encrypt_file(), &body.as_ref().as_ref()[at]),
             false => Prepared::decrypt_file(&terms.decrypt_file(), &body.as_ref().as_ref()[at]),
         };
-        let prepared = self.workshop.apart.run(Cost::of_copy(message.size()), write).await;
-        let answer = match self.workshop.client.send(prepared).await {
+        let prepared = self.transforms.offload.run(Cost::of_copy(message.size()), write).await;
+        let answer = match self.transforms.client.send(prepared).await {
             Err(error) if rule.on_failure != OnFailure::Fail && does_not_open(&error) => {
                 let place = "a file in the form".to_owned();
-                self.unopened.add(1, std::iter::once(place), self.workshop.failure_paths_max);
+                self.unopened.add(1, std::iter::once(place), self.transforms.failure_paths_max);
                 return Ok((rule.on_failure == OnFailure::Null).then(Vec::new));
             }
             answer => answer.map_err(|error| Refusal::of_engine(self.direction, &error))?,
         };
         drop(message);
         self.changed[rule.action as usize] += 1;
-        let read = self.workshop.apart.run(Cost::of_copy(answer.size()), move || answer.into_file()).await;
+        let read = self.transforms.offload.run(Cost::of_copy(answer.size()), move || answer.into_file()).await;
         read.map(Some).map_err(|error| Refusal::of_engine(self.direction, &error))
     }
 }
@@ -479,8 +490,8 @@ fn cost_of_texts(texts: &[String]) -> Cost {
     Cost::of_nanoseconds(texts.len() as u64 * 100).max(Cost::of_copy(size))
 }
 
-/// Bytes that were made within a share of the room, with as much of it as they take.
-fn into_buffer(bytes: Vec<u8>, mut share: Share) -> Result<Buffer, Refusal> {
+/// Bytes that were made within a share of the budget, with as much of it as they take.
+fn into_buffer(bytes: Vec<u8>, mut share: BudgetShare) -> Result<Buffer, Refusal> {
     share.resize(bytes.capacity())?;
     Ok(Buffer::of(bytes, share))
 }
@@ -619,7 +630,7 @@ mod tests {
     use http_body_util::{BodyExt, Full};
 
     use super::*;
-    use crate::apart::ApartThreads;
+    use crate::offload::OffloadThreads;
 
     #[test]
     fn a_header_that_many_take_for_a_hidden_one_is_found() {
@@ -698,16 +709,16 @@ mod tests {
         Client::new(ClientSettings::new("localhost:1", tls)).unwrap()
     }
 
-    /// Runs the rules on a body while both lanes of the threads apart are taken: whether they can do without, and what comes of it.
-    fn run_while_apart_is_taken(
+    /// Runs the rules on a body while both lanes of the offload threads are taken: whether they can do without, and what comes of it.
+    fn run_while_offload_is_taken(
         rules: &str,
         headers: &[(&'static str, &'static str)],
         body: Vec<u8>,
     ) -> (bool, String) {
-        let threads = ApartThreads::new(1).unwrap();
+        let threads = OffloadThreads::new(1).unwrap();
         let limits = Limits::default();
-        let room = Room::new(&limits);
-        let workshop = Workshop::new(client(), Arc::clone(&room), threads.way(), 1000, &limits);
+        let budget = Budget::new(&limits);
+        let transforms = TransformContext::new(client(), Arc::clone(&budget), threads.way(), 1000, &limits);
         let actions = actions(rules, "");
         let headers = headers.iter().map(|&(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
         let mut headers: HeaderMap = headers.collect();
@@ -722,9 +733,9 @@ mod tests {
             tokio::task::yield_now().await;
             let direction = Direction::Request;
             let client = IpAddr::from([127, 0, 0, 1]);
-            let workshop = &workshop;
+            let transforms = &transforms;
             let mut job = Job {
-                workshop,
+                transforms,
                 direction,
                 actions: &actions,
                 app: "a",
@@ -759,7 +770,7 @@ mod tests {
             };
             (is_inline, outcome)
         });
-        assert_eq!(room.held().0, 0, "all room is free again");
+        assert_eq!(budget.held().0, 0, "the whole budget is free again");
         outcome
     }
 
@@ -767,7 +778,8 @@ mod tests {
     fn work_on_bodies_leaves_the_threads_that_carry_traffic() {
         let rules = "{ action = \"redact\", json = [\"$.card\"], form = [\"card\"], replacement = \"x\" }";
         let filters = "{ action = \"redact\", json = [\"$[?@.card]\"], replacement = \"x\" }";
-        let run = |rules, kind, body: &[u8]| run_while_apart_is_taken(rules, &[("content-type", kind)], body.to_vec());
+        let run =
+            |rules, kind, body: &[u8]| run_while_offload_is_taken(rules, &[("content-type", kind)], body.to_vec());
         let (json, form) = ("application/json", "application/x-www-form-urlencoded");
         // Small bodies do without another thread.
         assert_eq!(run(rules, json, b"{\"card\":1}"), (true, "{\"card\":\"x\"}".to_owned()));
@@ -782,7 +794,7 @@ mod tests {
         for (name, coding) in [("gzip", Coding::Gzip), ("br", Coding::Brotli), ("zstd", Coding::Zstd)] {
             let coded = |plain: &[u8]| {
                 let headers = [("content-type", json), ("content-encoding", name)];
-                run_while_apart_is_taken(rules, &headers, coding.encode(plain).unwrap())
+                run_while_offload_is_taken(rules, &headers, coding.encode(plain).unwrap())
             };
             assert!(!coded(b"{\"a\":1}").0, "{name}: however short");
             assert_eq!(coded(&b"0".repeat(8 << 20)), (false, "too-large".to_owned()), "{name}");
@@ -792,9 +804,9 @@ mod tests {
     #[test]
     fn redacted_documents_keep_all_other_bytes() {
         let selection = Selection::parse(&["$..card"], &DocumentLimits::default()).unwrap();
-        let room = Room::new(&Limits { bodies_size_max: 1 << 20, ..Limits::default() });
+        let budget = Budget::new(&Limits { bodies_size_max: 1 << 20, ..Limits::default() });
         let document = |bytes: &[u8]| {
-            let mut buffer = Buffer::new(room.share(IpAddr::from([127, 0, 0, 1])));
+            let mut buffer = Buffer::new(budget.share(IpAddr::from([127, 0, 0, 1])));
             buffer.extend(bytes).unwrap();
             buffer
         };

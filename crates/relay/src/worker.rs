@@ -17,9 +17,9 @@ use crate::access::{AccessLog, Record};
 use crate::config::{Configuration, Limits};
 use crate::inbound::InboundHandler;
 use crate::metrics::ListenerMetrics;
-use crate::outbound::{Mint, OutboundHandler};
+use crate::outbound::{LeafIssuer, OutboundHandler};
 use crate::refusal_log::RefusalLog;
-use crate::transform::Workshop;
+use crate::transform::TransformContext;
 use crate::upstream::Pool;
 
 /// Connections that the system accepts before we do.
@@ -34,47 +34,47 @@ const LOOKUP_THREADS_MAX: usize = 64;
 const TURNS_BETWEEN_EVENTS: u32 = 8;
 
 /// What a thread works with under one configuration.
-pub(crate) struct Tools {
+pub(crate) struct WorkerContext {
     pub(crate) configuration: Arc<Configuration>,
-    pub(crate) workshop: Workshop,
+    pub(crate) transforms: TransformContext,
     pub(crate) pool: Pool,
     pub(crate) limits: Limits,
     /// The authorities of the outbound listeners, by their place.
-    pub(crate) mints: Vec<Arc<Mint>>,
+    pub(crate) leaf_issuers: Vec<Arc<LeafIssuer>>,
     /// What `upstream.authorities` held when the pool's connector was made.
     pub(crate) authorities: Arc<Option<Vec<u8>>>,
 }
 
 /// The tools of a thread, which a reload replaces.
-pub(crate) type ToolBox = Arc<ArcSwap<Tools>>;
+pub(crate) type SharedWorkerContext = Arc<ArcSwap<WorkerContext>>;
 
 /// A listener's place on a thread.
 #[derive(Clone)]
-pub(crate) struct Seat {
-    pub(crate) tools: ToolBox,
+pub(crate) struct ListenerContext {
+    pub(crate) worker: SharedWorkerContext,
     pub(crate) index: usize,
     pub(crate) metrics: Arc<ListenerMetrics>,
     pub(crate) refusals: Arc<RefusalLog>,
     pub(crate) log: Option<Arc<dyn AccessLog>>,
 }
 
-impl Seat {
-    pub(crate) fn tools(&self) -> Arc<Tools> {
-        self.tools.load_full()
+impl ListenerContext {
+    pub(crate) fn worker(&self) -> Arc<WorkerContext> {
+        self.worker.load_full()
     }
 
-    pub(crate) fn record(&self, name: &Arc<str>, tools: &Tools, peer: &Arc<Peer>, head: &Parts) -> Record {
-        let log = self.log.as_ref().filter(|_| tools.configuration.process.access_log);
+    pub(crate) fn record(&self, name: &Arc<str>, worker: &WorkerContext, peer: &Arc<Peer>, head: &Parts) -> Record {
+        let log = self.log.as_ref().filter(|_| worker.configuration.process.access_log);
         Record::new(name, &self.metrics, &self.refusals, log, Arc::clone(peer), head)
     }
 }
 
 /// A socket that listens, and what serves on it.
-pub(crate) struct Post {
+pub(crate) struct BoundListener {
     pub(crate) socket: std::net::TcpListener,
     pub(crate) name: Arc<str>,
     pub(crate) acceptor: Option<Acceptor>,
-    pub(crate) seat: Seat,
+    pub(crate) context: ListenerContext,
     pub(crate) is_outbound: bool,
     pub(crate) counting: Arc<OnceLock<Box<dyn Fn() -> HttpCounters + Send + Sync>>>,
 }
@@ -152,8 +152,8 @@ pub(crate) enum Stage {
 
 /// Carries traffic until it is told to stop; gives how many connections were not finished in time.
 pub(crate) fn run(
-    tools: &ToolBox,
-    posts: Vec<Post>,
+    worker: &SharedWorkerContext,
+    listeners: Vec<BoundListener>,
     refusals: &RefusalLog,
     mut stage: watch::Receiver<Stage>,
 ) -> io::Result<usize> {
@@ -165,27 +165,27 @@ pub(crate) fn run(
     let left = runtime.block_on(async {
         let mut inbound = Vec::new();
         let mut outbound = Vec::new();
-        for post in posts {
-            let Post { socket, name, acceptor, seat, is_outbound, counting } = post;
+        for post in listeners {
+            let BoundListener { socket, name, acceptor, context, is_outbound, counting } = post;
             let socket = tokio::net::TcpListener::from_std(socket)?;
-            let settings = seat.tools().configuration.http_settings();
+            let settings = context.worker().configuration.http_settings();
             let address = socket.local_addr()?;
-            let observer = Arc::new(Watcher { name, refusals: Arc::clone(&seat.refusals) });
+            let observer = Arc::new(Watcher { name, refusals: Arc::clone(&context.refusals) });
             let options = ListenerOptions { address, acceptor, settings, observer };
             if is_outbound {
-                let handler = Arc::new(OutboundHandler::new(seat));
+                let handler = Arc::new(OutboundHandler::new(context));
                 let listener = start(socket, options, Arc::clone(&handler), &counting)?;
                 handler.open(&listener.door());
                 outbound.push(listener);
             } else {
-                inbound.push(start(socket, options, Arc::new(InboundHandler { seat }), &counting)?);
+                inbound.push(start(socket, options, Arc::new(InboundHandler { context }), &counting)?);
             }
         }
         let mut tidy = interval(TIDY_PERIOD);
         loop {
             tokio::select! {
                 _ = tidy.tick() => {
-                    tools.load().pool.tidy();
+                    worker.load().pool.tidy();
                     refusals.tell_overdue();
                 }
                 changed = stage.changed() => {

@@ -21,22 +21,22 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep_until, timeout};
 
-use crate::arriving::Arriving;
 use crate::attempts::Attempts;
 use crate::clock;
 use crate::counters::Counters;
 use crate::departure::Departure;
+use crate::frame_timeout::FrameTimeout;
 use crate::gathering::gather;
 use crate::hub::{Exhausted, Hub, Memory, Registration, Share};
-use crate::in_work::InWork;
+use crate::in_flight::InFlight;
 use crate::interface::{PeerIdentity, Service};
 use crate::job::RequestJob;
 use crate::metrics::{Arrival, Effort, Outcome};
 use crate::outbox::{Buffers, Outbox, Reply};
-use crate::pace::Pace;
 use crate::refusals::Asker;
-use crate::turns::Seat;
+use crate::turns::TurnTaker;
 use crate::wire::{Socket, Wire, discard};
+use crate::write_timeout::WriteTimeout;
 
 /// Bytes read and written in one go before other connections have their turn: some tens of microseconds of TLS.
 const TURN_BYTES_MAX: usize = 64 << 10;
@@ -104,17 +104,17 @@ pub(crate) struct Connection<S: Service, W: Wire> {
     stream: W,
     frames: FrameBuffer,
     memory: Memory,
-    arriving: Share,
+    incoming: Share,
     /// While there is no memory for what is arriving.
     no_room: Option<Attempts>,
-    in_work: InWork,
+    in_flight: InFlight,
     outbox: Arc<Outbox>,
     outgoing: Buffers,
     is_flushed: bool,
     counted: Counted,
     times: Times,
     departure: Departure,
-    seat: Seat,
+    turn: TurnTaker,
     /// Nothing more is read, since the connection has reached its age.
     is_retired: bool,
     timer: Pin<Box<Sleep>>,
@@ -127,9 +127,9 @@ pub(crate) struct Connection<S: Service, W: Wire> {
 struct Times {
     active: Instant,
     /// Of the frame that is arriving.
-    frame: Option<Arriving>,
+    frame: Option<FrameTimeout>,
     /// How the peer takes what is written.
-    pace: Pace,
+    write_timeout: WriteTimeout,
     /// When the peer's certificate does.
     expires: Instant,
 }
@@ -165,16 +165,16 @@ impl<S: Service, W: Wire> Connection<S, W> {
         Connection {
             stream,
             frames: FrameBuffer::new(hub.settings.limits),
-            arriving: memory.incoming_share(),
-            seat: Seat::new(memory.turns(), registration.number),
+            incoming: memory.incoming_share(),
+            turn: TurnTaker::new(memory.turns(), registration.number),
             memory,
             no_room: None,
-            in_work: InWork::default(),
+            in_flight: InFlight::default(),
             outbox: Arc::clone(&registration.outbox),
             outgoing: Buffers::default(),
             is_flushed: true,
             counted: Counted::default(),
-            times: Times { active: now, frame: None, pace: Pace::new(now), expires },
+            times: Times { active: now, frame: None, write_timeout: WriteTimeout::new(now), expires },
             departure: Departure::new(&hub.settings, registration.number, now),
             is_retired: false,
             timer: Box::pin(sleep_until((now + hub.settings.idle_timeout).into())),
@@ -203,12 +203,12 @@ impl<S: Service, W: Wire> Connection<S, W> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
-        if !self.seat.enter(cx.waker()) {
+        if !self.turn.enter(cx.waker()) {
             return Poll::Pending;
         }
         let mut allowance = Allowance::new();
         let turn = self.take_turn(cx, &mut allowance);
-        self.seat.leave(allowance.is_touched(), cx.waker());
+        self.turn.leave(allowance.is_touched(), cx.waker());
         self.count_bytes();
         match turn.and_then(|()| self.check_end(cx)) {
             Ok(()) => Poll::Pending,
@@ -220,7 +220,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     fn take_turn(&mut self, cx: &mut Context<'_>, turn: &mut Allowance) -> Result<(), End> {
         self.outbox.register(cx.waker());
         let now = clock::now();
-        self.in_work.retry(&self.hub.pool, now);
+        self.in_flight.retry(&self.hub.pool, now);
         self.depart(now);
         loop {
             self.take_answers(now);
@@ -239,7 +239,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
 
     /// Tells the peer that the connection is left, when it is.
     fn depart(&mut self, now: Instant) {
-        if let Some(reason) = self.departure.tell(self.hub.phase(), self.hub.leaving(), now) {
+        if let Some(reason) = self.departure.announce(self.hub.phase(), self.hub.leaving(), now) {
             Counters::add(&self.hub.counters.connections_left);
             self.send(now, |out| answer::going_away(reason, out));
         }
@@ -261,7 +261,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
             return;
         }
         for id in answers.ids {
-            self.in_work.end(id);
+            self.in_flight.end(id);
         }
         self.times.active = now;
         self.note_outgoing(now);
@@ -281,7 +281,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     /// The peer's time to take something begins when there is first something to take.
     fn note_outgoing(&mut self, now: Instant) {
         if self.outgoing.bytes() == 0 && self.is_flushed {
-            self.times.pace.begin(now, self.stream.gathered().bytes_taken());
+            self.times.write_timeout.begin(now, self.stream.gathered().bytes_taken());
         }
     }
 
@@ -290,7 +290,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let moved = self.write_out(cx, turn);
         // What moves is the socket, not what is gathered before it: a slow reader takes that in many small parts.
         let (taken, waiting) = (self.stream.gathered().bytes_taken(), self.outgoing.bytes());
-        self.times.pace.note(&self.hub.settings, now, taken, before - waiting, waiting);
+        self.times.write_timeout.note(&self.hub.settings, now, taken, before - waiting, waiting);
         moved
     }
 
@@ -352,7 +352,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     fn is_paused(&self) -> bool {
         let settings = &self.hub.settings;
         self.is_retired
-            || !self.in_work.has_room(settings)
+            || !self.in_flight.has_room(settings)
             || self.outgoing.bytes() >= settings.outgoing_bytes_max
             || self.outgoing.uncounted() >= settings.outgoing_short_bytes_max
     }
@@ -382,7 +382,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
                 }
                 Ok(None) => {
                     if self.frames.partial_size() > 0 {
-                        self.times.frame.get_or_insert_with(|| Arriving::new(now));
+                        self.times.frame.get_or_insert_with(|| FrameTimeout::new(now));
                     }
                     return Ok(());
                 }
@@ -394,7 +394,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
 
     /// Counts a frame buffer of this size.
     fn charge_arriving(&mut self, size: usize) -> Result<(), Exhausted> {
-        self.arriving.resize(if size > UNCOUNTED_SIZE_MAX { size } else { 0 })
+        self.incoming.resize(if size > UNCOUNTED_SIZE_MAX { size } else { 0 })
     }
 
     /// Takes what the next read needs of the memory for frames that are arriving. While there is none the connection reads no further, so
@@ -447,7 +447,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
 
     /// An id in flight must not come again: nobody could tell whose answer is whose.
     fn check_id(&self, id: u32) -> Result<(), End> {
-        if self.in_work.contains(id) {
+        if self.in_flight.contains(id) {
             return Err(invalid("the id of this request is that of one in flight"));
         }
         Ok(())
@@ -510,18 +510,18 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let (tenant, client) = (known.tenant, self.client);
         let admission = Admission { tenant, client, connection: self.number, bytes, cancellation };
         let until = now + settings.admission_wait;
-        self.in_work.begin(&self.hub.pool, id, job, admission, now, until);
+        self.in_flight.begin(&self.hub.pool, id, job, admission, now, until);
     }
 
     fn cancel(&mut self, params: RawParams<'_>) -> Result<(), End> {
         let id = decode_cancel(params).map_err(|error| End::Fault(error.into()))?;
-        self.in_work.cancel(&self.hub.pool, id);
+        self.in_flight.cancel(&self.hub.pool, id);
         Ok(())
     }
 
     /// Ends the connection where its time is over, or the server's.
     fn check_end(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
-        let is_done = self.in_work.is_empty() && self.outgoing.bytes() == 0 && self.is_flushed;
+        let is_done = self.in_flight.is_empty() && self.outgoing.bytes() == 0 && self.is_flushed;
         if is_done && self.hub.phase() == Phase::Closing {
             return Err(End::ShutDown);
         }
@@ -551,7 +551,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     fn due(&self, is_done: bool) -> Instant {
         let settings = &self.hub.settings;
         let frame = self.times.frame.as_ref().map(|frame| frame.due(settings));
-        let write = self.is_writing().then(|| self.times.pace.due(settings));
+        let write = self.is_writing().then(|| self.times.write_timeout.due(settings));
         let paused = self.is_reading_nothing().then(|| clock::now() + PAUSED_LOOK);
         let room = self.no_room.as_ref().map(Attempts::due);
         let idle = self.is_idle(is_done).then(|| self.times.active + settings.idle_timeout);
@@ -559,7 +559,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let later = clock::now() + settings.idle_timeout;
         let departure = self.departure.due(settings, self.hub.leaving());
         let departure = departure.filter(|_| !self.is_retired);
-        [frame, write, paused, room, idle, departure, self.in_work.due()]
+        [frame, write, paused, room, idle, departure, self.in_flight.due()]
             .into_iter()
             .flatten()
             .fold(later.min(self.times.expires), Instant::min)
@@ -577,7 +577,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
                 format!("the frame did not arrive within {limit} ms, or {paused} ms with the server's pauses");
             return Err(End::Fault(ErrorObject::new(ErrorCode::DeadlineExceeded, message)));
         }
-        if self.is_writing() && now >= self.times.pace.due(settings) {
+        if self.is_writing() && now >= self.times.write_timeout.due(settings) {
             return Err(End::SlowReader);
         }
         if self.is_idle(is_done) && now >= self.times.active + settings.idle_timeout {
@@ -596,9 +596,9 @@ impl<S: Service, W: Wire> Connection<S, W> {
 
     /// Stops what the connection asked for, and frees what it holds but answers: gives those that it has not looked at.
     fn disconnect(&mut self) -> Buffers {
-        self.in_work.disconnect(&self.hub.pool);
+        self.in_flight.disconnect(&self.hub.pool);
         self.frames = FrameBuffer::new(self.hub.settings.limits);
-        self.arriving = self.memory.incoming_share();
+        self.incoming = self.memory.incoming_share();
         self.outbox.close()
     }
 

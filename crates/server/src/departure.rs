@@ -13,12 +13,12 @@ pub(crate) struct Departure {
     number: u64,
     opened: Instant,
     age_reached: Option<Instant>,
-    told: Option<Told>,
+    announced: Option<Announcement>,
 }
 
 /// What was announced to the peer, and when.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct Announcement {
     reason: GoingAway,
     at: Instant,
 }
@@ -26,11 +26,11 @@ struct Told {
 impl Departure {
     pub(crate) fn new(settings: &ServerSettings, number: u64, now: Instant) -> Self {
         let age_reached = age_reached(now, settings.connection_age_max, number);
-        Departure { number, opened: now, age_reached, told: None }
+        Departure { number, opened: now, age_reached, announced: None }
     }
 
     /// What is to be announced to the peer now: each reason once at most, and nothing after that the server shuts down.
-    pub(crate) fn tell(&mut self, phase: Phase, leaving: Option<Leaving>, now: Instant) -> Option<GoingAway> {
+    pub(crate) fn announce(&mut self, phase: Phase, leaving: Option<Leaving>, now: Instant) -> Option<GoingAway> {
         let is_due = |moment: Option<Instant>| moment.is_some_and(|moment| moment <= now);
         let reason = match phase {
             Phase::Draining | Phase::Closing => GoingAway::Shutdown,
@@ -38,12 +38,12 @@ impl Departure {
             _ if is_due(self.age_reached) => GoingAway::Age,
             _ => return None,
         };
-        match self.told {
-            Some(told) if told.reason == reason || told.reason == GoingAway::Shutdown => None,
+        match self.announced {
+            Some(announced) if announced.reason == reason || announced.reason == GoingAway::Shutdown => None,
             before => {
                 // The time to go runs from the first word.
-                let at = before.map_or(now, |told| told.at);
-                self.told = Some(Told { reason, at });
+                let at = before.map_or(now, |announced| announced.at);
+                self.announced = Some(Announcement { reason, at });
                 Some(reason)
             }
         }
@@ -55,8 +55,8 @@ impl Departure {
 
     /// When nothing more is read, since the connection has reached its age and its peer had time to go.
     fn retirement(&self, grace: Duration) -> Option<Instant> {
-        let told = self.told?;
-        (told.at >= self.age_reached?).then(|| told.at + grace)
+        let announced = self.announced?;
+        (announced.at >= self.age_reached?).then(|| announced.at + grace)
     }
 
     /// Whether nothing more is read.
@@ -66,11 +66,11 @@ impl Departure {
 
     /// When to look again, if ever.
     pub(crate) fn due(&self, settings: &ServerSettings, leaving: Option<Leaving>) -> Option<Instant> {
-        let moment = match self.told {
-            Some(Told { reason: GoingAway::Shutdown, .. }) => None,
+        let moment = match self.announced {
+            Some(Announcement { reason: GoingAway::Shutdown, .. }) => None,
             _ => self.moment(leaving),
         };
-        let age = match self.told {
+        let age = match self.announced {
             None => self.age_reached,
             Some(_) => self.retirement(settings.connection_age_grace),
         };
@@ -94,13 +94,13 @@ mod tests {
         let mut departure = Departure::new(&settings, 0, now);
         let due = departure.due(&settings, None).unwrap();
         assert!((8 * SECOND..=10 * SECOND).contains(&(due - now)));
-        assert_eq!(departure.tell(Phase::Serving, None, due - SECOND), None);
-        assert_eq!(departure.tell(Phase::Serving, None, due), Some(GoingAway::Age));
-        assert_eq!(departure.tell(Phase::Serving, None, due + SECOND), None);
+        assert_eq!(departure.announce(Phase::Serving, None, due - SECOND), None);
+        assert_eq!(departure.announce(Phase::Serving, None, due), Some(GoingAway::Age));
+        assert_eq!(departure.announce(Phase::Serving, None, due + SECOND), None);
         assert_eq!(departure.due(&settings, None), Some(due + 3 * SECOND));
         assert!(!departure.is_retired(&settings, due + 2 * SECOND));
         assert!(departure.is_retired(&settings, due + 3 * SECOND));
-        assert_eq!(departure.tell(Phase::Draining, None, due + 4 * SECOND), Some(GoingAway::Shutdown));
+        assert_eq!(departure.announce(Phase::Draining, None, due + 4 * SECOND), Some(GoingAway::Shutdown));
         assert!(departure.is_retired(&settings, due + 4 * SECOND));
     }
 
@@ -111,14 +111,14 @@ mod tests {
         let mut departure = Departure::new(&settings, 1, now);
         assert_eq!(departure.due(&settings, None), None);
         let due = departure.due(&settings, leaving).unwrap();
-        assert_eq!(departure.tell(Phase::Leaving, leaving, due - SECOND / 100), None);
-        assert_eq!(departure.tell(Phase::Leaving, leaving, due), Some(GoingAway::Shutdown));
-        assert_eq!(departure.tell(Phase::Draining, leaving, due), None);
+        assert_eq!(departure.announce(Phase::Leaving, leaving, due - SECOND / 100), None);
+        assert_eq!(departure.announce(Phase::Leaving, leaving, due), Some(GoingAway::Shutdown));
+        assert_eq!(departure.announce(Phase::Draining, leaving, due), None);
         assert_eq!(departure.due(&settings, leaving), None);
         assert!(!departure.is_retired(&settings, due + 3600 * SECOND));
 
         let mut departure = Departure::new(&settings, 1, now);
-        assert_eq!(departure.tell(Phase::Draining, None, now), Some(GoingAway::Shutdown));
-        assert_eq!(departure.tell(Phase::Closing, None, now), None);
+        assert_eq!(departure.announce(Phase::Draining, None, now), Some(GoingAway::Shutdown));
+        assert_eq!(departure.announce(Phase::Closing, None, now), None);
     }
 }

@@ -10,26 +10,25 @@
 #![warn(missing_docs)]
 
 mod api;
-mod arriving;
 mod attempts;
 pub mod certificates;
 mod clock;
 mod connection;
 mod counters;
 mod departure;
+mod frame_timeout;
 mod gathered;
 mod gathering;
 mod hub;
 mod identity;
+mod in_flight;
 #[doc(hidden)]
 pub mod in_process;
-mod in_work;
 mod interface;
 mod job;
 mod listener;
 mod metrics;
 mod outbox;
-mod pace;
 mod refusals;
 mod rope;
 mod server;
@@ -42,8 +41,9 @@ mod status;
 mod tls;
 mod turns;
 mod wire;
+mod write_timeout;
 
-pub use api::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, RelayTold};
+pub use api::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, SharedRelayInformation};
 pub use counters::ServerCounters;
 pub use fieldseal_engine::pool::Scheduling;
 pub use fieldseal_http::{

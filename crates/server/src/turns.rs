@@ -39,7 +39,7 @@ enum Wait {
 
 /// What a connection takes its turns with.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct TurnTaker {
     turns: Arc<Turns>,
     /// The connection's number.
     number: u64,
@@ -72,11 +72,11 @@ impl State {
     }
 }
 
-impl Seat {
+impl TurnTaker {
     /// For the connection with this number, which no other one of the client has.
     pub(crate) fn new(turns: Arc<Turns>, number: u64) -> Self {
         turns.lock().connections += 1;
-        Seat { turns, number, has_place: false }
+        TurnTaker { turns, number, has_place: false }
     }
 
     /// Whether the connection may have its turn now. Otherwise `waker` is woken when it may.
@@ -129,7 +129,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for TurnTaker {
     fn drop(&mut self) {
         let mut state = self.turns.lock();
         state.connections -= 1;
@@ -159,17 +159,17 @@ mod tests {
     }
 
     struct Guest {
-        seat: Seat,
+        turn: TurnTaker,
         woken: Arc<Count>,
     }
 
     impl Guest {
         fn enters(&mut self) -> bool {
-            self.seat.enter(&Waker::from(Arc::clone(&self.woken)))
+            self.turn.enter(&Waker::from(Arc::clone(&self.woken)))
         }
 
         fn leaves(&mut self, has_moved: bool) {
-            self.seat.leave(has_moved, &Waker::from(Arc::clone(&self.woken)));
+            self.turn.leave(has_moved, &Waker::from(Arc::clone(&self.woken)));
         }
 
         fn woken(&self) -> usize {
@@ -179,7 +179,7 @@ mod tests {
 
     fn guests<const N: usize>(places: usize) -> (Arc<Turns>, [Guest; N]) {
         let turns = Arc::new(Turns { places, state: Mutex::default() });
-        let guest = |number| Guest { seat: Seat::new(Arc::clone(&turns), number as u64), woken: Arc::default() };
+        let guest = |number| Guest { turn: TurnTaker::new(Arc::clone(&turns), number as u64), woken: Arc::default() };
         (Arc::clone(&turns), std::array::from_fn(guest))
     }
 

@@ -432,7 +432,7 @@ async fn draining_finishes_what_is_in_work_and_refuses_what_is_new() {
     let stage = Stage::new();
     let client = stage.client().await;
     let (toy, address) = (stage.toy.clone(), stage.address());
-    let in_work = tokio::spawn({
+    let in_flight = tokio::spawn({
         let client = client.clone();
         async move { call(&client, "gate", "kept").await }
     });
@@ -458,7 +458,7 @@ async fn draining_finishes_what_is_in_work_and_refuses_what_is_new() {
     assert!(tokio::net::TcpStream::connect(address).await.is_err(), "nobody listens any more");
 
     toy.open_gate();
-    assert_eq!(in_work.await.unwrap().unwrap().json, b"kept");
+    assert_eq!(in_flight.await.unwrap().unwrap().json, b"kept");
     let report = stopping.await.unwrap();
     assert_eq!(report, ShutdownReport { requests_abandoned: 0, connections_cut: 0 });
     let error = call(&client, "echo", "afterwards").await.unwrap_err();
@@ -469,12 +469,12 @@ async fn draining_finishes_what_is_in_work_and_refuses_what_is_new() {
 async fn draining_ends_in_time_whatever_is_in_work() {
     let stage = Stage::with(|settings| settings.drain_timeout = Duration::from_millis(50));
     let client = stage.client().await;
-    let in_work = tokio::spawn(async move { call(&client, "gate", "never").await });
+    let in_flight = tokio::spawn(async move { call(&client, "gate", "never").await });
     until("it has begun", || stage.toy.begun() == 1).await;
     let server = stage.server;
     let report = tokio::task::spawn_blocking(move || server.shutdown()).await.unwrap();
     assert_eq!(report, ShutdownReport { requests_abandoned: 1, connections_cut: 0 });
-    assert_eq!(kind(in_work.await.unwrap()), ErrorKind::Engine(ErrorCode::Unavailable));
+    assert_eq!(kind(in_flight.await.unwrap()), ErrorKind::Engine(ErrorCode::Unavailable));
     assert_eq!(stage.toy.alive(), 0);
 }
 

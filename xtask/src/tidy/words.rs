@@ -1,4 +1,5 @@
-//! Words that no file may hold: paths of somebody's machine, hosts of package registries, notes of work left undone.
+//! Words that no file may hold: paths of somebody's machine, hosts of package registries, notes of work left undone, names that were
+//! replaced by standard terms.
 //!
 //! The patterns are put together from parts, so that this file passes its own rule.
 
@@ -29,6 +30,30 @@ const REGISTRIES: [&str; 8] = [
 
 const UNDONE: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX")];
 
+/// Names of our own that were replaced, and the term that the field uses for the same.
+const REPLACED: [(&str, &str); 20] = [
+    (concat!("in_", "work"), "in_flight"),
+    (concat!("In", "Work"), "InFlight"),
+    (concat!("Pa", "ce"), "WriteTimeout"),
+    (concat!("Arri", "ving"), "FrameTimeout"),
+    (concat!("Ap", "art"), "Offload"),
+    (concat!("Apart", "Threads"), "OffloadThreads"),
+    (concat!("held_body", "_timeout"), "buffered_body_timeout"),
+    (concat!("hyg", "iene"), "hop_headers"),
+    (concat!("Tri", "al"), "DemoUpstream"),
+    (concat!("To", "ld"), "Snapshot, or what it is a report of"),
+    (concat!("Relay", "Told"), "SharedRelayInformation"),
+    (concat!("To", "ols"), "WorkerContext"),
+    (concat!("Tool", "Box"), "SharedWorkerContext"),
+    (concat!("Work", "shop"), "TransformContext"),
+    (concat!("Se", "at"), "ListenerContext, TurnTaker"),
+    (concat!("Po", "st"), "BoundListener"),
+    (concat!("Err", "and"), "ForwardingPlan"),
+    (concat!("Mi", "nt"), "LeafIssuer"),
+    (concat!("Mint", "Error"), "LeafIssuerError"),
+    (concat!("Ro", "om"), "Budget"),
+];
+
 /// Files whose notes of undone work are ours.
 const CODE: [&str; 9] = ["rs", "toml", "sh", "py", "js", "mjs", "ts", "java", "yml"];
 
@@ -46,6 +71,7 @@ pub fn check(repository: &Repository) -> Vec<Finding> {
             findings.extend(machine_paths(source));
             findings.extend(registries(source));
             findings.extend(undone(source));
+            findings.extend(replaced(source));
         }
     }
     findings
@@ -82,6 +108,19 @@ fn undone(source: &Source) -> Vec<Finding> {
     let found = UNDONE.iter().flat_map(|word| words(&source.text, word).map(move |at| (at, word)));
     let instead = "do it now, or file an issue and leave no note";
     found.map(|(at, word)| Finding::new(source, source.line_of(at), *word, instead)).collect()
+}
+
+/// Old names in Rust. Prose may use the words, which is why other files are not looked at.
+fn replaced(source: &Source) -> Vec<Finding> {
+    if !source.is_rust() {
+        return Vec::new();
+    }
+    let found = REPLACED.iter().flat_map(|(old, new)| words(&source.masked.code, old).map(move |at| (at, old, new)));
+    found
+        .map(|(at, old, new)| {
+            Finding::new(source, source.line_of(at), format!("the old name `{old}`"), format!("write {new}"))
+        })
+        .collect()
 }
 
 /// Downloads that a lock file takes from a host other than the public registries: a mirror that only its writer can reach.
@@ -139,6 +178,18 @@ mod tests {
             assert!(in_file("a.rs", &format!("// {word}: later")).contains("do it now"), "{word}");
             assert_eq!(in_file("a.rs", &format!("// {word}S")), "", "{word}");
             assert_eq!(in_file("a.json", word), "", "{word}");
+        }
+    }
+
+    #[test]
+    fn replaced_names_are_found_in_code_alone() {
+        for (old, new) in REPLACED {
+            assert_eq!(
+                in_file("a.rs", &format!("struct {old};")),
+                format!("a.rs:1: the old name `{old}`; write {new}")
+            );
+            assert_eq!(in_file("a.rs", &format!("// {old} it was")), "");
+            assert_eq!(in_file("a.md", old), "");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fieldseal_engine::Engine;
-use fieldseal_server::{EngineService, RelayTold, Server, ServerSettings, ShutdownReport, StartError};
+use fieldseal_server::{EngineService, Server, ServerSettings, SharedRelayInformation, ShutdownReport, StartError};
 use serde_json::json;
 use tokio::time::interval;
 use tracing::Level;
@@ -57,7 +57,7 @@ pub struct Upkeep<'c, F> {
     /// The place and configuration that it runs with.
     pub context: &'c Context,
     /// What its API reports about a relay.
-    pub told: RelayTold,
+    pub told: SharedRelayInformation,
     /// Its certificates and keys under a configuration.
     pub files: F,
     /// What it logs under a configuration.

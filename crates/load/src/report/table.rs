@@ -9,7 +9,7 @@ use crate::table::{Figures, Loop, Plan, Row};
 /// The table as JSON.
 pub fn table_json(plan: &Plan, rows: &[Row], provenance: &Provenance) -> Value {
     let mut report = provenance.json("table");
-    let (pace, rate) = match plan.pace {
+    let (model, rate) = match plan.model {
         Loop::Closed => ("closed", None),
         Loop::Open { rate, process: Process::Even } => ("open, even", Some(rate)),
         Loop::Open { rate, process: Process::Poisson } => ("open, poisson", Some(rate)),
@@ -18,7 +18,7 @@ pub fn table_json(plan: &Plan, rows: &[Row], provenance: &Provenance) -> Value {
         "field_size": plan.field_size,
         "connections": plan.connections,
         "in_flight": plan.in_flight,
-        "loop": pace,
+        "loop": model,
         "rate": rate,
         "duration_ms": u64::try_from(plan.duration.as_millis()).unwrap_or(u64::MAX),
         "rounds": plan.rounds,
@@ -60,7 +60,7 @@ fn row_json(row: &Row) -> Value {
 /// The table for a terminal.
 pub fn table_text(plan: &Plan, rows: &[Row], provenance: &Provenance) -> String {
     let mut out = provenance.text();
-    let pace = match plan.pace {
+    let model = match plan.model {
         Loop::Closed => format!("{} connections with {} requests in flight each", plan.connections, plan.in_flight),
         Loop::Open { rate, process } => {
             format!(
@@ -70,7 +70,7 @@ pub fn table_text(plan: &Plan, rows: &[Row], provenance: &Provenance) -> String 
             )
         }
     };
-    out.push_str(&format!("values of {} bytes; {pace}; medians of up to {} rounds\n\n", plan.field_size, plan.rounds));
+    out.push_str(&format!("values of {} bytes; {model}; medians of up to {} rounds\n\n", plan.field_size, plan.rounds));
     HEADS.iter().for_each(|head| out.push_str(&format!("{head}\n")));
     let mut before = None;
     for row in rows {

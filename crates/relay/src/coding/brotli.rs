@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use brotli::{Allocator, BrotliDecompressStream, BrotliResult, BrotliState, SliceWrapper, SliceWrapperMut};
 
-use super::{DecodeError, Decoder, End, Moved, Share, head};
+use super::{BudgetShare, DecodeError, Decoder, End, Moved, head};
 use crate::refusal::Refusal;
 
 /// How a body begins that has a larger window: seven bits that RFC 7932, section 9.1, reserves.
@@ -31,7 +31,7 @@ impl Brotli {
     /// Bytes that the decoder takes for any body: its state and small tables. The window and large tables are charged as it takes them.
     pub(super) const MEMORY_MIN: usize = 128 << 10;
 
-    pub(super) fn new(share: Share) -> Self {
+    pub(super) fn new(share: BudgetShare) -> Self {
         let meter = Arc::new(Meter(Mutex::new(Metering { share, turnover: 0, refusal: None })));
         let metered = || Metered(Arc::clone(&meter));
         let state = Box::new(BrotliState::new_strict(metered(), metered(), metered()));
@@ -54,12 +54,12 @@ impl Decoder for Brotli {
             return Err(DecodeError::Window);
         }
         let input = head(rest);
-        let (mut left, mut read, mut room, mut written) = (input.len(), 0, out.len(), 0);
+        let (mut left, mut read, mut budget, mut written) = (input.len(), 0, out.len(), 0);
         let result = BrotliDecompressStream(
             &mut left,
             &mut read,
             input,
-            &mut room,
+            &mut budget,
             &mut written,
             out,
             &mut self.written,
@@ -80,7 +80,7 @@ impl Decoder for Brotli {
 struct Meter(Mutex<Metering>);
 
 struct Metering {
-    share: Share,
+    share: BudgetShare,
     /// Bytes taken in all, also those that were freed again.
     turnover: usize,
     /// Why memory was refused.

@@ -7,8 +7,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::{Coding, DecodeBounds, DecodeError, Decoding};
+use crate::body_buffer::{Budget, Buffer};
 use crate::config::Limits;
-use crate::held::{Buffer, Room};
 
 /// Memory that decoding may charge, whatever the body says.
 const ROOM_SIZE: usize = 32 << 20;
@@ -27,11 +27,11 @@ pub fn check_coding(bytes: &[u8]) -> bool {
     let Some((&first, coded)) = bytes.split_first() else { return false };
     let coding = [Coding::Gzip, Coding::Brotli, Coding::Zstd][usize::from(first) % 3];
     let bounds = DecodeBounds { size_max: SIZE_MAX, expansion_max: EXPANSION_MAX, expansion_free: EXPANSION_FREE };
-    let room = room(ROOM_SIZE);
-    let decoded = decode(coding, coded, bounds, &room);
-    check_room(&room, ROOM_SIZE);
+    let budget = budget(ROOM_SIZE);
+    let decoded = decode(coding, coded, bounds, &budget);
+    check_room(&budget, ROOM_SIZE);
     // With little room the same comes of it, or it is refused for that.
-    let little = self::room(64 << 10);
+    let little = self::budget(64 << 10);
     match (decode(coding, coded, bounds, &little), &decoded) {
         (Err(DecodeError::NoRoom(_)), _) => {}
         (with_little, decoded) => assert_eq!(with_little, *decoded, "room changes nothing but whether there is room"),
@@ -41,21 +41,24 @@ pub fn check_coding(bytes: &[u8]) -> bool {
     assert!(plain.len() <= SIZE_MAX && plain.len() <= EXPANSION_FREE.max(coded.len() * EXPANSION_MAX));
     let again = coding.encode(&plain).expect("a buffer takes everything");
     let free = DecodeBounds { expansion_max: usize::MAX, ..bounds };
-    assert!(decode(coding, &again, free, &self::room(ROOM_SIZE)).as_ref() == Ok(&plain), "coded again it is the same");
+    assert!(
+        decode(coding, &again, free, &self::budget(ROOM_SIZE)).as_ref() == Ok(&plain),
+        "coded again it is the same"
+    );
     true
 }
 
-fn room(size: usize) -> Arc<Room> {
-    Room::new(&Limits { bodies_size_max: size, client_bodies_size_max: size, ..Limits::default() })
+fn budget(size: usize) -> Arc<Budget> {
+    Budget::new(&Limits { bodies_size_max: size, client_bodies_size_max: size, ..Limits::default() })
 }
 
-fn check_room(room: &Room, size: usize) {
-    let (held, most) = room.held();
+fn check_room(budget: &Budget, size: usize) {
+    let (held, most) = budget.held();
     assert!(held == 0 && most <= size, "{held} bytes are still held, {most} were");
 }
 
-fn decode(coding: Coding, coded: &[u8], bounds: DecodeBounds, room: &Arc<Room>) -> Result<Vec<u8>, DecodeError> {
-    let mut buffer = Buffer::new(room.share(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+fn decode(coding: Coding, coded: &[u8], bounds: DecodeBounds, budget: &Arc<Budget>) -> Result<Vec<u8>, DecodeError> {
+    let mut buffer = Buffer::new(budget.share(IpAddr::V4(Ipv4Addr::LOCALHOST)));
     buffer.extend(coded)?;
     let mut decoding = Decoding::new(coding, buffer, bounds)?;
     for _ in 0..coded.len() + SIZE_MAX + STEPS_FREE {

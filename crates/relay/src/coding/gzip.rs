@@ -2,7 +2,7 @@
 
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
-use super::{DecodeError, Decoder, End, Moved, Share, head};
+use super::{BudgetShare, DecodeError, Decoder, End, Moved, head};
 
 /// The parts of a body, at most: each takes the time of some 100 bytes, however empty it is.
 const MEMBERS_MAX: usize = 4096;
@@ -23,7 +23,7 @@ pub(super) struct Gzip {
     inflate: Decompress,
     check: Crc,
     members: usize,
-    _share: Share,
+    _share: BudgetShare,
 }
 
 #[derive(Clone, Copy)]
@@ -36,7 +36,7 @@ impl Gzip {
     /// Bytes that the decoder takes: a window of 32 KiB and tables.
     pub(super) const MEMORY: usize = 64 << 10;
 
-    pub(super) fn new(share: Share) -> Self {
+    pub(super) fn new(share: BudgetShare) -> Self {
         Gzip { stage: Stage::Header, inflate: Decompress::new(false), check: Crc::new(), members: 0, _share: share }
     }
 

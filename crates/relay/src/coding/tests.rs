@@ -7,22 +7,22 @@ use std::sync::Arc;
 use hyper::header::HeaderValue;
 
 use super::*;
+use crate::body_buffer::Budget;
 use crate::config::Limits;
-use crate::held::Room;
 
 const CODED: [Coding; 3] = [Coding::Gzip, Coding::Brotli, Coding::Zstd];
 const ROOM_SIZE: usize = 256 << 20;
 
-fn room(size: usize) -> Arc<Room> {
-    Room::new(&Limits { bodies_size_max: size, client_bodies_size_max: size, ..Limits::default() })
+fn budget(size: usize) -> Arc<Budget> {
+    Budget::new(&Limits { bodies_size_max: size, client_bodies_size_max: size, ..Limits::default() })
 }
 
 fn bounds(size_max: usize) -> DecodeBounds {
     DecodeBounds { size_max, expansion_max: 1000, expansion_free: 1 << 20 }
 }
 
-fn decode_in(room: &Arc<Room>, coding: Coding, coded: &[u8], bounds: DecodeBounds) -> Result<Vec<u8>, DecodeError> {
-    let mut buffer = Buffer::new(room.share(IpAddr::from([127, 0, 0, 1])));
+fn decode_in(budget: &Arc<Budget>, coding: Coding, coded: &[u8], bounds: DecodeBounds) -> Result<Vec<u8>, DecodeError> {
+    let mut buffer = Buffer::new(budget.share(IpAddr::from([127, 0, 0, 1])));
     buffer.extend(coded)?;
     let mut decoding = Decoding::new(coding, buffer, bounds)?;
     loop {
@@ -34,9 +34,9 @@ fn decode_in(room: &Arc<Room>, coding: Coding, coded: &[u8], bounds: DecodeBound
 }
 
 fn decode(coding: Coding, coded: &[u8], bounds: DecodeBounds) -> Result<Vec<u8>, DecodeError> {
-    let room = room(ROOM_SIZE);
-    let decoded = decode_in(&room, coding, coded, bounds);
-    assert_eq!(room.held().0, 0, "all room is free again");
+    let budget = budget(ROOM_SIZE);
+    let decoded = decode_in(&budget, coding, coded, bounds);
+    assert_eq!(budget.held().0, 0, "the whole budget is free again");
     decoded
 }
 
@@ -103,9 +103,9 @@ fn a_window_that_http_does_not_have_is_refused_before_memory_is_taken() {
     zstd.write_all(b"small").unwrap();
     let zstd = zstd.finish().unwrap();
     for (coding, coded) in [(Coding::Brotli, &brotli[..]), (Coding::Zstd, &zstd)] {
-        let room = room(ROOM_SIZE);
-        assert_eq!(decode_in(&room, coding, coded, bounds(1 << 20)), Err(DecodeError::Window), "{coding:?}");
-        let (held, most) = room.held();
+        let budget = budget(ROOM_SIZE);
+        assert_eq!(decode_in(&budget, coding, coded, bounds(1 << 20)), Err(DecodeError::Window), "{coding:?}");
+        let (held, most) = budget.held();
         assert!(held == 0 && most < 1 << 20, "{coding:?}: {most}");
     }
     for log in [10, 23] {
@@ -123,10 +123,10 @@ fn the_memory_of_a_decoder_is_charged() {
     let mut brotli = ::brotli::CompressorWriter::new(Vec::new(), PIECE_SIZE, 1, 24);
     brotli.write_all(&plain).unwrap();
     let brotli = brotli.into_inner();
-    let room = room(ROOM_SIZE);
-    assert!(decode_in(&room, Coding::Brotli, &brotli, bounds(plain.len())).unwrap() == plain);
-    assert!(room.held().1 > brotli.len() + plain.len() + (16 << 20), "the window is 16 MiB: {}", room.held().1);
-    let small = self::room(brotli.len() + (12 << 20));
+    let budget = budget(ROOM_SIZE);
+    assert!(decode_in(&budget, Coding::Brotli, &brotli, bounds(plain.len())).unwrap() == plain);
+    assert!(budget.held().1 > brotli.len() + plain.len() + (16 << 20), "the window is 16 MiB: {}", budget.held().1);
+    let small = self::budget(brotli.len() + (12 << 20));
     match decode_in(&small, Coding::Brotli, &brotli, bounds(plain.len())) {
         Err(DecodeError::NoRoom(refusal)) => assert_eq!(refusal.code, "relay-overloaded"),
         other => panic!("{:?}", other.map(|plain| plain.len())),
@@ -137,7 +137,7 @@ fn the_memory_of_a_decoder_is_charged() {
         coder.set_parameter(::zstd::zstd_safe::CParameter::WindowLog(log)).unwrap();
         coder.write_all(&plain).unwrap();
         let coded = coder.finish().unwrap();
-        let mut decoder = Zstd::new(self::room(ROOM_SIZE).share(IpAddr::from([127, 0, 0, 1])));
+        let mut decoder = Zstd::new(self::budget(ROOM_SIZE).share(IpAddr::from([127, 0, 0, 1])));
         let (mut at, mut out) = (0, vec![0; PIECE_SIZE]);
         while at < coded.len() {
             at += decoder.step(&coded[at..], &mut out).unwrap().read;
@@ -157,10 +157,10 @@ fn expansion_is_bounded_as_a_ratio_and_in_all() {
         assert_eq!(decode(coding, &coded, bounds(100, 1 << 20)), Err(DecodeError::Expands), "{coding:?}");
         assert!(decode(coding, &coded, bounds(100, 8 << 20)).is_ok(), "{coding:?}: small enough in all");
         assert!(decode(coding, &coded, bounds(1_000_000, 1)).is_ok(), "{coding:?}: within the ratio");
-        let room = room(2 << 20);
-        let refused = decode_in(&room, coding, &coded, bounds(100_000, 1));
+        let budget = budget(2 << 20);
+        let refused = decode_in(&budget, coding, &coded, bounds(100_000, 1));
         assert!(matches!(refused, Err(DecodeError::NoRoom(_))), "{coding:?}: {:?}", refused.map(|plain| plain.len()));
-        assert!(room.held().1 <= 2 << 20, "charged before it is taken");
+        assert!(budget.held().1 <= 2 << 20, "charged before it is taken");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 
-use super::{DecodeError, Decoder, End, Moved, Share, head};
+use super::{BudgetShare, DecodeError, Decoder, End, Moved, head};
 
 /// log2 of the largest window that a peer may use: 8 MiB.
 const WINDOW_LOG_MAX: u32 = 23;
@@ -16,14 +16,14 @@ pub(super) struct Zstd {
     is_in_frame: bool,
     /// The largest window so far, in bytes.
     window: usize,
-    share: Share,
+    share: BudgetShare,
 }
 
 impl Zstd {
     /// Bytes that the decoder takes beside its window: its context, and two blocks of 128 KiB.
     pub(super) const MEMORY_MIN: usize = 512 << 10;
 
-    pub(super) fn new(share: Share) -> Self {
+    pub(super) fn new(share: BudgetShare) -> Self {
         let mut context = DCtx::create();
         context.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX)).expect("a window log that the library knows");
         Zstd { context, is_in_frame: false, window: 0, share }

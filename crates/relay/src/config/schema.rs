@@ -215,7 +215,7 @@ pub struct Limits {
     pub client_bodies_size_max: usize,
     /// Time for a body that is read as a whole, from its first byte to its last. Default 2 minutes.
     #[serde(deserialize_with = "time")]
-    pub held_body_timeout: Duration,
+    pub buffered_body_timeout: Duration,
     /// Fields of one form. Default 10,000.
     #[serde(deserialize_with = "count")]
     pub form_fields_max: usize,
@@ -268,7 +268,7 @@ impl Default for Limits {
             expansion_free_size: 1 << 20,
             bodies_size_max: 1 << 30,
             client_bodies_size_max: 512 << 20,
-            held_body_timeout: Duration::from_secs(120),
+            buffered_body_timeout: Duration::from_secs(120),
             form_fields_max: 10_000,
             handshake_timeout: Duration::from_secs(10),
             header_timeout: Duration::from_secs(15),

@@ -4,7 +4,7 @@
 
 mod auth;
 mod dial;
-mod mint;
+mod leaf_issuer;
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -23,18 +23,18 @@ use tokio::time::sleep;
 use crate::access::{Record, Recorded, host};
 use crate::choice::choose;
 use crate::config::{Actions, Destination, Forwarded, Origin, Unlisted};
-use crate::forward::{Answer, Errand, Message, of_upstream, refuse};
-use crate::hygiene::Source;
+use crate::forward::{Answer, ForwardingPlan, Message, of_upstream, refuse};
+use crate::hop_headers::Source;
 use crate::refusal::Refusal;
 use crate::route::{RequestPath, without_port};
 use crate::target;
 use crate::tunnel;
 use crate::upstream::Socket;
-use crate::worker::{Seat, Tools};
+use crate::worker::{ListenerContext, WorkerContext};
 
 pub(crate) use auth::{Key, Remembered};
-pub(crate) use mint::Mint;
-pub use mint::MintError;
+pub(crate) use leaf_issuer::LeafIssuer;
+pub use leaf_issuer::LeafIssuerError;
 
 use dial::Dialer;
 
@@ -50,7 +50,7 @@ pub(crate) struct Nobody;
 
 /// Answers `CONNECT` at one listener on one thread.
 pub(crate) struct OutboundHandler {
-    seat: Seat,
+    context: ListenerContext,
     remembered: Arc<Remembered>,
     door: OnceLock<Door<Nobody>>,
     dialer: Dialer,
@@ -58,7 +58,7 @@ pub(crate) struct OutboundHandler {
 
 /// The destination of a tunnel.
 struct Tunnel {
-    seat: Seat,
+    context: ListenerContext,
     remembered: Arc<Remembered>,
     origin: Arc<Origin>,
     /// The key that `CONNECT` showed. Whether it is good is asked again for each request.
@@ -67,7 +67,7 @@ struct Tunnel {
 
 /// A tunnel to a destination that is not listed.
 struct RawTunnel {
-    seat: Seat,
+    context: ListenerContext,
     remembered: Arc<Remembered>,
     host: Box<str>,
     key: Key,
@@ -83,8 +83,8 @@ struct TunnelHandler {
 }
 
 impl OutboundHandler {
-    pub(crate) fn new(seat: Seat) -> Self {
-        OutboundHandler { seat, remembered: Arc::default(), door: OnceLock::new(), dialer: Dialer::new() }
+    pub(crate) fn new(context: ListenerContext) -> Self {
+        OutboundHandler { context, remembered: Arc::default(), door: OnceLock::new(), dialer: Dialer::new() }
     }
 
     /// Lets tunnels be served among the connections of the listener.
@@ -95,7 +95,7 @@ impl OutboundHandler {
 
     async fn connect(
         &self,
-        tools: &Arc<Tools>,
+        worker: &Arc<WorkerContext>,
         mut request: Request<RequestBody>,
         peer: &Arc<Peer>,
         record: &mut Record,
@@ -107,25 +107,25 @@ impl OutboundHandler {
                 "this is a proxy: begin with CONNECT",
             ));
         }
-        let listener = &tools.configuration.outbound[self.seat.index];
+        let listener = &worker.configuration.outbound[self.context.index];
         let origin = Arc::new(destination(&request)?);
         let key = Key::shown(request.headers())?;
         if let Some(key) = &key {
-            record.app = Some(owner(tools, &self.remembered, key).await?.app.as_str().into());
+            record.app = Some(owner(worker, &self.remembered, key).await?.app.as_str().into());
         }
         let upgrade = hyper::upgrade::on(&mut request);
         let hold = request.extensions_mut().remove::<Hold>();
-        let (seat, remembered) = (self.seat.clone(), Arc::clone(&self.remembered));
+        let (context, remembered) = (self.context.clone(), Arc::clone(&self.remembered));
         if is_listed(&listener.destinations, &origin.host) {
             let Some(door) = self.door.get().cloned() else {
                 return Err(Refusal::unavailable("starting", "the relay is starting", None));
             };
-            let context = tools.mints[self.seat.index].context(&origin.host, key.is_some());
-            let context = context.map_err(|error| {
+            let tls = worker.leaf_issuers[self.context.index].context(&origin.host, key.is_some());
+            let tls = tls.map_err(|error| {
                 Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "no-certificate", error.to_string())
             })?;
-            let tunnel = Tunnel { seat, remembered, origin, key };
-            let serving = tunnel.serve(upgrade, context, door, Peer::clone(peer));
+            let tunnel = Tunnel { context, remembered, origin, key };
+            let serving = tunnel.serve(upgrade, tls, door, Peer::clone(peer));
             tokio::spawn(async move {
                 serving.await;
                 drop(hold);
@@ -139,12 +139,12 @@ impl OutboundHandler {
                     "a tunnel to this destination takes an API key in Proxy-Authorization of CONNECT",
                 ));
             };
-            let time_max = tools.configuration.upstream.connect_timeout;
-            let counted = tools.pool.socket().map_err(of_upstream)?;
+            let time_max = worker.configuration.upstream.connect_timeout;
+            let counted = worker.pool.socket().map_err(of_upstream)?;
             let socket = self.dialer.dial(&origin, time_max, listener.unlisted_internal).await?;
             let host = origin.host.clone();
-            let tunnel = RawTunnel { seat, remembered, host, key, _socket: counted, _hold: hold };
-            tokio::spawn(tunnel.carry(upgrade, socket, tools.limits.tunnel_timeout));
+            let tunnel = RawTunnel { context, remembered, host, key, _socket: counted, _hold: hold };
+            tokio::spawn(tunnel.carry(upgrade, socket, worker.limits.tunnel_timeout));
         }
         Ok(Response::new(empty()))
     }
@@ -152,11 +152,11 @@ impl OutboundHandler {
 
 impl Handler for OutboundHandler {
     async fn handle(self: Arc<Self>, request: Request<RequestBody>, peer: Arc<Peer>) -> Response<ResponseBody> {
-        let tools = self.seat.tools();
-        let listener = &tools.configuration.outbound[self.seat.index];
+        let worker = self.context.worker();
+        let listener = &worker.configuration.outbound[self.context.index];
         let (head, body) = request.into_parts();
-        let mut record = self.seat.record(&listener.name, &tools, &peer, &head);
-        match self.connect(&tools, Request::from_parts(head, body), &peer, &mut record).await {
+        let mut record = self.context.record(&listener.name, &worker, &peer, &head);
+        match self.connect(&worker, Request::from_parts(head, body), &peer, &mut record).await {
             Ok(response) => {
                 record.status = response.status().as_u16();
                 response.map(|body| Recorded::new(body, record).boxed_unsync())
@@ -167,9 +167,9 @@ impl Handler for OutboundHandler {
 }
 
 /// Whose key it is now.
-async fn owner(tools: &Tools, remembered: &Remembered, key: &Key) -> Result<Arc<ApiKeyFacts>, Refusal> {
-    let limits = &tools.limits;
-    remembered.owner(key, &tools.workshop.client, limits.api_key_timeout, limits.api_keys_max).await
+async fn owner(worker: &WorkerContext, remembered: &Remembered, key: &Key) -> Result<Arc<ApiKeyFacts>, Refusal> {
+    let limits = &worker.limits;
+    remembered.owner(key, &worker.transforms.client, limits.api_key_timeout, limits.api_keys_max).await
 }
 
 fn unlisted() -> Refusal {
@@ -216,7 +216,7 @@ impl Tunnel {
 
     async fn pass_on(
         &self,
-        tools: &Tools,
+        worker: &WorkerContext,
         mut message: Box<Message>,
         peer: &Peer,
         record: &mut Record,
@@ -227,7 +227,7 @@ impl Tunnel {
             None => Key::shown(&head.headers)?,
         };
         let key = key.ok_or_else(|| auth::unauthorized("there is no API key in Proxy-Authorization"))?;
-        let caller = owner(tools, &self.remembered, &key).await?;
+        let caller = owner(worker, &self.remembered, &key).await?;
         record.app = Some(caller.app.as_str().into());
         head.headers.remove(hyper::header::PROXY_AUTHORIZATION);
         target::settle(head)?;
@@ -240,7 +240,7 @@ impl Tunnel {
         }
         let path = RequestPath::parse(head.uri.path());
         let path = path.map_err(|error| Refusal::request("malformed", error.to_string()))?;
-        let listener = &tools.configuration.outbound[self.seat.index];
+        let listener = &worker.configuration.outbound[self.context.index];
         let takes = |it: &Destination, case| {
             is_host(it, &self.origin.host)
                 && (it.paths.is_empty() || it.paths.iter().any(|pattern| pattern.matches_in(case, &path)))
@@ -256,8 +256,8 @@ impl Tunnel {
         // Others are not told whom a call came from.
         let source = Source { how: Forwarded::Keep, peer, is_tls: true };
         let key_id = caller.roles.as_ref().map(|_| caller.id.as_str());
-        let errand = Errand { tools, origin: &self.origin, app: &caller.app, key_id, request, response, source };
-        errand.run(message, record).await
+        let plan = ForwardingPlan { worker, origin: &self.origin, app: &caller.app, key_id, request, response, source };
+        plan.run(message, record).await
     }
 }
 
@@ -277,27 +277,27 @@ impl RawTunnel {
     /// Ready once the tunnel would not be opened any more. An engine that does not answer ends none.
     async fn is_refused(&self) {
         loop {
-            let tools = self.seat.tools();
-            let listener = &tools.configuration.outbound[self.seat.index];
+            let worker = self.context.worker();
+            let listener = &worker.configuration.outbound[self.context.index];
             if listener.unlisted == Unlisted::Refuse || is_listed(&listener.destinations, &self.host) {
                 return;
             }
-            let owner = owner(&tools, &self.remembered, &self.key).await;
+            let owner = owner(&worker, &self.remembered, &self.key).await;
             if owner.is_err_and(|refusal| refusal.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED) {
                 return;
             }
-            sleep(tools.limits.api_key_timeout.max(LOOK_PERIOD)).await;
+            sleep(worker.limits.api_key_timeout.max(LOOK_PERIOD)).await;
         }
     }
 }
 
 impl Handler for TunnelHandler {
     async fn handle(self: Arc<Self>, request: Request<RequestBody>, peer: Arc<Peer>) -> Response<ResponseBody> {
-        let tools = self.tunnel.seat.tools();
-        let listener = &tools.configuration.outbound[self.tunnel.seat.index];
+        let worker = self.tunnel.context.worker();
+        let listener = &worker.configuration.outbound[self.tunnel.context.index];
         let message = Message::new(request);
-        let mut record = self.tunnel.seat.record(&listener.name, &tools, &peer, &message.head);
-        match self.tunnel.pass_on(&tools, message, &peer, &mut record).await {
+        let mut record = self.tunnel.context.record(&listener.name, &worker, &peer, &message.head);
+        match self.tunnel.pass_on(&worker, message, &peer, &mut record).await {
             Ok(answer) => answer.finish(record),
             Err(refusal) => {
                 let is_over = refusal.code == UNLISTED && peer.protocol == Protocol::Http1;

@@ -7,11 +7,11 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use super::told::Told;
+use super::metrics::ProbeMetrics;
 use super::{Target, post};
 use crate::upstream::Pool;
 
-/// Messages that wait; of further ones the webhook is not told.
+/// Messages that wait; of further ones the webhook is not metrics.
 const WAITING_MAX: usize = 16;
 /// How often a message is sent until it is given up.
 const ATTEMPTS_MAX: u32 = 3;
@@ -23,22 +23,22 @@ pub(super) struct Webhook {
     messages: Sender<String>,
     task: JoinHandle<()>,
     limit: Duration,
-    told: Arc<Told>,
+    metrics: Arc<ProbeMetrics>,
 }
 
 impl Webhook {
     /// Tells `target` from now on, each time for up to `limit`.
-    pub(super) fn start(pool: Pool, target: Target, limit: Duration, told: Arc<Told>) -> Self {
+    pub(super) fn start(pool: Pool, target: Target, limit: Duration, metrics: Arc<ProbeMetrics>) -> Self {
         let (messages, waiting) = channel(WAITING_MAX);
-        let task = tokio::spawn(tell_all(pool, target, limit, Arc::clone(&told), waiting));
-        Webhook { messages, task, limit, told }
+        let task = tokio::spawn(tell_all(pool, target, limit, Arc::clone(&metrics), waiting));
+        Webhook { messages, task, limit, metrics }
     }
 
-    /// Has it told, and returns at once.
+    /// Has it metrics, and returns at once.
     pub(super) fn tell(&self, message: String) {
         if self.messages.try_send(message).is_err() {
-            tracing::error!("the webhook was not told: too many messages wait for it");
-            self.told.webhook(false);
+            tracing::error!("the webhook was not metrics: too many messages wait for it");
+            self.metrics.webhook(false);
         }
     }
 
@@ -53,7 +53,13 @@ impl Webhook {
     }
 }
 
-async fn tell_all(pool: Pool, target: Target, limit: Duration, told: Arc<Told>, mut waiting: Receiver<String>) {
+async fn tell_all(
+    pool: Pool,
+    target: Target,
+    limit: Duration,
+    metrics: Arc<ProbeMetrics>,
+    mut waiting: Receiver<String>,
+) {
     while let Some(message) = waiting.recv().await {
         let mut is_told = false;
         for attempt in 1..=ATTEMPTS_MAX {
@@ -72,6 +78,6 @@ async fn tell_all(pool: Pool, target: Target, limit: Duration, told: Arc<Told>, 
                 sleep(limit).await;
             }
         }
-        told.webhook(is_told);
+        metrics.webhook(is_told);
     }
 }

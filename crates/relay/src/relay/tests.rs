@@ -89,7 +89,7 @@ impl Setting {
         ["first.pem", "second.pem"].map(|name| fs::read(self.folder.join(name)).unwrap()).to_vec()
     }
 
-    fn tools(&self) -> Arc<Tools> {
+    fn worker(&self) -> Arc<WorkerContext> {
         self.relay().shared.boxes[0].load_full()
     }
 }
@@ -97,7 +97,7 @@ impl Setting {
 #[test]
 fn a_file_that_cannot_be_taken_up_leaves_everything_as_it_was() {
     let setting = Setting::start();
-    let before = (setting.shown(), setting.tools());
+    let before = (setting.shown(), setting.worker());
     assert_eq!(before.0, setting.written());
     setting.issue("first");
     setting.issue("second");
@@ -105,7 +105,7 @@ fn a_file_that_cannot_be_taken_up_leaves_everything_as_it_was() {
     let error = setting.reload("").unwrap_err();
     assert!(matches!(&error, RelayError::Identity { listener, .. } if &**listener == "second"), "{error}");
     assert!(setting.shown() == before.0, "the first listener shows what the second cannot");
-    assert!(Arc::ptr_eq(&setting.tools(), &before.1));
+    assert!(Arc::ptr_eq(&setting.worker(), &before.1));
     setting.issue("second");
     setting.reload("").unwrap();
     assert!(setting.shown() == setting.written() && setting.shown() != before.0);
@@ -131,28 +131,28 @@ fn bounds_of_connections_take_a_restart_and_others_hold_at_once() {
                 && error.to_string().ends_with("takes a restart")
         );
     }
-    let mut share = setting.relay().shared.held.room.share([127, 0, 0, 1].into());
+    let mut share = setting.relay().shared.held.budget.share([127, 0, 0, 1].into());
     setting
         .reload("bodies_size_max = 10\nclient_bodies_size_max = 10\nbody_size_max = 10\ntunnel_timeout = \"7s\"")
         .unwrap();
     assert!(share.grow(11).is_err() && share.grow(10).is_ok());
-    assert_eq!(setting.tools().limits.tunnel_timeout, Duration::from_secs(7));
+    assert_eq!(setting.worker().limits.tunnel_timeout, Duration::from_secs(7));
 }
 
 #[test]
 fn new_authorities_under_the_same_path_are_taken_up() {
     let setting = Setting::start();
-    let believed = |tools: &Tools| tools.authorities.as_ref().clone().unwrap();
-    let before = setting.tools();
+    let believed = |worker: &WorkerContext| worker.authorities.as_ref().clone().unwrap();
+    let before = setting.worker();
     setting.reload("").unwrap();
     assert!(
-        Arc::ptr_eq(&setting.tools().authorities, &before.authorities)
-            || setting.tools().authorities == before.authorities
+        Arc::ptr_eq(&setting.worker().authorities, &before.authorities)
+            || setting.worker().authorities == before.authorities
     );
     setting.issue("upstream");
     setting.reload("").unwrap();
-    assert_eq!(believed(&setting.tools()), fs::read(setting.folder.join("upstream.pem")).unwrap());
-    assert_ne!(believed(&setting.tools()), believed(&before));
+    assert_eq!(believed(&setting.worker()), fs::read(setting.folder.join("upstream.pem")).unwrap());
+    assert_ne!(believed(&setting.worker()), believed(&before));
     fs::write(setting.folder.join("upstream.pem"), "no certificate").unwrap();
     assert!(matches!(setting.reload(""), Err(RelayError::Upstream(_))));
 }

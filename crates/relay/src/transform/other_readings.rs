@@ -7,8 +7,8 @@ use fieldseal_document::form::holds_field;
 use fieldseal_document::is_number;
 
 use super::{Job, Kind};
+use crate::body_buffer::Buffer;
 use crate::forms;
-use crate::held::Buffer;
 use crate::refusal::Refusal;
 
 impl Job<'_> {
@@ -26,7 +26,7 @@ impl Job<'_> {
             Kind::Json | Kind::Multipart(_) if !hidden.in_bodies.is_empty() => {
                 let (hidden, cost) = (Arc::clone(hidden), forms::cost(body.len(), hidden.in_bodies.comparisons()));
                 let look = move || (holds_field(body.as_ref(), &hidden.in_bodies), body);
-                let (holds, body) = self.workshop.apart.run(cost, look).await;
+                let (holds, body) = self.transforms.offload.run(cost, look).await;
                 let what = "software that takes it for an urlencoded form finds a field in it that a rule hides";
                 if holds { Err(Refusal::mismatch(self.direction, what)) } else { Ok(body) }
             }

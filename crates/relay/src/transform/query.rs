@@ -6,8 +6,8 @@ use hyper::body::Bytes;
 use hyper::http::uri::PathAndQuery;
 
 use super::Job;
+use crate::body_buffer::Buffer;
 use crate::forms;
-use crate::held::Buffer;
 use crate::refusal::Refusal;
 
 impl Job<'_> {
@@ -24,7 +24,7 @@ impl Job<'_> {
         }
         let rules = actions.rules.iter().filter(|rule| !rule.query.is_empty());
         let before = query.as_bytes();
-        let mut share = self.workshop.room.share(self.client);
+        let mut share = self.transforms.budget.share(self.client);
         share.grow(before.len())?;
         let mut after = Buffer::of(before.to_vec(), share);
         for rule in rules {
@@ -41,7 +41,7 @@ impl Job<'_> {
     async fn holds_hidden(&self, query: &str) -> bool {
         let Some(hidden) = self.actions.hidden.clone() else { return false };
         let (query, cost) = (query.to_owned(), forms::cost(query.len(), hidden.in_query.comparisons()));
-        self.workshop.apart.run(cost, move || holds_field(query.as_bytes(), &hidden.in_query)).await
+        self.transforms.offload.run(cost, move || holds_field(query.as_bytes(), &hidden.in_query)).await
     }
 }
 

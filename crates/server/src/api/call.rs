@@ -31,7 +31,7 @@ pub(super) struct Order<'a> {
     pub(super) began: Instant,
     pub(super) peer: &'a Peer,
     /// What the body takes of the memory for what arrives, until the queue has it.
-    pub(super) arriving: Option<Share>,
+    pub(super) incoming: Option<Share>,
 }
 
 /// The numbers by which the pool knows whom work counts to.
@@ -120,7 +120,7 @@ impl Api {
             job.abandoned(Abandoned::Rejected(rejected.cause));
             break;
         }
-        drop((job, order.arriving));
+        drop((job, order.incoming));
         let answered = receiver.await.unwrap_or_else(|_| {
             let message = "the engine failed at this request; its log has the details";
             Err(ErrorObject::new(ErrorCode::Internal, message))

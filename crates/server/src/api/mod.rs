@@ -49,7 +49,7 @@ use problem::{forbidden, invalid, not_found, overloaded, unauthorized};
 use query::{Options, Takes};
 use report::{REPORT, Slot};
 use route::Call;
-pub use settings::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, RelayTold};
+pub use settings::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, SharedRelayInformation};
 use work::Asked;
 
 /// What `GET /openapi.json` tells.
@@ -197,7 +197,7 @@ impl Api {
         }
         let place = self.calls.try_acquire();
         let _place = place.map_err(|_| overloaded("too many calls are going on", pause))?;
-        let order = |bytes, method| Order { bytes, method, began, peer, arriving: None };
+        let order = |bytes, method| Order { bytes, method, began, peer, incoming: None };
         match call {
             Call::OpenApi => Ok(answer_static("application/json", OPEN_API.as_bytes())),
             Call::Certificate => self.certificate(),
@@ -239,9 +239,9 @@ impl Api {
         let memory = self.memory(&shown);
         let read = body::read(&parts.headers, body, size_max, memory.incoming_share(), deadline).await?;
         let (caller, app, payload) = shown.into_caller();
-        let arriving = Some(read.share);
+        let incoming = Some(read.share);
         let size = read.pieces.size();
-        let order = Order { bytes: size, method: method(call, is_file), began, peer, arriving };
+        let order = Order { bytes: size, method: method(call, is_file), began, peer, incoming };
         let accounts = self.accounts(&caller, &app, peer);
         let engine = self.engine.clone();
         let report = Slot::default();

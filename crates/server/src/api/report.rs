@@ -14,7 +14,7 @@ const REPORT_SIZE_MAX: usize = 4096;
 
 /// The report about finished work.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct WorkReport {
     pub(super) count: u64,
     pub(super) report: Report,
     /// Whether the call said what becomes of envelopes that do not open.
@@ -22,9 +22,9 @@ pub(super) struct Told {
 }
 
 /// Where work leaves its report for the answer.
-pub(super) type Slot = Arc<OnceLock<Told>>;
+pub(super) type Slot = Arc<OnceLock<WorkReport>>;
 
-impl Told {
+impl WorkReport {
     /// The header, unless there is nothing in it but the count.
     pub(super) fn header(&self) -> Option<HeaderValue> {
         let Report { matched, resealed, skipped, failed, failures } = &self.report;
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_report_is_one_header_of_bounded_size() {
-        assert_eq!(Told { count: 3, ..Told::default() }.header(), None);
+        assert_eq!(WorkReport { count: 3, ..WorkReport::default() }.header(), None);
         let failure = |path: String| Failure { position: 0, path };
         let report = Report {
             matched: vec![1, 0],
@@ -92,7 +92,8 @@ mod tests {
             failed: 900,
             failures: (0..100).map(|number| failure(format!("$['\u{1d11e}é{}'][{number}]", "x".repeat(90)))).collect(),
         };
-        let header = Told { count: 3, report, tells_failures: true }.header().expect("there is something to tell");
+        let header =
+            WorkReport { count: 3, report, tells_failures: true }.header().expect("there is something to tell");
         assert!(header.len() <= REPORT_SIZE_MAX);
         let read: Value = serde_json::from_slice(header.as_bytes()).expect("JSON");
         assert_eq!(read["failures"][0], format!("$['\u{1d11e}é{}'][0]", "x".repeat(90)));
@@ -101,7 +102,7 @@ mod tests {
             (&json!(3), &json!([1, 0]), &json!(2), &json!(900), None)
         );
         let many = Report { matched: vec![1_000_000; 2000], resealed: 1, ..Report::default() };
-        let header = Told { report: many, ..Told::default() }.header().expect("some of it");
+        let header = WorkReport { report: many, ..WorkReport::default() }.header().expect("some of it");
         assert_eq!(header, r#"{"count":0,"resealed":1}"#);
     }
 }

@@ -33,14 +33,14 @@ pub struct ApiSettings {
     /// Whether each call is a line of the log. Default no.
     pub access_log: bool,
     /// What is told of an outbound relay, if there is one.
-    pub relay: RelayTold,
+    pub relay: SharedRelayInformation,
 }
 
 /// What is told of an outbound relay now. Clones share it, so that it can change while the API runs.
 #[derive(Clone, Debug, Default)]
-pub struct RelayTold(Arc<RwLock<Option<Arc<RelayInformation>>>>);
+pub struct SharedRelayInformation(Arc<RwLock<Option<Arc<RelayInformation>>>>);
 
-impl RelayTold {
+impl SharedRelayInformation {
     /// Tells this from now on.
     pub fn tell(&self, information: Option<RelayInformation>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = information.map(Arc::new);
@@ -84,7 +84,7 @@ impl Default for ApiSettings {
             team: "fieldseal".to_owned(),
             cors_origins: Vec::new(),
             access_log: false,
-            relay: RelayTold::default(),
+            relay: SharedRelayInformation::default(),
         }
     }
 }

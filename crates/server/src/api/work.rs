@@ -14,7 +14,7 @@ use fieldseal_protocol::{ErrorCode, ErrorObject};
 use serde_json::{Value, json};
 
 use super::query::Options;
-use super::report::{Slot, Told};
+use super::report::{Slot, WorkReport};
 use crate::interface::{Planned, Request, Step, Written};
 use crate::service::convert;
 use crate::service::parts::{self, OwnsDocument};
@@ -124,7 +124,7 @@ impl<R: Rewriter> Document<R> {
         let Some(work) = self.work() else { return };
         let on_failure = self.asked.options.on_failure;
         let tells_failures = on_failure.is_some_and(|on_failure| on_failure != OnFailure::Fail);
-        let _ = self.asked.report.set(Told { count, report: work.report(), tells_failures });
+        let _ = self.asked.report.set(WorkReport { count, report: work.report(), tells_failures });
     }
 }
 

@@ -91,7 +91,7 @@ impl World {
 }
 
 /// What came of one seed.
-struct Told {
+struct SeedResult {
     outcomes: Vec<Outcome>,
     seen: Seen,
     connections: u64,
@@ -100,19 +100,23 @@ struct Told {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_connections_break_no_answer_goes_astray_and_none_is_lost_silently() {
     let world = World::new();
-    let told = side_by_side(seeds(48), SEEDS_AT_A_TIME, |seed| run(Arc::clone(&world), seed, Weather::Foul)).await;
-    sum_up(&told);
+    let results = side_by_side(seeds(48), SEEDS_AT_A_TIME, |seed| run(Arc::clone(&world), seed, Weather::Foul)).await;
+    sum_up(&results);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_the_network_is_only_slow_every_call_is_answered() {
     let world = World::new();
-    let told = side_by_side(seeds(16), SEEDS_AT_A_TIME, |seed| run(Arc::clone(&world), seed, Weather::Dull)).await;
-    assert!(told.iter().all(|told| told.seen.harm == 0 && told.outcomes.iter().all(|o| *o == Outcome::Answered)));
-    sum_up(&told);
+    let results = side_by_side(seeds(16), SEEDS_AT_A_TIME, |seed| run(Arc::clone(&world), seed, Weather::Dull)).await;
+    assert!(
+        results
+            .iter()
+            .all(|results| results.seen.harm == 0 && results.outcomes.iter().all(|o| *o == Outcome::Answered))
+    );
+    sum_up(&results);
 }
 
-async fn run(world: Arc<World>, seed: u64, weather: Weather) -> Told {
+async fn run(world: Arc<World>, seed: u64, weather: Weather) -> SeedResult {
     let mut random = StdRng::seed_from_u64(seed);
     let server = world.server(weather);
     let control = Client::new(world.client(server.local_addr())).unwrap();
@@ -143,10 +147,10 @@ async fn run(world: Arc<World>, seed: u64, weather: Weather) -> Told {
     proxy.heal();
     works_again(&client).await;
     drop((client, control));
-    let told = Told { outcomes, seen: proxy.seen(), connections: proxy.connections() };
+    let results = SeedResult { outcomes, seen: proxy.seen(), connections: proxy.connections() };
     holds_nothing(server, &proxy).await;
     proxy.assert_sound();
-    told
+    results
 }
 
 /// The same client works when new connections do.
@@ -178,19 +182,19 @@ async fn holds_nothing(server: Server, proxy: &Proxy) {
     assert_eq!(report, ShutdownReport { requests_abandoned: 0, connections_cut: 0 });
 }
 
-fn sum_up(told: &[Told]) {
+fn sum_up(results: &[SeedResult]) {
     let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
-    for outcome in told.iter().flat_map(|told| &told.outcomes) {
+    for outcome in results.iter().flat_map(|results| &results.outcomes) {
         *outcomes.entry(format!("{outcome:?}")).or_default() += 1;
     }
-    let sum = |of: fn(&Told) -> u64| told.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&SeedResult) -> u64| results.iter().map(of).sum::<u64>();
     println!(
         "{} seeds, {} connections, {} faults ({} harmful, {} forgeries), {} connections repeated; calls: {outcomes:?}",
-        told.len(),
-        sum(|told| told.connections),
-        sum(|told| told.seen.faults),
-        sum(|told| told.seen.harm),
-        sum(|told| told.seen.forgeries),
-        sum(|told| told.seen.replays),
+        results.len(),
+        sum(|results| results.connections),
+        sum(|results| results.seen.faults),
+        sum(|results| results.seen.harm),
+        sum(|results| results.seen.forgeries),
+        sum(|results| results.seen.replays),
     );
 }

@@ -21,39 +21,39 @@ pub struct Watched {
 }
 
 /// A caller on one connection.
-pub struct Seat {
+pub struct SimulatedCaller {
     pub connection: u64,
     pub maker: Maker,
     pub caller: Arc<Caller>,
 }
 
 impl Service for Watched {
-    type Caller = Seat;
+    type Caller = SimulatedCaller;
 
-    fn authenticate(&self, _: &PeerIdentity) -> Result<Arc<Seat>, Refused> {
+    fn authenticate(&self, _: &PeerIdentity) -> Result<Arc<SimulatedCaller>, Refused> {
         unreachable!("who connects is known already")
     }
 
-    fn tenant<'a>(&self, seat: &'a Seat, app: Option<&'a str>) -> Tenant<'a> {
-        self.service.tenant(&seat.caller, app)
+    fn tenant<'a>(&self, caller: &'a SimulatedCaller, app: Option<&'a str>) -> Tenant<'a> {
+        self.service.tenant(&caller.caller, app)
     }
 
     fn request(
         &self,
-        seat: &Arc<Seat>,
+        caller: &Arc<SimulatedCaller>,
         frame: Vec<u8>,
         id: u32,
         arrived: Instant,
         cancellation: Arc<Cancellation>,
     ) -> Box<dyn Request> {
         let world = self.world.upgrade().expect("the world outlives its server");
-        let call = match seat.maker {
+        let call = match caller.maker {
             Maker::Client(_) => world.journal.call_of(&frame),
             Maker::Stranger => None,
         };
-        let flow = Flow { app: app_of(&frame), connection: seat.connection };
+        let flow = Flow { app: app_of(&frame), connection: caller.connection };
         let number = world.watch.begin(flow, id, call, Arc::clone(&cancellation));
-        let request = self.service.request(&seat.caller, frame, id, arrived, cancellation);
+        let request = self.service.request(&caller.caller, frame, id, arrived, cancellation);
         Box::new(WatchedRequest { request, world, number })
     }
 }

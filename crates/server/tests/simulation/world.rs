@@ -21,7 +21,7 @@ use crate::executor::Executor;
 use crate::journal::Journal;
 use crate::material::{APPS, Material};
 use crate::network::{Endpoint, Maker};
-use crate::service::{Seat, Watched};
+use crate::service::{SimulatedCaller, Watched};
 use crate::watch::{Number, Step, Watch};
 
 /// What happens within a step at most.
@@ -273,8 +273,8 @@ impl World {
 
     /// Serves a connection; false when the server takes no more.
     pub fn accept(&self, host: usize, number: u64, maker: Maker, socket: Endpoint) -> bool {
-        let seat = Arc::new(Seat { connection: number, maker, caller: Arc::new(Caller::Owner) });
-        let Some(serving) = self.engine_at(host).accept(seat, socket) else { return false };
+        let caller = Arc::new(SimulatedCaller { connection: number, maker, caller: Arc::new(Caller::Owner) });
+        let Some(serving) = self.engine_at(host).accept(caller, socket) else { return false };
         self.note("accept", number, u64::from(maker == Maker::Stranger));
         self.executor.spawn(number, serving);
         true

@@ -56,8 +56,8 @@ async fn measured(place: &Place, arguments: &TableArguments) -> Outcome<(Plan, V
 
 fn plan(arguments: &TableArguments, target: &Target) -> Plan {
     let quick = arguments.quick;
-    let pace = arguments.rate.map_or(Loop::Closed, |rate| Loop::Open { rate, process: arguments.arrivals.process() });
-    let in_flight = if pace == Loop::Closed { IN_FLIGHT } else { OPEN_IN_FLIGHT_MAX };
+    let model = arguments.rate.map_or(Loop::Closed, |rate| Loop::Open { rate, process: arguments.arrivals.process() });
+    let in_flight = if model == Loop::Closed { IN_FLIGHT } else { OPEN_IN_FLIGHT_MAX };
     let fields: &[usize] = if quick { &QUICK_FIELDS } else { &FIELDS };
     let curves: &[Curve] = if quick { &[Curve::R1] } else { Curve::ALL };
     let keyings: &[Keying] = if quick { &[Keying::Request, Keying::Session] } else { Keying::ALL };
@@ -73,7 +73,7 @@ fn plan(arguments: &TableArguments, target: &Target) -> Plan {
         field_size: arguments.field_size as usize,
         connections: arguments.connections as usize,
         in_flight: arguments.in_flight.map_or(in_flight, |count| count as usize),
-        pace,
+        model,
         duration: arguments.duration.unwrap_or(if quick { QUICK_DURATION } else { DURATION }),
         rounds: arguments.rounds,
         seed: arguments.seed,

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use fieldseal_relay::{Configuration, Relay, Trial};
+use fieldseal_relay::{Configuration, DemoUpstream, Relay};
 use fieldseal_server::{RelayDestination, RelayInformation};
 
 use super::ports::RelayPorts;
@@ -31,7 +31,7 @@ pub fn descriptors(limit: usize) -> usize {
 /// A running relay with its upstream.
 pub struct TrialRelay {
     relay: Option<Relay>,
-    upstream: Trial,
+    upstream: DemoUpstream,
 }
 
 /// What the API tells of it.
@@ -47,7 +47,7 @@ impl TrialRelay {
     pub fn start(context: &Context, engine: SocketAddr, app: &str, ports: RelayPorts, limit: usize) -> Outcome<Self> {
         let folder = context.certificates();
         let identity = trial_files(&folder).read()?.api.expect("a trial has an API's certificate");
-        let upstream = Trial::start(ports.upstream, &identity).map_err(|error| {
+        let upstream = DemoUpstream::start(ports.upstream, &identity).map_err(|error| {
             let message = format!("cannot listen on {}: {}", ports.upstream, crate::failure::plain(&error));
             Failure::unreachable(message).advise("move all ports of dev with --port-base, or use --no-relay")
         })?;

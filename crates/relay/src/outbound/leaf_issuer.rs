@@ -34,7 +34,7 @@ const COMMON_NAME_SIZE_MAX: usize = 64;
 
 /// Why the authority cannot sign.
 #[derive(Debug, Error)]
-pub enum MintError {
+pub enum LeafIssuerError {
     /// The certificate is unreadable.
     #[error("the authority's certificate is not readable as PEM")]
     Certificate,
@@ -53,7 +53,7 @@ pub enum MintError {
 }
 
 /// The relay's own authority.
-pub(crate) struct Mint {
+pub(crate) struct LeafIssuer {
     certificate: X509,
     authority_key: PKey<Private>,
     /// One key for all destinations: it lives as long as the process and never leaves it.
@@ -105,22 +105,22 @@ impl Shelf {
     }
 }
 
-impl Mint {
-    pub(crate) fn new(certificate: &[u8], key: &Zeroizing<Vec<u8>>, kept_max: usize) -> Result<Self, MintError> {
-        let certificate = X509::from_pem(certificate).map_err(|_| MintError::Certificate)?;
-        let authority_key = PKey::private_key_from_pem(key).map_err(|_| MintError::Key)?;
+impl LeafIssuer {
+    pub(crate) fn new(certificate: &[u8], key: &Zeroizing<Vec<u8>>, kept_max: usize) -> Result<Self, LeafIssuerError> {
+        let certificate = X509::from_pem(certificate).map_err(|_| LeafIssuerError::Certificate)?;
+        let authority_key = PKey::private_key_from_pem(key).map_err(|_| LeafIssuerError::Key)?;
         if !certificate.public_key()?.public_eq(&authority_key) {
-            return Err(MintError::Mismatch);
+            return Err(LeafIssuerError::Mismatch);
         }
         let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1)?;
         let key = PKey::from_ec_key(EcKey::generate(&group)?)?;
         let of_strangers = Shelf::new((kept_max / STRANGERS_SHARE).max(1));
-        Ok(Mint { certificate, authority_key, key, kept: Shelf::new(kept_max), of_strangers })
+        Ok(LeafIssuer { certificate, authority_key, key, kept: Shelf::new(kept_max), of_strangers })
     }
 
     /// What ends TLS for `host`, a name or an address, in lower case. `is_known`: the caller showed a key that is good. No lock is held
     /// while something is signed; two who come at once for a host that is new both sign.
-    pub(crate) fn context(&self, host: &str, is_known: bool) -> Result<SslContext, MintError> {
+    pub(crate) fn context(&self, host: &str, is_known: bool) -> Result<SslContext, LeafIssuerError> {
         let now = SystemTime::now();
         let shelf = if is_known { &self.kept } else { &self.of_strangers };
         if let Some(found) = self.kept.find(host, now) {
@@ -135,7 +135,7 @@ impl Mint {
         Ok(found.context)
     }
 
-    fn make(&self, host: &str, now: SystemTime) -> Result<SslContext, MintError> {
+    fn make(&self, host: &str, now: SystemTime) -> Result<SslContext, LeafIssuerError> {
         let certificate = self.sign(host, now)?;
         let mut context = fieldseal_http::server_context()?;
         context.set_certificate(&certificate)?;
@@ -194,7 +194,7 @@ fn serial() -> Result<Asn1Integer, ErrorStack> {
 mod tests {
     use super::*;
 
-    fn mint(kept_max: usize) -> Mint {
+    fn mint(kept_max: usize) -> LeafIssuer {
         let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
         let key = PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap();
         let mut builder = X509::builder().unwrap();
@@ -205,49 +205,49 @@ mod tests {
         builder.append_extension(&BasicConstraints::new().critical().ca().build().unwrap()).unwrap();
         builder.sign(&key, MessageDigest::sha256()).unwrap();
         let certificate = builder.build().to_pem().unwrap();
-        Mint::new(&certificate, &Zeroizing::new(key.private_key_to_pem_pkcs8().unwrap()), kept_max).unwrap()
+        LeafIssuer::new(&certificate, &Zeroizing::new(key.private_key_to_pem_pkcs8().unwrap()), kept_max).unwrap()
     }
 
-    fn shown(mint: &Mint, host: &str, is_known: bool) -> Vec<u8> {
-        mint.context(host, is_known).unwrap().certificate().unwrap().to_der().unwrap()
+    fn shown(leaf_issuer: &LeafIssuer, host: &str, is_known: bool) -> Vec<u8> {
+        leaf_issuer.context(host, is_known).unwrap().certificate().unwrap().to_der().unwrap()
     }
 
     #[test]
     fn strangers_push_out_nothing_but_their_own() {
-        let mint = mint(8);
-        let known = shown(&mint, "known.test", true);
-        let first = shown(&mint, "0.test", false);
+        let leaf_issuer = mint(8);
+        let known = shown(&leaf_issuer, "known.test", true);
+        let first = shown(&leaf_issuer, "0.test", false);
         for number in 0..50 {
-            shown(&mint, &format!("{number}.test"), false);
+            shown(&leaf_issuer, &format!("{number}.test"), false);
         }
-        assert_eq!(shown(&mint, "known.test", true), known);
-        assert_eq!(shown(&mint, "known.test", false), known, "whoever asks, it is the same host");
-        assert_ne!(shown(&mint, "0.test", false), first, "it gave way");
-        assert_eq!((mint.kept.lock().len(), mint.of_strangers.lock().len()), (1, 2));
+        assert_eq!(shown(&leaf_issuer, "known.test", true), known);
+        assert_eq!(shown(&leaf_issuer, "known.test", false), known, "whoever asks, it is the same host");
+        assert_ne!(shown(&leaf_issuer, "0.test", false), first, "it gave way");
+        assert_eq!((leaf_issuer.kept.lock().len(), leaf_issuer.of_strangers.lock().len()), (1, 2));
     }
 
     #[test]
     fn what_is_used_stays_and_what_a_stranger_began_is_taken_over() {
-        let mint = mint(2);
-        let begun = shown(&mint, "a.test", false);
-        assert_eq!(shown(&mint, "a.test", true), begun);
-        let second = shown(&mint, "b.test", true);
-        assert_eq!(shown(&mint, "a.test", true), begun);
-        shown(&mint, "c.test", true);
-        assert_eq!(mint.kept.lock().len(), 2);
-        assert_eq!(shown(&mint, "a.test", true), begun);
-        assert_ne!(shown(&mint, "b.test", true), second);
+        let leaf_issuer = mint(2);
+        let begun = shown(&leaf_issuer, "a.test", false);
+        assert_eq!(shown(&leaf_issuer, "a.test", true), begun);
+        let second = shown(&leaf_issuer, "b.test", true);
+        assert_eq!(shown(&leaf_issuer, "a.test", true), begun);
+        shown(&leaf_issuer, "c.test", true);
+        assert_eq!(leaf_issuer.kept.lock().len(), 2);
+        assert_eq!(shown(&leaf_issuer, "a.test", true), begun);
+        assert_ne!(shown(&leaf_issuer, "b.test", true), second);
     }
 
     #[test]
     fn a_certificate_is_made_anew_before_it_ends() {
-        let mint = mint(2);
-        let first = shown(&mint, "a.test", true);
-        let set_age = |age: Duration| mint.kept.lock().get_mut("a.test").unwrap().made = SystemTime::now() - age;
+        let leaf_issuer = mint(2);
+        let first = shown(&leaf_issuer, "a.test", true);
+        let set_age = |age: Duration| leaf_issuer.kept.lock().get_mut("a.test").unwrap().made = SystemTime::now() - age;
         set_age(VALID_FOR - LEFT_MIN - Duration::from_secs(60));
-        assert_eq!(shown(&mint, "a.test", true), first);
+        assert_eq!(shown(&leaf_issuer, "a.test", true), first);
         set_age(VALID_FOR - LEFT_MIN);
-        assert_ne!(shown(&mint, "a.test", true), first);
-        assert_eq!(mint.kept.lock().len(), 1);
+        assert_ne!(shown(&leaf_issuer, "a.test", true), first);
+        assert_eq!(leaf_issuer.kept.lock().len(), 1);
     }
 }

@@ -43,35 +43,35 @@ impl Cost {
 }
 
 /// The threads; started when they are needed, and not waited for at the end.
-pub(crate) struct ApartThreads {
+pub(crate) struct OffloadThreads {
     short: Option<Runtime>,
     long: Option<Runtime>,
 }
 
 /// A handle to these threads.
 #[derive(Clone)]
-pub(crate) struct Apart {
+pub(crate) struct Offload {
     short: Handle,
     long: Handle,
 }
 
-impl ApartThreads {
+impl OffloadThreads {
     /// At most `threads_max` of them in each lane.
     pub(crate) fn new(threads_max: usize) -> io::Result<Self> {
         let lane = |name: &str| {
             let mut builder = Builder::new_current_thread();
             builder.max_blocking_threads(threads_max).thread_name(name).on_thread_start(lower_priority).build()
         };
-        Ok(ApartThreads { short: Some(lane("fieldseal-apart")?), long: Some(lane("fieldseal-long")?) })
+        Ok(OffloadThreads { short: Some(lane("fieldseal-short")?), long: Some(lane("fieldseal-long")?) })
     }
 
-    pub(crate) fn way(&self) -> Apart {
+    pub(crate) fn way(&self) -> Offload {
         let handle = |lane: &Option<Runtime>| lane.as_ref().expect("only taken when dropped").handle().clone();
-        Apart { short: handle(&self.short), long: handle(&self.long) }
+        Offload { short: handle(&self.short), long: handle(&self.long) }
     }
 }
 
-impl Drop for ApartThreads {
+impl Drop for OffloadThreads {
     fn drop(&mut self) {
         for lane in [self.short.take(), self.long.take()].into_iter().flatten() {
             lane.shutdown_background();
@@ -88,7 +88,7 @@ fn lower_priority() {
     }
 }
 
-impl Apart {
+impl Offload {
     /// Runs work: at once where it is short, else where no traffic waits for it.
     pub(crate) async fn run<T: Send + 'static>(&self, cost: Cost, work: impl FnOnce() -> T + Send + 'static) -> T {
         if cost <= INLINE_COST_MAX {
@@ -148,14 +148,14 @@ mod tests {
 
     #[test]
     fn work_goes_on_while_the_threads_for_names_are_taken() {
-        let apart = ApartThreads::new(1).unwrap();
+        let offload = OffloadThreads::new(1).unwrap();
         let (release, released) = channel::<()>();
         runtime().block_on(async {
             // A name server that does not answer.
             let looking = tokio::task::spawn_blocking(move || released.recv());
-            let work = apart.way();
+            let work = offload.way();
             let done = timeout(Duration::from_secs(60), work.run(Cost::of_nanoseconds(1_000_000), thread_name));
-            assert_eq!(done.await.expect("nobody waits for a name").as_deref(), Some("fieldseal-apart"));
+            assert_eq!(done.await.expect("nobody waits for a name").as_deref(), Some("fieldseal-short"));
             release.send(()).unwrap();
             looking.await.unwrap().unwrap();
         });
@@ -163,30 +163,30 @@ mod tests {
 
     #[test]
     fn the_cost_decides_where_work_runs() {
-        let apart = ApartThreads::new(1).unwrap();
+        let offload = OffloadThreads::new(1).unwrap();
         runtime().block_on(async {
-            let (way, here) = (apart.way(), thread_name());
+            let (way, here) = (offload.way(), thread_name());
             let inline = way.run(INLINE_COST_MAX, thread_name).await;
             assert_eq!(inline, here);
             for (cost, name) in [
-                (Cost::of_nanoseconds(20_001), "fieldseal-apart"),
-                (SHORT_COST_MAX, "fieldseal-apart"),
+                (Cost::of_nanoseconds(20_001), "fieldseal-short"),
+                (SHORT_COST_MAX, "fieldseal-short"),
                 (Cost::of_nanoseconds(2_000_001), "fieldseal-long"),
                 (Cost::UNKNOWN, "fieldseal-long"),
             ] {
                 assert_eq!(way.run(cost, thread_name).await.as_deref(), Some(name), "{cost:?}");
             }
             let of_slices = way.run_in_slices((), |()| ControlFlow::Break(thread_name())).await;
-            assert_eq!(of_slices.as_deref(), Some("fieldseal-apart"), "even the shortest");
+            assert_eq!(of_slices.as_deref(), Some("fieldseal-short"), "even the shortest");
         });
     }
 
     #[test]
     fn short_work_does_not_wait_for_long_work() {
-        let apart = ApartThreads::new(1).unwrap();
+        let offload = OffloadThreads::new(1).unwrap();
         let (release, released) = channel::<()>();
         runtime().block_on(async {
-            let way = apart.way();
+            let way = offload.way();
             let long = way.clone();
             let long = tokio::spawn(async move { long.run(Cost::UNKNOWN, move || released.recv()).await });
             let short = timeout(Duration::from_secs(60), way.run(SHORT_COST_MAX, || 7));
@@ -202,9 +202,9 @@ mod tests {
     /// The long one would take the thread for ever.
     #[test]
     fn work_in_slices_takes_turns() {
-        let apart = ApartThreads::new(1).unwrap();
+        let offload = OffloadThreads::new(1).unwrap();
         runtime().block_on(async {
-            let way = apart.way();
+            let way = offload.way();
             let endless = way.clone();
             let endless = tokio::spawn(async move { endless.run_in_slices((), ControlFlow::<(), ()>::Continue).await });
             tokio::task::yield_now().await;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::settings::ServerSettings;
 
 /// How a peer takes what is written to it.
-pub(crate) struct Pace {
+pub(crate) struct WriteTimeout {
     /// From when on the socket has not taken `write_progress_min` bytes, and how many it had taken then.
     moved: Instant,
     moved_at: u64,
@@ -16,9 +16,9 @@ pub(crate) struct Pace {
     round_left: usize,
 }
 
-impl Pace {
+impl WriteTimeout {
     pub(crate) fn new(now: Instant) -> Self {
-        Pace { moved: now, moved_at: 0, round_began: now, round_left: 0 }
+        WriteTimeout { moved: now, moved_at: 0, round_began: now, round_left: 0 }
     }
 
     /// There is something to take after there was nothing. The socket has taken `socket_taken` bytes in all.
@@ -73,13 +73,13 @@ mod tests {
     fn some_bytes_are_wanted_in_each_period() {
         let (settings, start) = (settings(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut pace = Pace::new(start);
-        pace.begin(at(10), 1000);
-        assert_eq!(pace.due(&settings), at(40));
-        pace.note(&settings, at(20), 1099, 99, 0);
-        assert_eq!(pace.due(&settings), at(40));
-        pace.note(&settings, at(25), 1100, 1, 0);
-        assert_eq!(pace.due(&settings), at(55));
+        let mut timeout = WriteTimeout::new(start);
+        timeout.begin(at(10), 1000);
+        assert_eq!(timeout.due(&settings), at(40));
+        timeout.note(&settings, at(20), 1099, 99, 0);
+        assert_eq!(timeout.due(&settings), at(40));
+        timeout.note(&settings, at(25), 1100, 1, 0);
+        assert_eq!(timeout.due(&settings), at(55));
     }
 
     /// Each second it takes more than the least, which is not enough for all that waits.
@@ -87,17 +87,17 @@ mod tests {
     fn all_that_waits_is_wanted_in_time_and_what_comes_later_has_its_own() {
         let (settings, start) = (settings(), Instant::now());
         let at = |seconds: usize| start + Duration::from_secs(seconds as u64);
-        let mut pace = Pace::new(start);
-        pace.note(&settings, at(0), 0, 0, 100_000);
+        let mut timeout = WriteTimeout::new(start);
+        timeout.note(&settings, at(0), 0, 0, 100_000);
         for second in 1..60 {
             // More comes than goes: that does not prolong the round.
-            pace.note(&settings, at(second), second as u64 * 1000, 1000, 100_000 + second);
-            assert_eq!(pace.due(&settings), at(second + 30).min(at(60)), "second {second}");
+            timeout.note(&settings, at(second), second as u64 * 1000, 1000, 100_000 + second);
+            assert_eq!(timeout.due(&settings), at(second + 30).min(at(60)), "second {second}");
         }
-        pace.note(&settings, at(59), 100_000, 41_000, 50_000);
-        assert_eq!(pace.due(&settings), at(59 + 30));
-        pace.note(&settings, at(60), 149_999, 49_999, 1);
-        pace.note(&settings, at(61), 150_000, 1, 0);
-        assert_eq!(pace.due(&settings), at(60 + 30), "nothing waits");
+        timeout.note(&settings, at(59), 100_000, 41_000, 50_000);
+        assert_eq!(timeout.due(&settings), at(59 + 30));
+        timeout.note(&settings, at(60), 149_999, 49_999, 1);
+        timeout.note(&settings, at(61), 150_000, 1, 0);
+        assert_eq!(timeout.due(&settings), at(60 + 30), "nothing waits");
     }
 }

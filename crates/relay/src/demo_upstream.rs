@@ -20,7 +20,7 @@ const BODY_SIZE_MAX: usize = 1 << 20;
 const CONNECTIONS_MAX: usize = 64;
 
 /// The running upstream; closed when dropped.
-pub struct Trial {
+pub struct DemoUpstream {
     thread: ListeningThread,
 }
 
@@ -54,12 +54,12 @@ impl Handler for Echo {
     }
 }
 
-impl Trial {
+impl DemoUpstream {
     /// Listens at `address`, over TLS with `identity`.
     ///
     /// # Errors
     /// An address that is taken, an identity that is none, no thread.
-    pub fn start(address: SocketAddr, identity: &ServerIdentity) -> io::Result<Trial> {
+    pub fn start(address: SocketAddr, identity: &ServerIdentity) -> io::Result<DemoUpstream> {
         let acceptor = Acceptor::new(identity).map_err(io::Error::other)?;
         let serve = move |socket| async move {
             let settings = HttpSettings { connections_max: CONNECTIONS_MAX, ..HttpSettings::default() };
@@ -69,7 +69,7 @@ impl Trial {
                 Err(error) => tracing::error!(%error, "the upstream for trials cannot listen"),
             }
         };
-        Ok(Trial { thread: ListeningThread::start("fieldseal-trial", address, serve)? })
+        Ok(DemoUpstream { thread: ListeningThread::start("fieldseal-demo", address, serve)? })
     }
 
     /// Where it listens.

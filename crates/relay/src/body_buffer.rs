@@ -11,13 +11,13 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes};
 use tokio::time::timeout;
 
-use crate::apart::{Apart, Cost};
 use crate::config::Limits;
+use crate::offload::{Cost, Offload};
 use crate::refusal::{Direction, Refusal};
 
-/// Room for all bodies that are held at a time.
+/// The memory budget of all bodies that are buffered at a time.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct Budget {
     taken: Mutex<Taken>,
 }
 
@@ -28,22 +28,22 @@ struct Taken {
     all: usize,
     /// Whoever holds something.
     clients: HashMap<IpAddr, usize>,
-    /// The most that was held at a time.
+    /// The most that was buffered at a time.
     most: usize,
 }
 
-/// A piece of the room; free again when dropped.
+/// A part of the budget; free again when dropped.
 #[derive(Debug)]
-pub(crate) struct Share {
-    room: Arc<Room>,
+pub(crate) struct BudgetShare {
+    budget: Arc<Budget>,
     client: IpAddr,
     size: usize,
 }
 
-impl Room {
+impl Budget {
     pub(crate) fn new(limits: &Limits) -> Arc<Self> {
         let Limits { bodies_size_max: size_max, client_bodies_size_max: client_size_max, .. } = *limits;
-        Arc::new(Room {
+        Arc::new(Budget {
             taken: Mutex::new(Taken { size_max, client_size_max, all: 0, clients: HashMap::new(), most: 0 }),
         })
     }
@@ -54,8 +54,8 @@ impl Room {
         (taken.size_max, taken.client_size_max) = (limits.bodies_size_max, limits.client_bodies_size_max);
     }
 
-    pub(crate) fn share(self: &Arc<Self>, client: IpAddr) -> Share {
-        Share { room: Arc::clone(self), client: client_of(client), size: 0 }
+    pub(crate) fn share(self: &Arc<Self>, client: IpAddr) -> BudgetShare {
+        BudgetShare { budget: Arc::clone(self), client: client_of(client), size: 0 }
     }
 
     /// Bytes that are held now, and the most that were at a time.
@@ -69,13 +69,13 @@ impl Room {
     }
 }
 
-impl Share {
+impl BudgetShare {
     /// Takes more.
     ///
     /// # Errors
     /// Where there is not so much left.
     pub(crate) fn grow(&mut self, size: usize) -> Result<(), Refusal> {
-        let mut taken = self.room.lock();
+        let mut taken = self.budget.lock();
         let taken = &mut *taken;
         let of_client = taken.clients.get(&self.client).copied().unwrap_or_default();
         let full = |detail| Err(Refusal::unavailable("relay-overloaded", detail, None));
@@ -97,7 +97,7 @@ impl Share {
     /// Gives a part back.
     pub(crate) fn shrink(&mut self, size: usize) {
         debug_assert!(size <= self.size, "more is given back than was taken");
-        let mut taken = self.room.lock();
+        let mut taken = self.budget.lock();
         taken.all -= size;
         self.size -= size;
         if let Some(of_client) = taken.clients.get_mut(&self.client) {
@@ -126,47 +126,47 @@ impl Share {
     ///
     /// # Errors
     /// As [`Share::grow`].
-    pub(crate) fn another(&self, size: usize) -> Result<Share, Refusal> {
-        let mut share = Share { room: Arc::clone(&self.room), client: self.client, size: 0 };
+    pub(crate) fn another(&self, size: usize) -> Result<BudgetShare, Refusal> {
+        let mut share = BudgetShare { budget: Arc::clone(&self.budget), client: self.client, size: 0 };
         share.grow(size)?;
         Ok(share)
     }
 
-    /// Bytes of the room that it takes.
+    /// Bytes of the budget that it takes.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 }
 
-impl Drop for Share {
+impl Drop for BudgetShare {
     fn drop(&mut self) {
         self.shrink(self.size);
     }
 }
 
-/// Bytes and their share of the room.
+/// Bytes and their share of the budget.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
-    share: Share,
+    share: BudgetShare,
 }
 
 impl Buffer {
     /// An empty one, which grows within this share.
-    pub(crate) fn new(share: Share) -> Self {
+    pub(crate) fn new(share: BudgetShare) -> Self {
         Buffer { bytes: Vec::new(), share }
     }
 
     /// Bytes for whose memory the share was taken before.
-    pub(crate) fn of(bytes: Vec<u8>, share: Share) -> Self {
+    pub(crate) fn of(bytes: Vec<u8>, share: BudgetShare) -> Self {
         Buffer { bytes, share }
     }
 
     /// An empty one with memory for `size` bytes.
     ///
     /// # Errors
-    /// Where there is no room.
-    pub(crate) fn with_capacity(size: usize, share: &Share) -> Result<Self, Refusal> {
+    /// Where the budget is used up.
+    pub(crate) fn with_capacity(size: usize, share: &BudgetShare) -> Result<Self, Refusal> {
         let share = share.another(size)?;
         Ok(Buffer { bytes: Vec::with_capacity(size), share })
     }
@@ -179,14 +179,14 @@ impl Buffer {
         self.bytes.is_empty()
     }
 
-    pub(crate) fn share(&self) -> &Share {
+    pub(crate) fn share(&self) -> &BudgetShare {
         &self.share
     }
 
     /// Appends bytes. Memory doubles as it grows, and is charged before it is taken, the old beside the new while bytes move.
     ///
     /// # Errors
-    /// Where there is no room.
+    /// Where the budget is used up.
     pub(crate) fn extend(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
         let (before, needed) = (self.bytes.capacity(), self.bytes.len() + bytes.len());
         if needed > before {
@@ -200,7 +200,7 @@ impl Buffer {
     }
 
     /// The bytes and their share.
-    pub(crate) fn into_parts(self) -> (Vec<u8>, Share) {
+    pub(crate) fn into_parts(self) -> (Vec<u8>, BudgetShare) {
         (self.bytes, self.share)
     }
 }
@@ -214,24 +214,29 @@ impl AsRef<[u8]> for Buffer {
 /// Reads a body to its end. Trailers are dropped.
 ///
 /// # Errors
-/// It is too large, takes longer than `time_max`, breaks off, or there is no room for it.
+/// It is too large, takes longer than `time_max`, breaks off, or the budget is used up.
 pub(crate) async fn read_whole<B>(
     body: B,
     direction: Direction,
     size_max: usize,
     time_max: Duration,
-    share: Share,
-    apart: &Apart,
+    share: BudgetShare,
+    offload: &Offload,
 ) -> Result<Buffer, Refusal>
 where
     B: Body<Data = Bytes, Error = BodyError> + Unpin,
 {
     let reading = timeout(time_max, read(body, direction, size_max, share));
     let (pieces, share) = reading.await.unwrap_or_else(|_| Err(Refusal::late(direction, time_max)))?;
-    join(pieces, share, apart).await
+    join(pieces, share, offload).await
 }
 
-async fn read<B>(body: B, direction: Direction, size_max: usize, mut share: Share) -> Result<(Pieces, Share), Refusal>
+async fn read<B>(
+    body: B,
+    direction: Direction,
+    size_max: usize,
+    mut share: BudgetShare,
+) -> Result<(Pieces, BudgetShare), Refusal>
 where
     B: Body<Data = Bytes, Error = BodyError> + Unpin,
 {
@@ -254,14 +259,14 @@ where
 }
 
 /// Puts the pieces of a body together.
-async fn join(pieces: Pieces, mut share: Share, apart: &Apart) -> Result<Buffer, Refusal> {
+async fn join(pieces: Pieces, mut share: BudgetShare, offload: &Offload) -> Result<Buffer, Refusal> {
     let size = pieces.size();
     let mut pieces = pieces.into_vec();
     if pieces.len() == 1 {
         return Ok(Buffer::of(pieces.pop().unwrap_or_default(), share));
     }
     let mut whole = share.another(size)?;
-    let joined = apart.run(Cost::of_copy(size), move || {
+    let joined = offload.run(Cost::of_copy(size), move || {
         let mut joined = Vec::with_capacity(size);
         for piece in pieces {
             joined.extend_from_slice(&piece);
@@ -285,10 +290,10 @@ mod tests {
     use hyper::body::Frame;
 
     use super::*;
-    use crate::apart::ApartThreads;
+    use crate::offload::OffloadThreads;
 
-    fn room(size: usize, of_client: usize) -> Arc<Room> {
-        Room::new(&Limits { bodies_size_max: size, client_bodies_size_max: of_client, ..Limits::default() })
+    fn budget(size: usize, of_client: usize) -> Arc<Budget> {
+        Budget::new(&Limits { bodies_size_max: size, client_bodies_size_max: of_client, ..Limits::default() })
     }
 
     fn client(address: &str) -> IpAddr {
@@ -296,43 +301,43 @@ mod tests {
     }
 
     #[test]
-    fn no_client_takes_the_room_of_all_others() {
-        let room = room(100, 60);
-        let mut greedy = room.share(client("192.0.2.1"));
-        let mut also_greedy = room.share(client("::ffff:192.0.2.1"));
+    fn no_client_takes_the_budget_of_all_others() {
+        let budget = budget(100, 60);
+        let mut greedy = budget.share(client("192.0.2.1"));
+        let mut also_greedy = budget.share(client("::ffff:192.0.2.1"));
         greedy.grow(40).unwrap();
         also_greedy.grow(20).unwrap();
         assert!(also_greedy.grow(1).unwrap_err().detail.contains("of this client"));
-        let mut other = room.share(client("192.0.2.2"));
+        let mut other = budget.share(client("192.0.2.2"));
         other.grow(40).unwrap();
         assert!(!other.grow(1).unwrap_err().detail.contains("of this client"), "now all is taken");
         drop(greedy);
         other.grow(1).unwrap();
         drop((also_greedy, other));
-        let taken = room.lock();
+        let taken = budget.lock();
         assert!(taken.all == 0 && taken.clients.is_empty());
     }
 
     #[test]
     fn a_network_of_ipv6_is_one_client() {
-        let room = room(100, 10);
-        let mut shares: Vec<Share> =
-            (0..4).map(|n| room.share(client(&format!("2001:db8:0:{}::{n}", n / 3)))).collect();
+        let budget = budget(100, 10);
+        let mut shares: Vec<BudgetShare> =
+            (0..4).map(|n| budget.share(client(&format!("2001:db8:0:{}::{n}", n / 3)))).collect();
         assert!(shares.iter_mut().take(3).map(|share| share.grow(4)).filter(Result::is_ok).count() == 2);
         shares[3].grow(10).unwrap();
     }
 
     #[test]
     fn other_bounds_hold_at_once() {
-        let room = room(10, 10);
-        let mut share = room.share(client("::1"));
+        let budget = budget(10, 10);
+        let mut share = budget.share(client("::1"));
         share.grow(10).unwrap();
         assert!(share.grow(1).is_err());
-        room.resize(&Limits { bodies_size_max: 11, client_bodies_size_max: 11, ..Limits::default() });
+        budget.resize(&Limits { bodies_size_max: 11, client_bodies_size_max: 11, ..Limits::default() });
         share.grow(1).unwrap();
-        room.resize(&Limits { bodies_size_max: 5, client_bodies_size_max: 5, ..Limits::default() });
+        budget.resize(&Limits { bodies_size_max: 5, client_bodies_size_max: 5, ..Limits::default() });
         drop(share);
-        assert!(room.share(client("::1")).grow(6).is_err());
+        assert!(budget.share(client("::1")).grow(6).is_err());
     }
 
     /// A body of which a byte comes, and never another.
@@ -351,68 +356,68 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_does_not_end_gives_its_room_back() {
+    fn a_body_that_does_not_end_gives_its_memory_back() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let room = room(10, 10);
-        let threads = ApartThreads::new(1).unwrap();
-        let apart = &threads.way();
+        let budget = budget(10, 10);
+        let threads = OffloadThreads::new(1).unwrap();
+        let offload = &threads.way();
         let time = Duration::from_millis(20);
         for (direction, status) in
             [(Direction::Request, StatusCode::REQUEST_TIMEOUT), (Direction::Response, StatusCode::GATEWAY_TIMEOUT)]
         {
-            let share = room.share(client("::1"));
-            let read = read_whole(Endless(false), direction, 10, time, share, apart);
+            let share = budget.share(client("::1"));
+            let read = read_whole(Endless(false), direction, 10, time, share, offload);
             assert_eq!(runtime.block_on(read).unwrap_err().status, status);
-            assert_eq!(room.lock().all, 0);
+            assert_eq!(budget.lock().all, 0);
         }
         let never = |never: Infallible| -> BodyError { match never {} };
         let body = Full::new(Bytes::from_static(b"{}")).map_err(never);
-        let (share, patience) = (room.share(client("::1")), Duration::from_secs(60));
-        let read = read_whole(body, Direction::Request, 10, patience, share, apart);
+        let (share, patience) = (budget.share(client("::1")), Duration::from_secs(60));
+        let read = read_whole(body, Direction::Request, 10, patience, share, offload);
         assert_eq!(runtime.block_on(read).unwrap().as_ref(), b"{}");
-        assert_eq!(room.lock().all, 0);
+        assert_eq!(budget.lock().all, 0);
     }
 
     #[test]
     fn memory_is_charged_before_it_is_taken() {
-        let room = room(1000, 1000);
-        let mut buffer = Buffer::new(room.share(client("::1")));
+        let budget = budget(1000, 1000);
+        let mut buffer = Buffer::new(budget.share(client("::1")));
         for size in 1..=300 {
             buffer.extend(b"x").unwrap();
-            assert!(buffer.bytes.capacity() <= room.lock().all, "{size} bytes");
+            assert!(buffer.bytes.capacity() <= budget.lock().all, "{size} bytes");
         }
         // 512 bytes: to double them takes three times as much for a moment.
         let more = vec![b'y'; 213];
         assert!(buffer.extend(&more).is_err());
-        assert_eq!((buffer.len(), buffer.bytes.capacity(), room.lock().all), (300, 512, 512));
+        assert_eq!((buffer.len(), buffer.bytes.capacity(), budget.lock().all), (300, 512, 512));
         drop(buffer);
-        assert_eq!(room.lock().all, 0);
+        assert_eq!(budget.lock().all, 0);
     }
 
-    /// What comes in small frames takes the memory of its own bytes, and a body of several pieces is put together apart.
+    /// What comes in small frames takes the memory of its own bytes, and a body of several pieces is put together off the network thread.
     #[test]
     fn a_body_is_charged_while_it_arrives() {
         const SIZE: usize = 600 << 10;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let threads = ApartThreads::new(1).unwrap();
+        let threads = OffloadThreads::new(1).unwrap();
         let content: Vec<u8> = (0..SIZE).map(|at| (at % 251) as u8).collect();
         let frames = || {
             let frames = content.chunks(1000).map(|data| Ok(Frame::data(Bytes::copy_from_slice(data))));
             StreamOfFrames(frames.collect::<Vec<_>>().into_iter())
         };
-        for (room_size, is_enough) in [(2 << 20, true), (1 << 20, false), (500 << 10, false)] {
-            let room = room(room_size, room_size);
-            let (share, patience) = (room.share(client("::1")), Duration::from_secs(60));
+        for (budget_size, is_enough) in [(2 << 20, true), (1 << 20, false), (500 << 10, false)] {
+            let budget = budget(budget_size, budget_size);
+            let (share, patience) = (budget.share(client("::1")), Duration::from_secs(60));
             let way = threads.way();
             let read = read_whole(frames(), Direction::Request, SIZE, patience, share, &way);
             match runtime.block_on(read) {
                 Ok(buffer) => {
                     assert!(is_enough && buffer.as_ref() == content);
-                    assert_eq!(room.lock().all, buffer.bytes.capacity());
+                    assert_eq!(budget.lock().all, buffer.bytes.capacity());
                 }
                 Err(refusal) => assert!(!is_enough && refusal.code == "relay-overloaded", "{refusal:?}"),
             }
-            assert_eq!(room.lock().all, 0);
+            assert_eq!(budget.lock().all, 0);
         }
     }
 

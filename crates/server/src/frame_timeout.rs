@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::settings::ServerSettings;
 
 /// A frame that has not arrived whole.
-pub(crate) struct Arriving {
+pub(crate) struct FrameTimeout {
     /// When its first byte came.
     began: Instant,
     /// How long the server did not read since then, and from when on it does not now.
@@ -14,9 +14,9 @@ pub(crate) struct Arriving {
     pause_began: Option<Instant>,
 }
 
-impl Arriving {
+impl FrameTimeout {
     pub(crate) fn new(now: Instant) -> Self {
-        Arriving { began: now, paused: Duration::ZERO, pause_began: None }
+        FrameTimeout { began: now, paused: Duration::ZERO, pause_began: None }
     }
 
     /// The server reads no further.
@@ -59,7 +59,7 @@ mod tests {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let settings = settings();
-        let mut frame = Arriving::new(start);
+        let mut frame = FrameTimeout::new(start);
         assert_eq!(frame.due(&settings), at(10));
         frame.pause(at(4));
         frame.pause(at(5));

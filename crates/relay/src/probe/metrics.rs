@@ -11,7 +11,7 @@ use crate::metrics::Text;
 
 /// All counts.
 #[derive(Default)]
-pub(super) struct Told(Mutex<Counts>);
+pub(super) struct ProbeMetrics(Mutex<Counts>);
 
 #[derive(Clone, Default)]
 struct Counts {
@@ -30,7 +30,7 @@ struct WayCounts {
     failed: u64,
 }
 
-impl Told {
+impl ProbeMetrics {
     fn lock(&self) -> MutexGuard<'_, Counts> {
         self.0.lock().expect("nothing panics while this is locked")
     }
@@ -59,7 +59,7 @@ impl Told {
     }
 }
 
-impl Report for Told {
+impl Report for ProbeMetrics {
     async fn readiness(&self) -> Result<(), String> {
         if self.is_alarm() { Err("alarm".to_owned()) } else { Ok(()) }
     }
@@ -104,19 +104,19 @@ mod tests {
 
     #[tokio::test]
     async fn a_way_that_is_not_probed_is_not_told_of() {
-        let told = Told::default();
-        let text = told.metrics().await;
+        let metrics = ProbeMetrics::default();
+        let text = metrics.metrics().await;
         assert!(!text.contains("way=") && text.contains("fieldseal_probe_alarm 0\n"), "{text}");
         let failure = Some("no".to_owned());
-        told.count(&[Sample { way: Way::Relay, time: Duration::from_millis(1500), failure }], true);
-        let text = told.metrics().await;
+        metrics.count(&[Sample { way: Way::Relay, time: Duration::from_millis(1500), failure }], true);
+        let text = metrics.metrics().await;
         for line in [
             "fieldseal_probe_seconds{way=\"relay\"} 1.5",
             "fieldseal_probe_requests_total{way=\"relay\",outcome=\"ok\"} 0",
             "fieldseal_probe_requests_total{way=\"relay\",outcome=\"failed\"} 1",
             "fieldseal_probe_alarms_total 1",
         ] {
-            assert!(text.lines().any(|told| told == line), "{line} in:\n{text}");
+            assert!(text.lines().any(|found| found == line), "{line} in:\n{text}");
         }
         assert!(!text.contains("engine"), "{text}");
     }

@@ -14,7 +14,7 @@ use crate::settings::ServerSettings;
 
 /// The requests of one connection that are not answered.
 #[derive(Default)]
-pub(crate) struct InWork {
+pub(crate) struct InFlight {
     /// In the order of their ids, so that a simulation can be replayed.
     requests: BTreeMap<u32, Entry>,
     /// Bytes of their frames.
@@ -38,7 +38,7 @@ struct Waiting {
     attempts: Attempts,
 }
 
-impl InWork {
+impl InFlight {
     /// Whether another request may be read.
     pub(crate) fn has_room(&self, settings: &ServerSettings) -> bool {
         self.waiting.is_none()
@@ -95,7 +95,7 @@ impl InWork {
         }
     }
 
-    /// When [`InWork::retry`] is due, if a request waits.
+    /// When [`InFlight::retry`] is due, if a request waits.
     pub(crate) fn due(&self) -> Option<Instant> {
         let waiting = self.waiting.as_ref()?;
         let deadline = waiting.admission.cancellation.deadline().unwrap_or(waiting.attempts.until());
@@ -117,7 +117,7 @@ impl InWork {
 
     /// Stops everything, for the connection is gone.
     pub(crate) fn disconnect(&mut self, pool: &Pool) {
-        let InWork { requests, waiting, .. } = std::mem::take(self);
+        let InFlight { requests, waiting, .. } = std::mem::take(self);
         requests.values().for_each(|entry| entry.cancel(pool, Reason::Disconnected));
         if let Some(Waiting { job, .. }) = waiting {
             job.stop(Stop::Cancelled);
