@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 use fieldseal_engine::pool::{Abandoned, Admission, Cancellation, Pool, Reason, Ticket};
 
 use crate::counters::ServerCounters;
-use crate::hub::Share;
 use crate::interface::Service;
 use crate::job::RequestJob;
+use crate::memory::Share;
 use crate::metrics::{Arrival, Requests};
-use crate::outbox::{Outbox, Reply};
+use crate::outbox::{ConnectionReceiver, Outbox};
+use crate::reply::Reply;
+use crate::request_record::RequestRecord;
 
 /// A service behind a pool.
 #[derive(Debug)]
@@ -44,7 +46,7 @@ impl Wake for Parked {
 impl<S: Service> InProcess<S> {
     /// `answers_bytes_max` bounds the memory of all answers.
     pub fn new(service: S, pool: Arc<Pool>, answers_bytes_max: usize) -> Self {
-        let answers = Mutex::new(Share::of(answers_bytes_max));
+        let answers = Mutex::new(Share::alone(answers_bytes_max));
         InProcess { service: Arc::new(service), pool, requests: Arc::default(), answers }
     }
 
@@ -80,7 +82,8 @@ impl<S: Service> InProcess<S> {
         let arrival = Arrival { method: None, size: frame.len(), at: Instant::now() };
         let request = self.service.request(caller, frame, id, arrival.at, Arc::clone(&cancellation));
         let (requests, flag) = (Arc::clone(&self.requests), Arc::clone(&cancellation));
-        let reply = Reply::new(Arc::clone(&outbox), requests, id, arrival, flag);
+        let record = RequestRecord::new(requests, arrival, flag);
+        let reply = Reply::new(ConnectionReceiver { outbox: Arc::clone(&outbox), id, record });
         let admission =
             Admission { tenant: 0, client: 0, connection: 0, bytes, cancellation: Arc::clone(&cancellation) };
         let share = self.answers().take();

@@ -8,16 +8,13 @@ use std::time::{Duration, Instant};
 use fieldseal_engine::pool::{Abandoned, Cancellation, Job, Rejection, Slice, Stop, Turn};
 use fieldseal_protocol::{ErrorCode, ErrorObject};
 
-use crate::hub::{Exhausted, Share};
 use crate::interface::{Part, PartStep, Planned, Request, Step, Written};
-use crate::metrics::Effort;
-use crate::outbox::Reply;
-use crate::rope::Rope;
+use crate::memory::{Exhausted, Share};
+use crate::reply::{Effort, Reply};
+use crate::rope::{FREED_BUFFERS_MAX, Rope};
 
 /// Steps follow one another without a look at the queue until this much time is used: short steps are not worth one.
 const SLICE_TIME: Duration = Duration::from_micros(50);
-/// Buffers that are freed in one step: some tens of microseconds (`docs/decisions/0007-allocator.md`).
-pub(crate) const FREED_BUFFERS_MAX: usize = 64;
 /// The number of what concerns a request as a whole, and so goes before all its parts.
 const WHOLE: u64 = 0;
 const FIRST_PART: u64 = 1;
@@ -201,7 +198,7 @@ impl Job for RequestJob {
     }
 
     fn abandoned(&self, cause: Abandoned) {
-        let Some((mut reply, effort)) = self.free() else { return };
+        let Some((reply, effort)) = self.free() else { return };
         match cause {
             Abandoned::Rejected(Rejection::Overloaded(_)) => {
                 reply.fail(ErrorCode::Overloaded, "the queue is full", effort);
@@ -573,7 +570,7 @@ impl<'a> Visit<'a> {
     }
 }
 
-fn answer(written: Rope, mut share: Share, effort: Effort, mut reply: Reply) {
+fn answer(written: Rope, mut share: Share, effort: Effort, reply: Reply) {
     if !reply.takes(&written) {
         tracing::error!("the service wrote no answer");
         return reply.fail(ErrorCode::Internal, "the engine wrote no answer", effort);
@@ -587,9 +584,9 @@ fn answer(written: Rope, mut share: Share, effort: Effort, mut reply: Reply) {
     }
 }
 
-fn refuse(ending: Ending, effort: Effort, mut reply: Reply) {
+fn refuse(ending: Ending, effort: Effort, reply: Reply) {
     match ending {
-        Ending::Fault(error) => reply.refuse(&error, effort),
+        Ending::Fault(error) => reply.refuse(*error, effort),
         Ending::Stop(Stop::Cancelled) => reply.fail(ErrorCode::Cancelled, "the request was cancelled", effort),
         Ending::Stop(Stop::DeadlineExceeded) => {
             reply.fail(ErrorCode::DeadlineExceeded, "the deadline passed before the work was done", effort);

@@ -27,9 +27,12 @@ pub mod in_process;
 mod interface;
 mod job;
 mod listener;
+mod memory;
 mod metrics;
 mod outbox;
 mod refusals;
+mod reply;
+mod request_record;
 mod rope;
 mod server;
 mod service;
@@ -37,6 +40,7 @@ mod settings;
 #[cfg(feature = "simulation")]
 #[doc(hidden)]
 pub mod simulation;
+mod start_error;
 mod status;
 mod tls;
 mod turns;
@@ -52,9 +56,10 @@ pub use fieldseal_http::{
 pub use identity::IdentityError;
 pub use interface::{Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
 pub use metrics::{Outcome, OutcomeCounts};
-pub use server::{Server, ShutdownReport, StartError, check_identity};
+pub use server::{Server, ShutdownReport, check_identity};
 pub use service::EngineService;
 pub use settings::{ServerSettings, SettingsError, TlsSettings};
+pub use start_error::StartError;
 pub use tls::HandshakeFailure;
 
 /// What fuzz targets call.

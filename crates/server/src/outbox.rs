@@ -8,18 +8,13 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
-use std::time::Duration;
 
-use fieldseal_engine::pool::{Cancellation, Reason};
-use fieldseal_protocol::{ErrorCode, ErrorObject, Limits, Scanner, answer};
-use tokio::sync::oneshot;
+use fieldseal_protocol::{ErrorObject, Limits, Scanner, answer};
 
-use crate::clock;
-use crate::hub::Share;
-use crate::job::FREED_BUFFERS_MAX;
-use crate::metrics::{Arrival, Effort, Outcome, Requests};
-use crate::refusals::Asker;
-use crate::rope::{MERGE_SIZE_MAX, Rope};
+use crate::memory::Share;
+use crate::reply::{Answered, Effort, Receiver};
+use crate::request_record::RequestRecord;
+use crate::rope::{FREED_BUFFERS_MAX, MERGE_SIZE_MAX, Rope};
 
 /// One message, or several that travel together, or a piece of a large one.
 struct Buffer {
@@ -198,147 +193,31 @@ impl Outbox {
     }
 }
 
-/// What a call gets that waits for its answer alone: the bytes with what they take of the memory for answers, or the error.
-pub(crate) type Answered = Result<(Rope, Share), ErrorObject>;
-
-/// Who is to have an answer.
-enum Receiver {
-    /// A connection, among whose answers it is a message of the protocol.
-    Connection { outbox: Arc<Outbox>, id: u32 },
-    /// A call, whose answer is any bytes, or none.
-    Call(Option<oneshot::Sender<Answered>>),
+/// A request of a connection, which gets its answer as a message of the protocol among the others of the connection.
+pub(crate) struct ConnectionReceiver {
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) id: u32,
+    pub(crate) record: RequestRecord,
 }
 
-impl fmt::Debug for Receiver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Receiver::Connection { .. } => "Connection",
-            Receiver::Call(_) => "Call",
-        })
-    }
-}
-
-/// The duty to answer one request exactly once, and to count it. Dropped without an answer it sends `internal`.
-#[derive(Debug)]
-pub(crate) struct Reply {
-    receiver: Receiver,
-    requests: Arc<Requests>,
-    arrival: Arrival,
-    cancellation: Arc<Cancellation>,
-    /// What `overloaded` tells.
-    retry_after: Option<Duration>,
-    /// For the line of the log where policy refuses the request.
-    asker: Option<Asker>,
-    is_sent: bool,
-}
-
-impl Reply {
-    /// `cancellation` is the request's.
-    pub(crate) fn new(
-        outbox: Arc<Outbox>,
-        requests: Arc<Requests>,
-        id: u32,
-        arrival: Arrival,
-        cancellation: Arc<Cancellation>,
-    ) -> Self {
-        let receiver = Receiver::Connection { outbox, id };
-        Reply { receiver, requests, arrival, cancellation, retry_after: None, asker: None, is_sent: false }
+impl Receiver for ConnectionReceiver {
+    fn takes(&self, written: &Rope) -> bool {
+        debug_assert!(written.size() == 0 || is_one_message(written), "the service writes exactly one message");
+        written.size() > 0
     }
 
-    /// The same for a call that waits for it.
-    pub(crate) fn to_call(
-        call: oneshot::Sender<Answered>,
-        requests: Arc<Requests>,
-        arrival: Arrival,
-        cancellation: Arc<Cancellation>,
-    ) -> Self {
-        let receiver = Receiver::Call(Some(call));
-        Reply { receiver, requests, arrival, cancellation, retry_after: None, asker: None, is_sent: false }
-    }
-
-    /// Whether the bytes can be an answer to who waits: a connection needs a message, and a call may get an empty file.
-    pub(crate) fn takes(&self, written: &Rope) -> bool {
-        match self.receiver {
-            Receiver::Connection { .. } => {
-                debug_assert!(written.size() == 0 || is_one_message(written), "the service writes exactly one message");
-                written.size() > 0
+    fn receive(self: Box<Self>, answered: Answered, effort: Effort) {
+        let ConnectionReceiver { outbox, id, record } = *self;
+        match answered {
+            Ok((message, share)) => {
+                record.end(Ok(message.size()), effort);
+                outbox.send(id, message, Some(share));
             }
-            Receiver::Call(_) => true,
-        }
-    }
-
-    /// The same, whose `overloaded` tells to make this pause.
-    pub(crate) fn with_retry_after(mut self, pause: Duration) -> Self {
-        self.retry_after = Some(pause);
-        self
-    }
-
-    /// The same, where a refusal by policy is a line of the log.
-    pub(crate) fn asked_by(mut self, asker: Asker) -> Self {
-        self.asker = Some(asker);
-        self
-    }
-
-    /// Sends the service's answer, with what it takes of the memory for answers.
-    pub(crate) fn send(&mut self, message: Rope, share: Share, effort: Effort) {
-        self.send_once(Ok((message, share)), Outcome::Ok, effort);
-    }
-
-    /// Sends an error of the service's.
-    pub(crate) fn refuse(&mut self, error: &ErrorObject, effort: Effort) {
-        self.send_once(Err(error.clone()), error.code.into(), effort);
-    }
-
-    /// Sends an error of the server's own.
-    pub(crate) fn fail(&mut self, code: ErrorCode, message: &str, effort: Effort) {
-        let mut error = ErrorObject::new(code, message);
-        if let (ErrorCode::Overloaded, Some(pause)) = (code, self.retry_after) {
-            error = error.retry_after(pause);
-        }
-        self.refuse(&error, effort);
-    }
-
-    /// Sends `internal`, of which the log knows more.
-    pub(crate) fn fail_internally(&mut self, effort: Effort) {
-        self.fail(ErrorCode::Internal, "the engine failed at this request; its log has the details", effort);
-    }
-
-    /// Counts before it sends: who has the answer finds it counted.
-    fn send_once(&mut self, answered: Answered, outcome: Outcome, effort: Effort) {
-        assert!(!self.is_sent, "a request is answered once");
-        self.is_sent = true;
-        if let (Some(asker), Err(error)) = (&self.asker, &answered) {
-            asker.refused(clock::now(), self.arrival.method, error);
-        }
-        let is_awaited = self.cancellation.reason() != Some(Reason::Disconnected);
-        let (requests, arrival) = (&self.requests, &self.arrival);
-        let count = |size: usize| {
-            let (outcome, size) = if is_awaited { (outcome, size) } else { (Outcome::Disconnected, 0) };
-            requests.count(arrival, outcome, effort, size, clock::now());
-        };
-        match &mut self.receiver {
-            Receiver::Connection { outbox, id } => {
-                let (message, share) = match answered {
-                    Ok((message, share)) => (message, Some(share)),
-                    Err(error) => (error_message(*id, &error), None),
-                };
-                count(message.size());
-                outbox.send(*id, message, share);
+            Err(error) => {
+                let message = error_message(id, &error);
+                record.end(Err((&error, message.size())), effort);
+                outbox.send(id, message, None);
             }
-            Receiver::Call(call) => {
-                count(answered.as_ref().map_or(0, |(bytes, _)| bytes.size()));
-                let call = call.take().expect("a request is answered once");
-                // A call that is gone wants nothing any more.
-                drop(call.send(answered));
-            }
-        }
-    }
-}
-
-impl Drop for Reply {
-    fn drop(&mut self) {
-        if !self.is_sent {
-            self.fail_internally(Effort::default());
         }
     }
 }
@@ -357,9 +236,16 @@ fn is_one_message(written: &Rope) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
+
+    use fieldseal_engine::pool::{Cancellation, Reason};
+    use fieldseal_protocol::ErrorCode;
+
+    use super::*;
+    use crate::clock;
+    use crate::metrics::requests::{Arrival, Outcome, Requests};
+    use crate::reply::Reply;
 
     #[derive(Default)]
     struct Count(AtomicUsize);
@@ -393,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_share_lasts_until_its_message_is_written() {
-        let mut origin = Share::of(100_000);
+        let mut origin = Share::alone(100_000);
         let mut share = |bytes| {
             origin.resize(bytes).unwrap();
             Some(origin.take())
@@ -421,7 +307,7 @@ mod tests {
     #[test]
     fn what_is_not_written_is_freed_in_pieces_with_its_share() {
         const COUNT: usize = 10 * FREED_BUFFERS_MAX + 1;
-        let mut origin = Share::of(COUNT * MERGE_SIZE_MAX);
+        let mut origin = Share::alone(COUNT * MERGE_SIZE_MAX);
         let mut buffers = Buffers::default();
         for _ in 0..COUNT {
             origin.resize(MERGE_SIZE_MAX).unwrap();
@@ -454,17 +340,18 @@ mod tests {
 
     #[test]
     fn a_reply_is_sent_and_counted_once_and_never_forgotten() {
-        let mut shares = Share::of(1);
+        let mut shares = Share::alone(1);
         let (outbox, requests) = (Arc::new(Outbox::default()), Arc::new(Requests::default()));
         let arrival = Arrival { method: None, size: 5, at: clock::now() };
         let cancellations: Vec<Arc<Cancellation>> = (0..4).map(|_| Arc::default()).collect();
         let reply = |id: u32| {
             let cancellation = Arc::clone(&cancellations[id as usize]);
-            Reply::new(Arc::clone(&outbox), Arc::clone(&requests), id, arrival, cancellation)
+            let record = RequestRecord::new(Arc::clone(&requests), arrival, cancellation);
+            Reply::new(ConnectionReceiver { outbox: Arc::clone(&outbox), id, record })
         };
         reply(1).send(vec![0x90].into(), shares.take(), Effort::default());
         drop(reply(2));
-        let mut late = reply(3);
+        let late = reply(3);
         cancellations[3].cancel(Reason::Disconnected);
         late.send(vec![0x90].into(), shares.take(), Effort::default());
         let answers = outbox.take();

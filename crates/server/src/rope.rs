@@ -3,6 +3,8 @@
 
 /// Buffers are put together up to this size: one TLS record.
 pub(crate) const MERGE_SIZE_MAX: usize = 16_384;
+/// Buffers that are freed in one step: some tens of microseconds (`docs/decisions/0007-allocator.md`).
+pub(crate) const FREED_BUFFERS_MAX: usize = 64;
 /// Buffers above this size are not copied behind others.
 const SMALL_SIZE_MAX: usize = MERGE_SIZE_MAX / 4;
 

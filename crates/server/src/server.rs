@@ -9,13 +9,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use fieldseal_engine::pool::Pool;
-use fieldseal_http::{Acceptor, CertificateExpiry, Leaving, Listener, OperatorPort, ServerIdentity, TlsError, bind};
-use thiserror::Error;
+use fieldseal_http::{Acceptor, CertificateExpiry, Leaving, Listener, OperatorPort, ServerIdentity, bind};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::task::AbortHandle;
 
-use crate::api::{self, Api, ApiSettingsError};
+use crate::api::{self, Api};
 use crate::clock;
 use crate::counters::ServerCounters;
 use crate::hub::Hub;
@@ -23,7 +22,8 @@ use crate::interface::Service;
 use crate::listener::listen;
 use crate::metrics::{ThreadTimes, Times};
 use crate::refusals::RefusalLog;
-use crate::settings::{ServerSettings, SettingsError, TlsSettings};
+use crate::settings::{ServerSettings, TlsSettings};
+use crate::start_error::StartError;
 use crate::status::Status;
 use crate::tls;
 
@@ -50,36 +50,6 @@ pub struct Server {
     /// The certificate and key of the API, where there is one.
     api_acceptor: Option<Acceptor>,
     _maintenance: Maintenance,
-}
-
-/// Why a server does not start.
-#[derive(Debug, Error)]
-pub enum StartError {
-    /// A bound makes no sense.
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
-    /// Certificates or key.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// The address, or that of the operator port or of the API.
-    #[error("cannot listen on {address}: {error}")]
-    Listen {
-        /// Whose address it is: `server.address`, `operator.address` or `api.address`.
-        setting: &'static str,
-        /// Where.
-        address: SocketAddr,
-        /// Why not.
-        error: io::Error,
-    },
-    /// A setting of the API.
-    #[error(transparent)]
-    Api(#[from] ApiSettingsError),
-    /// Certificate or key of the API.
-    #[error("api: {0}")]
-    ApiIdentity(TlsError),
-    /// Threads.
-    #[error("cannot start threads: {0}")]
-    Threads(io::Error),
 }
 
 /// What a shutdown left undone.

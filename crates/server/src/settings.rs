@@ -13,7 +13,7 @@ use fieldseal_protocol::{Limits, PORT, READ_SIZE};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use crate::api::ApiSettings;
+use crate::api::settings::{ApiSettings, ApiSettingsError};
 
 /// What the server presents and whom it believes, in PEM (RFC 7468).
 #[derive(Clone)]
@@ -345,6 +345,23 @@ impl ServerSettings {
         }
         Ok(())
     }
+
+    /// Checks that a body which the API takes fits into what the server has for messages.
+    ///
+    /// # Errors
+    /// The bound that is too small for `api.body_size_max`.
+    pub fn validate_api(&self) -> Result<(), ApiSettingsError> {
+        let sizes = [
+            ("server.queue_bytes_max", self.queue_bytes_max),
+            ("server.app_bytes_max", self.app_bytes_max),
+            ("server.incoming_bytes_max", self.incoming_bytes_max),
+            ("server.client_incoming_bytes_max", self.client_incoming_bytes_max),
+        ];
+        match sizes.into_iter().find(|(_, size)| *size < self.api.body_size_max) {
+            Some((setting, _)) => Err(ApiSettingsError::BodySize(setting)),
+            None => Ok(()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -397,5 +414,15 @@ mod tests {
     #[test]
     fn the_private_key_is_not_shown() {
         assert!(!format!("{:?}", ServerSettings::for_tests()).contains("110"));
+    }
+
+    #[test]
+    fn a_body_fits_into_the_memory_for_messages() {
+        let of = |body_size_max| {
+            let api = ApiSettings { body_size_max, ..ApiSettings::default() };
+            ServerSettings { app_bytes_max: 1000, api, ..ServerSettings::for_tests() }.validate_api()
+        };
+        assert_eq!(of(1000), Ok(()));
+        assert_eq!(of(1001), Err(ApiSettingsError::BodySize("server.app_bytes_max")));
     }
 }

@@ -92,7 +92,7 @@ fn engine_problems(context: &Context) -> Vec<String> {
     let settings = &context.config().server;
     problems.extend(IdentityFiles::configured(context, settings.api.address.is_some()).problems());
     if settings.api.address.is_some() {
-        problems.extend(settings.api.validate_within(settings).err().map(|error| format!("section [api]: {error}")));
+        problems.extend(settings.validate_api().err().map(|error| format!("section [api]: {error}")));
     }
     problems
 }

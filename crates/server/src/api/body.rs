@@ -15,7 +15,7 @@ use tokio::time::timeout_at;
 
 use super::problem::{forbidden, invalid, overloaded, too_large};
 use super::settings::ApiSettings;
-use crate::hub::Share;
+use crate::memory::Share;
 use crate::rope::Rope;
 
 /// What a body is.

@@ -15,11 +15,13 @@ use super::problem::problem;
 use super::{Api, Shown};
 use crate::attempts::Attempts;
 use crate::clock;
-use crate::hub::{Hub, Memory, Share};
+use crate::hub::{Hub, Memory};
 use crate::interface::{Request, Tenant};
 use crate::job::RequestJob;
+use crate::memory::Share;
 use crate::metrics::Arrival;
-use crate::outbox::Reply;
+use crate::reply::{Answered, Effort, Receiver, Reply};
+use crate::request_record::RequestRecord;
 use crate::rope::Rope;
 
 /// What is known of a call before its work.
@@ -54,6 +56,25 @@ impl Drop for Awaited<'_> {
         if let Some(ticket) = &self.ticket {
             self.hub.pool.hurry(ticket);
         }
+    }
+}
+
+/// A call, whose answer is any bytes, or none: an empty file.
+struct CallReceiver {
+    sender: oneshot::Sender<Answered>,
+    record: RequestRecord,
+}
+
+impl Receiver for CallReceiver {
+    fn takes(&self, _: &Rope) -> bool {
+        true
+    }
+
+    fn receive(self: Box<Self>, answered: Answered, effort: Effort) {
+        let CallReceiver { sender, record } = *self;
+        record.end(answered.as_ref().map(|(bytes, _)| bytes.size()).map_err(|error| (error, 0)), effort);
+        // A call that is gone wants nothing any more.
+        drop(sender.send(answered));
     }
 }
 
@@ -93,8 +114,8 @@ impl Api {
         cancellation.set_deadline(order.began + hub.settings.api.call_timeout);
         let (sender, receiver) = oneshot::channel();
         let arrival = Arrival { method: order.method, size: order.bytes, at: now };
-        let reply = Reply::to_call(sender, Arc::clone(&hub.requests), arrival, Arc::clone(&cancellation));
-        let reply = reply.with_retry_after(hub.settings.retry_after);
+        let record = RequestRecord::new(Arc::clone(&hub.requests), arrival, Arc::clone(&cancellation));
+        let reply = Reply::new(CallReceiver { sender, record }).with_retry_after(hub.settings.retry_after);
         let job = Arc::new(RequestJob::new(request, Arc::clone(&cancellation), memory.answers_share(), reply));
         // Dropped before the job, so that what ends with it ends as cancelled.
         let mut awaited = Awaited { hub, cancellation: Arc::clone(&cancellation), ticket: None };

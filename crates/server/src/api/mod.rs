@@ -6,14 +6,15 @@
 
 mod body;
 mod call;
+pub(crate) mod counters;
 mod credentials;
 pub mod fuzzing;
-mod metrics;
 mod problem;
 mod query;
+mod record;
 mod report;
 mod route;
-mod settings;
+pub(crate) mod settings;
 mod work;
 
 use std::sync::Arc;
@@ -38,15 +39,14 @@ use crate::clock;
 use crate::gathering::into_request;
 use crate::hub::Hub;
 use crate::refusals::Refused;
-use crate::server::StartError;
 use crate::service::failures::FailureLog;
+use crate::start_error::StartError;
 use body::{Form, answer_json, answer_static};
 use call::Order;
 use credentials::Credentials;
-use metrics::Record;
-pub(crate) use metrics::{ApiSnapshot, ApiTallies};
 use problem::{forbidden, invalid, not_found, overloaded, unauthorized};
 use query::{Options, Takes};
+use record::Record;
 use report::{REPORT, Slot};
 use route::Call;
 pub use settings::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, SharedRelayInformation};
@@ -68,7 +68,7 @@ pub(crate) fn start(hub: &Arc<Hub>, engine: &Engine, runtime: &Runtime) -> Resul
     let settings = &hub.settings.api;
     let Some(address) = settings.address else { return Ok(None) };
     settings.validate()?;
-    settings.validate_within(&hub.settings)?;
+    hub.settings.validate_api()?;
     let identity = settings.identity.as_ref().ok_or(ApiSettingsError::NoIdentity)?;
     let acceptor = Acceptor::new(identity).map_err(StartError::ApiIdentity)?;
     // Else the first token would wait for the store, on a network thread.

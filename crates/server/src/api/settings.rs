@@ -7,8 +7,6 @@ use std::time::Duration;
 use fieldseal_http::{HttpSettings, ServerIdentity, SettingsError as HttpSettingsError};
 use thiserror::Error;
 
-use crate::settings::ServerSettings;
-
 /// How the API listens, what it takes and for how long.
 #[derive(Clone, Debug)]
 pub struct ApiSettings {
@@ -136,22 +134,6 @@ impl ApiSettings {
     }
 }
 
-impl ApiSettings {
-    /// Checks that a body that is taken fits into what the server has for messages.
-    pub fn validate_within(&self, server: &ServerSettings) -> Result<(), ApiSettingsError> {
-        let sizes = [
-            ("server.queue_bytes_max", server.queue_bytes_max),
-            ("server.app_bytes_max", server.app_bytes_max),
-            ("server.incoming_bytes_max", server.incoming_bytes_max),
-            ("server.client_incoming_bytes_max", server.client_incoming_bytes_max),
-        ];
-        match sizes.into_iter().find(|(_, size)| *size < self.body_size_max) {
-            Some((setting, _)) => Err(ApiSettingsError::BodySize(setting)),
-            None => Ok(()),
-        }
-    }
-}
-
 /// `*`, or a scheme and an authority without path.
 fn is_origin(origin: &str) -> bool {
     let is_plain = |authority: &str| {
@@ -175,14 +157,6 @@ mod tests {
         let streams = HttpSettings { streams_max: 0, ..HttpSettings::default() };
         let http = ApiSettings { http: streams, ..ApiSettings::default() };
         assert_eq!(http.validate(), Err(HttpSettingsError::Zero("streams_max").into()));
-    }
-
-    #[test]
-    fn a_body_fits_into_the_memory_for_messages() {
-        let server = ServerSettings { app_bytes_max: 1000, ..ServerSettings::for_tests() };
-        let of = |body_size_max| ApiSettings { body_size_max, ..ApiSettings::default() }.validate_within(&server);
-        assert_eq!(of(1000), Ok(()));
-        assert_eq!(of(1001), Err(ApiSettingsError::BodySize("server.app_bytes_max")));
     }
 
     #[test]

@@ -12,6 +12,8 @@ use super::*;
 use crate::in_process::{InFlight, InProcess};
 use crate::interface::{PeerIdentity, Refused, Service, Tenant};
 use crate::metrics::{Arrival, Times};
+use crate::outbox::ConnectionReceiver;
+use crate::request_record::RequestRecord;
 
 const ID: u32 = 9;
 const REQUEST_SIZE: usize = 100;
@@ -422,9 +424,10 @@ impl Simulation {
     fn job(&self, script: Script, tenant: u64) -> (Arc<RequestJob>, Admission) {
         let (cancellation, requests) = (Arc::<Cancellation>::default(), Arc::clone(&self.engine.requests));
         let arrival = Arrival { method: None, size: REQUEST_SIZE, at: Instant::now() };
-        let reply = Reply::new(Arc::default(), requests, ID, arrival, Arc::clone(&cancellation));
+        let record = RequestRecord::new(requests, arrival, Arc::clone(&cancellation));
+        let reply = Reply::new(ConnectionReceiver { outbox: Arc::default(), id: ID, record });
         let request = Box::new(ScriptedRequest::new(&self.world, script));
-        let job = RequestJob::new(request, Arc::clone(&cancellation), Share::of(1 << 20), reply);
+        let job = RequestJob::new(request, Arc::clone(&cancellation), Share::alone(1 << 20), reply);
         (Arc::new(job), Admission { tenant, client: tenant, connection: tenant, bytes: REQUEST_SIZE, cancellation })
     }
 

@@ -3,8 +3,8 @@
 //! What is counted lives where it happens, as plain atomics; here it is given its name, its unit and its words, which
 //! `docs/metrics.md` repeats. Labels are closed sets of our own words: nothing that a caller sends becomes one.
 
-mod histogram;
-mod requests;
+pub(crate) mod histogram;
+pub(crate) mod requests;
 mod threads;
 mod writer;
 
@@ -18,10 +18,10 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 
-use crate::api::ApiSnapshot;
+use crate::api::counters::ApiSnapshot;
 use crate::counters::ServerCounters;
 pub(crate) use histogram::{Histogram, HistogramSnapshot};
-pub(crate) use requests::{Arrival, Effort, Requests, RequestsSnapshot};
+pub(crate) use requests::{Arrival, Requests, RequestsSnapshot};
 pub use requests::{Outcome, OutcomeCounts};
 pub(crate) use threads::ThreadTimes;
 use writer::{Named, Writer};

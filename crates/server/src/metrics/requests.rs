@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use fieldseal_protocol::{ErrorCode, Method};
 
 use super::histogram::{Histogram, HistogramSnapshot};
+use crate::reply::Effort;
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,15 +73,6 @@ pub(crate) struct Arrival {
     pub(crate) size: usize,
     /// When the message was there.
     pub(crate) at: Instant,
-}
-
-/// What workers did for a request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Effort {
-    /// Values encrypted, decrypted or rewrapped.
-    pub(crate) fields: u64,
-    /// The time of all workers together.
-    pub(crate) time: Duration,
 }
 
 /// Requests of one method and outcome. A cache line of its own, since all threads count.

@@ -1,0 +1,119 @@
+//! Calls, counted by what was called and with which status it was answered.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use fieldseal_http::HttpCounters;
+
+use super::route::{Call, PATHS};
+use crate::metrics::histogram::{Histogram, HistogramSnapshot};
+
+/// The statuses that are answered. What is none of them counts as 500, which it would be a fault to be.
+const STATUSES: [(u16, &str); 15] = [
+    (200, "200"),
+    (204, "204"),
+    (400, "400"),
+    (401, "401"),
+    (403, "403"),
+    (404, "404"),
+    (405, "405"),
+    (408, "408"),
+    (413, "413"),
+    (415, "415"),
+    (422, "422"),
+    (500, "500"),
+    (503, "503"),
+    (504, "504"),
+    (0, "disconnected"),
+];
+/// Where the caller went away before the answer.
+const DISCONNECTED: usize = STATUSES.len() - 1;
+const INTERNAL: usize = 11;
+/// The calls, and one more for whatever is none.
+const CALLS: usize = Call::COUNT + 1;
+
+/// All calls since the start. Relaxed throughout: nothing is published by the counts.
+#[derive(Default)]
+pub(crate) struct ApiCounters {
+    calls: [[AtomicU64; STATUSES.len()]; CALLS],
+    times: [Histogram; CALLS],
+    connections: OnceLock<Box<dyn Fn() -> HttpCounters + Send + Sync>>,
+}
+
+impl std::fmt::Debug for ApiCounters {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApiCounters").finish_non_exhaustive()
+    }
+}
+
+/// [`ApiCounters`] at one moment.
+#[derive(Debug)]
+pub(crate) struct ApiSnapshot {
+    /// Call, status, how many; those that there were, and all that could have gone well.
+    pub(crate) calls: Vec<([&'static str; 2], u64)>,
+    /// Those that there were.
+    pub(crate) times: Vec<(&'static str, HistogramSnapshot)>,
+    pub(crate) connections: HttpCounters,
+}
+
+fn index_of(call: Option<Call>) -> usize {
+    call.and_then(|call| PATHS.iter().position(|(_, known)| *known == call)).unwrap_or(Call::COUNT)
+}
+
+fn word_of_index(index: usize) -> &'static str {
+    PATHS.get(index).map_or("other", |(_, call)| call.as_str())
+}
+
+/// The word for a call in metrics and log.
+pub(super) fn word_of(call: Option<Call>) -> &'static str {
+    word_of_index(index_of(call))
+}
+
+impl ApiCounters {
+    /// Takes the counts of the listener.
+    pub(super) fn watch(&self, counting: impl Fn() -> HttpCounters + Send + Sync + 'static) {
+        // A server has one listener.
+        let _ = self.connections.set(Box::new(counting));
+    }
+
+    /// A call has ended, with this status unless its caller went away, after so much time.
+    pub(super) fn count(&self, call: Option<Call>, status: Option<u16>, time: Duration) {
+        let place_of = |status| STATUSES.iter().position(|(known, _)| *known == status).unwrap_or(INTERNAL);
+        let index = index_of(call);
+        self.calls[index][status.map_or(DISCONNECTED, place_of)].fetch_add(1, Ordering::Relaxed);
+        self.times[index].observe(time);
+    }
+
+    pub(crate) fn snapshot(&self) -> ApiSnapshot {
+        let of_call = |(index, counts): (usize, &[AtomicU64; STATUSES.len()])| {
+            let word = word_of_index(index);
+            let counts = STATUSES.iter().zip(counts);
+            counts.map(|((_, status), count)| ([word, *status], count.load(Ordering::Relaxed))).collect::<Vec<_>>()
+        };
+        let calls = self.calls.iter().enumerate().flat_map(of_call);
+        let times = self.times.iter().enumerate();
+        ApiSnapshot {
+            calls: calls.filter(|([_, status], count)| *count > 0 || *status == "200").collect(),
+            times: times.map(|(index, histogram)| (word_of_index(index), histogram.snapshot())).collect(),
+            connections: self.connections.get().map_or_else(HttpCounters::default, |counting| counting()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_call_has_a_word_of_its_own() {
+        let mut words: Vec<&str> = (0..CALLS).map(word_of_index).collect();
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!(words.len(), CALLS);
+        assert_eq!(
+            (index_of(None), STATUSES[INTERNAL].0, STATUSES[DISCONNECTED].1),
+            (Call::COUNT, 500, "disconnected")
+        );
+    }
+}

@@ -1,0 +1,66 @@
+//! The record of one call: counted once, and the lines of the log about it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use fieldseal_http::{Peer, Problem, ResponseBody, client_of};
+use hyper::body::Body as _;
+use hyper::{Response, StatusCode};
+
+use super::counters::word_of;
+use super::route::Call;
+use crate::clock;
+use crate::hub::Hub;
+use crate::refusals::Refused;
+
+/// The account of one call. Dropped before its end it counts as one whose caller went away.
+pub(super) struct Record {
+    hub: Arc<Hub>,
+    call: Option<Call>,
+    began: Instant,
+    is_counted: bool,
+}
+
+impl Record {
+    pub(super) fn begin(hub: Arc<Hub>, call: Option<Call>, began: Instant) -> Self {
+        Record { hub, call, began, is_counted: false }
+    }
+
+    /// Writes why a call is refused, within the bound of such lines, where that concerns whoever runs the engine: not for mistakes in
+    /// what was sent.
+    pub(super) fn refused(&self, problem: &Problem, peer: &Peer) {
+        let concerns = matches!(problem.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        if !concerns && !problem.status.is_server_error() {
+            return;
+        }
+        let (status, code) = (problem.status.as_u16(), problem.code);
+        let write = || {
+            tracing::warn!(address = %peer.address, call = word_of(self.call), status, code, reason = %problem.detail, "call refused");
+        };
+        self.hub.refusals.line(Refused::Call, clock::now(), &client_of(peer.address.ip()), write);
+    }
+
+    /// The call is answered, but for what is still to be sent.
+    pub(super) fn end(mut self, response: &Response<ResponseBody>, peer: &Peer) {
+        let status = response.status().as_u16();
+        self.count(Some(status));
+        if self.hub.settings.api.access_log {
+            let bytes = response.body().size_hint().exact();
+            let milliseconds = clock::now().saturating_duration_since(self.began).as_secs_f64() * 1e3;
+            tracing::info!(address = %peer.address, call = word_of(self.call), status, bytes, milliseconds, "call");
+        }
+    }
+
+    fn count(&mut self, status: Option<u16>) {
+        self.is_counted = true;
+        self.hub.api.count(self.call, status, clock::now().saturating_duration_since(self.began));
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        if !self.is_counted {
+            self.count(None);
+        }
+    }
+}

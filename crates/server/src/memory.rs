@@ -1,0 +1,161 @@
+//! Memory that is counted before it is taken: budgets for all connections, for those of a client and for one, and shares of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes that all connections, those of one client or one of them may hold together for one purpose.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    used: AtomicUsize,
+    max: usize,
+    /// Whether a share that has no other beside it may pass `max`.
+    admits_one: bool,
+    /// Where the bytes count too.
+    whole: Option<Arc<Budget>>,
+}
+
+impl Budget {
+    /// Counts in `whole` too, where there is one.
+    pub(crate) fn new(max: usize, whole: Option<Arc<Budget>>) -> Self {
+        Budget { used: AtomicUsize::new(0), max, admits_one: false, whole }
+    }
+
+    /// A budget in which a share that has no other beside it may pass the bound; the whole's holds for it.
+    pub(crate) fn admitting_one(max: usize, whole: Arc<Budget>) -> Self {
+        Budget { admits_one: true, ..Budget::new(max, Some(whole)) }
+    }
+
+    /// Bytes that all its holders have.
+    pub(crate) fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Gives a share that holds `held` bytes `more` of them, here and in every whole, or nowhere.
+    fn take(&self, held: usize, more: usize) -> Result<(), Exhausted> {
+        let fits = |used: usize| used + more <= self.max || (self.admits_one && used == held);
+        let taken = |used: usize| fits(used).then_some(used + more);
+        let update = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken);
+        update.map_err(|_| Exhausted)?;
+        let taken = self.whole.as_ref().map_or(Ok(()), |whole| whole.take(held, more));
+        if taken.is_err() {
+            self.used.fetch_sub(more, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some(whole) = &self.whole {
+            whole.give_back(bytes);
+        }
+    }
+}
+
+/// What one holder takes of a budget; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    budget: Arc<Budget>,
+    bytes: usize,
+}
+
+/// The budget is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exhausted;
+
+impl Share {
+    /// Makes the share `bytes` large. When the budget does not allow it, it stays as it is.
+    pub(crate) fn resize(&mut self, bytes: usize) -> Result<(), Exhausted> {
+        match bytes.checked_sub(self.bytes) {
+            Some(0) => {}
+            Some(more) => self.budget.take(self.bytes, more)?,
+            None => self.budget.give_back(self.bytes - bytes),
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// The share as it is, leaving an empty one.
+    pub(crate) fn take(&mut self) -> Share {
+        Share { budget: Arc::clone(&self.budget), bytes: std::mem::take(&mut self.bytes) }
+    }
+
+    /// Up to `bytes` of the share as a share of their own.
+    pub(crate) fn split(&mut self, bytes: usize) -> Share {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Share { budget: Arc::clone(&self.budget), bytes }
+    }
+
+    /// Makes `other`, of the same budget, part of this share.
+    pub(crate) fn absorb(&mut self, mut other: Share) {
+        debug_assert!(Arc::ptr_eq(&self.budget, &other.budget), "bytes stay in their budget");
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+
+    /// An empty share of a budget.
+    pub(crate) fn of(budget: &Arc<Budget>) -> Share {
+        Share { budget: Arc::clone(budget), bytes: 0 }
+    }
+
+    /// An empty share of a budget of its own.
+    pub(crate) fn alone(max: usize) -> Share {
+        Share::of(&Arc::new(Budget::new(max, None)))
+    }
+
+    /// What all holders of the budget have.
+    pub(crate) fn budget_used(&self) -> usize {
+        self.budget.used()
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.budget.give_back(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_stay_within_the_budget_and_come_back() {
+        let budget = Arc::new(Budget::new(100, None));
+        let share = || Share { budget: Arc::clone(&budget), bytes: 0 };
+        let (mut first, mut second) = (share(), share());
+        assert_eq!((first.resize(60), second.resize(40)), (Ok(()), Ok(())));
+        assert_eq!((first.resize(61), second.resize(41)), (Err(Exhausted), Err(Exhausted)));
+        assert_eq!((first.resize(10), second.resize(90)), (Ok(()), Ok(())));
+        drop(second);
+        assert_eq!(budget.used.load(Ordering::Relaxed), 10);
+        let mut third = first.take();
+        assert_eq!((first.resize(90), third.resize(11)), (Ok(()), Err(Exhausted)));
+        first.absorb(third);
+        assert_eq!(budget.used.load(Ordering::Relaxed), 100);
+        assert_eq!(first.resize(101), Err(Exhausted));
+        let (one, other) = (first.split(60), first.split(60));
+        assert_eq!((one.bytes, other.bytes, first.bytes), (60, 40, 0));
+        drop((one, first));
+        assert_eq!(budget.used.load(Ordering::Relaxed), 40);
+        drop(other);
+        assert_eq!(budget.used.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_part_of_a_budget_counts_in_the_whole_and_one_share_alone_may_pass_the_part() {
+        let whole = Arc::new(Budget::new(100, None));
+        let part = |max| Arc::new(Budget { admits_one: true, ..Budget::new(max, Some(Arc::clone(&whole))) });
+        let (first, second) = (part(50), part(50));
+        let used = || [&first, &second, &whole].map(|budget| budget.used.load(Ordering::Relaxed));
+        let share = |budget: &Arc<Budget>| Share { budget: Arc::clone(budget), bytes: 0 };
+        let (mut large, mut small, mut other) = (share(&first), share(&first), share(&second));
+        assert_eq!((large.resize(20), large.resize(70), small.resize(1)), (Ok(()), Ok(()), Err(Exhausted)));
+        assert_eq!((other.resize(31), other.resize(30)), (Err(Exhausted), Ok(())));
+        assert_eq!(used(), [70, 30, 100]);
+        assert_eq!((large.resize(71), large.resize(49), small.resize(1)), (Err(Exhausted), Ok(()), Ok(())));
+        assert_eq!((small.resize(2), large.resize(50)), (Err(Exhausted), Err(Exhausted)));
+        assert_eq!(used(), [50, 30, 80]);
+        drop((large, small, other));
+        assert_eq!(used(), [0, 0, 0]);
+    }
+}

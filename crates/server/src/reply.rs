@@ -1,0 +1,105 @@
+//! The duty to answer one request exactly once, whoever waits for the answer.
+
+use std::fmt;
+use std::time::Duration;
+
+use fieldseal_protocol::{ErrorCode, ErrorObject};
+
+use crate::memory::Share;
+use crate::rope::Rope;
+
+/// What becomes of a request: its answer's bytes with what they take of the memory for answers, or an error.
+pub(crate) type Answered = Result<(Rope, Share), ErrorObject>;
+
+/// What workers did for a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Effort {
+    /// Values encrypted, decrypted or rewrapped.
+    pub(crate) fields: u64,
+    /// The time of all workers together.
+    pub(crate) time: Duration,
+}
+
+/// Whoever waits for an answer.
+pub(crate) trait Receiver: Send {
+    /// Whether these bytes can be an answer.
+    fn takes(&self, written: &Rope) -> bool;
+
+    /// Takes the answer. Called on a worker's thread, so that it must not wait.
+    fn receive(self: Box<Self>, answered: Answered, effort: Effort);
+}
+
+/// The duty itself. Dropped without an answer it sends `internal`.
+pub(crate) struct Reply {
+    /// `None` once it is answered.
+    receiver: Option<Box<dyn Receiver>>,
+    /// What `overloaded` tells.
+    retry_after: Option<Duration>,
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply").field("is_sent", &self.receiver.is_none()).finish_non_exhaustive()
+    }
+}
+
+impl Reply {
+    pub(crate) fn new(receiver: impl Receiver + 'static) -> Self {
+        Reply { receiver: Some(Box::new(receiver)), retry_after: None }
+    }
+
+    /// The same, whose `overloaded` tells to make this pause.
+    pub(crate) fn with_retry_after(mut self, pause: Duration) -> Self {
+        self.retry_after = Some(pause);
+        self
+    }
+
+    /// Whether these bytes can be an answer to who waits.
+    pub(crate) fn takes(&self, written: &Rope) -> bool {
+        self.receiver.as_ref().is_some_and(|receiver| receiver.takes(written))
+    }
+
+    /// Sends the service's answer, with what it takes of the memory for answers.
+    pub(crate) fn send(mut self, message: Rope, share: Share, effort: Effort) {
+        self.send_once(Ok((message, share)), effort);
+    }
+
+    /// Sends an error of the service's.
+    pub(crate) fn refuse(mut self, error: ErrorObject, effort: Effort) {
+        self.send_once(Err(error), effort);
+    }
+
+    /// Sends an error of the server's own.
+    pub(crate) fn fail(mut self, code: ErrorCode, message: &str, effort: Effort) {
+        self.fail_once(code, message, effort);
+    }
+
+    /// Sends `internal`, of which the log knows more.
+    pub(crate) fn fail_internally(mut self, effort: Effort) {
+        self.fail_once_internally(effort);
+    }
+
+    fn fail_once_internally(&mut self, effort: Effort) {
+        self.fail_once(ErrorCode::Internal, "the engine failed at this request; its log has the details", effort);
+    }
+
+    fn fail_once(&mut self, code: ErrorCode, message: &str, effort: Effort) {
+        let mut error = ErrorObject::new(code, message);
+        if let (ErrorCode::Overloaded, Some(pause)) = (code, self.retry_after) {
+            error = error.retry_after(pause);
+        }
+        self.send_once(Err(error), effort);
+    }
+
+    fn send_once(&mut self, answered: Answered, effort: Effort) {
+        self.receiver.take().expect("a request is answered once").receive(answered, effort);
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if self.receiver.is_some() {
+            self.fail_once_internally(Effort::default());
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Why a server does not start.
+
+use std::io;
+use std::net::SocketAddr;
+
+use fieldseal_http::TlsError;
+use thiserror::Error;
+
+use crate::api::settings::ApiSettingsError;
+use crate::settings::SettingsError;
+
+/// Why a server does not start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// A bound makes no sense.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// Certificates or key.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The address, or that of the operator port or of the API.
+    #[error("cannot listen on {address}: {error}")]
+    Listen {
+        /// Whose address it is: `server.address`, `operator.address` or `api.address`.
+        setting: &'static str,
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        error: io::Error,
+    },
+    /// A setting of the API.
+    #[error(transparent)]
+    Api(#[from] ApiSettingsError),
+    /// Certificate or key of the API.
+    #[error("api: {0}")]
+    ApiIdentity(TlsError),
+    /// Threads.
+    #[error("cannot start threads: {0}")]
+    Threads(io::Error),
+}
