@@ -92,7 +92,10 @@ class Upstream:
         self.context = context
         self.requests: list[Received] = []
         self.faults: list[str] = []
+        # Messages that ended in the middle, of those that began since the last `clear`: a connection is cut some time after the test
+        # that made it so has its answer.
         self.gone = 0
+        self._generation = 0
         # Heads read, of requests whose bodies may never come too.
         self.heads = 0
         self.connections = 0
@@ -110,6 +113,7 @@ class Upstream:
         """Forgets what came, and answers `ok` again."""
         with self._lock:
             self.requests, self.faults, self.gone, self.heads = [], [], 0, 0
+            self._generation += 1
             self.answer = lambda _: ok()
 
     def only(self) -> Received:
@@ -150,18 +154,20 @@ class Upstream:
 
     def _connection(self, plain: socket.socket, number: int) -> None:
         stream: socket.socket = plain
+        reader = None
         try:
             plain.settimeout(SILENCE_SECONDS_MAX)
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self.context:
                 stream = self.context.wrap_socket(plain, server_side=True)
-            self._serve(_Reader(stream, self._head_read), number)
+            reader = _Reader(stream, lambda: self._generation, self._head_read)
+            self._serve(reader, number)
         except Malformed as malformed:
             with self._lock:
                 self.faults.append(str(malformed))
         except Gone:
             with self._lock:
-                self.gone += 1
+                self.gone += reader.generation == self._generation
         except (OSError, ssl.SSLError):
             # Whoever went away between two requests, or did not like our certificate.
             pass
@@ -190,17 +196,23 @@ class Upstream:
 class _Reader:
     """Buffered reading that tells an end between messages from one inside."""
 
-    def __init__(self, stream: socket.socket, head_read: Callable[[], None]):
+    def __init__(self, stream: socket.socket, now: Callable[[], int], head_read: Callable[[], None]):
         self.stream = stream
+        self.now = now
         self.head_read = head_read
         self.buffer = bytearray()
+        # In which generation the message began that is being read; none before its first byte.
+        self.generation: int | None = None
 
     def _fill(self) -> bool:
         data = self.stream.recv(READ_SIZE)
+        if data and self.generation is None:
+            self.generation = self.now()
         self.buffer += data
         return bool(data)
 
     def head(self) -> bytes | None:
+        self.generation = self.now() if self.buffer else None
         while (end := self.buffer.find(b"\r\n\r\n")) < 0:
             if len(self.buffer) > HEAD_SIZE_MAX:
                 raise Malformed("a head without an end")
