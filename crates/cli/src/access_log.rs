@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use fieldseal_relay::{AccessLog, LogFormat};
+use fieldseal_net::LogFormat;
+use fieldseal_relay::AccessLog;
 
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;

@@ -6,8 +6,9 @@
 
 use std::fmt::Write;
 
+use fieldseal_net::{CLOSING_MAX, OperatorSettings};
 use fieldseal_relay::Configuration;
-use fieldseal_server::{CLOSING_MAX, OperatorSettings, ServerSettings};
+use fieldseal_server::ServerSettings;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Files, the keystore, runtimes and threads.

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use fieldseal_server::{CertificateExpiry, ServerIdentity, StartError, TlsSettings, check_identity};
+use fieldseal_net::tls::{CertificateExpiry, ServerIdentity};
+use fieldseal_server::{StartError, TlsSettings, check_identity};
 
 use crate::context::Context;
 use crate::failure::{Failure, Outcome, plain};

@@ -4,7 +4,7 @@ use std::fmt::{Debug, Write as _};
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use fieldseal_relay::{LogFormat, LogLine};
+use fieldseal_net::{LogFormat, LogLine};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};

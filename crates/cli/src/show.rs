@@ -1,6 +1,6 @@
 //! Bytes and times as people read them.
 
-pub use fieldseal_relay::utc as time;
+pub use fieldseal_net::utc as time;
 
 /// Lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {

@@ -1,15 +1,14 @@
 //! What the connections of a listener are doing: who is without a request, whose head takes long, who leaves an answer lying.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use fieldseal_net::{CLOSING_MAX, ClientBound, Full};
 use tokio::sync::Notify;
 
-use crate::client::ClientBound;
 use crate::settings::HttpSettings;
 use crate::waiting::{Waiting, Yield};
 
@@ -46,28 +45,8 @@ pub(crate) fn count(tally: &AtomicU64) {
     tally.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Connections beyond a listener's bound that may still be closing, as they gave way to others.
-pub const CLOSING_MAX: usize = 16;
 /// Connections that are looked at to find one that gives way: what a new connection costs does not grow with those that are open.
 const LOOKS_MAX: usize = 512;
-
-/// Why there is no place for a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Full {
-    /// The listener has all its connections, and none gives way.
-    Listener,
-    /// The client has all that one client may have, and none of them gives way.
-    Client,
-}
-
-impl fmt::Display for Full {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Full::Listener => "too many connections",
-            Full::Client => "too many connections of one client",
-        })
-    }
-}
 
 /// All connections of a listener.
 #[derive(Debug)]

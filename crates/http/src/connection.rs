@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use fieldseal_net::{Leaving, Phase, age_reached};
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, EXPECT, HeaderValue, UPGRADE};
 use hyper::server::conn::{http1, http2};
@@ -21,7 +22,6 @@ use tokio::time::{sleep, timeout};
 use crate::activity::{Activity, Exchange, Hold, Place, Registry, Verdict, count};
 use crate::body::{RequestBody, ResponseBody, Sending};
 use crate::gather::{Gathered, Outbox};
-use crate::leaving::{Leaving, age_reached};
 use crate::progress::Progress;
 use crate::settings::HttpSettings;
 use crate::strict::{Decision, Strict};
@@ -64,19 +64,6 @@ pub trait Handler: Send + Sync + 'static {
         request: Request<RequestBody>,
         peer: Arc<Peer>,
     ) -> impl Future<Output = Response<ResponseBody>> + Send;
-}
-
-/// How far a server is on its way out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// It is not.
-    Serving,
-    /// Everything is served; clients are asked to go elsewhere.
-    Leaving,
-    /// Requests in work are finished, new ones are not begun.
-    Draining,
-    /// Connections end.
-    Closing,
 }
 
 /// How a connection ended.

@@ -12,48 +12,24 @@
 
 mod activity;
 mod body;
-mod calendar;
-mod client;
 mod connection;
-mod expiry;
 mod gather;
-mod leaving;
 mod listener;
-mod log_limit;
-mod log_line;
-mod operator;
 mod pieces;
-mod places;
 mod problem;
-mod process;
 mod progress;
 mod settings;
-mod socket;
 mod strict;
-mod thread;
-mod tls;
 mod waiting;
 mod watched;
 
-pub use activity::{CLOSING_MAX, Full, Hold, HttpCounters, Received};
+pub use activity::{Hold, HttpCounters, Received};
 pub use body::{BodyError, Buffers, RequestBody, ResponseBody, bytes, empty};
-pub use calendar::utc;
-pub use client::{ClientBound, Network, NetworkError, client_of};
-pub use connection::{Door, Handler, Peer, Phase, Protocol};
-pub use expiry::{CertificateExpiry, Expiries, unix_seconds};
-pub use leaving::{Leaving, age_reached};
+pub use connection::{Door, Handler, Peer, Protocol};
 pub use listener::{Event, Listener, ListenerOptions, Observer, protocol_of};
-pub use log_limit::LogLimit;
-pub use log_line::{LogFormat, LogLine};
-pub use operator::{OperatorPort, OperatorSettings, Report};
 pub use pieces::{BODY_PIECE_SIZE, Pieces};
-pub use places::{Place, Places};
 pub use problem::Problem;
-pub use process::{ProcessFigures, ProcessSample, ProcessValue};
-pub use settings::{HALF_OPEN_TIMEOUT_MIN, HttpSettings, SettingsError};
-pub use socket::{ACCEPT_PAUSE, bind, prepare_socket};
-pub use thread::ListeningThread;
-pub use tls::{Acceptor, ServerIdentity, TlsError, certificates, reasons, server_context, set_identity};
+pub use settings::{HttpSettings, SettingsError};
 
 /// What fuzz targets call.
 #[cfg(feature = "fuzzing")]

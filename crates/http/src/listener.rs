@@ -5,6 +5,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use boring::ssl::{Error as SslError, NameType, Ssl, SslContextRef};
+use fieldseal_net::tls::{Acceptor, reasons};
+use fieldseal_net::{ACCEPT_PAUSE, Full, Leaving, Phase, bind, prepare_socket};
 use tokio::io::{AsyncRead, AsyncWrite, BufReader, BufWriter};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -12,14 +15,9 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_boring::{SslStream, SslStreamBuilder};
 
-use boring::ssl::{Error as SslError, NameType, Ssl, SslContextRef};
-
-use crate::activity::{Full, HttpCounters, Place, Registry, count};
-use crate::connection::{Door, End, Handler, Peer, Phase, Protocol};
-use crate::leaving::Leaving;
+use crate::activity::{HttpCounters, Place, Registry, count};
+use crate::connection::{Door, End, Handler, Peer, Protocol};
 use crate::settings::HttpSettings;
-use crate::socket::{ACCEPT_PAUSE, bind, prepare_socket};
-use crate::tls::{Acceptor, reasons};
 
 /// BoringSSL reads a record in two pieces and writes each at once; these put them together.
 const BUFFER_SIZE: usize = 16 << 10;

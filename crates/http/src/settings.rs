@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use fieldseal_net::{ClientBound, HALF_OPEN_TIMEOUT_MIN, HEADER_SIZE_MIN};
 use thiserror::Error;
-
-use crate::client::ClientBound;
 
 /// What a listener holds, and how long it waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,11 +94,7 @@ pub enum SettingsError {
     HalfOpen,
 }
 
-/// What the HTTP library reads in one go.
-pub(crate) const HEADER_SIZE_MIN: usize = 8 << 10;
 const HEADER_SIZE_MAX: usize = 16 << 20;
-/// Half of it is the least time, in whole seconds, that the system waits before it probes a connection.
-pub const HALF_OPEN_TIMEOUT_MIN: Duration = Duration::from_secs(2);
 
 impl HttpSettings {
     /// Checks that the bounds make sense.

@@ -119,11 +119,11 @@ mod tests {
     use std::task::{Wake, Waker};
     use std::time::Duration;
 
+    use fieldseal_net::ClientBound;
     use tokio::io::AsyncWriteExt;
 
     use super::*;
     use crate::activity::Registry;
-    use crate::client::ClientBound;
 
     const PIECE: usize = 16 << 10;
 

@@ -5,7 +5,8 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{Answer, Client, Served, settings};
-use fieldseal_http::{ClientBound, HttpSettings, Leaving};
+use fieldseal_http::HttpSettings;
+use fieldseal_net::{ClientBound, Leaving};
 use hyper::StatusCode;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};

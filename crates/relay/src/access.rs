@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use fieldseal_http::{BodyError, LogFormat, LogLine, Peer, Received};
+use fieldseal_http::{BodyError, Peer, Received};
+use fieldseal_net::{LogFormat, LogLine};
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::{Method, Version};
 

@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use fieldseal_http::{BodyError, Pieces, client_of};
+use fieldseal_http::{BodyError, Pieces};
+use fieldseal_net::client_of;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes};
 use tokio::time::timeout;

@@ -6,9 +6,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use fieldseal_http::{
-    Acceptor, Event, Handler, HttpSettings, Listener, ListenerOptions, ListeningThread, Observer, Peer, Problem,
-    RequestBody, ResponseBody, ServerIdentity, bytes,
+    Event, Handler, HttpSettings, Listener, ListenerOptions, Observer, Peer, Problem, RequestBody, ResponseBody, bytes,
 };
+use fieldseal_net::ListeningThread;
+use fieldseal_net::tls::{Acceptor, ServerIdentity};
 use http_body_util::{BodyExt, Limited};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};

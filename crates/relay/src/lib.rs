@@ -38,7 +38,6 @@ mod worker;
 pub use access::AccessLog;
 pub use config::{Configuration, Problem};
 pub use demo_upstream::DemoUpstream;
-pub use fieldseal_http::{LogFormat, LogLine, utc};
 pub use outbound::LeafIssuerError;
 pub use probe::{Probe, ProbeError, ProbeSettings, Round, Sample, Way};
 pub use relay::{Address, Relay, RelayError, check_files, files};

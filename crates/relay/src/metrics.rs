@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fieldseal_http::{HttpCounters, ProcessFigures, ProcessSample, ProcessValue};
+use fieldseal_http::HttpCounters;
+use fieldseal_net::{ProcessFigures, ProcessSample, ProcessValue};
 
 use crate::config::Action;
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fieldseal_client::{Client, ClientError, ClientSettings, EncryptOptions, Scalar};
-use fieldseal_http::{OperatorPort, OperatorSettings};
+use fieldseal_net::{OperatorPort, OperatorSettings};
 use http_body_util::{BodyExt, Limited};
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, StatusCode, Uri};

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fieldseal_http::{LogLimit, client_of};
+use fieldseal_net::{LogLimit, client_of};
 
 /// The bounded lines of one relay.
 #[derive(Debug)]

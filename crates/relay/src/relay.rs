@@ -10,10 +10,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwap;
 use fieldseal_client::{Client, ClientError, ClientSettings, ClientTls};
-use fieldseal_http::{
-    Acceptor, CertificateExpiry, Expiries, HttpCounters, Leaving, OperatorPort, OperatorSettings, ProcessFigures,
-    Report, ServerIdentity, TlsError,
-};
+use fieldseal_http::HttpCounters;
+use fieldseal_net::tls::{Acceptor, CertificateExpiry, Expiries, ServerIdentity, TlsError};
+use fieldseal_net::{Leaving, OperatorPort, OperatorSettings, ProcessFigures, Report};
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::timeout;

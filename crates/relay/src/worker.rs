@@ -6,7 +6,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use fieldseal_http::{Acceptor, Event, Handler, HttpCounters, Leaving, Listener, ListenerOptions, Observer, Peer};
+use fieldseal_http::{Event, Handler, HttpCounters, Listener, ListenerOptions, Observer, Peer};
+use fieldseal_net::Leaving;
+use fieldseal_net::tls::Acceptor;
 use hyper::http::request::Parts;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::runtime::Builder;

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use common::{Answer, CHECKSUM, Client, Identity, PATIENCE, Pieces, Stage, data, trailers, until};
 use fieldseal_http::{
-    Acceptor, Event, Handler, HttpSettings, Listener, ListenerOptions, Observer, Peer, RequestBody, ResponseBody, bytes,
+    Event, Handler, HttpSettings, Listener, ListenerOptions, Observer, Peer, RequestBody, ResponseBody, bytes,
 };
+use fieldseal_net::tls::Acceptor;
 use http_body_util::BodyExt;
 use hyper::body::Frame;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, TRAILER};

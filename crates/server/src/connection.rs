@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::{Admission, Cancellation};
-use fieldseal_http::Phase;
+use fieldseal_net::Phase;
 use fieldseal_protocol::{
     CANCEL, ErrorCode, ErrorObject, Frame, FrameBuffer, GoingAway, Health, HealthParams, Message, MessageError, Method,
     Peek, RawParams, answer, decode_cancel,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fieldseal_http::{Leaving, Phase, age_reached};
+use fieldseal_net::{Leaving, Phase, age_reached};
 use fieldseal_protocol::GoingAway;
 
 use crate::settings::ServerSettings;

@@ -8,7 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::Pool;
-use fieldseal_http::{Expiries, Full, Leaving, Phase, Places};
+use fieldseal_net::tls::Expiries;
+use fieldseal_net::{Full, Leaving, Phase, Places};
 
 use crate::api::counters::ApiCounters;
 use crate::counters::{Counters, ServerCounters};

@@ -50,9 +50,7 @@ mod write_timeout;
 pub use api::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, SharedRelayInformation};
 pub use counters::ServerCounters;
 pub use fieldseal_engine::pool::Scheduling;
-pub use fieldseal_http::{
-    CLOSING_MAX, CertificateExpiry, ClientBound, HttpSettings, Network, OperatorSettings, ServerIdentity, TlsError,
-};
+pub use fieldseal_http::HttpSettings;
 pub use identity::IdentityError;
 pub use interface::{Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
 pub use metrics::{Outcome, OutcomeCounts};

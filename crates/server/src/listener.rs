@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use boring::ssl::SslContext;
-use fieldseal_http::{ACCEPT_PAUSE, Acceptor, Full, Place, client_of, prepare_socket};
+use fieldseal_net::tls::Acceptor;
+use fieldseal_net::{ACCEPT_PAUSE, Full, Place, client_of, prepare_socket};
 use fieldseal_protocol::{ErrorCode, ErrorObject, answer};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};

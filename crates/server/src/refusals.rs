@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fieldseal_engine::admin::AppName;
-use fieldseal_http::LogLimit;
+use fieldseal_net::LogLimit;
 use fieldseal_protocol::{ErrorCode, ErrorObject, Method};
 
 use crate::interface::PeerIdentity;

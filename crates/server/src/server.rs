@@ -9,7 +9,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use fieldseal_engine::pool::Pool;
-use fieldseal_http::{Acceptor, CertificateExpiry, Leaving, Listener, OperatorPort, ServerIdentity, bind};
+use fieldseal_http::Listener;
+use fieldseal_net::tls::{Acceptor, CertificateExpiry, ServerIdentity};
+use fieldseal_net::{Leaving, OperatorPort, bind};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::task::AbortHandle;

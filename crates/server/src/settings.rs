@@ -8,7 +8,7 @@ use std::{fmt, fs, io};
 
 use fieldseal_engine::admin::remove_abandoned;
 use fieldseal_engine::pool::{Observer, PoolSettings, Scheduling};
-use fieldseal_http::{ClientBound, HALF_OPEN_TIMEOUT_MIN, OperatorSettings};
+use fieldseal_net::{ClientBound, HALF_OPEN_TIMEOUT_MIN, OperatorSettings};
 use fieldseal_protocol::{Limits, PORT, READ_SIZE};
 use thiserror::Error;
 use zeroize::Zeroizing;

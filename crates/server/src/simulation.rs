@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fieldseal_engine::pool::{Clock, Pool};
-use fieldseal_http::Leaving;
+use fieldseal_net::Leaving;
 
 use crate::clock;
 use crate::connection::Connection;

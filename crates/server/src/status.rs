@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use fieldseal_http::{Phase, ProcessFigures, Report};
+use fieldseal_net::{Phase, ProcessFigures, Report};
 
 use crate::clock;
 use crate::hub::Hub;

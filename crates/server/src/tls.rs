@@ -15,7 +15,8 @@ use boring::ssl::{
 };
 use boring::x509::store::X509StoreBuilder;
 use boring::x509::{X509NameRef, X509Ref, X509VerifyError};
-use fieldseal_http::{TlsError, certificates, reasons, set_identity, unix_seconds, utc};
+use fieldseal_net::tls::{TlsError, certificates, reasons, set_identity, unix_seconds};
+use fieldseal_net::utc;
 use fieldseal_protocol::{ALPN, ALPN_LIST, TLS_GROUPS};
 use thiserror::Error;
 use tokio_boring::HandshakeError;

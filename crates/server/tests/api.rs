@@ -14,10 +14,9 @@ use common::engine::{EngineFixture, engine};
 use common::{PATIENCE, Pki, operator, wait_until};
 use fieldseal_engine::admin::{ApiOperation, AppName, NewApiKey, Roles};
 use fieldseal_engine::{ApiKeySecret, Settings, system_random};
+use fieldseal_net::tls::ServerIdentity;
 use fieldseal_protocol::Limits;
-use fieldseal_server::{
-    ApiSettings, EngineService, RelayDestination, RelayInformation, Server, ServerIdentity, ServerSettings,
-};
+use fieldseal_server::{ApiSettings, EngineService, RelayDestination, RelayInformation, Server, ServerSettings};
 use serde_json::Value;
 
 const SHORT: Duration = Duration::from_millis(300);

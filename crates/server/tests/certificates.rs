@@ -258,7 +258,8 @@ async fn a_reload_changes_certificates_and_authorities_for_new_connections() {
 
 #[test]
 fn a_server_does_not_start_with_what_does_not_fit() {
-    use fieldseal_server::{Server, ServerSettings, StartError, TlsError};
+    use fieldseal_net::tls::TlsError;
+    use fieldseal_server::{Server, ServerSettings, StartError};
     let (pki, toy) = (Pki::new(), std::sync::Arc::new(common::Toy::default()));
     let start = |tls: TlsSettings| {
         let address = ([127, 0, 0, 1], 0).into();

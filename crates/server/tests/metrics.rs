@@ -11,11 +11,12 @@ use common::operator::{get, sample, settings_of_port, stage};
 use common::{Pki, Raw, raw_connector, toy_request, wait_until};
 use fieldseal_engine::admin::{AppName, Apps, ClientName, NewClient, Operation, Roles};
 use fieldseal_engine::{Counters, Settings};
+use fieldseal_net::tls::CertificateExpiry;
 use fieldseal_protocol::{
     DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, FileResult, Limits,
     Message, RawValue, RewrapOptions, Scalar, ValuesResult, request,
 };
-use fieldseal_server::{CertificateExpiry, EngineService, Outcome, Server, ServerSettings};
+use fieldseal_server::{EngineService, Outcome, Server, ServerSettings};
 
 /// Where the document of the metrics is.
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");

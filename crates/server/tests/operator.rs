@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use common::operator::{call, connect, exchange, get, sample, stage};
 use common::{toy_request, wait_until};
-use fieldseal_server::OperatorSettings;
+use fieldseal_net::OperatorSettings;
 
 #[test]
 fn there_are_three_paths_and_two_methods() {

@@ -7,7 +7,7 @@ use super::{Finding, Repository};
 use crate::metadata::{Package, Use, short};
 
 /// Crate, and the crates it may import in what ships.
-const EDGES: [(&str, &[&str]); 17] = [
+const EDGES: [(&str, &[&str]); 18] = [
     ("lanes", &[]),
     ("crypto", &["lanes"]),
     ("envelope", &["lanes", "crypto"]),
@@ -16,18 +16,19 @@ const EDGES: [(&str, &[&str]); 17] = [
     ("pool", &[]),
     ("engine", &["lanes", "crypto", "envelope", "document", "keystore", "pool"]),
     ("protocol", &[]),
-    ("http", &[]),
-    ("server", &["engine", "protocol", "http"]),
+    ("net", &[]),
+    ("http", &["net"]),
+    ("server", &["engine", "protocol", "net", "http"]),
     ("client", &["protocol"]),
-    ("relay", &["client", "document", "http"]),
+    ("relay", &["client", "document", "net", "http"]),
     ("load", &["client"]),
-    ("cli", &["engine", "server", "client", "relay", "load"]),
+    ("cli", &["engine", "net", "server", "client", "relay", "load"]),
     ("bindings", &["crypto", "client", "protocol"]),
     (
         "testkit",
         &[
-            "lanes", "crypto", "envelope", "document", "keystore", "pool", "engine", "protocol", "http", "server",
-            "client",
+            "lanes", "crypto", "envelope", "document", "keystore", "pool", "engine", "protocol", "net", "http",
+            "server", "client",
         ],
     ),
     ("xtask", &[]),
@@ -53,8 +54,8 @@ const LIBRARIES: [Library; 9] = [
     },
     Library {
         names: &["boring"],
-        allowed_in: &["crypto", "http", "server", "client", "relay", "cli"],
-        instead: "use the crypto crate; only http, server, client, relay (TLS) and cli (certificates) may use it besides",
+        allowed_in: &["crypto", "net", "http", "server", "client", "relay", "cli"],
+        instead: "use the crypto crate; only net, http, server, client, relay (TLS) and cli (certificates) may use it besides",
     },
     Library {
         names: &[
@@ -104,13 +105,13 @@ const LIBRARIES: [Library; 9] = [
     },
     Library {
         names: &["tokio", "tokio-*"],
-        allowed_in: &["http", "server", "client", "relay", "load", "cli"],
-        instead: "keep this crate free of a runtime; network code stands in http, server, client, relay, load and cli",
+        allowed_in: &["net", "http", "server", "client", "relay", "load", "cli"],
+        instead: "keep this crate free of a runtime; network code stands in net, http, server, client, relay, load and cli",
     },
     Library {
         names: &["hyper", "hyper-*", "http-body*"],
-        allowed_in: &["http", "server", "relay"],
-        instead: "only http, server and relay speak HTTP",
+        allowed_in: &["net", "http", "server", "relay"],
+        instead: "only http, server, relay and the operator port of net speak HTTP",
     },
     Library {
         names: &["prometheus*"],

@@ -1,7 +1,7 @@
 //! The table of keys. The order is that of the documentation.
 
 use fieldseal_engine::{Curve, EmptyStrings, Keying};
-use fieldseal_relay::LogFormat;
+use fieldseal_net::LogFormat;
 use fieldseal_server::Scheduling;
 
 use super::Config;

@@ -16,8 +16,9 @@ use std::time::Duration;
 
 use fieldseal_client::{ClientSettings, ClientTls, Limits};
 use fieldseal_engine::{Settings, admin};
-use fieldseal_relay::LogFormat;
-use fieldseal_server::{OperatorSettings, Scheduling, ServerSettings, TlsSettings};
+use fieldseal_net::LogFormat;
+use fieldseal_net::OperatorSettings;
+use fieldseal_server::{Scheduling, ServerSettings, TlsSettings};
 
 pub use keys::{KEYS, Key};
 pub use load::{Loaded, Origin, Presence, Sources, load};

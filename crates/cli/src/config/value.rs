@@ -7,7 +7,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use fieldseal_server::Network;
+use fieldseal_net::Network;
 
 /// A value that is right for its key.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,9 +13,10 @@ use boring::pkey::PKey;
 use boring::ssl::{SslConnector, SslMethod, SslVerifyMode, SslVersion};
 use boring::x509::X509;
 use fieldseal_http::{
-    Acceptor, Buffers, Event, Handler, Hold, HttpCounters, HttpSettings, Listener, ListenerOptions, Observer, Peer,
-    Problem, RequestBody, ResponseBody, ServerIdentity, bytes, empty,
+    Buffers, Event, Handler, Hold, HttpCounters, HttpSettings, Listener, ListenerOptions, Observer, Peer, Problem,
+    RequestBody, ResponseBody, bytes, empty,
 };
+use fieldseal_net::tls::{Acceptor, ServerIdentity};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::{http1, http2};

@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use fieldseal_document::form::FieldNames;
 use fieldseal_document::{OtherCase as NameCase, Selection};
-use fieldseal_http::{ClientBound, HttpSettings};
+use fieldseal_http::HttpSettings;
+use fieldseal_net::ClientBound;
 use hyper::Method;
 use hyper::header::HeaderName;
 

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fieldseal_http::Network;
+use fieldseal_net::Network;
 use serde::Deserialize;
 use toml::Spanned;
 

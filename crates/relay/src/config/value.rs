@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use fieldseal_http::Network;
+use fieldseal_net::Network;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use fieldseal_http::Report;
+use fieldseal_net::Report;
 
 use super::{Sample, Way};
 use crate::metrics::Text;

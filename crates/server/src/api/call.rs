@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use fieldseal_engine::Caller;
 use fieldseal_engine::pool::{Abandoned, Admission, Cancellation, Job, Reason, Rejection, Ticket};
-use fieldseal_http::{Peer, Problem, client_of};
+use fieldseal_http::{Peer, Problem};
+use fieldseal_net::client_of;
 use fieldseal_protocol::{ErrorCode, ErrorObject, Method};
 use tokio::sync::oneshot;
 use tokio::time::sleep_until;

@@ -22,10 +22,10 @@ use std::time::Instant;
 
 use fieldseal_engine::admin::{ApiOperation, AppName};
 use fieldseal_engine::{ApiCaller, Caller, Engine, Error, ErrorKind, PayloadDigest, read_api_key};
-use fieldseal_http::{
-    Acceptor, Event, Handler, Listener, ListenerOptions, Observer, Peer, Problem, RequestBody, client_of,
-};
+use fieldseal_http::{Event, Handler, Listener, ListenerOptions, Observer, Peer, Problem, RequestBody};
 use fieldseal_http::{HttpSettings, ResponseBody};
+use fieldseal_net::client_of;
+use fieldseal_net::tls::Acceptor;
 use fieldseal_protocol::Method;
 use hyper::header::{ALLOW, HeaderValue, WWW_AUTHENTICATE};
 use hyper::http::request::Parts;

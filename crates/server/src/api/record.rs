@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use fieldseal_http::{Peer, Problem, ResponseBody, client_of};
+use fieldseal_http::{Peer, Problem, ResponseBody};
+use fieldseal_net::client_of;
 use hyper::body::Body as _;
 use hyper::{Response, StatusCode};
 

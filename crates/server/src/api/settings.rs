@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use fieldseal_http::{HttpSettings, ServerIdentity, SettingsError as HttpSettingsError};
+use fieldseal_http::{HttpSettings, SettingsError as HttpSettingsError};
+use fieldseal_net::tls::ServerIdentity;
 use thiserror::Error;
 
 /// How the API listens, what it takes and for how long.

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use boring::hash::MessageDigest;
 use boring::nid::Nid;
 use boring::x509::{GeneralNameRef, X509, X509Ref};
-use fieldseal_http::unix_seconds;
+use fieldseal_net::tls::unix_seconds;
 
 use super::{CertificateError, ServerName};
 

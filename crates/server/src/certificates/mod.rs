@@ -105,6 +105,6 @@ pub enum CertificateError {
 
 impl From<ErrorStack> for CertificateError {
     fn from(stack: ErrorStack) -> Self {
-        CertificateError::Library(fieldseal_http::reasons(&stack))
+        CertificateError::Library(fieldseal_net::tls::reasons(&stack))
     }
 }

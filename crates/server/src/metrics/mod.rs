@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use fieldseal_engine::Counters;
 use fieldseal_engine::pool::Observer;
-use fieldseal_http::{HttpCounters, ProcessFigures, ProcessSample, ProcessValue};
+use fieldseal_http::HttpCounters;
+use fieldseal_net::{ProcessFigures, ProcessSample, ProcessValue};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use fieldseal_engine::{Caller, Failure, Report};
-use fieldseal_http::LogLimit;
+use fieldseal_net::LogLimit;
 
 use crate::clock;
 

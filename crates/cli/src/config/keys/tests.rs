@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use fieldseal_engine::{DocumentLimits, Settings, admin};
-use fieldseal_server::{ApiSettings, ClientBound, HttpSettings, OperatorSettings, ServerSettings};
+use fieldseal_net::{ClientBound, OperatorSettings};
+use fieldseal_server::{ApiSettings, HttpSettings, ServerSettings};
 
 use super::*;
 

@@ -3,6 +3,19 @@
 
 use std::time::{Duration, Instant};
 
+/// How far a server is on its way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It is not.
+    Serving,
+    /// Everything is served; clients are asked to go elsewhere.
+    Leaving,
+    /// Requests in work are finished, new ones are not begun.
+    Draining,
+    /// Connections end.
+    Closing,
+}
+
 /// The time in which a server that shuts down still serves, and asks its clients to go elsewhere.
 ///
 /// In its first half balancers find out that the server is not ready. In its second half connections are asked to go, each at a moment

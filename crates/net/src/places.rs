@@ -3,14 +3,35 @@
 //! client may have displaces its own.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 
-use crate::activity::CLOSING_MAX;
 use crate::client::ClientBound;
+
+/// Connections beyond a listener's bound that may still be closing, as they gave way to others.
+pub const CLOSING_MAX: usize = 16;
+
+/// Why there is no place for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// The listener has all its connections, and none gives way.
+    Listener,
+    /// The client has all that one client may have, and none of them gives way.
+    Client,
+}
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Full::Listener => "too many connections",
+            Full::Client => "too many connections of one client",
+        })
+    }
+}
 
 /// A bounded number of places.
 #[derive(Debug)]

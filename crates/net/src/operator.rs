@@ -21,10 +21,11 @@ use tokio::time::{sleep, timeout};
 
 use crate::client::ClientBound;
 use crate::places::{Place, Places};
-use crate::settings::HEADER_SIZE_MIN;
 use crate::socket::ACCEPT_PAUSE;
 use crate::thread::ListeningThread;
 
+/// Least bound on the bytes of a head: what the HTTP library reads in one go.
+pub const HEADER_SIZE_MIN: usize = 8 << 10;
 /// Header fields of one request.
 const HEADERS_MAX: usize = 64;
 const TEXT: &str = "text/plain; charset=utf-8";

@@ -9,6 +9,8 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 /// How long to wait after the system refused a socket (no descriptors, no memory), which it would at once refuse again.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Half of it is the least time, in whole seconds, that the system waits before it probes a connection.
+pub const HALF_OPEN_TIMEOUT_MIN: Duration = Duration::from_secs(2);
 /// Connections that the system accepts before we do.
 const BACKLOG: u32 = 1024;
 /// Bytes that the system takes before it can send them. With its own megabytes a slow peer would for long show no movement.

@@ -1,0 +1,62 @@
+//! The server's side of a handshake: which certificate is presented, also after a renewal.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use boring::ssl::SslContext;
+
+use super::identity::{ServerIdentity, TlsError, set_identity};
+use super::policy::server_context;
+
+/// Begins TLS sessions. Clones share the certificate, which can be replaced while they serve.
+#[derive(Clone)]
+pub struct Acceptor {
+    context: Arc<RwLock<SslContext>>,
+}
+
+impl Acceptor {
+    /// An acceptor that presents `identity` to everybody.
+    ///
+    /// # Errors
+    /// Certificates or a key that cannot be read or do not belong together.
+    pub fn new(identity: &ServerIdentity) -> Result<Self, TlsError> {
+        Ok(Self::with_context(context_of(identity)?))
+    }
+
+    /// An acceptor over a context of the caller's, which has certificates (or a callback that chooses them) and ALPN set.
+    pub fn with_context(context: SslContext) -> Self {
+        Acceptor { context: Arc::new(RwLock::new(context)) }
+    }
+
+    /// Presents another identity from the next handshake on.
+    ///
+    /// # Errors
+    /// As [`Acceptor::new`]; then nothing changes.
+    pub fn replace(&self, identity: &ServerIdentity) -> Result<(), TlsError> {
+        let context = context_of(identity)?;
+        *self.context.write().unwrap_or_else(PoisonError::into_inner) = context;
+        Ok(())
+    }
+
+    /// Presents from the next handshake on what `other` does now: nothing can go wrong any more.
+    pub fn take_from(&self, other: &Acceptor) {
+        *self.context.write().unwrap_or_else(PoisonError::into_inner) = other.context();
+    }
+
+    /// The context as it is now.
+    pub fn context(&self) -> SslContext {
+        self.context.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acceptor").finish_non_exhaustive()
+    }
+}
+
+fn context_of(identity: &ServerIdentity) -> Result<SslContext, TlsError> {
+    let mut builder = server_context()?;
+    set_identity(&mut builder, &identity.certificate_chain_pem, &identity.private_key_pem)?;
+    Ok(builder.build().into_context())
+}
