@@ -127,9 +127,9 @@ impl ClientSettings {
         let problem = if self.addresses.is_empty() {
             "no address to connect to"
         } else if self.connections_max == 0 {
-            "setting `connections_max` is at least 1"
+            "`connections_max` is 0: set it to at least 1"
         } else if self.requests_in_flight_max == 0 {
-            "setting `requests_in_flight_max` is at least 1"
+            "`requests_in_flight_max` is 0: set it to at least 1"
         } else {
             return Ok(());
         };

@@ -81,16 +81,16 @@ impl Default for HttpSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SettingsError {
     /// None at all.
-    #[error("setting `{0}` is at least 1")]
+    #[error("`{0}` is 0: set it to at least 1")]
     Zero(&'static str),
     /// No time at all.
-    #[error("setting `{0}` is longer than nothing")]
+    #[error("`{0}` is 0: set it to a time above zero")]
     NoTime(&'static str),
     /// Less than the HTTP library reads in one go, or more than it counts.
-    #[error("setting `header_size_max` is at least {HEADER_SIZE_MIN} bytes and at most {HEADER_SIZE_MAX}")]
+    #[error("`header_size_max` is out of range: set it to {HEADER_SIZE_MIN} to {HEADER_SIZE_MAX} bytes")]
     HeaderSize,
     /// The system counts in seconds.
-    #[error("setting `half_open_timeout` is at least 2 s")]
+    #[error("`half_open_timeout` is too short: set it to at least 2 s")]
     HalfOpen,
 }
 

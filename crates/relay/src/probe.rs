@@ -57,7 +57,7 @@ pub struct ProbeSettings {
 #[derive(Debug, Error)]
 pub enum ProbeError {
     /// A URL that is none.
-    #[error("{0}: it takes https://HOST[:PORT]/PATH")]
+    #[error("{0}: write https://HOST[:PORT]/PATH")]
     Url(String),
     /// Certificates of the engine.
     #[error("{0}")]

@@ -77,10 +77,10 @@ pub enum RelayError {
         error: io::Error,
     },
     /// No thread.
-    #[error("no thread: {0}")]
+    #[error("cannot start a thread: {0}")]
     Thread(io::Error),
     /// A change that a running relay cannot take up.
-    #[error("{0} takes a restart")]
+    #[error("{0} takes effect only after a restart")]
     Restart(&'static str),
 }
 

@@ -27,19 +27,19 @@ pub enum HostPattern {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PatternError {
     /// A host that is none.
-    #[error("a host pattern is a name in ASCII without port, \"*.\" and a name, or \"*\"")]
+    #[error("not a host pattern: write a name in ASCII without a port, \"*.\" and a name, or \"*\"")]
     Host,
     /// No leading slash.
-    #[error("a path pattern begins with \"/\"")]
+    #[error("a path pattern must begin with \"/\"")]
     NoSlash,
     /// An empty segment.
-    #[error("a path pattern has no empty segment, nor \".\" or \"..\"")]
+    #[error("a path pattern must have no empty segment, and no \".\" or \"..\"")]
     EmptySegment,
     /// `**` together with something else.
-    #[error("\"**\" stands alone between two slashes")]
+    #[error("\"**\" must be a whole segment")]
     PartOfSegment,
     /// A character that is compared in its decoded form, or that cuts a path.
-    #[error("a path pattern is written without \"%\", \"?\", \"#\", \";\", \"\\\" and control characters")]
+    #[error("a path pattern must not contain \"%\", \"?\", \"#\", \";\", \"\\\" or control characters")]
     Character,
 }
 

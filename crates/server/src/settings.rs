@@ -166,11 +166,12 @@ pub struct ServerSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SettingsError {
     /// No thread, connection or request at all.
-    #[error("setting `{0}` is at least 1")]
+    #[error("`{0}` is 0: set it to at least 1")]
     Zero(&'static str),
     /// A frame within its limit would never be admitted.
     #[error(
-        "setting `{setting}` ({value} bytes) is at least the largest frame ({frame_size_max} bytes) and {READ_SIZE} bytes"
+        "`{setting}` is {value} bytes, too small for the largest frame: set it to at least {} bytes, or lower `frame_size_max`",
+        frame_size_max.saturating_add(READ_SIZE)
     )]
     BelowFrame {
         /// The setting.
@@ -181,7 +182,10 @@ pub enum SettingsError {
         frame_size_max: usize,
     },
     /// An answer within its limit would never be finished.
-    #[error("setting `{setting}` ({value} bytes) is at least twice the largest frame ({frame_size_max} bytes)")]
+    #[error(
+        "`{setting}` is {value} bytes, too small for the largest answer: set it to at least {} bytes, or lower `frame_size_max`",
+        frame_size_max.saturating_mul(2)
+    )]
     BelowAnswer {
         /// The setting.
         setting: &'static str,
@@ -191,16 +195,16 @@ pub enum SettingsError {
         frame_size_max: usize,
     },
     /// With pauses a frame would have less time than without.
-    #[error("setting `paused_frame_timeout` is at least `frame_timeout`")]
+    #[error("`paused_frame_timeout` is shorter than `frame_timeout`: set it to at least as long")]
     BelowFrameTimeout,
     /// The system counts in seconds.
-    #[error("setting `half_open_timeout` is at least 2 s")]
+    #[error("`half_open_timeout` is too short: set it to at least 2 s")]
     HalfOpen,
     /// Less than the HTTP library reads in one go.
-    #[error("setting `operator.header_size_max` is at least {} bytes", OperatorSettings::HEADER_SIZE_MIN)]
+    #[error("`operator.header_size_max` is too small: set it to at least {} bytes", OperatorSettings::HEADER_SIZE_MIN)]
     HeaderSize,
     /// No time at all.
-    #[error("setting `{0}` is longer than nothing")]
+    #[error("`{0}` is 0: set it to a time above zero")]
     NoTime(&'static str),
 }
 
@@ -400,11 +404,11 @@ mod tests {
         let hasty = ServerSettings { half_open_timeout: Duration::from_millis(1999), ..ServerSettings::for_tests() };
         assert_eq!(hasty.validate(), Err(SettingsError::HalfOpen));
         let narrow = ServerSettings { queue_bytes_max: (1 << 30) + READ_SIZE - 1, ..ServerSettings::for_tests() };
-        assert!(narrow.validate().unwrap_err().to_string().contains("`queue_bytes_max` (1073758207 bytes)"));
+        assert!(narrow.validate().unwrap_err().to_string().contains("set it to at least 1073758208 bytes"));
         let exact = ServerSettings { queue_bytes_max: (1 << 30) + READ_SIZE, ..ServerSettings::for_tests() };
         assert_eq!(exact.validate(), Ok(()));
         let narrow = ServerSettings { answers_bytes_max: (2 << 30) - 1, ..ServerSettings::for_tests() };
-        assert!(narrow.validate().unwrap_err().to_string().contains("`answers_bytes_max` (2147483647 bytes)"));
+        assert!(narrow.validate().unwrap_err().to_string().contains("set it to at least 2147483648 bytes"));
         let exact = ServerSettings { answers_bytes_max: 2 << 30, ..ServerSettings::for_tests() };
         assert_eq!(exact.validate(), Ok(()));
         let narrow = ServerSettings { client_answers_bytes_max: (2 << 30) - 1, ..ServerSettings::for_tests() };

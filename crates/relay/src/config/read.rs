@@ -154,11 +154,11 @@ impl Reader<'_> {
             ("connection_window", upstream.connection_window, WINDOWS),
         ] {
             if !(min..=max).contains(&size) {
-                self.problem(0, format!("upstream.{key} is at least {min} and at most {max} bytes"));
+                self.problem(0, format!("upstream.{key} is out of range: set it to {min} to {max} bytes"));
             }
         }
         if inbound.is_empty() && outbound.is_empty() {
-            self.problem(0, "there is no [[inbound]] and no [[outbound]]: nothing to do");
+            self.problem(0, "there is nothing to do: add an [[inbound]] or an [[outbound]] section");
         }
         let engine = self.engine(engine);
         let inbound: Vec<Inbound> =
@@ -174,7 +174,9 @@ impl Reader<'_> {
         if let Some(name) = names.iter().find(|name| !is_name(name)) {
             self.problem(
                 0,
-                format!("a listener's name has 1 to 64 characters of a-z, A-Z, 0-9, -, _ and .; {name:?} is none"),
+                format!(
+                    "{name:?} is not a valid listener name: write 1 to 64 of the characters a-z, A-Z, 0-9, -, _ and ."
+                ),
             );
         }
         names.sort();
@@ -186,11 +188,11 @@ impl Reader<'_> {
 
     fn engine(&mut self, engine: schema::Engine) -> EngineSettings {
         if engine.addresses.is_empty() {
-            self.problem(0, "engine.addresses names at least one HOST:PORT");
+            self.problem(0, "engine.addresses is empty: write at least one HOST:PORT");
         }
         let addresses = self.each(&engine.addresses, "engine address", |text| match text.rsplit_once(':') {
             Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(text.to_owned()),
-            _ => Err("it takes HOST:PORT"),
+            _ => Err("write HOST:PORT"),
         });
         EngineSettings {
             addresses,
@@ -214,7 +216,7 @@ impl Reader<'_> {
             (Some(certificate), Some(private_key)) => Some(KeyPair { certificate, private_key }),
             (None, None) => None,
             _ => {
-                self.problem(offset, "certificate and private_key come together");
+                self.problem(offset, "only one of certificate and private_key is set: set both, or neither");
                 None
             }
         }
@@ -243,7 +245,7 @@ impl Reader<'_> {
         if unmatched == Unmatched::Pass && inbound.upstream.is_none() {
             self.problem(
                 offset,
-                "requests that no route takes go to `upstream`: name it, or write unmatched = \"refuse\"",
+                "there is no `upstream` for requests that no route matches: set it, or write unmatched = \"refuse\"",
             );
         }
         Inbound {
@@ -261,7 +263,7 @@ impl Reader<'_> {
         let origin = Origin::parse(upstream.get_ref());
         if origin.is_none() {
             let message = format!(
-                "upstream {:?}: it takes http://HOST:PORT or https://HOST:PORT, without a path",
+                "upstream {:?}: write http://HOST:PORT or https://HOST:PORT, without a path",
                 upstream.get_ref()
             );
             self.problem(upstream.span().start, message);
@@ -286,7 +288,7 @@ impl Reader<'_> {
             None => default.cloned(),
         };
         if upstream.is_none() && route.upstream.is_none() && !has_default {
-            self.problem(offset, "the route has no upstream, and its listener none either");
+            self.problem(offset, "neither the route nor its listener has an `upstream`: set one");
         }
         let request = self.actions(&route.request, route.request_mismatch, names);
         self.no_query(&route.response);

@@ -128,7 +128,7 @@ fn bounds_of_connections_take_a_restart_and_others_hold_at_once() {
         let error = setting.reload(fixed).expect_err(fixed);
         assert!(
             error.to_string().contains(fixed.split(' ').next().unwrap())
-                && error.to_string().ends_with("takes a restart")
+                && error.to_string().ends_with("takes effect only after a restart")
         );
     }
     let mut share = setting.relay().shared.held.budget.share([127, 0, 0, 1].into());

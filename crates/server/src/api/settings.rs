@@ -92,21 +92,25 @@ impl Default for ApiSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ApiSettingsError {
     /// No body, call or time at all.
-    #[error("setting `api.{0}` is more than nothing")]
+    #[error("`api.{0}` is 0: set it above zero")]
     Nothing(&'static str),
     /// A bound of the listener.
     #[error("api: {0}")]
     Http(#[from] HttpSettingsError),
     /// A larger body than the queue or the memory for messages has room for would never be taken.
-    #[error("setting `api.body_size_max` is at most `{0}`")]
+    #[error(
+        "`api.body_size_max` is larger than `{0}`, which no such body would fit into: lower it, or raise the other"
+    )]
     BodySize(&'static str),
     /// Not what browsers send.
     #[error(
-        "setting `api.cors_origins`: `{0}` is no origin: write scheme, host and port alone, as https://app.example.com"
+        "`api.cors_origins` names `{0}`, which is not an origin: write scheme, host and port, such as https://app.example.com"
     )]
     Origin(String),
     /// No certificate.
-    #[error("the API has no certificate")]
+    #[error(
+        "the API has an address but no certificate: run `fieldseal certs init`, or set `api.certificate` and `api.private_key`"
+    )]
     NoIdentity,
 }
 
