@@ -412,7 +412,7 @@ mod tests {
         let exact = ServerSettings { answers_bytes_max: 2 << 30, ..ServerSettings::for_tests() };
         assert_eq!(exact.validate(), Ok(()));
         let narrow = ServerSettings { client_answers_bytes_max: (2 << 30) - 1, ..ServerSettings::for_tests() };
-        assert!(narrow.validate().unwrap_err().to_string().contains("`client_answers_bytes_max` (2147483647 bytes)"));
+        assert!(narrow.validate().unwrap_err().to_string().contains("`client_answers_bytes_max` is 2147483647 bytes"));
     }
 
     #[test]
