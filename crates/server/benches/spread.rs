@@ -18,8 +18,8 @@ use fieldseal_protocol::{
     DecryptOptions, DocumentResult, EncryptOptions, Keying, Limits as WireLimits, Message, RawValue, Scalar,
     ValuesResult, request,
 };
-use fieldseal_server::EngineService;
 use fieldseal_server::in_process::InProcess;
+use fieldseal_service::EngineService;
 use fieldseal_testkit::ScratchStore;
 
 const COUNTS: [usize; 5] = [1, 30, 2_000, 60_000, 600_000];

@@ -12,7 +12,7 @@ use fieldseal_protocol::{
     DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, FileResult, Limits,
     Message, Scalar, ValuesResult, request,
 };
-use fieldseal_server::{EngineService, PartStep, PeerIdentity, Planned, Service, Step, Written};
+use fieldseal_service::{EngineService, PartStep, PeerIdentity, Planned, Service, Step, Written};
 
 use rustix::time::{ClockId, clock_gettime};
 

@@ -26,20 +26,20 @@ use crate::clock;
 use crate::counters::Counters;
 use crate::departure::Departure;
 use crate::frame_timeout::FrameTimeout;
-use crate::gathering::gather;
 use crate::hub::{Hub, Memory, Registration};
 use crate::in_flight::InFlight;
-use crate::interface::{PeerIdentity, Service};
-use crate::job::RequestJob;
-use crate::memory::{Exhausted, Share};
 use crate::metrics::{Arrival, Outcome};
 use crate::outbox::{Buffers, ConnectionReceiver, Outbox};
 use crate::refusals::Asker;
-use crate::reply::{Effort, Reply};
 use crate::request_record::RequestRecord;
 use crate::turns::TurnTaker;
 use crate::wire::{Socket, Wire, discard};
 use crate::write_timeout::WriteTimeout;
+use fieldseal_service::RequestJob;
+use fieldseal_service::gather;
+use fieldseal_service::{Effort, Reply};
+use fieldseal_service::{Exhausted, Share};
+use fieldseal_service::{PeerIdentity, Service};
 
 /// Bytes read and written in one go before other connections have their turn: some tens of microseconds of TLS.
 const TURN_BYTES_MAX: usize = 64 << 10;

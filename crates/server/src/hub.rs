@@ -13,13 +13,13 @@ use fieldseal_net::{Full, Leaving, Phase, Places};
 
 use crate::api::counters::ApiCounters;
 use crate::counters::{Counters, ServerCounters};
-use crate::interface::Tenant;
-use crate::memory::{Budget, Share};
 use crate::metrics::{Requests, Times};
 use crate::outbox::Outbox;
 use crate::refusals::RefusalLog;
 use crate::settings::ServerSettings;
 use crate::turns::Turns;
+use fieldseal_service::Tenant;
+use fieldseal_service::{Budget, Share};
 
 #[derive(Debug)]
 pub(crate) struct Hub {

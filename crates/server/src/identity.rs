@@ -12,7 +12,7 @@ use fieldseal_engine::admin::ClientName;
 use thiserror::Error;
 
 use crate::certificates::not_after_seconds;
-use crate::interface::PeerIdentity;
+use fieldseal_service::PeerIdentity;
 
 /// What a client's URI name begins with.
 pub(crate) const CLIENT_URI_PREFIX: &str = "fieldseal://client/";

@@ -9,8 +9,8 @@ use std::time::Instant;
 use fieldseal_engine::pool::{Abandoned, Admission, Cancellation, Job, Pool, Reason, Rejection, Stop, Ticket};
 
 use crate::attempts::Attempts;
-use crate::job::RequestJob;
 use crate::settings::ServerSettings;
+use fieldseal_service::RequestJob;
 
 /// The requests of one connection that are not answered.
 #[derive(Default)]

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use fieldseal_engine::pool::{Abandoned, Admission, Cancellation, Pool, Reason, Ticket};
 
 use crate::counters::ServerCounters;
-use crate::interface::Service;
-use crate::job::RequestJob;
-use crate::memory::Share;
 use crate::metrics::{Arrival, Requests};
 use crate::outbox::{ConnectionReceiver, Outbox};
-use crate::reply::Reply;
 use crate::request_record::RequestRecord;
+use fieldseal_service::Reply;
+use fieldseal_service::RequestJob;
+use fieldseal_service::Service;
+use fieldseal_service::Share;
 
 /// A service behind a pool.
 #[derive(Debug)]

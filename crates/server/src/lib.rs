@@ -16,26 +16,22 @@ mod clock;
 mod connection;
 mod counters;
 mod departure;
+mod failure_log;
 mod frame_timeout;
 mod gathered;
-mod gathering;
 mod hub;
 mod identity;
 mod in_flight;
 #[doc(hidden)]
 pub mod in_process;
-mod interface;
-mod job;
+#[cfg(test)]
+mod job_tests;
 mod listener;
-mod memory;
 mod metrics;
 mod outbox;
 mod refusals;
-mod reply;
 mod request_record;
-mod rope;
 mod server;
-mod service;
 mod settings;
 #[cfg(feature = "simulation")]
 #[doc(hidden)]
@@ -49,13 +45,12 @@ mod write_timeout;
 
 pub use api::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, SharedRelayInformation};
 pub use counters::ServerCounters;
+pub use failure_log::FailureLog;
 pub use fieldseal_engine::pool::Scheduling;
 pub use fieldseal_http::HttpSettings;
 pub use identity::IdentityError;
-pub use interface::{Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
 pub use metrics::{Outcome, OutcomeCounts};
 pub use server::{Server, ShutdownReport, check_identity};
-pub use service::EngineService;
 pub use settings::{ServerSettings, SettingsError, TlsSettings};
 pub use start_error::StartError;
 pub use tls::HandshakeFailure;

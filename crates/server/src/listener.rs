@@ -21,10 +21,10 @@ use crate::counters::Counters;
 use crate::gathered::Gathered;
 use crate::hub::{Hub, Registration};
 use crate::identity::{peer_identity, valid_for};
-use crate::interface::{PeerIdentity, Refused as Unknown, Service};
 use crate::refusals::{RefusalLog, Refused, fingerprint};
 use crate::tls::{self, HandshakeFailure};
 use crate::wire::discard;
+use fieldseal_service::{PeerIdentity, Refused as Unknown, Service};
 
 type Stream = SslStream<Gathered<TcpStream>>;
 

@@ -11,10 +11,10 @@ use std::task::Waker;
 
 use fieldseal_protocol::{ErrorObject, Limits, Scanner, answer};
 
-use crate::memory::Share;
-use crate::reply::{Answered, Effort, Receiver};
 use crate::request_record::RequestRecord;
-use crate::rope::{FREED_BUFFERS_MAX, MERGE_SIZE_MAX, Rope};
+use fieldseal_service::Share;
+use fieldseal_service::{Answered, Effort, Receiver};
+use fieldseal_service::{FREED_BUFFERS_MAX, MERGE_SIZE_MAX, Rope};
 
 /// One message, or several that travel together, or a piece of a large one.
 struct Buffer {
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
     use crate::clock;
     use crate::metrics::requests::{Arrival, Outcome, Requests};
-    use crate::reply::Reply;
+    use fieldseal_service::Reply;
 
     #[derive(Default)]
     struct Count(AtomicUsize);

@@ -9,7 +9,7 @@ use fieldseal_engine::admin::AppName;
 use fieldseal_net::LogLimit;
 use fieldseal_protocol::{ErrorCode, ErrorObject, Method};
 
-use crate::interface::PeerIdentity;
+use fieldseal_service::PeerIdentity;
 
 /// What a line is about.
 #[derive(Clone, Copy, Debug)]

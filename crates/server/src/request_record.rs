@@ -8,7 +8,7 @@ use fieldseal_protocol::ErrorObject;
 use crate::clock;
 use crate::metrics::requests::{Arrival, Outcome, Requests};
 use crate::refusals::Asker;
-use crate::reply::Effort;
+use fieldseal_service::Effort;
 
 /// What is known of a request from its arrival on, and where it is counted at its end.
 #[derive(Debug)]

@@ -20,7 +20,6 @@ use crate::api::{self, Api};
 use crate::clock;
 use crate::counters::ServerCounters;
 use crate::hub::Hub;
-use crate::interface::Service;
 use crate::listener::listen;
 use crate::metrics::{ThreadTimes, Times};
 use crate::refusals::RefusalLog;
@@ -28,6 +27,7 @@ use crate::settings::{ServerSettings, TlsSettings};
 use crate::start_error::StartError;
 use crate::status::Status;
 use crate::tls;
+use fieldseal_service::Service;
 
 /// How often [`Service::maintain`] is called.
 const MAINTENANCE_PERIOD: Duration = Duration::from_secs(1);

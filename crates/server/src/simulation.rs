@@ -15,10 +15,10 @@ use crate::connection::Connection;
 use crate::counters::ServerCounters;
 use crate::gathered::Gathered;
 use crate::hub::Hub;
-use crate::interface::{PeerIdentity, Service};
 use crate::metrics::Times;
 use crate::settings::ServerSettings;
 pub use crate::wire::Socket;
+use fieldseal_service::{PeerIdentity, Service};
 
 /// How long the callers' certificates are good.
 const VALIDITY: Duration = Duration::from_secs(365 * 86_400);

@@ -7,9 +7,9 @@ use fieldseal_net::{Phase, ProcessFigures, Report};
 
 use crate::clock;
 use crate::hub::Hub;
-use crate::interface::Service;
 use crate::metrics::{Snapshot, ThreadTimes};
 use crate::refusals::Refused;
+use fieldseal_service::Service;
 
 pub(crate) struct Status<S> {
     pub(crate) hub: Arc<Hub>,

@@ -16,7 +16,8 @@ use fieldseal_engine::admin::{ApiOperation, AppName, NewApiKey, Roles};
 use fieldseal_engine::{ApiKeySecret, Settings, system_random};
 use fieldseal_net::tls::ServerIdentity;
 use fieldseal_protocol::Limits;
-use fieldseal_server::{ApiSettings, EngineService, RelayDestination, RelayInformation, Server, ServerSettings};
+use fieldseal_server::{ApiSettings, RelayDestination, RelayInformation, Server, ServerSettings};
+use fieldseal_service::EngineService;
 use serde_json::Value;
 
 const SHORT: Duration = Duration::from_millis(300);

@@ -16,7 +16,8 @@ use fieldseal_protocol::{
     DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, FileResult, Limits,
     Message, RawValue, RewrapOptions, Scalar, ValuesResult, request,
 };
-use fieldseal_server::{EngineService, Outcome, Server, ServerSettings};
+use fieldseal_server::{Outcome, Server, ServerSettings};
+use fieldseal_service::EngineService;
 
 /// Where the document of the metrics is.
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");

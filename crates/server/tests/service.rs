@@ -15,7 +15,9 @@ use fieldseal_protocol::{
     FileResult, InfoResult, InspectResult, Keying, Limits as WireLimits, Message, OtherCase, PublicKeys, RewrapOptions,
     RewrapResult, Scalar, ValuesResult, answer, request,
 };
-use fieldseal_server::{EngineService, Part, PartStep, PeerIdentity, Planned, Request, Service, Step, Tenant, Written};
+use fieldseal_service::{
+    EngineService, Part, PartStep, PeerIdentity, Planned, Request, Service, Step, Tenant, Written,
+};
 
 struct Fixture {
     service: EngineService,

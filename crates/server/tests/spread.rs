@@ -10,8 +10,8 @@ use fieldseal_protocol::{
     DecryptOptions, DocumentResult, EncryptOptions, InspectResult, Keying, Limits as WireLimits, Message,
     RewrapOptions, RewrapResult, Scalar, ValuesResult, answer, request,
 };
-use fieldseal_server::EngineService;
 use fieldseal_server::in_process::InProcess;
+use fieldseal_service::EngineService;
 use fieldseal_testkit::ScratchStore;
 
 const ID: u32 = 9;

@@ -12,8 +12,9 @@ use std::{future::Future, io};
 use common::{Pki, Toy};
 use fieldseal_engine::pool::Clock;
 use fieldseal_protocol::request;
+use fieldseal_server::ServerSettings;
 use fieldseal_server::simulation::{Simulated, Socket};
-use fieldseal_server::{PeerIdentity, ServerSettings, Service};
+use fieldseal_service::{PeerIdentity, Service};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
 
 const REQUESTS: u32 = 200;

@@ -7,7 +7,7 @@ use super::{Finding, Repository};
 use crate::metadata::{Package, Use, short};
 
 /// Crate, and the crates it may import in what ships.
-const EDGES: [(&str, &[&str]); 18] = [
+const EDGES: [(&str, &[&str]); 19] = [
     ("lanes", &[]),
     ("crypto", &["lanes"]),
     ("envelope", &["lanes", "crypto"]),
@@ -18,11 +18,12 @@ const EDGES: [(&str, &[&str]); 18] = [
     ("protocol", &[]),
     ("net", &[]),
     ("http", &["net"]),
-    ("server", &["engine", "protocol", "net", "http"]),
+    ("service", &["engine", "protocol"]),
+    ("server", &["engine", "protocol", "service", "net", "http"]),
     ("client", &["protocol"]),
     ("relay", &["client", "document", "net", "http"]),
     ("load", &["client"]),
-    ("cli", &["engine", "net", "server", "client", "relay", "load"]),
+    ("cli", &["engine", "service", "net", "server", "client", "relay", "load"]),
     ("bindings", &["crypto", "client", "protocol"]),
     (
         "testkit",

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fieldseal_engine::Engine;
-use fieldseal_server::{EngineService, Server, ServerSettings, SharedRelayInformation, ShutdownReport, StartError};
+use fieldseal_server::{FailureLog, Server, ServerSettings, SharedRelayInformation, ShutdownReport, StartError};
+use fieldseal_service::EngineService;
 use serde_json::json;
 use tokio::time::interval;
 use tracing::Level;
@@ -151,7 +152,7 @@ pub fn until_stopped<R>(
 ) -> Outcome {
     let runtime = signals::runtime()?;
     let service = EngineService::new(engine, settings.limits, settings.limits.frame_size_max)
-        .with_failure_lines(settings.refusal_lines_max);
+        .observed_by(Arc::new(FailureLog::new(settings.refusal_lines_max)));
     let (mut signals, mut hangups) = {
         let _context = runtime.enter();
         (Signals::listen()?, signals::hangups()?)

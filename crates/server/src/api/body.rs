@@ -15,8 +15,8 @@ use tokio::time::timeout_at;
 
 use super::problem::{forbidden, invalid, overloaded, too_large};
 use super::settings::ApiSettings;
-use crate::memory::Share;
-use crate::rope::Rope;
+use fieldseal_service::Rope;
+use fieldseal_service::Share;
 
 /// What a body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

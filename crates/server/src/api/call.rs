@@ -17,13 +17,13 @@ use super::{Api, Shown};
 use crate::attempts::Attempts;
 use crate::clock;
 use crate::hub::{Hub, Memory};
-use crate::interface::{Request, Tenant};
-use crate::job::RequestJob;
-use crate::memory::Share;
 use crate::metrics::Arrival;
-use crate::reply::{Answered, Effort, Receiver, Reply};
 use crate::request_record::RequestRecord;
-use crate::rope::Rope;
+use fieldseal_service::RequestJob;
+use fieldseal_service::Rope;
+use fieldseal_service::Share;
+use fieldseal_service::{Answered, Effort, Receiver, Reply};
+use fieldseal_service::{Request, Tenant};
 
 /// What is known of a call before its work.
 pub(super) struct Order<'a> {

@@ -36,14 +36,14 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::clock;
-use crate::gathering::into_request;
+use crate::failure_log::FailureLog;
 use crate::hub::Hub;
 use crate::refusals::Refused;
-use crate::service::failures::FailureLog;
 use crate::start_error::StartError;
 use body::{Form, answer_json, answer_static};
 use call::Order;
 use credentials::Credentials;
+use fieldseal_service::{FailureObserver, gather};
 use problem::{forbidden, invalid, not_found, overloaded, unauthorized};
 use query::{Options, Takes};
 use record::Record;
@@ -248,7 +248,7 @@ impl Api {
         // Only calls that go on behind envelopes that do not open have something to log.
         let logged = options.on_failure.map(|_| (caller.clone(), app.clone()));
         let slot = Slot::clone(&report);
-        let request = into_request(read.pieces, move |body| {
+        let request = gather(read.pieces.into_vec(), size, move |body| {
             let asked = Asked { engine, caller, app, options, body, report: slot };
             match (call, form) {
                 (Call::Encrypt, Form::Json) => work::encrypt_document(asked),
@@ -266,7 +266,7 @@ impl Api {
                 response.headers_mut().insert(REPORT, header);
             }
             if let Some((caller, app)) = logged {
-                self.failures.note(&caller, &app, &told.report);
+                self.failures.ended(&caller, &app, &told.report);
             }
         }
         Ok(response)
@@ -356,7 +356,7 @@ impl Api {
 fn refusal(error: Error) -> Problem {
     match error.kind {
         ErrorKind::Forbidden => unauthorized(error.message),
-        _ => problem::problem(&crate::service::convert::error(error)),
+        _ => problem::problem(&fieldseal_service::error_object(error)),
     }
 }
 

@@ -15,9 +15,8 @@ use serde_json::{Value, json};
 
 use super::query::Options;
 use super::report::{Slot, WorkReport};
-use crate::interface::{Planned, Request, Step, Written};
-use crate::service::convert;
-use crate::service::parts::{self, OwnsDocument};
+use fieldseal_service::{OwnsDocument, error_object, next_part, text_kind, wire_curve};
+use fieldseal_service::{Planned, Request, Step, Written};
 
 /// Who asks for what.
 pub(super) struct Asked {
@@ -135,22 +134,22 @@ impl<R: Rewriter + Send + 'static> Request for Document<R> {
         let stage = match &mut self.stage {
             Stage::Selecting(selecting) => {
                 let selecting = selecting.take().expect("it is put back unless the work begins");
-                self.select(selecting).map_err(convert::error)?
+                self.select(selecting).map_err(error_object)?
             }
             Stage::Asked => match self.payload.take() {
                 Some(payload) => {
-                    let reading = self.asked.engine.payload(body.len()).map_err(convert::error)?;
+                    let reading = self.asked.engine.payload(body.len()).map_err(error_object)?;
                     Stage::Compared(Box::new(reading), payload)
                 }
-                None => self.begin().map_err(convert::error)?,
+                None => self.begin().map_err(error_object)?,
             },
-            Stage::Compared(reading, payload) => match reading.step(body).map_err(convert::error)? {
+            Stage::Compared(reading, payload) => match reading.step(body).map_err(error_object)? {
                 None => return Ok(Step::More),
-                Some(read) if read == *payload => self.begin().map_err(convert::error)?,
+                Some(read) if read == *payload => self.begin().map_err(error_object)?,
                 Some(_) => return Err(ErrorObject::new(ErrorCode::Forbidden, "the token is for another payload")),
             },
             Stage::Working(work) => {
-                let progress = work.step(body, out).map_err(convert::error)?;
+                let progress = work.step(body, out).map_err(error_object)?;
                 if progress == Progress::More {
                     return Ok(Step::Spread { answer_size_max: work.output_size_max() });
                 }
@@ -165,7 +164,7 @@ impl<R: Rewriter + Send + 'static> Request for Document<R> {
 
     fn next_part(&mut self) -> Result<Planned, ErrorObject> {
         let Stage::Working(work) = &mut self.stage else { unreachable!("only work spreads") };
-        parts::next_part(&self.asked, work)
+        next_part(&self.asked, work)
     }
 
     fn finish(&mut self, _head: &mut Vec<u8>, written: Written, _tail: &mut Vec<u8>) {
@@ -174,7 +173,7 @@ impl<R: Rewriter + Send + 'static> Request for Document<R> {
 
     fn too_large(&self) -> ErrorObject {
         let work = self.work().expect("only work spreads");
-        convert::error(work.too_large())
+        error_object(work.too_large())
     }
 
     fn fields(&self) -> u64 {
@@ -220,13 +219,13 @@ impl Request for File {
         let body = &self.asked.body;
         let progress = match &mut self.work {
             None => {
-                self.work = Some((self.begin)(&self.asked).map_err(convert::error)?);
+                self.work = Some((self.begin)(&self.asked).map_err(error_object)?);
                 return Ok(Step::More);
             }
             Some(FileWork::Encrypt(work)) => work.step(body, out),
             Some(FileWork::Decrypt(work)) => work.step(body, out),
         };
-        Ok(if progress.map_err(convert::error)? == Progress::More { Step::More } else { Step::Done })
+        Ok(if progress.map_err(error_object)? == Progress::More { Step::More } else { Step::Done })
     }
 }
 
@@ -251,10 +250,10 @@ impl Request for Issue {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         let Asked { engine, caller, app, body, .. } = &self.asked;
         let Some(reading) = &mut self.reading else {
-            self.reading = Some(engine.token_request(body.len()).map_err(convert::error)?);
+            self.reading = Some(engine.token_request(body.len()).map_err(error_object)?);
             return Ok(Step::More);
         };
-        let Some(request) = reading.step(body).map_err(convert::error)? else { return Ok(Step::More) };
+        let Some(request) = reading.step(body).map_err(error_object)? else { return Ok(Step::More) };
         if request.action.as_deref() != Some(DECRYPT) {
             return Err(invalid("the field `action` is \"api:decrypt\""));
         }
@@ -266,7 +265,7 @@ impl Request for Issue {
             Expiry::FromNow(age) => engine.unix_time_in(age),
             Expiry::At(milliseconds) => milliseconds,
         });
-        let token = engine.issue_token(caller, app, request.payload, expires_ms).map_err(convert::error)?;
+        let token = engine.issue_token(caller, app, request.payload, expires_ms).map_err(error_object)?;
         let told =
             json!({ "id": token.id, "token": token.text, "createdAt": token.created_ms, "expiry": token.expires_ms });
         write(&told, out);
@@ -306,20 +305,20 @@ impl Request for Inspect {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         let Asked { engine, caller, app, body, .. } = &self.asked;
         let Some((text, inspector)) = &mut self.work else {
-            let inspector = engine.inspector(caller, Some(app)).map_err(convert::error)?;
+            let inspector = engine.inspector(caller, Some(app)).map_err(error_object)?;
             self.work = Some((envelope_of(body)?, inspector));
             return Ok(Step::More);
         };
-        let Some(inspected) = inspector.inspect(text.as_bytes()).map_err(convert::error)? else {
+        let Some(inspected) = inspector.inspect(text.as_bytes()).map_err(error_object)? else {
             return Ok(Step::More);
         };
         let told = json!({
-            "type": convert::text_kind(inspected.value_type).as_str(),
+            "type": text_kind(inspected.value_type).as_str(),
             "role": inspected.role,
             "encryptedAt": inspected.encrypted_at,
             "origin": inspected.origin,
             "version": inspected.version.text(),
-            "curve": convert::wire_curve(inspected.version.curve()).as_str(),
+            "curve": wire_curve(inspected.version.curve()).as_str(),
             "keyVersion": inspected.key_version,
             "debug": inspected.marking == fieldseal_engine::Marking::Debug,
         });
@@ -358,7 +357,7 @@ struct Keys {
 impl Request for Keys {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
         let Asked { engine, caller, app, .. } = &self.asked;
-        let keys = engine.public_keys(caller, app).map_err(convert::error)?;
+        let keys = engine.public_keys(caller, app).map_err(error_object)?;
         let [r1, k1] = [&keys.r1, &keys.k1].map(|key| base64::encode_block(&key.compressed()));
         let told = json!({
             "teamUuid": self.team,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use fieldseal_protocol::{ErrorCode, Method};
 
 use super::histogram::{Histogram, HistogramSnapshot};
-use crate::reply::Effort;
+use fieldseal_service::Effort;
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -22,10 +22,8 @@ use fieldseal_protocol::{
     connection_error,
 };
 use fieldseal_server::certificates::{Authority, Issued, ServerName, Validity};
-use fieldseal_server::{
-    Part, PartStep, PeerIdentity, Planned, Refused, Request, Server, ServerSettings, Service, Step, Tenant,
-    TlsSettings, Written,
-};
+use fieldseal_server::{Server, ServerSettings, TlsSettings};
+use fieldseal_service::{Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
 
 /// Long enough for a slow machine; no test waits for it when all is well.
 pub const PATIENCE: Duration = Duration::from_secs(60);

@@ -7,8 +7,8 @@ use fieldseal_client::{EncryptFileOptions, EncryptOptions, Scalar, Value};
 use fieldseal_engine::pool::{Clock, Pool, PoolSettings};
 use fieldseal_engine::{Caller, Engine, Settings};
 use fieldseal_protocol::{DocumentResult, FileResult, Limits, Message, RawValue, ValuesResult, request};
-use fieldseal_server::EngineService;
 use fieldseal_server::in_process::InProcess;
+use fieldseal_service::EngineService;
 use fieldseal_testkit::ScratchStore;
 
 pub const APPS: [&str; 2] = ["acme", "other"];

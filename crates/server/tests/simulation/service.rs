@@ -6,7 +6,7 @@ use std::time::Instant;
 use fieldseal_engine::Caller;
 use fieldseal_engine::pool::Cancellation;
 use fieldseal_protocol::{ErrorObject, Message, Peek};
-use fieldseal_server::{
+use fieldseal_service::{
     EngineService, Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written,
 };
 

@@ -8,9 +8,9 @@ use fieldseal_engine::{
 use fieldseal_protocol::answer::OpenDocument;
 use fieldseal_protocol::{DecryptDocumentParams, EncryptDocumentParams, ErrorObject, RawValues, ValuesPosition};
 
+use super::FailureObserver;
 use super::call::Call;
 use super::convert;
-use super::failures::FailureLog;
 use super::parts::{self, OwnsDocument};
 use super::work::Work;
 use crate::interface::{Planned, Step, Written};
@@ -28,7 +28,7 @@ pub(super) struct Document<R: Rewriter> {
 struct Ending {
     is_strict: bool,
     /// Whether the request said what becomes of envelopes that do not open: where that is logged.
-    failures: Option<(FailureLog, Caller)>,
+    failures: Option<(Arc<dyn FailureObserver>, Caller)>,
 }
 
 /// How far a document is.
@@ -69,12 +69,12 @@ impl Document<Decryptor> {
         caller: &Caller,
         id: u32,
         params: &DecryptDocumentParams<'_>,
-        log: &FailureLog,
+        log: &Arc<dyn FailureObserver>,
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
         let options = convert::decrypt_options(&params.options);
         let rewriter = engine.decryptor(caller, &options).map_err(convert::error)?;
-        let failures = (options.on_failure != OnFailure::Fail).then(|| (log.clone(), caller.clone()));
+        let failures = (options.on_failure != OnFailure::Fail).then(|| (Arc::clone(log), caller.clone()));
         let ending = Ending { is_strict: params.options.strict, failures };
         let selectors = engine.selection_builder().other_case(convert::other_case(params.options.other_case));
         let select = params.select.map(|_| selectors);
@@ -148,7 +148,7 @@ impl<R: Rewriter + Send + 'static> Document<R> {
     fn report(&self, call: &Call) -> Report {
         let report = self.work().map(DocumentWork::report).unwrap_or_default();
         if let Some((log, caller)) = &self.ending.failures {
-            log.note(caller, call.parsed().app(), &report);
+            log.ended(caller, call.parsed().app(), &report);
         }
         report
     }

@@ -4,7 +4,6 @@
 mod call;
 pub(crate) mod convert;
 mod documents;
-pub(crate) mod failures;
 mod files;
 mod lists;
 mod long;
@@ -17,17 +16,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::Cancellation;
-use fieldseal_engine::{Caller, Counters, Engine};
+use fieldseal_engine::{Caller, Counters, Engine, Report};
 use fieldseal_protocol::{ErrorCode, ErrorObject, Limits};
 
 use crate::interface::{PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
 use call::{Call, Parsed};
 use documents::Document;
-use failures::FailureLog;
 use files::File;
 use lists::{Inspect, Rewrap};
 use values::{DecryptValues, EncryptValues};
 use work::Work;
+
+/// Whoever is told of requests in which envelopes did not open and the work went on.
+pub trait FailureObserver: Send + Sync {
+    /// A request of `caller` for `app` has ended with this report, in which there may be such failures. Called on a worker.
+    fn ended(&self, caller: &Caller, app: &str, report: &Report);
+}
+
+struct Nobody;
+
+impl FailureObserver for Nobody {
+    fn ended(&self, _: &Caller, _: &str, _: &Report) {}
+}
 
 /// An [`Engine`] as a [`Service`].
 pub struct EngineService {
@@ -36,29 +46,20 @@ pub struct EngineService {
     answer_size_max: usize,
     /// Since when the key store has not answered.
     store_lost_since: Mutex<Option<Instant>>,
-    failures: FailureLog,
+    failures: Arc<dyn FailureObserver>,
 }
-
-/// Lines in ten seconds about envelopes that did not open, unless the service is given another bound: as many as of refusals.
-const FAILURE_LINES_MAX: usize = 100;
 
 impl EngineService {
     /// `limits` are those of the listener, which `info` tells; `answer_size_max` bounds the bytes of one answer: what would be larger
     /// is refused with `too_large`.
     pub fn new(engine: Engine, limits: Limits, answer_size_max: usize) -> Self {
         engine.prepare();
-        Self {
-            engine,
-            limits,
-            answer_size_max,
-            failures: FailureLog::new(FAILURE_LINES_MAX),
-            store_lost_since: Mutex::default(),
-        }
+        Self { engine, limits, answer_size_max, failures: Arc::new(Nobody), store_lost_since: Mutex::default() }
     }
 
-    /// The same service, which writes up to `lines_max` lines in ten seconds about envelopes that did not open.
-    pub fn with_failure_lines(self, lines_max: usize) -> Self {
-        Self { failures: FailureLog::new(lines_max), ..self }
+    /// The same service, which tells `failures` of envelopes that did not open.
+    pub fn observed_by(self, failures: Arc<dyn FailureObserver>) -> Self {
+        Self { failures, ..self }
     }
 }
 
@@ -97,7 +98,7 @@ impl Service for EngineService {
             cancellation,
             limits: self.limits,
             answer_size_max: self.answer_size_max,
-            failures: self.failures.clone(),
+            failures: Arc::clone(&self.failures),
             stage: Stage::Arrived(frame),
         })
     }
@@ -142,7 +143,7 @@ struct EngineRequest {
     cancellation: Arc<Cancellation>,
     limits: Limits,
     answer_size_max: usize,
-    failures: FailureLog,
+    failures: Arc<dyn FailureObserver>,
     stage: Stage,
 }
 

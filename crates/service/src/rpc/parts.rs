@@ -9,7 +9,7 @@ use super::convert;
 use crate::interface::{Part, PartStep, Planned};
 
 /// Whoever owns the bytes of a document while it is worked on.
-pub(crate) trait OwnsDocument: Send + Sync + 'static {
+pub trait OwnsDocument: Send + Sync + 'static {
     /// The document, the same at each call.
     fn document(&self) -> &[u8];
 }
@@ -21,7 +21,7 @@ struct PartOfDocument<D, R: Rewriter> {
 }
 
 /// Plans the next part.
-pub(crate) fn next_part<D, R>(owner: &Arc<D>, work: &mut DocumentWork<R>) -> Result<Planned, ErrorObject>
+pub fn next_part<D, R>(owner: &Arc<D>, work: &mut DocumentWork<R>) -> Result<Planned, ErrorObject>
 where
     D: OwnsDocument,
     R: Rewriter + Send + 'static,

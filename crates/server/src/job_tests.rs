@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use fieldseal_engine::pool::{Admission, Cancellation, Clock, Pool, PoolSettings, Reason};
 use fieldseal_protocol::{ErrorCode, ErrorObject, Message, answer};
 
-use super::*;
 use crate::in_process::{InFlight, InProcess};
-use crate::interface::{PeerIdentity, Refused, Service, Tenant};
 use crate::metrics::{Arrival, Times};
 use crate::outbox::ConnectionReceiver;
 use crate::request_record::RequestRecord;
+use fieldseal_service::*;
+use fieldseal_service::{PeerIdentity, Refused, Service, Tenant};
 
 const ID: u32 = 9;
 const REQUEST_SIZE: usize = 100;

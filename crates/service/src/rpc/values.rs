@@ -11,9 +11,9 @@ use fieldseal_protocol::{
     DecryptParams, EncryptParams, ErrorCode, ErrorObject, NumberBuffer, RawValues, Scalar, write,
 };
 
+use super::FailureObserver;
 use super::call::Call;
 use super::convert;
-use super::failures::FailureLog;
 use super::long::Long;
 use super::span::{Span, text_of};
 use super::work::{NOT_LIMITED, Work, part_of};
@@ -154,7 +154,7 @@ fn encrypt(
 pub(super) struct DecryptValues {
     answer: Option<OpenValues>,
     /// Whether the request said what becomes of envelopes that do not open: where that is logged.
-    failures: Option<(FailureLog, Caller)>,
+    failures: Option<(Arc<dyn FailureObserver>, Caller)>,
     decryptor: Decryptor,
     span: Span,
     long: Long<LongDecryption>,
@@ -176,14 +176,14 @@ impl DecryptValues {
         caller: &Caller,
         id: u32,
         params: &DecryptParams<'_>,
-        log: &FailureLog,
+        log: &Arc<dyn FailureObserver>,
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
         let options = convert::decrypt_options(&params.options);
         let decryptor = engine.decryptor(caller, &options).map_err(convert::error)?;
         let answer = Some(OpenValues::begin(id, params.values.count(), out));
         let span = Span::whole(params.values, engine.settings().step_bytes_max);
-        let failures = (options.on_failure != OnFailure::Fail).then(|| (log.clone(), caller.clone()));
+        let failures = (options.on_failure != OnFailure::Fail).then(|| (Arc::clone(log), caller.clone()));
         Ok(Self { answer, failures, decryptor, span, long: Long::default(), decrypted: 0 })
     }
 
@@ -191,7 +191,7 @@ impl DecryptValues {
     fn end(&mut self, call: &Call, head: Option<&mut Vec<u8>>, tail: &mut Vec<u8>) {
         let report = self.decryptor.report();
         if let Some((log, caller)) = &self.failures {
-            log.note(caller, call.parsed().app(), &report);
+            log.ended(caller, call.parsed().app(), &report);
         }
         let indexes: Vec<u64> = report.failures.iter().map(|failure| failure.position).collect();
         let report = convert::list_report(&report, &indexes, self.failures.is_some());

@@ -13,7 +13,8 @@ pub(super) fn curve(curve: wire::Curve) -> Curve {
     }
 }
 
-pub(crate) fn wire_curve(curve: Curve) -> wire::Curve {
+/// The protocol's word for a curve.
+pub fn wire_curve(curve: Curve) -> wire::Curve {
     match curve {
         Curve::P256 => wire::Curve::R1,
         Curve::Secp256k1 => wire::Curve::K1,
@@ -36,7 +37,8 @@ pub(super) fn value_type(kind: TextKind) -> fieldseal_engine::ValueType {
     }
 }
 
-pub(crate) fn text_kind(value_type: fieldseal_engine::ValueType) -> TextKind {
+/// The protocol's word for the type of a value.
+pub fn text_kind(value_type: fieldseal_engine::ValueType) -> TextKind {
     match value_type {
         fieldseal_engine::ValueType::String => TextKind::String,
         fieldseal_engine::ValueType::Number => TextKind::Number,
@@ -123,6 +125,6 @@ pub(super) fn error_from(error: Error, first: u64) -> ErrorObject {
 }
 
 /// The engine's error about the request as a whole.
-pub(crate) fn error(error: Error) -> ErrorObject {
+pub fn error(error: Error) -> ErrorObject {
     error_from(error, 0)
 }

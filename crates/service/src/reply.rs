@@ -9,19 +9,19 @@ use crate::memory::Share;
 use crate::rope::Rope;
 
 /// What becomes of a request: its answer's bytes with what they take of the memory for answers, or an error.
-pub(crate) type Answered = Result<(Rope, Share), ErrorObject>;
+pub type Answered = Result<(Rope, Share), ErrorObject>;
 
 /// What workers did for a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Effort {
+pub struct Effort {
     /// Values encrypted, decrypted or rewrapped.
-    pub(crate) fields: u64,
+    pub fields: u64,
     /// The time of all workers together.
-    pub(crate) time: Duration,
+    pub time: Duration,
 }
 
 /// Whoever waits for an answer.
-pub(crate) trait Receiver: Send {
+pub trait Receiver: Send {
     /// Whether these bytes can be an answer.
     fn takes(&self, written: &Rope) -> bool;
 
@@ -30,7 +30,7 @@ pub(crate) trait Receiver: Send {
 }
 
 /// The duty itself. Dropped without an answer it sends `internal`.
-pub(crate) struct Reply {
+pub struct Reply {
     /// `None` once it is answered.
     receiver: Option<Box<dyn Receiver>>,
     /// What `overloaded` tells.
@@ -44,38 +44,39 @@ impl fmt::Debug for Reply {
 }
 
 impl Reply {
-    pub(crate) fn new(receiver: impl Receiver + 'static) -> Self {
+    /// The duty to answer whom `receiver` stands for.
+    pub fn new(receiver: impl Receiver + 'static) -> Self {
         Reply { receiver: Some(Box::new(receiver)), retry_after: None }
     }
 
     /// The same, whose `overloaded` tells to make this pause.
-    pub(crate) fn with_retry_after(mut self, pause: Duration) -> Self {
+    pub fn with_retry_after(mut self, pause: Duration) -> Self {
         self.retry_after = Some(pause);
         self
     }
 
     /// Whether these bytes can be an answer to who waits.
-    pub(crate) fn takes(&self, written: &Rope) -> bool {
+    pub fn takes(&self, written: &Rope) -> bool {
         self.receiver.as_ref().is_some_and(|receiver| receiver.takes(written))
     }
 
     /// Sends the service's answer, with what it takes of the memory for answers.
-    pub(crate) fn send(mut self, message: Rope, share: Share, effort: Effort) {
+    pub fn send(mut self, message: Rope, share: Share, effort: Effort) {
         self.send_once(Ok((message, share)), effort);
     }
 
     /// Sends an error of the service's.
-    pub(crate) fn refuse(mut self, error: ErrorObject, effort: Effort) {
+    pub fn refuse(mut self, error: ErrorObject, effort: Effort) {
         self.send_once(Err(error), effort);
     }
 
     /// Sends an error of the server's own.
-    pub(crate) fn fail(mut self, code: ErrorCode, message: &str, effort: Effort) {
+    pub fn fail(mut self, code: ErrorCode, message: &str, effort: Effort) {
         self.fail_once(code, message, effort);
     }
 
     /// Sends `internal`, of which the log knows more.
-    pub(crate) fn fail_internally(mut self, effort: Effort) {
+    pub fn fail_internally(mut self, effort: Effort) {
         self.fail_once_internally(effort);
     }
 

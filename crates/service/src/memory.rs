@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes that all connections, those of one client or one of them may hold together for one purpose.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub struct Budget {
     used: AtomicUsize,
     max: usize,
     /// Whether a share that has no other beside it may pass `max`.
@@ -16,17 +16,17 @@ pub(crate) struct Budget {
 
 impl Budget {
     /// Counts in `whole` too, where there is one.
-    pub(crate) fn new(max: usize, whole: Option<Arc<Budget>>) -> Self {
+    pub fn new(max: usize, whole: Option<Arc<Budget>>) -> Self {
         Budget { used: AtomicUsize::new(0), max, admits_one: false, whole }
     }
 
     /// A budget in which a share that has no other beside it may pass the bound; the whole's holds for it.
-    pub(crate) fn admitting_one(max: usize, whole: Arc<Budget>) -> Self {
+    pub fn admitting_one(max: usize, whole: Arc<Budget>) -> Self {
         Budget { admits_one: true, ..Budget::new(max, Some(whole)) }
     }
 
     /// Bytes that all its holders have.
-    pub(crate) fn used(&self) -> usize {
+    pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 
@@ -53,18 +53,18 @@ impl Budget {
 
 /// What one holder takes of a budget; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub struct Share {
     budget: Arc<Budget>,
     bytes: usize,
 }
 
 /// The budget is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Exhausted;
+pub struct Exhausted;
 
 impl Share {
     /// Makes the share `bytes` large. When the budget does not allow it, it stays as it is.
-    pub(crate) fn resize(&mut self, bytes: usize) -> Result<(), Exhausted> {
+    pub fn resize(&mut self, bytes: usize) -> Result<(), Exhausted> {
         match bytes.checked_sub(self.bytes) {
             Some(0) => {}
             Some(more) => self.budget.take(self.bytes, more)?,
@@ -75,35 +75,35 @@ impl Share {
     }
 
     /// The share as it is, leaving an empty one.
-    pub(crate) fn take(&mut self) -> Share {
+    pub fn take(&mut self) -> Share {
         Share { budget: Arc::clone(&self.budget), bytes: std::mem::take(&mut self.bytes) }
     }
 
     /// Up to `bytes` of the share as a share of their own.
-    pub(crate) fn split(&mut self, bytes: usize) -> Share {
+    pub fn split(&mut self, bytes: usize) -> Share {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
         Share { budget: Arc::clone(&self.budget), bytes }
     }
 
     /// Makes `other`, of the same budget, part of this share.
-    pub(crate) fn absorb(&mut self, mut other: Share) {
+    pub fn absorb(&mut self, mut other: Share) {
         debug_assert!(Arc::ptr_eq(&self.budget, &other.budget), "bytes stay in their budget");
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
     /// An empty share of a budget.
-    pub(crate) fn of(budget: &Arc<Budget>) -> Share {
+    pub fn of(budget: &Arc<Budget>) -> Share {
         Share { budget: Arc::clone(budget), bytes: 0 }
     }
 
     /// An empty share of a budget of its own.
-    pub(crate) fn alone(max: usize) -> Share {
+    pub fn alone(max: usize) -> Share {
         Share::of(&Arc::new(Budget::new(max, None)))
     }
 
     /// What all holders of the budget have.
-    pub(crate) fn budget_used(&self) -> usize {
+    pub fn budget_used(&self) -> usize {
         self.budget.used()
     }
 }

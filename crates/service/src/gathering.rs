@@ -2,22 +2,12 @@
 
 use std::mem;
 
-use fieldseal_http::{BODY_PIECE_SIZE, Pieces};
-use fieldseal_protocol::ErrorObject;
+use fieldseal_protocol::{ErrorObject, FRAME_PIECE_SIZE};
 
 use crate::interface::{PartStep, Planned, Request, Step, Written};
 
-/// The request that `make` makes of the whole body.
-pub(crate) fn into_request(
-    pieces: Pieces,
-    make: impl FnOnce(Vec<u8>) -> Box<dyn Request> + Send + 'static,
-) -> Box<dyn Request> {
-    let size = pieces.size();
-    gather(pieces.into_vec(), size, make)
-}
-
-/// The same of pieces that have `size` bytes together.
-pub(crate) fn gather(
+/// The request that `make` makes of a whole body, of which these are the pieces; they have `size` bytes together.
+pub fn gather(
     mut pieces: Vec<Vec<u8>>,
     size: usize,
     make: impl FnOnce(Vec<u8>) -> Box<dyn Request> + Send + 'static,
@@ -90,13 +80,15 @@ impl Request for Gathering {
     }
 
     fn memory(&self) -> usize {
-        self.whole().map_or(BODY_PIECE_SIZE, Request::memory)
+        self.whole().map_or(FRAME_PIECE_SIZE, Request::memory)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PIECE: usize = 1000;
 
     /// Answers with its body.
     struct Echo(Vec<u8>);
@@ -114,11 +106,10 @@ mod tests {
 
     #[test]
     fn pieces_are_put_together_one_in_each_step() {
-        for size in [0, 1, BODY_PIECE_SIZE, BODY_PIECE_SIZE + 1, 3 * BODY_PIECE_SIZE + 5] {
+        for size in [0, 1, PIECE, PIECE + 1, 3 * PIECE + 5] {
             let content: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
-            let mut pieces = Pieces::default();
-            pieces.push(&content, size);
-            let mut request = into_request(pieces, |body| Box::new(Echo(body)));
+            let pieces = content.chunks(PIECE).map(<[u8]>::to_vec).collect();
+            let mut request = gather(pieces, size, |body| Box::new(Echo(body)));
             let (mut out, mut steps) = (Vec::new(), 0);
             while request.step(&mut out).expect("no fault") == Step::More {
                 steps += 1;
@@ -126,7 +117,7 @@ mod tests {
             }
             assert!(out == content, "{size} bytes");
             assert_eq!(request.fields(), 7);
-            assert_eq!(steps, if size > BODY_PIECE_SIZE { size.div_ceil(BODY_PIECE_SIZE) + 1 } else { 0 });
+            assert_eq!(steps, if size > PIECE { size.div_ceil(PIECE) + 1 } else { 0 });
         }
     }
 }

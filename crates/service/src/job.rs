@@ -14,12 +14,13 @@ use crate::reply::{Effort, Reply};
 use crate::rope::{FREED_BUFFERS_MAX, Rope};
 
 /// Steps follow one another without a look at the queue until this much time is used: short steps are not worth one.
-const SLICE_TIME: Duration = Duration::from_micros(50);
+pub const SLICE_TIME: Duration = Duration::from_micros(50);
 /// The number of what concerns a request as a whole, and so goes before all its parts.
 const WHOLE: u64 = 0;
 const FIRST_PART: u64 = 1;
 
-pub(crate) struct RequestJob {
+/// A request on its way through the pool.
+pub struct RequestJob {
     cancellation: Arc<Cancellation>,
     state: Mutex<State>,
 }
@@ -149,7 +150,7 @@ struct Remains {
 
 impl RequestJob {
     /// `share` is an empty one.
-    pub(crate) fn new(request: Box<dyn Request>, cancellation: Arc<Cancellation>, share: Share, reply: Reply) -> Self {
+    pub fn new(request: Box<dyn Request>, cancellation: Arc<Cancellation>, share: Share, reply: Reply) -> Self {
         let state = State {
             request: Some(request),
             phase: Phase::Alone,
@@ -168,7 +169,7 @@ impl RequestJob {
     }
 
     /// Answers a request that has not been admitted and is not wanted any more.
-    pub(crate) fn stop(&self, stop: Stop) {
+    pub fn stop(&self, stop: Stop) {
         if let Some((reply, effort)) = self.free() {
             refuse(Ending::Stop(stop), effort, reply);
         }
@@ -602,6 +603,3 @@ fn shrink(buffer: &mut Vec<u8>) {
         buffer.shrink_to_fit();
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -2,15 +2,15 @@
 //! small ones are, so that a message of many small parts does not become as many writes.
 
 /// Buffers are put together up to this size: one TLS record.
-pub(crate) const MERGE_SIZE_MAX: usize = 16_384;
+pub const MERGE_SIZE_MAX: usize = 16_384;
 /// Buffers that are freed in one step: some tens of microseconds (`docs/decisions/0007-allocator.md`).
-pub(crate) const FREED_BUFFERS_MAX: usize = 64;
+pub const FREED_BUFFERS_MAX: usize = 64;
 /// Buffers above this size are not copied behind others.
 const SMALL_SIZE_MAX: usize = MERGE_SIZE_MAX / 4;
 
 /// Bytes in order. The first buffer stands apart, since most messages have no other.
 #[derive(Default)]
-pub(crate) struct Rope {
+pub struct Rope {
     first: Vec<u8>,
     others: Vec<Vec<u8>>,
     size: usize,
@@ -25,17 +25,17 @@ impl From<Vec<u8>> for Rope {
 
 impl Rope {
     /// Bytes in all.
-    pub(crate) fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.size
     }
 
     /// Bytes of memory that the buffers take.
-    pub(crate) fn capacity(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         self.capacity
     }
 
     /// Appends a buffer.
-    pub(crate) fn push(&mut self, buffer: Vec<u8>) {
+    pub fn push(&mut self, buffer: Vec<u8>) {
         self.size += buffer.len();
         let last = self.others.last_mut().unwrap_or(&mut self.first);
         let merged = last.len() + buffer.len();
@@ -51,12 +51,12 @@ impl Rope {
     }
 
     /// How many buffers there are behind the first.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.others.len()
     }
 
     /// Takes the last buffer off, but never the first.
-    pub(crate) fn pop(&mut self) -> Option<Vec<u8>> {
+    pub fn pop(&mut self) -> Option<Vec<u8>> {
         let last = self.others.pop()?;
         self.size -= last.len();
         self.capacity -= last.capacity();
@@ -64,17 +64,17 @@ impl Rope {
     }
 
     /// The first buffer, which must keep its size and capacity.
-    pub(crate) fn first_mut(&mut self) -> &mut Vec<u8> {
+    pub fn first_mut(&mut self) -> &mut Vec<u8> {
         &mut self.first
     }
 
     /// The buffers in order.
-    pub(crate) fn buffers(&self) -> impl Iterator<Item = &[u8]> {
+    pub fn buffers(&self) -> impl Iterator<Item = &[u8]> {
         std::iter::once(&self.first).chain(&self.others).map(Vec::as_slice)
     }
 
     /// The buffers in order, for their next owner.
-    pub(crate) fn into_buffers(self) -> impl Iterator<Item = Vec<u8>> {
+    pub fn into_buffers(self) -> impl Iterator<Item = Vec<u8>> {
         std::iter::once(self.first).chain(self.others)
     }
 }

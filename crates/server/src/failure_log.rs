@@ -5,21 +5,24 @@ use std::sync::Arc;
 
 use fieldseal_engine::{Caller, Failure, Report};
 use fieldseal_net::LogLimit;
+use fieldseal_service::FailureObserver;
 
 use crate::clock;
 
 /// Where such lines go.
-#[derive(Clone)]
-pub(crate) struct FailureLog(Arc<LogLimit>);
+#[derive(Clone, Debug)]
+pub struct FailureLog(Arc<LogLimit>);
 
 impl FailureLog {
     /// Up to `lines_max` lines in ten seconds.
-    pub(crate) fn new(lines_max: usize) -> Self {
+    pub fn new(lines_max: usize) -> Self {
         Self(Arc::new(LogLimit::new(lines_max)))
     }
+}
 
+impl FailureObserver for FailureLog {
     /// Writes the line of a request, if envelopes of it did not open. It holds no value; paths hold names of members.
-    pub(crate) fn note(&self, caller: &Caller, app: &str, report: &Report) {
+    fn ended(&self, caller: &Caller, app: &str, report: &Report) {
         if report.failed == 0 {
             return;
         }

@@ -1,0 +1,28 @@
+//! Requests to the engine as jobs of its pool.
+//!
+//! A [`Service`] makes a [`Request`] of each frame, and a [`RequestJob`] runs it in steps on the workers, a large one on several at a
+//! time. What it wrote goes to a [`Receiver`], once, with its share of the memory for answers. [`EngineService`] is the engine behind
+//! the methods of the protocol.
+//!
+//! Promises: no step takes much longer than some tens of microseconds; every request is answered exactly once; memory of answers is
+//! counted before it is taken. There is no socket, no runtime and no TLS here: workers compute, and never wait for a network.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod gathering;
+mod interface;
+mod job;
+mod memory;
+mod reply;
+mod rope;
+mod rpc;
+
+pub use gathering::gather;
+pub use interface::{Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
+pub use job::{RequestJob, SLICE_TIME};
+pub use memory::{Budget, Exhausted, Share};
+pub use reply::{Answered, Effort, Receiver, Reply};
+pub use rope::{FREED_BUFFERS_MAX, MERGE_SIZE_MAX, Rope};
+pub use rpc::convert::{error as error_object, text_kind, wire_curve};
+pub use rpc::parts::{OwnsDocument, next_part};
+pub use rpc::{EngineService, FailureObserver};
