@@ -13,14 +13,14 @@ use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
 
 use crate::access::{Record, Recorded};
+use crate::body::trailers::Guarded;
 use crate::config::{Action, Actions, Origin};
+use crate::context::WorkerContext;
 use crate::hop_headers::{self, Source};
 use crate::refusal::{Direction, Refusal};
-use crate::trailers::Guarded;
-use crate::transform::{Job, Outcome, Unopened};
+use crate::rules::transform::{Job, Outcome, Unopened};
 use crate::tunnel;
 use crate::upstream::{Sent, UpstreamAnswer, UpstreamError};
-use crate::worker::WorkerContext;
 
 /// Where a request goes, and what is done to it and its answer.
 pub(crate) struct ForwardingPlan<'a> {

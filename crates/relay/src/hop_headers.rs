@@ -6,7 +6,6 @@ use hyper::{StatusCode, Version};
 
 use crate::config::Forwarded;
 use crate::refusal::Refusal;
-use crate::trailers::folded;
 
 /// Fields of one hop (RFC 9110, section 7.6.1), and older ones of the same kind.
 const HOP: [HeaderName; 7] = [
@@ -230,6 +229,11 @@ pub(crate) fn version(version: Version) -> &'static str {
         Version::HTTP_2 => "2",
         _ => "?",
     }
+}
+
+/// The bytes of a name with each sign as `-`.
+pub(crate) fn folded(name: &HeaderName) -> impl Iterator<Item = u8> {
+    name.as_str().bytes().map(|byte| if byte.is_ascii_alphanumeric() { byte } else { b'-' })
 }
 
 #[cfg(test)]

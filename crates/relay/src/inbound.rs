@@ -7,14 +7,14 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 
 use crate::access::{Record, host};
-use crate::choice::choose;
 use crate::config::{Actions, Inbound, Origin, Route};
+use crate::context::{ListenerContext, WorkerContext};
 use crate::forward::{ForwardingPlan, Message, refuse};
 use crate::hop_headers::Source;
 use crate::refusal::Refusal;
-use crate::route::{RequestPath, without_port};
+use crate::rules::choice::choose;
+use crate::rules::route::{RequestPath, without_port};
 use crate::target;
-use crate::worker::{ListenerContext, WorkerContext};
 
 /// Answers the requests of one listener on one thread.
 pub(crate) struct InboundHandler {

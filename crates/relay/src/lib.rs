@@ -10,27 +10,22 @@
 #![warn(missing_docs)]
 
 mod access;
-mod body_buffer;
-mod choice;
-mod coding;
+mod body;
 pub mod config;
+mod context;
 mod demo_upstream;
-mod forms;
 mod forward;
 mod hop_headers;
 mod inbound;
 mod losses;
 mod metrics;
-mod offload;
 mod outbound;
 mod probe;
 mod refusal;
 mod refusal_log;
 mod relay;
-pub mod route;
+pub mod rules;
 mod target;
-mod trailers;
-mod transform;
 mod tunnel;
 mod upstream;
 mod worker;
@@ -46,7 +41,7 @@ pub use upstream::ConnectorError;
 /// What fuzz targets call.
 #[doc(hidden)]
 pub mod fuzzing {
-    pub use crate::coding::fuzzing::{MEMORY_MAX, check_coding};
+    pub use crate::body::coding::fuzzing::{MEMORY_MAX, check_coding};
     pub use crate::config::fuzzing::check_configuration;
-    pub use crate::route::fuzzing::check_path;
+    pub use crate::rules::route::fuzzing::check_path;
 }

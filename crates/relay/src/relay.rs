@@ -19,16 +19,18 @@ use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use crate::access::AccessLog;
-use crate::body_buffer::Budget;
+use crate::body::buffer::Budget;
+use crate::body::offload::OffloadThreads;
 use crate::config::{Configuration, EngineSettings, KeyPair, Limits, Outbound, Process};
+use crate::context::{ListenerContext, SharedWorkerContext, WorkerContext};
 use crate::losses::Losses;
 use crate::metrics::{EngineMetrics, ListenerMetrics, ListenerSnapshot, Snapshot};
-use crate::offload::OffloadThreads;
-use crate::outbound::{LeafIssuer, LeafIssuerError};
+use crate::outbound::LeafIssuerError;
+use crate::outbound::leaf_issuer::LeafIssuer;
 use crate::refusal_log::RefusalLog;
-use crate::transform::TransformContext;
+use crate::rules::transform::TransformContext;
 use crate::upstream::{Connector, ConnectorError, Pool, Sockets};
-use crate::worker::{self, BoundListener, ListenerContext, SharedWorkerContext, Stage, WorkerContext};
+use crate::worker::{self, BoundListener, Stage};
 
 /// Offload threads in each lane, for each thread that carries traffic: they only compute.
 const OFFLOAD_THREADS_MAX: usize = 1;

@@ -5,24 +5,18 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-use fieldseal_http::{Event, Handler, HttpCounters, Listener, ListenerOptions, Observer, Peer};
+use fieldseal_http::{Event, Handler, HttpCounters, Listener, ListenerOptions, Observer};
 use fieldseal_net::Leaving;
 use fieldseal_net::tls::Acceptor;
-use hyper::http::request::Parts;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::time::interval;
 
-use crate::access::{AccessLog, Record};
-use crate::config::{Configuration, Limits};
+use crate::context::{ListenerContext, SharedWorkerContext};
 use crate::inbound::InboundHandler;
-use crate::metrics::ListenerMetrics;
-use crate::outbound::{LeafIssuer, OutboundHandler};
+use crate::outbound::OutboundHandler;
 use crate::refusal_log::RefusalLog;
-use crate::transform::TransformContext;
-use crate::upstream::Pool;
 
 /// Connections that the system accepts before we do.
 const BACKLOG: i32 = 4096;
@@ -34,42 +28,6 @@ const LOOKUP_THREADS_MAX: usize = 64;
 /// Turns of connections between two looks at the sockets. The runtime looks after 61, which with a few connections that bring large
 /// bodies, tens of microseconds a turn, is milliseconds in which a small request lies in its socket.
 const TURNS_BETWEEN_EVENTS: u32 = 8;
-
-/// What a thread works with under one configuration.
-pub(crate) struct WorkerContext {
-    pub(crate) configuration: Arc<Configuration>,
-    pub(crate) transforms: TransformContext,
-    pub(crate) pool: Pool,
-    pub(crate) limits: Limits,
-    /// The authorities of the outbound listeners, by their place.
-    pub(crate) leaf_issuers: Vec<Arc<LeafIssuer>>,
-    /// What `upstream.authorities` held when the pool's connector was made.
-    pub(crate) authorities: Arc<Option<Vec<u8>>>,
-}
-
-/// The tools of a thread, which a reload replaces.
-pub(crate) type SharedWorkerContext = Arc<ArcSwap<WorkerContext>>;
-
-/// A listener's place on a thread.
-#[derive(Clone)]
-pub(crate) struct ListenerContext {
-    pub(crate) worker: SharedWorkerContext,
-    pub(crate) index: usize,
-    pub(crate) metrics: Arc<ListenerMetrics>,
-    pub(crate) refusals: Arc<RefusalLog>,
-    pub(crate) log: Option<Arc<dyn AccessLog>>,
-}
-
-impl ListenerContext {
-    pub(crate) fn worker(&self) -> Arc<WorkerContext> {
-        self.worker.load_full()
-    }
-
-    pub(crate) fn record(&self, name: &Arc<str>, worker: &WorkerContext, peer: &Arc<Peer>, head: &Parts) -> Record {
-        let log = self.log.as_ref().filter(|_| worker.configuration.process.access_log);
-        Record::new(name, &self.metrics, &self.refusals, log, Arc::clone(peer), head)
-    }
-}
 
 /// A socket that listens, and what serves on it.
 pub(crate) struct BoundListener {

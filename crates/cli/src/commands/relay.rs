@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fieldseal_relay::route::HostPattern;
+use fieldseal_relay::rules::route::HostPattern;
 use fieldseal_relay::{AccessLog, Configuration, Relay, RelayError};
 use fieldseal_server::{RelayDestination, RelayInformation};
 use serde_json::json;

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::{Action, Actions, Configuration, Limits, Origin};
-use crate::route::{HostPattern, PathPattern, RequestPath};
+use crate::rules::route::{HostPattern, PathPattern, RequestPath};
 
 /// Any bytes as a configuration: read to what can be run, or refused with the lines of all that is wrong. Says which.
 pub fn check_configuration(bytes: &[u8]) -> bool {

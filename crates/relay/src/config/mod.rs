@@ -25,7 +25,7 @@ use hyper::header::HeaderName;
 pub use read::Problem;
 pub use schema::{Limits, OnFailure, Process, UpstreamSettings};
 
-use crate::route::{HostPattern, PathPattern};
+use crate::rules::route::{HostPattern, PathPattern};
 
 /// The whole configuration.
 #[derive(Clone, Debug)]

@@ -3,8 +3,8 @@
 use hyper::Method;
 
 use super::{Actions, Destination, OtherCase, Route};
-use crate::choice::Case;
-use crate::route::{HostPattern, PathPattern};
+use crate::rules::choice::Case;
+use crate::rules::route::{HostPattern, PathPattern};
 
 /// One of those that are asked in turn whether they take a request.
 pub(super) struct Turn<'c> {

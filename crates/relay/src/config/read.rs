@@ -16,7 +16,7 @@ use super::{
     Action, Actions, Configuration, Destination, EngineSettings, Inbound, JsonFields, KeyPair, Mismatch, OnFailure,
     Origin, OtherCase, Outbound, Route, Rule, http_settings,
 };
-use crate::route::{HostPattern, PathPattern};
+use crate::rules::route::{HostPattern, PathPattern};
 
 /// Sizes that an upstream's headers may be given: what hyper reads at least, and as much as for listeners.
 const UPSTREAM_HEADER_SIZES: (usize, usize) = (8 << 10, 16 << 20);

@@ -4,7 +4,7 @@
 
 mod auth;
 mod dial;
-mod leaf_issuer;
+pub(crate) mod leaf_issuer;
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -21,19 +21,18 @@ use tokio::net::TcpStream;
 use tokio::time::sleep;
 
 use crate::access::{Record, Recorded, host};
-use crate::choice::choose;
 use crate::config::{Actions, Destination, Forwarded, Origin, Unlisted};
+use crate::context::{ListenerContext, WorkerContext};
 use crate::forward::{Answer, ForwardingPlan, Message, of_upstream, refuse};
 use crate::hop_headers::Source;
 use crate::refusal::Refusal;
-use crate::route::{RequestPath, without_port};
+use crate::rules::choice::choose;
+use crate::rules::route::{RequestPath, without_port};
 use crate::target;
 use crate::tunnel;
 use crate::upstream::Socket;
-use crate::worker::{ListenerContext, WorkerContext};
 
 pub(crate) use auth::{Key, Remembered};
-pub(crate) use leaf_issuer::LeafIssuer;
 pub use leaf_issuer::LeafIssuerError;
 
 use dial::Dialer;

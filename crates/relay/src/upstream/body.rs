@@ -9,8 +9,7 @@ use fieldseal_http::{BodyError, RequestBody};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::pool::Lease;
-use crate::trailers::Guarded;
+use crate::body::trailers::Guarded;
 
 /// Bytes of a whole body that are handed to a connection in one go: the next are asked for as the upstream takes these.
 const PIECE_SIZE: usize = 64 << 10;
@@ -147,22 +146,22 @@ fn piece(bytes: &mut Option<Bytes>) -> Option<Bytes> {
     }
 }
 
-/// The body of an upstream's answer. Its connection goes back to the pool when it is dropped.
-pub(crate) struct UpstreamAnswer {
+/// The body of an upstream's answer. What it holds beside, its connection, is dropped with it.
+pub(crate) struct AnswerBody<L> {
     incoming: Incoming,
     timeout: Duration,
     /// Runs while a piece is waited for.
     waiting: Option<Pin<Box<Sleep>>>,
-    _lease: Lease,
+    _lease: L,
 }
 
-impl UpstreamAnswer {
-    pub(crate) fn new(incoming: Incoming, timeout: Duration, lease: Lease) -> Self {
-        UpstreamAnswer { incoming, timeout, waiting: None, _lease: lease }
+impl<L> AnswerBody<L> {
+    pub(crate) fn new(incoming: Incoming, timeout: Duration, lease: L) -> Self {
+        AnswerBody { incoming, timeout, waiting: None, _lease: lease }
     }
 }
 
-impl Body for UpstreamAnswer {
+impl<L: Unpin> Body for AnswerBody<L> {
     type Data = Bytes;
     type Error = BodyError;
 

@@ -5,8 +5,8 @@ mod connect;
 mod pool;
 mod sockets;
 
-pub(crate) use body::{Sent, UpstreamAnswer};
+pub(crate) use body::Sent;
 pub use connect::ConnectorError;
 pub(crate) use connect::{Connector, plain};
-pub(crate) use pool::{Pool, UpstreamError};
+pub(crate) use pool::{Pool, UpstreamAnswer, UpstreamError};
 pub(crate) use sockets::{Socket, Sockets};

@@ -15,7 +15,7 @@ use thiserror::Error;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 
-use super::body::{ClientFault, Clock, Sent, UpstreamAnswer};
+use super::body::{AnswerBody, ClientFault, Clock, Sent};
 use super::connect::{ConnectError, Connector, Io, Speaks};
 use super::sockets::{Socket, Sockets};
 use crate::config::{Origin, UpstreamSettings};
@@ -122,6 +122,9 @@ enum Carrier {
     Http1(Http1),
     Http2(http2::SendRequest<Sent>, Arc<()>),
 }
+
+/// The body of an answer, whose connection goes back to the pool when it is dropped.
+pub(crate) type UpstreamAnswer = AnswerBody<Lease>;
 
 /// A connection in use: goes back when dropped.
 pub(crate) struct Lease {

@@ -7,9 +7,9 @@ use fieldseal_document::form::holds_field;
 use fieldseal_document::is_number;
 
 use super::{Job, Kind};
-use crate::body_buffer::Buffer;
-use crate::forms;
+use crate::body::buffer::Buffer;
 use crate::refusal::Refusal;
+use crate::rules::forms;
 
 impl Job<'_> {
     /// Refuses a body, as the rules leave it, in which software that takes it for another kind finds what the rules hide in that kind.

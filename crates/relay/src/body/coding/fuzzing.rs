@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::{Coding, DecodeBounds, DecodeError, Decoding};
-use crate::body_buffer::{Budget, Buffer};
+use crate::body::buffer::{Budget, Buffer};
 use crate::config::Limits;
 
 /// Memory that decoding may charge, whatever the body says.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hyper::header::HeaderValue;
 
 use super::*;
-use crate::body_buffer::Budget;
+use crate::body::buffer::Budget;
 use crate::config::Limits;
 
 const CODED: [Coding; 3] = [Coding::Gzip, Coding::Brotli, Coding::Zstd];

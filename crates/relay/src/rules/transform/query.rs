@@ -6,9 +6,9 @@ use hyper::body::Bytes;
 use hyper::http::uri::PathAndQuery;
 
 use super::Job;
-use crate::body_buffer::Buffer;
-use crate::forms;
+use crate::body::buffer::Buffer;
 use crate::refusal::Refusal;
+use crate::rules::forms;
 
 impl Job<'_> {
     /// Applies the rules to the query. Every byte of it that is no selected value stays what it was.

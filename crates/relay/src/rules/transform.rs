@@ -21,14 +21,14 @@ use hyper::StatusCode;
 use hyper::body::{Body, Bytes};
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
-use crate::body_buffer::{Budget, BudgetShare, Buffer, read_whole};
-use crate::coding::{Coding, DecodeBounds, DecodeError, Decoding};
+use crate::body::buffer::{Budget, BudgetShare, Buffer, read_whole};
+use crate::body::coding::{Coding, DecodeBounds, DecodeError, Decoding};
+use crate::body::offload::{Cost, Offload};
+use crate::body::trailers::is_taken_for;
 use crate::config::{Action, Actions, JsonFields, Limits, Mismatch, OnFailure, Rule};
-use crate::forms::{self, FILE_START, FormFault, Multipart, Urlencoded};
 use crate::hop_headers;
-use crate::offload::{Cost, Offload};
 use crate::refusal::{Direction, Refusal};
-use crate::trailers::is_taken_for;
+use crate::rules::forms::{self, FILE_START, FormFault, Multipart, Urlencoded};
 
 /// What an envelope begins with.
 const ENVELOPE_START: &str = "ev:";
@@ -630,7 +630,7 @@ mod tests {
     use http_body_util::{BodyExt, Full};
 
     use super::*;
-    use crate::offload::OffloadThreads;
+    use crate::body::offload::OffloadThreads;
 
     #[test]
     fn a_header_that_many_take_for_a_hidden_one_is_found() {

@@ -10,6 +10,7 @@ use hyper::header::{HeaderMap, HeaderName};
 
 use crate::access::Record;
 use crate::config::Actions;
+use crate::hop_headers::folded;
 use crate::metrics::ListenerMetrics;
 use crate::refusal::Direction;
 
@@ -33,11 +34,6 @@ struct Guard {
 /// Whether software that takes `_` for `-` (CGI, WSGI), or every sign for it (PHP's `.`, lighttpd), takes one name for the other.
 pub(crate) fn is_taken_for(one: &HeaderName, other: &HeaderName) -> bool {
     folded(one).eq(folded(other))
-}
-
-/// The bytes of a name with each sign as `-`.
-pub(crate) fn folded(name: &HeaderName) -> impl Iterator<Item = u8> {
-    name.as_str().bytes().map(|byte| if byte.is_ascii_alphanumeric() { byte } else { b'-' })
 }
 
 impl<B> Guarded<B> {

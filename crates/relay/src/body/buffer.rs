@@ -12,8 +12,8 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes};
 use tokio::time::timeout;
 
+use crate::body::offload::{Cost, Offload};
 use crate::config::Limits;
-use crate::offload::{Cost, Offload};
 use crate::refusal::{Direction, Refusal};
 
 /// The memory budget of all bodies that are buffered at a time.
@@ -291,7 +291,7 @@ mod tests {
     use hyper::body::Frame;
 
     use super::*;
-    use crate::offload::OffloadThreads;
+    use crate::body::offload::OffloadThreads;
 
     fn budget(size: usize, of_client: usize) -> Arc<Budget> {
         Budget::new(&Limits { bodies_size_max: size, client_bodies_size_max: of_client, ..Limits::default() })

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use fieldseal_document::form::{FieldNames, FormError, FormLimits, Part, decode_field, find_fields, find_parts};
 use thiserror::Error;
 
-use crate::body_buffer::Buffer;
+use crate::body::buffer::Buffer;
+use crate::body::offload::Cost;
 use crate::config::Action;
-use crate::offload::Cost;
 
 /// What an encrypted file begins with.
 pub(crate) const FILE_START: &[u8] = b"%EVENC";

@@ -19,7 +19,7 @@ use hyper::header::{CONTENT_ENCODING, HeaderMap};
 use self::brotli::Brotli;
 use self::gzip::Gzip;
 use self::zstd::Zstd;
-use crate::body_buffer::{BudgetShare, Buffer};
+use crate::body::buffer::{BudgetShare, Buffer};
 use crate::refusal::Refusal;
 
 /// Levels that suit traffic in flight.

@@ -8,7 +8,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::choice::Case;
+use crate::rules::choice::Case;
 
 pub(crate) mod fuzzing;
 

@@ -1,0 +1,51 @@
+//! What the threads that carry traffic, and the listeners on them, work with.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use fieldseal_http::Peer;
+use hyper::http::request::Parts;
+
+use crate::access::{AccessLog, Record};
+use crate::config::{Configuration, Limits};
+use crate::metrics::ListenerMetrics;
+use crate::outbound::leaf_issuer::LeafIssuer;
+use crate::refusal_log::RefusalLog;
+use crate::rules::transform::TransformContext;
+use crate::upstream::Pool;
+
+/// What a thread works with under one configuration.
+pub(crate) struct WorkerContext {
+    pub(crate) configuration: Arc<Configuration>,
+    pub(crate) transforms: TransformContext,
+    pub(crate) pool: Pool,
+    pub(crate) limits: Limits,
+    /// The authorities of the outbound listeners, by their place.
+    pub(crate) leaf_issuers: Vec<Arc<LeafIssuer>>,
+    /// What `upstream.authorities` held when the pool's connector was made.
+    pub(crate) authorities: Arc<Option<Vec<u8>>>,
+}
+
+/// The context of a thread, which a reload replaces.
+pub(crate) type SharedWorkerContext = Arc<ArcSwap<WorkerContext>>;
+
+/// A listener's place on a thread.
+#[derive(Clone)]
+pub(crate) struct ListenerContext {
+    pub(crate) worker: SharedWorkerContext,
+    pub(crate) index: usize,
+    pub(crate) metrics: Arc<ListenerMetrics>,
+    pub(crate) refusals: Arc<RefusalLog>,
+    pub(crate) log: Option<Arc<dyn AccessLog>>,
+}
+
+impl ListenerContext {
+    pub(crate) fn worker(&self) -> Arc<WorkerContext> {
+        self.worker.load_full()
+    }
+
+    pub(crate) fn record(&self, name: &Arc<str>, worker: &WorkerContext, peer: &Arc<Peer>, head: &Parts) -> Record {
+        let log = self.log.as_ref().filter(|_| worker.configuration.process.access_log);
+        Record::new(name, &self.metrics, &self.refusals, log, Arc::clone(peer), head)
+    }
+}

@@ -1,0 +1,6 @@
+//! What is done to which message: routes, the choice among them, and the work of a route's rules.
+
+pub(crate) mod choice;
+pub(crate) mod forms;
+pub mod route;
+pub(crate) mod transform;
