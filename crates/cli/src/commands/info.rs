@@ -6,7 +6,7 @@ use crate::arguments::InfoArguments;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
-use crate::rules::transform::connect;
+use crate::transform::connect;
 
 /// `fieldseal info`.
 pub fn run(context: &Context, arguments: &InfoArguments) -> Outcome {

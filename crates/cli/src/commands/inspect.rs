@@ -13,8 +13,8 @@ use crate::envelopes;
 use crate::failure::{Failure, Outcome};
 use crate::input::{Bound, Input};
 use crate::output::Output;
-use crate::rules::transform::{Connection, connect};
 use crate::show::{hex, time};
+use crate::transform::{Connection, connect};
 
 /// What is printed of one envelope.
 struct Facts {

@@ -12,8 +12,8 @@ use crate::arguments::{ConnectArguments, CurveName, Form, KeysCommand};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::output::{note, print, print_json};
-use crate::rules::transform::connect;
 use crate::show::{hex, time};
+use crate::transform::connect;
 
 /// `fieldseal keys`.
 pub fn run(context: &Context, command: KeysCommand) -> Outcome {

@@ -9,8 +9,8 @@ use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::log;
 use crate::output::{print, print_json};
-use crate::rules::transform::client_settings;
 use crate::signals::{self, Signals};
+use crate::transform::client_settings;
 
 /// `fieldseal probe`.
 pub fn run(context: &Context, arguments: &ProbeArguments) -> Outcome {

@@ -14,7 +14,7 @@ use crate::input::{Bound, Input};
 use crate::interruption;
 use crate::output::{Output, note};
 use crate::progress::Progress;
-use crate::rules::transform::{Door, Job, Local, Operation, Remote, Report, connect, transform_lines};
+use crate::transform::{Door, Job, Local, Operation, Remote, Report, connect, transform_lines};
 
 /// What the input is taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use crate::commands::certs::{Grant, Pinning, init, issue, local_names};
 use crate::config::{Config, KEYS};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
-use crate::rules::transform::client_settings;
+use crate::transform::client_settings;
 
 /// The app and the client of our own engine.
 const NAME: &str = "bench";

@@ -13,7 +13,7 @@ use crate::arguments::{CurveName, KeyingName, OperationName, Place, TableArgumen
 use crate::failure::{Failure, Outcome};
 use crate::output::{print, print_json};
 use crate::progress::Progress;
-use crate::rules::transform::{curve_on_the_wire, keying_on_the_wire};
+use crate::transform::{curve_on_the_wire, keying_on_the_wire};
 
 /// Values in a request, unless flags say otherwise.
 const FIELDS: [usize; 6] = [1, 30, 150, 2000, 10_000, 60_000];
