@@ -577,7 +577,7 @@ pub enum CertsCommand {
         #[arg(long)]
         only: bool,
         /// How long the server's certificate is valid
-        #[arg(long, default_value_t = fieldseal_server::certificates::LEAF_DAYS, value_name = "N")]
+        #[arg(long, default_value_t = fieldseal_net::tls::LEAF_DAYS, value_name = "N")]
         days: u32,
     },
     /// Issue a client certificate and grant the client what it may do
@@ -600,7 +600,7 @@ pub enum CertsCommand {
         #[arg(long, value_name = "ROLE")]
         role: Vec<String>,
         /// How long the certificate is valid
-        #[arg(long, default_value_t = fieldseal_server::certificates::LEAF_DAYS, value_name = "N")]
+        #[arg(long, default_value_t = fieldseal_net::tls::LEAF_DAYS, value_name = "N")]
         days: u32,
         /// Accept every certificate of this name that the authority signs, not the newest alone
         #[arg(long)]

@@ -7,7 +7,10 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::{Duration, Instant, SystemTime};
 
 use common::{Running, Workplace, finish, repository, with};
-use fieldseal_server::certificates::{Authority, Validity, write_certificate, write_private_key};
+use fieldseal_engine::admin::{Readers, replace_file};
+use fieldseal_engine::system_random;
+use fieldseal_net::tls::{Authority, Validity};
+use fieldseal_server::issue_client;
 use serde_json::Value;
 
 /// The flags of both doors.
@@ -230,9 +233,12 @@ fn certificates_that_are_not_right_are_told() {
     let read = |name: &str| std::fs::read(folder.join(name)).expect("read");
     let ours = Authority::from_pem(&read("ca.pem"), &read("ca.key")).expect("the authority");
     let now = SystemTime::now() - Duration::from_secs(2 * 86_400);
-    let expired = ours.issue_client("dev", Validity { now, days: 1 }).expect("issued");
-    write_certificate(&folder.join("late.pem"), &expired.certificate_pem).expect("written");
-    write_private_key(&folder.join("late.key"), &expired.private_key_pem).expect("written");
+    let expired = issue_client(&ours, "dev", Validity { now, days: 1 }).expect("issued");
+    let write = |name: &str, pem: &[u8], readers| {
+        replace_file(&folder.join(name), pem, readers, &mut system_random()).expect("written");
+    };
+    write("late.pem", &expired.certificate_pem, Readers::All);
+    write("late.key", &expired.private_key_pem, Readers::Owner);
     let message = encrypt(&["--client", "late"]).fails(3);
     assert!(message.contains("expired"), "{message}");
     // A name that the engine's certificate does not bear.

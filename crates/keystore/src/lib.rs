@@ -18,6 +18,7 @@ mod files;
 mod model;
 mod name;
 mod pem;
+mod replacing;
 mod root_key;
 mod sqlite;
 mod store;
@@ -25,7 +26,7 @@ mod wrapping;
 
 pub use fieldseal_crypto::Secret;
 
-pub use drafts::{Draft, remove_abandoned};
+pub use drafts::remove_abandoned;
 pub use error::{Counted, Error, KeyFault};
 pub use files::SecretPath;
 pub use model::{
@@ -34,6 +35,7 @@ pub use model::{
 };
 pub use name::{ApiKeyId, AppName, ClientName, InvalidName, RoleName};
 pub use pem::{ImportError, PEM_SIZE_MAX, parse_private_key_pem, public_key_pem, read_private_key_pem};
+pub use replacing::{Readers, replace_file};
 pub use root_key::{LocalRootKey, ROOT_KEY_FILE_SIZE_MAX, RootKey, RootKeyError, RootKeyId};
 pub use sqlite::{OpenMode, SCHEMA_VERSION, SqliteKeystore};
 pub use store::{Clock, Environment, Generation, Keystore, Limits, system_clock};

@@ -1,4 +1,4 @@
-//! What every listener of Fieldseal does beside its protocol: sockets, bounds on clients, TLS, the operator port and log lines.
+//! What every listener of Fieldseal does beside its protocol: sockets, bounds on clients, TLS, the operator port, metrics and log lines.
 //!
 //! The RPC listener, the HTTP listener and the relay build on it.
 //!
@@ -13,6 +13,7 @@ mod client;
 mod leaving;
 mod log_limit;
 mod log_line;
+pub mod metrics;
 mod operator;
 mod places;
 mod process;

@@ -1,6 +1,6 @@
-//! Reads a client's name from its certificate.
+//! The name that a client's certificate bears: issues certificates with it, and reads it.
 //!
-//! The chain has been verified before; what is decided here is only which name the certificate bears. A certificate that
+//! When it is read the chain has been verified before; what is decided here is only which name the certificate bears. A certificate that
 //! bears several, or one that could be misread, is refused rather than guessed at.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,13 +9,12 @@ use boring::hash::MessageDigest;
 use boring::nid::Nid;
 use boring::x509::X509Ref;
 use fieldseal_engine::admin::ClientName;
+use fieldseal_net::tls::{Authority, CertificateError, Issued, Validity, unix_seconds};
+use fieldseal_service::PeerIdentity;
 use thiserror::Error;
 
-use crate::certificates::not_after_seconds;
-use fieldseal_service::PeerIdentity;
-
 /// What a client's URI name begins with.
-pub(crate) const CLIENT_URI_PREFIX: &str = "fieldseal://client/";
+const CLIENT_URI_PREFIX: &str = "fieldseal://client/";
 
 /// Why a certificate gives no name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -34,9 +33,20 @@ pub enum IdentityError {
     Unreadable,
 }
 
+/// Issues a certificate for the client `name`, which is what [`ClientName`] takes.
+///
+/// # Errors
+/// A name or validity out of range.
+pub fn issue_client(authority: &Authority, name: &str, validity: Validity) -> Result<Issued, CertificateError> {
+    if ClientName::parse(name).is_err() {
+        return Err(CertificateError::Name("a client's name must match [A-Za-z0-9][A-Za-z0-9._-]{0,63}"));
+    }
+    authority.issue_client(name, &format!("{CLIENT_URI_PREFIX}{name}"), validity)
+}
+
 /// How long after `now` the certificate's validity ends; nothing when it has ended.
 pub(crate) fn valid_for(certificate: &X509Ref, now: SystemTime) -> Result<Duration, IdentityError> {
-    let last_second = not_after_seconds(certificate).map_err(|_| IdentityError::Unreadable)?;
+    let last_second = unix_seconds(certificate.not_after()).map_err(|_| IdentityError::Unreadable)?;
     let end = u64::try_from(last_second).map_or(Duration::ZERO, |last| Duration::from_secs(last + 1));
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok(end.saturating_sub(now))
@@ -156,5 +166,18 @@ mod tests {
         let certificate = certificate(&["shop"], &[]);
         let expected = boring::sha::sha256(&certificate.to_der().unwrap());
         assert_eq!(peer_identity(&certificate).unwrap().certificate_sha256, expected);
+    }
+
+    #[test]
+    fn a_certificate_is_issued_for_a_name_that_is_read_again_and_for_no_other() {
+        let validity = Validity { now: SystemTime::now(), days: 1 };
+        let authority = Authority::create("a", validity).unwrap();
+        let issued = issue_client(&authority, "till-7", validity).unwrap();
+        let certificate = X509::from_pem(&issued.certificate_pem).unwrap();
+        assert_eq!(peer_identity(&certificate).unwrap().name, "till-7");
+        for name in ["", "a,DNS:b", "a b", "a/b", "\u{e4}", &"a".repeat(65)] {
+            let error = issue_client(&authority, name, validity).unwrap_err();
+            assert!(matches!(error, CertificateError::Name(_)), "{name}");
+        }
     }
 }

@@ -11,7 +11,6 @@
 
 mod api;
 mod attempts;
-pub mod certificates;
 mod clock;
 mod connection;
 mod counters;
@@ -48,7 +47,7 @@ pub use counters::ServerCounters;
 pub use failure_log::FailureLog;
 pub use fieldseal_engine::pool::Scheduling;
 pub use fieldseal_http::HttpSettings;
-pub use identity::IdentityError;
+pub use identity::{IdentityError, issue_client};
 pub use metrics::{Outcome, OutcomeCounts};
 pub use server::{Server, ShutdownReport, check_identity};
 pub use settings::{ServerSettings, SettingsError, TlsSettings};

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use fieldseal_engine::pool::Pool;
 use fieldseal_http::Listener;
+use fieldseal_net::metrics::ThreadTimes;
 use fieldseal_net::tls::{Acceptor, CertificateExpiry, ServerIdentity};
 use fieldseal_net::{Leaving, OperatorPort, bind};
 use tokio::net::TcpListener;
@@ -21,7 +22,7 @@ use crate::clock;
 use crate::counters::ServerCounters;
 use crate::hub::Hub;
 use crate::listener::listen;
-use crate::metrics::{ThreadTimes, Times};
+use crate::metrics::Times;
 use crate::refusals::RefusalLog;
 use crate::settings::{ServerSettings, TlsSettings};
 use crate::start_error::StartError;

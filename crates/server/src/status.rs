@@ -3,11 +3,12 @@
 use std::io;
 use std::sync::Arc;
 
+use fieldseal_net::metrics::ThreadTimes;
 use fieldseal_net::{Phase, ProcessFigures, Report};
 
 use crate::clock;
 use crate::hub::Hub;
-use crate::metrics::{Snapshot, ThreadTimes};
+use crate::metrics::Snapshot;
 use crate::refusals::Refused;
 use fieldseal_service::Service;
 

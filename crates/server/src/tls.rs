@@ -1,23 +1,15 @@
-//! The TLS side of a connection: what the server asks for, and in words what went wrong.
-//!
-//! TLS 1.3 alone (RFC 8446), a client certificate is required. No session tickets: a resumed session would carry a
-//! certificate past its expiry, and clients of an engine keep their connections.
+//! The TLS side of a connection: the listener's context, and in words what went wrong in a handshake.
 
 use std::io;
 
 use boring::asn1::Asn1TimeRef;
-use boring::error::ErrorStack;
 use boring::hash::MessageDigest;
 use boring::nid::Nid;
-use boring::ssl::{
-    AlpnError, Error as SslError, Ssl, SslContext, SslContextBuilder, SslMethod, SslMode, SslOptions,
-    SslSessionCacheMode, SslVerifyMode, SslVersion, select_next_proto,
-};
-use boring::x509::store::X509StoreBuilder;
+use boring::ssl::{Error as SslError, Ssl, SslContext};
 use boring::x509::{X509NameRef, X509Ref, X509VerifyError};
-use fieldseal_net::tls::{TlsError, certificates, reasons, set_identity, unix_seconds};
+use fieldseal_net::tls::{MutualTls, TlsError, mutual_context, reasons, unix_seconds};
 use fieldseal_net::utc;
-use fieldseal_protocol::{ALPN, ALPN_LIST, TLS_GROUPS};
+use fieldseal_protocol::{ALPN_LIST, TLS_GROUPS};
 use thiserror::Error;
 use tokio_boring::HandshakeError;
 
@@ -25,37 +17,13 @@ use crate::settings::TlsSettings;
 
 /// Builds the context that all connections share.
 pub(crate) fn context(settings: &TlsSettings) -> Result<SslContext, TlsError> {
-    let mut context = SslContextBuilder::new(SslMethod::tls())?;
-    set_policy(&mut context)?;
-    set_identity(&mut context, &settings.certificate_chain_pem, &settings.private_key_pem)?;
-    set_authorities(&mut context, settings)?;
-    Ok(context.build())
-}
-
-fn set_policy(context: &mut SslContextBuilder) -> Result<(), ErrorStack> {
-    context.set_min_proto_version(Some(SslVersion::TLS1_3))?;
-    context.set_max_proto_version(Some(SslVersion::TLS1_3))?;
-    context.set_curves_list(TLS_GROUPS)?;
-    context.set_options(SslOptions::NO_TICKET);
-    context.set_session_cache_mode(SslSessionCacheMode::OFF);
-    context.set_mode(SslMode::ENABLE_PARTIAL_WRITE | SslMode::ACCEPT_MOVING_WRITE_BUFFER | SslMode::RELEASE_BUFFERS);
-    context.set_verify(SslVerifyMode::PEER | SslVerifyMode::FAIL_IF_NO_PEER_CERT);
-    // A client without ALPN is taken at its word that it speaks our protocol; one that names only others is not.
-    context.set_alpn_select_callback(|_, offered| match select_next_proto(ALPN_LIST, offered) {
-        Some(_) => Ok(ALPN),
-        None => Err(AlpnError::ALERT_FATAL),
-    });
-    Ok(())
-}
-
-fn set_authorities(context: &mut SslContextBuilder, settings: &TlsSettings) -> Result<(), TlsError> {
-    let mut store = X509StoreBuilder::new()?;
-    for authority in certificates("client authorities", &settings.client_authorities_pem)? {
-        context.add_client_ca(&authority)?;
-        store.add_cert(authority)?;
-    }
-    context.set_cert_store_builder(store);
-    Ok(())
+    mutual_context(MutualTls {
+        certificate_chain_pem: &settings.certificate_chain_pem,
+        private_key_pem: &settings.private_key_pem,
+        client_authorities_pem: &settings.client_authorities_pem,
+        groups: TLS_GROUPS,
+        alpn: ALPN_LIST,
+    })
 }
 
 /// The state of one new connection.

@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 use boring::ssl::{SslConnectorBuilder, SslVersion};
 use common::{Pki, Raw, Stage, raw_connector, toy_request, wait_until};
 use fieldseal_client::{Client, ClientError, ErrorCode, ErrorKind, Retry};
-use fieldseal_server::TlsSettings;
-use fieldseal_server::certificates::{Issued, Validity};
+use fieldseal_net::tls::{Issued, ServerName, Validity};
+use fieldseal_server::{TlsSettings, issue_client};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -35,14 +35,14 @@ async fn certificates_that_are_not_ours_or_not_now_are_refused() {
     assert_tls(&refused(&stage, stranger.client("shop")).await, "an authority that it does not know");
 
     let past = Validity { now: SystemTime::now() - 3 * DAY, days: 2 };
-    let expired = stage.pki.authority.issue_client("shop", past).unwrap();
+    let expired = issue_client(&stage.pki.authority, "shop", past).unwrap();
     assert_tls(&refused(&stage, expired).await, "our certificate \"shop\", issued by ");
 
     let late = Validity { now: SystemTime::now() + DAY, days: 1 };
-    let future = stage.pki.authority.issue_client("shop", late).unwrap();
+    let future = issue_client(&stage.pki.authority, "shop", late).unwrap();
     assert_tls(&refused(&stage, future).await, "not yet valid");
 
-    let names = [fieldseal_server::certificates::ServerName::parse("shop")];
+    let names = [ServerName::parse("shop")];
     let of_a_server = stage.pki.authority.issue_server(&names, common::validity()).unwrap();
     assert_tls(&refused(&stage, of_a_server).await, "not meant for clients");
     wait_until("all are counted", || stage.server.counters().handshakes_failed == 4);
@@ -130,7 +130,7 @@ fn a_connection_ends_when_its_certificate_expires() {
     let stage = Stage::new();
     // It ends four to five seconds from now.
     let validity = Validity { now: SystemTime::now() - DAY + Duration::from_secs(5), days: 1 };
-    let identity = stage.pki.authority.issue_client("shop", validity).unwrap();
+    let identity = issue_client(&stage.pki.authority, "shop", validity).unwrap();
     let mut raw = Raw::connect(stage.address(), raw_connector(&stage.pki, Some(identity)));
     raw.send(|out| toy_request(1, "echo", "in time", out));
     assert_eq!(raw.read_response(), (1, String::new()));

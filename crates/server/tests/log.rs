@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use boring::ssl::SslVersion;
 use common::{Pki, Raw, Stage, raw_connector, toy_request, wait_until};
-use fieldseal_server::certificates::{Issued, ServerName, Validity};
+use fieldseal_net::tls::{Issued, ServerName, Validity};
+use fieldseal_server::issue_client;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -123,7 +124,7 @@ fn the_log_says_why_and_holds_no_content() {
     refused(&stage, None, "the client sent no certificate");
     refused(&stage, Some(Pki::new().client("shop")), "\"shop\", issued by \"");
     wait_for("is of an unknown authority");
-    let issue = |now: SystemTime| stage.pki.authority.issue_client("shop", Validity { now, days: 1 }).unwrap();
+    let issue = |now: SystemTime| issue_client(&stage.pki.authority, "shop", Validity { now, days: 1 }).unwrap();
     let two_days = Duration::from_secs(2 * 86_400);
     refused(&stage, Some(issue(SystemTime::now() - two_days)), ", has expired, at 20");
     refused(&stage, Some(issue(SystemTime::now() + two_days / 2)), "is not yet valid");

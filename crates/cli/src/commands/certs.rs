@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use fieldseal_engine::admin::{
-    AppName, Apps, ClientGrant, ClientName, Keystore, NewClient, Operation, RoleName, Roles,
+    AppName, Apps, ClientGrant, ClientName, Keystore, NewClient, Operation, Readers, RoleName, Roles, replace_file,
 };
-use fieldseal_server::certificates::{
-    Authority, CertificateError, Inspection, Issued, ServerName, Validity, inspect, write_certificate,
-    write_private_key,
-};
+use fieldseal_engine::system_random;
+use fieldseal_net::tls::{Authority, CertificateError, Inspection, Issued, ServerName, Validity, inspect};
+use fieldseal_server::issue_client;
 use serde_json::{Value, json};
 
 use crate::arguments::{Allowed, CertsCommand, Form};
@@ -213,7 +212,7 @@ pub fn issue(
     days: u32,
 ) -> Outcome<(PathBuf, PathBuf)> {
     let folder = context.certificates();
-    let issued = authority(&folder)?.issue_client(name.as_str(), Validity { now: SystemTime::now(), days })?;
+    let issued = issue_client(&authority(&folder)?, name.as_str(), Validity { now: SystemTime::now(), days })?;
     let first = inspect(&issued.certificate_pem)?.into_iter().next();
     let certificate_sha256 = match grant.pinning {
         Pinning::ThisOne => first.map(|certificate| certificate.sha256),
@@ -238,11 +237,13 @@ fn write_issued(folder: &Path, name: &str, issued: &Issued) -> Outcome<(PathBuf,
 }
 
 fn write_key(path: &Path, pem: &[u8]) -> Outcome {
-    write_private_key(path, pem).map_err(|error| Failure::writing(path.display(), &error))
+    replace_file(path, pem, Readers::Owner, &mut system_random())
+        .map_err(|error| Failure::writing(path.display(), &error))
 }
 
 fn write_pem(path: &Path, pem: &[u8]) -> Outcome {
-    write_certificate(path, pem).map_err(|error| Failure::writing(path.display(), &error))
+    replace_file(path, pem, Readers::All, &mut system_random())
+        .map_err(|error| Failure::writing(path.display(), &error))
 }
 
 /// The clients that have a certificate and a key in `folder`, by name.

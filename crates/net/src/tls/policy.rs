@@ -1,9 +1,17 @@
-//! What HTTP listeners accept: TLS 1.2 and 1.3, HTTP/2 or HTTP/1.1 by ALPN (RFC 7301).
+//! What listeners accept.
+//!
+//! HTTP: TLS 1.2 and 1.3, HTTP/2 or HTTP/1.1 by ALPN (RFC 7301). Protocols of our own: TLS 1.3 alone (RFC 8446), and a client certificate
+//! is required. No session tickets there: a resumed session would carry a certificate past its expiry, and such clients keep their
+//! connections.
 
 use boring::error::ErrorStack;
-use boring::ssl::{AlpnError, SslAcceptor, SslAcceptorBuilder, SslMethod, SslMode, SslVersion, select_next_proto};
+use boring::ssl::{
+    AlpnError, SslAcceptor, SslAcceptorBuilder, SslContext, SslContextBuilder, SslMethod, SslMode, SslOptions,
+    SslSessionCacheMode, SslVerifyMode, SslVersion, select_next_proto,
+};
+use boring::x509::store::X509StoreBuilder;
 
-use super::identity::TlsError;
+use super::identity::{TlsError, certificates, set_identity};
 
 /// HTTP/2 is preferred.
 const ALPN: &[u8] = b"\x02h2\x08http/1.1";
@@ -26,4 +34,54 @@ fn policy() -> Result<SslAcceptorBuilder, ErrorStack> {
     // Without ALPN a client speaks HTTP/1.1; one that names only other protocols is refused.
     context.set_alpn_select_callback(|_, offered| select_next_proto(ALPN, offered).ok_or(AlpnError::ALERT_FATAL));
     Ok(context)
+}
+
+/// What a listener needs that accepts clients by their certificates.
+#[derive(Clone, Copy, Debug)]
+pub struct MutualTls<'a> {
+    /// Its certificate, then those that lead to its authority, in PEM.
+    pub certificate_chain_pem: &'a [u8],
+    /// Its private key, in PEM.
+    pub private_key_pem: &'a [u8],
+    /// Authorities of clients' certificates, in PEM: at least one.
+    pub client_authorities_pem: &'a [u8],
+    /// Groups for the key agreement, in the library's words.
+    pub groups: &'static str,
+    /// The one protocol that is spoken, as ALPN names it: its length, then its name.
+    pub alpn: &'static [u8],
+}
+
+/// A context for clients with certificates: see the head of this file.
+///
+/// # Errors
+/// What cannot be read, or does not belong together.
+pub fn mutual_context(settings: MutualTls<'_>) -> Result<SslContext, TlsError> {
+    let mut context = SslContextBuilder::new(SslMethod::tls())?;
+    set_mutual_policy(&mut context, settings.groups, settings.alpn)?;
+    set_identity(&mut context, settings.certificate_chain_pem, settings.private_key_pem)?;
+    set_authorities(&mut context, settings.client_authorities_pem)?;
+    Ok(context.build())
+}
+
+fn set_mutual_policy(context: &mut SslContextBuilder, groups: &str, alpn: &'static [u8]) -> Result<(), ErrorStack> {
+    context.set_min_proto_version(Some(SslVersion::TLS1_3))?;
+    context.set_max_proto_version(Some(SslVersion::TLS1_3))?;
+    context.set_curves_list(groups)?;
+    context.set_options(SslOptions::NO_TICKET);
+    context.set_session_cache_mode(SslSessionCacheMode::OFF);
+    context.set_mode(SslMode::ENABLE_PARTIAL_WRITE | SslMode::ACCEPT_MOVING_WRITE_BUFFER | SslMode::RELEASE_BUFFERS);
+    context.set_verify(SslVerifyMode::PEER | SslVerifyMode::FAIL_IF_NO_PEER_CERT);
+    // A client without ALPN is taken at its word that it speaks our protocol; one that names only others is not.
+    context.set_alpn_select_callback(move |_, offered| select_next_proto(alpn, offered).ok_or(AlpnError::ALERT_FATAL));
+    Ok(())
+}
+
+fn set_authorities(context: &mut SslContextBuilder, authorities_pem: &[u8]) -> Result<(), TlsError> {
+    let mut store = X509StoreBuilder::new()?;
+    for authority in certificates("client authorities", authorities_pem)? {
+        context.add_client_ca(&authority)?;
+        store.add_cert(authority)?;
+    }
+    context.set_cert_store_builder(store);
+    Ok(())
 }

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fieldseal_http::HttpCounters;
+use fieldseal_net::metrics::{Histogram, HistogramSnapshot};
 
 use super::route::{Call, PATHS};
-use crate::metrics::histogram::{Histogram, HistogramSnapshot};
 
 /// The statuses that are answered. What is none of them counts as 500, which it would be a fault to be.
 const STATUSES: [(u16, &str); 15] = [

@@ -3,10 +3,7 @@
 //! What is counted lives where it happens, as plain atomics; here it is given its name, its unit and its words, which
 //! `docs/metrics.md` repeats. Labels are closed sets of our own words: nothing that a caller sends becomes one.
 
-pub(crate) mod histogram;
 pub(crate) mod requests;
-mod threads;
-mod writer;
 
 use std::fmt;
 use std::time::Duration;
@@ -14,6 +11,7 @@ use std::time::Duration;
 use fieldseal_engine::Counters;
 use fieldseal_engine::pool::Observer;
 use fieldseal_http::HttpCounters;
+use fieldseal_net::metrics::{Histogram, HistogramSnapshot, Named, Writer};
 use fieldseal_net::{ProcessFigures, ProcessSample, ProcessValue};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
@@ -21,11 +19,8 @@ use prometheus_client::registry::Registry;
 
 use crate::api::counters::ApiSnapshot;
 use crate::counters::ServerCounters;
-pub(crate) use histogram::{Histogram, HistogramSnapshot};
 pub(crate) use requests::{Arrival, Requests, RequestsSnapshot};
 pub use requests::{Outcome, OutcomeCounts};
-pub(crate) use threads::ThreadTimes;
-use writer::{Named, Writer};
 
 /// How long things took.
 #[derive(Debug, Default)]

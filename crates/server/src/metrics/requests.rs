@@ -3,9 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use fieldseal_net::metrics::{Histogram, HistogramSnapshot};
 use fieldseal_protocol::{ErrorCode, Method};
-
-use super::histogram::{Histogram, HistogramSnapshot};
 use fieldseal_service::Effort;
 
 /// How a request ended.

@@ -17,12 +17,12 @@ use boring::ssl::{SslConnector, SslConnectorBuilder, SslMethod, SslStream, SslVe
 use boring::x509::X509;
 use fieldseal_client::{Client, ClientSettings, ClientTls};
 use fieldseal_engine::pool::Cancellation;
+use fieldseal_net::tls::{Authority, Issued, ServerName, Validity};
 use fieldseal_protocol::{
     EncryptDocumentParams, ErrorCode, ErrorObject, GOING_AWAY, GoingAway, Limits, Message, Scanner, answer,
     connection_error,
 };
-use fieldseal_server::certificates::{Authority, Issued, ServerName, Validity};
-use fieldseal_server::{Server, ServerSettings, TlsSettings};
+use fieldseal_server::{Server, ServerSettings, TlsSettings, issue_client};
 use fieldseal_service::{Part, PartStep, PeerIdentity, Planned, Refused, Request, Service, Step, Tenant, Written};
 
 /// Long enough for a slow machine; no test waits for it when all is well.
@@ -41,7 +41,7 @@ impl Pki {
     }
 
     pub fn client(&self, name: &str) -> Issued {
-        self.authority.issue_client(name, validity()).unwrap()
+        issue_client(&self.authority, name, validity()).unwrap()
     }
 
     pub fn server_tls(&self) -> TlsSettings {

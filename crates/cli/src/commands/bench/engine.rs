@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use fieldseal_client::{ClientSettings, ClientTls};
 use fieldseal_engine::admin::{AppName, Apps, ClientName, Keystore, NewKeys, Operation, Roles};
 use fieldseal_load::accounting::Process;
-use fieldseal_server::certificates::LEAF_DAYS;
+use fieldseal_net::tls::LEAF_DAYS;
 use tempfile::TempDir;
 
 use crate::arguments::{ConnectArguments, Place};

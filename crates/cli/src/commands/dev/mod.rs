@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use fieldseal_engine::Engine;
 use fieldseal_engine::admin::{AppName, Apps, ClientName, Keystore, NewKeys, Operation, Roles};
+use fieldseal_net::tls::LEAF_DAYS;
 use fieldseal_server::Server;
-use fieldseal_server::certificates::LEAF_DAYS;
 
 use crate::arguments::DevArguments;
 use crate::commands::certs::{Grant, Pinning, init, issue, local_names, present_names, read_certificate, union};

@@ -32,7 +32,7 @@ type Look = HashMap<u32, (Part, Duration)>;
 
 /// CPU time by part, which never goes back, though threads end.
 #[derive(Debug, Default)]
-pub(crate) struct ThreadTimes(Mutex<Ledger>);
+pub struct ThreadTimes(Mutex<Ledger>);
 
 #[derive(Debug, Default)]
 struct Ledger {
@@ -43,7 +43,7 @@ struct Ledger {
 
 impl ThreadTimes {
     /// The time of each part; nothing where the system does not tell.
-    pub(crate) fn read(&self) -> Vec<(&'static str, Duration)> {
+    pub fn read(&self) -> Vec<(&'static str, Duration)> {
         match look() {
             Ok(now) if !now.is_empty() => {
                 let mut ledger = self.0.lock().expect("nothing panics while this is locked");

@@ -1,4 +1,8 @@
-//! The authority: makes itself, issues the others.
+//! Certificates for those who have no authority of their own: makes one, and issues server and client certificates.
+//!
+//! Keys are on P-256, signatures ECDSA with SHA-256, the profile that of RFC 5280: critical basic constraints and key usage,
+//! one extended usage, so that a client's certificate serves no server and the reverse. The clock is a parameter; serial
+//! numbers and keys come from BoringSSL's random generator.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -15,12 +19,10 @@ use boring::x509::extension::{
     AuthorityKeyIdentifier, BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAlternativeName, SubjectKeyIdentifier,
 };
 use boring::x509::{X509, X509Builder, X509Extension, X509Name, X509NameBuilder};
-use fieldseal_engine::admin::ClientName;
 use zeroize::Zeroizing;
 
-use super::inspection::not_after_seconds;
-use super::{CertificateError, Issued, Validity};
-use crate::identity::CLIENT_URI_PREFIX;
+use super::certificate::{CertificateError, Issued, Validity};
+use super::expiry::unix_seconds;
 
 /// Longest common name in bytes (RFC 5280, A.1, ub-common-name).
 const COMMON_NAME_SIZE_MAX: usize = 64;
@@ -144,16 +146,20 @@ impl Authority {
         self.issue(&subject, &subject_names, usage, validity)
     }
 
-    /// Issues a certificate for the client `name`, which is what [`ClientName`] takes.
+    /// Issues a certificate for a client: `name`, 1 to 64 bytes, for people to read, and `uri` for servers.
     ///
     /// # Errors
-    /// A name or validity out of range.
-    pub fn issue_client(&self, name: &str, validity: Validity) -> Result<Issued, CertificateError> {
-        if ClientName::parse(name).is_err() {
-            return Err(CertificateError::Name("a client's name must match [A-Za-z0-9][A-Za-z0-9._-]{0,63}"));
+    /// A name or validity out of range, or a URI with other bytes than ASCII letters, digits and `-._~:/@`.
+    pub fn issue_client(&self, name: &str, uri: &str, validity: Validity) -> Result<Issued, CertificateError> {
+        if !(1..=COMMON_NAME_SIZE_MAX).contains(&name.len()) {
+            return Err(CertificateError::Name("a client's name must have 1 to 64 bytes"));
+        }
+        // The library reads lists of names from text: a comma would begin another.
+        if !uri.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~:/@".contains(&byte)) {
+            return Err(CertificateError::Name("a client's URI must match [A-Za-z0-9._~:/@-]*"));
         }
         let mut subject_names = SubjectAlternativeName::new();
-        subject_names.uri(&format!("{CLIENT_URI_PREFIX}{name}"));
+        subject_names.uri(uri);
         let usage = ExtendedKeyUsage::new().client_auth().build()?;
         self.issue(&common_name(name)?, &subject_names, usage, validity)
     }
@@ -166,7 +172,7 @@ impl Authority {
         validity: Validity,
     ) -> Result<Issued, CertificateError> {
         let (begin, end) = validity.seconds()?;
-        let end = end.min(not_after_seconds(&self.certificate)?);
+        let end = end.min(unix_seconds(self.certificate.not_after())?);
         if end <= begin {
             return Err(CertificateError::Validity);
         }
@@ -246,15 +252,20 @@ fn is_valid_host(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::inspect;
+    use super::super::inspection::inspect;
     use super::*;
-    use crate::identity::peer_identity;
     use std::time::{Duration, UNIX_EPOCH};
 
     const NOW: u64 = 1_800_000_000;
 
     fn validity(days: u32) -> Validity {
         Validity { now: UNIX_EPOCH + Duration::from_secs(NOW), days }
+    }
+
+    const URI: &str = "fieldseal://client/till-7";
+
+    fn issue_client(authority: &Authority, validity: Validity) -> Result<Issued, CertificateError> {
+        authority.issue_client("till-7", URI, validity)
     }
 
     fn certificate(issued: &Issued) -> X509 {
@@ -264,8 +275,9 @@ mod tests {
     #[test]
     fn clients_bear_their_name_and_servers_theirs() {
         let authority = Authority::create("test authority", validity(10)).unwrap();
-        let client = certificate(&authority.issue_client("till-7", validity(5)).unwrap());
-        assert_eq!(peer_identity(&client).unwrap().name, "till-7");
+        let client = certificate(&issue_client(&authority, validity(5)).unwrap());
+        let names = client.subject_alt_names().unwrap();
+        assert_eq!(names.iter().filter_map(|name| name.uri()).collect::<Vec<_>>(), [URI]);
         assert!(client.verify(&authority.key).unwrap());
 
         let names = ["engine.example.com", "*.example.org", "::1", "127.0.0.1"].map(ServerName::parse);
@@ -282,13 +294,13 @@ mod tests {
     fn validity_follows_the_clock_given_and_ends_with_the_authority() {
         let authority = Authority::create("a", validity(10)).unwrap();
         for (days, expected) in [(1, 1), (10, 10), (11, 10)] {
-            let client = authority.issue_client("c", validity(days)).unwrap();
+            let client = issue_client(&authority, validity(days)).unwrap();
             let inspection = inspect(&client.certificate_pem).unwrap().remove(0);
             assert_eq!(inspection.not_before, NOW - 300);
             assert_eq!(inspection.not_after, NOW + expected * 86_400);
         }
         let late = Validity { now: UNIX_EPOCH + Duration::from_secs(NOW + 11 * 86_400), days: 1 };
-        assert_eq!(authority.issue_client("c", late).unwrap_err(), CertificateError::Validity);
+        assert_eq!(issue_client(&authority, late).unwrap_err(), CertificateError::Validity);
         assert_eq!(Authority::create("a", validity(0)).unwrap_err(), CertificateError::Validity);
         let far = validity(u32::MAX);
         assert_eq!(Authority::create("a", far).unwrap_err(), CertificateError::Validity);
@@ -299,13 +311,13 @@ mod tests {
         let authority = Authority::create("a", validity(10)).unwrap();
         let (pem, key) = (authority.certificate_pem().unwrap(), authority.private_key_pem().unwrap());
         let again = Authority::from_pem(&pem, &key).unwrap();
-        let client = certificate(&again.issue_client("c", validity(1)).unwrap());
+        let client = certificate(&issue_client(&again, validity(1)).unwrap());
         assert!(client.verify(&authority.key).unwrap());
 
         let other = Authority::create("b", validity(10)).unwrap().private_key_pem().unwrap();
         let mismatch = Authority::from_pem(&pem, &other).unwrap_err();
         assert!(matches!(mismatch, CertificateError::NotAnAuthority(_)));
-        let leaf = authority.issue_client("c", validity(1)).unwrap();
+        let leaf = issue_client(&authority, validity(1)).unwrap();
         let no_authority = Authority::from_pem(&leaf.certificate_pem, &leaf.private_key_pem).unwrap_err();
         assert!(matches!(no_authority, CertificateError::NotAnAuthority(_)));
         assert_eq!(Authority::from_pem(b"", &key).unwrap_err(), CertificateError::Unreadable("a certificate in PEM"));
@@ -318,9 +330,11 @@ mod tests {
     #[test]
     fn names_that_could_mean_more_are_refused() {
         let authority = Authority::create("a", validity(10)).unwrap();
-        for name in ["", "a,DNS:b", "a b", "a/b", "\u{e4}", &"a".repeat(65)] {
-            let error = authority.issue_client(name, validity(1)).unwrap_err();
-            assert!(matches!(error, CertificateError::Name(_)), "{name}");
+        for (name, uri) in
+            [("", "a:b"), (&*"a".repeat(65), "a:b"), ("a", "a:b,DNS:c"), ("a", "a:b c"), ("a", "a:\u{e4}")]
+        {
+            let error = authority.issue_client(name, uri, validity(1)).unwrap_err();
+            assert!(matches!(error, CertificateError::Name(_)), "{name} {uri}");
         }
         for host in ["", "a,DNS:b", "a..b", "-a", "a-", "*.*.a", "a b", &"a".repeat(64)] {
             let error = authority.issue_server(&[ServerName::Dns(host.to_owned())], validity(1));

@@ -13,51 +13,58 @@ const PREFIX: &str = "fieldseal_";
 const PROCESS_PREFIX: &str = "process_";
 
 /// Name and words of a metric.
-#[derive(Clone, Copy)]
-pub(super) struct Named {
+#[derive(Clone, Copy, Debug)]
+pub struct Named {
     prefix: &'static str,
     /// Behind the prefix, without the unit and without `_total`.
-    pub(super) name: &'static str,
+    pub name: &'static str,
     /// Ends the name, where there is one.
-    pub(super) unit: Option<&'static Unit>,
-    pub(super) help: &'static str,
+    pub unit: Option<&'static Unit>,
+    /// What it counts, for people.
+    pub help: &'static str,
 }
 
 impl Named {
-    pub(super) const fn plain(name: &'static str, help: &'static str) -> Self {
+    /// Of Fieldseal's, without a unit.
+    pub const fn plain(name: &'static str, help: &'static str) -> Self {
         Named { prefix: PREFIX, name, unit: None, help }
     }
 
-    pub(super) const fn bytes(name: &'static str, help: &'static str) -> Self {
+    /// Of Fieldseal's, in bytes.
+    pub const fn bytes(name: &'static str, help: &'static str) -> Self {
         Named { prefix: PREFIX, name, unit: Some(&Unit::Bytes), help }
     }
 
-    pub(super) const fn seconds(name: &'static str, help: &'static str) -> Self {
+    /// Of Fieldseal's, in seconds.
+    pub const fn seconds(name: &'static str, help: &'static str) -> Self {
         Named { prefix: PREFIX, name, unit: Some(&Unit::Seconds), help }
     }
 
     /// The same, of the process.
-    pub(super) const fn of_process(self) -> Self {
+    pub const fn of_process(self) -> Self {
         Named { prefix: PROCESS_PREFIX, ..self }
     }
 }
 
-pub(super) struct Writer<'a> {
+/// Writes one metric after the other. Each function fails only where the text does.
+pub struct Writer<'a> {
     encoder: DescriptorEncoder<'a>,
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(encoder: DescriptorEncoder<'a>) -> Self {
+    /// A writer into what the registry is encoded to.
+    pub fn new(encoder: DescriptorEncoder<'a>) -> Self {
         Writer { encoder }
     }
 
-    pub(super) fn gauge(&mut self, named: Named, value: impl EncodeGaugeValue) -> fmt::Result {
+    /// A value that goes up and down.
+    pub fn gauge(&mut self, named: Named, value: impl EncodeGaugeValue) -> fmt::Result {
         let name = full(named);
         self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Gauge)?.encode_gauge(&value)
     }
 
     /// One gauge for each value of the label.
-    pub(super) fn gauges(
+    pub fn gauges(
         &mut self,
         named: Named,
         label: &'static str,
@@ -72,7 +79,7 @@ impl<'a> Writer<'a> {
     }
 
     /// One gauge for each pair of values of two labels.
-    pub(super) fn gauges_of_two(
+    pub fn gauges_of_two(
         &mut self,
         named: Named,
         labels: [&'static str; 2],
@@ -87,14 +94,15 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    pub(super) fn counter(&mut self, named: Named, value: impl EncodeCounterValue) -> fmt::Result {
+    /// A value that only goes up.
+    pub fn counter(&mut self, named: Named, value: impl EncodeCounterValue) -> fmt::Result {
         let name = full(named);
         let mut metric = self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Counter)?;
         metric.encode_counter::<NoLabelSet, _, f64>(&value, None)
     }
 
     /// One counter for each value of the labels.
-    pub(super) fn counters<const N: usize>(
+    pub fn counters<const N: usize>(
         &mut self,
         named: Named,
         labels: [&'static str; N],
@@ -110,14 +118,15 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    pub(super) fn histogram(&mut self, named: Named, times: &HistogramSnapshot) -> fmt::Result {
+    /// Lengths of time.
+    pub fn histogram(&mut self, named: Named, times: &HistogramSnapshot) -> fmt::Result {
         let name = full(named);
         let mut metric = self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Histogram)?;
         metric.encode_histogram::<NoLabelSet>(times.sum, times.count, &times.buckets, None)
     }
 
     /// One histogram for each value of the label.
-    pub(super) fn histograms(
+    pub fn histograms(
         &mut self,
         named: Named,
         label: &'static str,
@@ -133,10 +142,17 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    pub(super) fn info(&mut self, named: Named, label: &'static str, word: &'static str) -> fmt::Result {
+    /// A fact, as a label.
+    pub fn info(&mut self, named: Named, label: &'static str, word: &'static str) -> fmt::Result {
         let name = full(named);
         let mut metric = self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Info)?;
         metric.encode_info(&[(label, word)])
+    }
+}
+
+impl fmt::Debug for Writer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").finish_non_exhaustive()
     }
 }
 

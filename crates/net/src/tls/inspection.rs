@@ -6,9 +6,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use boring::hash::MessageDigest;
 use boring::nid::Nid;
 use boring::x509::{GeneralNameRef, X509, X509Ref};
-use fieldseal_net::tls::unix_seconds;
 
-use super::{CertificateError, ServerName};
+use super::authority::ServerName;
+use super::certificate::{CertificateError, SECONDS_PER_DAY};
+use super::expiry::unix_seconds;
 
 /// One certificate in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ impl Inspection {
     /// Whole days from `now` until it expires; 0 on the last day and afterwards.
     pub fn days_left(&self, now: SystemTime) -> u64 {
         let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        self.not_after.saturating_sub(now) / super::SECONDS_PER_DAY
+        self.not_after.saturating_sub(now) / SECONDS_PER_DAY
     }
 
     /// Whether it is valid at `now`, as far as its dates go.
@@ -78,11 +79,6 @@ fn names(certificate: &X509Ref) -> Vec<ServerName> {
         (None, bytes) => bytes.and_then(address).map(ServerName::Ip),
     };
     certificate.subject_alt_names().map_or_else(Vec::new, |names| names.iter().filter_map(name).collect())
-}
-
-/// The last second of a certificate, since 1970.
-pub(crate) fn not_after_seconds(certificate: &X509Ref) -> Result<i64, CertificateError> {
-    Ok(unix_seconds(certificate.not_after())?)
 }
 
 #[cfg(test)]

@@ -1,35 +1,33 @@
-//! Writes certificates and keys so that a crash leaves the old file or the new one, and a key is nobody else's to read.
+//! Writes a file in place of another so that a crash leaves the old one or the new one, and a secret is nobody else's to read.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-use boring::rand::rand_bytes;
-use fieldseal_engine::admin::Draft;
+use fieldseal_crypto::CryptoRng;
 
-/// Writes a certificate, readable for all.
-///
-/// # Errors
-/// Those of the file system. The file is then as it was.
-pub fn write_certificate(path: &Path, pem: &[u8]) -> io::Result<()> {
-    write(path, pem, 0o644)
-}
+use crate::drafts::Draft;
+use crate::files::folder_of;
 
-/// Writes a private key, readable for its owner alone from the moment that it exists.
-///
-/// # Errors
-/// Those of the file system. The file is then as it was.
-pub fn write_private_key(path: &Path, pem: &[u8]) -> io::Result<()> {
-    write(path, pem, 0o600)
+/// Who may read a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readers {
+    /// Its owner alone, from the moment that it exists.
+    Owner,
+    /// Everybody.
+    All,
 }
 
 /// Writes a file beside `path`, brings it to the disk, and renames it.
-fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
+///
+/// # Errors
+/// Those of the file system. The file is then as it was.
+pub fn replace_file(path: &Path, content: &[u8], readers: Readers, rng: &mut dyn CryptoRng) -> io::Result<()> {
+    let mode = match readers {
+        Readers::Owner => 0o600,
+        Readers::All => 0o644,
     };
-    let Draft { mut file, path: draft } = Draft::create(path, mode, random()?)?;
+    let Draft { mut file, path: draft } = Draft::create(path, mode, rng.next_u64())?;
     let whole = file.write_all(content).and_then(|()| file.sync_all());
     let written = whole.and_then(|()| fs::rename(&draft, path));
     if written.is_err() {
@@ -38,19 +36,17 @@ fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     }
     written?;
     // The rename is on the disk only when the folder is.
-    File::open(folder)?.sync_all()
-}
-
-fn random() -> io::Result<u64> {
-    let mut random = [0; 8];
-    rand_bytes(&mut random).map_err(io::Error::other)?;
-    Ok(u64::from_be_bytes(random))
+    File::open(folder_of(path))?.sync_all()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
+        replace_file(path, content, Readers::Owner, &mut rand::rng())
+    }
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -61,9 +57,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key.pem");
         fs::write(&path, "old and readable for all").unwrap();
-        write_private_key(&path, b"new").unwrap();
+        write_secret(&path, b"new").unwrap();
         assert_eq!((fs::read(&path).unwrap(), mode(&path)), (b"new".to_vec(), 0o600));
-        write_certificate(&folder.path().join("cert.pem"), b"c").unwrap();
+        let certificate = folder.path().join("cert.pem");
+        replace_file(&certificate, b"c", Readers::All, &mut rand::rng()).unwrap();
         let names = fs::read_dir(folder.path()).unwrap().count();
         assert_eq!(names, 2, "no temporary file is left");
     }
@@ -75,7 +72,7 @@ mod tests {
         for left in ["server.key.new-0123456789abcdef", ".server.key.0123456789abcdef"] {
             fs::write(folder.path().join(left), "half a key").unwrap();
         }
-        write_private_key(&path, b"new").unwrap();
+        write_secret(&path, b"new").unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
@@ -85,9 +82,9 @@ mod tests {
         let path = folder.path().join("taken");
         fs::create_dir(&path).unwrap();
         fs::write(path.join("inside"), "").unwrap();
-        assert!(write_private_key(&path, b"new").is_err());
+        assert!(write_secret(&path, b"new").is_err());
         assert!(path.join("inside").exists());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-        assert!(write_private_key(&folder.path().join("no/such/key"), b"new").is_err());
+        assert!(write_secret(&folder.path().join("no/such/key"), b"new").is_err());
     }
 }

@@ -34,7 +34,7 @@ const BUCKETS: usize = BOUNDS_NS.len() + 1;
 
 /// Lengths of time since the start.
 #[derive(Debug)]
-pub(crate) struct Histogram {
+pub struct Histogram {
     buckets: [AtomicU64; BUCKETS],
     sum_ns: AtomicU64,
 }
@@ -47,23 +47,26 @@ impl Default for Histogram {
 
 /// The same at one moment.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct HistogramSnapshot {
+pub struct HistogramSnapshot {
     /// Upper end in seconds, and how many fell into the bucket.
-    pub(crate) buckets: Vec<(f64, u64)>,
+    pub buckets: Vec<(f64, u64)>,
     /// In seconds.
-    pub(crate) sum: f64,
-    pub(crate) count: u64,
+    pub sum: f64,
+    /// In all buckets.
+    pub count: u64,
 }
 
 impl Histogram {
-    pub(crate) fn observe(&self, time: Duration) {
+    /// Counts one.
+    pub fn observe(&self, time: Duration) {
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let bucket = BOUNDS_NS.partition_point(|bound| *bound < nanoseconds);
         self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         self.sum_ns.fetch_add(nanoseconds, Ordering::Relaxed);
     }
 
-    pub(crate) fn snapshot(&self) -> HistogramSnapshot {
+    /// All that was counted so far.
+    pub fn snapshot(&self) -> HistogramSnapshot {
         let counts = self.buckets.each_ref().map(|bucket| bucket.load(Ordering::Relaxed));
         let ends = BOUNDS_NS.iter().map(|bound| seconds(*bound)).chain([f64::INFINITY]);
         HistogramSnapshot {

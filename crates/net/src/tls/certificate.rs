@@ -1,12 +1,4 @@
-//! Certificates for those who have no authority of their own: makes one, issues server and client certificates, reads dates.
-//!
-//! Keys are on P-256, signatures ECDSA with SHA-256, the profile that of RFC 5280: critical basic constraints and key usage,
-//! one extended usage, so that a client's certificate serves no server and the reverse. The clock is a parameter; serial
-//! numbers and keys come from BoringSSL's random generator.
-
-mod authority;
-mod files;
-mod inspection;
+//! What certificates that are issued here have in common: how long they are valid, and why one cannot be made.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,10 +6,7 @@ use boring::error::ErrorStack;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-pub use authority::{Authority, ServerName};
-pub use files::{write_certificate, write_private_key};
-pub(crate) use inspection::not_after_seconds;
-pub use inspection::{Inspection, inspect};
+use super::identity::reasons;
 
 /// From when and how long a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +24,7 @@ pub const LEAF_DAYS: u32 = 825;
 
 /// How far certificates reach into the past.
 const BACKDATE: Duration = Duration::from_secs(300);
-const SECONDS_PER_DAY: u64 = 86_400;
+pub(super) const SECONDS_PER_DAY: u64 = 86_400;
 
 impl Validity {
     /// The longest that is usual for an authority.
@@ -49,7 +38,7 @@ impl Validity {
     }
 
     /// First and last second, since 1970.
-    fn seconds(&self) -> Result<(i64, i64), CertificateError> {
+    pub(super) fn seconds(&self) -> Result<(i64, i64), CertificateError> {
         if self.days == 0 {
             return Err(CertificateError::Validity);
         }
@@ -105,6 +94,6 @@ pub enum CertificateError {
 
 impl From<ErrorStack> for CertificateError {
     fn from(stack: ErrorStack) -> Self {
-        CertificateError::Library(fieldseal_net::tls::reasons(&stack))
+        CertificateError::Library(reasons(&stack))
     }
 }
