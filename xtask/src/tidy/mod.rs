@@ -7,6 +7,7 @@
 mod calls;
 mod claims;
 mod edges;
+mod links;
 mod modules;
 mod records;
 mod shape;
@@ -56,7 +57,7 @@ impl fmt::Display for Finding {
     }
 }
 
-const RULES: [fn(&Repository) -> Vec<Finding>; 8] = [
+const RULES: [fn(&Repository) -> Vec<Finding>; 9] = [
     edges::check,
     modules::check,
     unsafety::check,
@@ -65,6 +66,7 @@ const RULES: [fn(&Repository) -> Vec<Finding>; 8] = [
     words::check,
     records::check,
     claims::check,
+    links::check,
 ];
 
 impl Repository {
@@ -156,11 +158,11 @@ mod tests {
             ("crates/pool/src/lib.rs", &lib),
             ("crates/pool/src/lonely.rs", "//! What this file is for, said once.\n"),
             ("vectors/a.json", "{}"),
-            ("docs/threat-model.md", "`tests/a.py::test_b`\n"),
+            ("docs/threat-model.md", "`tests/a.py::test_b`\n[page](none.md)\n"),
         ]));
         assert!(findings.is_sorted());
         let found: Vec<String> = findings.iter().map(ToString::to_string).collect();
-        // One for each rule: edges, modules, unsafety, calls, shape, words, records, claims.
+        // One for each rule: edges, modules, unsafety, calls, shape, words, records, claims, links.
         let parts = [
             "no lints",
             "no target reaches",
@@ -170,6 +172,7 @@ mod tests {
             "do it now",
             "no test names this file",
             "is no test",
+            "a link to",
         ];
         for part in parts {
             assert!(found.iter().any(|line| line.contains(part)), "{part} is missing from {found:#?}");
