@@ -18,7 +18,7 @@ use std::{env, error::Error, io, process::ExitCode};
 const HELP: &str = "\
 usage: cargo xtask COMMAND
 
-  tidy                  crate edges, files, calls, words and lengths
+  tidy                  crate edges, import circles, files, calls, words and lengths
   check                 fmt, clippy, tidy and deny: what CI runs before the tests
   examples --fields N   a JSON document of exactly N scalar values (1 to 10,000,000)
   examples --bytes N    a JSON document of exactly N bytes (at least 1,024)

@@ -6,6 +6,7 @@
 
 mod calls;
 mod claims;
+mod cycles;
 mod edges;
 mod links;
 mod modules;
@@ -57,9 +58,10 @@ impl fmt::Display for Finding {
     }
 }
 
-const RULES: [fn(&Repository) -> Vec<Finding>; 9] = [
+const RULES: [fn(&Repository) -> Vec<Finding>; 10] = [
     edges::check,
     modules::check,
+    cycles::check,
     unsafety::check,
     calls::check,
     shape::check,
@@ -151,21 +153,24 @@ mod tests {
 
     #[test]
     fn every_rule_runs_and_findings_come_in_order() {
-        let lib = "//! What this crate is for, said once.\nfn f() { dbg!(1); }\t\n// @: later\n"
+        let lib = "//! What this crate is for, said once.\nmod a;\nmod b;\nfn f() { dbg!(1); }\t\n// @: later\n"
             .replace('@', concat!("TO", "DO"));
         let findings = run(&sample::repository(&[
             ("crates/pool/Cargo.toml", ""),
             ("crates/pool/src/lib.rs", &lib),
+            ("crates/pool/src/a.rs", "//! What this file is for, said once.\nuse crate::b::B;\n"),
+            ("crates/pool/src/b.rs", "//! What this file is for, said once.\nuse crate::a::A;\n"),
             ("crates/pool/src/lonely.rs", "//! What this file is for, said once.\n"),
             ("vectors/a.json", "{}"),
             ("docs/threat-model.md", "`tests/a.py::test_b`\n[page](none.md)\n"),
         ]));
         assert!(findings.is_sorted());
         let found: Vec<String> = findings.iter().map(ToString::to_string).collect();
-        // One for each rule: edges, modules, unsafety, calls, shape, words, records, claims, links.
+        // One for each rule: edges, modules, cycles, unsafety, calls, shape, words, records, claims, links.
         let parts = [
             "no lints",
             "no target reaches",
+            "modules import each other: a, b",
             "lets unsafe code in",
             "dbg!",
             "a tab",

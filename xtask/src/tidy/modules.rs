@@ -3,7 +3,7 @@
 //! The `mod` lines are followed from the targets that cargo knows, so a file that no target reaches, and that the compiler
 //! therefore never reads, is found. The same walk tells which files are test code because only tests declare them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{Finding, Repository};
 use crate::{
@@ -79,6 +79,35 @@ fn start(target: &Target) -> (String, Region, Place) {
     let is_shipped = target.is_shipped() || target.kinds.iter().any(|kind| kind == "custom-build");
     let region = if is_shipped { Region::Shipped } else { Region::Test };
     (target.path.clone(), region, Place::OwnsFolder)
+}
+
+/// The modules of a target, by their names from its root down, that shipped code declares.
+pub fn tree<'a>(sources: &'a [Source], target: &Target) -> BTreeMap<Vec<String>, &'a Source> {
+    let files: HashMap<&str, &Source> = sources.iter().map(|source| (source.path.as_str(), source)).collect();
+    let mut tree = BTreeMap::new();
+    let mut open = vec![(Vec::new(), target.path.clone(), Place::OwnsFolder)];
+    while let Some((names, path, place)) = open.pop() {
+        let Some(source) = files.get(path.as_str()) else { continue };
+        for module in declared(source).into_iter().filter(|module| source.region(module.line) == Region::Shipped) {
+            let names: Vec<String> = names.iter().chain(&module.names).cloned().collect();
+            open.extend(module.candidates(source, place).into_iter().map(|(path, place)| (names.clone(), path, place)));
+        }
+        tree.insert(names, *source);
+    }
+    tree
+}
+
+/// Names of the modules with a body in this file that byte `at` lies in, the outermost first.
+pub fn inline_around(source: &Source, at: usize) -> Vec<String> {
+    let code = &source.masked.code;
+    let opened = words(code, "mod").take_while(|&word| word < at).filter_map(|word| {
+        let rest = code[word + 3..].trim_start();
+        let name: String = rest.chars().take_while(|&letter| u8::try_from(letter).is_ok_and(is_name)).collect();
+        let open = code.len() - rest[name.len()..].trim_start().len();
+        let is_around = code[open..].starts_with('{') && crate::lexer::closing(code, open) > at;
+        is_around.then_some(name)
+    });
+    opened.collect()
 }
 
 /// Where a file's modules lie.
