@@ -3,12 +3,16 @@
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use fieldseal_net::tls::{CertificateExpiry, ServerIdentity};
 use fieldseal_server::{StartError, TlsSettings, check_identity};
 
 use crate::context::Context;
 use crate::failure::{Failure, Outcome, plain};
+
+/// How often certificates are looked at whether they expire soon.
+pub const EXPIRY_PERIOD: Duration = Duration::from_secs(3600);
 
 /// Where certificates and keys lie.
 pub struct IdentityFiles {

@@ -48,7 +48,8 @@ pub use error::{
 pub use fold::OtherCase;
 pub use limits::{DEPTH_CEILING, DOCUMENT_SIZE_CEILING, Limits};
 pub use nodes::{SelectedNode, Strategy, select};
-pub use places::{PATH_SIZE_MAX, Places};
+pub use path::PATH_SIZE_MAX;
+pub use places::Places;
 pub use selector::{Selection, SelectionBuilder};
 pub use text::{escape_into, escape_piece, escaped_size, is_number, unescape, unescape_piece};
 pub use walker::{LOOK_BYTES, Match, Progress, Purpose, ScalarKind, Walk, Walker};

@@ -2,8 +2,10 @@
 
 use std::fmt::Write;
 
-use crate::places::PATH_SIZE_MAX;
 use crate::text::unescape_lossy;
+
+/// Bytes of a path, about: a longer one is cut off, and ends in `…`.
+pub const PATH_SIZE_MAX: usize = 512;
 
 /// Appends an element's index.
 pub(crate) fn push_index(path: &mut String, index: u32) {

@@ -4,10 +4,7 @@
 use std::ops::Range;
 
 use crate::machine::Container;
-use crate::path::{cut_short, push_index, push_name};
-
-/// Bytes of a path, about: a longer one is cut off, and ends in `…`.
-pub const PATH_SIZE_MAX: usize = 512;
+use crate::path::{PATH_SIZE_MAX, cut_short, push_index, push_name};
 
 /// A step of the way from the root to a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

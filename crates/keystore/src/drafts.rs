@@ -57,7 +57,7 @@ impl Draft {
 /// Removes the drafts of `path` that nobody writes any more. What cannot be looked at or removed stays: nobody reads it.
 pub fn remove_abandoned(path: &Path) {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return };
-    let Ok(entries) = fs::read_dir(super::files::folder_of(path)) else { return };
+    let Ok(entries) = fs::read_dir(folder_of(path)) else { return };
     for entry in entries.flatten() {
         if entry.file_name().to_str().is_some_and(|other| is_draft(other, name)) && is_abandoned(&entry.path()) {
             let _ = fs::remove_file(entry.path());
@@ -80,6 +80,14 @@ fn is_abandoned(draft: &Path) -> bool {
     let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(draft) else { return false };
     let is_ours = file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.uid() == geteuid().as_raw());
     is_ours && !matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+}
+
+/// The folder that `path` lies in.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
 }
 
 #[cfg(test)]
@@ -131,5 +139,11 @@ mod tests {
     fn a_folder_that_is_not_there_is_no_fault() {
         remove_abandoned(Path::new("/no/such/folder/root.key"));
         remove_abandoned(Path::new("/"));
+    }
+
+    #[test]
+    fn the_folder_of_a_bare_name_is_here() {
+        assert_eq!(folder_of(Path::new("store.db")), Path::new("."));
+        assert_eq!(folder_of(Path::new("a/store.db")), Path::new("a"));
     }
 }

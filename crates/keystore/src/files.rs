@@ -15,7 +15,7 @@ use rustix::process::geteuid;
 use zeroize::Zeroizing;
 
 use crate::Error;
-use crate::drafts::Draft;
+use crate::drafts::{Draft, folder_of};
 
 /// Permission bits of a new secret file.
 const FILE_MODE: u32 = 0o600;
@@ -97,14 +97,6 @@ pub(crate) struct FileId {
 impl FileId {
     pub(crate) fn of(metadata: &fs::Metadata) -> Self {
         FileId { device: metadata.dev(), inode: metadata.ino() }
-    }
-}
-
-/// The folder that `path` lies in.
-pub(crate) fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
     }
 }
 
@@ -288,11 +280,5 @@ mod tests {
             refusal.to_string(),
             "the root key file root.key has mode 0644, which lets others reach it: run chmod 600 root.key"
         );
-    }
-
-    #[test]
-    fn the_folder_of_a_bare_name_is_here() {
-        assert_eq!(folder_of(Path::new("store.db")), Path::new("."));
-        assert_eq!(folder_of(Path::new("a/store.db")), Path::new("a"));
     }
 }

@@ -6,8 +6,7 @@ use std::path::Path;
 
 use fieldseal_crypto::CryptoRng;
 
-use crate::drafts::Draft;
-use crate::files::folder_of;
+use crate::drafts::{Draft, folder_of};
 
 /// Who may read a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::flows::Load;
-
 /// What a job costs at first, in nanoseconds, where nothing has been measured.
 const FIRST_COST_NS: u64 = 50_000;
 /// Units that each job counts beside its bytes: what is done once a request takes about as long as this many bytes.
@@ -36,6 +34,15 @@ const MEANS: f64 = 4.0;
 const ASKED_WINDOW: Duration = Duration::from_millis(100);
 /// How much of a job goes into the average.
 const MEAN_WEIGHT: f64 = 1.0 / 32.0;
+
+/// What is held on one level of a path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Load {
+    /// Nanoseconds of service.
+    pub(crate) backlog: f64,
+    /// Who shares it: children with jobs, or the jobs of a connection, one that comes now included.
+    pub(crate) competitors: f64,
+}
 
 /// What the jobs of a client, or of all, cost, and how much of them is asked for.
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,7 +6,7 @@
 use foldhash::HashMap;
 use slab::Slab;
 
-use crate::estimate::Costs;
+use crate::estimate::{Costs, Load};
 use crate::fair::{Arrival, FairQueue, Flow};
 use crate::list::{Linked, List};
 
@@ -80,15 +80,6 @@ pub(crate) enum Lane {
     Live,
     /// Of jobs that have to stop, each once.
     Ending,
-}
-
-/// What is held on one level of a path.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Load {
-    /// Nanoseconds of service.
-    pub(crate) backlog: f64,
-    /// Who shares it: children with jobs, or the jobs of a connection, one that comes now included.
-    pub(crate) competitors: f64,
 }
 
 /// A slice that has ended, in nanoseconds.

@@ -10,13 +10,13 @@ use fieldseal_server::{RelayDestination, RelayInformation};
 use serde_json::json;
 use tokio::time::interval;
 
-use super::serve::EXPIRY_PERIOD;
 use crate::access_log::LineWriter;
 use crate::allocator;
 use crate::arguments::RelayArguments;
 use crate::context::Context;
 use crate::descriptors;
 use crate::failure::{Failure, Outcome};
+use crate::identity::EXPIRY_PERIOD;
 use crate::log;
 use crate::output::print_json;
 use crate::signals::{self, Ending, Signals};

@@ -4,7 +4,6 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use fieldseal_engine::Engine;
 use fieldseal_server::{FailureLog, Server, ServerSettings, SharedRelayInformation, ShutdownReport, StartError};
@@ -18,14 +17,11 @@ use crate::config::{KEYS, Key};
 use crate::context::Context;
 use crate::descriptors;
 use crate::failure::{Failure, Outcome};
-use crate::identity::IdentityFiles;
+use crate::identity::{EXPIRY_PERIOD, IdentityFiles};
 use crate::log;
 use crate::output::print_json;
 use crate::signals::{self, Ending, Signals};
 use crate::watched::Watched;
-
-/// How often certificates are looked at whether they expire soon.
-pub const EXPIRY_PERIOD: Duration = Duration::from_secs(3600);
 
 /// `fieldseal serve`.
 pub fn run(context: &Context, arguments: &ServeArguments) -> Outcome {

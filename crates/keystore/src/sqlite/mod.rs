@@ -22,6 +22,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 pub use schema::SCHEMA_VERSION;
 
+use crate::drafts::folder_of;
 use crate::files::{self, FileId, SecretPath};
 use crate::model::{
     ApiKey, AppKeys, AppSummary, CheckReport, ClientGrant, KeyState, NewApiKey, NewClient, NewKeys, TOKEN_SECRET_SIZE,
@@ -169,7 +170,7 @@ fn open_file(
 
 /// Makes folder and file where they may be made, and refuses what others own or can reach. Tells which file it is.
 fn prepare_path(path: &Path, mode: OpenMode) -> Result<FileId, Error> {
-    let folder = files::folder_of(path);
+    let folder = folder_of(path);
     if mode == OpenMode::CreateIfMissing {
         files::create_folder(folder)?;
     }
