@@ -7,7 +7,7 @@ use napi::bindgen_prelude::BufferSlice;
 use napi::{Env, ValueType};
 use napi_derive::napi;
 
-use crate::decode::Answer;
+use crate::decode::{Answer, whole_number};
 use crate::fault::{Code, Fault, Result, fault, invalid_argument, of_content, of_node};
 use crate::js::Js;
 use crate::values::Taken;
@@ -184,15 +184,6 @@ fn buffer<'env>(env: &'env Env, message: Vec<u8>) -> Result<BufferSlice<'env>> {
 
 fn message_id(id: Js) -> Result<u32> {
     whole_number(id, "id", 0.0, f64::from(u32::MAX)).map(|id| id as u32)
-}
-
-/// A number of JavaScript that is an integer from `least` to `most`.
-pub(crate) fn whole_number(value: Js, name: &str, least: f64, most: f64) -> Result<f64> {
-    let number = if value.kind()? == ValueType::Number { Some(value.number()?) } else { None };
-    let is_right = |number: &f64| number.fract() == 0.0 && (least..=most).contains(number);
-    number
-        .filter(is_right)
-        .ok_or_else(|| invalid_argument(format!("{name}: expected an integer from {least} to {most}")))
 }
 
 fn text(options: Js, name: &CStr) -> Result<Option<String>> {

@@ -11,7 +11,7 @@ use crate::allocator;
 use crate::arguments::Place;
 use crate::config::{Config, Loaded, Presence, Sources, load};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::output::note;
+use crate::note::note;
 use crate::paths;
 
 /// The environment variable that holds the root key's text.

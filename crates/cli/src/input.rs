@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Outcome};
-use crate::output::note;
+use crate::note::note;
 
 /// Bytes read at a time.
 const READ_SIZE: usize = 256 << 10;

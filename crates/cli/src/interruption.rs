@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::failure::{Failure, Outcome};
-use crate::output::note;
+use crate::note::note;
 use crate::signals;
 
 /// Added to a signal's number in the exit code, as shells do.

@@ -19,6 +19,7 @@ mod identity;
 mod input;
 mod interruption;
 mod log;
+mod note;
 mod output;
 mod paths;
 mod progress;
@@ -34,7 +35,7 @@ use clap::Parser;
 
 use crate::arguments::Arguments;
 use crate::failure::{Exit, Failure};
-use crate::output::note;
+use crate::note::note;
 
 fn main() -> ExitCode {
     // Before any secret is read. A system that forbids it is told of and no reason to stop.

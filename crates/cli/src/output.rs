@@ -4,7 +4,6 @@
 //! name when it is complete: at once where there is no such file yet. To replace a file it takes the name of a draft first, which a
 //! rename then moves; only a kill between these two system calls leaves the draft, complete. Elsewhere the draft has its name all along.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -199,11 +198,6 @@ impl Output {
             }
         }
     }
-}
-
-/// Tells a person something on standard error. Where that cannot be written nobody reads it, and the work goes on.
-pub fn note(text: impl fmt::Display) {
-    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Prints `text` on standard output.

@@ -1,5 +1,7 @@
 //! The calls, and the pool of connections under them.
 
+mod retries;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -20,12 +22,12 @@ use crate::error::{ClientError, ErrorKind};
 use crate::observer::{CallObserver, CallOutcome, Observed};
 use crate::outgoing::Outgoing;
 use crate::prepared::Prepared;
-use crate::retries::{Retries, RetryBudget};
 use crate::settings::ClientSettings;
 use crate::shared::Shared;
 #[cfg(feature = "simulation")]
 use crate::simulation::Network;
 use crate::tls;
+use retries::{Retries, RetryBudget};
 
 /// How long the address of an engine that said that it shuts down is tried after all others.
 const SHUTDOWN_AVOIDED: Duration = Duration::from_secs(10);
@@ -766,7 +768,7 @@ fn backoff(settings: &ClientSettings, failures: u32, chance: f64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{ClientTls, TlsPart};
+    use crate::identity::{ClientTls, TlsPart};
     use zeroize::Zeroizing;
 
     fn settings() -> ClientSettings {

@@ -20,11 +20,11 @@ mod answer;
 mod client;
 mod connection;
 mod error;
+mod identity;
 mod observer;
 mod outgoing;
 mod prepared;
 pub mod raw;
-mod retries;
 mod settings;
 mod shared;
 #[cfg(feature = "simulation")]
@@ -39,6 +39,7 @@ pub use fieldseal_protocol::{
     Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, Keying, Limits, Method,
     OnFailure, OtherCase, Retry, RewrapOptions, Scalar, Text, TextKind,
 };
+pub use identity::{ClientTls, TlsPart, TlsProblem};
 pub use observer::{CallObserver, CallOutcome};
 pub use prepared::Prepared;
-pub use settings::{ClientSettings, ClientTls, TlsPart, TlsProblem};
+pub use settings::ClientSettings;

@@ -1,75 +1,11 @@
 //! Where the engine is, who we are, and every bound of the client.
 
-use std::path::Path;
 use std::time::Duration;
-use std::{fmt, fs};
 
 use fieldseal_protocol::Limits;
-use thiserror::Error;
-use zeroize::Zeroizing;
 
 use crate::error::ClientError;
-use crate::tls;
-
-/// Whom the client believes and what it presents, in PEM (RFC 7468).
-#[derive(Clone)]
-pub struct ClientTls {
-    /// The authorities whose server certificates are accepted; the system's own are not.
-    pub authorities_pem: Vec<u8>,
-    /// The client's certificate, then those that lead to its authority.
-    pub certificate_chain_pem: Vec<u8>,
-    /// Its private key, PKCS#8 or SEC1.
-    pub private_key_pem: Zeroizing<Vec<u8>>,
-}
-
-impl ClientTls {
-    /// Reads the three files.
-    ///
-    /// # Errors
-    /// When one cannot be read; the message names it.
-    pub fn from_files(authorities: &Path, certificate_chain: &Path, private_key: &Path) -> Result<Self, ClientError> {
-        let read =
-            |path: &Path| fs::read(path).map_err(|error| ClientError::settings(format!("{}: {error}", path.display())));
-        Ok(ClientTls {
-            authorities_pem: read(authorities)?,
-            certificate_chain_pem: read(certificate_chain)?,
-            private_key_pem: Zeroizing::new(read(private_key)?),
-        })
-    }
-
-    /// What of it cannot be used, at most one problem for each part; nothing where all can. For callers who know where each part comes
-    /// from, and tell people that.
-    pub fn problems(&self) -> Vec<TlsProblem> {
-        tls::parse(self).err().unwrap_or_default()
-    }
-}
-
-/// A part of [`ClientTls`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TlsPart {
-    /// Whom the client believes.
-    Authorities,
-    /// The client's certificate and those that lead to its authority.
-    CertificateChain,
-    /// The client's private key.
-    PrivateKey,
-}
-
-/// Why a part of [`ClientTls`] cannot be used. Holds nothing of it.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{message}")]
-pub struct TlsProblem {
-    /// Which part.
-    pub part: TlsPart,
-    /// Why not.
-    pub message: String,
-}
-
-impl fmt::Debug for ClientTls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientTls").finish_non_exhaustive()
-    }
-}
+use crate::identity::ClientTls;
 
 /// Where to connect, with what, and how much at a time.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio_boring::{HandshakeError, SslStream};
 
 use crate::error::{ClientError, ErrorKind, Sent};
-use crate::settings::{ClientTls, TlsPart, TlsProblem};
+use crate::identity::{ClientTls, TlsPart, TlsProblem};
 
 /// BoringSSL reads a record in two pieces and writes each at once; these put them together.
 const BUFFER_SIZE: usize = 64 << 10;
@@ -31,6 +31,14 @@ pub(crate) type Stream = SslStream<Socket>;
 
 pub(crate) fn socket<S: AsyncRead + AsyncWrite>(stream: S) -> Gathered<S> {
     BufWriter::with_capacity(BUFFER_SIZE, BufReader::with_capacity(BUFFER_SIZE, stream))
+}
+
+impl ClientTls {
+    /// What of it cannot be used, at most one problem for each part; nothing where all can. For callers who know where each part comes
+    /// from, and tell people that.
+    pub fn problems(&self) -> Vec<TlsProblem> {
+        parse(self).err().unwrap_or_default()
+    }
 }
 
 /// What stands in [`ClientTls`].

@@ -13,8 +13,10 @@ use crate::ffi::aead::Context;
 use crate::lanes::{self, Lanes, LanesUnavailable};
 use crate::{DecryptFailed, Secret};
 
+pub(crate) mod algorithm;
 mod stream;
 
+pub use algorithm::AeadAlgorithm;
 pub use stream::{OpenStream, SealStream};
 
 pub use fieldseal_lanes::gcm::{NONCE_SIZE, Nonce, OpenItem, SealItem, TAG_SIZE};
@@ -30,29 +32,6 @@ const ALONE_SIZE_MAX: usize = 192;
 const OPENED_MAX: usize = 64;
 /// What a caller has promised.
 const ROOM: &str = "room for exactly these messages";
-
-/// An AEAD algorithm by its name in the IANA registry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum AeadAlgorithm {
-    /// AEAD_AES_128_GCM.
-    Aes128Gcm,
-    /// AES-192-GCM (SP 800-38D; not in the registry).
-    Aes192Gcm,
-    /// AEAD_AES_256_GCM.
-    Aes256Gcm,
-}
-
-impl AeadAlgorithm {
-    /// Key length in bytes.
-    pub fn key_size(self) -> usize {
-        match self {
-            Self::Aes128Gcm => 16,
-            Self::Aes192Gcm => 24,
-            Self::Aes256Gcm => 32,
-        }
-    }
-}
 
 /// The key has the wrong length for its algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

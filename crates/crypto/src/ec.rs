@@ -8,12 +8,9 @@ use rand_core::CryptoRng;
 use crate::ffi::{k256, p256};
 use crate::secret::Secret;
 
-/// Bytes of a scalar, a coordinate and a shared secret.
-pub const SCALAR_SIZE: usize = 32;
-/// Bytes of a compressed point (SEC 1, 2.3.3).
-pub const COMPRESSED_SIZE: usize = 33;
-/// Bytes of an uncompressed point (SEC 1, 2.3.3).
-pub const UNCOMPRESSED_SIZE: usize = 65;
+pub(crate) mod sizes;
+
+pub use sizes::{COMPRESSED_SIZE, SCALAR_SIZE, UNCOMPRESSED_SIZE};
 
 /// A curve by its SEC 2 name; the envelope format calls them r1 and k1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

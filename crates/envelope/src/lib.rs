@@ -10,6 +10,7 @@
 #![warn(missing_docs)]
 
 mod aad;
+mod base64;
 mod format;
 mod kdf;
 mod long;

@@ -5,10 +5,10 @@
 //! takes or where it fails; then [`LongText`] takes it apart.
 
 use fieldseal_crypto::aead::{OpenStream, SealStream, TAG_SIZE};
-use fieldseal_crypto::text_kernel;
 
+use crate::base64::append_base64;
 use crate::file::EncryptedFile;
-use crate::format::{Envelope, Malformed, SUFFIX, ValueType, Version, encoded_size};
+use crate::format::{Envelope, Malformed, SUFFIX, ValueType, Version};
 use crate::metadata::{self, Metadata, OpenedMetadata};
 use crate::number::NumberText;
 use crate::open::{Form, Label, OpenError, OpeningKey};
@@ -64,12 +64,6 @@ impl LongSealing {
         append_base64(&self.sealed, out);
         out.extend_from_slice(&SUFFIX);
     }
-}
-
-pub(crate) fn append_base64(bytes: &[u8], out: &mut Vec<u8>) {
-    let start = out.len();
-    out.resize(start + encoded_size(bytes.len()), 0);
-    text_kernel().encode(bytes, &mut out[start..]);
 }
 
 /// Something sealed, taken apart.

@@ -10,9 +10,9 @@ use fieldseal_crypto::{
 use fieldseal_lanes::text::{Frame, Kernel};
 
 use crate::aad::AssociatedData;
+use crate::base64::append_base64;
 use crate::format::{MIDDLE_SIZE, Marking, SUFFIX, ValueType, Version};
 use crate::kdf;
-use crate::long::append_base64;
 use crate::metadata::Metadata;
 
 /// Values sealed side by side.

@@ -5,7 +5,7 @@
 
 use crate::error::{ContentError, FieldFault, RemoteError, Retry, ShownName};
 use crate::field::{Field, FieldSet};
-use crate::message::RawParams;
+use crate::raw_params::RawParams;
 use crate::values::RawValues;
 use crate::wire::{Head, Reader};
 

@@ -28,6 +28,7 @@ mod number;
 mod options;
 mod params;
 mod peek;
+mod raw_params;
 pub mod request;
 mod results;
 mod scanner;

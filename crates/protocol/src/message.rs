@@ -5,6 +5,7 @@
 use crate::content::{ERROR_FIELDS, Entries, Unknown, remote_error};
 use crate::error::{ContentError, FrameError, MessageError, MessageFault, RemoteError};
 use crate::limits::Limits;
+pub use crate::raw_params::RawParams;
 use crate::scanner::Scanner;
 use crate::wire::{Head, HeadError, Reader};
 
@@ -145,36 +146,6 @@ fn malformed(error: HeadError) -> MessageError {
 
 fn without_id(fault: MessageFault) -> MessageError {
     MessageError { id: None, fault }
-}
-
-/// The parameters of a request or notification, not yet read.
-#[derive(Clone, Copy, Debug)]
-pub struct RawParams<'a> {
-    count: u32,
-    reader: Reader<'a>,
-}
-
-impl<'a> RawParams<'a> {
-    fn read(mut reader: Reader<'a>) -> Result<Self, MessageFault> {
-        match reader.head()? {
-            Head::Array(count) => Ok(RawParams { count, reader }),
-            other => Err(MessageFault::ParamsNotAnArray(other.kind())),
-        }
-    }
-
-    /// How many parameters there are. The methods of this protocol take one, a map.
-    pub fn count(&self) -> u32 {
-        self.count
-    }
-
-    /// The parameters' bytes behind the array's head; what they cost in memory and, roughly, in work.
-    pub fn size(&self) -> usize {
-        self.reader.rest().len()
-    }
-
-    pub(crate) fn reader(&self) -> Reader<'a> {
-        self.reader
-    }
 }
 
 /// A result or an error object, not yet read.

@@ -6,8 +6,6 @@
 
 use thiserror::Error;
 
-use crate::values::Scalar;
-
 /// Room for the text of one number. Reused from value to value, so that no text is allocated.
 pub struct NumberBuffer {
     integer: itoa::Buffer,
@@ -58,30 +56,14 @@ pub(crate) fn widen(value: f32) -> f64 {
     buffer.format_finite(value).parse().expect("ECMAScript's number text parses as a float")
 }
 
-/// See [`Scalar::from_number_text`].
-pub(crate) fn parse_number(text: &str) -> Result<Scalar<'static>, NumberFault> {
-    let shape = number_shape(text.as_bytes()).ok_or(NumberFault::NotANumber)?;
-    // −0 is no integer: as one it would lose its sign.
-    if shape == NumberShape::Integer && text != "-0" {
-        if let Ok(value) = text.parse() {
-            return Ok(Scalar::UInt(value));
-        }
-        if let Ok(value) = text.parse() {
-            return Ok(Scalar::Int(value));
-        }
-    }
-    let value: f64 = text.parse().map_err(|_| NumberFault::NotANumber)?;
-    if value.is_finite() { Ok(Scalar::Float(value)) } else { Err(NumberFault::OutOfRange) }
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum NumberShape {
+pub(crate) enum NumberShape {
     Integer,
     Fraction,
 }
 
 /// Which of JSON's number forms `text` has: `-? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?`.
-fn number_shape(text: &[u8]) -> Option<NumberShape> {
+pub(crate) fn number_shape(text: &[u8]) -> Option<NumberShape> {
     let mut rest = text.strip_prefix(b"-").unwrap_or(text);
     rest = match rest {
         [b'0', after @ ..] => after,
@@ -108,6 +90,7 @@ fn strip_digits(text: &[u8]) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::values::Scalar;
     use proptest::prelude::*;
 
     #[test]
@@ -127,9 +110,9 @@ mod tests {
             ("1e-400", Scalar::Float(0.0)),
         ];
         for (text, expected) in rows {
-            assert_eq!(parse_number(text), Ok(*expected), "{text}");
+            assert_eq!(Scalar::from_number_text(text), Ok(*expected), "{text}");
         }
-        let Ok(Scalar::Float(zero)) = parse_number("-0") else { panic!("−0 is a float") };
+        let Ok(Scalar::Float(zero)) = Scalar::from_number_text("-0") else { panic!("−0 is a float") };
         assert!(zero.is_sign_negative());
     }
 
@@ -139,10 +122,10 @@ mod tests {
             "", "-", "+1", "01", "1.", ".5", "1e", "1e+", "0x1", "NaN", "inf", "infinity", " 1", "1 ", "--1", "1_0",
             "١",
         ] {
-            assert_eq!(parse_number(text), Err(NumberFault::NotANumber), "{text:?}");
+            assert_eq!(Scalar::from_number_text(text), Err(NumberFault::NotANumber), "{text:?}");
         }
-        assert_eq!(parse_number("1e400"), Err(NumberFault::OutOfRange));
-        assert_eq!(parse_number("-1e400"), Err(NumberFault::OutOfRange));
+        assert_eq!(Scalar::from_number_text("1e400"), Err(NumberFault::OutOfRange));
+        assert_eq!(Scalar::from_number_text("-1e400"), Err(NumberFault::OutOfRange));
     }
 
     #[test]
@@ -191,13 +174,13 @@ mod tests {
         fn integers_survive_their_text(value: i64, large: u64) {
             let mut buffer = NumberBuffer::new();
             let text = buffer.negative(value).to_owned();
-            let back = match parse_number(&text) {
+            let back = match Scalar::from_number_text(&text) {
                 Ok(Scalar::UInt(back)) => i128::from(back),
                 Ok(Scalar::Int(back)) => i128::from(back),
                 other => panic!("no integer but {other:?}"),
             };
             prop_assert_eq!(back, i128::from(value));
-            prop_assert_eq!(parse_number(buffer.unsigned(large)), Ok(Scalar::UInt(large)));
+            prop_assert_eq!(Scalar::from_number_text(buffer.unsigned(large)), Ok(Scalar::UInt(large)));
         }
     }
 }

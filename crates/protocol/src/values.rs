@@ -133,7 +133,7 @@ impl<'a> Scalar<'a> {
     /// # Errors
     /// When the text is no JSON number, or its magnitude is beyond a 64-bit float.
     pub fn from_number_text(text: &str) -> Result<Scalar<'static>, NumberFault> {
-        number::parse_number(text)
+        parse_number(text)
     }
 }
 
@@ -439,3 +439,19 @@ impl<'a> Iterator for Strings<'a> {
 }
 
 impl std::iter::FusedIterator for Strings<'_> {}
+
+/// See [`Scalar::from_number_text`].
+fn parse_number(text: &str) -> Result<Scalar<'static>, NumberFault> {
+    let shape = number::number_shape(text.as_bytes()).ok_or(NumberFault::NotANumber)?;
+    // −0 is no integer: as one it would lose its sign.
+    if shape == number::NumberShape::Integer && text != "-0" {
+        if let Ok(value) = text.parse() {
+            return Ok(Scalar::UInt(value));
+        }
+        if let Ok(value) = text.parse() {
+            return Ok(Scalar::Int(value));
+        }
+    }
+    let value: f64 = text.parse().map_err(|_| NumberFault::NotANumber)?;
+    if value.is_finite() { Ok(Scalar::Float(value)) } else { Err(NumberFault::OutOfRange) }
+}

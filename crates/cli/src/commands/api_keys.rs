@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use crate::arguments::{ApiAllowed, ApiKeysCommand, Form};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
-use crate::output::{note, print, print_json};
+use crate::note::note;
+use crate::output::{print, print_json};
 use crate::show::time;
 
 /// `fieldseal api-keys`.

@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 use crate::arguments::{Allowed, CertsCommand, Form};
 use crate::context::{Context, make_folder};
 use crate::failure::{Failure, Outcome};
-use crate::output::{note, print, print_json};
+use crate::note::note;
+use crate::output::{print, print_json};
 use crate::show::time;
 
 /// Names in DIR/certs that are no client's.

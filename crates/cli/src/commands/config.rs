@@ -13,7 +13,8 @@ use crate::context::Context;
 use crate::descriptors;
 use crate::failure::{Failure, Outcome};
 use crate::identity::IdentityFiles;
-use crate::output::{note, print, print_json};
+use crate::note::note;
+use crate::output::{print, print_json};
 
 /// `fieldseal config`.
 pub fn run(context: &Context, command: &ConfigCommand) -> Outcome {

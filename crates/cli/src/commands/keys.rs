@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use crate::arguments::{ConnectArguments, CurveName, Form, KeysCommand};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
-use crate::output::{note, print, print_json};
+use crate::note::note;
+use crate::output::{print, print_json};
 use crate::show::{hex, time};
 use crate::transform::connect;
 

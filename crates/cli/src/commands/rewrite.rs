@@ -12,7 +12,8 @@ use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::input::{Bound, Input};
 use crate::interruption;
-use crate::output::{Output, note};
+use crate::note::note;
+use crate::output::Output;
 use crate::progress::Progress;
 use crate::transform::{Door, Job, Local, Operation, Remote, Report, connect, transform_lines};
 

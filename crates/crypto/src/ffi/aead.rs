@@ -5,7 +5,9 @@ use std::ptr::{NonNull, null};
 
 use boring_sys as bssl;
 
-use crate::aead::{AeadAlgorithm, TAG_SIZE};
+use fieldseal_lanes::gcm::TAG_SIZE;
+
+use crate::aead::algorithm::AeadAlgorithm;
 
 /// An owned `EVP_AEAD_CTX`.
 pub(crate) struct Context(NonNull<bssl::EVP_AEAD_CTX>);

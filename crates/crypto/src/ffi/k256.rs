@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use secp256k1_sys as k1;
 
-use crate::ec::{SCALAR_SIZE, UNCOMPRESSED_SIZE};
+use crate::ec::sizes::{SCALAR_SIZE, UNCOMPRESSED_SIZE};
 use crate::secret::Secret;
 
 /// An owned, blinded `secp256k1_context`.

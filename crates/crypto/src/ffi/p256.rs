@@ -4,7 +4,7 @@ use std::ptr::{NonNull, null, null_mut};
 
 use boring_sys as bssl;
 
-use crate::ec::{SCALAR_SIZE, UNCOMPRESSED_SIZE};
+use crate::ec::sizes::{SCALAR_SIZE, UNCOMPRESSED_SIZE};
 use crate::secret::Secret;
 
 fn group() -> *const bssl::EC_GROUP {

@@ -11,7 +11,9 @@ use std::sync::LazyLock;
 
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Look, Repetition};
 
-use super::pattern::TooLarge;
+/// A pattern that takes more memory than allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooLarge;
 
 /// Groups inside one another.
 const GROUP_DEPTH_MAX: usize = 32;

@@ -15,13 +15,10 @@ use regex_syntax::hir::{Hir, Look};
 
 use super::ast::Extent;
 use super::iregexp;
+pub(crate) use super::iregexp::TooLarge;
 
 /// Known states take as much memory as the pattern may take, this many times over, before they are forgotten.
 const CACHE_FACTOR: usize = 3;
-
-/// A pattern that takes more memory than allowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooLarge;
 
 /// A pattern, compiled.
 #[derive(Clone, Debug)]

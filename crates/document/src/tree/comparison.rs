@@ -1,6 +1,6 @@
 //! Whether two containers are equal (RFC 9535, section 2.3.5.2.2), a pair of values at a time.
 
-use super::predicate::Steps;
+use super::steps::Steps;
 use super::tape::Kind;
 use super::value::{Bounds, Operand, Source};
 use crate::error::DocumentError;

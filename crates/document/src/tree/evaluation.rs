@@ -5,12 +5,13 @@
 
 use super::bits::Bits;
 use super::predicate::Predicates;
-use super::tape::{Kind, Node, Place, Tape};
+use super::tape::{Kind, Tape};
 use super::value::Source;
+use super::walk::selects_by_place;
 use crate::error::DocumentError;
 use crate::limits::Limits;
 use crate::selector::Selection;
-use crate::selector::ast::{Reach, Segment, Selector, index_selects};
+use crate::selector::ast::{Reach, Segment, Selector};
 
 /// Values that are counted in one go: some microseconds.
 const COUNTED_IN_STEP: usize = 4096;
@@ -224,26 +225,6 @@ impl Evaluation {
         self.current.clear();
         self.current.insert(0);
     }
-}
-
-/// Whether a selector without filter selects a value, by where it hangs in its parent.
-///
-/// # Errors
-/// A name that is refused for its case.
-pub(super) fn selects_by_place(
-    tape: &Tape,
-    document: &[u8],
-    selector: &Selector,
-    node: &Node,
-) -> Result<bool, DocumentError> {
-    let length = || i64::from(tape.node(node.parent).children);
-    Ok(match (selector, node.place()) {
-        (Selector::Wildcard, _) => true,
-        (Selector::Name(name), Place::Member { .. }) => tape.has_name(document, node, name)?,
-        (Selector::Index(selector), Place::Element(index)) => index_selects(*selector, i64::from(index), length()),
-        (Selector::Slice(slice), Place::Element(index)) => slice.selects(i64::from(index), length()),
-        _ => false,
-    })
 }
 
 /// The selected nodes of a document, to be taken in document order.

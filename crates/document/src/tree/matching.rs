@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::predicate::Steps;
+use super::steps::Steps;
 use super::text::{NoText, Text, TextReader};
 use super::value::{Operand, Source};
 use crate::error::{DocumentError, DocumentErrorKind};

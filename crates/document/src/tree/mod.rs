@@ -9,6 +9,7 @@ mod decimal;
 mod evaluation;
 mod matching;
 mod predicate;
+mod steps;
 mod tape;
 mod text;
 mod value;

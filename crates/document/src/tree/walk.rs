@@ -1,10 +1,10 @@
 //! The walk along the node list of a query in a filter, no further than its use asks for.
 
-use super::evaluation::selects_by_place;
-use super::predicate::Steps;
+use super::steps::Steps;
+use super::tape::{Node, Place, Tape};
 use super::value::Source;
 use crate::error::DocumentError;
-use crate::selector::ast::{Reach, Selector};
+use crate::selector::ast::{Reach, Selector, index_selects};
 use crate::selector::code::Use;
 
 /// What was asked of a node list: its length, no further than wanted, and a node of it.
@@ -150,4 +150,24 @@ impl NodeWalk {
             Use::Count | Use::Singular => false,
         }
     }
+}
+
+/// Whether a selector without filter selects a value, by where it hangs in its parent.
+///
+/// # Errors
+/// A name that is refused for its case.
+pub(super) fn selects_by_place(
+    tape: &Tape,
+    document: &[u8],
+    selector: &Selector,
+    node: &Node,
+) -> Result<bool, DocumentError> {
+    let length = || i64::from(tape.node(node.parent).children);
+    Ok(match (selector, node.place()) {
+        (Selector::Wildcard, _) => true,
+        (Selector::Name(name), Place::Member { .. }) => tape.has_name(document, node, name)?,
+        (Selector::Index(selector), Place::Element(index)) => index_selects(*selector, i64::from(index), length()),
+        (Selector::Slice(slice), Place::Element(index)) => slice.selects(i64::from(index), length()),
+        _ => false,
+    })
 }

@@ -25,6 +25,7 @@ use hyper::header::HeaderName;
 pub use read::Problem;
 pub use schema::{Limits, OnFailure, Process, UpstreamSettings};
 
+pub use crate::rules::choice::OtherCase;
 use crate::rules::route::{HostPattern, PathPattern};
 
 /// The whole configuration.
@@ -93,19 +94,6 @@ pub struct Inbound {
     pub other_case: OtherCase,
     /// The routes; the first that fits decides.
     pub routes: Vec<Route>,
-}
-
-/// What becomes of a path that is that of a route or destination, or of a name that is a selected one, only where case does not count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OtherCase {
-    /// It is refused where something is hidden there: the upstream may take it for the same.
-    #[default]
-    Refuse,
-    /// It is taken for the same.
-    Same,
-    /// It is not.
-    Other,
 }
 
 impl OtherCase {

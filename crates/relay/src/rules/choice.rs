@@ -1,7 +1,19 @@
 //! Which of several routes or destinations takes a request, where the case of its path's letters may not count.
 
-use crate::config::OtherCase;
 use crate::refusal::Refusal;
+
+/// What becomes of a path that is that of a route or destination, or of a name that is a selected one, only where case does not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OtherCase {
+    /// It is refused where something is hidden there: the upstream may take it for the same.
+    #[default]
+    Refuse,
+    /// It is taken for the same.
+    Same,
+    /// It is not.
+    Other,
+}
 
 /// How paths are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

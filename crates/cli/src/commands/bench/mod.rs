@@ -8,7 +8,7 @@ mod table;
 
 use crate::arguments::{BenchArguments, BenchCommand, Place};
 use crate::failure::{Failure, Outcome, plain};
-use crate::output::note;
+use crate::note::note;
 use crate::signals::{self, Signals};
 
 use fieldseal_load::LoadError;

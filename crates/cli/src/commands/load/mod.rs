@@ -19,7 +19,8 @@ use self::target::Engine;
 use crate::arguments::{LoadArguments, LoadCommand, LoadRunArguments, Place};
 use crate::failure::{Failure, Outcome};
 use crate::input::read_file;
-use crate::output::{Output, note, print, print_json};
+use crate::note::note;
+use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
 use crate::signals::{self, Signals};
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use fieldseal_protocol::ErrorCode;
 use tokio::time::{Instant, sleep};
 
-use crate::client::Inner;
+use super::Inner;
 use crate::error::{ClientError, ErrorKind, Sent};
 
 /// What a repetition of a call costs that an engine has refused, where an answer earns 1: at most a tenth more calls reach an engine that

@@ -1,0 +1,34 @@
+//! The parameters of a message as they lie in it.
+
+use crate::error::MessageFault;
+use crate::wire::{Head, Reader};
+
+/// The parameters of a request or notification, not yet read.
+#[derive(Clone, Copy, Debug)]
+pub struct RawParams<'a> {
+    count: u32,
+    reader: Reader<'a>,
+}
+
+impl<'a> RawParams<'a> {
+    pub(crate) fn read(mut reader: Reader<'a>) -> Result<Self, MessageFault> {
+        match reader.head()? {
+            Head::Array(count) => Ok(RawParams { count, reader }),
+            other => Err(MessageFault::ParamsNotAnArray(other.kind())),
+        }
+    }
+
+    /// How many parameters there are. The methods of this protocol take one, a map.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The parameters' bytes behind the array's head; what they cost in memory and, roughly, in work.
+    pub fn size(&self) -> usize {
+        self.reader.rest().len()
+    }
+
+    pub(crate) fn reader(&self) -> Reader<'a> {
+        self.reader
+    }
+}
