@@ -250,6 +250,15 @@ impl Answer {
     }
 }
 
+/// A number of JavaScript that is an integer from `least` to `most`.
+pub(crate) fn whole_number(value: Js, name: &str, least: f64, most: f64) -> Result<f64> {
+    let number = if value.kind()? == ValueType::Number { Some(value.number()?) } else { None };
+    let is_right = |number: &f64| number.fract() == 0.0 && (least..=most).contains(number);
+    number
+        .filter(is_right)
+        .ok_or_else(|| invalid_argument(format!("{name}: expected an integer from {least} to {most}")))
+}
+
 #[cfg(test)]
 mod tests {
     use fieldseal_protocol::{answer, write};
@@ -298,13 +307,4 @@ mod tests {
         fieldseal_protocol::request::health(1, &mut request);
         assert_eq!(Answer::of(request).err().map(|fault| fault.status), Some(Code::InvalidMessage));
     }
-}
-
-/// A number of JavaScript that is an integer from `least` to `most`.
-pub(crate) fn whole_number(value: Js, name: &str, least: f64, most: f64) -> Result<f64> {
-    let number = if value.kind()? == ValueType::Number { Some(value.number()?) } else { None };
-    let is_right = |number: &f64| number.fract() == 0.0 && (least..=most).contains(number);
-    number
-        .filter(is_right)
-        .ok_or_else(|| invalid_argument(format!("{name}: expected an integer from {least} to {most}")))
 }
