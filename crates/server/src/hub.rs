@@ -14,10 +14,10 @@ use fieldseal_net::{Full, Leaving, Phase, Places};
 use crate::api::counters::ApiCounters;
 use crate::counters::{Counters, ServerCounters};
 use crate::metrics::{Requests, Times};
-use crate::outbox::Outbox;
 use crate::refusals::RefusalLog;
+use crate::rpc::outbox::Outbox;
+use crate::rpc::turns::Turns;
 use crate::settings::ServerSettings;
-use crate::turns::Turns;
 use fieldseal_service::Tenant;
 use fieldseal_service::{Budget, Share};
 

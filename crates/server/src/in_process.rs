@@ -9,8 +9,8 @@ use fieldseal_engine::pool::{Abandoned, Admission, Cancellation, Pool, Reason, T
 
 use crate::counters::ServerCounters;
 use crate::metrics::{Arrival, Requests};
-use crate::outbox::{ConnectionReceiver, Outbox};
 use crate::request_record::RequestRecord;
+use crate::rpc::outbox::{ConnectionReceiver, Outbox};
 use fieldseal_service::Reply;
 use fieldseal_service::RequestJob;
 use fieldseal_service::Service;

@@ -10,8 +10,8 @@ use fieldseal_protocol::{ErrorCode, ErrorObject, Message, answer};
 
 use crate::in_process::{InFlight, InProcess};
 use crate::metrics::{Arrival, Times};
-use crate::outbox::ConnectionReceiver;
 use crate::request_record::RequestRecord;
+use crate::rpc::outbox::ConnectionReceiver;
 use fieldseal_service::*;
 use fieldseal_service::{PeerIdentity, Refused, Service, Tenant};
 

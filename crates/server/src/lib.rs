@@ -12,24 +12,18 @@
 mod api;
 mod attempts;
 mod clock;
-mod connection;
 mod counters;
-mod departure;
 mod failure_log;
-mod frame_timeout;
-mod gathered;
 mod hub;
 mod identity;
-mod in_flight;
 #[doc(hidden)]
 pub mod in_process;
 #[cfg(test)]
 mod job_tests;
-mod listener;
 mod metrics;
-mod outbox;
 mod refusals;
 mod request_record;
+mod rpc;
 mod server;
 mod settings;
 #[cfg(feature = "simulation")]
@@ -38,9 +32,6 @@ pub mod simulation;
 mod start_error;
 mod status;
 mod tls;
-mod turns;
-mod wire;
-mod write_timeout;
 
 pub use api::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, SharedRelayInformation};
 pub use counters::ServerCounters;

@@ -11,13 +11,13 @@ use fieldseal_engine::pool::{Clock, Pool};
 use fieldseal_net::Leaving;
 
 use crate::clock;
-use crate::connection::Connection;
 use crate::counters::ServerCounters;
-use crate::gathered::Gathered;
 use crate::hub::Hub;
 use crate::metrics::Times;
+use crate::rpc::connection::Connection;
+use crate::rpc::gathered::Gathered;
+pub use crate::rpc::wire::Socket;
 use crate::settings::ServerSettings;
-pub use crate::wire::Socket;
 use fieldseal_service::{PeerIdentity, Service};
 
 /// How long the callers' certificates are good.

@@ -16,14 +16,14 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_boring::{SslStream, SslStreamBuilder};
 
 use crate::clock;
-use crate::connection::{Connection, End};
 use crate::counters::Counters;
-use crate::gathered::Gathered;
 use crate::hub::{Hub, Registration};
 use crate::identity::{peer_identity, valid_for};
 use crate::refusals::{RefusalLog, Refused, fingerprint};
+use crate::rpc::connection::{Connection, End};
+use crate::rpc::gathered::Gathered;
+use crate::rpc::wire::discard;
 use crate::tls::{self, HandshakeFailure};
-use crate::wire::discard;
 use fieldseal_service::{PeerIdentity, Refused as Unknown, Service};
 
 type Stream = SslStream<Gathered<TcpStream>>;

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, Interest};
 use tokio::net::TcpStream;
 use tokio_boring::SslStream;
 
-use crate::gathered::Gathered;
+use crate::rpc::gathered::Gathered;
 
 /// The room for what is read to be thrown away.
 const DISCARD_SIZE: usize = 4 << 10;
