@@ -23,7 +23,6 @@ mod note;
 mod output;
 mod paths;
 mod progress;
-mod show;
 mod signals;
 mod transform;
 mod watched;

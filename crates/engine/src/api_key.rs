@@ -85,27 +85,14 @@ impl ApiCaller {
     }
 }
 
+/// Small hexadecimal digits. Constant time in the bytes, which may be secret.
 pub(crate) fn hex(bytes: &[u8]) -> Zeroizing<String> {
-    let digit = |half: u8| char::from_digit(u32::from(half), 16).expect("half a byte");
-    let mut text = Zeroizing::new(String::with_capacity(2 * bytes.len()));
-    bytes.iter().for_each(|byte| text.extend([digit(byte >> 4), digit(byte & 15)]));
-    text
+    Zeroizing::new(base16ct::lower::encode_string(bytes))
 }
 
-/// The bytes of small hexadecimal digits.
+/// The bytes of small hexadecimal digits. Constant time in the digits, but for whether they are some.
 pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
-    let half = |digit: u8| match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
-    };
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    rest.is_empty().then_some(())?;
-    let mut bytes = Vec::with_capacity(pairs.len());
-    for [high, low] in pairs {
-        bytes.push(half(*high)? << 4 | half(*low)?);
-    }
-    Some(bytes)
+    base16ct::lower::decode_vec(text).ok()
 }
 
 #[cfg(test)]

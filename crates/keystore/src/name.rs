@@ -162,7 +162,7 @@ impl ApiKeyId {
     pub(crate) fn random(rng: &mut dyn CryptoRng) -> Self {
         let mut bytes = [0; API_KEY_ID_SIZE];
         rng.fill_bytes(&mut bytes);
-        Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+        Self(hex::encode(bytes))
     }
 
     /// The id as text.

@@ -41,7 +41,7 @@ pub struct RootKeyId(pub [u8; ID_SIZE]);
 
 impl fmt::Display for RootKeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex::encode(self.0))
     }
 }
 

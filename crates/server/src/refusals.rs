@@ -97,5 +97,5 @@ impl Asker {
 
 /// The SHA-256 of the client's certificate, as `fieldseal certs` prints it.
 pub(crate) fn fingerprint(peer: &PeerIdentity) -> String {
-    peer.certificate_sha256.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(peer.certificate_sha256)
 }

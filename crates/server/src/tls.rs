@@ -142,7 +142,7 @@ fn described(certificate: &X509Ref) -> String {
         format!("\"{}\"", text.escape_default())
     };
     let digest = certificate.digest(MessageDigest::sha256());
-    let sha256: String = digest.iter().flat_map(|it| it.iter()).map(|byte| format!("{byte:02x}")).collect();
+    let sha256 = digest.map(hex::encode).unwrap_or_default();
     let (subject, issuer) = (name(certificate.subject_name()), name(certificate.issuer_name()));
     format!("{subject}, issued by {issuer}, SHA-256 {sha256},")
 }

@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::note::note;
 use crate::output::{print, print_json};
-use crate::show::time;
+use fieldseal_net::utc;
 
 /// `fieldseal api-keys`.
 pub fn run(context: &Context, command: ApiKeysCommand) -> Outcome {
@@ -53,9 +53,9 @@ fn list(context: &Context, form: Form) -> Outcome {
         return print_json(&Value::Array(keys.iter().map(key_json).collect()));
     }
     let line = |key: &ApiKey| {
-        let revoked = key.revoked_at.map_or_else(String::new, |at| format!("  revoked {}", time(at)));
+        let revoked = key.revoked_at.map_or_else(String::new, |at| format!("  revoked {}", utc(at)));
         let (id, app, allowed, roles) = (&key.id, &key.app, words(key).join(","), roles(key).join(","));
-        format!("{id}  {app}  allow {allowed}  roles {roles}  made {}{revoked}\n", time(key.created_at))
+        format!("{id}  {app}  allow {allowed}  roles {roles}  made {}{revoked}\n", utc(key.created_at))
     };
     print(&keys.iter().map(line).collect::<String>())
 }

@@ -20,7 +20,7 @@ use crate::context::{Context, make_folder};
 use crate::failure::{Failure, Outcome};
 use crate::note::note;
 use crate::output::{print, print_json};
-use crate::show::time;
+use fieldseal_net::utc;
 
 /// Names in DIR/certs that are no client's.
 const RESERVED: [&str; 3] = ["ca", "server", "relay-ca"];
@@ -292,7 +292,7 @@ fn list(context: &Context, form: Form) -> Outcome {
     for (path, inspection) in &files {
         let state = if inspection.is_valid_at(now) { "until" } else { "NOT VALID, until" };
         let days = inspection.days_left(now);
-        out.push_str(&format!("{}  {state} {}  {days} days\n", path.display(), time(inspection.not_after)));
+        out.push_str(&format!("{}  {state} {}  {days} days\n", path.display(), utc(inspection.not_after)));
     }
     for grant in &grants {
         let (operations, state) = (operations(grant).join(","), if grant.disabled { "  revoked" } else { "" });
@@ -308,7 +308,7 @@ fn certificate_json(file: &Path, inspection: &Inspection) -> Value {
         "name": inspection.common_name,
         "not_before": inspection.not_before,
         "not_after": inspection.not_after,
-        "sha256": crate::show::hex(&inspection.sha256),
+        "sha256": hex::encode(inspection.sha256),
     })
 }
 
@@ -318,7 +318,7 @@ fn grant_json(grant: &ClientGrant) -> Value {
         "allow": operations(grant),
         "apps": apps(grant),
         "roles": roles(grant),
-        "certificate_sha256": grant.certificate_sha256.map(|digest| crate::show::hex(&digest)),
+        "certificate_sha256": grant.certificate_sha256.map(hex::encode),
         "revoked": grant.disabled,
         "created_at": grant.created_at,
     })

@@ -13,8 +13,8 @@ use crate::envelopes;
 use crate::failure::{Failure, Outcome};
 use crate::input::{Bound, Input};
 use crate::output::Output;
-use crate::show::{hex, time};
 use crate::transform::{Connection, connect};
+use fieldseal_net::utc;
 
 /// What is printed of one envelope.
 struct Facts {
@@ -123,7 +123,7 @@ impl Facts {
             curve: inspected.version.curve().short_name(),
             value_type: inspected.value_type.name(),
             debug: inspected.marking == Marking::Debug,
-            ephemeral: hex(&inspected.ephemeral),
+            ephemeral: hex::encode(inspected.ephemeral),
             role: inspected.role,
             origin: inspected.origin.map(u64::from),
             encrypted_at: inspected.encrypted_at.map(u64::from),
@@ -144,7 +144,7 @@ impl Facts {
                 TextKind::Boolean => "boolean",
             },
             debug: inspection.debug,
-            ephemeral: hex(&inspection.ephemeral),
+            ephemeral: hex::encode(&inspection.ephemeral),
             role: inspection.role,
             origin: inspection.origin,
             encrypted_at: inspection.encrypted_at,
@@ -188,7 +188,7 @@ impl Facts {
             line.push_str(&format!("  origin {origin}"));
         }
         if let Some(at) = self.encrypted_at {
-            line.push_str(&format!("  {}", time(at)));
+            line.push_str(&format!("  {}", utc(at)));
         }
         line.push('\n');
         line

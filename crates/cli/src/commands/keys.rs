@@ -13,8 +13,8 @@ use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::note::note;
 use crate::output::{print, print_json};
-use crate::show::{hex, time};
 use crate::transform::connect;
+use fieldseal_net::utc;
 
 /// `fieldseal keys`.
 pub fn run(context: &Context, command: KeysCommand) -> Outcome {
@@ -109,7 +109,7 @@ fn list(context: &Context, form: Form) -> Outcome {
     for app in &apps {
         for version in &app.versions {
             let state = if app.disabled { "app disabled" } else { state(version) };
-            let (name, number, at) = (app.name.as_str(), version.version, time(version.created_at));
+            let (name, number, at) = (app.name.as_str(), version.version, utc(version.created_at));
             out.push_str(&format!("{name:width$}  version {number:<3}  {at}  {state}\n"));
         }
     }
@@ -137,8 +137,8 @@ fn version_json(version: &VersionSummary) -> Value {
         "version": version.version,
         "created_at": version.created_at,
         "state": state(version),
-        "r1": hex(&version.r1.compressed()),
-        "k1": hex(&version.k1.compressed()),
+        "r1": hex::encode(version.r1.compressed()),
+        "k1": hex::encode(version.k1.compressed()),
     })
 }
 
@@ -155,13 +155,13 @@ fn public_keys(context: &Context, app: &str, engine: &ConnectArguments) -> Outco
         let connection = connect(context, address, engine)?;
         let keys = connection.runtime.block_on(connection.client.public_keys(app)).map_err(Failure::from)?;
         let [r1_pem, k1_pem] = [keys.r1_pem, keys.k1_pem].map(Option::unwrap_or_default);
-        let keys_of = [("r1", hex(&keys.r1), r1_pem), ("k1", hex(&keys.k1), k1_pem)];
+        let keys_of = [("r1", hex::encode(&keys.r1), r1_pem), ("k1", hex::encode(&keys.k1), k1_pem)];
         return Ok(Published { app: keys.app, version: keys.version, keys: keys_of });
     }
     let app = AppName::parse(app)?;
     let store = context.store()?;
     let keys = store.public_keys(&app)?.ok_or_else(|| admin::Error::UnknownApp(app.clone()))?;
-    let [r1, k1] = [&keys.r1, &keys.k1].map(|key| (hex(&key.compressed()), public_key_pem(key)));
+    let [r1, k1] = [&keys.r1, &keys.k1].map(|key| (hex::encode(key.compressed()), public_key_pem(key)));
     let keys_of = [("r1", r1.0, r1.1), ("k1", k1.0, k1.1)];
     Ok(Published { app: app.to_string(), version: keys.version.into(), keys: keys_of })
 }
