@@ -85,12 +85,12 @@ impl ApiCaller {
     }
 }
 
-/// Small hexadecimal digits. Constant time in the bytes, which may be secret.
+/// Lower-case hexadecimal digits. Constant time in the bytes, which may be secret.
 pub(crate) fn hex(bytes: &[u8]) -> Zeroizing<String> {
     Zeroizing::new(base16ct::lower::encode_string(bytes))
 }
 
-/// The bytes of small hexadecimal digits. Constant time in the digits, but for whether they are some.
+/// The bytes of lower-case hexadecimal digits. Constant time in the digits, except that it shows whether all are valid.
 pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     base16ct::lower::decode_vec(text).ok()
 }

@@ -209,13 +209,13 @@ fn loaded(
     let server = Rc::new(Server::new(behaviour));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let settings = Settings { answer_timeout: Duration::from_secs(1), requests_max, ..Settings::default() };
-    let told = RefCell::new(Watched::default());
+    let watched = RefCell::new(Watched::default());
     let outcome = runtime.block_on(async {
         let (stop, stopped) = watch::channel(false);
         let observed = Observed::default();
         let running =
             run::run(script.clone(), &settings, Connecting(Rc::clone(&server)), &observed, stopped, |snapshot| {
-                told.borrow_mut().note(snapshot);
+                watched.borrow_mut().note(snapshot);
             });
         let mut running = std::pin::pin!(running);
         if let Some(after) = stop_after {
@@ -229,7 +229,7 @@ fn loaded(
         outcome
     });
     if let Ok(outcome) = &outcome {
-        let Watched { snapshots, has_sunk, sent } = told.into_inner();
+        let Watched { snapshots, has_sunk, sent } = watched.into_inner();
         // Four a second, and fewer where others have the core.
         assert!(!has_sunk && sent <= outcome.record.sent, "{sent} of {}", outcome.record.sent);
         assert!(snapshots > 0 || outcome.elapsed < ms(10_000), "no snapshot in {:?}", outcome.elapsed);

@@ -10,7 +10,7 @@ pub enum Phase {
     Serving,
     /// Everything is served; clients are asked to go elsewhere.
     Leaving,
-    /// Requests in work are finished, new ones are not begun.
+    /// Requests in flight are finished, new ones are not begun.
     Draining,
     /// Connections end.
     Closing,
