@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use fieldseal_net::{CLOSING_MAX, ClientBound, Full};
+use fieldseal_net::{BulkQueue, BulkTurns, CLOSING_MAX, ClientBound, Full};
 use tokio::sync::Notify;
 
 use crate::settings::HttpSettings;
@@ -54,6 +54,7 @@ pub(crate) struct Registry {
     connections_max: usize,
     clients: ClientBound,
     pub(crate) tallies: Tallies,
+    bulk: BulkQueue<TurnsOf>,
     state: Mutex<Open>,
     /// Places that are held, those of connections that have given way and are closing included.
     held: AtomicUsize,
@@ -132,6 +133,7 @@ impl Registry {
             connections_max,
             clients,
             tallies: Tallies::default(),
+            bulk: BulkQueue::default(),
             state: Mutex::default(),
             held: AtomicUsize::new(0),
             ended: Notify::new(),
@@ -166,7 +168,8 @@ impl Registry {
         let number = open.add(Arc::clone(&activity), client);
         drop(open);
         self.held.fetch_add(1, Ordering::Relaxed);
-        Ok(Place { registry: Arc::clone(self), number, activity })
+        let turns_of = client.map_or(TurnsOf::Connection(number), TurnsOf::Client);
+        Ok(Place { registry: Arc::clone(self), number, turns_of, activity })
     }
 
     /// Waits while too many connections that have given way are still closing: their sockets are open.
@@ -209,12 +212,27 @@ impl Registry {
     }
 }
 
+/// Whose turns on a thread those of a connection are: its client's, or its own where it counts to none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum TurnsOf {
+    Client(IpAddr),
+    Connection(u64),
+}
+
 /// The place of one connection; free again when dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     registry: Arc<Registry>,
     pub(crate) number: u64,
+    turns_of: TurnsOf,
     pub(crate) activity: Arc<Activity>,
+}
+
+impl Place {
+    /// The turns of the connection, or of one direction of it.
+    pub(crate) fn turns(&self) -> BulkTurns<TurnsOf> {
+        self.registry.bulk.join(self.turns_of)
+    }
 }
 
 impl Drop for Place {

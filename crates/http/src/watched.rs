@@ -3,14 +3,15 @@
 
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
+use fieldseal_net::BulkTurns;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::activity::Place;
+use crate::activity::{Place, TurnsOf};
 use crate::progress::Progress;
 
-/// Bytes that are read and written before other connections have their turn: some tens of microseconds of TLS. The HTTP library and the
+/// Bytes that are read, or written, before other connections have their turn: some tens of microseconds of TLS. The HTTP library and the
 /// runtime bound a turn by the number of reads and writes, which lets a connection that is never waited for move megabytes in one go.
 const TURN_BYTES_MAX: usize = 64 << 10;
 
@@ -23,28 +24,45 @@ pub(crate) struct Watched<S> {
     /// Whether what is written waits for the peer, and the bytes that were written since it last did.
     is_waiting: bool,
     written: u64,
+    reads: Direction,
+    writes: Direction,
+}
+
+/// One direction of a stream. Each has turns of its own, since each may be waited for by another task.
+#[derive(Debug)]
+struct Direction {
+    turns: BulkTurns<TurnsOf>,
     /// Bytes moved in this turn.
     moved: usize,
 }
 
-impl<S> Watched<S> {
-    pub(crate) fn new(stream: S, writing: Progress, place: Place) -> Self {
-        Watched { stream, writing, place, is_waiting: false, written: 0, moved: 0 }
+impl Direction {
+    fn new(place: &Place) -> Self {
+        Direction { turns: place.turns(), moved: 0 }
     }
 
-    /// Whether enough was moved in this turn. The connection is then served again after all others that have something to do.
-    fn ends_turn(&mut self, cx: &mut Context<'_>) -> bool {
-        let is_over = self.moved >= TURN_BYTES_MAX;
-        if is_over {
-            self.moved = 0;
-            cx.waker().wake_by_ref();
+    /// Ready while this turn goes on. Where enough was moved in it, the connection is served again after all others that have something
+    /// to do.
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        ready!(self.turns.poll_turn(cx));
+        if self.moved < TURN_BYTES_MAX {
+            return Poll::Ready(());
         }
-        is_over
+        self.moved = 0;
+        self.turns.end_turn(cx);
+        Poll::Pending
     }
 
     /// Notes what was moved. A stream that has to be waited for ends the turn by itself.
-    fn moved<T>(&mut self, polled: &Poll<T>, bytes: usize) {
+    fn note<T>(&mut self, polled: &Poll<T>, bytes: usize) {
         self.moved = if polled.is_pending() { 0 } else { self.moved + bytes };
+    }
+}
+
+impl<S> Watched<S> {
+    pub(crate) fn new(stream: S, writing: Progress, place: Place) -> Self {
+        let (reads, writes) = (Direction::new(&place), Direction::new(&place));
+        Watched { stream, writing, place, is_waiting: false, written: 0, reads, writes }
     }
 
     /// What waits is an error once the peer has taken too little for too long.
@@ -72,13 +90,11 @@ impl<S> Watched<S> {
 
 impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if self.ends_turn(cx) {
-            return Poll::Pending;
-        }
+        ready!(self.reads.poll_turn(cx));
         let before = out.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, out);
         let came = out.filled().len() - before;
-        self.moved(&polled, came);
+        self.reads.note(&polled, came);
         if came > 0 {
             self.place.activity.bytes_came();
         }
@@ -88,15 +104,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        if self.ends_turn(cx) {
-            return Poll::Pending;
-        }
+        ready!(self.writes.poll_turn(cx));
         let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
         let written = match &polled {
             Poll::Ready(Ok(written)) => *written,
             _ => 0,
         };
-        self.moved(&polled, written);
+        self.writes.note(&polled, written);
         self.watch(cx, polled, written as u64)
     }
 
@@ -121,6 +135,7 @@ mod tests {
 
     use fieldseal_net::ClientBound;
     use tokio::io::AsyncWriteExt;
+    use tokio::task::yield_now;
 
     use super::*;
     use crate::activity::Registry;
@@ -167,20 +182,23 @@ mod tests {
     }
 
     /// Bytes moved before each pause, of four turns.
-    fn turns(mut step: impl FnMut(&mut Context<'_>) -> Poll<usize>) -> Vec<usize> {
+    async fn turns(mut step: impl FnMut(&mut Context<'_>) -> Poll<usize>) -> Vec<usize> {
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(Arc::clone(&woken));
-        let mut cx = Context::from_waker(&waker);
-        let turn = |turn| {
+        let mut turns = Vec::new();
+        for turn in 1..=4 {
             let mut moved = 0;
-            while let Poll::Ready(bytes) = step(&mut cx) {
+            while let Poll::Ready(bytes) = step(&mut Context::from_waker(&waker)) {
                 moved += bytes;
                 assert!(moved <= 1 << 30, "the turn ends");
             }
-            assert_eq!(woken.0.load(Ordering::Relaxed), turn, "it is served again without anything happening");
-            moved
-        };
-        (1..=4).map(turn).collect()
+            assert!(step(&mut Context::from_waker(&waker)).is_pending(), "others come first");
+            while woken.0.load(Ordering::Relaxed) < turn {
+                yield_now().await;
+            }
+            turns.push(moved);
+        }
+        turns
     }
 
     #[tokio::test]
@@ -193,9 +211,10 @@ mod tests {
                 read.expect("it is endless");
                 out.filled().len()
             })
-        });
+        })
+        .await;
         assert_eq!(read, [TURN_BYTES_MAX; 4]);
-        let written = turns(|cx| Pin::new(&mut stream).poll_write(cx, &[0; 3 * PIECE]).map(Result::unwrap));
+        let written = turns(|cx| Pin::new(&mut stream).poll_write(cx, &[0; 3 * PIECE]).map(Result::unwrap)).await;
         assert_eq!(written, [TURN_BYTES_MAX; 4]);
     }
 

@@ -2,12 +2,14 @@
 //!
 //! The RPC listener, the HTTP listener and the relay build on it.
 //!
-//! Promises: who cannot be served takes no socket for long ([`Places`]); what the system refuses is tried again, and not at once
-//! ([`ACCEPT_PAUSE`]); a peer that vanished is noticed ([`prepare_socket`]); a certificate is replaced without a restart
-//! ([`tls::Acceptor`]). Not here: what is said over a connection, and who may say it.
+//! Promises: who cannot be served takes no socket for long ([`Places`]); connections that move much delay the others by one turn
+//! ([`BulkQueue`]); what the system refuses is tried again, and not at once ([`ACCEPT_PAUSE`]); a peer that vanished is noticed
+//! ([`prepare_socket`]); a certificate is replaced without a restart ([`tls::Acceptor`]). Not here: what is said over a connection, and
+//! who may say it.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod bulk;
 mod calendar;
 mod client;
 mod leaving;
@@ -21,6 +23,7 @@ mod socket;
 mod thread;
 pub mod tls;
 
+pub use bulk::{BulkQueue, BulkTurns};
 pub use calendar::utc;
 pub use client::{ClientBound, Network, NetworkError, client_of};
 pub use leaving::{Leaving, Phase, age_reached};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::Pool;
 use fieldseal_net::tls::Expiries;
-use fieldseal_net::{Full, Leaving, Phase, Places};
+use fieldseal_net::{BulkQueue, Full, Leaving, Phase, Places};
 
 use crate::api::counters::ApiCounters;
 use crate::counters::{Counters, ServerCounters};
@@ -31,6 +31,8 @@ pub(crate) struct Hub {
     pub(crate) handshakes: Arc<Places>,
     pub(crate) refusals: Arc<RefusalLog>,
     pub(crate) api: ApiCounters,
+    /// Turns of RPC connections that move much, by the numbers of their clients.
+    pub(crate) bulk: BulkQueue<u64>,
     /// Those that the listeners use now.
     pub(crate) certificates: Expiries,
     phase: AtomicU8,
@@ -104,6 +106,7 @@ impl Hub {
             handshakes: Arc::new(handshakes),
             refusals: Arc::new(refusals),
             api: ApiCounters::default(),
+            bulk: BulkQueue::default(),
             certificates: Expiries::default(),
             tenants: RandomState::new(),
             phase: AtomicU8::new(Phase::Serving as u8),

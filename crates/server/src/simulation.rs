@@ -63,6 +63,11 @@ impl<S: Service> Simulated<S> {
         self.hub.pool.run_one()
     }
 
+    /// Whether no connection waits for a turn after one that it used up.
+    pub fn turns_are_taken(&self) -> bool {
+        self.hub.bulk.is_empty()
+    }
+
     /// The counters as they are now.
     pub fn counters(&self) -> ServerCounters {
         self.hub.counters()

@@ -74,7 +74,11 @@ async fn a_turn_handles_few_messages_however_many_have_arrived() {
         let is_over = poll_fn(|cx| Poll::Ready(serving.as_mut().poll(cx).is_ready())).await;
         assert!(!is_over);
         let now = server.counters().requests;
-        assert!(now > handled, "a turn handles something, or nobody would wake the connection again");
+        if now == handled {
+            // It waits for its turn, which comes when the thread has served all others.
+            assert!(!server.turns_are_taken(), "a turn handles something, or nobody would wake the connection again");
+            tokio::task::yield_now().await;
+        }
         assert!(now - handled <= TURN_MESSAGES_MAX, "{} messages in a turn", now - handled);
         handled = now;
     }

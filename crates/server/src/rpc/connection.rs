@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::{Admission, Cancellation};
-use fieldseal_net::Phase;
+use fieldseal_net::{BulkTurns, Phase};
 use fieldseal_protocol::{
     CANCEL, ErrorCode, ErrorObject, Frame, FrameBuffer, GoingAway, Health, HealthParams, Message, MessageError, Method,
     Peek, RawParams, answer, decode_cancel,
@@ -118,6 +118,7 @@ pub(crate) struct Connection<S: Service, W: Wire> {
     times: Times,
     departure: Departure,
     turn: TurnTaker,
+    bulk: BulkTurns<u64>,
     /// Nothing more is read, since the connection has reached its age.
     is_retired: bool,
     timer: Pin<Box<Sleep>>,
@@ -170,6 +171,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
             frames: FrameBuffer::new(hub.settings.limits),
             incoming: memory.incoming_share(),
             turn: TurnTaker::new(memory.turns(), registration.number),
+            bulk: hub.bulk.join(client),
             memory,
             no_room: None,
             in_flight: InFlight::default(),
@@ -206,7 +208,8 @@ impl<S: Service, W: Wire> Connection<S, W> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
-        if !self.turn.enter(cx.waker()) {
+        self.turn.come_round();
+        if self.bulk.poll_turn(cx).is_pending() || !self.turn.enter(cx.waker()) {
             return Poll::Pending;
         }
         let mut allowance = Allowance::new();
@@ -231,7 +234,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
             let read = self.read(cx, turn, now)?;
             if turn.is_used_up() {
                 // Frames that have arrived may wait here: nobody else would wake this task for them.
-                cx.waker().wake_by_ref();
+                self.bulk.end_turn(cx);
                 return Ok(());
             }
             if written == Moved::Nothing && read == Moved::Nothing {

@@ -3,7 +3,8 @@
 //!
 //! Here each client has a few places. A connection takes a place for its turn and gives it back when the thread comes round to it again,
 //! so that all others had theirs meanwhile; the next connection of its client that waits gets the place. Connections of a client that has
-//! no more of them than places never wait, and cost nothing here but a look.
+//! no more of them than places never wait, and cost nothing here but a look. A connection that waits among those that
+//! move much (`BulkQueue`) keeps no place meanwhile.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -55,6 +56,10 @@ impl Turns {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn pass_on(&self) -> Option<Waker> {
+        self.lock().pass_on()
+    }
 }
 
 impl State {
@@ -79,11 +84,19 @@ impl TurnTaker {
         TurnTaker { turns, number, has_place: false }
     }
 
+    /// Gives back the place of the last turn: the thread has come round since.
+    pub(crate) fn come_round(&mut self) {
+        if std::mem::take(&mut self.has_place)
+            && let Some(next) = self.turns.pass_on()
+        {
+            next.wake();
+        }
+    }
+
     /// Whether the connection may have its turn now. Otherwise `waker` is woken when it may.
     pub(crate) fn enter(&mut self, waker: &Waker) -> bool {
+        self.come_round();
         let mut state = self.turns.lock();
-        // The thread has come round since the last turn.
-        let next = if std::mem::take(&mut self.has_place) { state.pass_on() } else { None };
         let State { taken, line, waiting, .. } = &mut *state;
         self.has_place = match waiting.get_mut(&self.number) {
             Some(Wait::ForPlace(known)) => {
@@ -104,27 +117,16 @@ impl TurnTaker {
                 false
             }
         };
-        drop(state);
-        if let Some(next) = next {
-            next.wake();
-        }
         self.has_place
     }
 
     /// Ends the turn. Where the client has so many connections that they may have to wait for one another, and this one has moved
     /// something, it keeps its place until it is served again: `waker` is woken at once for that.
     pub(crate) fn leave(&mut self, has_moved: bool, waker: &Waker) {
-        let mut state = self.turns.lock();
-        if has_moved && state.connections > self.turns.places {
-            drop(state);
+        if has_moved && self.turns.lock().connections > self.turns.places {
             waker.wake_by_ref();
-            return;
-        }
-        self.has_place = false;
-        let next = state.pass_on();
-        drop(state);
-        if let Some(next) = next {
-            next.wake();
+        } else {
+            self.come_round();
         }
     }
 }

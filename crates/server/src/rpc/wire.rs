@@ -7,12 +7,13 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, Interest};
 use tokio::net::TcpStream;
+use tokio::task::yield_now;
 use tokio_boring::SslStream;
 
 use crate::rpc::gathered::Gathered;
 
 /// The room for what is read to be thrown away.
-const DISCARD_SIZE: usize = 4 << 10;
+const DISCARD_SIZE: usize = 16 << 10;
 
 /// The lowest layer: bytes without TLS.
 pub trait Socket: AsyncRead + AsyncWrite + Unpin + Send + 'static {
@@ -65,9 +66,11 @@ impl<S: Socket> Wire for Gathered<S> {
 }
 
 /// Reads until the peer closes too. A socket that is closed with bytes unread sends a reset, which can overtake what was
-/// written last: the peer would not learn why.
+/// written last: the peer would not learn why. Others have their turn after each read.
 pub(crate) async fn discard(socket: &mut impl Socket) -> io::Result<()> {
     let mut bytes = vec![0; DISCARD_SIZE];
-    while socket.read(&mut bytes).await? > 0 {}
+    while socket.read(&mut bytes).await? > 0 {
+        yield_now().await;
+    }
     Ok(())
 }

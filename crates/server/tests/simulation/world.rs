@@ -337,8 +337,12 @@ impl World {
         loop {
             self.watch.assert_sound();
             let is_roomy = self.bounds == Bounds::Roomy;
-            self.watch.look_at_connections(is_roomy, |number| !self.executor.is_ready(number));
-            let has_work = self.engines().iter().any(|engine| engine.counters().pool.jobs_waiting > 0);
+            let engines = self.engines();
+            // A connection that waits for its turn has not done what was told to it, though nothing wakes it yet.
+            if engines.iter().all(|engine| engine.turns_are_taken()) {
+                self.watch.look_at_connections(is_roomy, |number| !self.executor.is_ready(number));
+            }
+            let has_work = engines.iter().any(|engine| engine.counters().pool.jobs_waiting > 0);
             match (has_work, self.executor.has_ready(), self.below(4)) {
                 (false, false, _) => {
                     if is_roomy {

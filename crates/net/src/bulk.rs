@@ -1,0 +1,300 @@
+//! Turns of bulk connections on the threads of a runtime, so that they delay sparse ones by one turn and not by one for each of them.
+//!
+//! A runtime serves whatever connection has something to do, in order: a small request waits behind a turn of every connection that
+//! moves megabytes. Here, as in FQ-CoDel (RFC 8290, section 4.2), a connection that has used up a turn is bulk until it is served again,
+//! and bulk connections queue for that. A dispatcher for each thread wakes the next of them only when the thread has served all others
+//! that have something to do and has looked at its sockets again.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tokio::runtime::Handle;
+use tokio::task::yield_now;
+
+/// The bulk connections of one listener. Clients have their turns one after the other, however many connections each has; so have the
+/// connections of a client. Clones share the queue.
+#[derive(Debug)]
+pub struct BulkQueue<Client>(Arc<Mutex<Queue<Client>>>);
+
+#[derive(Debug)]
+struct Queue<Client> {
+    /// Clients with connections that wait, each once, in the order in which they are served.
+    order: VecDeque<Client>,
+    waiting: HashMap<Client, VecDeque<Arc<Ticket>>>,
+    /// Tasks that wake them, at most one for each thread.
+    dispatchers: usize,
+}
+
+/// What a connection waits with.
+#[derive(Debug, Default)]
+struct Ticket(Mutex<Wait>);
+
+#[derive(Debug, Default)]
+enum Wait {
+    /// It is sparse, or its turn has come.
+    #[default]
+    Over,
+    /// It waits in the queue.
+    ForTurn(Waker),
+}
+
+/// The turns of one connection.
+#[derive(Debug)]
+pub struct BulkTurns<Client> {
+    queue: BulkQueue<Client>,
+    client: Client,
+    ticket: Arc<Ticket>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<Client> Clone for BulkQueue<Client> {
+    fn clone(&self) -> Self {
+        BulkQueue(Arc::clone(&self.0))
+    }
+}
+
+impl<Client> Default for BulkQueue<Client> {
+    fn default() -> Self {
+        let queue = Queue { order: VecDeque::new(), waiting: HashMap::new(), dispatchers: 0 };
+        BulkQueue(Arc::new(Mutex::new(queue)))
+    }
+}
+
+impl<Client: Copy + Eq + Hash + Send + 'static> Queue<Client> {
+    fn push(&mut self, client: Client, ticket: Arc<Ticket>) {
+        let of_client = self.waiting.entry(client).or_default();
+        if of_client.is_empty() {
+            self.order.push_back(client);
+        }
+        of_client.push_back(ticket);
+    }
+
+    fn pop(&mut self) -> Option<Arc<Ticket>> {
+        let client = self.order.pop_front()?;
+        let of_client = self.waiting.get_mut(&client)?;
+        let ticket = of_client.pop_front();
+        if of_client.is_empty() {
+            self.waiting.remove(&client);
+        } else {
+            self.order.push_back(client);
+        }
+        ticket
+    }
+}
+
+impl<Client: Copy + Eq + Hash + Send + 'static> BulkQueue<Client> {
+    /// The turns of a new connection of `client`, which is sparse.
+    pub fn join(&self, client: Client) -> BulkTurns<Client> {
+        BulkTurns { queue: self.clone(), client, ticket: Arc::default() }
+    }
+
+    /// Whether no connection waits for a turn.
+    pub fn is_empty(&self) -> bool {
+        let is_over = |ticket: &Arc<Ticket>| matches!(*lock(&ticket.0), Wait::Over);
+        lock(&self.0).waiting.values().flatten().all(is_over)
+    }
+
+    /// Takes out the next that still waits. Where there is none the dispatcher that asks has ended.
+    fn next(&self) -> Option<Waker> {
+        let mut queue = lock(&self.0);
+        while let Some(ticket) = queue.pop() {
+            // A connection that has ended waits no more.
+            if let Wait::ForTurn(waker) = std::mem::take(&mut *lock(&ticket.0)) {
+                return Some(waker);
+            }
+        }
+        queue.dispatchers -= 1;
+        None
+    }
+
+    async fn dispatch(self) {
+        loop {
+            // The runtime goes on with this task after those that are woken already, and those that its sockets wake.
+            yield_now().await;
+            let Some(next) = self.next() else { return };
+            next.wake();
+        }
+    }
+}
+
+impl<Client: Copy + Eq + Hash + Send + 'static> BulkTurns<Client> {
+    /// Ready when the connection may have a turn; else it is woken when it may. Whatever else wakes it meanwhile has to wait as well.
+    pub fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut *lock(&self.ticket.0) {
+            Wait::Over => Poll::Ready(()),
+            Wait::ForTurn(waker) => {
+                waker.clone_from(cx.waker());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Ends a turn that is used up: the next comes after those of all others. To be called within a runtime, when
+    /// [`poll_turn`](Self::poll_turn) was ready.
+    pub fn end_turn(&mut self, cx: &mut Context<'_>) {
+        *lock(&self.ticket.0) = Wait::ForTurn(cx.waker().clone());
+        let runtime = Handle::current();
+        let mut queue = lock(&self.queue.0);
+        queue.push(self.client, Arc::clone(&self.ticket));
+        if queue.dispatchers < runtime.metrics().num_workers() {
+            queue.dispatchers += 1;
+            runtime.spawn(self.queue.clone().dispatch());
+        }
+    }
+}
+
+impl<Client> Drop for BulkTurns<Client> {
+    fn drop(&mut self) {
+        *lock(&self.ticket.0) = Wait::Over;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::io::AsyncReadExt;
+    use tokio::task::JoinSet;
+
+    use super::*;
+
+    const BULK: usize = 24;
+
+    /// A connection that always has something to move: one turn after the other.
+    async fn busy(mut turns: BulkTurns<u32>, mut turn: impl FnMut()) {
+        poll_fn(|cx| {
+            if turns.poll_turn(cx).is_ready() {
+                turn();
+                turns.end_turn(cx);
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn current_thread() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+    }
+
+    #[test]
+    fn bulk_connections_have_their_turns_in_order() {
+        current_thread().block_on(async {
+            let (queue, order) = (BulkQueue::default(), Arc::new(Mutex::new(Vec::new())));
+            let mut tasks = JoinSet::new();
+            for number in 0..BULK {
+                let order = Arc::clone(&order);
+                tasks.spawn(busy(queue.join(0), move || lock(&order).push(number)));
+            }
+            while lock(&order).len() < 10 * BULK {
+                yield_now().await;
+            }
+            let order = lock(&order);
+            assert!(order.chunks_exact(BULK).all(|round| round.iter().copied().eq(0..BULK)), "{order:?}");
+        });
+    }
+
+    #[test]
+    fn a_client_with_many_connections_has_the_turns_of_one() {
+        current_thread().block_on(async {
+            let (queue, order) = (BulkQueue::default(), Arc::new(Mutex::new(Vec::new())));
+            let mut tasks = JoinSet::new();
+            for number in 0..BULK as u32 {
+                let client = number.saturating_sub(BULK as u32 - 2);
+                let order = Arc::clone(&order);
+                tasks.spawn(busy(queue.join(client), move || lock(&order).push(client)));
+            }
+            while lock(&order).len() < 10 * BULK {
+                yield_now().await;
+            }
+            // All come once before they wait for one another.
+            let order = lock(&order);
+            let (many, one): (Vec<u32>, Vec<u32>) = order[BULK..].iter().partition(|client| **client == 0);
+            assert!(many.len().abs_diff(one.len()) <= 1, "{order:?}");
+        });
+    }
+
+    #[test]
+    fn a_sparse_connection_waits_for_one_bulk_turn_and_not_for_all() {
+        current_thread().block_on(async {
+            let (queue, turns) = (BulkQueue::default(), Arc::new(AtomicUsize::new(0)));
+            let (asks, asked) = UnixStream::pair().expect("a pair of sockets");
+            asked.set_nonblocking(true).expect("a socket");
+            let mut asked = tokio::net::UnixStream::from_std(asked).expect("a socket");
+            let mut tasks = JoinSet::new();
+            // Asks once in a while, in the middle of a turn, and notes after how many turns it did.
+            let asked_after = Arc::new(AtomicUsize::new(0));
+            for _ in 0..BULK {
+                let (turns, asked_after) = (Arc::clone(&turns), Arc::clone(&asked_after));
+                let mut asks = asks.try_clone().expect("a socket");
+                tasks.spawn(busy(queue.join(0), move || {
+                    let turn = turns.fetch_add(1, Ordering::Relaxed) + 1;
+                    if turn.is_multiple_of(100) {
+                        asked_after.store(turn, Ordering::Relaxed);
+                        asks.write_all(&[0]).expect("the socket is open");
+                    }
+                }));
+            }
+            for _ in 0..20 {
+                asked.read_u8().await.expect("the socket is open");
+                let waited = turns.load(Ordering::Relaxed) - asked_after.load(Ordering::Relaxed);
+                assert!(waited <= 1, "it waited for {waited} turns of bulk connections");
+            }
+        });
+    }
+
+    #[test]
+    fn a_connection_that_ends_while_it_waits_holds_up_nobody() {
+        current_thread().block_on(async {
+            let (queue, turns) = (BulkQueue::default(), Arc::new(AtomicUsize::new(0)));
+            let mut tasks = JoinSet::new();
+            for number in 0..BULK {
+                let turns = Arc::clone(&turns);
+                let handle = tasks.spawn(busy(queue.join(0), move || {
+                    turns.fetch_add(1, Ordering::Relaxed);
+                }));
+                yield_now().await;
+                if number > 0 {
+                    handle.abort();
+                }
+            }
+            let before = turns.load(Ordering::Relaxed);
+            while turns.load(Ordering::Relaxed) < before + 10 * BULK {
+                yield_now().await;
+            }
+            let queue = lock(&queue.0);
+            assert!(
+                queue.waiting.values().map(VecDeque::len).sum::<usize>() <= 1 && queue.dispatchers <= 1,
+                "{queue:?}"
+            );
+        });
+    }
+
+    #[test]
+    fn every_thread_of_a_runtime_serves_bulk_connections() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).build().expect("a runtime");
+        runtime.block_on(async {
+            let (queue, turns) = (BulkQueue::default(), Arc::new(AtomicUsize::new(0)));
+            let mut tasks = JoinSet::new();
+            for _ in 0..BULK {
+                let turns = Arc::clone(&turns);
+                tasks.spawn(busy(queue.join(0), move || {
+                    turns.fetch_add(1, Ordering::Relaxed);
+                }));
+            }
+            let mut dispatchers = 0;
+            while turns.load(Ordering::Relaxed) < 10_000 || dispatchers < 3 {
+                dispatchers = lock(&queue.0).dispatchers;
+                assert!(dispatchers <= 3, "{dispatchers}");
+                yield_now().await;
+            }
+        });
+    }
+}
