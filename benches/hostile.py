@@ -5,7 +5,7 @@ For each listener (relay, API, RPC) a probe sends small requests at a steady rat
 send one kind of hostile body as fast as they are answered. Reported: p50 and p99 of the probe in both, their ratio, refusals and answers
 of the attack, and the memory of the process that is attacked (resident, peak). Nothing is asserted.
 
-    benches/hostile.py --fieldseal target/release/fieldseal [--seconds 10] [--json]
+    benches/hostile.py --fieldseal target/release/fieldseal [--seconds 10] [--scheduling idle] [--json]
 
 All run on one machine, with cores of its own for the attackers (`probing.py`). "harmless" sends the same number of bodies of 64 KiB on a
 route without rules, to compare with.
@@ -37,6 +37,7 @@ RELAY_CONF = """
 [relay]
 operator_address = "127.0.0.1:{operator}"
 access_log = false
+body_scheduling = "{scheduling}"
 [engine]
 addresses = ["{engine}"]
 authorities = "certs/ca.pem"
@@ -233,7 +234,9 @@ def run(chosen: argparse.Namespace, folder: Path) -> list[dict]:
         key = issue("api-keys", "create", "bench", "--allow", "encrypt,decrypt,inspect").strip()
         engine_address = "localhost:" + ready["address"].rsplit(":", 1)[1]
         (store / "relay.toml").write_text(
-            RELAY_CONF.format(operator=operator_port, engine=engine_address, port=relay_port, upstream=upstream_port)
+            RELAY_CONF.format(
+                scheduling=chosen.scheduling, operator=operator_port, engine=engine_address, port=relay_port, upstream=upstream_port
+            )
         )
         relay = start("relay", "--json")
         relay.stdout.readline()
@@ -291,6 +294,7 @@ def main() -> None:
     parser.add_argument("--fieldseal", type=Path, default=Path("target/release/fieldseal"))
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--only", default="", help="attacks whose name has this in it")
+    parser.add_argument("--scheduling", choices=["normal", "idle"], default="normal", help="of the relay's threads that work on bodies")
     parser.add_argument("--json", action="store_true", help="one JSON array in place of the table")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -146,12 +146,12 @@ struct Held {
 
 impl Held {
     fn new(configuration: &Configuration) -> Result<Self, RelayError> {
-        let threads = configuration.process.threads;
+        let Process { threads, body_scheduling: scheduling, .. } = configuration.process;
         let engine_losses = Arc::new(Losses::new("engine"));
         Ok(Held {
             budget: Budget::new(&configuration.limits),
             sockets: Sockets::new(configuration.upstream.sockets_max),
-            offload: OffloadThreads::new(threads * OFFLOAD_THREADS_MAX).map_err(RelayError::Thread)?,
+            offload: OffloadThreads::new(threads * OFFLOAD_THREADS_MAX, scheduling).map_err(RelayError::Thread)?,
             engine: (0..threads).map(|_| Arc::new(EngineMetrics::new(&engine_losses))).collect(),
             probe: Arc::new(EngineMetrics::new(&engine_losses)),
             upstream_losses: Arc::new(Losses::new("upstream")),

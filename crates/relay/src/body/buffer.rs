@@ -292,6 +292,7 @@ mod tests {
 
     use super::*;
     use crate::body::offload::OffloadThreads;
+    use fieldseal_net::SchedulingClass;
 
     fn budget(size: usize, of_client: usize) -> Arc<Budget> {
         Budget::new(&Limits { bodies_size_max: size, client_bodies_size_max: of_client, ..Limits::default() })
@@ -360,7 +361,7 @@ mod tests {
     fn a_body_that_does_not_end_gives_its_memory_back() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let budget = budget(10, 10);
-        let threads = OffloadThreads::new(1).unwrap();
+        let threads = OffloadThreads::new(1, SchedulingClass::Normal).unwrap();
         let offload = &threads.way();
         let time = Duration::from_millis(20);
         for (direction, status) in
@@ -400,7 +401,7 @@ mod tests {
     fn a_body_is_charged_while_it_arrives() {
         const SIZE: usize = 600 << 10;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let threads = OffloadThreads::new(1).unwrap();
+        let threads = OffloadThreads::new(1, SchedulingClass::Normal).unwrap();
         let content: Vec<u8> = (0..SIZE).map(|at| (at % 251) as u8).collect();
         let frames = || {
             let frames = content.chunks(1000).map(|data| Ok(Frame::data(Bytes::copy_from_slice(data))));

@@ -8,6 +8,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+use fieldseal_net::SchedulingClass;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// Work up to this cost runs on the thread that asks for it, between the turns of two connections.
@@ -56,11 +57,15 @@ pub(crate) struct Offload {
 }
 
 impl OffloadThreads {
-    /// At most `threads_max` of them in each lane.
-    pub(crate) fn new(threads_max: usize) -> io::Result<Self> {
+    /// At most `threads_max` of them in each lane, which the system schedules as `scheduling` says.
+    pub(crate) fn new(threads_max: usize, scheduling: SchedulingClass) -> io::Result<Self> {
         let lane = |name: &str| {
             let mut builder = Builder::new_current_thread();
-            builder.max_blocking_threads(threads_max).thread_name(name).on_thread_start(lower_priority).build()
+            builder
+                .max_blocking_threads(threads_max)
+                .thread_name(name)
+                .on_thread_start(move || lower_priority(scheduling))
+                .build()
         };
         Ok(OffloadThreads { short: Some(lane("fieldseal-short")?), long: Some(lane("fieldseal-long")?) })
     }
@@ -79,8 +84,11 @@ impl Drop for OffloadThreads {
     }
 }
 
-/// A thread that carries traffic then never waits for one of these to give up its core.
-fn lower_priority() {
+/// A thread that carries traffic then has most of a core that it shares with one of these; with [`SchedulingClass::Idle`], all of it.
+fn lower_priority(scheduling: SchedulingClass) {
+    if let Err(error) = scheduling.enter() {
+        tracing::warn!(%error, "relay.body_scheduling: the system does not schedule a thread for work on bodies as idle");
+    }
     // On Linux this is the priority of the thread alone; elsewhere it would be that of the process.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::nice(NICENESS) {
@@ -148,7 +156,7 @@ mod tests {
 
     #[test]
     fn work_goes_on_while_the_threads_for_names_are_taken() {
-        let offload = OffloadThreads::new(1).unwrap();
+        let offload = OffloadThreads::new(1, SchedulingClass::Normal).unwrap();
         let (release, released) = channel::<()>();
         runtime().block_on(async {
             // A name server that does not answer.
@@ -161,9 +169,24 @@ mod tests {
         });
     }
 
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn threads_of_the_idle_class_are_idle() {
+        /// sched(7).
+        const SCHED_IDLE: &str = "5";
+        let offload = OffloadThreads::new(1, SchedulingClass::Idle).unwrap();
+        runtime().block_on(async {
+            for cost in [SHORT_COST_MAX, Cost::UNKNOWN] {
+                let stat = offload.way().run(cost, || std::fs::read_to_string("/proc/thread-self/stat").unwrap()).await;
+                let (_, fields) = stat.rsplit_once(") ").unwrap();
+                assert_eq!(fields.split(' ').nth(38), Some(SCHED_IDLE), "{cost:?}");
+            }
+        });
+    }
+
     #[test]
     fn the_cost_decides_where_work_runs() {
-        let offload = OffloadThreads::new(1).unwrap();
+        let offload = OffloadThreads::new(1, SchedulingClass::Normal).unwrap();
         runtime().block_on(async {
             let (way, here) = (offload.way(), thread_name());
             let inline = way.run(INLINE_COST_MAX, thread_name).await;
@@ -183,7 +206,7 @@ mod tests {
 
     #[test]
     fn short_work_does_not_wait_for_long_work() {
-        let offload = OffloadThreads::new(1).unwrap();
+        let offload = OffloadThreads::new(1, SchedulingClass::Normal).unwrap();
         let (release, released) = channel::<()>();
         runtime().block_on(async {
             let way = offload.way();
@@ -202,7 +225,7 @@ mod tests {
     /// The long one would take the thread for ever.
     #[test]
     fn work_in_slices_takes_turns() {
-        let offload = OffloadThreads::new(1).unwrap();
+        let offload = OffloadThreads::new(1, SchedulingClass::Normal).unwrap();
         runtime().block_on(async {
             let way = offload.way();
             let endless = way.clone();

@@ -4,11 +4,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fieldseal_net::Network;
+use fieldseal_net::{Network, SchedulingClass};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::value::{count, networks, retries, size, time, time_or_zero};
+use super::value::{count, networks, retries, scheduling_class, size, time, time_or_zero};
 use super::{Action, Forwarded, Mismatch, OtherCase, Unlisted};
 
 #[derive(Debug, Deserialize)]
@@ -51,6 +51,9 @@ pub struct Process {
     /// Lines of the log in 10 s about refused requests and connections. Default 100.
     #[serde(deserialize_with = "count")]
     pub refusal_lines_max: usize,
+    /// How the system schedules the threads that work on long bodies. Default: at a lower priority than those that carry traffic.
+    #[serde(deserialize_with = "scheduling_class")]
+    pub body_scheduling: SchedulingClass,
     /// Whether memory is overwritten when it is freed; for the program that runs the relay to do. Default false.
     pub wipe_buffers: bool,
 }
@@ -65,6 +68,7 @@ impl Default for Process {
             drain_timeout: Duration::from_secs(15),
             reload_check: Duration::ZERO,
             refusal_lines_max: 100,
+            body_scheduling: SchedulingClass::default(),
             wipe_buffers: false,
         }
     }

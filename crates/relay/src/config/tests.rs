@@ -158,6 +158,7 @@ fn what_is_wrong_is_told_by_its_line() {
         ("[engin]\n", 6, "unknown field"),
         ("[limits]\nbody_size_max = \"1 parsec\"\n", 7, "64KiB"),
         ("[limits]\nidle_timeout = 5\n", 7, "string"),
+        ("[relay]\nbody_scheduling = \"sometimes\"\n", 7, "\"normal\" or \"idle\""),
         ("[limits]\nheader_size_max = 1000\n", 1, "`header_size_max` is out of range: set it to 8192 to 16777216"),
         ("[limits]\nheader_size_max = \"17MiB\"\n", 1, "to 16777216 bytes"),
         ("[upstream]\nheader_size_max = 8191\n", 1, "upstream.header_size_max is out of range: set it to 8192"),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use fieldseal_net::Network;
+use fieldseal_net::{Network, SchedulingClass};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
@@ -75,6 +75,15 @@ pub fn retries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Err
     let number = i64::deserialize(deserializer)?;
     let count = u32::try_from(number).ok().filter(|count| *count <= 1000);
     count.ok_or_else(|| D::Error::custom("it takes a whole number from 0 to 1000"))
+}
+
+/// `normal` or `idle`.
+pub fn scheduling_class<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SchedulingClass, D::Error> {
+    match String::deserialize(deserializer)?.as_str() {
+        "normal" => Ok(SchedulingClass::Normal),
+        "idle" => Ok(SchedulingClass::Idle),
+        _ => Err(D::Error::custom("it takes \"normal\" or \"idle\"")),
+    }
 }
 
 /// A count of at least 1.

@@ -631,6 +631,7 @@ mod tests {
 
     use super::*;
     use crate::body::offload::OffloadThreads;
+    use fieldseal_net::SchedulingClass;
 
     #[test]
     fn a_header_that_many_take_for_a_hidden_one_is_found() {
@@ -715,7 +716,7 @@ mod tests {
         headers: &[(&'static str, &'static str)],
         body: Vec<u8>,
     ) -> (bool, String) {
-        let threads = OffloadThreads::new(1).unwrap();
+        let threads = OffloadThreads::new(1, SchedulingClass::Normal).unwrap();
         let limits = Limits::default();
         let budget = Budget::new(&limits);
         let transforms = TransformContext::new(client(), Arc::clone(&budget), threads.way(), 1000, &limits);
