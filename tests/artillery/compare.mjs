@@ -16,7 +16,7 @@ const settings = process.env.INCIDENT === '1' ? ['engine.curve=k1', 'engine.keyi
 const published = process.env.FULL === '1' ? [{ name: 'as published', phase: PUBLISHED }] : [];
 const HEADS = ['scenario', 'values', 'requests', 'Artillery p50', 'fieldseal load p50', 'ratio', 'waited/ran'];
 
-/** A table in Markdown, ready for docs/measurements.md. */
+/** A table in Markdown. */
 function print(rows) {
   const line = (cells) => `| ${cells.join(' | ')} |`;
   console.log([line(HEADS), line(HEADS.map(() => '---')), ...rows.map(line)].join('\n'));

@@ -9,6 +9,7 @@
 mod check;
 mod examples;
 mod lexer;
+mod measurements;
 mod metadata;
 mod source;
 mod tidy;
@@ -20,6 +21,7 @@ usage: cargo xtask COMMAND
 
   tidy                  crate edges, import circles, files, calls, words and lengths
   check                 fmt, clippy, tidy and deny: what CI runs before the tests
+  measurements          docs/measurements.md, from the results in benches/results
   examples --fields N   a JSON document of exactly N scalar values (1 to 10,000,000)
   examples --bytes N    a JSON document of exactly N bytes (at least 1,024)
   examples --lines N    N customer records, one a line (JSON Lines)
@@ -44,6 +46,10 @@ fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     match command.as_str() {
         "tidy" => Ok(check::tidy(&source::root())?),
         "check" => Ok(check::check(&source::root())?),
+        "measurements" => {
+            let root = source::root();
+            measurements::write(&root, &source::load(&root)?)
+        }
         "examples" => {
             let order = examples::Order::parse(rest)?;
             Ok(examples::write(&order, &mut io::BufWriter::new(io::stdout().lock()))?)

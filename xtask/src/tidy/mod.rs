@@ -11,6 +11,7 @@ mod edges;
 mod links;
 mod modules;
 mod records;
+mod results;
 mod shape;
 mod unsafety;
 mod words;
@@ -58,7 +59,7 @@ impl fmt::Display for Finding {
     }
 }
 
-const RULES: [fn(&Repository) -> Vec<Finding>; 10] = [
+const RULES: [fn(&Repository) -> Vec<Finding>; 11] = [
     edges::check,
     modules::check,
     cycles::check,
@@ -69,6 +70,7 @@ const RULES: [fn(&Repository) -> Vec<Finding>; 10] = [
     records::check,
     claims::check,
     links::check,
+    results::check,
 ];
 
 impl Repository {
