@@ -5,6 +5,8 @@
 //! is handed over. All these can stop and go on. The bytes are checked as UTF-8 a piece at a time, right behind
 //! the walk, so that no match is handed over whose bytes were not checked.
 
+mod locator;
+
 use std::sync::Arc;
 
 use crate::automaton::Detail;
@@ -16,6 +18,7 @@ use crate::selector::Selection;
 use crate::text::begins_like_envelope;
 use crate::tracker::{Lengths, Tracker};
 use crate::tree::{Evaluated, Evaluation, Place, SelectedNodes, Tape};
+use locator::{Locator, way_to};
 
 /// Bytes walked before they are checked as UTF-8: they are then still in the innermost caches.
 const PIECE_SIZE: usize = 16 << 10;
@@ -538,65 +541,6 @@ impl Sink for Matcher {
     #[inline(always)]
     fn is_full(&self) -> bool {
         self.matches.len() >= self.matches_max
-    }
-}
-
-/// A matcher that notes the places of its matches.
-#[derive(Debug)]
-struct Locator {
-    matcher: Matcher,
-    trail: Trail,
-}
-
-impl Locator {
-    fn new(matcher: Matcher) -> Box<Self> {
-        Box::new(Locator { matcher, trail: Trail::default() })
-    }
-}
-
-impl FallibleSink for Locator {}
-
-impl Sink for Locator {
-    fn name(&mut self, document: &[u8], start: usize, end: usize, escaped: bool) {
-        self.trail.name(start, end);
-        self.matcher.name(document, start, end, escaped);
-    }
-
-    fn scalar(&mut self, document: &[u8], start: usize, end: usize, scalar: Scalar) {
-        let before = self.matcher.matches.len();
-        self.trail.scalar();
-        self.matcher.scalar(document, start, end, scalar);
-        if self.matcher.matches.len() > before {
-            self.trail.matched();
-        }
-    }
-
-    fn open(&mut self, start: usize, container: Container) {
-        self.trail.open(container);
-        self.matcher.open(start, container);
-    }
-
-    fn close(&mut self, end: usize) {
-        self.trail.close();
-        self.matcher.close(end);
-    }
-
-    fn is_full(&self) -> bool {
-        self.matcher.is_full()
-    }
-}
-
-/// The keys from a value up to the root.
-fn way_to(tape: &Tape, mut number: u32) -> Vec<Key> {
-    let mut way = Vec::new();
-    loop {
-        let node = tape.node(number);
-        number = node.parent;
-        way.push(match node.place() {
-            Place::Root => return way,
-            Place::Element(index) => Key::Element(index),
-            Place::Member { start, end, .. } => Key::Member { start, end },
-        });
     }
 }
 

@@ -12,19 +12,21 @@
 //!      └──────────────────────── a worker inside returns More ───────── Away
 //! ```
 
+mod admission;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use slab::Slab;
-use thiserror::Error;
 
 use crate::cancellation::Cancellation;
 use crate::estimate::{Estimate, is_in_time};
 use crate::fair::Arrival;
 use crate::flows::{Flows, Lane, Path, Settled};
-use crate::ledger::{Bound, Ledger, Limits, Receipt};
+use crate::ledger::{Ledger, Limits, Receipt};
 use crate::list::{Linked, Links, List};
+pub use admission::{Admission, Rejection, Scheduling, Ticket};
 
 /// What the first slice of a job is expected to cost, in nanoseconds; later ones, what the last one did.
 const FIRST_SLICE_NS: u64 = 50_000;
@@ -34,59 +36,6 @@ const EXPECTED_MAX_NS: u64 = 200_000;
 const ENDING_NS: u64 = 5_000;
 /// Jobs beyond their deadlines that one operation puts first in their connections.
 const HURRIED_MAX: usize = 4;
-
-/// What the pool must know of a job before it runs.
-#[derive(Clone, Debug)]
-pub struct Admission {
-    /// Whose job it is: tenants share the workers equally.
-    pub tenant: u64,
-    /// Who sent it: the clients of a tenant share what the tenant gets equally. An identity that costs something to obtain, such as a
-    /// certificate or an API key, so that nobody gets more by appearing as many.
-    pub client: u64,
-    /// Where it came from: the connections of a client share what the client gets equally.
-    pub connection: u64,
-    /// Memory that it holds.
-    pub bytes: usize,
-    /// How it learns that nobody waits for it. A deadline is best set before the job is submitted; it is looked at again each
-    /// time that the job has to wait.
-    pub cancellation: Arc<Cancellation>,
-}
-
-/// Why something was not admitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Rejection {
-    /// As much is held as the settings allow.
-    #[error("the queue is full: {0}")]
-    Overloaded(Bound),
-    /// It would not be done before its deadline. Only while more waits than the workers can take, and never for a tenant of which
-    /// nothing is held.
-    #[error("the estimated wait of {} ms is too long for the deadline", .wait.as_millis())]
-    TooLate {
-        /// How long it would take until it is done.
-        wait: Duration,
-    },
-    /// The pool shuts down.
-    #[error("the pool shuts down")]
-    ShuttingDown,
-}
-
-/// In which order jobs are worked on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Scheduling {
-    /// Slice by slice, fairly to tenants and connections; idle workers help with a job that can be shared.
-    #[default]
-    Fair,
-    /// Each job from its first slice to its last, by one worker, in the order of arrival; cancelled and late ones too wait for their
-    /// turn. For demonstrations and comparisons.
-    FirstComeFirstServed,
-}
-
-/// Names a job that was admitted, also after its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticket {
-    index: usize,
-    number: u64,
-}
 
 /// Whether new items are admitted and old ones handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

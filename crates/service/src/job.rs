@@ -1,6 +1,8 @@
 //! A request as the pool sees it: the request's own steps at first, then its parts, on as many workers as come. The cancellation is
 //! looked at before each step, and nothing is locked while one runs.
 
+mod replies;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,6 +14,7 @@ use crate::interface::{Part, PartStep, Planned, Request, Step, Written};
 use crate::memory::{Exhausted, Share};
 use crate::reply::{Effort, Reply};
 use crate::rope::{FREED_BUFFERS_MAX, Rope};
+use replies::{answer, refuse, shrink};
 
 /// Steps follow one another without a look at the queue until this much time is used: short steps are not worth one.
 pub const SLICE_TIME: Duration = Duration::from_micros(50);
@@ -568,38 +571,5 @@ impl<'a> Visit<'a> {
             }
         }
         Slice::Done
-    }
-}
-
-fn answer(written: Rope, mut share: Share, effort: Effort, reply: Reply) {
-    if !reply.takes(&written) {
-        tracing::error!("the service wrote no answer");
-        return reply.fail(ErrorCode::Internal, "the engine wrote no answer", effort);
-    }
-    match share.resize(written.capacity()) {
-        Ok(()) => reply.send(written, share, effort),
-        Err(Exhausted) => {
-            drop((written, share));
-            refuse(Ending::Starved, effort, reply);
-        }
-    }
-}
-
-fn refuse(ending: Ending, effort: Effort, reply: Reply) {
-    match ending {
-        Ending::Fault(error) => reply.refuse(*error, effort),
-        Ending::Stop(Stop::Cancelled) => reply.fail(ErrorCode::Cancelled, "the request was cancelled", effort),
-        Ending::Stop(Stop::DeadlineExceeded) => {
-            reply.fail(ErrorCode::DeadlineExceeded, "the deadline passed before the work was done", effort);
-        }
-        Ending::Starved => reply.fail(ErrorCode::Overloaded, "the engine holds too many bytes of answers", effort),
-        Ending::TooLarge => unreachable!("the request has said it in its own words"),
-    }
-}
-
-/// An answer may wait long for a slow reader: it shall not hold much more than its own bytes.
-fn shrink(buffer: &mut Vec<u8>) {
-    if buffer.capacity() / 2 > buffer.len() {
-        buffer.shrink_to_fit();
     }
 }

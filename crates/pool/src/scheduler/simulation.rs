@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 use super::*;
 use crate::cancellation::Reason;
 use crate::flows::{IDLE_CONNECTIONS_MAX, IDLE_FLOWS_SPARE};
-use crate::ledger::Amount;
+use crate::ledger::{Amount, Bound};
 
 mod clients;
 mod fairness;

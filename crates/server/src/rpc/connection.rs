@@ -4,6 +4,8 @@
 //! while a large answer is on its way to it would otherwise lock up. A connection stops reading when it has too many
 //! requests in work or too many bytes to write. After a bounded amount of bytes it yields to the other connections.
 
+mod ending;
+
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
@@ -524,81 +526,6 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let id = decode_cancel(params).map_err(|error| End::Fault(error.into()))?;
         self.in_flight.cancel(&self.hub.pool, id);
         Ok(())
-    }
-
-    /// Ends the connection where its time is over, or the server's.
-    fn check_end(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
-        let is_done = self.in_flight.is_empty() && self.outgoing.bytes() == 0 && self.is_flushed;
-        if is_done && self.hub.phase() == Phase::Closing {
-            return Err(End::ShutDown);
-        }
-        if is_done && self.is_retired {
-            return Err(End::Aged);
-        }
-        // The timer is set back only when something is due earlier than it: most turns leave it alone.
-        loop {
-            let due = self.due(is_done);
-            if due < self.timer.deadline().into_std() {
-                self.timer.as_mut().reset(due.into());
-            }
-            if self.timer.as_mut().poll(cx).is_pending() {
-                return Ok(());
-            }
-            let now = clock::now();
-            self.check_times(is_done, now)?;
-            let due = self.due(is_done).max(now + Duration::from_millis(1));
-            self.timer.as_mut().reset(due.into());
-            if self.is_reading_nothing() {
-                self.look_for_peer(cx)?;
-            }
-        }
-    }
-
-    /// When the next look at the times is due.
-    fn due(&self, is_done: bool) -> Instant {
-        let settings = &self.hub.settings;
-        let frame = self.times.frame.as_ref().map(|frame| frame.due(settings));
-        let write = self.is_writing().then(|| self.times.write_timeout.due(settings));
-        let paused = self.is_reading_nothing().then(|| clock::now() + PAUSED_LOOK);
-        let room = self.no_room.as_ref().map(Attempts::due);
-        let idle = self.is_idle(is_done).then(|| self.times.active + settings.idle_timeout);
-        // With requests in work and nothing else nothing is due, but the timer runs anyway.
-        let later = clock::now() + settings.idle_timeout;
-        let departure = self.departure.due(settings, self.hub.leaving());
-        let departure = departure.filter(|_| !self.is_retired);
-        [frame, write, paused, room, idle, departure, self.in_flight.due()]
-            .into_iter()
-            .flatten()
-            .fold(later.min(self.times.expires), Instant::min)
-    }
-
-    fn check_times(&self, is_done: bool, now: Instant) -> Result<(), End> {
-        let settings = &self.hub.settings;
-        if now >= self.times.expires {
-            let message = "the client's certificate has expired";
-            return Err(End::Fault(ErrorObject::new(ErrorCode::Forbidden, message)));
-        }
-        if self.times.frame.as_ref().is_some_and(|frame| now >= frame.due(settings)) {
-            let (limit, paused) = (settings.frame_timeout.as_millis(), settings.paused_frame_timeout.as_millis());
-            let message =
-                format!("the frame did not arrive within {limit} ms, or {paused} ms with the server's pauses");
-            return Err(End::Fault(ErrorObject::new(ErrorCode::DeadlineExceeded, message)));
-        }
-        if self.is_writing() && now >= self.times.write_timeout.due(settings) {
-            return Err(End::SlowReader);
-        }
-        if self.is_idle(is_done) && now >= self.times.active + settings.idle_timeout {
-            return Err(End::Idle);
-        }
-        Ok(())
-    }
-
-    fn is_writing(&self) -> bool {
-        self.outgoing.bytes() > 0 || !self.is_flushed
-    }
-
-    fn is_idle(&self, is_done: bool) -> bool {
-        is_done && self.times.frame.is_none()
     }
 
     /// Stops what the connection asked for, and frees what it holds but answers: gives those that it has not looked at.

@@ -1,0 +1,329 @@
+//! The connections of a client: which one a call takes, when another is made, and the pause after those that fail.
+
+use super::*;
+
+pub(crate) struct Inner {
+    pub(crate) settings: ClientSettings,
+    pub(super) dialler: Dialler,
+    pub(super) open: Mutex<Open>,
+    /// Held while a connection is made: one at a time.
+    pub(super) dialling: Arc<tokio::sync::Mutex<Dialling>>,
+    pub(crate) budget: RetryBudget,
+}
+
+/// The connections that calls may begin on.
+#[derive(Default)]
+pub(super) struct Open {
+    pub(super) connections: Vec<Arc<Connection>>,
+    /// When engines last said that they shut down, by the places of their addresses.
+    pub(super) shutdowns: BTreeMap<usize, Instant>,
+    /// How the last connection ended, until another one is made.
+    pub(super) ended: Option<Ended>,
+}
+
+/// Whether a connection that has ended had answered anything.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ended {
+    Used,
+    Unused,
+}
+
+impl Open {
+    /// Removes the connections on which nothing begins any more. What is in flight there goes on.
+    pub(super) fn clean(&mut self) {
+        let Open { connections, shutdowns, ended } = self;
+        connections.retain(|connection| {
+            if connection.shared.going_away() == Some(GoingAway::Shutdown) {
+                shutdowns.insert(connection.address, Instant::now());
+            }
+            let is_open = connection.shared.is_open();
+            if !is_open {
+                *ended = Some(if connection.shared.has_answered() { Ended::Used } else { Ended::Unused });
+            }
+            is_open
+        });
+    }
+
+    /// The places of `count` addresses in turn from `next`; those whose engines shut down come last for a while.
+    pub(super) fn order(&mut self, next: usize, count: usize) -> Vec<usize> {
+        self.clean();
+        let now = Instant::now();
+        self.shutdowns.retain(|_, since| now.saturating_duration_since(*since) < SHUTDOWN_AVOIDED);
+        let mut order: Vec<usize> = (0..count).map(|step| next.wrapping_add(step) % count).collect();
+        order.sort_by_key(|place| self.shutdowns.contains_key(place));
+        order
+    }
+}
+
+/// How connections are made.
+pub(super) enum Dialler {
+    Tls(SslConnector),
+    #[cfg(feature = "simulation")]
+    Simulated(Box<dyn Network>),
+}
+
+/// Which address is next, and how the last attempts went.
+#[derive(Debug, Default)]
+pub(super) struct Dialling {
+    pub(super) next_address: usize,
+    pub(super) failures: u32,
+    pub(super) failed: Option<(Instant, ClientError)>,
+    /// Connections one after the other that ended before they had answered anything.
+    pub(super) unused: u32,
+    /// Before this none is made, because of them.
+    pub(super) not_before: Option<Instant>,
+}
+
+impl Dialling {
+    /// Notes how the last connection ended; `pause` gives the pause after so many that answered nothing. The first one has none: engines
+    /// end idle connections, too.
+    pub(super) fn note(&mut self, ended: Ended, pause: impl FnOnce(u32) -> Duration) {
+        (self.unused, self.not_before) = match ended {
+            Ended::Used => (0, None),
+            Ended::Unused => {
+                let before = self.unused.checked_sub(1);
+                (self.unused.saturating_add(1), before.map(|before| Instant::now() + pause(before)))
+            }
+        };
+    }
+}
+
+impl Inner {
+    pub(super) async fn call(
+        self: &Arc<Self>,
+        deadline_ms: Option<u32>,
+        encode: impl Fn(u32, Option<u32>) -> Outgoing,
+        repeated: impl Fn(&ClientError),
+    ) -> Result<Answer, ClientError> {
+        let size_max = self.settings.limits.frame_size_max;
+        let mut retries = Retries::new(self, deadline_ms);
+        let mut avoided = None;
+        loop {
+            let left_ms = retries.deadline_left_ms();
+            let encode = |id| {
+                let message = encode(id, left_ms);
+                check_request_size(message.size(), size_max).map(|()| message)
+            };
+            let error = match self.connection(avoided.as_ref()).await {
+                Ok(connection) => match connection.shared.begin(encode).await {
+                    Ok(ticket) => match ticket.answer().await {
+                        Ok(answer) => {
+                            self.budget.earn();
+                            return Ok(answer);
+                        }
+                        Err(error) => {
+                            avoided = Some(connection);
+                            error
+                        }
+                    },
+                    Err(error) => error,
+                },
+                Err(error) => error,
+            };
+            let is_left = avoided.as_ref().is_some_and(|connection| connection.shared.going_away().is_some());
+            retries.after(error, is_left, &repeated).await?;
+        }
+    }
+
+    /// The connection with the fewest calls, another than `avoided` where there is one. While all have some a further one is made for
+    /// calls to come: this one does not wait for an address that may not answer.
+    pub(super) async fn connection(
+        self: &Arc<Self>,
+        avoided: Option<&Arc<Connection>>,
+    ) -> Result<Arc<Connection>, ClientError> {
+        let (best, may_open) = self.choose(avoided);
+        let Some(best) = best else {
+            let mut dialling = self.dialling.lock().await;
+            // Another call may have connected while this one waited.
+            return match self.choose(avoided).0 {
+                Some(connection) => Ok(connection),
+                None => self.open(&mut dialling).await,
+            };
+        };
+        if may_open == MayOpen::Yes
+            && let Ok(mut dialling) = Arc::clone(&self.dialling).try_lock_owned()
+        {
+            let inner = Arc::clone(self);
+            tokio::spawn(async move { inner.open(&mut dialling).await.map(drop) });
+        }
+        Ok(best)
+    }
+
+    pub(super) fn choose(&self, avoided: Option<&Arc<Connection>>) -> (Option<Arc<Connection>>, MayOpen) {
+        let mut open = self.lock();
+        open.clean();
+        let cost = |connection: &&Arc<Connection>| {
+            let is_avoided = avoided.is_some_and(|avoided| Arc::ptr_eq(avoided, connection));
+            (is_avoided, connection.shared.load())
+        };
+        let best = open.connections.iter().min_by_key(cost).cloned();
+        let is_busy = best.as_ref().is_none_or(|best| best.shared.load() > 0);
+        let has_room = open.connections.len() < self.settings.connections_max;
+        (best, if is_busy && has_room { MayOpen::Yes } else { MayOpen::No })
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().expect("nothing panics while this is locked")
+    }
+
+    /// Makes a connection to the first address that can be reached, unless the last failure is too fresh.
+    pub(super) async fn open(&self, dialling: &mut Dialling) -> Result<Arc<Connection>, ClientError> {
+        if let Some((until, error)) = &dialling.failed
+            && Instant::now() < *until
+        {
+            return Err(error.clone());
+        }
+        self.pace(dialling).await;
+        let addresses = &self.settings.addresses;
+        let mut failure = None;
+        let order = self.lock().order(dialling.next_address, addresses.len());
+        for place in order {
+            dialling.next_address = place.wrapping_add(1);
+            match self.dial(place).await {
+                Ok(connection) => {
+                    dialling.failures = 0;
+                    dialling.failed = None;
+                    self.lock().connections.push(Arc::clone(&connection));
+                    return Ok(connection);
+                }
+                Err(error) => failure = Some(error),
+            }
+        }
+        let error = failure.expect("there is at least one address");
+        let pause = backoff(&self.settings, dialling.failures, self.dialler.chance());
+        dialling.failures = dialling.failures.saturating_add(1);
+        dialling.failed = Some((Instant::now() + pause, error.clone()));
+        Err(error)
+    }
+
+    /// Waits longer each time while engines end connections before they answer anything: else a client would connect to such an engine as
+    /// fast as it can.
+    pub(super) async fn pace(&self, dialling: &mut Dialling) {
+        let ended = {
+            let mut open = self.lock();
+            open.clean();
+            open.ended.take()
+        };
+        if let Some(ended) = ended {
+            dialling.note(ended, |before| self.pause(before));
+        }
+        // A caller that stops waiting leaves the pause to the next one.
+        if let Some(moment) = dialling.not_before {
+            sleep_until(moment).await;
+            dialling.not_before = None;
+        }
+    }
+
+    /// The pause before a call is made again.
+    pub(crate) fn pause(&self, retries: u32) -> Duration {
+        backoff(&self.settings, retries, self.dialler.chance())
+    }
+
+    /// How long no connection is tried yet.
+    pub(crate) async fn dialling_pause(&self) -> Duration {
+        let dialling = self.dialling.lock().await;
+        let until = dialling.failed.as_ref().map(|(until, _)| *until);
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+    }
+
+    pub(super) async fn dial(&self, place: usize) -> Result<Arc<Connection>, ClientError> {
+        let settings = &self.settings;
+        let address = &*settings.addresses[place];
+        let shared = Shared::new(settings.requests_in_flight_max, settings.abandoned_timeout);
+        Ok(Arc::new(match &self.dialler {
+            Dialler::Tls(connector) => {
+                let stream = dial(settings, connector, address).await?;
+                Connection::spawn(stream, place, shared, settings.limits)
+            }
+            #[cfg(feature = "simulation")]
+            Dialler::Simulated(network) => {
+                let connecting = async { network.connect(address).await.map_err(|error| unreachable(address, &error)) };
+                let stream = within_connect_timeout(settings, address, connecting).await?;
+                Connection::spawn(tls::socket(stream), place, shared, settings.limits)
+            }
+        }))
+    }
+}
+
+impl Dialler {
+    /// A number from 0 to 1 that nobody can foresee.
+    pub(super) fn chance(&self) -> f64 {
+        match self {
+            Dialler::Tls(_) => {
+                let mut random = [0; 4];
+                // Without chance pauses are merely the full ones.
+                rand_bytes(&mut random).map_or(1.0, |()| f64::from(u32::from_be_bytes(random)) / f64::from(u32::MAX))
+            }
+            #[cfg(feature = "simulation")]
+            Dialler::Simulated(network) => network.chance(),
+        }
+    }
+}
+
+/// Makes a connection to `address`, within the settings' time for it.
+pub(crate) async fn dial(
+    settings: &ClientSettings,
+    connector: &SslConnector,
+    address: &str,
+) -> Result<tls::Stream, ClientError> {
+    within_connect_timeout(settings, address, dial_stream(settings, connector, address)).await
+}
+
+pub(super) async fn within_connect_timeout<S>(
+    settings: &ClientSettings,
+    address: &str,
+    connecting: impl Future<Output = Result<S, ClientError>>,
+) -> Result<S, ClientError> {
+    let limit = settings.connect_timeout;
+    match timeout(limit, connecting).await {
+        Ok(stream) => stream,
+        Err(_) => {
+            let message = format!("{address}: no connection within {} ms", limit.as_millis());
+            Err(ClientError::new(ErrorKind::Connect, Retry::Elsewhere, message))
+        }
+    }
+}
+
+pub(super) async fn dial_stream(
+    settings: &ClientSettings,
+    connector: &SslConnector,
+    address: &str,
+) -> Result<tls::Stream, ClientError> {
+    let name = match &settings.server_name {
+        Some(name) => name.as_str(),
+        None => host(address)?,
+    };
+    let socket = TcpStream::connect(address).await.map_err(|error| unreachable(address, &error))?;
+    socket.set_nodelay(true).map_err(|error| unreachable(address, &error))?;
+    let configuration = connector.configure();
+    let configuration = configuration.map_err(|error| ClientError::settings(error.to_string()))?;
+    match tokio_boring::connect(configuration, name, tls::socket(socket)).await {
+        Ok(stream) => Ok(stream),
+        Err(error) => {
+            let error = tls::explain_handshake(&error);
+            let message = format!("{address}: {}", error.message);
+            Err(ClientError { message, ..error })
+        }
+    }
+}
+
+pub(super) fn unreachable(address: &str, error: &io::Error) -> ClientError {
+    ClientError::new(ErrorKind::Connect, Retry::Elsewhere, format!("{address}: {error}"))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum MayOpen {
+    Yes,
+    No,
+}
+
+/// The host of `HOST:PORT`, an IPv6 address without its brackets.
+pub(super) fn host(address: &str) -> Result<&str, ClientError> {
+    match address.rsplit_once(':') {
+        Some((host, _)) if !host.is_empty() => {
+            let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+            Ok(bare.unwrap_or(host))
+        }
+        _ => Err(ClientError::settings(format!("{address}: an address is HOST:PORT"))),
+    }
+}

@@ -1,0 +1,284 @@
+//! What encrypting, decrypting and rewrapping put in the place of the values of a document, and the text of a value in JSON.
+
+use super::*;
+
+impl Rewriter for Encryptor {
+    const PURPOSE: Purpose = Purpose::Encrypt;
+
+    type Long = LongEncryption;
+
+    fn rewrite_long(
+        &mut self,
+        long: &mut LongEncryption,
+        value: &Value<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<LongStep, Error> {
+        self.encrypt_long(long, value, &Json, out)
+    }
+
+    fn bytes_max(&self) -> usize {
+        self.permit.step_bytes_max()
+    }
+
+    fn rewrite(&mut self, offered: &[Match], copy: &mut Copy<'_>) -> Result<usize, Error> {
+        let document = copy.document;
+        let texts = texts_of(document, &offered[..offered.len().min(self.step_values_max())])?;
+        let settled = match self.skips_sealed() {
+            true => {
+                let strings = texts.iter().zip(offered).map(|(text, found)| string_of(text, found));
+                self.settle(&strings.collect::<Vec<_>>())?
+            }
+            false => Settled::all(texts.len()),
+        };
+        let done = settled.done;
+        let mut kept = Vec::with_capacity(offered.len());
+        let mut values = Vec::with_capacity(offered.len());
+        for (index, (found, text)) in offered.iter().zip(&texts[..done]).enumerate() {
+            let value = Value { value_type: value_type(found.kind), text };
+            if !self.leaves(&value) && !settled.leaves(index) {
+                kept.push(*found);
+                values.push(value);
+            }
+        }
+        let mut copied = copy.copied;
+        self.encrypt(&values, copy.out, |index, _, out| {
+            if index > 0 {
+                out.push(b'"');
+            }
+            out.extend_from_slice(&document[copied..kept[index].start]);
+            out.push(b'"');
+            copied = kept[index].end;
+        })?;
+        if !values.is_empty() {
+            copy.out.push(b'"');
+        }
+        copy.copied = copied;
+        copy.count += values.len() as u64;
+        Ok(done)
+    }
+
+    fn output_size(&self, size: usize, count: usize) -> usize {
+        size + count * ENVELOPE_SIZE + size / 3
+    }
+
+    fn part_values_max(&self) -> usize {
+        self.step_values_max()
+    }
+
+    fn fork(&mut self) -> Result<Self, Error> {
+        Encryptor::fork(self)
+    }
+
+    fn report(&self) -> Report {
+        Encryptor::report(self)
+    }
+}
+
+impl Rewriter for Decryptor {
+    const PURPOSE: Purpose = Purpose::Decrypt;
+
+    type Long = LongDecryption;
+
+    fn rewrite_long(
+        &mut self,
+        long: &mut LongDecryption,
+        value: &Value<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<LongStep, Error> {
+        self.decrypt_long(long, value.text, &Json, out)
+    }
+
+    fn bytes_max(&self) -> usize {
+        self.permit.step_bytes_max()
+    }
+
+    fn rewrite(&mut self, offered: &[Match], copy: &mut Copy<'_>) -> Result<usize, Error> {
+        let on_failure = self.on_failure();
+        let texts = match texts_of(copy.document, &offered[..offered.len().min(self.step_values_max())]) {
+            // A string that is no text is no envelope either, however it begins.
+            Err(_) if on_failure != OnFailure::Fail => {
+                copy.fail(0, &offered[0], on_failure);
+                return Ok(1);
+            }
+            texts => texts?,
+        };
+        let bytes: Vec<&[u8]> = texts.iter().map(AsRef::as_ref).collect();
+        if on_failure == OnFailure::Fail {
+            let result = self.decrypt(&bytes, |index, opened| {
+                if let Some(opened) = opened {
+                    write_opened(&opened, copy.replace(&offered[index]));
+                }
+            });
+            return result.map_err(|error| placed(error, offered));
+        }
+        self.open_texts(&bytes, |index, outcome| {
+            match outcome {
+                Ok(Some(opened)) => write_opened(&opened, copy.replace(&offered[index])),
+                Ok(None) => {}
+                Err(_) => copy.fail(index, &offered[index], on_failure),
+            }
+            ControlFlow::Continue(())
+        })
+    }
+
+    fn output_size(&self, size: usize, count: usize) -> usize {
+        size.saturating_sub(count * ENVELOPE_SIZE)
+    }
+
+    fn part_values_max(&self) -> usize {
+        Decryptor::part_values_max(self)
+    }
+
+    fn fork(&mut self) -> Result<Self, Error> {
+        Ok(Decryptor::fork(self))
+    }
+
+    fn report(&self) -> Report {
+        Decryptor::report(self)
+    }
+
+    fn on_failure(&self) -> OnFailure {
+        Decryptor::on_failure(self)
+    }
+
+    fn note_failure(&mut self, position: u64, path: impl FnOnce() -> String) {
+        Decryptor::note_failure(self, position, path);
+    }
+}
+
+impl Rewriter for Rewrapper {
+    const PURPOSE: Purpose = Purpose::Decrypt;
+
+    type Long = LongRewrap;
+
+    fn rewrite_long(&mut self, long: &mut LongRewrap, value: &Value<'_>, out: &mut Vec<u8>) -> Result<LongStep, Error> {
+        self.rewrap_long(long, value.text, &Json, out)
+    }
+
+    fn bytes_max(&self) -> usize {
+        self.permit.step_bytes_max()
+    }
+
+    fn rewrite(&mut self, offered: &[Match], copy: &mut Copy<'_>) -> Result<usize, Error> {
+        let texts = texts_of(copy.document, &offered[..offered.len().min(self.part_values_max())])?;
+        let bytes: Vec<&[u8]> = texts.iter().map(AsRef::as_ref).collect();
+        let result = self.rewrap(&bytes, |index, envelope| {
+            if let Some(envelope) = envelope {
+                let out = copy.replace(&offered[index]);
+                out.push(b'"');
+                out.extend_from_slice(envelope);
+                out.push(b'"');
+            }
+        });
+        result.map_err(|error| placed(error, offered))
+    }
+
+    fn output_size(&self, size: usize, _count: usize) -> usize {
+        size
+    }
+
+    fn part_values_max(&self) -> usize {
+        Rewrapper::part_values_max(self)
+    }
+
+    fn fork(&mut self) -> Result<Self, Error> {
+        Ok(Rewrapper::fork(self))
+    }
+}
+
+/// Long values as JSON has them. Envelopes hold nothing that is escaped.
+pub(super) struct Json;
+
+impl Shape for Json {
+    fn size(&self, value_type: ValueType, piece: &[u8]) -> usize {
+        match value_type {
+            ValueType::String => escaped_size(piece),
+            ValueType::Number | ValueType::Boolean => piece.len(),
+        }
+    }
+
+    fn begin(&self, value_type: ValueType, size: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+        out.reserve(size + 2);
+        self.end(value_type, out);
+        Ok(())
+    }
+
+    fn piece(&self, value_type: ValueType, piece: &[u8], out: &mut Vec<u8>) {
+        match value_type {
+            ValueType::String => escape_piece(piece, out),
+            ValueType::Number | ValueType::Boolean => out.extend_from_slice(piece),
+        }
+    }
+
+    fn end(&self, value_type: ValueType, out: &mut Vec<u8>) {
+        if value_type == ValueType::String {
+            out.push(b'"');
+        }
+    }
+}
+
+pub(super) fn value_type(kind: ScalarKind) -> ValueType {
+    match kind {
+        ScalarKind::String { .. } => ValueType::String,
+        ScalarKind::Number => ValueType::Number,
+        ScalarKind::Boolean => ValueType::Boolean,
+    }
+}
+
+/// The texts of matches from the first on, up to one that has none: its fault is told when it is the first, and so the first of all.
+pub(super) fn texts_of<'d>(document: &'d [u8], offered: &[Match]) -> Result<Vec<Cow<'d, [u8]>>, Error> {
+    let mut texts = Vec::with_capacity(offered.len());
+    for found in offered {
+        match text_of(document, found) {
+            Ok(text) => texts.push(text),
+            Err(error) if texts.is_empty() => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(texts)
+}
+
+/// The text of a string; that of other values is none that could be an envelope.
+pub(super) fn string_of<'t>(text: &'t [u8], found: &Match) -> &'t [u8] {
+    match found.kind {
+        ScalarKind::String { .. } => text,
+        ScalarKind::Number | ScalarKind::Boolean => b"",
+    }
+}
+
+/// UTF-8, as the walk has checked: a string's text without quotation marks and escapes; a number's or boolean's token as it is.
+pub(crate) fn text_of<'d>(document: &'d [u8], found: &Match) -> Result<Cow<'d, [u8]>, Error> {
+    if found.kind != (ScalarKind::String { escaped: true }) {
+        return Ok(Cow::Borrowed(plain_text(document, found)));
+    }
+    let mut text = String::new();
+    unescape(&document[found.start..found.end], &mut text).map_err(|error| {
+        let offset = found.start + error.offset;
+        Error::from(error).at_offset(offset)
+    })?;
+    Ok(Cow::Owned(text.into_bytes()))
+}
+
+/// The same with escape sequences as they are.
+pub(super) fn plain_text<'d>(document: &'d [u8], found: &Match) -> &'d [u8] {
+    match found.kind {
+        ScalarKind::String { .. } => &document[found.start + 1..found.end - 1],
+        ScalarKind::Number | ScalarKind::Boolean => &document[found.start..found.end],
+    }
+}
+
+pub(super) fn write_opened(opened: &Opened<'_>, out: &mut Vec<u8>) {
+    match opened.value_type {
+        ValueType::String => escape_into(opened.text, out),
+        ValueType::Number | ValueType::Boolean => out.extend_from_slice(opened.text.as_bytes()),
+    }
+}
+
+/// Turns the index of an offered value into its byte in the document.
+pub(super) fn placed(error: Error, offered: &[Match]) -> Error {
+    let place = error.index.and_then(|index| offered.get(usize::try_from(index).ok()?)).map(|found| found.start);
+    match place {
+        Some(start) => Error { index: None, ..error }.at_offset(start),
+        None => error,
+    }
+}

@@ -1,0 +1,197 @@
+//! What a direction does to bodies that no test over sockets shows.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::task::Poll;
+
+use fieldseal_client::{ClientSettings, ClientTls};
+use http_body_util::{BodyExt, Full};
+
+use super::*;
+use crate::body::offload::OffloadThreads;
+use fieldseal_net::SchedulingClass;
+
+#[test]
+fn a_header_that_many_take_for_a_hidden_one_is_found() {
+    let rule = |action: &str, header: &str| format!("{{ action = \"{action}\", headers = [\"{header}\"] }}");
+    let found = |rules: String, name: &'static str| {
+        let headers = [(HeaderName::from_static(name), HeaderValue::from_static("4242"))].into_iter().collect();
+        twin(&actions(&rules, ""), &headers).is_some()
+    };
+    assert!(found(rule("encrypt", "X-Own-Card"), "x_own_card"));
+    assert!(found(rule("redact", "X-Own-Card"), "x-own_card"));
+    assert!(found(rule("encrypt", "X_Card"), "x-card"));
+    assert!(found(rule("encrypt", "X-Own-Card"), "x.own-card"));
+    assert!(!found(rule("encrypt", "X-Card"), "x-card"));
+    assert!(found("{ action = \"encrypt\", json = [\"$\"] }".to_owned(), "content_type"));
+    assert!(!found(rule("encrypt", "X-Card"), "content_type"), "no body is read");
+    assert!(!found(rule("decrypt", "X-Card"), "x_card"));
+    assert!(!found(rule("encrypt", "X-Card") + ", " + &rule("encrypt", "X_Card"), "x_card"));
+}
+
+fn actions(rules: &str, mismatch: &str) -> Actions {
+    let text = format!(
+        "[engine]\naddresses = [\"a:1\"]\nauthorities = \"a\"\ncertificate = \"a\"\nprivate_key = \"a\"\n\
+         [[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"http://a\"\n\
+         [[inbound.route]]\npath = \"/\"\napp = \"a\"\nrequest = [{rules}]\n{mismatch}\n"
+    );
+    let mut configuration = crate::Configuration::parse(&text).unwrap();
+    configuration.inbound.remove(0).routes.remove(0).request
+}
+
+fn kind_under(rules: &str, mismatch: &str, media_type: &'static str) -> Option<Kind> {
+    let headers = [(CONTENT_TYPE, HeaderValue::from_static(media_type))].into_iter().collect();
+    kind(&actions(rules, mismatch), &headers)
+}
+
+#[test]
+fn a_body_that_no_hiding_rule_reads_is_of_no_kind() {
+    let (json, form) = ("application/json", "application/x-www-form-urlencoded");
+    let hides_forms = "{ action = \"encrypt\", form = [\"card\"] }";
+    let opens_json = "{ action = \"decrypt\", json = [\"$.a\"] }";
+    let hides_json = "{ action = \"redact\", json = [\"$.a\"] }";
+    let hides_headers = "{ action = \"encrypt\", headers = [\"X-Card\"] }";
+    let pass = "request_mismatch = \"pass\"";
+    for (rules, mismatch, media_type, expected) in [
+        (format!("{hides_forms}, {opens_json}"), "", json, None),
+        (format!("{hides_forms}, {opens_json}"), "", form, Some(Kind::Urlencoded)),
+        (format!("{hides_forms}, {opens_json}"), pass, json, Some(Kind::Json)),
+        (format!("{hides_forms}, {hides_json}"), "", json, Some(Kind::Json)),
+        (format!("{hides_headers}, {opens_json}"), "", json, Some(Kind::Json)),
+        (opens_json.to_owned(), "", json, Some(Kind::Json)),
+        (opens_json.to_owned(), "", form, None),
+        (hides_json.to_owned(), "", "application/json; charset=utf-16", None),
+    ] {
+        let accepted = accepted(&actions(&rules, mismatch));
+        assert_eq!(accepted.contains(media_type), expected.is_some(), "{accepted}");
+        assert_eq!(kind_under(&rules, mismatch, media_type), expected, "{rules} {mismatch} {media_type}");
+    }
+}
+
+/// A client of an engine that nobody calls.
+fn client() -> Client {
+    use boring::{asn1::Asn1Time, ec, hash::MessageDigest, nid::Nid, pkey::PKey, x509::X509};
+    let group = ec::EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
+    let key = PKey::from_ec_key(ec::EcKey::generate(&group).unwrap()).unwrap();
+    let mut certificate = X509::builder().unwrap();
+    certificate.set_version(2).unwrap();
+    certificate.set_pubkey(&key).unwrap();
+    certificate.set_not_before(&Asn1Time::days_from_now(0).unwrap()).unwrap();
+    certificate.set_not_after(&Asn1Time::days_from_now(1).unwrap()).unwrap();
+    certificate.sign(&key, MessageDigest::sha256()).unwrap();
+    let certificate = certificate.build().to_pem().unwrap();
+    let tls = ClientTls {
+        authorities_pem: certificate.clone(),
+        certificate_chain_pem: certificate,
+        private_key_pem: key.private_key_to_pem_pkcs8().unwrap().into(),
+    };
+    Client::new(ClientSettings::new("localhost:1", tls)).unwrap()
+}
+
+/// Runs the rules on a body while both lanes of the offload threads are taken: whether they can do without, and what comes of it.
+fn run_while_offload_is_taken(rules: &str, headers: &[(&'static str, &'static str)], body: Vec<u8>) -> (bool, String) {
+    let threads = OffloadThreads::new(1, SchedulingClass::Normal).unwrap();
+    let limits = Limits::default();
+    let budget = Budget::new(&limits);
+    let transforms = TransformContext::new(client(), Arc::clone(&budget), threads.way(), 1000, &limits);
+    let actions = actions(rules, "");
+    let headers = headers.iter().map(|&(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
+    let mut headers: HeaderMap = headers.collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let outcome = runtime.block_on(async {
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let released = Arc::new(std::sync::Mutex::new(released));
+        let taken = [Cost::of_nanoseconds(100_000), Cost::UNKNOWN].map(|cost| {
+            let (way, released) = (threads.way(), Arc::clone(&released));
+            tokio::spawn(async move { way.run(cost, move || released.lock().unwrap().recv().is_ok()).await })
+        });
+        tokio::task::yield_now().await;
+        let direction = Direction::Request;
+        let client = IpAddr::from([127, 0, 0, 1]);
+        let transforms = &transforms;
+        let mut job = Job {
+            transforms,
+            direction,
+            actions: &actions,
+            app: "a",
+            key_id: None,
+            client,
+            changed: [0; 3],
+            unopened: Unopened::default(),
+        };
+        let body = Full::new(Bytes::from(body)).map_err(|never: Infallible| -> BodyError { match never {} });
+        let mut running = std::pin::pin!(job.run(&mut headers, body));
+        let mut done = None;
+        for _ in 0..100 {
+            if let Poll::Ready(outcome) = poll_fn(|cx| Poll::Ready(running.as_mut().poll(cx))).await {
+                done = Some(outcome);
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        let is_inline = done.is_some();
+        drop(release);
+        let outcome = match done {
+            Some(outcome) => outcome,
+            None => running.await,
+        };
+        for taken in taken {
+            taken.await.unwrap();
+        }
+        let outcome = match outcome {
+            Ok(Outcome::Rewritten(bytes)) => String::from_utf8_lossy(&bytes).into_owned(),
+            Ok(Outcome::Untouched(_)) => "untouched".to_owned(),
+            Err(refusal) => refusal.code.to_owned(),
+        };
+        (is_inline, outcome)
+    });
+    assert_eq!(budget.held().0, 0, "the whole budget is free again");
+    outcome
+}
+
+#[test]
+fn work_on_bodies_leaves_the_threads_that_carry_traffic() {
+    let rules = "{ action = \"redact\", json = [\"$.card\"], form = [\"card\"], replacement = \"x\" }";
+    let filters = "{ action = \"redact\", json = [\"$[?@.card]\"], replacement = \"x\" }";
+    let run = |rules, kind, body: &[u8]| run_while_offload_is_taken(rules, &[("content-type", kind)], body.to_vec());
+    let (json, form) = ("application/json", "application/x-www-form-urlencoded");
+    // Small bodies do without another thread.
+    assert_eq!(run(rules, json, b"{\"card\":1}"), (true, "{\"card\":\"x\"}".to_owned()));
+    assert_eq!(run(rules, form, b"a=1&card=2"), (true, "a=1&card=x".to_owned()));
+    // What is slow for its size does not, nor what is large once it is decompressed.
+    assert!(!run(rules, form, &[b"a=", &b";".repeat(8 << 10)[..]].concat()).0);
+    assert!(!run(rules, json, &b" ".repeat(64 << 10)).0);
+    assert_eq!(run(filters, json, b"[{\"card\":1}]"), (false, "[{\"card\":\"x\"}]".to_owned()));
+    let part = b"--B\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n\r\n".repeat(100);
+    let multipart = [&part[..], b"--B--\r\n"].concat();
+    assert!(!run(rules, "multipart/form-data; boundary=B", &multipart).0);
+    for (name, coding) in [("gzip", Coding::Gzip), ("br", Coding::Brotli), ("zstd", Coding::Zstd)] {
+        let coded = |plain: &[u8]| {
+            let headers = [("content-type", json), ("content-encoding", name)];
+            run_while_offload_is_taken(rules, &headers, coding.encode(plain).unwrap())
+        };
+        assert!(!coded(b"{\"a\":1}").0, "{name}: however short");
+        assert_eq!(coded(&b"0".repeat(8 << 20)), (false, "too-large".to_owned()), "{name}");
+    }
+}
+
+#[test]
+fn redacted_documents_keep_all_other_bytes() {
+    let selection = Selection::parse(&["$..card"], &DocumentLimits::default()).unwrap();
+    let budget = Budget::new(&Limits { bodies_size_max: 1 << 20, ..Limits::default() });
+    let document = |bytes: &[u8]| {
+        let mut buffer = Buffer::new(budget.share(IpAddr::from([127, 0, 0, 1])));
+        buffer.extend(bytes).unwrap();
+        buffer
+    };
+    let whole = document(br#" {"card" : "4242","a":[1.50, {"card":{"x":1,"y":[true,null]}}]}"#);
+    let (redacted, count) = redact_json(&whole, &selection, "a\"b").unwrap();
+    let redacted = redacted.into_parts().0;
+    let expected = r#" {"card" : "a\"b","a":[1.50, {"card":{"x":"a\"b","y":["a\"b",null]}}]}"#;
+    assert_eq!((String::from_utf8(redacted).unwrap().as_str(), count), (expected, 3));
+    assert!(matches!(redact_json(&document(b"{\"card\":1"), &selection, "x"), Err(RedactFault::Document(_))));
+    // A replacement many times as long as what it replaces takes no more than there is room for.
+    let cards = document(format!("[{}0]", "{\"card\":1},".repeat(1000)).as_bytes());
+    let refused = redact_json(&cards, &selection, &"x".repeat(2000));
+    assert!(matches!(refused, Err(RedactFault::NoRoom(refusal)) if refusal.code == "relay-overloaded"));
+}

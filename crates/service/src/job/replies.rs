@@ -1,0 +1,36 @@
+//! How a request that has ended is answered.
+
+use super::*;
+
+pub(super) fn answer(written: Rope, mut share: Share, effort: Effort, reply: Reply) {
+    if !reply.takes(&written) {
+        tracing::error!("the service wrote no answer");
+        return reply.fail(ErrorCode::Internal, "the engine wrote no answer", effort);
+    }
+    match share.resize(written.capacity()) {
+        Ok(()) => reply.send(written, share, effort),
+        Err(Exhausted) => {
+            drop((written, share));
+            refuse(Ending::Starved, effort, reply);
+        }
+    }
+}
+
+pub(super) fn refuse(ending: Ending, effort: Effort, reply: Reply) {
+    match ending {
+        Ending::Fault(error) => reply.refuse(*error, effort),
+        Ending::Stop(Stop::Cancelled) => reply.fail(ErrorCode::Cancelled, "the request was cancelled", effort),
+        Ending::Stop(Stop::DeadlineExceeded) => {
+            reply.fail(ErrorCode::DeadlineExceeded, "the deadline passed before the work was done", effort);
+        }
+        Ending::Starved => reply.fail(ErrorCode::Overloaded, "the engine holds too many bytes of answers", effort),
+        Ending::TooLarge => unreachable!("the request has said it in its own words"),
+    }
+}
+
+/// An answer may wait long for a slow reader: it shall not hold much more than its own bytes.
+pub(super) fn shrink(buffer: &mut Vec<u8>) {
+    if buffer.capacity() / 2 > buffer.len() {
+        buffer.shrink_to_fit();
+    }
+}
