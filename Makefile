@@ -35,12 +35,12 @@ setup: ## install what the machine lacks to build and test
 check: setup ## fmt, clippy, tidy and deny, as CI runs them
 	@cargo xtask check
 
+# The Rust tests have built the program that the other languages use; built by itself, with fewer features, it would be built again.
 test: check ## everything: the checks, all tests with the fuzz corpora, the other languages
 	$(call say,test: the Rust workspace with its doc tests)
 	@cargo test --workspace --profile checked $(if $(CI),--no-fail-fast)
 	@$(MAKE) --no-print-directory loom
 	$(call say,test: the other languages)
-	@cargo build --profile checked --package fieldseal-cli
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/interop/run.sh
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/upstreams/run.sh
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/artillery/run.sh
