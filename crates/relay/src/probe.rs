@@ -47,7 +47,7 @@ pub struct ProbeSettings {
     pub is_status_enough: bool,
     /// A URL that is told of an alarm and of its end, by a POST of JSON.
     pub webhook: Option<String>,
-    /// How long the webhook may take to answer; also the pause before it is told again what it was not metrics.
+    /// How long the webhook may take to answer; also the pause before a message that failed is sent again.
     pub webhook_timeout: Duration,
     /// Further authorities of relay and webhook, PEM.
     pub authorities: Option<std::path::PathBuf>,

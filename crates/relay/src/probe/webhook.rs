@@ -34,10 +34,10 @@ impl Webhook {
         Webhook { messages, task, limit, metrics }
     }
 
-    /// Has it metrics, and returns at once.
+    /// Sends a message in the background; one too many is dropped.
     pub(super) fn tell(&self, message: String) {
         if self.messages.try_send(message).is_err() {
-            tracing::error!("the webhook was not metrics: too many messages wait for it");
+            tracing::error!("a message to the webhook was dropped: too many wait");
             self.metrics.webhook(false);
         }
     }

@@ -44,9 +44,9 @@ fn may_be_json(body: &[u8]) -> bool {
     let is_space = |byte: &u8| *byte <= b' ';
     let start = text.iter().position(|byte| !is_space(byte)).unwrap_or(text.len());
     let text = &text[start..];
-    let end = text.iter().rposition(|byte| !is_space(byte)).map_or(0, |last| last + 1);
-    let text = &text[..end];
-    let is_scalar = || matches!(text, b"true" | b"false") || is_number(text);
+    // Some readers stop after the first value, and look at nothing behind it.
+    let word = text.split(is_space).next().unwrap_or_default();
+    let is_scalar = || matches!(word, b"true" | b"false") || is_number(word);
     is_wide || matches!(text.first(), Some(b'{' | b'[' | b'"' | b'\'' | b'/' | b'#')) || is_scalar()
 }
 
@@ -67,6 +67,8 @@ mod tests {
             b" \r\n\t{\"a\":\"=&\"}",
             b"\xef\xbb\xbf[1]",
             b"\xef\xbb\xbf {}",
+            b"4111111111111111 &a=b",
+            b"true\n&a=b",
             b"{\0\"\0",
             b"\0{\0\"",
             b"\0\0\0{",
