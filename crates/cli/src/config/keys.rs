@@ -106,194 +106,208 @@ macro_rules! choice {
 
 /// Every key.
 pub static KEYS: &[Key] = &[
-    choice!("engine.curve", engine.curve, "The curve when a request names none.",
+    choice!("engine.curve", engine.curve, "The curve used when a request does not name one.",
         "r1" => Curve::P256, "k1" => Curve::Secp256k1),
     choice!("engine.keying", engine.keying,
-        "How often a fresh ephemeral key is made when a request does not say: for each value, once a request, or once for many requests.",
+        "How often encryption generates a new ephemeral key when a request does not specify it: per value (`field`), per request, or per \
+         session, which many requests share.",
         "field" => Keying::Field, "request" => Keying::Request, "session" => Keying::Session),
-    choice!("engine.empty_strings", engine.empty_strings, "What happens to empty strings.",
+    choice!("engine.empty_strings", engine.empty_strings, "Whether empty strings are encrypted or left unchanged.",
         "encrypt" => EmptyStrings::Encrypt, "leave" => EmptyStrings::Leave),
-    time!("engine.session_age_max", 1, engine.session_age_max, "How long keying `session` uses one key."),
+    time!("engine.session_age_max", 1, engine.session_age_max, "Maximum age of the key that keying `session` reuses."),
     number!(
         "engine.session_values_max",
         Kind::Count(1, 1 << 32),
         engine.session_values_max,
-        "How many values keying `session` seals with one key."
+        "Maximum number of values that keying `session` encrypts with one key."
     ),
     time!(
         "engine.spare_key_age_max",
         0,
         engine.spare_key_age_max,
-        "How long a key that was made together with a request's own, which saves a fifth, waits for the next request; 0 makes none."
+        "How long a spare ephemeral key is kept for the next request. It is generated together with a request's own key, as generating \
+         two at once saves a fifth; 0 disables spare keys."
     ),
     number!(
         "engine.opening_keys_max",
         Kind::Count(0, 10_000_000),
         engine.opening_keys_max,
-        "Derived keys kept across requests for decryption, about 2 KiB each and key version; 0 keeps none."
+        "Derived decryption keys cached across requests, about 2 KiB each per key version; 0 disables the cache."
     ),
-    time!("engine.opening_key_age_max", 0, engine.opening_key_age_max, "How long such a key is kept."),
+    time!("engine.opening_key_age_max", 0, engine.opening_key_age_max, "How long a key stays in that cache."),
     number!(
         "engine.request_opening_keys_max",
         Kind::Count(1, 10_000_000),
         engine.request_opening_keys_max,
-        "Derived keys that one request keeps for itself."
+        "Derived decryption keys that one request caches for its own use."
     ),
     number!(
         "engine.failure_paths_max",
         Kind::Count(0, 1_000),
         engine.failure_paths_max,
-        "Places of envelopes that did not open which one request reports; the others are only counted."
+        "How many paths of envelopes that failed to decrypt one request reports; further ones are only counted."
     ),
     number!(
         "engine.recipients_max",
         Kind::Count(0, 1_000_000),
         engine.recipients_max,
-        "Public keys kept with a table for encrypting to them, 84 KiB each; 0 keeps none: a fresh key takes three times as long."
+        "Public keys cached with a precomputed table for encryption, 84 KiB each. 0 disables the cache: a fresh ephemeral key then takes \
+         three times as long."
     ),
     number!(
         "engine.step_values_max",
         Kind::Count(1, 65_536),
         engine.step_values_max,
-        "Values that a worker does before it looks up again."
+        "Values that a worker processes before it yields."
     ),
     number!(
         "engine.step_bytes_max",
         Kind::Size(1024, 64 << 20),
         engine.step_bytes_max,
-        "Bytes of values that a worker does before it looks up again, and twice as many as it walks; what is longer is done in pieces."
+        "Bytes of values that a worker encrypts or decrypts before it yields; without a match it scans half as many. Longer values \
+         are processed in pieces."
     ),
     time!(
         "engine.blinding_age_max",
         0,
         engine.blinding_age_max,
-        "How long the blinding of private-key operations stays as it is."
+        "How long the blinding of private-key operations is reused before it is renewed."
     ),
     time!(
         "engine.store_silence_max",
         0,
         engine.store_silence_max,
-        "How long grants and keys that are known stay in use while the keystore does not answer."
+        "How long known grants and keys stay in use while the keystore does not respond."
     ),
     choice!("engine.wipe_buffers", wipe_buffers,
-        "Whether memory is overwritten with zeros before it is freed, so that no plaintext is left in it. Off, since it costs time: \
-         docs/threat-model.md has the price.",
+        "Whether memory is overwritten with zeros before it is freed, so that no plaintext remains in it. Off by default because it costs \
+         time: docs/threat-model.md states how much.",
         "no" => false, "yes" => true),
     number!(
         "document.document_size_max",
         Kind::Size(1, 4 * GIB - 2),
         engine.document.document_size_max,
-        "Bytes of one document."
+        "Maximum size of a document."
     ),
     number!(
         "document.depth_max",
         Kind::Count(0, 1024),
         engine.document.depth_max,
-        "Arrays and objects inside one another."
+        "Maximum nesting of arrays and objects."
     ),
     number!(
         "document.selectors_max",
         Kind::Count(1, 65_536),
         engine.document.selectors_max,
-        "Selectors of one request."
+        "Maximum number of selectors in a request."
     ),
     number!(
         "document.selector_length_max",
         Kind::Size(1, 1 << 20),
         engine.document.selector_length_max,
-        "Bytes of one selector."
+        "Maximum length of a selector."
     ),
     number!(
         "document.segments_max",
         Kind::Count(1, 1 << 20),
         engine.document.segments_max,
-        "Segments of all selectors of one request together."
+        "Maximum number of segments in all selectors of a request together."
     ),
     number!(
         "document.filter_depth_max",
         Kind::Count(0, 128),
         engine.document.filter_depth_max,
-        "Parentheses, functions and filters inside one another in a selector."
+        "Maximum nesting of parentheses, functions and filters in a selector."
     ),
     number!(
         "document.tree_nodes_max",
         Kind::Count(1, 1 << 31),
         engine.document.tree_nodes_max,
-        "Values of a document that selectors with filters may look at as a tree, 32 bytes each."
+        "Maximum number of values in the tree that selectors with filters need of a document; each takes 32 bytes."
     ),
     number!(
         "document.filter_steps_max",
         Kind::Count(1, 1 << 40),
         engine.document.filter_steps_max,
-        "Values that the filters of one request may look at in all."
+        "Maximum number of values that the filters of a request visit in total."
     ),
     number!(
         "document.filter_comparison_max",
         Kind::Size(0, 1 << 30),
         engine.document.filter_comparison_max,
-        "The longest string or number, and all names of an object together, that a filter compares with another value."
+        "Maximum length of a string or number, and of all names of an object together, that a filter compares with another value."
     ),
     number!(
         "document.filter_members_max",
         Kind::Count(0, 1 << 20),
         engine.document.filter_members_max,
-        "Members of the largest object that a filter compares with another one."
+        "Maximum number of members of an object that a filter compares with another object."
     ),
     number!(
         "document.patterns_max",
         Kind::Count(0, 4096),
         engine.document.patterns_max,
-        "Calls of `match` and `search` in all selectors of a request together."
+        "Maximum number of calls of `match` and `search` in all selectors of a request together."
     ),
     number!(
         "document.pattern_size_max",
         Kind::Size(1024, 1 << 30),
         engine.document.pattern_size_max,
-        "Memory of a pattern of `match` or `search` once it is compiled; time to compile it grows with it, and counts among \
+        "Maximum memory of a compiled pattern of `match` or `search`. The time to compile a pattern grows with it and counts towards \
          `filter_steps_max`."
     ),
     path!("keystore.path", store.path, "The SQLite file with apps, keys and grants."),
     path!(
         "keystore.root_key_file",
         store.root_key_file,
-        "The file with the root key. The environment variable `FIELDSEAL_ROOT_KEY` with the key's text goes before it."
+        "The file with the root key. The environment variable `FIELDSEAL_ROOT_KEY`, which holds the key's text, overrides it."
     ),
-    number!("keystore.app_count_max", Kind::Count(1, 10_000_000), keystore.app_count_max, "Apps in the store."),
+    number!(
+        "keystore.app_count_max",
+        Kind::Count(1, 10_000_000),
+        keystore.app_count_max,
+        "Maximum number of apps in the store."
+    ),
     number!(
         "keystore.version_count_max",
         Kind::Count(1, 65_536),
         keystore.version_count_max,
-        "Key versions of one app."
+        "Maximum number of key versions of an app."
     ),
     number!(
         "keystore.client_count_max",
         Kind::Count(1, 10_000_000),
         keystore.client_count_max,
-        "Clients in the store."
+        "Maximum number of clients in the store."
     ),
     number!(
         "keystore.api_key_count_max",
         Kind::Count(1, 10_000_000),
         keystore.api_key_count_max,
-        "API keys in the store, revoked ones included."
+        "Maximum number of API keys in the store, revoked ones included."
     ),
     number!(
         "keystore.grant_entry_count_max",
         Kind::Count(1, 100_000),
         keystore.grant_entry_count_max,
-        "Apps, and apart from them roles, that one grant names."
+        "Maximum number of apps that one grant names, and, counted separately, of roles."
     ),
-    number!("keystore.store_size_max", Kind::Size(1 << 20, 1 << 40), keystore.store_size_max, "Size of the store."),
+    number!(
+        "keystore.store_size_max",
+        Kind::Size(1 << 20, 1 << 40),
+        keystore.store_size_max,
+        "Maximum size of the store."
+    ),
     time!(
         "keystore.busy_timeout",
         0,
         keystore.busy_timeout,
-        "How long a command waits for another process that holds the store."
+        "How long a command waits while another process has locked the store."
     ),
     Key {
         name: "server.address",
         kind: Kind::Address,
-        about: "Where `serve` listens. Port 0 lets the system choose one. `dev` listens on 127.0.0.1 unless told otherwise by a flag.",
+        about: "Where `serve` listens. Port 0 lets the system choose one. `dev` listens on 127.0.0.1 unless a flag sets another address.",
         default_text: None,
         get: |config| Value::Address(config.server.address),
         set: |config, value| config.server.address = value.address(),
@@ -301,9 +315,9 @@ pub static KEYS: &[Key] = &[
     path!(
         "server.certificate",
         certificates.certificate,
-        "The server's certificate, then those that lead to its authority, in PEM."
+        "The server's certificate chain in PEM, its own certificate first."
     ),
-    path!("server.private_key", certificates.private_key, "Its private key, in PEM."),
+    path!("server.private_key", certificates.private_key, "The private key of `server.certificate`, in PEM."),
     path!(
         "server.client_authorities",
         certificates.client_authorities,
@@ -313,11 +327,11 @@ pub static KEYS: &[Key] = &[
         "server.reload_check",
         0,
         reload_check,
-        "How often the engine looks whether the files of its certificates, keys and configuration have changed, and takes them up as on \
-         SIGHUP; 0: on SIGHUP alone."
+        "How often the engine checks its certificate, key and configuration files for changes and reloads them as on SIGHUP; 0 disables \
+         the check."
     ),
     Key {
-        default_text: Some("one for eight cores"),
+        default_text: Some("one per eight cores"),
         ..number!(
             "server.network_threads",
             Kind::Count(1, 1024),
@@ -327,43 +341,43 @@ pub static KEYS: &[Key] = &[
     },
     Key {
         default_text: Some("the other cores"),
-        ..number!("server.workers", Kind::Count(1, 4096), server.workers, "Threads that compute.")
+        ..number!("server.workers", Kind::Count(1, 4096), server.workers, "Threads that process requests.")
     },
     number!(
         "server.frame_size_max",
         Kind::Size(1024, 4 * GIB - 1),
         server.limits.frame_size_max,
-        "Bytes of one message, either way."
+        "Maximum size of a message, in either direction."
     ),
     number!(
         "server.frame_depth_max",
         Kind::Count(5, 1024),
         server.limits.depth_max,
-        "Arrays and maps inside one another in a message."
+        "Maximum nesting of arrays and maps in a message."
     ),
     number!(
         "server.frame_elements_max",
         Kind::Count(1, u32::MAX as u64),
         server.limits.elements_max,
-        "Elements of one array, pairs of one map in a message."
+        "Maximum number of elements in an array, or pairs in a map, of a message."
     ),
     number!(
         "server.connections_max",
         Kind::Count(1, 1 << 20),
         server.connections_max,
-        "Connections at a time, their handshakes done; one more is closed at once."
+        "Maximum number of open connections, not counting TLS handshakes in progress; one more is closed at once."
     ),
     number!(
         "server.client_connections_max",
         Kind::Count(1, 1 << 20),
         server.clients.connections_max,
-        "Connections of one client among them (an IPv4 address, a /64 of IPv6); one more is closed at once."
+        "Maximum number of these connections per client (an IPv4 address, a /64 of IPv6); one more is closed at once."
     ),
     Key {
         name: "server.trusted_balancers",
         kind: Kind::Networks,
-        about: "Balancers that show their own address for all clients behind them: no bound for one client applies to them, at any \
-                listener.",
+        about: "Load balancers that connect from their own address for all clients behind them. Limits on connections per client do not \
+                apply to them, on any listener.",
         default_text: None,
         get: |config| Value::Networks(config.server.clients.trusted_balancers.clone()),
         set: |config, value| {
@@ -377,200 +391,213 @@ pub static KEYS: &[Key] = &[
         "server.handshakes_max",
         Kind::Count(1, 1 << 20),
         server.handshakes_max,
-        "TLS handshakes at a time; one more takes the place of the oldest, whose connection is closed. One client has half of them at most."
+        "Maximum number of TLS handshakes in progress. One more displaces the oldest, whose connection is closed. One client has at most \
+         half of them."
     ),
     number!(
         "server.requests_in_flight_max",
         Kind::Count(1, 1 << 20),
         server.requests_in_flight_max,
-        "Requests in work on one connection; the server reads no further until one is answered."
+        "Maximum number of requests in flight on a connection; at the limit the server stops reading from it until one is answered."
     ),
     number!(
         "server.connection_bytes_max",
         Kind::Size(1, 1 << 40),
         server.connection_bytes_max,
-        "Bytes of messages in work on one connection from which on the server reads no further until one is answered."
+        "Bytes of requests in flight on a connection at which the server stops reading from it until one is answered."
     ),
     number!(
         "server.outgoing_bytes_max",
         Kind::Size(1, 64 * GIB),
         server.outgoing_bytes_max,
-        "Answers that wait on one connection before the server reads no further."
+        "Bytes of answers waiting to be sent on a connection at which the server stops reading from it."
     ),
     number!(
         "server.outgoing_short_bytes_max",
         Kind::Size(1, GIB),
         server.outgoing_short_bytes_max,
-        "Errors and answers to `health` among them, which count to no other bound, before the server reads no further."
+        "The same for errors and answers to `health` among them, which count towards no other limit."
     ),
     number!(
         "server.incoming_bytes_max",
         Kind::Size(1, 1 << 40),
         server.incoming_bytes_max,
-        "Bytes of the buffers that messages are still arriving in, over all connections; at least `server.frame_size_max` and 16KiB."
+        "Maximum memory for buffers of incomplete messages, over all connections; must be at least `server.frame_size_max` plus 16KiB. \
+         Buffers of up to 64KiB do not count."
     ),
     number!(
         "server.client_incoming_bytes_max",
         Kind::Size(1, 1 << 40),
         server.client_incoming_bytes_max,
-        "Bytes of them over the connections of one client; at least `server.frame_size_max` and 16KiB."
+        "The same for the connections of one client; must be at least `server.frame_size_max` plus 16KiB."
     ),
     time!(
         "server.incoming_wait",
         0,
         server.incoming_wait,
-        "How long a connection waits, unread, for room for the message that is arriving before it is closed with `overloaded`."
+        "How long a connection waits, without being read, for memory for an incomplete message before it is closed with `overloaded`."
     ),
     number!(
         "server.queue_jobs_max",
         Kind::Count(1, 1 << 24),
         server.queue_jobs_max,
-        "Requests held, waiting or in work; one more waits for `server.admission_wait`, then it is answered with `overloaded`."
+        "Maximum number of requests queued or running. One more waits for `server.admission_wait` and is then answered with `overloaded`."
     ),
     number!(
         "server.queue_bytes_max",
         Kind::Size(1, 1 << 40),
         server.queue_bytes_max,
-        "Bytes of the buffers of their messages; at least `server.frame_size_max` and 16KiB."
+        "Maximum memory for the messages of these requests; must be at least `server.frame_size_max` plus 16KiB."
     ),
     number!(
         "server.app_jobs_max",
         Kind::Count(1, 1 << 24),
         server.app_jobs_max,
-        "Requests held for one app, or for one client that names no app which is its to use; one more waits and is refused in the same way."
+        "Maximum number of requests queued or running per app, or per client for requests that name no app the client may use. One more \
+         waits and is refused in the same way."
     ),
     number!(
         "server.app_bytes_max",
         Kind::Size(1, 1 << 40),
         server.app_bytes_max,
-        "Bytes of the buffers of their messages; at least `server.frame_size_max` and 16KiB."
+        "Maximum memory for the messages of these requests; must be at least `server.frame_size_max` plus 16KiB."
     ),
     time!(
         "server.admission_wait",
         0,
         server.admission_wait,
-        "How long a request waits for room among those held, its connection unread, before it is refused."
+        "How long a request waits for room in the queue before it is answered with `overloaded`. Meanwhile its connection is not read."
     ),
     time!(
         "server.retry_after",
         0,
         server.retry_after,
-        "The pause that whoever is answered with `overloaded` is told to make."
+        "The delay before a retry that an `overloaded` answer requests."
     ),
     choice!("server.scheduling", server.scheduling,
-        "In which order requests are worked on: slice by slice, fairly to apps and connections; or each whole, in the order of arrival, by \
-         one worker, which is for demonstrations of what that does to small requests, and for nothing else.",
+        "The order in which requests are processed. `fair`: in slices, shared fairly between apps and connections. \
+         `first-come-first-served`: each as a whole, in order of arrival, by one worker; only to demonstrate how that delays small \
+         requests.",
         "fair" => Scheduling::Fair, "first-come-first-served" => Scheduling::FirstComeFirstServed),
     choice!("server.refuse_early", server.refuse_early,
-        "Whether a request that would not be done before its deadline is answered with `overloaded` when it comes, by an estimate of how \
-         long it would wait; without a deadline none is, nor while nothing waits, nor with `server.scheduling` first-come-first-served.",
+        "Whether a request is answered with `overloaded` on arrival if it would, by an estimate of its wait, miss its deadline. Never \
+         applies to requests without a deadline, while nothing waits, or with `server.scheduling` first-come-first-served.",
         "yes" => true, "no" => false),
     number!(
         "server.answers_bytes_max",
         Kind::Size(1, 1 << 40),
         server.answers_bytes_max,
-        "Bytes of answers made or waiting to be written, and of what requests work with; at least twice `server.frame_size_max`."
+        "Maximum memory for answers, being made or waiting to be sent, and for the working memory of requests; must be at least twice \
+         `server.frame_size_max`. A request that does not fit is answered with `overloaded`."
     ),
     number!(
         "server.client_answers_bytes_max",
         Kind::Size(1, 1 << 40),
         server.client_answers_bytes_max,
-        "Bytes of them over the connections of one client; at least twice `server.frame_size_max`."
+        "The same for the connections of one client; must be at least twice `server.frame_size_max`."
     ),
     number!(
         "server.connection_answers_bytes_max",
         Kind::Size(1, 1 << 40),
         server.connection_answers_bytes_max,
-        "Bytes of them on one connection, where they are more than one answer."
+        "The same for one connection; a single answer may exceed it."
     ),
     number!(
         "server.authentications_max",
         Kind::Count(1, 4096),
         server.authentications_max,
-        "Callers that are looked up in the keystore at a time, while they connect; further ones wait."
+        "Maximum number of callers looked up in the keystore at once while they connect; further ones wait."
     ),
     time!(
         "server.handshake_timeout",
         1,
         server.handshake_timeout,
-        "How long a TLS handshake may take, with the look-up of its caller."
+        "Maximum duration of a TLS handshake, including the lookup of its caller."
     ),
     time!(
         "server.half_open_timeout",
         2000,
         server.half_open_timeout,
-        "How long a client's machine may acknowledge nothing, neither answers nor the system's probes, until it counts as dead."
+        "How long a client's machine may acknowledge neither data nor TCP keepalive probes before its connection counts as dead."
     ),
-    time!("server.idle_timeout", 1, server.idle_timeout, "How long a connection may stay silent with nothing in work."),
+    time!(
+        "server.idle_timeout",
+        1,
+        server.idle_timeout,
+        "How long a connection may be silent with no request in flight before it is closed."
+    ),
     time!(
         "server.frame_timeout",
         1,
         server.frame_timeout,
-        "How long a message may take from its first byte to its last, not counting pauses in which the server does not read."
+        "Maximum time for a message to arrive, from its first byte to its last, excluding pauses in which the server does not read."
     ),
     time!(
         "server.paused_frame_timeout",
         1,
         server.paused_frame_timeout,
-        "How long it may take with them; at least `server.frame_timeout`."
+        "The same including these pauses; must be at least `server.frame_timeout`."
     ),
     time!(
         "server.write_timeout",
         1,
         server.write_timeout,
-        "How long a client may take fewer than `server.write_progress_min` bytes of the answers that wait for it."
+        "Time in which a client must read `server.write_progress_min` bytes of the answers waiting for it; otherwise its connection is \
+         closed."
     ),
     number!(
         "server.write_progress_min",
         Kind::Size(1, 1 << 40),
         server.write_progress_min,
-        "Bytes that a client takes at least in that time, if there are that many; the system counts in lumps of up to 128KiB."
+        "Bytes that a client must read in `server.write_timeout`, or all that wait if there are fewer. The operating system counts in \
+         steps of up to 128KiB."
     ),
     time!(
         "server.outgoing_timeout",
         1,
         server.outgoing_timeout,
-        "How long a client may take for the answers that wait for it at one moment, however many; an answer is held up to twice as long."
+        "Maximum time for a client to read the answers waiting for it at one moment, however many; an answer is kept for at most twice \
+         this time."
     ),
     time!(
         "server.close_timeout",
         0,
         server.close_timeout,
-        "How long a connection that the server ends is kept for the client to read why."
+        "How long a connection that the server ends stays open for the client to read the reason."
     ),
     time!(
         "server.connection_age_max",
         0,
         server.connection_age_max,
-        "The age at which clients are asked to leave a connection, each after 80 to 100 % of it, so that they spread over engines; 0 \
-         for none."
+        "Age at which clients are asked to leave a connection, each at 80 to 100 % of it, so that they spread over engines; 0 disables \
+         the limit."
     ),
     time!(
         "server.connection_age_grace",
         0,
         server.connection_age_grace,
-        "How long requests are still read on such a connection."
+        "How long the server still reads requests on such a connection."
     ),
     time!(
         "server.drain_delay",
         0,
         server.drain_delay,
-        "How long `serve` (and `dev`, where it is set) still serves everything after SIGTERM, while `/readyz` fails and clients are \
-         asked to go elsewhere; longer than balancers take to notice. SIGINT skips it, and so does a second signal; a further one does \
-         not wait for requests in flight."
+        "How long `serve` (and `dev`, if set) keeps serving after SIGTERM, while `/readyz` fails and clients are asked to go elsewhere. \
+         Set it longer than load balancers take to notice. SIGINT skips it, and so does a second signal; a further signal ends the wait \
+         for requests in flight."
     ),
     time!("server.drain_timeout", 0, server.drain_timeout, "How long a shutdown then waits for requests in flight."),
     number!(
         "server.refusal_lines_max",
         Kind::Count(0, 1 << 20),
         server.refusal_lines_max,
-        "Lines of the log in 10 s about refused connections, and as many each about refused requests and refused calls of the API; one \
-         client causes half of them at most. What is left out is counted."
+        "Maximum number of log lines in 10 s about refused connections, and the same number each about refused requests and refused calls \
+         of the API. One client causes at most half of them. Omitted lines are counted."
     ),
     Key {
         name: "api.address",
         kind: Kind::OptionalAddress,
-        about: "Where `serve` has the HTTPS API. Port 0 lets the system choose one. `dev` has it on port 8443 of 127.0.0.1 by itself.",
+        about: "Where `serve` offers the HTTPS API. Port 0 lets the system choose one. `dev` offers it on 127.0.0.1:8443 by default.",
         default_text: None,
         get: |config| Value::OptionalAddress(config.server.api.address),
         set: |config, value| config.server.api.address = value.optional_address(),
@@ -578,37 +605,37 @@ pub static KEYS: &[Key] = &[
     path!(
         "api.certificate",
         certificates.api_certificate,
-        "The API's certificate, then those that lead to its authority, in PEM."
+        "The API's certificate chain in PEM, its own certificate first."
     ),
-    path!("api.private_key", certificates.api_private_key, "Its private key, in PEM."),
+    path!("api.private_key", certificates.api_private_key, "The private key of `api.certificate`, in PEM."),
     number!(
         "api.body_size_max",
         Kind::Size(1, 4 * GIB - 2),
         server.api.body_size_max,
-        "Bytes of a body; a larger one is answered with 413, unread where it says so."
+        "Maximum size of a body. A larger one is answered with 413, before it is read if it declares its length."
     ),
     number!(
         "api.inspect_size_max",
         Kind::Size(1, 1 << 20),
         server.api.inspect_size_max,
-        "Bytes of the body of `/inspect`, which is read in one step."
+        "Maximum size of a body of `/inspect`, which is processed in one step."
     ),
     number!(
         "api.calls_max",
         Kind::Count(1, 1 << 20),
         server.api.calls_max,
-        "Calls at a time; one more is answered with 503."
+        "Maximum number of calls in flight; one more is answered with 503."
     ),
     time!(
         "api.call_timeout",
         1,
         server.api.call_timeout,
-        "How long a call may take from its head to its answer, its body included."
+        "Maximum duration of a call, from its head to its answer, including its body."
     ),
     Key {
         name: "api.team",
         kind: Kind::Text(64),
-        about: "What SDKs are told is the team; the engine has no use for it.",
+        about: "The team name returned to SDKs; the engine does not use it.",
         default_text: None,
         get: |config| Value::Text(config.server.api.team.clone()),
         set: |config, value| config.server.api.team = value.text().to_owned(),
@@ -616,76 +643,79 @@ pub static KEYS: &[Key] = &[
     Key {
         name: "api.cors_origins",
         kind: Kind::Words(4096),
-        about: "Origins whose pages may read public keys and open by tokens, such as \"https://app.example.com\", or \"*\" for all.",
+        about: "Origins whose pages may read public keys and decrypt with client-side tokens, such as \"https://app.example.com\", or \
+                \"*\" for all.",
         default_text: None,
         get: |config| Value::Text(config.server.api.cors_origins.join(" ")),
         set: |config, value| {
             config.server.api.cors_origins = value.text().split_whitespace().map(str::to_owned).collect();
         },
     },
-    choice!("api.access_log", server.api.access_log, "Whether each call is a line of the log, at level `info`.",
+    choice!("api.access_log", server.api.access_log, "Whether each call is logged, at level `info`.",
         "no" => false, "yes" => true),
     number!(
         "api.connections_max",
         Kind::Count(1, 1 << 20),
         server.api.http.connections_max,
-        "Connections at a time; one more takes the place of the one without a call for longest, else of the slowest peer that is waited \
-         for; without either it is closed at once."
+        "Maximum number of open connections. One more displaces the one that has been without a call the longest, or else the one with \
+         the slowest peer that a call waits for; if there is none, the new one is closed at once."
     ),
     number!(
         "api.client_connections_max",
         Kind::Count(1, 1 << 20),
         server.api.http.clients.connections_max,
-        "Connections of one client among them (an IPv4 address, a /64 of IPv6); one more takes the place of one of its own in the same way."
+        "Maximum number of these connections per client (an IPv4 address, a /64 of IPv6); one more displaces one of the same client in \
+         the same way."
     ),
     number!(
         "api.streams_max",
         Kind::Count(1, 1 << 16),
         server.api.http.streams_max,
-        "Calls at a time on one connection of HTTP/2."
+        "Maximum number of calls in flight on one HTTP/2 connection."
     ),
-    time!("api.handshake_timeout", 1, server.api.http.handshake_timeout, "How long a TLS handshake may take."),
+    time!("api.handshake_timeout", 1, server.api.http.handshake_timeout, "Maximum duration of a TLS handshake."),
     time!(
         "api.header_read_timeout",
         1,
         server.api.http.header_read_timeout,
-        "How long the head of an HTTP/1.1 call may take from its first byte to its last."
+        "Maximum time for the head of an HTTP/1.1 call to arrive, from its first byte to its last."
     ),
     number!(
         "api.header_size_max",
         Kind::Size(8 << 10, 1 << 20),
         server.api.http.header_size_max,
-        "Bytes of the head of a call; more is answered with 431."
+        "Maximum size of the head of a call; a larger one is answered with 431."
     ),
     number!(
         "api.headers_max",
         Kind::Count(1, 1024),
         server.api.http.headers_max,
-        "Header fields of an HTTP/1.1 call; more are answered with 431."
+        "Maximum number of header fields of an HTTP/1.1 call; more are answered with 431."
     ),
     time!(
         "api.body_timeout",
         1,
         server.api.http.body_timeout,
-        "How long a caller may bring fewer than `api.body_progress_min` bytes of a body that is waited for."
+        "Time in which a caller must send `api.body_progress_min` bytes of a body that the engine waits for; otherwise the call is \
+         answered with 408."
     ),
     number!(
         "api.body_progress_min",
         Kind::Size(1, 1 << 30),
         server.api.http.body_progress_min,
-        "Bytes of a body that a caller brings at least in that time, if there are that many."
+        "Bytes of a body that a caller must send in `api.body_timeout`, or the rest of it if that is less."
     ),
     time!(
         "api.write_timeout",
         1,
         server.api.http.write_timeout,
-        "How long a caller may take fewer than `api.write_progress_min` bytes of an answer that waits for it."
+        "Time in which a caller must read `api.write_progress_min` bytes of an answer waiting for it; otherwise its connection is closed."
     ),
     number!(
         "api.write_progress_min",
         Kind::Size(1, 1 << 30),
         server.api.http.write_progress_min,
-        "Bytes of answers that a caller takes at least in that time, if there are that many."
+        "Bytes of answers that a caller must read in `api.write_timeout`, or all that wait if there are fewer."
     ),
     time!(
         "api.idle_timeout",
@@ -697,31 +727,37 @@ pub static KEYS: &[Key] = &[
         "api.connection_age_max",
         0,
         server.api.http.connection_age_max,
-        "The age at which a connection ends with its next answer, each after 80 to 100 % of it; 0 for none."
+        "Age at which a connection closes with its next answer, each at 80 to 100 % of it; 0 disables the limit."
     ),
     number!(
         "api.refused_body_max",
         Kind::Size(0, 1 << 40),
         server.api.http.refused_body_max,
-        "Bytes of a refused body that are read on and thrown away, so that its caller sees why."
+        "Bytes of a refused body that are read and discarded, so that the caller receives the answer."
     ),
-    time!("api.refused_body_timeout", 0, server.api.http.refused_body_timeout, "How long they are read on."),
+    time!(
+        "api.refused_body_timeout",
+        0,
+        server.api.http.refused_body_timeout,
+        "How long a refused body is read and discarded."
+    ),
     time!(
         "api.half_open_timeout",
         2000,
         server.api.http.half_open_timeout,
-        "How long a caller's machine may acknowledge nothing until it counts as dead."
+        "How long a caller's machine may acknowledge neither data nor TCP keepalive probes before its connection counts as dead."
     ),
     time!(
         "api.close_timeout",
         0,
         server.api.http.close_timeout,
-        "How long a connection that is closed by the engine is kept for its last bytes."
+        "How long a connection that the engine closes stays open for the caller to read the last bytes."
     ),
     Key {
         name: "operator.address",
         kind: Kind::OptionalAddress,
-        about: "Where probes and metrics are. Port 0 lets the system choose one; without this key, port 0 of the listener does too.",
+        about: "Where probes and metrics are served. Port 0 lets the system choose one, as does port 0 in `server.address` if this key is \
+                not set.",
         default_text: None,
         get: |config| Value::OptionalAddress(config.server.operator.address),
         set: |config, value| config.server.operator.address = value.optional_address(),
@@ -730,104 +766,115 @@ pub static KEYS: &[Key] = &[
         "operator.connections_max",
         Kind::Count(1, 1 << 16),
         server.operator.connections_max,
-        "Calls at a time; one more takes the place of the oldest, which is closed."
+        "Maximum number of calls in flight; one more displaces the oldest, whose connection is closed."
     ),
     number!(
         "operator.client_connections_max",
         Kind::Count(1, 1 << 16),
         server.operator.clients.connections_max,
-        "Calls of one client among them (an IPv4 address, a /64 of IPv6); one more takes the place of its own oldest."
+        "Maximum number of these calls per client (an IPv4 address, a /64 of IPv6); one more displaces the oldest of the same client."
     ),
     number!(
         "operator.header_size_max",
         Kind::Size(8 << 10, 1 << 20),
         server.operator.header_size_max,
-        "Bytes of the head of a call."
+        "Maximum size of the head of a call."
     ),
-    time!("operator.call_timeout", 1, server.operator.call_timeout, "How long a call may take in all."),
+    time!("operator.call_timeout", 1, server.operator.call_timeout, "Maximum duration of a call."),
     number!(
         "client.connections_max",
         Kind::Count(1, 1024),
         client.connections_max,
-        "Connections of one command at a time."
+        "Maximum number of connections that one command opens at a time."
     ),
     number!(
         "client.requests_in_flight_max",
         Kind::Count(1, 1 << 20),
         client.requests_in_flight_max,
-        "Requests in flight on one connection; keep it at or below the engine's own bound."
+        "Maximum number of requests in flight on one connection; keep it at or below the engine's own limit."
     ),
-    time!("client.connect_timeout", 1, client.connect_timeout, "How long making a connection may take, TLS included."),
-    time!("client.request_timeout", 1, client.request_timeout, "How long one request may take in all."),
+    time!("client.connect_timeout", 1, client.connect_timeout, "Maximum time to connect, including TLS."),
+    time!("client.request_timeout", 1, client.request_timeout, "Maximum duration of a request, including its retries."),
     time!(
         "client.abandoned_timeout",
         1,
         client.abandoned_timeout,
-        "How long an answer that nobody waits for may be missing before its connection counts as dead."
+        "How long the answer to an abandoned request may be outstanding before its connection counts as dead."
     ),
     number!(
         "client.retries_max",
         Kind::Count(0, 1000),
         client.retries_max,
-        "Repetitions of a request that the engine has not begun, or has refused as `unavailable` or `overloaded`; within \
-         `client.request_timeout` and the request's deadline."
+        "Maximum number of retries of a request that the engine has not started, or has refused as `unavailable` or `overloaded`. They \
+         end with `client.request_timeout` and the request's deadline."
     ),
     time!(
         "client.backoff_min",
         1,
         client.backoff_min,
-        "The pause after a failed connection, and before a repetition, doubled at each further one."
+        "The delay after a failed connection and before a retry; it doubles each time."
     ),
-    time!("client.backoff_max", 1, client.backoff_max, "The longest such pause."),
+    time!("client.backoff_max", 1, client.backoff_max, "The longest such delay."),
     number!(
         "client.frame_size_max",
         Kind::Size(1024, 4 * GIB - 1),
         client.limits.frame_size_max,
-        "Bytes of one message, either way."
+        "Maximum size of a message, in either direction."
     ),
     number!(
         "client.frame_depth_max",
         Kind::Count(5, 1024),
         client.limits.depth_max,
-        "Arrays and maps inside one another in a message."
+        "Maximum nesting of arrays and maps in a message."
     ),
     number!(
         "client.frame_elements_max",
         Kind::Count(1, u32::MAX as u64),
         client.limits.elements_max,
-        "Elements of one array, pairs of one map in a message."
+        "Maximum number of elements in an array, or pairs in a map, of a message."
     ),
     number!(
         "input.file_size_max",
         Kind::Size(1, 64 * GIB),
         input.file_size_max,
-        "Bytes of a file that `--file` encrypts or decrypts."
+        "Maximum size of a file that `--file` encrypts or decrypts."
     ),
-    number!("input.line_size_max", Kind::Size(1, 4 * GIB - 2), input.line_size_max, "Bytes of one line of JSON Lines."),
-    number!("input.block_lines_max", Kind::Count(1, 65_536), input.block_lines_max, "Lines that are taken together."),
+    number!(
+        "input.line_size_max",
+        Kind::Size(1, 4 * GIB - 2),
+        input.line_size_max,
+        "Maximum size of a line of JSON Lines."
+    ),
+    number!(
+        "input.block_lines_max",
+        Kind::Count(1, 65_536),
+        input.block_lines_max,
+        "Maximum number of lines in a block, the unit that a thread processes."
+    ),
     number!(
         "input.block_size_max",
         Kind::Size(1, 4 * GIB),
         input.block_size_max,
-        "Bytes that are taken together; a longer line is taken alone."
+        "Maximum size of a block; a longer line is a block of its own."
     ),
     Key {
-        default_text: Some("one a core"),
+        default_text: Some("one per core"),
         ..number!(
             "input.threads",
             Kind::Count(1, 1024),
             input.threads,
-            "Threads that work on blocks of lines; each has one in work and one waiting."
+            "Threads that process blocks of lines; each has one block in progress and one waiting."
         )
     },
     choice!("input.strict", input.strict,
         "Whether `encrypt`, `decrypt` and `rewrap` fail if a selector matches nothing, as with `--strict`.",
         "no" => false, "yes" => true),
-    choice!("log.level", log.level, "The least severe event that is logged. `dev` logs from `warn` on unless this is set.",
+    choice!("log.level", log.level,
+        "The lowest severity that is logged. `dev` logs from `warn` unless this is set.",
         "error" => tracing::Level::ERROR, "warn" => tracing::Level::WARN, "info" => tracing::Level::INFO,
         "debug" => tracing::Level::DEBUG, "trace" => tracing::Level::TRACE),
     choice!("log.format", log.format,
-        "The format of lines, of the relay's access log too: JSON objects, or `name=value` pairs.",
+        "The format of log lines, including those of the relay's access log: JSON objects, or `name=value` pairs.",
         "json" => LogFormat::Json, "logfmt" => LogFormat::Logfmt),
 ];
 
