@@ -47,11 +47,11 @@ impl ProcessFigures {
         let ProcessFigures { cpu, memory, descriptors, descriptors_max, began_unix_s } = *self;
         let cpu = cpu.map(|time| ProcessValue::Seconds(time.as_secs_f64()));
         [
-            ("cpu", "CPU time of the process, user's and system's", true, cpu),
-            ("resident_memory", "Memory of the process that is resident", false, memory.map(ProcessValue::Bytes)),
-            ("open_fds", "Descriptors that the process has open", false, descriptors.map(ProcessValue::Count)),
-            ("max_fds", "The most descriptors that it may have open", false, descriptors_max.map(ProcessValue::Count)),
-            ("start_time", "When the process began, in Unix time", false, began_unix_s.map(ProcessValue::Seconds)),
+            ("cpu", "User and system CPU time of the process", true, cpu),
+            ("resident_memory", "Resident memory of the process", false, memory.map(ProcessValue::Bytes)),
+            ("open_fds", "Open file descriptors of the process", false, descriptors.map(ProcessValue::Count)),
+            ("max_fds", "Maximum number of open file descriptors", false, descriptors_max.map(ProcessValue::Count)),
+            ("start_time", "Start time of the process, in Unix time", false, began_unix_s.map(ProcessValue::Seconds)),
         ]
         .into_iter()
         .filter_map(|(name, help, is_counter, value)| Some(ProcessSample { name, help, is_counter, value: value? }))

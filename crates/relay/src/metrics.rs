@@ -115,16 +115,17 @@ impl Snapshot {
         text.requests(listeners);
         text.messages(listeners);
         text.connections(listeners);
-        text.begin("fieldseal_relay_upstream_connections", "gauge", "Connections to upstreams that are open.");
+        text.begin("fieldseal_relay_upstream_connections", "gauge", "Open connections to upstreams.");
         text.sample("", &[], upstream_connections);
         text.engine(engine);
-        let help = "Lines of the access log that were not written: they came too fast, or the file took none.";
+        let help =
+            "Lines of the access log that were dropped: they came too fast, or could not be written to the file.";
         text.begin("fieldseal_relay_access_log_lines_dropped", "counter", help);
         text.sample("_total", &[], log_lines_dropped);
-        text.begin("fieldseal_relay_reloads", "counter", "Configurations that were taken up since the start.");
+        text.begin("fieldseal_relay_reloads", "counter", "Configurations reloaded since the start.");
         text.sample("_total", &[], reloads);
-        let help = "When the certificates in use expire, in seconds since 1970, by use (a listener, its authority, engine-client, \
-                    engine-authorities or upstream-authorities) and common name.";
+        let help = "Expiry of the certificates in use, in Unix time, by use (a listener, its authority, engine-client, engine-authorities \
+                    or upstream-authorities) and common name.";
         text.begin("fieldseal_relay_certificate_expiry_timestamp_seconds", "gauge", help);
         for ([usage, subject], not_after) in certificates {
             text.sample("", &[("use", usage), ("subject", subject)], not_after);
@@ -191,7 +192,7 @@ impl Text {
     }
 
     fn requests(&mut self, listeners: &[ListenerSnapshot]) {
-        let help = "Requests, by listener and class of status; 0xx: the client went away.";
+        let help = "Requests by listener and status class; 0xx: the client left before an answer.";
         self.begin("fieldseal_relay_requests", "counter", help);
         for listener in listeners {
             for (class, name) in ["0xx", "1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().enumerate() {
@@ -220,7 +221,7 @@ impl Text {
     }
 
     fn messages(&mut self, listeners: &[ListenerSnapshot]) {
-        self.begin("fieldseal_relay_values", "counter", "Values that were changed, by what was done to them.");
+        self.begin("fieldseal_relay_values", "counter", "Values that rules changed, by action.");
         for listener in listeners {
             for action in [Action::Encrypt, Action::Decrypt, Action::Redact] {
                 let count = listener.sum(|it| get(&it.values[action as usize]));
@@ -230,13 +231,13 @@ impl Text {
         self.begin(
             "fieldseal_relay_unopened",
             "counter",
-            "Envelopes that did not open and were left or emptied, as their rules say.",
+            "Envelopes that failed to decrypt and were left or emptied, as on_failure of their rules requires.",
         );
         for listener in listeners {
             let count = listener.sum(|it| get(&it.unopened));
             self.sample("_total", &[("listener", &listener.name)], count);
         }
-        self.begin("fieldseal_relay_refusals", "counter", "Messages that were not passed on, by why.");
+        self.begin("fieldseal_relay_refusals", "counter", "Messages that were not forwarded, by code.");
         for listener in listeners {
             let mut counts = BTreeMap::<&str, u64>::new();
             for metrics in &listener.metrics {
@@ -248,7 +249,7 @@ impl Text {
                 self.sample("_total", &[("listener", &listener.name), ("code", code)], count);
             }
         }
-        self.begin("fieldseal_relay_body_bytes", "counter", "Bytes of bodies, from clients and to them.");
+        self.begin("fieldseal_relay_body_bytes", "counter", "Bytes of bodies, received from clients and sent to them.");
         for listener in listeners {
             let (received, sent) = (listener.sum(|it| get(&it.received)), listener.sum(|it| get(&it.sent)));
             self.sample("_total", &[("listener", &listener.name), ("way", "received")], received);
@@ -257,12 +258,12 @@ impl Text {
     }
 
     fn connections(&mut self, listeners: &[ListenerSnapshot]) {
-        self.begin("fieldseal_relay_connections", "gauge", "Connections of clients that are open.");
+        self.begin("fieldseal_relay_connections", "gauge", "Open connections of clients.");
         for listener in listeners {
             let open: usize = listener.connections.iter().map(|it| it.connections_open).sum();
             self.sample("", &[("listener", &listener.name)], open);
         }
-        let help = "Connections of clients that were not let live, by why.";
+        let help = "Connections of clients that the relay refused or closed, by reason.";
         self.begin("fieldseal_relay_connections_ended", "counter", help);
         for listener in listeners {
             let count = |of: fn(&HttpCounters) -> u64| listener.connections.iter().map(of).sum::<u64>();

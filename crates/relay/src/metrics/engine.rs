@@ -109,7 +109,8 @@ const OK: &str = "ok";
 impl Text {
     /// The calls of all threads.
     pub(super) fn engine(&mut self, threads: &[Arc<EngineMetrics>]) {
-        let help = "Calls to the engine, by method and outcome: ok, the engine's error, or why there is none.";
+        let help =
+            "Calls to the engine, by method and outcome: ok, the error code of the engine, or why there was no answer.";
         self.begin("fieldseal_relay_engine_calls", "counter", help);
         for (at, method) in METHODS.iter().enumerate() {
             let mut counts = BTreeMap::from([(OK, 0)]);
@@ -121,13 +122,13 @@ impl Text {
                 self.sample("_total", &[("method", method.as_str()), ("outcome", outcome)], count);
             }
         }
-        let help = "Repetitions of calls that the engine had not begun, or had refused as unavailable or overloaded.";
+        let help = "Retries of calls that the engine had not started, or had refused as unavailable or overloaded.";
         self.begin("fieldseal_relay_engine_retries", "counter", help);
         for (at, method) in METHODS.iter().enumerate() {
             let repeated: u64 = threads.iter().map(|thread| thread.methods[at].repeated.load(Ordering::Relaxed)).sum();
             self.sample("_total", &[("method", method.as_str())], repeated);
         }
-        let help = "Time from a call to the engine to its answer, or until it was given up.";
+        let help = "Time from a call to the engine until its answer, or until the relay gave it up.";
         self.begin("fieldseal_relay_engine_call_seconds", "histogram", help);
         for (at, method) in METHODS.iter().enumerate() {
             self.histogram(("method", method.as_str()), threads.iter().map(|thread| &thread.methods[at].time));

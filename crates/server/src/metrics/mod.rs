@@ -96,26 +96,27 @@ impl Snapshot {
         out.gauge(ready, u64::from(self.is_ready))?;
         let expiry = Named::seconds(
             "certificate_expiry_timestamp",
-            "When the certificates in use expire, in seconds since 1970, by use (server, client-authorities, api) and common name",
+            "Expiry of the certificates in use, in Unix time, by use (server, client-authorities, api) and common name",
         );
         out.gauges_of_two(expiry, ["use", "subject"], &self.certificates)
     }
 
     fn write_connections(&self, out: &mut Writer<'_>) -> fmt::Result {
-        const OPEN: Named = Named::plain("connections_open", "Connections open now, their handshakes done");
+        const OPEN: Named =
+            Named::plain("connections_open", "Open connections, not counting TLS handshakes in progress");
         const EVENTS: Named = Named::plain(
             "connections",
-            "Connections by event: accepted by the system; refused for want of room; forbidden to a caller that is not known; \
-             faulted, which the server ended with connection_error; left, whose client was sent going_away",
+            "Connections by event: accepted by the operating system; refused at a limit; forbidden, the caller is unknown; faulted, the \
+             server ended it with connection_error; left, the client was sent going_away",
         );
-        const HANDSHAKES_OPEN: Named = Named::plain("handshakes_open", "TLS handshakes going on now");
+        const HANDSHAKES_OPEN: Named = Named::plain("handshakes_open", "TLS handshakes in progress");
         const HANDSHAKES: Named = Named::plain(
             "handshakes",
-            "TLS handshakes that ended, by result: displaced ones gave way to newer ones, as too many were going on",
+            "TLS handshakes that have ended, by result: ok, failed, or displaced by a newer one because too many were in progress",
         );
-        const HANDSHAKE: Named = Named::seconds("handshake", "How long TLS handshakes took that ended well");
-        const RECEIVED: Named = Named::bytes("network_received", "Bytes read from sockets, TLS included");
-        const SENT: Named = Named::bytes("network_sent", "Bytes that sockets took, TLS included");
+        const HANDSHAKE: Named = Named::seconds("handshake", "Duration of successful TLS handshakes");
+        const RECEIVED: Named = Named::bytes("network_received", "Bytes read from sockets, including TLS");
+        const SENT: Named = Named::bytes("network_sent", "Bytes written to sockets, including TLS");
         let counters = &self.counters;
         out.gauge(OPEN, counters.connections_open as u64)?;
         let events = [
@@ -142,23 +143,21 @@ impl Snapshot {
     fn write_requests(&self, out: &mut Writer<'_>) -> fmt::Result {
         const REQUESTS: Named = Named::plain(
             "requests",
-            "Requests that have ended, by method (other where there is none of that name) and outcome: ok, the error that they were \
-             answered with, or disconnected where nobody was there any more",
+            "Requests that have ended, by method (other: unknown method) and outcome: ok, the error code of the answer, or disconnected if \
+             the client had left",
         );
         const FIELDS: Named = Named::plain(
             "fields",
-            "Values encrypted, decrypted or rewrapped for them; in vain where the outcome is not ok",
+            "Values encrypted, decrypted or rewrapped for these requests; wasted unless the outcome is ok",
         );
-        const REQUEST_BYTES: Named = Named::bytes("request", "Bytes of their messages, TLS not included");
-        const ANSWER_BYTES: Named = Named::bytes("answer", "Bytes of the messages that answer them, TLS not included");
+        const REQUEST_BYTES: Named = Named::bytes("request", "Bytes of the messages of these requests, excluding TLS");
+        const ANSWER_BYTES: Named = Named::bytes("answer", "Bytes of the answers to these requests, excluding TLS");
         const WORK: Named = Named::seconds(
             "request_work",
-            "Time that workers spent on them, all together; in vain where the outcome is not ok",
+            "Time that all workers together spent on these requests; wasted unless the outcome is ok",
         );
-        const SERVICE: Named = Named::seconds(
-            "service",
-            "How long requests took from their arrival, the last byte read, until their answer was ready to be sent",
-        );
+        const SERVICE: Named =
+            Named::seconds("service", "Time from the last byte of a request until its answer was ready to be sent");
         const LABELS: [&str; 2] = ["method", "outcome"];
         let RequestsSnapshot { rows, service_time } = &self.requests;
         // The other families show only what there was, since most methods never have most outcomes.
@@ -172,16 +171,14 @@ impl Snapshot {
     }
 
     fn write_work(&self, out: &mut Writer<'_>) -> fmt::Result {
-        const WORKERS: Named = Named::plain("workers", "Threads that compute");
-        const BUSY: Named = Named::plain("workers_busy", "Threads that run a slice now");
+        const WORKERS: Named = Named::plain("workers", "Threads that process requests");
+        const BUSY: Named = Named::plain("workers_busy", "Workers that are running a slice");
         const BUSY_TIME: Named = Named::seconds(
             "worker_busy",
-            "Time that all workers together spent in slices; divided by time and workers, how busy they were",
+            "Time that all workers together spent in slices; divide by elapsed time and workers for utilization",
         );
-        const SLICE: Named =
-            Named::seconds("slice", "How long slices took: what a worker does before it looks who else waits");
-        const WAIT: Named =
-            Named::seconds("queue_wait", "How long requests waited from their admission to their first slice");
+        const SLICE: Named = Named::seconds("slice", "Duration of slices: what a worker processes before it yields");
+        const WAIT: Named = Named::seconds("queue_wait", "Time from the admission of a request to its first slice");
         let Snapshot { counters, times, workers, .. } = self;
         out.gauge(WORKERS, *workers as u64)?;
         out.gauge(BUSY, counters.pool.workers_busy as u64)?;
@@ -191,18 +188,17 @@ impl Snapshot {
     }
 
     fn write_queue(&self, out: &mut Writer<'_>) -> fmt::Result {
-        const JOBS: Named = Named::plain("queue_jobs", "Requests held, waiting or in work");
-        const WAITING: Named = Named::plain("queue_jobs_waiting", "Requests among them that wait for a worker");
-        const BYTES: Named = Named::bytes("queue", "Bytes of the messages of requests held");
+        const JOBS: Named = Named::plain("queue_jobs", "Requests queued or running");
+        const WAITING: Named = Named::plain("queue_jobs_waiting", "Requests among them that are waiting for a worker");
+        const BYTES: Named = Named::bytes("queue", "Bytes of the messages of requests queued or running");
         const BACKLOG: Named =
-            Named::seconds("queue_backlog", "How long the workers would take for all requests held, by estimate");
+            Named::seconds("queue_backlog", "Estimated time for the workers to finish all requests queued or running");
         const REFUSED_EARLY: Named = Named::plain(
             "queue_refused_early",
-            "Requests answered with overloaded because they would not have been done before their deadlines",
+            "Requests answered with overloaded on arrival because they would have missed their deadlines",
         );
-        const INCOMING: Named =
-            Named::bytes("incoming", "Bytes of buffers above 64 KiB that messages are still arriving in");
-        const ANSWERS: Named = Named::bytes("answers", "Bytes of answers that are being made or wait to be written");
+        const INCOMING: Named = Named::bytes("incoming", "Bytes of buffers above 64 KiB for incomplete messages");
+        const ANSWERS: Named = Named::bytes("answers", "Bytes of answers being made or waiting to be sent");
         let pool = &self.counters.pool;
         out.gauge(JOBS, pool.jobs_held as u64)?;
         out.gauge(WAITING, pool.jobs_waiting as u64)?;
@@ -216,15 +212,13 @@ impl Snapshot {
     fn write_caches(&self, out: &mut Writer<'_>) -> fmt::Result {
         const LOOKUPS: Named = Named::plain(
             "cache_lookups",
-            "Lookups of caches: of apps with their keys, of clients' grants and of API keys, all read from the store; of sessions' \
-             sealing keys; of keys made ahead for the next request (spare_keys); of opening keys, kept across requests by ephemeral key; \
-             each a hit or a miss, for which the work is done",
+            "Cache lookups by result, hit or miss, and cache: apps with their keys, grants of clients and api_keys, which are read from \
+             the store on a miss; sessions, their encryption keys; spare_keys, ephemeral keys generated for the next request; \
+             opening_keys, decryption keys by ephemeral key, kept across requests",
         );
-        const ENTRIES: Named = Named::plain("cache_entries", "What the caches hold now");
-        const AGREEMENTS: Named = Named::plain(
-            "opening_agreements",
-            "Key agreements made to open envelopes: what opening keys are there to spare",
-        );
+        const ENTRIES: Named = Named::plain("cache_entries", "Entries in each cache");
+        const AGREEMENTS: Named =
+            Named::plain("opening_agreements", "Key agreements for decryption, which cached opening keys avoid");
         let Counters { apps, grants, api_keys, sessions, spare_keys, opening_keys, opening_agreements } = self.engine;
         let caches = [
             ("apps", apps),
@@ -245,8 +239,8 @@ impl Snapshot {
     fn write_cpu(&self, out: &mut Writer<'_>) -> fmt::Result {
         const CPU: Named = Named::seconds(
             "cpu",
-            "CPU time, user's and system's, by what threads do: network for sockets, TLS and frames; workers, which compute; other. \
-             Of a thread that runs now the last milliseconds may be missing",
+            "User and system CPU time by kind of thread: network (sockets, TLS and frames), workers, other. The last milliseconds of \
+             running threads may be missing",
         );
         if self.cpu.is_empty() {
             return Ok(());
@@ -273,20 +267,19 @@ fn write_process(process: &ProcessFigures, out: &mut Writer<'_>) -> fmt::Result 
 fn write_api(api: &ApiSnapshot, out: &mut Writer<'_>) -> fmt::Result {
     const CALLS: Named = Named::plain(
         "api_calls",
-        "Calls of the HTTPS API that have ended, by call (other where there is none of that path) and status; disconnected where the \
-         caller went away before its answer",
+        "Calls of the HTTPS API that have ended, by call (other: unknown path) and status; disconnected if the caller left before its \
+         answer",
     );
     const SERVICE: Named = Named::seconds(
         "api_service",
-        "How long calls took from their head to the head of their answer, the body included",
+        "Time from the head of a call to the head of its answer, including the body of the call",
     );
     const OPEN: Named =
-        Named::plain("api_connections_open", "Connections to the API open now, handshakes going on included");
+        Named::plain("api_connections_open", "Open connections to the API, including TLS handshakes in progress");
     const EVENTS: Named = Named::plain(
         "api_connections",
-        "Connections to the API by event: accepted by the system; refused for want of room; displaced, which gave way to others as they \
-         had no call; failed in their TLS handshake; cut, as the peer brought or took too little; idle, which were closed as they had no \
-         call for too long",
+        "Connections to the API by event: accepted by the operating system; refused at a limit; displaced by a new connection; failed in \
+         the TLS handshake; cut, the peer sent or read too slowly; idle, closed after too long without a call",
     );
     let HttpCounters {
         connections_open,
