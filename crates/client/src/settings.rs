@@ -1,4 +1,4 @@
-//! Where the engine is, who we are, and every bound of the client.
+//! Settings of the client: addresses, credentials, limits and timeouts.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use fieldseal_protocol::Limits;
 use crate::error::ClientError;
 use crate::identity::ClientTls;
 
-/// Where to connect, with what, and how much at a time.
+/// Settings of a client.
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
     /// `HOST:PORT` of one engine or several that serve the same apps; at least one. Connections are spread over them, and an
@@ -15,28 +15,28 @@ pub struct ClientSettings {
     pub addresses: Vec<String>,
     /// Certificates and key.
     pub tls: ClientTls,
-    /// The name that the server's certificate must bear. Default: the host of the address.
+    /// The name that the server's certificate must be valid for. Default: the host of the address.
     pub server_name: Option<String>,
-    /// Most connections at a time, at least 1. Another one is opened while all are busy. Default 2.
+    /// Maximum number of open connections, at least 1. Another one is opened while all are busy. Default 2.
     pub connections_max: usize,
-    /// Most calls in flight on one connection; more wait. Default 128, below what the engine allows.
+    /// Maximum number of calls in flight on one connection; further calls wait. Default 128, below the engine's own limit.
     pub requests_in_flight_max: usize,
-    /// How long making a connection may take, TLS included, for one address. Default 5 s.
+    /// Maximum time to connect to one address, including TLS. Default 5 s.
     pub connect_timeout: Duration,
-    /// How long a call may take in all: waiting for a connection, for its turn, for the answer. Default 30 s.
+    /// Maximum duration of a call, including waits for a connection and for its turn, and retries. Default 30 s.
     pub request_timeout: Duration,
-    /// How long an answer that nobody waits for any more may be missing before its connection counts as dead. Default 30 s.
+    /// How long the answer to an abandoned call may be outstanding before its connection counts as dead. Default 30 s.
     pub abandoned_timeout: Duration,
-    /// Most repetitions of one call, of which the engine has begun nothing or has ended what it began: no connection could be made, the
-    /// engine left the connection, it answered `unavailable` or `overloaded`. They end with `request_timeout` and with the call's own
-    /// deadline. Default 4; 0 for none.
+    /// Maximum number of retries of a call that the engine has not started or has ended: no connection could be made, the engine left
+    /// the connection, or it answered `unavailable` or `overloaded`. Retries end with `request_timeout` and the call's own deadline.
+    /// Default 4; 0 disables retries.
     pub retries_max: u32,
-    /// The pause after a failed connection, and before a repetition, doubled at each further one. After a failed connection, calls that
-    /// may not be repeated fail at once in the meantime. Default 50 ms.
+    /// The delay after a failed connection and before a retry; it doubles each time. During the delay after a failed connection, calls
+    /// that may not be retried fail at once. Default 50 ms.
     pub backoff_min: Duration,
-    /// The longest such pause. Default 5 s.
+    /// The longest such delay. Default 5 s.
     pub backoff_max: Duration,
-    /// Bounds of an answer, and of a request's size.
+    /// Limits on answers, and on the size of requests.
     pub limits: Limits,
 }
 

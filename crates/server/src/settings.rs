@@ -1,4 +1,4 @@
-//! Every bound of the network side, with its default.
+//! Settings of the network side: every limit and its default.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -15,10 +15,10 @@ use zeroize::Zeroizing;
 
 use crate::api::settings::{ApiSettings, ApiSettingsError};
 
-/// What the server presents and whom it believes, in PEM (RFC 7468).
+/// The server's certificate and key, and the client authorities that it trusts, in PEM (RFC 7468).
 #[derive(Clone)]
 pub struct TlsSettings {
-    /// The server's certificate, then those that lead to its authority.
+    /// The server's certificate chain, its own certificate first.
     pub certificate_chain_pem: Vec<u8>,
     /// Its private key, PKCS#8 or SEC1.
     pub private_key_pem: Zeroizing<Vec<u8>>,
@@ -27,10 +27,10 @@ pub struct TlsSettings {
 }
 
 impl TlsSettings {
-    /// Reads the three files. Drafts of them that a kill left are removed.
+    /// Reads the three files. Removes temporary files next to them that a killed process left behind.
     ///
     /// # Errors
-    /// When one cannot be read; the message names it.
+    /// If one cannot be read; the message names it.
     pub fn from_files(certificate_chain: &Path, private_key: &Path, client_authorities: &Path) -> io::Result<Self> {
         let read = |path: &Path| {
             remove_abandoned(path);
@@ -50,119 +50,122 @@ impl fmt::Debug for TlsSettings {
     }
 }
 
-/// How a server listens, with how many threads it works, and how much it holds.
+/// Settings of a server: addresses, threads, limits and timeouts.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
     /// Where it listens. Default: port 3443 of every IPv4 address. Port 0 lets the system choose one.
     pub address: SocketAddr,
-    /// Where and how it tells an operator how it is.
+    /// The operator port: probes and metrics.
     pub operator: OperatorSettings,
     /// The HTTPS API, if it has an address.
     pub api: ApiSettings,
     /// Certificates and key.
     pub tls: TlsSettings,
-    /// Threads for sockets, TLS and frames; at least 1. Default: one for eight cores.
+    /// Threads for sockets, TLS and frames; at least 1. Default: one per eight cores.
     pub network_threads: usize,
-    /// Threads that compute; at least 1. Default: the other cores.
+    /// Threads that process requests; at least 1. Default: the other cores.
     pub workers: usize,
-    /// Bounds of one incoming frame.
+    /// Limits on one incoming frame.
     pub limits: Limits,
-    /// Most connections at a time, their handshakes done; one more is closed at once. Default 4,096.
+    /// Maximum number of open connections, not counting TLS handshakes in progress; one more is closed at once. Default 4,096.
     pub connections_max: usize,
-    /// Most connections of one client address among them, 1,024 by default, and whom that does not concern; one more is closed at once.
+    /// Maximum number of these connections per client address, and the balancers exempt from it; one more is closed at once. Default
+    /// 1,024.
     pub clients: ClientBound,
-    /// Most TLS handshakes at a time; one more takes the place of the oldest, whose connection is closed. One client address has half of
-    /// them at most: then it takes the place of its own oldest. Default 512.
+    /// Maximum number of TLS handshakes in progress; one more displaces the oldest, whose connection is closed. One client address has at
+    /// most half of them; one more displaces its own oldest. Default 512.
     pub handshakes_max: usize,
-    /// Most requests in work on one connection; the server reads no further until one is answered. Default 256. A client
-    /// that stays below it can always cancel: what it sends is read at once.
+    /// Maximum number of requests in flight on one connection; at the limit the server stops reading until one is answered. Default
+    /// 256. A client that stays below it can always cancel, because the server keeps reading.
     pub requests_in_flight_max: usize,
-    /// Most bytes of answers that wait to be written on one connection before the server reads no further. Default 8 MiB.
-    /// What is in work then still adds its answers.
+    /// Bytes of answers waiting to be sent on one connection at which the server stops reading. Default 8 MiB. Requests in flight
+    /// still add their answers.
     pub outgoing_bytes_max: usize,
-    /// Most bytes among them of errors and of answers to `health`, which count to no other bound, before the server reads no further.
+    /// Bytes among them of errors and of answers to `health`, which count towards no other limit, at which the server stops reading.
     /// Default 64 KiB.
     pub outgoing_short_bytes_max: usize,
-    /// Most bytes of buffers that frames are still arriving in, over all connections. Of a connection that needs more the server
-    /// reads no further; when there is no room after `incoming_wait` it is closed with `overloaded`. Buffers of up to 64 KiB do not
-    /// count; a connection has never more than one frame in its own. At least `limits.frame_size_max` and 16 KiB, the room of one
-    /// read. Default 2 GiB.
+    /// Maximum bytes of buffers for incomplete frames, over all connections. The server stops reading from a connection that needs
+    /// more, and closes it with `overloaded` if there is no room after `incoming_wait`. Buffers of up to 64 KiB do not count; a
+    /// connection has at most one incomplete frame. Must be at least `limits.frame_size_max` plus 16 KiB, the room of one read. Default
+    /// 2 GiB.
     pub incoming_bytes_max: usize,
-    /// Most bytes of them over the connections of one client, in the same way. Default 1.5 GiB.
+    /// The same for the connections of one client. Default 1.5 GiB.
     pub client_incoming_bytes_max: usize,
-    /// How long a connection waits for room for the frame that is arriving before it is closed. Default 5 s.
+    /// How long a connection waits for room for an incomplete frame before it is closed. Default 5 s.
     pub incoming_wait: Duration,
-    /// Bytes of the buffers of frames in work on one connection from which on the server reads no further until one is
-    /// answered. Default 256 MiB.
+    /// Bytes of the buffers of frames in flight on one connection at which the server stops reading until one is answered. Default
+    /// 256 MiB.
     pub connection_bytes_max: usize,
-    /// Most requests held by the pool, waiting or in work. Of one more the connection reads no further; when there is no room after
-    /// `admission_wait` it is answered with `overloaded`. Default 16,384.
+    /// Maximum number of requests queued or running in the pool. For one more the server stops reading from its connection, and answers
+    /// it with `overloaded` if there is no room after `admission_wait`. Default 16,384.
     pub queue_jobs_max: usize,
-    /// Most bytes of the buffers of their frames. At least `limits.frame_size_max` and 16 KiB. Default 2 GiB.
+    /// Maximum bytes of the buffers of their frames. Must be at least `limits.frame_size_max` plus 16 KiB. Default 2 GiB.
     pub queue_bytes_max: usize,
-    /// Most requests held for one app, or for one client that names no app which is its to use. Default 8,192.
+    /// Maximum number of requests queued or running per app, or per client for requests that name no app the client may use. Default
+    /// 8,192.
     pub app_jobs_max: usize,
-    /// Most bytes of the buffers of their frames. At least `limits.frame_size_max` and 16 KiB. Default 1.5 GiB.
+    /// Maximum bytes of the buffers of their frames. Must be at least `limits.frame_size_max` plus 16 KiB. Default 1.5 GiB.
     pub app_bytes_max: usize,
-    /// How long a request waits for room among those held before it is refused. Default 50 ms.
+    /// How long a request waits for room in the pool before it is refused. Default 50 ms.
     pub admission_wait: Duration,
-    /// The pause that a request refused with `overloaded` is told to make. Default 100 ms.
+    /// The delay before a retry that an `overloaded` answer requests. Default 100 ms.
     pub retry_after: Duration,
-    /// In which order requests are worked on. Default: fairly.
+    /// The order in which requests are processed. Default: fair.
     pub scheduling: Scheduling,
-    /// Whether a request that would not be done before its deadline is answered with `overloaded` when it comes, by an estimate of how
-    /// long it would wait. Default: yes.
+    /// Whether a request is answered with `overloaded` on arrival if it would, by an estimate of its wait, miss its deadline. Default:
+    /// yes.
     pub refuse_early: bool,
-    /// Most bytes of answers that are being made or wait to be written, with what requests hold beside for their work, over all
-    /// connections; a request for which there is not enough any more is answered with `overloaded`. Looked at after each step of a
-    /// request, so that each worker may be a step beyond it. At least twice `limits.frame_size_max`, for a buffer that grows
-    /// doubles. Default 4 GiB.
+    /// Maximum bytes of answers being made or waiting to be sent, and of the working memory of requests, over all connections; a request
+    /// that does not fit is answered with `overloaded`. Checked after each step of a request, so each worker may exceed it by one step.
+    /// Must be at least twice `limits.frame_size_max`, because a growing buffer doubles. Default 4 GiB.
     pub answers_bytes_max: usize,
-    /// Most bytes of them over the connections of one client; what does not fit is answered in the same way. At least twice
-    /// `limits.frame_size_max`. Default 2 GiB.
+    /// The same for the connections of one client. Must be at least twice `limits.frame_size_max`. Default 2 GiB.
     pub client_answers_bytes_max: usize,
-    /// Most bytes of them on one connection, where they are more than one answer. Default 1 GiB.
+    /// The same for one connection; a single answer may exceed it. Default 1 GiB.
     pub connection_answers_bytes_max: usize,
-    /// Most callers that the service looks up at a time, each on a thread of its own; further ones wait. Default 16.
+    /// Maximum number of callers that the service looks up at once, each on its own thread; further ones wait. Default 16.
     pub authentications_max: usize,
-    /// How long a handshake may take, with the look-up of its caller. Default 10 s.
+    /// Maximum duration of a TLS handshake, including the lookup of its caller. Default 10 s.
     pub handshake_timeout: Duration,
-    /// How long a peer may acknowledge nothing, by the system's account, before its connection counts as dead: bytes that were
-    /// sent to it, or the probes that go out when nothing else does, from half of this time on. In whole seconds, at least 2;
-    /// only Linux counts bytes that were sent, and takes no more than 24 days, and 9 hours before a probe. Default 2 min.
+    /// How long a peer may acknowledge neither data nor TCP keepalive probes before its connection counts as dead. Probes start after
+    /// half of this time without data. In whole seconds, at least 2. Only Linux counts unacknowledged data; it supports at most 24 days,
+    /// and 9 hours before a probe. Default 2 min.
     pub half_open_timeout: Duration,
-    /// How long a connection may stay silent with nothing in work. Default 15 min.
+    /// How long a connection may be silent with no request in flight before it is closed. Default 15 min.
     pub idle_timeout: Duration,
-    /// How long a frame may take from its first byte to its last, not counting pauses that the server makes. Default 2 min.
+    /// Maximum time for a frame to arrive, from its first byte to its last, excluding pauses in which the server does not read. Default
+    /// 2 min.
     pub frame_timeout: Duration,
-    /// How long it may take with the pauses, in which the server does not read because the peer does not take its answers or has too much
-    /// in work. At least `frame_timeout`. Default 16 min.
+    /// The same including these pauses, which the server makes while the peer does not read its answers or has too much in flight. Must
+    /// be at least `frame_timeout`. Default 16 min.
     pub paused_frame_timeout: Duration,
-    /// How long the peer may take fewer than `write_progress_min` bytes of the answers that wait for it. Default 30 s.
+    /// Time in which the peer must read `write_progress_min` bytes of the answers waiting for it; otherwise its connection is closed.
+    /// Default 30 s.
     pub write_timeout: Duration,
-    /// Bytes that the peer takes at least in `write_timeout`, TLS included, as far as there are that many. Counted when the
-    /// system takes them, which it does in lumps of up to some 128 KiB. Default 16 KiB.
+    /// Bytes, including TLS, that the peer must read in `write_timeout`, or all that wait if there are fewer. Counted when the operating
+    /// system accepts them, in steps of up to about 128 KiB. Default 16 KiB.
     pub write_progress_min: u64,
-    /// How long the peer may take for the answers that wait for it at one moment, however many they are and though it takes some all
-    /// the time. Those that come meanwhile have as long again, so that an answer is held up to twice as long. Default 10 min.
+    /// Maximum time for the peer to read the answers waiting for it at one moment, however many and however steadily it reads. Answers
+    /// added meanwhile have the same time again, so an answer is kept for at most twice this time. Default 10 min.
     pub outgoing_timeout: Duration,
-    /// How long a connection that the server ends is kept for the peer to read why. Default 2 s.
+    /// How long a connection that the server ends stays open for the peer to read the reason. Default 2 s.
     pub close_timeout: Duration,
-    /// The age at which the engine announces that it leaves a connection: after 80 to 100 % of this, each at a moment of its own, so that
-    /// clients spread over engines again. Zero for no such age. Default 1 h.
+    /// Age at which the engine announces that it leaves a connection, each at 80 to 100 % of it, so that clients spread over engines
+    /// again. Zero disables the limit. Default 1 h.
     pub connection_age_max: Duration,
-    /// How long requests are still read on a connection that is left for its age. Default 30 s.
+    /// How long the server still reads requests on a connection that it leaves because of its age. Default 30 s.
     pub connection_age_grace: Duration,
-    /// How long a server that shuts down serves on while it is not ready, so that balancers and clients find others. Default 5 s.
+    /// How long a server that shuts down keeps serving while it reports that it is not ready, so that load balancers and clients switch
+    /// to others. Default 5 s.
     pub drain_delay: Duration,
     /// How long a shutdown then waits for requests in flight. Default 30 s.
     pub drain_timeout: Duration,
-    /// Most lines of the log in 10 s about connections that were refused or cut, and as many each about requests that policy refuses and
-    /// about refused calls of the API. One client causes half of them at most; what is left out is counted. Default 100.
+    /// Maximum number of log lines in 10 s about connections that were refused or cut, and the same number each about requests that
+    /// policy refuses and about refused calls of the API. One client causes at most half of them; omitted lines are counted. Default 100.
     pub refusal_lines_max: usize,
 }
 
-/// A bound that makes no sense.
+/// An invalid setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SettingsError {
     /// No thread, connection or request at all.
@@ -194,7 +197,7 @@ pub enum SettingsError {
         /// `limits.frame_size_max`.
         frame_size_max: usize,
     },
-    /// With pauses a frame would have less time than without.
+    /// A frame would have less time including pauses than excluding them.
     #[error("`paused_frame_timeout` is shorter than `frame_timeout`: set it to at least as long")]
     BelowFrameTimeout,
     /// The system counts in seconds.
@@ -263,12 +266,12 @@ impl ServerSettings {
         }
     }
 
-    /// The bound on handshakes of one client.
+    /// The limit on handshakes of one client.
     pub(crate) fn handshake_clients(&self) -> ClientBound {
         ClientBound { connections_max: (self.handshakes_max / 2).max(1), ..self.clients.clone() }
     }
 
-    /// What of it concerns the workers; `observer` is told how long they take.
+    /// The settings of the worker pool; `observer` receives the times of waits and slices.
     pub(crate) fn pool(&self, observer: Arc<dyn Observer>) -> PoolSettings {
         PoolSettings {
             workers: self.workers,
@@ -283,10 +286,10 @@ impl ServerSettings {
         }
     }
 
-    /// Checks that the bounds fit together.
+    /// Checks that the settings are valid and consistent.
     ///
     /// # Errors
-    /// The first that does not.
+    /// The first problem found.
     pub fn validate(&self) -> Result<(), SettingsError> {
         let counts = [
             ("network_threads", self.network_threads),

@@ -31,30 +31,30 @@ pub(super) struct File {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Process {
-    /// Threads that carry traffic. Default: one a core.
+    /// Threads that carry traffic. Default: one per core.
     #[serde(deserialize_with = "count")]
     pub threads: usize,
-    /// Where health and metrics are told. Default 127.0.0.1:3445.
+    /// Where probes and metrics are served. Default 127.0.0.1:3445.
     pub operator_address: SocketAddr,
-    /// Whether each request makes a line of the access log. Default true.
+    /// Whether each request is logged in the access log. Default true.
     pub access_log: bool,
-    /// How long the relay still serves everything after the signal to stop, while it is not ready and asks clients to go elsewhere; longer
-    /// than balancers take to notice. Default 5 s.
+    /// How long the relay keeps serving after the signal to stop, while it reports that it is not ready and asks clients to go elsewhere.
+    /// Set it longer than load balancers take to notice. Default 5 s.
     #[serde(deserialize_with = "time_or_zero")]
     pub drain_delay: Duration,
-    /// How long requests in flight are then waited for. Default 15 s.
+    /// How long the relay then waits for requests in flight. Default 15 s.
     #[serde(deserialize_with = "time")]
     pub drain_timeout: Duration,
-    /// How often the relay looks whether its file, certificates and keys have changed, and reloads them as on SIGHUP. Default 0: never.
+    /// How often the relay checks its file, certificates and keys for changes and reloads them as on SIGHUP. Default 0: never.
     #[serde(deserialize_with = "time_or_zero")]
     pub reload_check: Duration,
-    /// Lines of the log in 10 s about refused requests and connections. Default 100.
+    /// Maximum number of log lines in 10 s about refused requests and connections. Default 100.
     #[serde(deserialize_with = "count")]
     pub refusal_lines_max: usize,
     /// How the system schedules the threads that work on long bodies. Default: at a lower priority than those that carry traffic.
     #[serde(deserialize_with = "scheduling_class")]
     pub body_scheduling: SchedulingClass,
-    /// Whether memory is overwritten when it is freed; for the program that runs the relay to do. Default false.
+    /// Whether memory is overwritten when it is freed; the program that runs the relay must implement it. Default false.
     pub wipe_buffers: bool,
 }
 
@@ -106,51 +106,51 @@ fn engine_timeout() -> Duration {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct UpstreamSettings {
-    /// PEM of further authorities whose upstreams are believed.
+    /// PEM file of additional authorities that are trusted for upstreams.
     pub authorities: Option<PathBuf>,
-    /// Whether the system's authorities are believed too. Default true.
+    /// Whether the system's authorities are trusted too. Default true.
     pub system_authorities: bool,
-    /// Whether HTTP/2 is spoken with those that offer it. Default true.
+    /// Whether HTTP/2 is used with upstreams that offer it. Default true.
     pub http2: bool,
-    /// Time for a connection, name look-up and TLS included. Default 5 s.
+    /// Maximum time to connect, including name resolution and TLS. Default 5 s.
     #[serde(deserialize_with = "time")]
     pub connect_timeout: Duration,
-    /// Time from a request's end to the head of its answer. Default 60 s.
+    /// Maximum time from the end of a request to the head of its answer. Default 60 s.
     #[serde(deserialize_with = "time")]
     pub response_timeout: Duration,
-    /// Time between two pieces of an answer's body. Default 5 minutes, for server-sent events.
+    /// Maximum time between two pieces of an answer's body. Default 5 minutes, for server-sent events.
     #[serde(deserialize_with = "time")]
     pub body_timeout: Duration,
     /// How long a connection is kept without a request. Default 60 s.
     #[serde(deserialize_with = "time")]
     pub idle_timeout: Duration,
-    /// Connections of all threads to all upstreams and destinations, tunnels included; one more takes the place of an idle one. Default
-    /// 32,768.
+    /// Maximum number of connections of all threads to all upstreams and destinations, including tunnels; one more displaces an idle one.
+    /// Default 32,768.
     #[serde(deserialize_with = "count")]
     pub sockets_max: usize,
-    /// Connections of one thread to one upstream. Default 1,024.
+    /// Maximum number of connections of one thread to one upstream. Default 1,024.
     #[serde(deserialize_with = "count")]
     pub connections_max: usize,
-    /// Idle connections of one thread to one upstream. Default 64.
+    /// Maximum number of idle connections of one thread to one upstream. Default 64.
     #[serde(deserialize_with = "count")]
     pub idle_connections_max: usize,
-    /// Bytes of an answer's header, 8 KiB at least. Default 64 KiB.
+    /// Maximum size of an answer's header in bytes, at least 8 KiB. Default 64 KiB.
     #[serde(deserialize_with = "size")]
     pub header_size_max: usize,
-    /// Header fields of an answer over HTTP/1.1. Default 128.
+    /// Maximum number of header fields of an answer over HTTP/1.1. Default 128.
     #[serde(deserialize_with = "count")]
     pub headers_max: usize,
-    /// Bytes of one answer that an upstream may send over HTTP/2 before its client takes them. Default 256 KiB.
+    /// HTTP/2 stream window: bytes of one answer that an upstream may send before the client reads them. Default 256 KiB.
     #[serde(deserialize_with = "size")]
     pub stream_window: usize,
-    /// The same of all answers on a connection: room for two thousand clients that take nothing, so that they hold up nobody else.
-    /// Default 512 MiB.
+    /// HTTP/2 connection window: the same for all answers on a connection. The default of 512 MiB has room for two thousand clients that
+    /// do not read, so that they do not block others.
     #[serde(deserialize_with = "size")]
     pub connection_window: usize,
-    /// A connection of HTTP/2 on which nothing came for so long is asked whether it is alive. Default 20 s.
+    /// Silence on an HTTP/2 connection after which the relay sends a PING. Default 20 s.
     #[serde(deserialize_with = "time")]
     pub ping_interval: Duration,
-    /// How long it has to answer that. Default 10 s.
+    /// Maximum time for the answer to that PING. Default 10 s.
     #[serde(deserialize_with = "time")]
     pub ping_timeout: Duration,
 }
@@ -178,82 +178,85 @@ impl Default for UpstreamSettings {
     }
 }
 
-/// `[limits]`: what clients may take.
+/// `[limits]`: limits on clients.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Connections of clients at one listener on one thread; one more takes the place of an idle or slow one, else it is closed at once.
-    /// Default 16,384.
+    /// Maximum number of client connections of one listener on one thread. One more displaces an idle or slow one; if there is none, it is
+    /// closed at once. Default 16,384.
     #[serde(deserialize_with = "count")]
     pub connections_max: usize,
-    /// Those of one client among them: an address of IPv4, a /64 of IPv6. Default 4,096.
+    /// Maximum number of these connections per client (an IPv4 address, a /64 of IPv6). Default 4,096.
     #[serde(deserialize_with = "count")]
     pub client_connections_max: usize,
-    /// Addresses and networks of balancers that show their own address for all clients behind them: they have no such bound. Default none.
+    /// Addresses and networks of load balancers that connect from their own address for all clients behind them; they are exempt from that
+    /// limit. Default none.
     #[serde(deserialize_with = "networks")]
     pub trusted_balancers: Vec<Network>,
-    /// Requests at a time on one HTTP/2 connection. Default 128.
+    /// Maximum number of requests in flight on one HTTP/2 connection. Default 128.
     #[serde(deserialize_with = "count")]
     pub streams_max: usize,
-    /// Bytes of a message's header, 8 KiB at least. Default 32 KiB.
+    /// Maximum size of a message's header in bytes, at least 8 KiB. Default 32 KiB.
     #[serde(deserialize_with = "size")]
     pub header_size_max: usize,
-    /// Header fields of a message. Default 128.
+    /// Maximum number of header fields of a message. Default 128.
     #[serde(deserialize_with = "count")]
     pub headers_max: usize,
-    /// Bytes of a body that is read as a whole, before and after decompression. Default 64 MiB.
+    /// Maximum size in bytes of a body that is read completely, before and after decompression. Default 64 MiB.
     #[serde(deserialize_with = "size")]
     pub body_size_max: usize,
-    /// How many times its coded size a body may have once it is decompressed. Default 100.
+    /// Maximum ratio of the decompressed size of a body to its compressed size. Default 100.
     #[serde(deserialize_with = "count")]
     pub expansion_max: usize,
-    /// Bytes of a decompressed body up to which `expansion_max` does not count. Default 1 MiB.
+    /// Decompressed size in bytes up to which `expansion_max` does not apply. Default 1 MiB.
     #[serde(deserialize_with = "size")]
     pub expansion_free_size: usize,
-    /// Bytes of all bodies that are held at a time, with what is made of them and the memory of decoders. Default 1 GiB.
+    /// Maximum memory in bytes of all bodies that are read completely, including everything derived from them and the memory of decoders.
+    /// Default 1 GiB.
     #[serde(deserialize_with = "size")]
     pub bodies_size_max: usize,
-    /// Those of one client among them: an address of IPv4, a /64 of IPv6. Behind a balancer that shows its own address for all, as much
-    /// as for all. Default 512 MiB.
+    /// The same per client (an IPv4 address, a /64 of IPv6). Behind a load balancer that hides client addresses, set it to
+    /// `bodies_size_max`. Default 512 MiB.
     #[serde(deserialize_with = "size")]
     pub client_bodies_size_max: usize,
-    /// Time for a body that is read as a whole, from its first byte to its last. Default 2 minutes.
+    /// Maximum time for a body that is read completely to arrive, from its first byte to its last. Default 2 minutes.
     #[serde(deserialize_with = "time")]
     pub buffered_body_timeout: Duration,
-    /// Fields of one form. Default 10,000.
+    /// Maximum number of fields of a form. Default 10,000.
     #[serde(deserialize_with = "count")]
     pub form_fields_max: usize,
-    /// Time for a TLS handshake. Default 10 s.
+    /// Maximum duration of a TLS handshake. Default 10 s.
     #[serde(deserialize_with = "time")]
     pub handshake_timeout: Duration,
-    /// Time from a header's first byte to its last. Default 15 s.
+    /// Maximum time for a header to arrive, from its first byte to its last. Default 15 s.
     #[serde(deserialize_with = "time")]
     pub header_timeout: Duration,
-    /// Time in which a client brings 16 KiB of a request's body that is waited for, or what is left of it. Default 30 s.
+    /// Time in which a client must send 16 KiB of a request's body that the relay waits for, or the rest of it. Default 30 s.
     #[serde(deserialize_with = "time")]
     pub body_timeout: Duration,
-    /// Time in which a client takes 16 KiB of its answer, or what is left of it. Default 30 s.
+    /// Time in which a client must read 16 KiB of its answer, or the rest of it. Default 30 s.
     #[serde(deserialize_with = "time")]
     pub write_timeout: Duration,
     /// How long a connection is kept without a request. Default 75 s.
     #[serde(deserialize_with = "time")]
     pub idle_timeout: Duration,
-    /// The age at which a connection ends with its next answer, each after 80 to 100 % of it; 0 for none. Default 1 h.
+    /// Age at which a connection closes with its next answer, each at 80 to 100 % of it; 0 disables the limit. Default 1 h.
     #[serde(deserialize_with = "time_or_zero")]
     pub connection_age_max: Duration,
     /// How long a tunnel or WebSocket may be silent. Default 1 h.
     #[serde(deserialize_with = "time")]
     pub tunnel_timeout: Duration,
-    /// Certificates for destinations that are kept at a time. Default 1,000.
+    /// Maximum number of cached certificates for destinations. Default 1,000.
     #[serde(deserialize_with = "count")]
     pub certificates_max: usize,
-    /// How long an answer about an API key holds. Default 1 s.
+    /// How long the engine's answer about an API key is cached. Default 1 s.
     #[serde(deserialize_with = "time")]
     pub api_key_timeout: Duration,
-    /// API keys that are remembered at a time by one thread. Default 10,000.
+    /// Maximum number of API keys that one thread caches. Default 10,000.
     #[serde(deserialize_with = "count")]
     pub api_keys_max: usize,
-    /// Places of envelopes that did not open in one line of the access log; the others are only counted. Default 16.
+    /// Maximum number of paths of envelopes that failed to decrypt in one line of the access log; further ones are only counted.
+    /// Default 16.
     #[serde(deserialize_with = "count")]
     pub failure_paths_max: usize,
 }

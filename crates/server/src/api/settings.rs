@@ -1,4 +1,4 @@
-//! Every bound of the HTTPS API, with its default, and what it tells without looking it up.
+//! Settings of the HTTPS API: every limit with its default, and the data that it returns from configuration alone.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -8,39 +8,39 @@ use fieldseal_http::{HttpSettings, SettingsError as HttpSettingsError};
 use fieldseal_net::tls::ServerIdentity;
 use thiserror::Error;
 
-/// How the API listens, what it takes and for how long.
+/// Settings of the API: address, limits and timeouts.
 #[derive(Clone, Debug)]
 pub struct ApiSettings {
-    /// Where it listens; `None`, the default, for no API. Port 0 lets the system choose one.
+    /// Where it listens; `None`, the default, disables the API. Port 0 lets the system choose one.
     pub address: Option<SocketAddr>,
-    /// Certificate and key, needed where there is an address.
+    /// Certificate and key; required if there is an address.
     pub identity: Option<ServerIdentity>,
-    /// Bounds of connections, heads and bodies; `drain_timeout` is the server's.
+    /// Limits on connections, heads and bodies; `drain_timeout` is the server's.
     pub http: HttpSettings,
-    /// Most bytes of a body; a larger one is answered with 413 before it is read. Default 64 MiB.
+    /// Maximum size of a body in bytes. A larger one is answered with 413, before it is read if it declares its length. Default 64 MiB.
     pub body_size_max: usize,
-    /// Most bytes of the body of `/inspect`, which is read in one step. Default 64 KiB.
+    /// Maximum size of a body of `/inspect` in bytes, which is processed in one step. Default 64 KiB.
     pub inspect_size_max: usize,
-    /// Most calls at a time; one more is answered with 503. Default 4,096.
+    /// Maximum number of calls in flight; one more is answered with 503. Default 4,096.
     pub calls_max: usize,
-    /// How long a call may take from its head to its answer, its body included. Default 5 min.
+    /// Maximum duration of a call, from its head to its answer, including its body. Default 5 min.
     pub call_timeout: Duration,
-    /// What SDKs are told is the team, for which the engine has no use. Default `fieldseal`.
+    /// The team name returned to SDKs; the engine does not use it. Default `fieldseal`.
     pub team: String,
-    /// Which origins a browser may read public keys from: `*` for all. Default none.
+    /// Origins whose pages may read public keys and decrypt with client-side tokens; `*` for all. Default none.
     pub cors_origins: Vec<String>,
-    /// Whether each call is a line of the log. Default no.
+    /// Whether each call is logged. Default no.
     pub access_log: bool,
-    /// What is told of an outbound relay, if there is one.
+    /// The data that the API returns about an outbound relay, if there is one.
     pub relay: SharedRelayInformation,
 }
 
-/// What is told of an outbound relay now. Clones share it, so that it can change while the API runs.
+/// The data that the API returns about an outbound relay. Clones share it, so that it can change while the API runs.
 #[derive(Clone, Debug, Default)]
 pub struct SharedRelayInformation(Arc<RwLock<Option<Arc<RelayInformation>>>>);
 
 impl SharedRelayInformation {
-    /// Tells this from now on.
+    /// Replaces the data.
     pub fn tell(&self, information: Option<RelayInformation>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = information.map(Arc::new);
     }
@@ -50,14 +50,14 @@ impl SharedRelayInformation {
     }
 }
 
-/// What SDKs are told of an outbound relay: data that whoever runs the relay has.
+/// Data about an outbound relay that the API returns to SDKs. The relay's operator supplies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelayInformation {
-    /// Which destinations go through it.
+    /// The destinations that go through it.
     pub destinations: Vec<RelayDestination>,
     /// The certificate of the relay's authority, PEM.
     pub ca_pem: Option<Vec<u8>>,
-    /// After how long SDKs ask again; told in whole seconds, at least 1.
+    /// The interval at which SDKs poll; returned in whole seconds, at least 1.
     pub poll_interval: Duration,
 }
 
@@ -88,7 +88,7 @@ impl Default for ApiSettings {
     }
 }
 
-/// A setting of the API that makes no sense.
+/// An invalid setting of the API.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ApiSettingsError {
     /// No body, call or time at all.
