@@ -29,7 +29,7 @@ def test_both_programs_say_what_their_bounds_need(scene: few_descriptors.Scene) 
         (scene.relay_log, "limits.connections_max 16384 x 4 + upstream.sockets_max 32768 + "),
     ]:
         text = log.read_text()
-        assert "the process may open 1024 descriptors, but the configured bounds take" in text and part in text, text
+        assert "the process may open 1024 descriptors, but the configured limits need" in text and part in text, text
 
 
 @pytest.mark.parametrize("flooded", PORTS)
@@ -59,7 +59,7 @@ def test_a_soft_limit_is_raised_and_config_check_knows_the_hard_one(tmp_path: Pa
     assert (soft.returncode, "descriptors" in soft.stdout + soft.stderr) == (0, False), soft
     few = check("ulimit -n 1024")
     assert few.returncode == 0, few
-    assert "the process may open 1024 descriptors, but the configured bounds take" in few.stdout + few.stderr, few
+    assert "the process may open 1024 descriptors, but the configured limits need" in few.stdout + few.stderr, few
     none = check("ulimit -n 100")
     assert none.returncode == 2, none
     assert "needs at least" in none.stdout + none.stderr, none

@@ -59,7 +59,7 @@ def test_all_ports_move_and_every_conflict_is_named(tmp_path: Path) -> None:
         assert (refused.returncode, output) == (3, b""), text
         for place, name in enumerate(NAMES):
             assert f"cannot listen on 127.0.0.1:{base + place} ({name}): " in text, text
-        advised = re.search(r"--port-base (\d+) takes (\d+) to (\d+), which are free", text)
+        advised = re.search(r"--port-base (\d+) uses (\d+) to (\d+), which are free", text)
         assert advised, text
         other, begin, end = map(int, advised.groups())
         assert (begin, end) == (other, other + PORTS - 1)

@@ -230,7 +230,7 @@ def test_python_sdk_goes_by_what_the_api_tells(setting: Setting, upstream: Upstr
         # With something wrong in the file the old holds.
         file.write_text("[engine\n")
         setting.engine.send_signal(signal.SIGHUP)
-        wait_until(lambda: "the API tells of no relay" in setting.api.log.read_text())
+        wait_until(lambda: "the API announces no relay" in setting.api.log.read_text())
         assert destinations(setting) == every
     finally:
         tell(text, before)

@@ -125,7 +125,7 @@ fn write_lines(waiting: &Receiver<String>, out: Box<dyn Write + Send>, destinati
         let lost = shared.dropped.load(Ordering::Relaxed);
         if lost > reported && !is_broken {
             let lost = lost - reported;
-            tracing::warn!(lost, "lines of the access log were dropped: they came faster than they can be written");
+            tracing::warn!(lost, "lines of the access log were dropped: they arrive faster than they can be written");
         }
         reported = lost;
     }

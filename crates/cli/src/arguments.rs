@@ -16,9 +16,9 @@ mod load;
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0 done               3 store or engine out of reach
-  1 the work failed    4 output could not be written
-  2 usage or config    5 a fault of Fieldseal itself
+  0 success                       3 keystore or engine unavailable
+  1 operation failed              4 output not written
+  2 usage or configuration error  5 internal error
 
 Example:
   fieldseal keys create acme
@@ -40,63 +40,63 @@ pub struct Arguments {
 /// Where things lie and how they are set.
 #[derive(Debug, Clone, Args)]
 pub struct Place {
-    /// Folder of keystore, keys, certificates and fieldseal.toml
+    /// Folder of the keystore, keys, certificates and fieldseal.toml
     #[arg(
         long,
         global = true,
         env = "FIELDSEAL_DIR",
         default_value = ".fieldseal",
         value_name = "DIR",
-        help_heading = "Place"
+        help_heading = "Global options"
     )]
     pub dir: PathBuf,
-    /// Configuration file [default: DIR/fieldseal.toml, if it is there]
-    #[arg(long, global = true, env = "FIELDSEAL_CONFIG", value_name = "FILE", help_heading = "Place")]
+    /// Configuration file [default: DIR/fieldseal.toml, if it exists]
+    #[arg(long, global = true, env = "FIELDSEAL_CONFIG", value_name = "FILE", help_heading = "Global options")]
     pub config: Option<PathBuf>,
-    /// Sets one key of the configuration, as --set engine.keying=session; may be repeated
-    #[arg(long, global = true, value_name = "KEY=VALUE", help_heading = "Place")]
+    /// Override one configuration key, as in --set engine.keying=session; may be repeated
+    #[arg(long, global = true, value_name = "KEY=VALUE", help_heading = "Global options")]
     pub set: Vec<String>,
 }
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make everything that is missing and run an engine on this machine, for a trial
+    /// Start a local engine for development; creates missing keys and certificates
     Dev(DevArguments),
     /// Run the engine
     Serve(ServeArguments),
-    /// Run the relay: HTTP in flight, with chosen fields encrypted, decrypted or redacted
+    /// Run the relay, which encrypts, decrypts or redacts chosen fields of HTTP traffic in flight
     Relay(RelayArguments),
-    /// Send the same small request again and again, and raise an alarm when it takes too long
+    /// Send the same small request at intervals; raise an alarm when it fails or takes too long
     Probe(ProbeArguments),
     /// Encrypt the chosen fields of a JSON document, of JSON Lines, or a whole file
     Encrypt(EncryptArguments),
     /// Decrypt the envelopes in a JSON document, in JSON Lines, or an encrypted file
     Decrypt(DecryptArguments),
-    /// Bring envelopes to the app's newest key version
+    /// Re-encrypt envelopes with the app's newest key version
     Rewrap(RewrapArguments),
-    /// Tell what envelopes say about themselves, never their value
+    /// Show the metadata of envelopes, never their values
     Inspect(InspectArguments),
-    /// Apps and their keys
+    /// Manage apps and their keys
     #[command(subcommand)]
     Keys(KeysCommand),
-    /// Certificates of the server and its clients, and what clients may do
+    /// Manage the certificates of the server and its clients, and the clients' permissions
     #[command(subcommand)]
     Certs(CertsCommand),
-    /// Keys with which programs call the engine over HTTP
+    /// Manage API keys, which programs use to call the engine over HTTP
     #[command(subcommand)]
     ApiKeys(ApiKeysCommand),
-    /// The keystore itself
+    /// Check the keystore
     #[command(subcommand)]
     Store(StoreCommand),
-    /// The configuration
+    /// Check or print the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Measure an engine end to end on this machine: throughput, latency, and CPU time from the system's accounting
+    /// Benchmark an engine end to end on this machine: throughput, latency and CPU time
     Bench(Box<BenchArguments>),
-    /// Drive an engine as a scenario file says and measure every request; reports of what came of it
+    /// Run a load test from a scenario file; render reports
     Load(Box<LoadArguments>),
-    /// Version, CPU features, and which implementation serves each primitive
+    /// Show the version, CPU features, and the implementation of each primitive
     #[command(after_help = "Example:\n  fieldseal info --json")]
     Info(InfoArguments),
 }
@@ -114,21 +114,21 @@ pub struct Form {
 #[command(
     after_help = "Examples:\n  fieldseal dev\n  fieldseal dev --port-base 20000\n  fieldseal dev --port 0 --json"
 )]
-#[command(mut_arg("json", |it| it.help("Print one line of JSON once the engine answers: addresses, app and certificates")))]
+#[command(mut_arg("json", |it| it.help("Print one line of JSON once the engine is ready: addresses, app and certificates")))]
 pub struct DevArguments {
-    /// The app to make
+    /// App to create, unless it exists
     #[arg(long, default_value = "app_dev", value_name = "APP")]
     pub app: String,
-    /// Port of 127.0.0.1; 0 lets the system choose this and all others that are not given [default: 3443]
+    /// Engine port on 127.0.0.1; 0 lets the system choose it and every other port that is not given [default: 3443]
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// Port of 127.0.0.1 for the HTTPS API; 0 lets the system choose [default: that of api.address, else 8443]
+    /// HTTPS API port on 127.0.0.1; 0 lets the system choose [default: the port of api.address, else 8443]
     #[arg(long, value_name = "PORT")]
     pub api_port: Option<u16>,
-    /// Move all ports: PORT for the engine, then its operator port, the relay's operator port, the API, inbound, outbound, upstream
+    /// Use consecutive ports from PORT: engine, its operator port, the relay's operator port, API, inbound, outbound, upstream
     #[arg(long, value_name = "PORT", conflicts_with = "port", value_parser = clap::value_parser!(u16).range(1..=65_529))]
     pub port_base: Option<u16>,
-    /// Do not run the relay and the small upstream to try it on, at 8444 (inbound), 8445 (outbound) and 8446
+    /// Do not start the relay and its demo upstream (ports 8444 inbound, 8445 outbound, 8446 upstream)
     #[arg(long)]
     pub no_relay: bool,
     /// How the ready line is printed: one line of JSON once the engine answers
@@ -139,16 +139,16 @@ pub struct DevArguments {
 /// `fieldseal serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-On SIGHUP it reloads certificates, keys, client authorities and log.level; server.reload_check does so when the files change.
+SIGHUP reloads certificates, keys, client authorities and log.level; set server.reload_check to reload when the files change.
 
 Example:
   fieldseal --dir /etc/fieldseal serve --address 0.0.0.0:3443")]
-#[command(mut_arg("json", |it| it.help("Print one line of JSON once the engine answers: its addresses")))]
+#[command(mut_arg("json", |it| it.help("Print one line of JSON once the engine is ready: its addresses")))]
 pub struct ServeArguments {
-    /// Where to listen [default: server.address of the configuration]
+    /// Address to listen on [default: server.address]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub address: Option<std::net::SocketAddr>,
-    /// Where to have the HTTPS API [default: api.address of the configuration]
+    /// Address of the HTTPS API [default: api.address]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub api: Option<std::net::SocketAddr>,
     /// Print one line of JSON on standard output once the engine answers
@@ -159,16 +159,16 @@ pub struct ServeArguments {
 /// `fieldseal relay`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-On SIGHUP it reloads its file and certificates, and reopens the access log; requests in flight end by the old ones.
+SIGHUP reloads the file and certificates and reopens the access log; requests in flight finish under the old configuration.
 
 Example:
   fieldseal --dir /etc/fieldseal relay --file /etc/fieldseal/relay.toml")]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON once the relay listens: its addresses, by listener")))]
 pub struct RelayArguments {
-    /// Listeners, routes and rules [default: DIR/relay.toml]
+    /// Relay configuration: listeners, routes and rules [default: DIR/relay.toml]
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Where the access log goes; - means standard output
+    /// File of the access log; - means standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub access_log: PathBuf,
     /// Print one line of JSON on standard output once it listens
@@ -182,45 +182,45 @@ pub struct RelayArguments {
 Examples:
   fieldseal probe --app acme --connect localhost:3443 --relay https://localhost:8444/probe --limit 250ms
   fieldseal probe --app acme --connect localhost:3443 --rounds 1 --json")]
-#[command(mut_arg("json", |it| it.help("Print a line of JSON for each round: the alarm, and each request with time and failure")))]
+#[command(mut_arg("json", |it| it.help("Print one line of JSON per round: the alarm, and the time and failure of each request")))]
 pub struct ProbeArguments {
-    /// The app for which the engine encrypts
+    /// App whose keys the engine encrypts with
     #[arg(long, value_name = "APP")]
     pub app: String,
-    /// A URL behind a relay, on a route that encrypts: its upstream answers a POST of a JSON object with 2xx and what it got
+    /// URL of a relay route that encrypts; its upstream must answer a POST of a JSON object with 2xx and the body it received
     #[arg(long, value_name = "URL")]
     pub relay: Option<String>,
-    /// Take a 2xx from behind the relay as good, whatever the upstream got: a relay that seals nothing goes unnoticed then
+    /// Accept every 2xx through the relay without checking the body: a relay that encrypts nothing is then not detected
     #[arg(long, requires = "relay")]
     pub status_only: bool,
-    /// Values of a request
+    /// Values per request
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub count: u32,
-    /// Bytes of a value
+    /// Bytes per value
     #[arg(long, default_value_t = 32, value_name = "N", value_parser = clap::value_parser!(u32).range(6..=65_536))]
     pub size: u32,
-    /// Time between two rounds
+    /// Interval between rounds
     #[arg(long, default_value = "15s", value_name = "TIME", value_parser = time)]
     pub every: std::time::Duration,
-    /// A request that takes longer has failed
+    /// Time limit of a request; a slower request counts as failed
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = time)]
     pub limit: std::time::Duration,
-    /// Failed rounds one after the other that raise the alarm; the first that goes well ends it
+    /// Consecutive failed rounds that raise the alarm; the first successful round ends it
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub failures: u32,
-    /// A URL that gets a POST of JSON when the alarm begins and when it ends
+    /// URL to POST JSON to when the alarm begins and when it ends
     #[arg(long, value_name = "URL")]
     pub webhook: Option<String>,
-    /// How long the webhook may take to answer; after as long it is told again, 3 times in all
+    /// Timeout of a webhook request, and the pause before a retry; 3 attempts in all
     #[arg(long, default_value = "5s", value_name = "TIME", value_parser = time)]
     pub webhook_timeout: std::time::Duration,
-    /// Tell /metrics, and /readyz, which fails during an alarm, here
+    /// Address to serve /metrics and /readyz on; /readyz fails during an alarm
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub metrics: Option<std::net::SocketAddr>,
-    /// End after so many rounds, with code 1 if there is an alarm then
+    /// Stop after N rounds, with exit code 1 if the alarm is raised
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub rounds: Option<u64>,
-    /// End with code 1 at the first alarm
+    /// Stop with exit code 1 at the first alarm
     #[arg(long)]
     pub exit_on_alarm: bool,
     /// Print a line of JSON for each round
@@ -233,19 +233,19 @@ pub struct ProbeArguments {
 
 fn time(text: &str) -> Result<std::time::Duration, String> {
     let time = crate::config::read_time(text).filter(|time| !time.is_zero());
-    time.ok_or_else(|| "it takes a time longer than nothing, such as 500ms, 15s or 2m".to_owned())
+    time.ok_or_else(|| "must be a time above zero, such as 500ms, 15s or 2m".to_owned())
 }
 
 /// A running engine, in place of the store in `--dir`.
 #[derive(Debug, Clone, Args)]
 pub struct ConnectArguments {
-    /// Use the engine at HOST:PORT, not the keystore in --dir
+    /// Use the engine at HOST:PORT instead of the keystore in --dir
     #[arg(long, value_name = "HOST:PORT", help_heading = "Engine")]
     pub connect: Option<String>,
-    /// The client whose certificate in DIR/certs is shown [default: the only one there]
+    /// Client whose certificate in DIR/certs to present [default: the only one there]
     #[arg(long, value_name = "CLIENT", requires = "connect", conflicts_with_all = ["cert", "key"], help_heading = "Engine")]
     pub client: Option<String>,
-    /// The authority of the engine's certificate, PEM [default: DIR/certs/ca.pem]
+    /// Certificate of the authority (CA) that issued the engine's certificate, PEM [default: DIR/certs/ca.pem]
     #[arg(long, value_name = "FILE", requires = "connect", help_heading = "Engine")]
     pub ca: Option<PathBuf>,
     /// The client's certificate, PEM
@@ -254,7 +254,7 @@ pub struct ConnectArguments {
     /// The client's private key, PEM
     #[arg(long, value_name = "FILE", requires_all = ["connect", "cert"], help_heading = "Engine")]
     pub key: Option<PathBuf>,
-    /// The name in the engine's certificate, where it is not HOST
+    /// Name in the engine's certificate, if it is not HOST
     #[arg(long, value_name = "NAME", requires = "connect", help_heading = "Engine")]
     pub server_name: Option<String>,
 }
@@ -263,13 +263,13 @@ pub struct ConnectArguments {
 #[derive(Debug, Clone, Args)]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON on standard error at the end: operation, count and seconds")))]
 pub struct StreamArguments {
-    /// What to read; - or nothing: standard input
+    /// Input file; - or none means standard input
     #[arg(value_name = "FILE")]
     pub input: Option<PathBuf>,
-    /// Where to write; the file is there whole or as it was, and a new one is for its owner alone [default: standard output]
+    /// Output file, written atomically (unchanged on failure); a new file is accessible to its owner only [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// What the input is
+    /// Format of the input
     #[arg(long, value_enum, default_value_t = Format::Auto)]
     pub format: Format,
     /// Tell on standard error, as JSON, what was done
@@ -280,11 +280,11 @@ pub struct StreamArguments {
 /// What the input is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// JSON Lines by the endings .jsonl and .ndjson, else JSON
+    /// JSON Lines for .jsonl and .ndjson files, else JSON
     Auto,
     /// One JSON document
     Json,
-    /// One JSON document a line
+    /// One JSON document per line
     Jsonl,
 }
 
@@ -312,9 +312,9 @@ impl CurveName {
 pub enum KeyingName {
     /// A fresh ephemeral key for each value
     Field,
-    /// One for a document, a line or a file
+    /// One ephemeral key per document, line or file
     Request,
-    /// One for many of them, within bounds of time and count
+    /// One ephemeral key for many documents or lines, within limits of time and count
     Session,
 }
 
@@ -332,11 +332,11 @@ impl KeyingName {
 /// What becomes of an envelope that does not open, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OnFailureName {
-    /// The command fails
+    /// Fail the command
     Fail,
-    /// It stays as it is
+    /// Leave the envelope unchanged
     Leave,
-    /// null takes its place
+    /// Replace the envelope with null
     Null,
 }
 
@@ -363,25 +363,25 @@ pub struct EncryptArguments {
     /// The app whose keys are used
     #[arg(long, value_name = "APP")]
     pub app: String,
-    /// JSONPath (RFC 9535) of what to encrypt, an object or array with all in it; may be repeated [default: every value]
+    /// JSONPath (RFC 9535) of the values to encrypt, in an object or array all of them; may be repeated [default: every value]
     #[arg(long, value_name = "PATH", conflicts_with = "file")]
     pub select: Vec<String>,
     /// The curve [default: engine.curve]
     #[arg(long, value_enum)]
     pub curve: Option<CurveName>,
-    /// How often a fresh ephemeral key is made [default: engine.keying; where that is not set, session for JSON Lines]
+    /// How often to create an ephemeral key [default: engine.keying; if that is not set, session for JSON Lines]
     #[arg(long, value_enum, conflicts_with = "file")]
     pub keying: Option<KeyingName>,
     /// The data role to write into each envelope
     #[arg(long, conflicts_with = "file")]
     pub role: Option<String>,
-    /// Leave alone the envelopes that decrypt under this app and role, in place of sealing them twice
+    /// Skip envelopes that decrypt under this app and role instead of encrypting them again
     #[arg(long, conflicts_with = "file")]
     pub skip_sealed: bool,
     /// Fail if a selector matches nothing [default: input.strict]
     #[arg(long, conflicts_with = "file")]
     pub strict: bool,
-    /// Encrypt the whole input as a file, whatever it is
+    /// Encrypt the whole input as a file, whatever its format
     #[arg(long, conflicts_with = "format")]
     pub file: bool,
     /// In and out.
@@ -403,13 +403,13 @@ pub struct DecryptArguments {
     /// The app whose keys are used
     #[arg(long, value_name = "APP")]
     pub app: String,
-    /// JSONPath (RFC 9535) of the envelopes to open; may be repeated [default: every envelope]
+    /// JSONPath (RFC 9535) of the envelopes to decrypt; may be repeated [default: every envelope]
     #[arg(long, value_name = "PATH", conflicts_with = "file")]
     pub select: Vec<String>,
     /// The data role that every envelope must carry
     #[arg(long, conflicts_with = "file")]
     pub role: Option<String>,
-    /// What becomes of an envelope that does not open; the first of them are listed on standard error
+    /// What to do with an envelope that fails to decrypt; the first failures are listed on standard error
     #[arg(long, value_enum, default_value_t = OnFailureName::Fail, value_name = "WHAT", conflicts_with = "file")]
     pub on_failure: OnFailureName,
     /// Fail if a selector matches nothing [default: input.strict]
@@ -435,7 +435,7 @@ pub struct RewrapArguments {
     /// The app whose keys are used
     #[arg(long, value_name = "APP")]
     pub app: String,
-    /// JSONPath (RFC 9535) of the envelopes to bring up; may be repeated [default: every envelope]
+    /// JSONPath (RFC 9535) of the envelopes to re-encrypt; may be repeated [default: every envelope]
     #[arg(long, value_name = "PATH")]
     pub select: Vec<String>,
     /// Fail if a selector matches nothing [default: input.strict]
@@ -460,10 +460,10 @@ Examples:
   fieldseal inspect --app acme --json sealed.json")]
 #[command(mut_arg("json", |it| it.help("Print JSON: an array with the metadata of each envelope")))]
 pub struct InspectArguments {
-    /// Envelopes, or one file of any text with envelopes in it; - or nothing: standard input
+    /// Envelopes, or one text file that contains envelopes; - or none means standard input
     #[arg(value_name = "ENVELOPE|FILE")]
     pub inputs: Vec<String>,
-    /// Open them with this app's keys, to tell also role, origin, time and key version
+    /// Open the envelopes with this app's keys to show also role, origin, time and key version
     #[arg(long, value_name = "APP")]
     pub app: Option<String>,
     /// The form.
@@ -477,17 +477,17 @@ pub struct InspectArguments {
 /// `fieldseal keys`.
 #[derive(Debug, Subcommand)]
 pub enum KeysCommand {
-    /// Make an app with fresh keys, and the keystore and root key if there are none
+    /// Create an app with fresh keys; also creates the keystore and root key if there are none
     #[command(after_help = "Example:\n  fieldseal keys create acme")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: the app and its newest key version")))]
     Create {
-        /// The app: a-z, 0-9, _ and -
+        /// App name: a-z, 0-9, _ and -
         app: String,
         /// The form.
         #[command(flatten)]
         form: Form,
     },
-    /// Take existing keys over, as a new app or as the app's newest version
+    /// Import existing keys, as a new app or as the app's newest key version
     #[command(after_help = "Example:\n  fieldseal keys import acme --r1 acme-p256.pem --k1 acme-k1.pem")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: the app and its newest key version")))]
     Import {
@@ -511,7 +511,7 @@ pub enum KeysCommand {
         #[command(flatten)]
         form: Form,
     },
-    /// Give an app a new key version; older ones still decrypt
+    /// Add a key version to an app; older versions still decrypt
     #[command(after_help = "Example:\n  fieldseal keys rotate acme")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: the app and its newest key version")))]
     Rotate {
@@ -521,7 +521,7 @@ pub enum KeysCommand {
         #[command(flatten)]
         form: Form,
     },
-    /// Put an app, or one version of its keys, out of use
+    /// Disable an app or one of its key versions
     #[command(after_help = "Example:\n  fieldseal keys disable acme --version 1")]
     Disable {
         /// The app
@@ -530,12 +530,12 @@ pub enum KeysCommand {
         #[arg(long, value_name = "N")]
         version: Option<u32>,
     },
-    /// Put an app, or one version of its keys, into use again
+    /// Enable a disabled app or key version
     #[command(after_help = "Example:\n  fieldseal keys enable acme --version 1")]
     Enable {
         /// The app
         app: String,
-        /// The key version [default: the app, with the versions that are active]
+        /// The key version [default: the app; its disabled versions stay disabled]
         #[arg(long, value_name = "N")]
         version: Option<u32>,
     },
@@ -545,7 +545,7 @@ pub enum KeysCommand {
     Public {
         /// The app
         app: String,
-        /// Only this curve's
+        /// Print only the key of this curve
         #[arg(long, value_enum)]
         curve: Option<CurveName>,
         /// Print PEM, the default
@@ -563,56 +563,55 @@ pub enum KeysCommand {
 /// `fieldseal certs`.
 #[derive(Debug, Subcommand)]
 pub enum CertsCommand {
-    /// Make an authority and a server certificate in DIR/certs, or renew the certificate, with more names if given
+    /// Create an authority (CA) and a server certificate in DIR/certs, or renew the certificate and add names to it
     #[command(after_help = "Example:\n  fieldseal certs init --name engine.internal --name localhost --ip 10.0.0.7")]
     Init {
-        /// A host name by which clients reach the server, besides those that the certificate has; may be repeated [default: localhost]
+        /// Host name of the server, added to the names in the certificate; may be repeated [default: localhost]
         #[arg(long, value_name = "HOST")]
         name: Vec<String>,
-        /// An address by which clients reach the server, besides those that the certificate has; may be repeated [default: 127.0.0.1
-        /// and ::1]
+        /// IP address of the server, added to those in the certificate; may be repeated [default: 127.0.0.1 and ::1]
         #[arg(long, value_name = "ADDRESS")]
         ip: Vec<std::net::IpAddr>,
-        /// Issue the certificate for the given names and addresses alone: it loses those that it has
+        /// Issue the certificate for the given names and addresses only, and drop those that it has
         #[arg(long)]
         only: bool,
-        /// How long the server's certificate is valid
+        /// Days that the server's certificate is valid
         #[arg(long, default_value_t = fieldseal_net::tls::LEAF_DAYS, value_name = "N")]
         days: u32,
     },
-    /// Issue a client certificate and grant the client what it may do
+    /// Issue a client certificate and grant the client permissions
     #[command(after_help = "Example:\n  fieldseal certs issue billing --app acme --allow encrypt,decrypt --role pci")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: the client and the paths of its certificate and key")))]
     Issue {
-        /// The client: a-z, 0-9, ., _ and -
+        /// Client name: a-z, 0-9, ., _ and -
         client: String,
-        /// An app that it may use; may be repeated
+        /// App that the client may use; may be repeated
         #[arg(long, value_name = "APP", required_unless_present = "all_apps")]
         app: Vec<String>,
-        /// It may use every app, also those made later
+        /// Allow every app, including apps created later
         #[arg(long, conflicts_with = "app")]
         all_apps: bool,
-        /// What it may do
+        /// Operations that the client may use
         #[arg(long, value_enum, value_delimiter = ',', required = true)]
         allow: Vec<Allowed>,
-        /// A data role whose values it may decrypt, beside those without a role, which it always may; may be repeated [default:
+        /// Data role whose values the client may decrypt; values without a role are always allowed; may be repeated [default:
         /// every role]
         #[arg(long, value_name = "ROLE")]
         role: Vec<String>,
-        /// How long the certificate is valid
+        /// Days that the certificate is valid
         #[arg(long, default_value_t = fieldseal_net::tls::LEAF_DAYS, value_name = "N")]
         days: u32,
-        /// Accept every certificate of this name that the authority signs, not the newest alone
+        /// Accept every certificate with this name that the authority signs, not only the newest
         #[arg(long)]
         unpinned: bool,
         /// The form.
         #[command(flatten)]
         form: Form,
     },
-    /// Make the authority by which the outbound relay speaks for destinations, unless it is there
+    /// Create the authority (CA) that signs the outbound relay's certificates for destinations, unless it exists
     #[command(after_help = "Example:\n  fieldseal certs relay-ca")]
     RelayCa,
-    /// List certificates with their dates, and clients with what they may do
+    /// List certificates with their dates, and clients with their permissions
     #[command(after_help = "Example:\n  fieldseal certs list")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: certificates with their dates, clients with their grants")))]
     List {
@@ -620,7 +619,7 @@ pub enum CertsCommand {
         #[command(flatten)]
         form: Form,
     },
-    /// Take everything from a client; running engines refuse it within seconds
+    /// Revoke all permissions of a client; running engines refuse it within seconds
     #[command(after_help = "Example:\n  fieldseal certs revoke billing")]
     Revoke {
         /// The client
@@ -631,43 +630,43 @@ pub enum CertsCommand {
 /// What a client may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Allowed {
-    /// Values to envelopes
+    /// Encrypt values
     Encrypt,
-    /// Envelopes to values
+    /// Decrypt envelopes
     Decrypt,
 }
 
 /// `fieldseal api-keys`.
 #[derive(Debug, Subcommand)]
 pub enum ApiKeysCommand {
-    /// Make a key for an app and print it, this once: the keystore holds its hash alone
+    /// Create a key for an app and print it, only once: the keystore holds its hash
     #[command(after_help = "Example:\n  fieldseal api-keys create acme --allow encrypt,decrypt --role pci")]
-    #[command(mut_arg("json", |it| it.help("Print one line of JSON: the key, its id and what it is for")))]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: the key, its id and its permissions")))]
     Create {
         /// The app
         app: String,
-        /// What it may be used for, and nothing else
+        /// Operations that the key permits
         #[arg(long, value_enum, value_delimiter = ',', required = true)]
         allow: Vec<ApiAllowed>,
-        /// A data role whose values it shows, beside those without a role, which it always does; may be repeated [default: every role]
+        /// Data role whose values the key may decrypt; values without a role are always allowed; may be repeated [default: every role]
         #[arg(long, value_name = "ROLE")]
         role: Vec<String>,
         /// The form.
         #[command(flatten)]
         form: Form,
     },
-    /// List keys by their ids, with what they may be used for
+    /// List keys by id, with their permissions
     #[command(after_help = "Example:\n  fieldseal api-keys list")]
-    #[command(mut_arg("json", |it| it.help("Print one line of JSON: an array of the keys with their ids and what they are for")))]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: an array of the keys with their ids and permissions")))]
     List {
         /// The form.
         #[command(flatten)]
         form: Form,
     },
-    /// Revoke a key for good; running engines refuse it within seconds
+    /// Revoke a key permanently; running engines refuse it within seconds
     #[command(after_help = "Example:\n  fieldseal api-keys revoke 3f9c0a1b2c3d4e5f")]
     Revoke {
-        /// Its id: what stands between `fsk_` and the next `_`
+        /// Id of the key: the part between `fsk_` and the next `_`
         id: String,
     },
 }
@@ -675,20 +674,20 @@ pub enum ApiKeysCommand {
 /// What an API key may be used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ApiAllowed {
-    /// Values to envelopes
+    /// Encrypt values
     Encrypt,
-    /// Envelopes to values
+    /// Decrypt envelopes
     Decrypt,
-    /// What envelopes tell beside their values
+    /// Show the metadata of envelopes
     Inspect,
-    /// Tokens with which somebody else may decrypt one payload
+    /// Issue tokens that let somebody else decrypt one payload
     ClientSideTokens,
 }
 
 /// `fieldseal store`.
 #[derive(Debug, Subcommand)]
 pub enum StoreCommand {
-    /// Look at everything in the keystore: that it is whole and every key opens
+    /// Check that the keystore is intact and that every key can be opened
     #[command(after_help = "Example:\n  fieldseal store check")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: counts of apps, key versions, clients, API keys; faults")))]
     Check {
@@ -703,19 +702,19 @@ pub enum StoreCommand {
 pub enum ConfigCommand {
     /// Report everything that would stop `serve` or `relay`: keys, files, certificates, the keystore and its root key
     #[command(after_help = "\
-Addresses are not tried, so that it can run beside the programs. A keystore of an older version is migrated, as serve does.
+The check opens no listener, so it can run beside the programs. It migrates a keystore of an older version, as serve does.
 
 Example:
   fieldseal config check --config fieldseal.toml --relay relay.toml")]
     Check {
-        /// The relay's file [default: DIR/relay.toml, if it is there]
+        /// Relay configuration [default: DIR/relay.toml, if it exists]
         #[arg(long, value_name = "FILE")]
         relay: Option<PathBuf>,
-        /// Check what this program needs alone [default: serve, and relay where it has a file]
+        /// Check only what this program needs [default: serve, and relay if it has a file]
         #[arg(long = "for", value_enum, value_name = "PROGRAM")]
         program: Option<Program>,
     },
-    /// Print every key, its value and where that comes from
+    /// Print every key with its value and the origin of the value
     #[command(after_help = "Example:\n  fieldseal config show --json")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: each key with its value, origin, default and range")))]
     Show {

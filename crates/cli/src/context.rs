@@ -151,7 +151,7 @@ impl Context {
         note(format_args!("created the keystore {}", path.display()));
         if key_made == Made::Now {
             let key_path = self.root_key_path();
-            let advice = "back it up apart from the keystore, which is lost without it";
+            let advice = "back it up separately; the keystore cannot be read without it";
             note(format_args!("created the root key {}: {advice}", key_path.display()));
         }
         Ok(store)
@@ -182,7 +182,7 @@ impl Context {
         let path = self.root_key_path();
         if !path.exists() {
             let message = format!("no root key at {}", path.display());
-            let advice = format!("put it back from its backup, or set {ROOT_KEY_VARIABLE}");
+            let advice = format!("restore it from a backup, or set {ROOT_KEY_VARIABLE}");
             return Err(Failure::unreachable(message).advise(advice));
         }
         LocalRootKey::read_file(&path).map_err(|error| match error {
@@ -209,7 +209,7 @@ fn root_key_text() -> Outcome<Option<Zeroizing<String>>> {
         Ok(text) => Ok(Some(Zeroizing::new(text))),
         Err(value) => {
             wipe(value);
-            Err(Failure::usage(format!("{ROOT_KEY_VARIABLE}: not text")))
+            Err(Failure::usage(format!("{ROOT_KEY_VARIABLE}: it must be UTF-8 text")))
         }
     }
 }

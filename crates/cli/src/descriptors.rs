@@ -94,7 +94,7 @@ impl Plan<'_> {
         let least: usize = self.bounds.iter().map(|bound| bound.times * UNITS_MIN.min(*bound.value)).sum();
         if available < least {
             return Err(format!(
-                "the process may open {limit} descriptors, and needs at least {}; the configured bounds take {needed}: {parts}. Please \
+                "the process may open {limit} descriptors, and needs at least {}; the configured limits need {needed}: {parts}. Please \
                  {advice}",
                 fixed + least
             ));
@@ -105,7 +105,7 @@ impl Plan<'_> {
             let _ = write!(reduced, "{}{} = {}", if reduced.is_empty() { "" } else { ", " }, bound.name, bound.value);
         }
         Ok(Some(format!(
-            "the process may open {limit} descriptors, but the configured bounds take {needed}: {parts}. It works with {reduced} until you \
+            "the process may open {limit} descriptors, but the configured limits need {needed}: {parts}. Reduced to {reduced}. Please \
              {advice}"
         )))
     }
@@ -215,7 +215,7 @@ mod tests {
             {
                 assert!(warning.contains(part), "{warning}");
             }
-            let words = format!("It works with server.connections_max = {connections_max}, ");
+            let words = format!("Reduced to server.connections_max = {connections_max}, ");
             assert!(warning.contains(&words), "{warning}");
         }
     }

@@ -79,7 +79,7 @@ impl Failure {
         }
         let advice = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                "no room left; free some, or write elsewhere with -o FILE, then run the command again"
+                "no space left: free some, or write elsewhere with -o FILE, then run the command again"
             }
             _ => return Self { exit: Exit::Output, message: format!("cannot write to {place}: {}", plain(error)) },
         };
@@ -136,7 +136,7 @@ impl From<EngineError> for Failure {
         };
         let advice = match error.kind {
             ErrorKind::UnknownApp => ": run fieldseal keys list to see the apps",
-            ErrorKind::AppDisabled => ": fieldseal keys enable APP puts it into use again",
+            ErrorKind::AppDisabled => ": run fieldseal keys enable APP to enable it",
             _ => "",
         };
         // Whoever runs the program owns the store, and may know what ails it.
@@ -164,13 +164,13 @@ impl From<admin::Error> for Failure {
             _ => Exit::Failed,
         };
         let advice = match &error {
-            E::NoStore(_) => " (fieldseal keys create APP, or fieldseal dev for a trial)",
+            E::NoStore(_) => " (fieldseal keys create APP, or fieldseal dev for development)",
             E::WrongRootKey { .. } => ": give the root key that belongs to this store",
             E::UnknownApp(_) => ": run fieldseal keys list to see the apps, fieldseal keys create APP to make one",
-            E::AppExists(_) => ": fieldseal keys rotate APP gives it new keys",
+            E::AppExists(_) => ": run fieldseal keys rotate APP to add a key version",
             E::UnknownClient(_) => ": run fieldseal certs list to see the clients",
             E::UnknownApiKey(_) => ": run fieldseal api-keys list to see the keys",
-            E::Full => ": free some room, or raise keystore.store_size_max, then try again",
+            E::Full => ": free disk space, or raise keystore.store_size_max, then try again",
             E::DamagedKey { .. } | E::Inconsistent(_) => {
                 ": run fieldseal store check, and restore the store from a backup"
             }
@@ -199,7 +199,7 @@ mod tests {
     fn a_full_disk_and_a_closed_pipe_are_told_apart() {
         let full = Failure::writing("standard output", &io::ErrorKind::StorageFull.into());
         assert_eq!(full.exit, Exit::Output);
-        assert!(full.message.contains("no room left"), "{full}");
+        assert!(full.message.contains("no space left"), "{full}");
         let gone = Failure::writing("standard output", &io::ErrorKind::BrokenPipe.into()).at("line 3");
         assert_eq!(gone, Failure { exit: Exit::BrokenPipe, message: String::new() });
     }

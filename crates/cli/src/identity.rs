@@ -113,9 +113,9 @@ impl IdentityFiles {
 fn advice(is_missing: bool) -> &'static str {
     match is_missing {
         true => {
-            "fieldseal certs init makes certificates; server.certificate, server.private_key, server.client_authorities, \
-             api.certificate and api.private_key name others"
+            "run fieldseal certs init to create certificates, or name others by server.certificate, server.private_key, \
+             server.client_authorities, api.certificate and api.private_key"
         }
-        false => "they must be readable for the user who runs the engine",
+        false => "they must be readable by the user that runs the engine",
     }
 }

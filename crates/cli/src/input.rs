@@ -43,7 +43,7 @@ pub fn read_file(path: &Path, size_max: u64, kind: &str) -> Outcome<Vec<u8>> {
     if u64::try_from(bytes.len()).is_ok_and(|size| size <= size_max) {
         return Ok(bytes);
     }
-    Err(Failure::usage(format!("{}: larger than {size_max} bytes: this is no {kind}", path.display())))
+    Err(Failure::usage(format!("{}: a {kind} must be at most {size_max} bytes", path.display())))
 }
 
 impl Input {

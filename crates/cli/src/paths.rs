@@ -26,7 +26,7 @@ fn choice<T: Copy>(
     let Some(value) = value else { return Ok(()) };
     let Some(choice) = all.iter().find(|choice| name(**choice) == value) else {
         let names: Vec<&str> = all.iter().map(|choice| name(*choice)).collect();
-        return Err(format!("{variable}: it takes one of {}", names.join(", ")));
+        return Err(format!("{variable}: it must be one of {}", names.join(", ")));
     };
     choose(*choice).map_err(|error| format!("{variable}: {error}"))
 }

@@ -425,7 +425,7 @@ fn serve_runs_on_what_was_set_up_by_hand() {
     assert!(message.contains("choose another with operator.address"), "{message}");
     // The port is taken.
     let message = workplace.run(&["serve", "--address", running.address()]).fails(3);
-    assert!(message.contains("another program has that port"), "{message}");
+    assert!(message.contains("another program uses that port"), "{message}");
 }
 
 #[test]

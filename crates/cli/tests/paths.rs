@@ -100,7 +100,7 @@ fn what_the_cpu_lacks_and_what_nobody_knows_is_refused() {
             for arguments in [["info"].as_slice(), &["config", "show"]] {
                 let message = run(&workplace, &[(variable, unknown)], arguments, b"").fails(2);
                 let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-                assert_eq!(message, format!("fieldseal: {variable}: it takes one of auto, {}\n", names.join(", ")));
+                assert_eq!(message, format!("fieldseal: {variable}: it must be one of auto, {}\n", names.join(", ")));
             }
         }
     }

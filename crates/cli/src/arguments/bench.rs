@@ -32,16 +32,16 @@ pub struct BenchArguments {
 /// Experiments.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// Whether small requests wait for large ones: their latency alone and beside them, and what the system itself takes
+    /// Measure whether small requests wait for large ones: their latency alone and beside them, and the system's own share
     #[command(after_help = "Example:\n  fieldseal bench interference --duration 40s --json")]
     Interference(InterferenceArguments),
-    /// Ten times more load than the engine can do: health, memory, answers, and how soon it is itself again
+    /// Overload the engine, by default tenfold: health, memory, answers and recovery time
     #[command(after_help = "Example:\n  fieldseal bench overload --duration 60s")]
     Overload(OverloadArguments),
-    /// Mixed work for long, with cancelled requests and dropped connections, every result checked: whether anything grows
+    /// Run mixed requests for a long time, with cancellations and dropped connections; check every result and report growth
     #[command(after_help = "Example:\n  fieldseal bench soak --duration 10m --seed 7")]
     Soak(SoakArguments),
-    /// A server that does nothing, for `interference`: ends with its standard input
+    /// A server that does nothing, for `interference`; exits when its standard input closes
     #[command(
         hide = true,
         after_help = "Example:\n  fieldseal bench echo --exchange 1100:4100:0 --exchange 2000000:8000000:7500"
@@ -53,25 +53,25 @@ pub enum BenchCommand {
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON: the plan, the machine, and the latencies of each case")))]
 pub struct InterferenceArguments {
-    /// Small requests a second, in Poisson arrivals
+    /// Small requests per second, with Poisson arrivals
     #[arg(long, value_name = "RATE", default_value = "100", value_parser = rate)]
     pub rate: f64,
-    /// Values in a small request
+    /// Values per small request
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub fields: u32,
-    /// Values in a large request
+    /// Values per large request
     #[arg(long, value_name = "N", default_value_t = 60_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub large_fields: u32,
-    /// Connections that loop large requests
+    /// Connections that send large requests in a loop
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub large_connections: u32,
-    /// How long each case is measured, all rounds together
+    /// Duration of each case, all rounds together
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = time)]
     pub duration: Duration,
-    /// Rounds in which the cases take turns
+    /// Rounds; the cases alternate in each
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
-    /// What values and arrivals are made from
+    /// Seed of values and arrivals
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// The form.
@@ -81,33 +81,33 @@ pub struct InterferenceArguments {
 
 /// `fieldseal bench overload`.
 #[derive(Debug, Args)]
-#[command(mut_arg("json", |it| it.help("Print one line of JSON: the plan, the machine, the capacity and what became of the requests")))]
+#[command(mut_arg("json", |it| it.help("Print one line of JSON: the plan, the machine, the capacity and the outcome of the requests")))]
 pub struct OverloadArguments {
-    /// How much more than the engine can do
+    /// Load as a multiple of the engine's capacity
     #[arg(long, value_name = "FACTOR", default_value = "10", value_parser = rate)]
     pub factor: f64,
-    /// How long the load lasts
+    /// Duration of the load
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
     pub duration: Duration,
-    /// How long the engine's capacity is measured before
+    /// Duration of the capacity measurement before the load
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time)]
     pub capacity: Duration,
-    /// Values in a request; each gets a key of its own, so that the work is much and the bytes are few
+    /// Values per request; each gets its own ephemeral key: much CPU time, few bytes
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub fields: u32,
     /// Connections
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub connections: u32,
-    /// Most requests in flight on each connection; what is due beyond that is not sent
+    /// Maximum requests in flight on each connection; requests due beyond it are not sent
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub in_flight: u32,
-    /// The deadline that each request carries
+    /// Deadline of each request
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time)]
     pub deadline: Duration,
-    /// How often the engine is asked for its health
+    /// Interval between health requests
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = time)]
     pub health_period: Duration,
-    /// What values and arrivals are made from
+    /// Seed of values and arrivals
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// The form.
@@ -119,13 +119,13 @@ pub struct OverloadArguments {
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON: the plan, the machine, the counts and the memory over time")))]
 pub struct SoakArguments {
-    /// For how long
+    /// Duration of the run
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time)]
     pub duration: Duration,
     /// Connections, each with one request at a time
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub connections: u32,
-    /// What is done and with which values comes from this
+    /// Seed of operations and values
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// The form.
@@ -136,7 +136,7 @@ pub struct SoakArguments {
 /// `fieldseal bench echo`.
 #[derive(Debug, Args)]
 pub struct EchoArguments {
-    /// Bytes of a request, bytes of its answer, and microseconds of work between them, for each port
+    /// Per port: bytes of a request, bytes of its answer, and microseconds of work between them
     #[arg(long = "exchange", value_name = "REQUEST:ANSWER:WORK", required = true, value_parser = exchange)]
     pub exchanges: Vec<Exchange>,
 }
@@ -148,7 +148,7 @@ fn exchange(text: &str) -> Result<Exchange, String> {
         Ok(&[request_size, answer_size, work]) => {
             Ok(Exchange { request_size, answer_size, work: Duration::from_micros(work as u64) })
         }
-        _ => Err("three numbers, as in 1100:4100:0".to_owned()),
+        _ => Err("must be three numbers, as in 1100:4100:0".to_owned()),
     }
 }
 
@@ -156,52 +156,52 @@ fn exchange(text: &str) -> Result<Exchange, String> {
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON: the plan, the machine, and the figures of each row")))]
 pub struct TableArguments {
-    /// Values in a request; several separated by commas [default: 1,30,150,2000,10000,60000]
+    /// Values per request, separated by commas [default: 1,30,150,2000,10000,60000]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub fields: Vec<u32>,
-    /// What is asked [default: both]
+    /// Operations to measure [default: both]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub operation: Vec<OperationName>,
-    /// The curves [default: both]
+    /// Curves to measure [default: both]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub curve: Vec<CurveName>,
-    /// How often a fresh ephemeral key is made [default: all three ways]
+    /// How often to create an ephemeral key [default: all three ways]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub keying: Vec<KeyingName>,
-    /// Bytes of a value
+    /// Bytes per value
     #[arg(long, value_name = "BYTES", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub field_size: u32,
-    /// Few rows and little time: 1, 2,000 and 60,000 values, r1, request and session keying, unless flags say otherwise
+    /// Short run with few rows: 1, 2,000 and 60,000 values, r1, request and session keying, unless flags override them
     #[arg(long)]
     pub quick: bool,
-    /// How long each row is measured, all rounds together [default: 1800ms, or 600ms with --quick]
+    /// Duration of each row, all rounds together [default: 1800ms, or 600ms with --quick]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub duration: Option<Duration>,
-    /// Rounds in which the rows take turns
+    /// Rounds; the rows alternate in each
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
     /// Connections
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub connections: u32,
-    /// Requests in flight on each connection; fewer where requests are long [default: 4, with --rate at most 128]
+    /// Requests in flight on each connection; fewer if requests are long [default: 4, with --rate at most 128]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=128))]
     pub in_flight: Option<u32>,
-    /// An open loop: so many requests a second over all connections, due whatever was answered
+    /// Open loop: send RATE requests per second over all connections without waiting for answers
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub rate: Option<f64>,
-    /// How the times between requests of an open loop vary
+    /// Distribution of the intervals between requests of an open loop
     #[arg(long, value_enum, default_value_t = ProcessName::Poisson, requires = "rate")]
     pub arrivals: ProcessName,
-    /// What values and arrivals are made from
+    /// Seed of values and arrivals
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// The form.
     #[command(flatten)]
     pub form: Form,
-    /// The app whose keys the engine that --connect names shall use
+    /// App whose keys the engine given by --connect uses
     #[arg(long, value_name = "APP", default_value = "bench", requires = "connect", help_heading = "Engine")]
     pub app: String,
-    /// The process of that engine, for its CPU time
+    /// Process id of that engine, to measure its CPU time
     #[arg(long, value_name = "PID", requires = "connect", help_heading = "Engine")]
     pub pid: Option<u32>,
     /// The engine.
@@ -212,9 +212,9 @@ pub struct TableArguments {
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OperationName {
-    /// Values to envelopes
+    /// Encrypt values
     Encrypt,
-    /// Envelopes to values
+    /// Decrypt envelopes
     Decrypt,
 }
 
@@ -231,9 +231,9 @@ impl OperationName {
 /// How the times between arrivals vary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ProcessName {
-    /// Not at all
+    /// Constant intervals
     Even,
-    /// As for independent callers
+    /// Random intervals, as from independent callers
     Poisson,
 }
 
@@ -249,5 +249,5 @@ impl ProcessName {
 
 fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate > 0.0 && *rate <= 1e7);
-    rate.ok_or_else(|| "it takes a number above 0, up to 10000000".to_owned())
+    rate.ok_or_else(|| "must be a number above 0, up to 10000000".to_owned())
 }

@@ -43,7 +43,7 @@ fn create(context: &Context, app: AppName, operations: BTreeSet<ApiOperation>, r
         told["key"] = text.as_str().into();
         return print_json(&told);
     }
-    note(format_args!("this key is shown once; id {}", key.id));
+    note(format_args!("id {}; the key is shown only once", key.id));
     print(&format!("{}\n", *text))
 }
 
@@ -55,7 +55,7 @@ fn list(context: &Context, form: Form) -> Outcome {
     let line = |key: &ApiKey| {
         let revoked = key.revoked_at.map_or_else(String::new, |at| format!("  revoked {}", utc(at)));
         let (id, app, allowed, roles) = (&key.id, &key.app, words(key).join(","), roles(key).join(","));
-        format!("{id}  {app}  allow {allowed}  roles {roles}  made {}{revoked}\n", utc(key.created_at))
+        format!("{id}  {app}  allow {allowed}  roles {roles}  created {}{revoked}\n", utc(key.created_at))
     };
     print(&keys.iter().map(line).collect::<String>())
 }

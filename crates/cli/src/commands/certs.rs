@@ -33,7 +33,7 @@ pub fn run(context: &Context, command: CertsCommand) -> Outcome {
             let names = server_names(&folder, &name, &ip, only)?;
             let made = init(&folder, &names, days)?;
             let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-            note(format_args!("server.pem is for {}", names.join(", ")));
+            note(format_args!("server.pem is issued for {}", names.join(", ")));
             print(&made.iter().map(|path| format!("{}\n", path.display())).collect::<String>())
         }
         CertsCommand::Issue { client, app, all_apps, allow, role, days, unpinned, form } => {
@@ -90,7 +90,7 @@ fn is_reserved(name: &str) -> bool {
 fn client_name(text: &str) -> Outcome<ClientName> {
     if is_reserved(text) {
         return Err(Failure::usage(format!(
-            "{text} is no client's name: ca.pem, server.pem and relay-ca.pem are other files"
+            "{text} is a reserved name: a client must not be named ca, server or relay-ca"
         )));
     }
     Ok(ClientName::parse(text)?)
@@ -114,7 +114,7 @@ pub fn present_names(folder: &Path) -> Outcome<Vec<ServerName>> {
     }
     let inspection = read_certificate(&file);
     Ok(inspection
-        .map_err(|failure| failure.advise("add --only to replace it with one for the given names alone"))?
+        .map_err(|failure| failure.advise("add --only to replace it with one for the given names only"))?
         .names)
 }
 
@@ -225,7 +225,7 @@ pub fn issue(
     let stored = store.put_client(&client)?;
     if stored.disabled {
         store.enable_client(name)?;
-        note(format_args!("client {name} was revoked and is granted anew"));
+        note(format_args!("client {name} was revoked and has permissions again"));
     }
     write_issued(&folder, name.as_str(), &issued)
 }

@@ -44,7 +44,7 @@ impl Findings {
         let before = self.problems.len();
         self.problems.extend(problems);
         if self.problems.len() == before {
-            self.lines.push_str(&format!("{part}: nothing wrong\n"));
+            self.lines.push_str(&format!("{part}: ok\n"));
         }
     }
 }
@@ -116,7 +116,7 @@ fn check_relay(context: &Context, file: &Path, limit: usize, findings: &mut Find
 fn source(context: &Context) -> String {
     match &context.loaded().file {
         Some(file) => file.display().to_string(),
-        None => "no configuration file, so the defaults".to_owned(),
+        None => "no configuration file, defaults apply".to_owned(),
     }
 }
 

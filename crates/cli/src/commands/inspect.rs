@@ -77,7 +77,7 @@ fn texts(context: &Context, inputs: &[String]) -> Outcome<Vec<Vec<u8>>> {
     }
     if inputs.len() > 1 {
         return Err(Failure::usage(
-            "inspect takes envelopes, which begin with ev: and stand in quotation marks, or one file",
+            "give either envelopes, which begin with ev: and must be quoted in a shell, or one file",
         ));
     }
     let size_max = context.config().engine.document.document_size_max;
@@ -107,7 +107,8 @@ impl Door {
         match self {
             Self::Local(engine) => Ok(Facts::of_engine(engine.inspect(&Caller::Owner, app, text)?)),
             Self::Remote(Connection { client, runtime }) => {
-                let text = str::from_utf8(text).map_err(|_| Failure::failed("not an envelope: not text"))?;
+                let text =
+                    str::from_utf8(text).map_err(|_| Failure::failed("not an envelope: it must be UTF-8 text"))?;
                 let mut facts = runtime.block_on(client.inspect(app, &[text]))?;
                 let first = facts.pop().ok_or_else(|| Failure::failed("the engine's answer is empty"))?;
                 Ok(Facts::of_client(first))

@@ -102,7 +102,7 @@ fn list(context: &Context, form: Form) -> Outcome {
         return print_json(&Value::Array(apps.iter().map(app_json).collect()));
     }
     if apps.is_empty() {
-        note("no apps yet: fieldseal keys create APP makes one");
+        note("no apps yet: run fieldseal keys create APP to create one");
     }
     let width = apps.iter().map(|app| app.name.as_str().len()).max().unwrap_or(0);
     let mut out = String::new();

@@ -72,7 +72,7 @@ pub fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
         match left {
             Ok(Ok(0)) => Ok(()),
             Ok(Ok(left)) => {
-                Err(Failure::failed(format!("{left} connections were not finished within relay.drain_timeout")))
+                Err(Failure::failed(format!("{left} connections did not finish within relay.drain_timeout")))
             }
             Ok(Err(error)) => Err(Failure::internal(format!("the shutdown failed: {error}"))),
             Err(error) => Err(Failure::internal(format!("the shutdown failed: {error}"))),
@@ -86,12 +86,12 @@ pub fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
 /// Everything that is wrong with it, a line each.
 pub fn read(file: &Path) -> Outcome<Configuration> {
     let reading = |error: std::io::Error| {
-        Failure::reading(file, &error).advise("fieldseal relay --help names the file; docs/relay.md says what it holds")
+        Failure::reading(file, &error).advise("name another with --file; docs/relay.md describes its format")
     };
     let size = std::fs::metadata(file).map_err(reading)?.len();
     if size > FILE_SIZE_MAX {
         return Err(Failure::usage(format!(
-            "{}: larger than {FILE_SIZE_MAX} bytes: this is no configuration",
+            "{}: a relay configuration must be at most {FILE_SIZE_MAX} bytes",
             file.display()
         )));
     }
@@ -112,7 +112,7 @@ pub fn information(context: &Context) -> Option<RelayInformation> {
     let configuration = match read(&file) {
         Ok(configuration) => configuration,
         Err(failure) => {
-            tracing::warn!(%failure, "the API tells of no relay");
+            tracing::warn!(%failure, "the API announces no relay: the relay's configuration is unusable");
             return None;
         }
     };
@@ -127,7 +127,7 @@ pub fn information(context: &Context) -> Option<RelayInformation> {
     let ca_pem = match std::fs::read(&certificate) {
         Ok(pem) => Some(pem),
         Err(error) => {
-            tracing::warn!(file = %certificate.display(), %error, "the API does not tell the relay's authority");
+            tracing::warn!(file = %certificate.display(), %error, "the API omits the relay's authority: its certificate cannot be read");
             None
         }
     };
@@ -182,7 +182,7 @@ fn warn(configuration: &Configuration, file: &Path) {
 }
 
 fn at_once() -> Failure {
-    Failure::failed("a second signal came during the shutdown: requests in work were not waited for")
+    Failure::failed("another signal came during the shutdown: requests in flight were abandoned")
 }
 
 impl From<RelayError> for Failure {
@@ -190,7 +190,7 @@ impl From<RelayError> for Failure {
         match &error {
             RelayError::Listen { address, error } => {
                 let message = format!("cannot listen at {address}: {}", crate::failure::plain(error));
-                Self::unreachable(message).advise("choose another address, or end what has it")
+                Self::unreachable(message).advise("choose another address, or stop the program that uses it")
             }
             RelayError::File { path, error } => Self::reading(path, error),
             RelayError::Engine(error) => Self::from(error.clone()).at("section [engine]"),

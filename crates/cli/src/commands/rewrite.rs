@@ -138,7 +138,7 @@ impl Check<'_> {
             return Ok(());
         }
         let message = unmatched.iter().map(|selector| no_match(selector)).collect::<Vec<_>>().join("; ");
-        Err(Failure::failed(message).advise("correct the selector, or leave out --strict (input.strict)"))
+        Err(Failure::failed(message).advise("correct the selector, or omit --strict (input.strict)"))
     }
 }
 
@@ -157,22 +157,22 @@ fn warn(report: &Report, select: &[String], on_failure: OnFailure) {
         note(format_args!("fieldseal: warning: {}", no_match(selector)));
     }
     if report.count == 0 && report.skipped == 0 && report.failed == 0 && !select.is_empty() {
-        note("fieldseal: warning: nothing was changed: the output is the input");
+        note("fieldseal: warning: nothing was changed: the output is identical to the input");
     }
     if report.resealed > 0 {
         let values = counted(report.resealed, "value");
         note(format_args!(
-            "fieldseal: warning: {values} had the form of an envelope and got another around it: --skip-sealed leaves envelopes of \
-             this app alone"
+            "fieldseal: warning: encrypted {values} that already had the form of an envelope: add --skip-sealed to skip envelopes \
+             of this app"
         ));
     }
     if report.skipped > 0 {
-        note(format_args!("fieldseal: left {} as before", counted(report.skipped, "sealed value")));
+        note(format_args!("fieldseal: skipped {}", counted(report.skipped, "sealed value")));
     }
     if report.failed > 0 {
-        let fate = if on_failure == OnFailure::Null { "replaced by null" } else { "left as before" };
+        let fate = if on_failure == OnFailure::Null { "replaced by null" } else { "left unchanged" };
         let envelopes = counted(report.failed, "envelope");
-        note(format_args!("fieldseal: warning: {envelopes} did not open, {fate}{}", places(report)));
+        note(format_args!("fieldseal: warning: {envelopes} failed to decrypt, {fate}{}", places(report)));
     }
 }
 

@@ -87,7 +87,7 @@ impl<F: Fn(&Context) -> IdentityFiles> Upkeep<'_, F> {
         }
         let keys = changed_keys(running, &fresh).join(",");
         if !keys.is_empty() {
-            tracing::warn!(keys, "these keys of the configuration have changed: changing them requires a restart");
+            tracing::warn!(keys, "configuration keys have changed: applying them requires a restart");
         }
         Ok(fresh)
     }
@@ -186,12 +186,10 @@ pub fn until_stopped<R>(
     match report {
         Some(Ok(ShutdownReport { requests_abandoned: 0, .. })) => Ok(()),
         Some(Ok(ShutdownReport { requests_abandoned, .. })) => Err(Failure::failed(format!(
-            "{requests_abandoned} requests were not finished within server.drain_timeout and were told so"
+            "{requests_abandoned} requests did not finish within server.drain_timeout and were answered with an error"
         ))),
         Some(Err(error)) => Err(Failure::internal(format!("the shutdown failed: {error}"))),
-        None => {
-            Err(Failure::failed("a further signal came during the shutdown: requests in flight were not waited for"))
-        }
+        None => Err(Failure::failed("another signal came during the shutdown: requests in flight were abandoned")),
     }
 }
 
@@ -201,9 +199,9 @@ impl From<StartError> for Failure {
             StartError::Listen { setting, address, error } => {
                 let advice = match error.kind() {
                     ErrorKind::AddrInUse => {
-                        format!("another program has that port; choose another with {setting} or a flag")
+                        format!("another program uses that port; choose another with {setting} or a flag")
                     }
-                    ErrorKind::PermissionDenied => "ports below 1024 need a privilege; choose another".to_owned(),
+                    ErrorKind::PermissionDenied => "ports below 1024 require a privilege; choose another".to_owned(),
                     ErrorKind::AddrNotAvailable => "this machine has no such address".to_owned(),
                     _ => format!("choose another with {setting}"),
                 };

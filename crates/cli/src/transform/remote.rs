@@ -60,14 +60,13 @@ fn client_files(context: &Context, arguments: &ConnectArguments) -> Outcome<(Pat
         Some(name) => name.clone(),
         None => {
             let mut names = crate::commands::client_certificates(&folder)?;
-            let advice = "name one with --client NAME, or files with --cert and --key";
+            let advice = "choose one with --client NAME, or name files with --cert and --key";
             match (names.pop(), names.is_empty()) {
                 (Some(name), true) => name,
                 (None, _) => {
                     let message = format!("no client certificate in {}", folder.display());
-                    return Err(
-                        Failure::usage(message).advise("fieldseal certs issue makes one; --cert and --key name others")
-                    );
+                    return Err(Failure::usage(message)
+                        .advise("create one with fieldseal certs issue, or name files with --cert and --key"));
                 }
                 (Some(_), false) => {
                     let message = format!("several client certificates in {}", folder.display());
@@ -89,7 +88,9 @@ impl Remote {
     /// Refuses what engines do not do.
     pub fn new(connection: Connection, job: Job) -> Outcome<Self> {
         if job.operation == Operation::Rewrap && !job.select.is_empty() {
-            return Err(Failure::usage("rewrap takes no --select with --connect: all envelopes are brought up"));
+            return Err(Failure::usage(
+                "rewrap does not support --select with --connect, where it re-encrypts every envelope: omit one of them",
+            ));
         }
         Ok(Self { connection, job: Arc::new(job) })
     }

@@ -172,7 +172,7 @@ impl Own {
         let own = Self { child, address: told("address").unwrap_or_default(), operator, _folder: folder };
         if own.address.is_empty() {
             let cause = read.err().map_or_else(String::new, |error| format!(": {error}"));
-            return Err(Failure::unreachable(format!("the engine did not start{cause}: it said why above")));
+            return Err(Failure::unreachable(format!("the engine did not start{cause}: see its messages above")));
         }
         Ok(own)
     }

@@ -17,7 +17,7 @@ use fieldseal_load::LoadError;
 pub fn run(place: &Place, arguments: &BenchArguments) -> Outcome {
     let is_echo = matches!(arguments.command, Some(BenchCommand::Echo(_)));
     if cfg!(debug_assertions) && !is_echo {
-        note("fieldseal: this is no release build: the figures mean little");
+        note("fieldseal: warning: not a release build: the figures are not representative");
     }
     match &arguments.command {
         None => table::run(place, &arguments.table),

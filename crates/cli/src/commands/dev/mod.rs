@@ -180,7 +180,7 @@ impl Ready<'_> {
             relay.text(self.app.as_str(), &self.authority, &context.certificates(), self.server.api_addr())
         });
         format!(
-            "The engine answers at {address}. End it with Ctrl-C. In another terminal:\n\n  \
+            "The engine listens on {address}. Stop it with Ctrl-C. In another terminal:\n\n  \
              fieldseal --dir {folder} encrypt --app {app} --connect {address} --select '$.card.number' FILE.json\n  \
              fieldseal --dir {folder} info --connect {address}\n\n{api}{relay}\
              app          {app}\nauthority    {}\ncertificate  {}\nkey          {}\n{metrics}",

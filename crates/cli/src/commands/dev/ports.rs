@@ -105,10 +105,10 @@ impl Ports {
             BASES.step_by(10).find(|&base| (base..base + PORTS).all(|port| TcpListener::bind(local(port)).is_ok()));
         lines.push(match base {
             Some(base) => format!(
-                "end the programs that have these ports, or move all ports of dev: --port-base {base} takes {base} to {}, which are free",
+                "stop the programs that use these ports, or move all ports of dev: --port-base {base} uses {base} to {}, which are free",
                 base + PORTS - 1
             ),
-            None => "end the programs that have these ports, or let the system choose all: --port 0".to_owned(),
+            None => "stop the programs that use these ports, or let the system choose all: --port 0".to_owned(),
         });
         Err(Failure::unreachable(lines.join("\n")))
     }

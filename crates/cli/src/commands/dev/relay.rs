@@ -99,7 +99,7 @@ impl TrialRelay {
             )
         });
         format!(
-            "Through the relay, to an upstream that answers what it received:\n\n  \
+            "Through the relay, to an upstream that echoes what it receives:\n\n  \
              curl --cacert {ca} --json '{{\"card\": \"4111\"}}' https://localhost:{inbound}/seal\n  \
              curl --cacert {ca} --json '{{\"card\": \"4111\"}}' https://localhost:{inbound}/seal/and/open\n  \
              curl --cacert {ca} --json '{{\"card\": \"4111\"}}' https://localhost:{inbound}/hide\n  \
@@ -115,7 +115,7 @@ impl Drop for TrialRelay {
         if let Some(relay) = self.relay.take()
             && let Err(error) = relay.shutdown()
         {
-            tracing::error!(%error, "the relay did not end well");
+            tracing::error!(%error, "the relay failed to shut down");
         }
     }
 }

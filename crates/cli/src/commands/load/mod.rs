@@ -38,7 +38,7 @@ fn run_scenario(place: &Place, arguments: &LoadRunArguments) -> Outcome {
     // Before the run: what cannot be written would be measured for nothing. The file is in its place only at the end.
     let file = arguments.output.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     if cfg!(debug_assertions) {
-        note("fieldseal: this is no release build: the figures mean little");
+        note("fieldseal: warning: not a release build: the figures are not representative");
     }
     let engine = target::engine(place, arguments, path, &mut script)?;
     let settings = Settings {
@@ -70,7 +70,11 @@ fn write(mut file: Output, json: &serde_json::Value) -> Outcome {
 fn read_script(path: &Path) -> Outcome<Script> {
     let text = read_file(path, TEXT_SIZE_MAX as u64, "scenario file")?;
     let text = String::from_utf8(text).map_err(|error| {
-        Failure::usage(format!("{}: no text: byte {} is no UTF-8", path.display(), error.utf8_error().valid_up_to()))
+        Failure::usage(format!(
+            "{}: it must be UTF-8 text: byte {} is not",
+            path.display(),
+            error.utf8_error().valid_up_to()
+        ))
     })?;
     Script::read(&text).map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(|problem| format!("{}:{problem}", path.display())).collect();
@@ -94,7 +98,7 @@ fn measured(script: &Script, settings: &Settings, engine: &Engine) -> Outcome<Ru
                 _ = signals.next() => {}
             }
             if stop.send_replace(true) {
-                return Err(Failure::failed("interrupted twice: nothing is kept"));
+                return Err(Failure::failed("interrupted twice: no result was kept"));
             }
         }
     })

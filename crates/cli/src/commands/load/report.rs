@@ -17,10 +17,14 @@ const RESULTS_MAX: usize = 8;
 pub fn run(arguments: &LoadReportArguments) -> Outcome {
     let LoadReportArguments { results: paths, output, name: names, title } = arguments;
     if paths.len() > RESULTS_MAX {
-        return Err(Failure::usage(format!("a page takes up to {RESULTS_MAX} results")));
+        return Err(Failure::usage(format!("a report must have at most {RESULTS_MAX} results")));
     }
     if names.len() > paths.len() {
-        return Err(Failure::usage(format!("{} names for {} results", names.len(), paths.len())));
+        return Err(Failure::usage(format!(
+            "{} names for {} results: give --name at most once per result",
+            names.len(),
+            paths.len()
+        )));
     }
     let mut results = Vec::new();
     for (index, path) in paths.iter().enumerate() {
@@ -39,7 +43,7 @@ fn name_of(path: &Path) -> String {
 
 fn read(path: &Path) -> Outcome<LoadResult> {
     let bytes = read_file(path, RESULT_SIZE_MAX as u64, "result")?;
-    let text =
-        String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{}: not JSON: no UTF-8", path.display())))?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| Failure::usage(format!("{}: not JSON: it must be UTF-8 text", path.display())))?;
     LoadResult::read(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }

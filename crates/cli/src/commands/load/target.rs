@@ -156,7 +156,8 @@ fn beside(folder: &Path, certificate: &Pem) -> PathBuf {
 
 /// Where `http://HOST:PORT/metrics` is.
 fn metrics_addresses(url: &str) -> Outcome<Vec<SocketAddr>> {
-    let wrong = || Failure::usage("--metrics: it takes the engine's own URL, such as http://127.0.0.1:3444/metrics");
+    let wrong =
+        || Failure::usage("--metrics: it must be the engine's metrics URL, such as http://127.0.0.1:3444/metrics");
     let rest = url.strip_prefix("http://").ok_or_else(wrong)?;
     let (address, path) = rest.split_once('/').unwrap_or((rest, ""));
     if !matches!(path, "" | "metrics") {
