@@ -193,7 +193,7 @@ impl<B: Body<Data = Bytes, Error = BodyError> + Unpin> Body for Recorded<B> {
             Some(Ok(frame)) => self.record.sent += frame.data_ref().map_or(0, |data| data.len() as u64),
             Some(Err(error)) => {
                 let (listener, client) = (&self.record.listener, self.record.client());
-                let write = || tracing::info!(%listener, %client, %error, "an answer broke off");
+                let write = || tracing::info!(%listener, %client, %error, "an answer ended early");
                 self.record.refusals.line(Some(client), write);
                 self.record.metrics.refused("answer-broke");
             }

@@ -67,7 +67,7 @@ impl DemoUpstream {
             let options = ListenerOptions { address, acceptor: Some(acceptor), settings, observer: Arc::new(Echo) };
             match Listener::start_on(socket, options, Arc::new(Echo)) {
                 Ok(_listener) => pending().await,
-                Err(error) => tracing::error!(%error, "the upstream for trials cannot listen"),
+                Err(error) => tracing::error!(%error, "the demo upstream cannot listen"),
             }
         };
         Ok(DemoUpstream { thread: ListeningThread::start("fieldseal-demo", address, serve)? })

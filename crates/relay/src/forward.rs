@@ -248,6 +248,6 @@ pub(crate) fn of_upstream(error: UpstreamError) -> Refusal {
 async fn join(ours: OnUpgrade, theirs: OnUpgrade, silence_max: Duration) {
     let (Ok(ours), Ok(theirs)) = tokio::join!(ours, theirs) else { return };
     if let Err(error) = tunnel::join(TokioIo::new(ours), TokioIo::new(theirs), silence_max).await {
-        tracing::debug!(%error, "a tunnel broke");
+        tracing::debug!(%error, "a tunnel failed");
     }
 }

@@ -33,6 +33,6 @@ impl RefusalLog {
 
 fn tell(suppressed: u64) {
     if suppressed > 0 {
-        tracing::warn!(suppressed, "refusals were left out of the log");
+        tracing::warn!(suppressed, "refusals omitted from the log");
     }
 }

@@ -332,7 +332,10 @@ impl Relay {
     pub fn begin_leaving(&self) -> Duration {
         let delay = self.shared.configuration.lock().expect("nothing panics while this is locked").process.drain_delay;
         if !delay.is_zero() {
-            tracing::info!(delay_seconds = delay.as_secs_f64(), "relay leaving: not ready any more, still serving");
+            tracing::info!(
+                delay_seconds = delay.as_secs_f64(),
+                "relay stops after a delay: no longer ready, still serving"
+            );
             self.shared.is_leaving.store(true, Ordering::Relaxed);
             self.stage.send_replace(Stage::Leaving(Leaving::new(Instant::now(), delay)));
         }

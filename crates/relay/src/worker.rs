@@ -84,17 +84,19 @@ impl Observer for Watcher {
                 self.refusals.line(None, || tracing::error!(listener, %error, "cannot accept connections"));
             }
             Event::Refused(client, full) => self.refusals.line(Some(*client), || {
-                tracing::warn!(listener, %client, reason = %full, "a connection was closed at once");
+                tracing::warn!(listener, %client, reason = %full, "connection rejected");
             }),
             // Anybody can make these, as many as they like: `fieldseal_relay_connections_ended` counts them.
-            Event::Left(client) => tracing::debug!(listener, %client, "a connection ended in its TLS handshake"),
+            Event::Left(client) => {
+                tracing::debug!(listener, %client, "the client closed a connection during the TLS handshake")
+            }
             Event::HandshakeFailed(client, reason) => {
                 tracing::debug!(listener, %client, reason, "a TLS handshake failed")
             }
             Event::Cut(client, reason) => {
-                self.refusals.line(Some(*client), || tracing::info!(listener, %client, reason, "a connection was cut"));
+                self.refusals.line(Some(*client), || tracing::info!(listener, %client, reason, "connection closed"));
             }
-            Event::Broken(client, error) => tracing::debug!(listener, %client, %error, "a connection broke"),
+            Event::Broken(client, error) => tracing::debug!(listener, %client, %error, "a connection failed"),
         }
     }
 }

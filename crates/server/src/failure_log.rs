@@ -34,7 +34,7 @@ impl FailureObserver for FailureLog {
         };
         if let Some(suppressed) = self.0.admit(clock::now(), &client) {
             let (failed, places) = (report.failed, places(&report.failures));
-            tracing::warn!(client, app, failed, places, suppressed, "envelopes did not open");
+            tracing::warn!(client, app, failed, places, suppressed, "envelopes failed to decrypt");
         }
     }
 }

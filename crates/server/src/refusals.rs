@@ -65,7 +65,7 @@ impl RefusalLog {
 
 fn tell(kind: Refused, suppressed: u64) {
     if suppressed > 0 {
-        tracing::warn!(suppressed, kind = kind.as_str(), "refusals were left out of the log");
+        tracing::warn!(suppressed, kind = kind.as_str(), "refusals omitted from the log");
     }
 }
 

@@ -166,7 +166,10 @@ impl Server {
     pub fn begin_leaving(&self) -> Duration {
         let delay = self.hub.settings.drain_delay;
         if !delay.is_zero() {
-            tracing::info!(delay_seconds = delay.as_secs_f64(), "engine leaving: not ready any more, still serving");
+            tracing::info!(
+                delay_seconds = delay.as_secs_f64(),
+                "engine stops after a delay: no longer ready, still serving"
+            );
             let leaving = Leaving::new(clock::now(), delay);
             self.hub.begin_leaving(leaving);
             if let Some(api) = &self.api {

@@ -58,7 +58,7 @@ pub enum HandshakeFailure {
     #[error("the client does not speak TLS")]
     NotTls,
     /// Too many handshakes at a time, and this one was the oldest.
-    #[error("the handshake gave way to a newer one, as too many were going on")]
+    #[error("too many handshakes in progress: this one was replaced by a newer one")]
     Displaced,
     /// The handshake took too long.
     #[error("the handshake took too long")]

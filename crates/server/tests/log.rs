@@ -163,7 +163,7 @@ fn the_log_says_why_and_holds_no_content() {
     }
     raw.write(b"\x2a4111-plaintext");
     raw.read_connection_error();
-    wait_for("connection ended by the server");
+    wait_for("connection closed by the server");
 
     refused_requests_are_bounded_lines(&stage);
     // Not the digits alone: a port may have them.

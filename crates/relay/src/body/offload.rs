@@ -87,12 +87,12 @@ impl Drop for OffloadThreads {
 /// A thread that carries traffic then has most of a core that it shares with one of these; with [`SchedulingClass::Idle`], all of it.
 fn lower_priority(scheduling: SchedulingClass) {
     if let Err(error) = scheduling.enter() {
-        tracing::warn!(%error, "relay.body_scheduling: the system does not schedule a thread for work on bodies as idle");
+        tracing::warn!(%error, "relay.body_scheduling: cannot give a body thread the scheduling class idle");
     }
     // On Linux this is the priority of the thread alone; elsewhere it would be that of the process.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::nice(NICENESS) {
-        tracing::debug!(%error, "the priority of a thread for work on bodies cannot be lowered");
+        tracing::debug!(%error, "cannot lower the priority of a body thread");
     }
 }
 

@@ -62,7 +62,7 @@ impl Guard {
             trailers.remove(&name);
             self.metrics.refused(HIDDEN_TRAILER);
             let (listener, message) = (&*self.listener, self.direction.noun());
-            tracing::info!(listener, %name, "a trailer of the {message} that is to be hidden was taken out");
+            tracing::info!(listener, %name, "removed a trailer of the {message} that a rule hides");
         }
         (!trailers.is_empty()).then(|| Frame::trailers(trailers))
     }

@@ -269,7 +269,7 @@ impl RawTunnel {
             () = self.is_refused() => Err(io::ErrorKind::PermissionDenied.into()),
         };
         if let Err(error) = ended {
-            tracing::debug!(%error, "a tunnel broke");
+            tracing::debug!(%error, "a tunnel failed");
         }
     }
 

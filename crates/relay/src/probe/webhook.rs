@@ -47,7 +47,7 @@ impl Webhook {
         drop(self.messages);
         let abort = self.task.abort_handle();
         if timeout(self.limit, self.task).await.is_err() {
-            tracing::error!("the webhook was not told of the last change in time");
+            tracing::error!("the webhook did not receive the last alarm change in time");
             abort.abort();
         }
     }
@@ -73,7 +73,7 @@ async fn tell_all(
                 Ok(Err(error)) => error,
                 Err(_) => "it did not answer in time".to_owned(),
             };
-            tracing::error!(error, attempt, "the webhook was not told");
+            tracing::error!(error, attempt, "cannot deliver the message to the webhook");
             if attempt < ATTEMPTS_MAX {
                 sleep(limit).await;
             }

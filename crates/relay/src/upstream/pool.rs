@@ -360,7 +360,7 @@ async fn handshake_1(io: Io, open: Open, settings: &UpstreamSettings) -> hyper::
     let connection = connection.with_upgrades();
     let task = tokio::spawn(async move {
         if let Err(error) = connection.await {
-            tracing::debug!(%error, "a connection to an upstream broke");
+            tracing::debug!(%error, "a connection to an upstream failed");
         }
         drop(open);
     });
@@ -382,7 +382,7 @@ async fn handshake_2(io: Io, open: Open, settings: &UpstreamSettings) -> hyper::
     let (sender, connection) = builder.handshake(io).await?;
     tokio::spawn(async move {
         if let Err(error) = connection.await {
-            tracing::debug!(%error, "a connection to an upstream broke");
+            tracing::debug!(%error, "a connection to an upstream failed");
         }
         drop(open);
     });

@@ -73,7 +73,10 @@ pub(crate) fn start(hub: &Arc<Hub>, engine: &Engine, runtime: &Runtime) -> Resul
     let acceptor = Acceptor::new(identity).map_err(StartError::ApiIdentity)?;
     // Else the first token would wait for the store, on a network thread.
     if let Err(error) = engine.prepare_tokens() {
-        tracing::warn!(cause = error.cause().unwrap_or_default(), "client-side tokens wait for the key store");
+        tracing::warn!(
+            cause = error.cause().unwrap_or_default(),
+            "client-side tokens are unavailable until the key store responds"
+        );
     }
     let http = HttpSettings { drain_timeout: hub.settings.drain_timeout, ..settings.http.clone() };
     let observer = Arc::new(Log { hub: Arc::clone(hub) });
@@ -399,9 +402,11 @@ struct Log {
 impl Observer for Log {
     fn happened(&self, event: &Event<'_>) {
         match event {
-            Event::Broken(address, error) => return tracing::debug!(%address, %error, "a connection to the API broke"),
+            Event::Broken(address, error) => return tracing::debug!(%address, %error, "a connection to the API failed"),
             // Whoever only looks whether the port answers must not take the place of lines that say something.
-            Event::Left(address) => return tracing::debug!(%address, "a connection to the API ended in its handshake"),
+            Event::Left(address) => {
+                return tracing::debug!(%address, "the client closed a connection to the API during the handshake");
+            }
             _ => {}
         }
         let source = match event {
@@ -412,12 +417,12 @@ impl Observer for Log {
         self.hub.refusals.line(Refused::Connection, clock::now(), &source, || match event {
             Event::CannotAccept(error) => tracing::error!(%error, "the API cannot accept connections"),
             Event::Refused(address, full) => {
-                tracing::warn!(%address, reason = %full, "connection to the API closed at once");
+                tracing::warn!(%address, reason = %full, "connection to the API rejected");
             }
             Event::HandshakeFailed(address, reason) => {
                 tracing::warn!(%address, reason, "handshake with the API failed")
             }
-            Event::Cut(address, reason) => tracing::warn!(%address, reason, "connection to the API cut"),
+            Event::Cut(address, reason) => tracing::warn!(%address, reason, "connection to the API closed"),
             Event::Left(..) | Event::Broken(..) => {}
         });
     }

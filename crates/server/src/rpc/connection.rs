@@ -555,7 +555,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
             discard(self.stream.gathered_mut().socket_mut()).await
         };
         if let Ok(Err(error)) = timeout(limit, parting).await {
-            tracing::debug!(%error, "the peer did not wait for the end");
+            tracing::debug!(%error, "the peer closed the connection during shutdown");
         }
     }
 }

@@ -57,7 +57,7 @@ fn accept<S: Service>(socket: TcpStream, address: SocketAddr, hub: &Arc<Hub>, se
     Counters::add(&hub.counters.connections_accepted);
     if let Err(full) = hub.has_room(address.ip()) {
         Counters::add(&hub.counters.connections_refused);
-        let write = || tracing::warn!(%address, reason = %full, "connection closed at once");
+        let write = || tracing::warn!(%address, reason = %full, "connection rejected");
         hub.refusals.line(Refused::Connection, clock::now(), &client_of(address.ip()), write);
         return;
     }
@@ -231,7 +231,7 @@ async fn refuse(mut stream: Stream, error: &ErrorObject, limit: Duration) {
         discard(stream.get_mut().socket_mut()).await
     };
     if let Ok(Err(error)) = timeout(limit, refusing).await {
-        tracing::debug!(%error, "the refused caller did not wait");
+        tracing::debug!(%error, "cannot send the refusal: the caller closed the connection");
     }
 }
 
@@ -240,16 +240,18 @@ fn log_end(log: &RefusalLog, end: &End, peer: &PeerIdentity, address: SocketAddr
     let line = |write: &dyn Fn()| log.line(Refused::Connection, clock::now(), &client, write);
     match end {
         End::Closed => tracing::debug!(client, connection, "connection closed by the client"),
-        End::Idle => tracing::debug!(client, connection, "connection closed: it was idle"),
-        End::Aged => tracing::debug!(client, connection, "connection closed: it has reached its age"),
-        End::ShutDown => tracing::debug!(client, connection, "connection closed: the engine shuts down"),
-        End::Broken(error) => line(&|| tracing::info!(client, %address, connection, %error, "connection broke")),
+        End::Idle => tracing::debug!(client, connection, "connection closed: idle for too long"),
+        End::Aged => tracing::debug!(client, connection, "connection closed: maximum age reached"),
+        End::ShutDown => tracing::debug!(client, connection, "connection closed: the engine is shutting down"),
+        End::Broken(error) => line(&|| tracing::info!(client, %address, connection, %error, "connection failed")),
         End::Fault(error) => line(&|| {
             let fingerprint = fingerprint(peer);
-            tracing::warn!(client, %fingerprint, %address, connection, %error, "connection ended by the server");
+            tracing::warn!(client, %fingerprint, %address, connection, %error, "connection closed by the server");
         }),
         End::SlowReader => {
-            line(&|| tracing::warn!(client, %address, connection, "connection cut: its answers were not taken"));
+            line(
+                &|| tracing::warn!(client, %address, connection, "connection closed: the client does not read its answers"),
+            );
         }
     }
 }
