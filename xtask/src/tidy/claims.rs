@@ -5,7 +5,7 @@ use crate::source::Source;
 
 const PAGE: &str = "docs/threat-model.md";
 /// The heading of the table whose rows must name tests.
-const ATTACKS: &str = "## Attacks, and why they fail";
+const ATTACKS: &str = "## Attacks and defences";
 
 /// Rows without tests, and tests that do not exist.
 pub fn check(repository: &Repository) -> Vec<Finding> {
