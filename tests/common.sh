@@ -39,6 +39,14 @@ install_npm() {
   printf '%s\n' "$wanted" >"$stamp"
 }
 
+# run_pytest ARGUMENTS: with a folder of its own for temporary files. pytest's own choice is removed by any other run of the same user that
+# ends meanwhile, because folders that nobody is to keep are not locked.
+run_pytest() (
+  folder=$(mktemp -d "${TMPDIR:-/tmp}/fieldseal-tests.XXXXXX")
+  trap 'rm -rf "$folder"' EXIT
+  "$root/target/interop/venv/bin/python" -m pytest -c "$root/tests/interop/pytest.ini" --basetemp "$folder/pytest" "$@"
+)
+
 # install_python VENV REQUIREMENTS: a virtual environment with those packages, on the same condition.
 install_python() {
   local venv=$1 requirements=$2 wanted

@@ -35,7 +35,7 @@ fi
 # Both run even when the first fails: one run tells all.
 status=0
 echo '== interop: pytest'
-"$PYTHON" -m pytest -c "$here/pytest.ini" --rootdir "$here" "$here" "$@" || status=$?
+run_pytest --rootdir "$here" "$here" "$@" || status=$?
 echo '== interop: node --test'
 node --test --test-reporter=spec "$here"/node/*.test.mjs || status=$?
 exit "$status"

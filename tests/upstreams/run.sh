@@ -79,4 +79,4 @@ export UPSTREAMS='express python'
 echo '== upstreams: pytest'
 # The fixtures are those of tests/interop.
 export PYTHONPATH=$here/../interop
-exec "$root/target/interop/venv/bin/python" -m pytest -c "$here/../interop/pytest.ini" --rootdir "$here" -p conftest "$here" "$@"
+run_pytest --rootdir "$here" -p conftest "$here" "$@"
