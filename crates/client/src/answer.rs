@@ -55,6 +55,11 @@ impl Answer {
         self.frame.size()
     }
 
+    /// Bytes of memory that it takes.
+    pub fn capacity(&self) -> usize {
+        self.frame.capacity()
+    }
+
     /// The values of an answer to `encrypt` or `decrypt`.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::answer::{Answer, ApiKeyFacts, Document, Inspection, PublicKeySet, Rewrapped, Value, Values};
+use crate::answer_memory::AnswerMemory;
 use crate::connection::Connection;
 use crate::error::{ClientError, ErrorKind};
 use crate::observer::{CallObserver, CallOutcome, Observed};
@@ -342,7 +343,7 @@ impl Client {
         read: impl FnOnce(Answer) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
         let encode = |id, deadline_ms| Outgoing::new(|out| encode(id, deadline_ms, out));
-        self.observe(method, deadline_ms, encode, read).await
+        self.observe(method, deadline_ms, None, encode, read).await
     }
 
     /// Sends a request that was written before and waits for its answer. The engine counts a deadline that is written into it from each
@@ -353,13 +354,23 @@ impl Client {
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn send(&self, prepared: Prepared) -> Result<Answer, ClientError> {
-        self.observe(prepared.method, prepared.deadline_ms, |id, _| prepared.outgoing(id), Ok).await
+        self.observe(prepared.method, prepared.deadline_ms, None, |id, _| prepared.outgoing(id), Ok).await
+    }
+
+    /// As [`Client::send`]; `memory` is asked before the answer takes more memory, while it arrives. What it was asked for at the last is
+    /// what the returned answer takes, if that is more than 16 KiB.
+    ///
+    /// # Errors
+    /// As every call; [`ErrorKind::AnswerMemory`] where `memory` refuses.
+    pub async fn send_within(&self, prepared: Prepared, memory: Arc<dyn AnswerMemory>) -> Result<Answer, ClientError> {
+        self.observe(prepared.method, prepared.deadline_ms, Some(memory), |id, _| prepared.outgoing(id), Ok).await
     }
 
     async fn observe<T>(
         &self,
         method: Method,
         deadline_ms: Option<u32>,
+        memory: Option<Arc<dyn AnswerMemory>>,
         encode: impl Fn(u32, Option<u32>) -> Outgoing,
         read: impl FnOnce(Answer) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
@@ -369,7 +380,7 @@ impl Client {
                 observer.repeated(method, error);
             }
         };
-        let outcome = self.call_within_time(deadline_ms, encode, repeated).await.and_then(read);
+        let outcome = self.call_within_time(deadline_ms, memory, encode, repeated).await.and_then(read);
         if let Some(observed) = observed {
             observed.ended(outcome.as_ref().map_or_else(CallOutcome::Failed, |_| CallOutcome::Ok));
         }
@@ -412,17 +423,18 @@ impl Client {
         encode: impl Fn(u32, Option<u32>, &mut Vec<u8>),
     ) -> Result<Answer, ClientError> {
         let encode = |id, deadline_ms| Outgoing::new(|out| encode(id, deadline_ms, out));
-        self.call_within_time(deadline_ms, encode, |_| {}).await
+        self.call_within_time(deadline_ms, None, encode, |_| {}).await
     }
 
     async fn call_within_time(
         &self,
         deadline_ms: Option<u32>,
+        memory: Option<Arc<dyn AnswerMemory>>,
         encode: impl Fn(u32, Option<u32>) -> Outgoing,
         repeated: impl Fn(&ClientError),
     ) -> Result<Answer, ClientError> {
         let limit = self.inner.settings.request_timeout;
-        match timeout(limit, self.inner.call(deadline_ms, encode, repeated)).await {
+        match timeout(limit, self.inner.call(deadline_ms, memory, encode, repeated)).await {
             Ok(outcome) => outcome.map_err(|error| tls::name_own(error, &self.inner.settings.tls)),
             Err(_) => Err(ClientError::timeout(format!("no answer within {} ms", limit.as_millis()))),
         }

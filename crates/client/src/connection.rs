@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fieldseal_protocol::{FrameBuffer, FrameError, Limits};
+use fieldseal_protocol::{FrameBuffer, FrameError, Limits, Message, READ_SIZE};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::task::yield_now;
 use tokio::time::timeout;
@@ -83,7 +83,11 @@ async fn drive<S: Stream>(stream: S, shared: Arc<Shared>, limits: Limits) {
 async fn read<S: Stream>(mut reader: ReadHalf<S>, shared: &Shared, limits: Limits) -> ClientError {
     let mut frames = FrameBuffer::new(limits);
     let mut turn = TURN_BYTES_MAX;
+    let mut discarded = None;
     loop {
+        if discarded.is_none() {
+            discarded = discard_unwanted(&mut frames, shared);
+        }
         match reader.read_buf(frames.spare()).await {
             Ok(0) => return ClientError::lost(Sent::Maybe, "the engine closed the connection"),
             Ok(size) => turn = turn.saturating_sub(size),
@@ -93,15 +97,32 @@ async fn read<S: Stream>(mut reader: ReadHalf<S>, shared: &Shared, limits: Limit
             turn = TURN_BYTES_MAX;
             yield_now().await;
         }
-        if let Err(error) = deliver_frames(&mut frames, shared) {
+        if let Err(error) = deliver_frames(&mut frames, &mut discarded, shared) {
             return error;
         }
     }
 }
 
-fn deliver_frames(frames: &mut FrameBuffer, shared: &Shared) -> Result<(), ClientError> {
+/// Has the call of a large answer pay for its memory before the answer takes more. One for which there is none, or for which nobody
+/// waits, is dropped while it arrives: gives its id.
+fn discard_unwanted(frames: &mut FrameBuffer, shared: &Shared) -> Option<u32> {
+    if frames.partial_size() < READ_SIZE {
+        return None;
+    }
+    let Ok(Message::Response { id, .. }) = Message::parse(frames.partial_head()) else { return None };
+    if shared.wants(id, frames.capacity_with_spare()) {
+        return None;
+    }
+    frames.discard_partial();
+    Some(id)
+}
+
+fn deliver_frames(frames: &mut FrameBuffer, discarded: &mut Option<u32>, shared: &Shared) -> Result<(), ClientError> {
     while let Some(frame) = frames.next_frame()? {
-        shared.deliver(frame)?;
+        match discarded.take() {
+            Some(id) => shared.discarded(id),
+            None => shared.deliver(frame)?,
+        }
     }
     Ok(())
 }

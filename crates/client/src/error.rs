@@ -51,6 +51,8 @@ pub enum ErrorKind {
     Protocol,
     /// The request is larger than the settings allow.
     RequestTooLarge,
+    /// The memory of the call, see [`Client::send_within`](crate::Client::send_within), does not suffice for its answer.
+    AnswerMemory,
 }
 
 /// How far a request had come when its connection ended.
@@ -73,6 +75,11 @@ impl ClientError {
 
     pub(crate) fn protocol(message: impl Into<String>) -> Self {
         ClientError::new(ErrorKind::Protocol, Retry::Elsewhere, message)
+    }
+
+    pub(crate) fn no_memory(size: usize) -> Self {
+        let message = format!("the answer takes {size} bytes and more, for which the call has no memory");
+        ClientError::new(ErrorKind::AnswerMemory, Retry::Never, message)
     }
 
     pub(crate) fn timeout(message: impl Into<String>) -> Self {

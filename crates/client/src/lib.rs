@@ -17,6 +17,7 @@
 #![warn(missing_docs)]
 
 mod answer;
+mod answer_memory;
 mod client;
 mod connection;
 mod error;
@@ -33,6 +34,7 @@ pub mod simulation;
 mod tls;
 
 pub use answer::{Answer, ApiKeyFacts, Document, Inspection, PublicKeySet, Report, Rewrapped, Value, Values};
+pub use answer_memory::AnswerMemory;
 pub use client::Client;
 pub use error::{ClientError, ErrorKind, Sent};
 pub use fieldseal_protocol::{

@@ -15,6 +15,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use crate::answer::Answer;
+use crate::answer_memory::AnswerMemory;
 use crate::error::{ClientError, Sent};
 use crate::outgoing::{Outgoing, WRITE_SIZE};
 
@@ -52,6 +53,8 @@ struct Queued {
 
 struct Call {
     stage: Stage,
+    /// Who is asked before a large answer takes memory.
+    memory: Option<Arc<dyn AnswerMemory>>,
     /// Held until the answer has come.
     _place: OwnedSemaphorePermit,
 }
@@ -111,12 +114,13 @@ impl Shared {
     /// Begins a call: waits for a place, gives it an id, queues what `encode` returns.
     pub(crate) async fn begin(
         self: &Arc<Self>,
+        memory: Option<Arc<dyn AnswerMemory>>,
         encode: impl FnOnce(u32) -> Result<Outgoing, ClientError>,
     ) -> Result<Ticket, ClientError> {
         let place = Arc::clone(&self.places).acquire_owned().await;
         let place = place.map_err(|_| self.why_ended())?;
         let (sender, answer) = oneshot::channel();
-        let id = self.lock().insert(sender, place)?;
+        let id = self.lock().insert(sender, memory, place)?;
         // From here on the ticket gives the id back, whatever happens.
         let ticket = Ticket { shared: Arc::clone(self), id, answer, is_answered: false };
         let message = encode(id)?;
@@ -161,6 +165,28 @@ impl Shared {
 
     pub(crate) async fn wait_to_write(&self) {
         self.to_write.notified().await;
+    }
+
+    /// Whether an answer that is arriving is to be kept, now that it takes `size` bytes of memory. If not, its call has failed, or nobody
+    /// waits for it.
+    pub(crate) fn wants(&self, id: u32, size: usize) -> bool {
+        let (memory, is_awaited) = self.lock().memory_of(id);
+        // Asked without the lock: what is behind it is not ours.
+        let has_room = memory.is_none_or(|memory| memory.resize(size));
+        if is_awaited && has_room {
+            return true;
+        }
+        if let Some(waiting) = self.lock().give_up(id, Instant::now()) {
+            let _ = waiting.send(Err(ClientError::no_memory(size)));
+        }
+        false
+    }
+
+    /// The rest of an answer that was not wanted has come and is gone.
+    pub(crate) fn discarded(&self, id: u32) {
+        if self.lock().answered(id).1 {
+            self.to_write.notify_one();
+        }
     }
 
     /// Hands a message of the engine to the call that waits for it.
@@ -259,7 +285,12 @@ impl Shared {
 }
 
 impl State {
-    fn insert(&mut self, waiting: oneshot::Sender<Outcome>, place: OwnedSemaphorePermit) -> Result<u32, ClientError> {
+    fn insert(
+        &mut self,
+        waiting: oneshot::Sender<Outcome>,
+        memory: Option<Arc<dyn AnswerMemory>>,
+        place: OwnedSemaphorePermit,
+    ) -> Result<u32, ClientError> {
         if let Some(error) = &self.ended {
             return Err(error.for_call(Sent::No));
         }
@@ -272,9 +303,29 @@ impl State {
         }
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
-        let call = Call { stage: Stage::Queued(waiting), _place: place };
+        let call = Call { stage: Stage::Queued(waiting), memory, _place: place };
         self.calls.insert(id, call);
         Ok(id)
+    }
+
+    /// Who is asked before the answer to a call takes memory, and whether somebody waits for it. An answer that belongs to no call counts
+    /// as awaited: it is a fault of the peer, which shows when all of it is there.
+    fn memory_of(&self, id: u32) -> (Option<Arc<dyn AnswerMemory>>, bool) {
+        let Some(call) = self.calls.get(&id) else { return (None, true) };
+        (call.memory.clone(), !matches!(call.stage, Stage::Abandoned(_)))
+    }
+
+    /// Gives up a call whose answer is dropped while it arrives: gives whoever waits for it.
+    fn give_up(&mut self, id: u32, now: Instant) -> Option<oneshot::Sender<Outcome>> {
+        let call = self.calls.get_mut(&id)?;
+        call.memory = None;
+        match std::mem::replace(&mut call.stage, Stage::Abandoned(now)) {
+            Stage::Queued(waiting) | Stage::Written(waiting) => Some(waiting),
+            Stage::Abandoned(since) => {
+                call.stage = Stage::Abandoned(since);
+                None
+            }
+        }
     }
 
     /// Takes a call out that is answered; whether that ends the connection.

@@ -26,6 +26,8 @@ pub struct FrameBuffer {
     /// Bytes in them, and bytes that they take.
     pieces_size: usize,
     pieces_capacity: usize,
+    /// Whether the frame that arrives is not wanted. `pieces_size` then counts what was dropped.
+    is_discarding: bool,
     bytes: Vec<u8>,
     /// Where in `bytes` the frame begins, or goes on, that is looked for.
     start: usize,
@@ -94,6 +96,7 @@ impl FrameBuffer {
             pieces: Vec::new(),
             pieces_size: 0,
             pieces_capacity: 0,
+            is_discarding: false,
             bytes: Vec::new(),
             start: 0,
             scanner: Scanner::new(limits),
@@ -133,7 +136,7 @@ impl FrameBuffer {
         wanted.min(arrived.max(size)).min(room).min(of_piece).max(READ_SIZE)
     }
 
-    /// The next whole frame among the bytes read so far.
+    /// The next whole frame among the bytes read so far. One that was discarded is empty, which no other frame is.
     ///
     /// # Errors
     /// When the stream cannot be cut any further; it has to end.
@@ -153,6 +156,20 @@ impl FrameBuffer {
         self.pieces_size + self.bytes.len() - self.start
     }
 
+    /// The first bytes of the frame that is not whole: all of them, or a piece.
+    pub fn partial_head(&self) -> &[u8] {
+        self.pieces.first().map_or(&self.bytes[self.start..], Vec::as_slice)
+    }
+
+    /// Drops the frame that is not whole, and what is still to come of it as it arrives. It ends as an empty one.
+    pub fn discard_partial(&mut self) {
+        self.is_discarding = true;
+        self.pieces = Vec::new();
+        self.pieces_capacity = 0;
+        self.compact();
+        self.drop_passed();
+    }
+
     /// Bytes that the buffer takes, whatever is in them.
     pub fn capacity(&self) -> usize {
         self.pieces_capacity + self.bytes.capacity()
@@ -167,6 +184,11 @@ impl FrameBuffer {
 
     fn cut(&mut self, size: usize) -> Frame {
         let end = self.start + size;
+        if self.is_discarding {
+            self.bytes.drain(..end);
+            (self.start, self.pieces_size, self.is_discarding) = (0, 0, false);
+            return Frame::default();
+        }
         if self.start == 0 && (size >= COPY_SIZE_MAX || !self.pieces.is_empty()) {
             let rest = self.bytes.split_off(size);
             let mut last = std::mem::replace(&mut self.bytes, rest);
@@ -196,10 +218,13 @@ impl FrameBuffer {
 
     /// Begins another piece where this one is large enough. All of it has been scanned, except a few bytes of a head.
     fn begin_piece(&mut self) {
+        if self.is_discarding {
+            return self.drop_passed();
+        }
         if self.bytes.len() + READ_SIZE <= FRAME_PIECE_SIZE {
             return;
         }
-        let passed = (self.scanner.position() - self.pieces_size).min(self.bytes.len());
+        let passed = self.passed();
         let rest = self.bytes.split_off(passed);
         let mut piece = std::mem::replace(&mut self.bytes, rest);
         piece.shrink_to_fit();
@@ -207,6 +232,18 @@ impl FrameBuffer {
         self.pieces_size += piece.len();
         self.pieces_capacity += piece.capacity();
         self.pieces.push(piece);
+    }
+
+    /// Bytes of the buffer that need no second look.
+    fn passed(&self) -> usize {
+        (self.scanner.position() - self.pieces_size).min(self.bytes.len())
+    }
+
+    fn drop_passed(&mut self) {
+        let passed = self.passed();
+        self.bytes.drain(..passed);
+        self.scanner.forget(passed);
+        self.pieces_size += passed;
     }
 }
 
@@ -302,6 +339,39 @@ mod tests {
         let frames: Vec<_> = [3, 700_000, 5, FRAME_PIECE_SIZE, 2, 600_001].into_iter().map(binary).collect();
         for piece in [999, READ_SIZE, 300_000] {
             assert!(cut(&frames.concat(), piece) == frames, "pieces of {piece}");
+        }
+    }
+
+    /// Discarded at any point, a frame takes no more than a piece of memory from then on, and the frames behind it come out whole.
+    #[test]
+    fn a_discarded_frame_is_dropped_as_it_arrives() {
+        let mut values = Vec::new();
+        write::array_header(3000, &mut values);
+        (0..3000).for_each(|_| write::string(&"x".repeat(1000), &mut values));
+        for large in [binary(40_000), binary(3_000_000), values] {
+            let stream = [binary(3), large.clone(), binary(5), large.clone(), binary(70_000)].concat();
+            for (piece, after) in
+                [(1000, 20_000), (READ_SIZE, 20_000), (1000, 39_000), (999, 600_000), (READ_SIZE, 2_900_000)]
+            {
+                let mut buffer = FrameBuffer::new(Limits::default());
+                let (mut frames, mut discarded) = (Vec::new(), 0);
+                for bytes in stream.chunks(piece) {
+                    buffer.spare().extend_from_slice(bytes);
+                    while let Some(frame) = buffer.next_frame().unwrap() {
+                        frames.push(frame.into_bytes());
+                    }
+                    // The second of both large frames is kept.
+                    if frames.len() == 1 && buffer.partial_size() >= after && discarded == 0 {
+                        assert_eq!(buffer.partial_head()[..3], large[..3]);
+                        buffer.discard_partial();
+                        discarded += 1;
+                    }
+                    assert!(discarded == 0 || frames.len() > 1 || buffer.capacity() <= FRAME_PIECE_SIZE + READ_SIZE);
+                }
+                let first = if discarded > 0 { Vec::new() } else { large.clone() };
+                assert_eq!(discarded == 0, after > large.len());
+                assert!(frames == [binary(3), first, binary(5), large.clone(), binary(70_000)]);
+            }
         }
     }
 

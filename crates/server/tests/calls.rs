@@ -2,11 +2,14 @@
 
 mod common;
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Stage, toy_request, until, wait_until};
-use fieldseal_client::{Client, ClientError, ClientSettings, Document, EncryptOptions, ErrorCode, ErrorKind, Retry};
+use fieldseal_client::{
+    AnswerMemory, Client, ClientError, ClientSettings, Document, EncryptOptions, ErrorCode, ErrorKind, Prepared, Retry,
+};
 use fieldseal_engine::pool::Reason;
 use fieldseal_protocol::{GoingAway, Health, Message, request};
 use fieldseal_server::{Outcome, ShutdownReport};
@@ -64,6 +67,50 @@ async fn a_small_call_overtakes_a_long_one_on_the_same_connection() {
     assert!(!long.is_finished());
     stage.toy.open_gate();
     assert_eq!(long.await.unwrap().unwrap().json, b"long");
+}
+
+/// Memory for answers up to a size, and the most that was asked for.
+struct Bounded {
+    size_max: usize,
+    most: AtomicUsize,
+}
+
+impl AnswerMemory for Bounded {
+    fn resize(&self, size: usize) -> bool {
+        self.most.fetch_max(size, Ordering::Relaxed);
+        size <= self.size_max
+    }
+}
+
+async fn send_within(client: &Client, size: usize, size_max: usize) -> (Result<usize, ErrorKind>, usize) {
+    let memory = Arc::new(Bounded { size_max, most: AtomicUsize::new(0) });
+    let document = Prepared::encrypt_document(&EncryptOptions::new("echo"), None, "x".repeat(size).as_bytes());
+    let answer = client.send_within(document, Arc::<Bounded>::clone(&memory)).await;
+    let answer = answer.map_err(|error| error.kind).map(|answer| {
+        let most = memory.most.load(Ordering::Relaxed);
+        assert!(size < 40_000 || answer.capacity() <= most, "{} bytes, {most} were asked for", answer.capacity());
+        answer.into_document().unwrap().json.len()
+    });
+    (answer, memory.most.load(Ordering::Relaxed))
+}
+
+#[tokio::test]
+async fn an_answer_takes_memory_as_its_caller_grants_it() {
+    let stage = Stage::new();
+    let settings = ClientSettings { connections_max: 1, ..stage.client_settings() };
+    let client = Client::connect(settings).await.unwrap();
+    for size in [1000, 100_000, 3_000_000] {
+        let (answer, most) = send_within(&client, size, usize::MAX).await;
+        assert_eq!(answer, Ok(size));
+        assert!(most == 0 || (size..size + size / 4 + 70_000).contains(&most), "{most} for {size}");
+    }
+    // What is refused is dropped as it comes; on the same connection others go on meanwhile.
+    let large = 20_000_000;
+    let (refused, small) = tokio::join!(send_within(&client, large, 1 << 20), send_within(&client, 50_000, 1 << 20));
+    assert_eq!((refused.0, small.0), (Err(ErrorKind::AnswerMemory), Ok(50_000)));
+    assert!(refused.1 < 3 << 20, "{} bytes were asked for", refused.1);
+    assert_eq!(send_within(&client, 3_000_000, usize::MAX).await.0, Ok(3_000_000));
+    assert_eq!(stage.server.counters().connections_open, 1, "the connection goes on");
 }
 
 #[tokio::test]

@@ -288,7 +288,7 @@ impl From<ClientError> for Failure {
         let exit = match error.kind {
             ErrorKind::Settings => Exit::Usage,
             ErrorKind::Engine(code) | ErrorKind::ConnectionRefused(code) => exit_of(code),
-            ErrorKind::RequestTooLarge | ErrorKind::UnknownEngineError => Exit::Failed,
+            ErrorKind::RequestTooLarge | ErrorKind::AnswerMemory | ErrorKind::UnknownEngineError => Exit::Failed,
             ErrorKind::Connect
             | ErrorKind::Tls
             | ErrorKind::Timeout

@@ -92,6 +92,7 @@ impl Inner {
     pub(super) async fn call(
         self: &Arc<Self>,
         deadline_ms: Option<u32>,
+        memory: Option<Arc<dyn AnswerMemory>>,
         encode: impl Fn(u32, Option<u32>) -> Outgoing,
         repeated: impl Fn(&ClientError),
     ) -> Result<Answer, ClientError> {
@@ -105,7 +106,7 @@ impl Inner {
                 check_request_size(message.size(), size_max).map(|()| message)
             };
             let error = match self.connection(avoided.as_ref()).await {
-                Ok(connection) => match connection.shared.begin(encode).await {
+                Ok(connection) => match connection.shared.begin(memory.clone(), encode).await {
                     Ok(ticket) => match ticket.answer().await {
                         Ok(answer) => {
                             self.budget.earn();

@@ -100,6 +100,7 @@ fn word(outcome: CallOutcome<'_>) -> &'static str {
             ErrorKind::ConnectionLost { .. } | ErrorKind::GoingAway => "connection_lost",
             ErrorKind::UnknownEngineError | ErrorKind::Protocol => "not_understood",
             ErrorKind::RequestTooLarge => ErrorCode::TooLarge.as_str(),
+            ErrorKind::AnswerMemory => "no_memory",
         },
     }
 }

@@ -1,0 +1,14 @@
+//! Memory of answers while they arrive, for callers that bound it.
+
+/// Decides how much memory the answer to one call may take.
+///
+/// Who serves many at a time bounds the memory of all; the size of an answer is not known before it has arrived, and may be many times
+/// that of its request.
+pub trait AnswerMemory: Send + Sync {
+    /// The answer is about to take `size` bytes in all. `false` refuses: the call fails with
+    /// [`ErrorKind::AnswerMemory`](crate::ErrorKind::AnswerMemory), what has arrived is dropped at once, and the rest as it comes.
+    ///
+    /// Called by the connection's task for answers of more than 16 KiB, once for each read, and from the start again where the call is
+    /// repeated. An answer that nobody waits for any more is dropped as well.
+    fn resize(&self, size: usize) -> bool;
+}
