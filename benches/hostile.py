@@ -121,6 +121,8 @@ def relay_attacks() -> dict[str, bytes]:
         "form of 10,000 fields": sealed(form, b"&".join([b"card=4111"] * 10_000)),
         "multipart of 9,000 parts": sealed("multipart/form-data; boundary=B", multipart),
         "JSON of 16 MiB": sealed(document, b'{"card":1,"x":[' + b"0," * (8 << 20) + b"0]}"),
+        "list of 8 million values, all selected": sealed(document, b'{"card":[' + b"0," * (8 << 20) + b"0]}"),
+        "list of 100,000 values, all selected": sealed(document, b'{"card":[' + b"0," * 100_000 + b"0]}"),
         "filters over 1 MiB": post("/redacted/x", document, b"[" + b'{"a":"abababab"},' * 60_000 + b"0]"),
     }
 

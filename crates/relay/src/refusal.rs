@@ -196,7 +196,7 @@ impl Refusal {
                 Refusal::new(direction.status(StatusCode::BAD_REQUEST), name, detail)
             }
             ErrorKind::Engine(Code::AmbiguousName) => Refusal::ambiguous_name(direction, &error.message),
-            // ListenerSnapshot of one value, it is about that value and not about what the relay may.
+            // With the place of a value, it is about that value and not about what the relay may do.
             ErrorKind::Engine(Code::Forbidden) if error.index.is_some() || error.offset.is_some() => {
                 let detail = format!("the {}: {}", direction.noun(), error.message);
                 Refusal::new(direction.status(StatusCode::BAD_REQUEST), "wrong-role", detail)

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use fieldseal_client::AnswerMemory;
 use fieldseal_http::{BodyError, Pieces};
 use fieldseal_net::client_of;
 use http_body_util::BodyExt;
@@ -142,6 +143,47 @@ impl BudgetShare {
 impl Drop for BudgetShare {
     fn drop(&mut self) {
         self.shrink(self.size);
+    }
+}
+
+/// The memory of an engine's answer while it arrives, charged before it is taken.
+#[derive(Debug)]
+pub(crate) struct AnswerShare {
+    /// What is set aside from the start.
+    reserved: usize,
+    share: Mutex<Result<BudgetShare, Refusal>>,
+}
+
+impl AnswerShare {
+    /// One that holds what `share` holds, and grows from there.
+    pub(crate) fn new(share: BudgetShare) -> Arc<Self> {
+        Arc::new(AnswerShare { reserved: share.size(), share: Mutex::new(Ok(share)) })
+    }
+
+    /// The share, once the answer is there. Nothing more is granted afterwards.
+    ///
+    /// # Errors
+    /// Where the answer was refused its memory.
+    pub(crate) fn take(&self) -> Result<BudgetShare, Refusal> {
+        let taken = Refusal::unavailable("relay-overloaded", "the answer has arrived", None);
+        std::mem::replace(&mut *self.lock(), Err(taken))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Result<BudgetShare, Refusal>> {
+        self.share.lock().expect("nothing panics while this is locked")
+    }
+}
+
+impl AnswerMemory for AnswerShare {
+    fn resize(&self, size: usize) -> bool {
+        let mut held = self.lock();
+        let Ok(share) = &mut *held else { return false };
+        let refusal = share.resize(size.max(self.reserved)).err();
+        let is_granted = refusal.is_none();
+        if let Some(refusal) = refusal {
+            *held = Err(refusal);
+        }
+        is_granted
     }
 }
 
@@ -378,6 +420,24 @@ mod tests {
         let read = read_whole(body, Direction::Request, 10, patience, share, offload);
         assert_eq!(runtime.block_on(read).unwrap().as_ref(), b"{}");
         assert_eq!(budget.lock().all, 0);
+    }
+
+    #[test]
+    fn an_answer_is_charged_while_it_arrives() {
+        let budget = budget(100, 100);
+        let answer = AnswerShare::new(budget.share(client("::1")).another(40).unwrap());
+        for (size, charged) in [(10, 40), (41, 41), (100, 100), (60, 60), (20, 40)] {
+            assert!(answer.resize(size));
+            assert_eq!(budget.held().0, charged);
+        }
+        let share = answer.take().unwrap();
+        assert_eq!((share.size(), answer.resize(1)), (40, false));
+        drop(share);
+        let refused = AnswerShare::new(budget.share(client("::1")));
+        assert!(refused.resize(100) && !refused.resize(101));
+        assert_eq!(budget.held().0, 0, "what has arrived is dropped");
+        assert!(!refused.resize(1), "the answer is given up");
+        assert_eq!(refused.take().unwrap_err().code, "relay-overloaded");
     }
 
     #[test]

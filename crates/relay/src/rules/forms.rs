@@ -63,11 +63,17 @@ impl Urlencoded {
         Ok(Urlencoded { body, found, texts })
     }
 
+    /// Bytes of the body with other texts in the selected fields, at most: a byte of a text takes three where it is encoded.
+    pub(crate) fn written_size_max(&self, texts: &[String]) -> usize {
+        let changed = texts.iter().zip(&*self.texts).filter(|(text, before)| text != before);
+        self.body.len() + changed.map(|(text, _)| 3 * text.len()).sum::<usize>()
+    }
+
     /// The body with other texts in the selected fields; what has not changed stays as it was written.
     /// `encode` writes a value in the encoding of such a body.
     pub(crate) fn write(self, texts: &[String], encode: fn(&str, &mut Vec<u8>)) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.written_size_max(texts));
         let body = self.body.as_ref();
-        let mut out = Vec::with_capacity(body.len());
         let mut copied = 0;
         for ((range, text), before) in self.found.into_iter().zip(texts).zip(&*self.texts) {
             if text != before {
@@ -129,8 +135,9 @@ impl Multipart {
         let body = self.body.as_ref().as_ref();
         let dashes = format!("--{}", self.boundary);
         let dashes = memchr::memmem::Finder::new(dashes.as_bytes());
+        let held = texts.iter().map(String::len).chain(files.iter().flatten().map(Vec::len)).sum::<usize>();
+        let mut out = Vec::with_capacity(body.len() + held);
         let (mut texts, mut files) = (texts.iter(), files.iter());
-        let mut out = Vec::with_capacity(body.len());
         let mut copied = 0;
         for part in self.parts {
             if let Some(line) = part.length_line {

@@ -22,7 +22,7 @@ use hyper::StatusCode;
 use hyper::body::{Body, Bytes};
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
-use crate::body::buffer::{Budget, BudgetShare, Buffer, read_whole};
+use crate::body::buffer::{AnswerShare, Budget, BudgetShare, Buffer, read_whole};
 use crate::body::coding::{Coding, DecodeBounds, DecodeError, Decoding};
 use crate::body::offload::{Cost, Offload};
 use crate::body::trailers::is_taken_for;
@@ -36,6 +36,10 @@ use redact::{RedactFault, redact_json};
 const ENVELOPE_START: &str = "ev:";
 /// Memory of a request to the engine beside its document or file.
 const MESSAGE_SIZE: usize = 4 << 10;
+/// Bytes of a text in a request beside its own, at most.
+const TEXT_HEAD_SIZE: usize = 5;
+/// Memory of a text beside its bytes, while it is read from an answer: a value, a string, and what the allocator rounds up.
+const TEXT_SIZE: usize = size_of::<Value>() + size_of::<String>() + 32;
 
 /// Who does the work, and what it may take. One for each thread.
 #[derive(Clone)]
@@ -246,8 +250,8 @@ impl Job<'_> {
         if rule.action == Action::Redact {
             return self.redact(rule, fields, document).await;
         }
-        // The answer is at least about as long as the document; what it takes beyond that is known once it is there.
-        let mut share = document.share().another(document.len())?;
+        // The answer is at least about as long as the document; what it takes beyond that is charged while it arrives.
+        let share = document.share().another(document.len())?;
         let message = document.share().another(document.len() + MESSAGE_SIZE)?;
         let (terms, selectors, encrypts) =
             (self.terms(rule), Arc::clone(&fields.selectors), rule.action == Action::Encrypt);
@@ -258,12 +262,13 @@ impl Job<'_> {
                 false => Prepared::decrypt_document(&terms.decrypt(), Some(&select), document.as_ref()),
             }
         };
-        let answer = self.call(message, write).await?;
-        share.resize(answer.size())?;
+        let (answer, mut share) = self.call(message, share, write).await?;
+        // What has arrived in pieces is freed piece by piece while it is put together.
         let read = self.transforms.offload.run(Cost::of_copy(answer.size()), move || answer.into_document()).await;
         let answer = read.map_err(|error| Refusal::of_engine(self.direction, &error))?;
         self.changed[rule.action as usize] += answer.count;
         self.unopened.add(answer.report.failed, answer.failures.into_iter(), self.transforms.failure_paths_max);
+        share.resize(answer.json.capacity())?;
         Ok(Buffer::of(answer.json, share))
     }
 
@@ -281,15 +286,40 @@ impl Job<'_> {
         Ok(redacted)
     }
 
-    /// Has the engine answer the request that `write` writes, for whose memory the share is held meanwhile.
+    /// Has the engine answer the request that `write` writes, for whose memory the share `message` is held meanwhile. The share `answer`
+    /// grows to what the answer takes, and comes back with it.
     async fn call(
         &self,
         message: BudgetShare,
+        answer: BudgetShare,
         write: impl FnOnce() -> Prepared + Send + 'static,
-    ) -> Result<Answer, Refusal> {
-        let prepared = self.transforms.offload.run(Cost::of_copy(message.size()), write).await;
-        let answer = self.transforms.client.send(prepared).await;
+    ) -> Result<(Answer, BudgetShare), Refusal> {
+        let answer = self.try_call(message, answer, write).await?;
         answer.map_err(|error| Refusal::of_engine(self.direction, &error))
+    }
+
+    /// As [`Job::call`], with the engine's error apart from the relay's own refusal.
+    async fn try_call(
+        &self,
+        message: BudgetShare,
+        answer: BudgetShare,
+        write: impl FnOnce() -> Prepared + Send + 'static,
+    ) -> Result<Result<(Answer, BudgetShare), ClientError>, Refusal> {
+        let prepared = self.transforms.offload.run(Cost::of_copy(message.size()), write).await;
+        let memory = AnswerShare::new(answer);
+        let answer = self.transforms.client.send_within(prepared, Arc::<AnswerShare>::clone(&memory)).await;
+        drop(message);
+        match answer {
+            Ok(answer) => {
+                let mut share = memory.take()?;
+                share.resize(answer.capacity())?;
+                Ok(Ok((answer, share)))
+            }
+            Err(error) if error.kind == ErrorKind::AnswerMemory => {
+                Err(memory.take().err().unwrap_or_else(|| internal("an answer was dropped")))
+            }
+            Err(error) => Ok(Err(error)),
+        }
     }
 
     fn terms(&self, rule: &Rule) -> Terms {
@@ -299,12 +329,19 @@ impl Job<'_> {
         Terms { app, role, key_id, deadline_ms, on_failure, other_case }
     }
 
-    /// Texts through a rule; `place` is what they are parts of.
-    async fn texts(&mut self, rule: &Rule, place: &str, texts: Arc<Vec<String>>) -> Result<Arc<Vec<String>>, Refusal> {
+    /// Texts through a rule; `place` is what they are parts of, and the share grows by what they take afterwards.
+    async fn texts(
+        &mut self,
+        rule: &Rule,
+        place: &str,
+        texts: Arc<Vec<String>>,
+        share: &mut BudgetShare,
+    ) -> Result<Arc<Vec<String>>, Refusal> {
         if texts.is_empty() {
             return Ok(texts);
         }
         if rule.action == Action::Redact {
+            share.grow(texts.len() * (TEXT_SIZE + rule.replacement.len()))?;
             self.changed[rule.action as usize] += texts.len() as u64;
             return Ok(Arc::new(vec![rule.replacement.to_string(); texts.len()]));
         }
@@ -320,12 +357,14 @@ impl Job<'_> {
             }
         };
         let offload = &self.transforms.offload;
-        let prepared = offload.run(cost_of_texts(&texts), write).await;
-        let answer = self.transforms.client.send(prepared).await;
-        let answer = answer.map_err(|error| Refusal::of_engine(self.direction, &error))?;
+        let message = share.another(size_of_texts(&texts) + texts.len() * TEXT_HEAD_SIZE + MESSAGE_SIZE)?;
+        let (answer, arrived) = self.call(message, share.another(0)?, write).await?;
+        // The texts stand beside the answer while they are read from it.
+        share.grow(answer.size() + texts.len() * TEXT_SIZE)?;
         let cost = cost_of_texts(&texts).max(Cost::of_copy(answer.size()));
         let read = offload.run(cost, move || {
             let Values { values, report, failures } = answer.into_reported_values()?;
+            drop(arrived);
             let answer: Vec<String> = values.into_iter().map(into_text).collect();
             let changed = answer.iter().zip(&*texts).filter(|(after, before)| after != before).count() as u64;
             Ok((answer.len() == texts.len()).then_some((answer, changed, report.failed, failures)))
@@ -351,7 +390,8 @@ impl Job<'_> {
         if texts.is_empty() {
             return Ok(());
         }
-        let texts = self.texts(rule, name.as_str(), Arc::new(texts)).await?;
+        let mut share = self.transforms.budget.share(self.client);
+        let texts = self.texts(rule, name.as_str(), Arc::new(texts), &mut share).await?;
         headers.remove(name);
         for text in texts.iter() {
             let value = HeaderValue::from_bytes(text.as_bytes());
@@ -375,35 +415,43 @@ impl Job<'_> {
         encode: fn(&str, &mut Vec<u8>),
         body: Buffer,
     ) -> Result<Buffer, Refusal> {
-        let (size, work) = (body.len(), body.share().another(forms::memory(body.len()))?);
+        let (size, mut work) = (body.len(), body.share().another(self.memory_of_form(&body))?);
         let (names, limits) = (Arc::clone(names), self.transforms.form.clone());
         let cost = forms::cost(size, names.comparisons());
         let read = self.transforms.offload.run(cost, move || Urlencoded::read(body, &names, &limits)).await;
         let form = read.map_err(|fault| self.of_form(&fault))?;
-        let texts = self.texts(rule, "form value", Arc::clone(&form.texts)).await?;
+        let texts = self.texts(rule, "form value", Arc::clone(&form.texts), &mut work).await?;
+        work.grow(form.written_size_max(&texts))?;
         let cost = Cost::of_copy(size).max(cost_of_texts(&texts));
         let out = self.transforms.offload.run(cost, move || form.write(&texts, encode)).await;
         into_buffer(out, work)
     }
 
     async fn multipart(&mut self, rule: &Rule, boundary: &str, body: Buffer) -> Result<Buffer, Refusal> {
-        let (size, work) = (body.len(), body.share().another(forms::memory(body.len()))?);
+        let (size, mut work) = (body.len(), body.share().another(self.memory_of_form(&body))?);
         let (names, limits, boundary) = (Arc::clone(&rule.form), self.transforms.form.clone(), boundary.to_owned());
         let cost = forms::cost(size, names.comparisons());
         let with_role = rule.role.as_ref().map(|_| rule.action);
         let read = move || Multipart::read(body, boundary, &names, &limits, with_role);
         let form = self.transforms.offload.run(cost, read).await.map_err(|fault| self.of_form(&fault))?;
-        let texts = self.texts(rule, "form value", Arc::clone(&form.texts)).await?;
+        let texts = self.texts(rule, "form value", Arc::clone(&form.texts), &mut work).await?;
         let (body, ranges) = form.files();
         let mut files = Vec::with_capacity(ranges.len());
         for range in ranges {
-            files.push(self.file(rule, Arc::clone(&body), range).await?);
+            files.push(self.file(rule, Arc::clone(&body), range, &mut work).await?);
         }
         drop(body);
-        let held: usize = files.iter().flatten().map(Vec::len).sum();
-        let cost = Cost::of_copy(size + held).max(cost_of_texts(&texts));
+        let written = size + size_of_texts(&texts) + files.iter().flatten().map(Vec::len).sum::<usize>();
+        work.grow(written)?;
+        let cost = Cost::of_copy(written).max(cost_of_texts(&texts));
         let out = self.transforms.offload.run(cost, move || form.write(&texts, &files)).await;
         into_buffer(out.map_err(|fault| self.of_form(&fault))?, work)
+    }
+
+    /// Memory to charge before the fields of a form are looked for.
+    fn memory_of_form(&self, body: &Buffer) -> usize {
+        let fields_max = self.transforms.form.fields_max.min(body.len() / 2 + 1);
+        forms::memory(body.len()).saturating_add(fields_max * TEXT_SIZE)
     }
 
     fn of_form(&self, fault: &FormFault) -> Refusal {
@@ -414,8 +462,14 @@ impl Job<'_> {
         }
     }
 
-    /// What becomes of a file in a form; nothing where it stays as it is.
-    async fn file(&mut self, rule: &Rule, body: Arc<Buffer>, at: Range<usize>) -> Result<Option<Vec<u8>>, Refusal> {
+    /// What becomes of a file in a form; nothing where it stays as it is. The share grows by what it takes.
+    async fn file(
+        &mut self,
+        rule: &Rule,
+        body: Arc<Buffer>,
+        at: Range<usize>,
+        share: &mut BudgetShare,
+    ) -> Result<Option<Vec<u8>>, Refusal> {
         let size = at.len();
         let encrypts = match rule.action {
             Action::Redact => {
@@ -425,14 +479,13 @@ impl Job<'_> {
             Action::Decrypt if !body.as_ref().as_ref()[at.clone()].starts_with(FILE_START) => return Ok(None),
             action => action == Action::Encrypt,
         };
-        let message = body.share().another(size + MESSAGE_SIZE)?;
+        let message = share.another(size + MESSAGE_SIZE)?;
         let terms = self.terms(rule);
         let write = move || match encrypts {
             true => Prepared::encrypt_file(&terms.encrypt_file(), &body.as_ref().as_ref()[at]),
             false => Prepared::decrypt_file(&terms.decrypt_file(), &body.as_ref().as_ref()[at]),
         };
-        let prepared = self.transforms.offload.run(Cost::of_copy(message.size()), write).await;
-        let answer = match self.transforms.client.send(prepared).await {
+        let (answer, arrived) = match self.try_call(message, share.another(0)?, write).await? {
             Err(error) if rule.on_failure != OnFailure::Fail && does_not_open(&error) => {
                 let place = "a file in the form".to_owned();
                 self.unopened.add(1, std::iter::once(place), self.transforms.failure_paths_max);
@@ -440,8 +493,9 @@ impl Job<'_> {
             }
             answer => answer.map_err(|error| Refusal::of_engine(self.direction, &error))?,
         };
-        drop(message);
         self.changed[rule.action as usize] += 1;
+        share.grow(arrived.size())?;
+        drop(arrived);
         let read = self.transforms.offload.run(Cost::of_copy(answer.size()), move || answer.into_file()).await;
         read.map(Some).map_err(|error| Refusal::of_engine(self.direction, &error))
     }
@@ -488,12 +542,16 @@ impl Terms {
 
 /// The cost of copying texts, each into memory of its own.
 fn cost_of_texts(texts: &[String]) -> Cost {
-    let size: usize = texts.iter().map(String::len).sum();
-    Cost::of_nanoseconds(texts.len() as u64 * 100).max(Cost::of_copy(size))
+    Cost::of_nanoseconds(texts.len() as u64 * 100).max(Cost::of_copy(size_of_texts(texts)))
+}
+
+fn size_of_texts(texts: &[String]) -> usize {
+    texts.iter().map(String::len).sum()
 }
 
 /// Bytes that were made within a share of the budget, with as much of it as they take.
-fn into_buffer(bytes: Vec<u8>, mut share: BudgetShare) -> Result<Buffer, Refusal> {
+fn into_buffer(mut bytes: Vec<u8>, mut share: BudgetShare) -> Result<Buffer, Refusal> {
+    bytes.shrink_to_fit();
     share.resize(bytes.capacity())?;
     Ok(Buffer::of(bytes, share))
 }
