@@ -122,13 +122,14 @@ impl Steps for Portable {
     unsafe fn decode_short(_: AnyCpu, text: *const u8, size: usize, out: *mut u8) -> bool {
         let count = decoded_size(size).unwrap_or(0);
         // SAFETY: the caller's promise.
-        let (text, out) =
-            unsafe { (std::slice::from_raw_parts(text, size), std::slice::from_raw_parts_mut(out, count)) };
+        let text = unsafe { std::slice::from_raw_parts(text, size) };
         // `A` has the value zero.
         let [a, b, c, d, e, f, g, h] = padded(text, b'A');
         let [first, second] = [[a, b, c, d], [e, f, g, h]].map(bits);
         let bytes = (u64::from(first) << 24 | u64::from(second)) << 16;
-        out.copy_from_slice(&bytes.to_be_bytes()[..count]);
+        let decoded = &bytes.to_be_bytes()[..count];
+        // SAFETY: the caller's promise. Not through a reference: the memory may be uninitialised.
+        unsafe { out.copy_from_nonoverlapping(decoded.as_ptr(), count) };
         // What no byte has must be zero.
         (first | second) & FAULT == 0 && bytes << (8 * count) == 0
     }
