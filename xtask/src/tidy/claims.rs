@@ -21,6 +21,12 @@ pub fn check(repository: &Repository) -> Vec<Finding> {
             let instead = "add `PATH::NAME` of a test that shows it, or remove the claim";
             findings.push(Finding::new(page, number, "an attack without a test", instead));
         }
+        // The last cell holds references and nothing else that looks like one.
+        let tests = line.trim_end_matches([' ', '|']).rsplit(" | ").next().unwrap_or_default();
+        if is_in_table && is_row(line) && references(tests).count() != quoted(tests).count() {
+            let instead = "write `PATH::NAME` with the whole path of the file";
+            findings.push(Finding::new(page, number, "a test that cannot be found by its path", instead));
+        }
         for (path, name) in named.into_iter().filter(|(path, name)| !has_test(repository, path, name)) {
             let what = format!("`{path}::{name}` is no test");
             findings.push(Finding::new(page, number, what, "name a test function of that file"));
@@ -36,8 +42,12 @@ fn is_row(line: &str) -> bool {
 
 /// `PATH::NAME` in backticks, where PATH has a folder.
 fn references(line: &str) -> impl Iterator<Item = (&str, &str)> {
-    let quoted = line.split('`').skip(1).step_by(2);
-    quoted.filter_map(|text| text.rsplit_once("::")).filter(|(path, _)| path.contains('/'))
+    quoted(line).filter_map(|text| text.rsplit_once("::")).filter(|(path, _)| path.contains('/'))
+}
+
+/// What stands in backticks.
+fn quoted(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2)
 }
 
 fn has_test(repository: &Repository, path: &str, name: &str) -> bool {
@@ -71,6 +81,7 @@ mod tests {
         assert_eq!(found("so. `tests/interop/test_c.py::test_d`"), "");
         assert!(found("because").contains("threat-model.md:5: an attack without a test"));
         assert!(found("`std::fmt` prints").contains("an attack without a test"), "a path of Rust is no file");
+        assert!(found("`crates/a/tests/b.rs::it_holds`, `b::it_holds`").contains("cannot be found by its path"));
         for missing in ["crates/a/tests/b.rs::it_fails", "crates/a/tests/c.rs::it_holds", "tests/interop/test_c.py::d"]
         {
             assert!(found(&format!("`{missing}`")).contains("is no test; name a test function"), "{missing}");
