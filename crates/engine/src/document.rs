@@ -28,9 +28,6 @@ use crate::rewrap::{RewrapOptions, Rewrapper};
 pub(crate) use rewriters::text_of;
 use rewriters::{placed, plain_text, value_type};
 
-/// What an envelope has beside its text: fixed parts, and IV, ephemeral key and tag in base64.
-const ENVELOPE_SIZE: usize = 97;
-
 /// Whether a document, or a part of one, is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {

@@ -50,7 +50,9 @@ pub use fieldseal_crypto::{
     Curve, CurveLanes, EcContext, Lanes, LanesUnavailable, WipingAllocator, use_curve_lanes, use_lanes,
 };
 pub use fieldseal_document::{Limits as DocumentLimits, OtherCase, Selection, SelectionBuilder};
-pub use fieldseal_envelope::{Marking, ORIGIN_FIELDSEAL, Opened, OpenedMetadata, Role, Value, ValueType};
+pub use fieldseal_envelope::{
+    ENVELOPE_OVERHEAD, Marking, ORIGIN_FIELDSEAL, Opened, OpenedMetadata, Role, Value, ValueType,
+};
 pub use file::{FileDecryption, FileEncryption};
 pub use inspect::{Inspected, Inspector, PublicKeys};
 pub use long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};

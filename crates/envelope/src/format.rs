@@ -21,6 +21,10 @@ pub(crate) const EPHEMERAL_TEXT_SIZE: usize = 44;
 /// The ephemeral key and the colons around it.
 pub(crate) const MIDDLE_SIZE: usize = EPHEMERAL_TEXT_SIZE + 2;
 
+/// Bytes of an envelope beside its value: prefix, version, IV, ephemeral key, tag and suffix. The value itself takes four thirds of its
+/// size, rounded up. The type of a number or a boolean (`number:`), metadata and the debug mark come in addition.
+pub const ENVELOPE_OVERHEAD: usize = HEAD_SIZE_MIN + IV_TEXT_SIZE + MIDDLE_SIZE + encoded_size(TAG_SIZE) + SUFFIX.len();
+
 /// The JSON type of a sealed value. The numbers are those of the associated data's flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]

@@ -24,7 +24,7 @@ pub mod file;
 pub mod fuzzing;
 
 pub use fieldseal_crypto::DecryptFailed;
-pub use format::{Envelope, Malformed, Marking, ValueType, Version};
+pub use format::{ENVELOPE_OVERHEAD, Envelope, Malformed, Marking, ValueType, Version};
 pub use long::{LongOpening, LongSealing, LongText, Sealed};
 pub use metadata::{InvalidRole, Metadata, ORIGIN_FIELDSEAL, OpenedMetadata, ROLE_SIZE_MAX, Role, metadata_in_file};
 pub use open::{Form, OpenError, OpenScratch, Opened, OpeningKey};

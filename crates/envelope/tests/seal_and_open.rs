@@ -12,8 +12,8 @@ use fieldseal_crypto::{AeadAlgorithm, AeadKey, Curve, Nonce, PrivateKey, PublicK
 use fieldseal_envelope::file::{EncryptedFile, FILE_OVERHEAD};
 use fieldseal_envelope::fuzzing::{open_file, open_in_pieces, seal_file};
 use fieldseal_envelope::{
-    Envelope, KeySpent, Malformed, Marking, Metadata, OpenError, OpenScratch, Profile, Role, SealScratch, SealingKey,
-    Value, ValueType, Version, seal_each,
+    ENVELOPE_OVERHEAD, Envelope, KeySpent, Malformed, Marking, Metadata, OpenError, OpenScratch, Profile, Role,
+    SealScratch, SealingKey, Value, ValueType, Version, seal_each,
 };
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -88,6 +88,22 @@ fn every_profile_and_type_comes_back() {
 }
 
 /// What is sealed in pieces opens as a whole, and the other way round, whatever the pieces, for each profile and type.
+/// [`ENVELOPE_OVERHEAD`] and four thirds of the value are what a string takes, to the byte of rounding.
+#[test]
+fn the_overhead_is_that_of_a_string() {
+    let app = App::of_the_vectors();
+    let mut rng = StdRng::seed_from_u64(21);
+    for curve in Curve::ALL {
+        let key = SealingKey::generate(&app.ec, &recipient_of(&app, curve), Profile::plain(curve), 9, &mut rng);
+        for size in [0, 1, 2, 3, 1_000] {
+            let text = "x".repeat(size);
+            let envelope = seal(&key, None, &[string(&text)]).remove(0).len();
+            let estimate = ENVELOPE_OVERHEAD + size + size.div_ceil(3);
+            assert!((estimate - 1..=estimate).contains(&envelope), "{curve:?}: {envelope} of {estimate}");
+        }
+    }
+}
+
 #[test]
 fn pieces_and_wholes_are_the_same_envelopes() {
     let app = App::of_the_vectors();

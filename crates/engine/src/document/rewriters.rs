@@ -1,5 +1,7 @@
 //! What encrypting, decrypting and rewrapping put in the place of the values of a document, and the text of a value in JSON.
 
+use fieldseal_envelope::ENVELOPE_OVERHEAD;
+
 use super::*;
 
 impl Rewriter for Encryptor {
@@ -58,7 +60,7 @@ impl Rewriter for Encryptor {
     }
 
     fn output_size(&self, size: usize, count: usize) -> usize {
-        size + count * ENVELOPE_SIZE + size / 3
+        size + count * ENVELOPE_OVERHEAD + size / 3
     }
 
     fn part_values_max(&self) -> usize {
@@ -122,7 +124,7 @@ impl Rewriter for Decryptor {
     }
 
     fn output_size(&self, size: usize, count: usize) -> usize {
-        size.saturating_sub(count * ENVELOPE_SIZE)
+        size.saturating_sub(count * ENVELOPE_OVERHEAD)
     }
 
     fn part_values_max(&self) -> usize {

@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use fieldseal_engine::{
-    Caller, Decryptor, Encryptor, Engine, LongDecryption, LongEncryption, OnFailure, Opened, Settled, Value, ValueType,
+    Caller, Decryptor, ENVELOPE_OVERHEAD, Encryptor, Engine, LongDecryption, LongEncryption, OnFailure, Opened,
+    Settled, Value, ValueType,
 };
 use fieldseal_protocol::answer::OpenValues;
 use fieldseal_protocol::{
@@ -18,9 +19,6 @@ use super::long::Long;
 use super::span::{Span, text_of};
 use super::work::{NOT_LIMITED, Work, part_of};
 use crate::interface::{Part, PartStep, Planned, Step, Written};
-
-/// What an envelope has beside its text, with a header before it: fixed parts, and IV, ephemeral key and tag in base64.
-const ENVELOPE_SIZE: usize = 100;
 
 /// A list of values that is being encrypted.
 pub(super) struct EncryptValues {
@@ -132,7 +130,7 @@ fn encrypt(
         let Some((kind, text)) = scalar.text(buffer) else { continue };
         let value = Value { value_type: convert::value_type(kind), text };
         if !encryptor.leaves(&value) && !settled.leaves(index) {
-            size += ENVELOPE_SIZE + text.len() + text.len().div_ceil(3);
+            size += write::HEAD_SIZE_MAX + ENVELOPE_OVERHEAD + text.len() + text.len().div_ceil(3);
             values.push(value);
             kept.push(index);
         }
@@ -264,7 +262,7 @@ fn decrypt(
     let read = span.read(list, decryptor.step_values_max())?;
     let first = span.index();
     let texts: Vec<&[u8]> = read.scalars.iter().map(text_of).collect();
-    out.reserve(texts.iter().map(|text| text.len().saturating_sub(ENVELOPE_SIZE)).sum::<usize>() + texts.len());
+    out.reserve(texts.iter().map(|text| text.len().saturating_sub(ENVELOPE_OVERHEAD)).sum::<usize>() + texts.len());
     let (mut fault, mut decrypted) = (None, 0);
     let on_failure = decryptor.on_failure();
     let mut failed = Vec::new();
