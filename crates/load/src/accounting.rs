@@ -2,14 +2,12 @@
 
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A process by its id.
 #[derive(Clone, Debug)]
 pub struct Process {
     id: u32,
-    folder: PathBuf,
 }
 
 /// CPU time by kind of thread.
@@ -60,7 +58,7 @@ impl fmt::Display for Process {
 impl Process {
     /// The process with this id, whether it exists or not.
     pub fn new(id: u32) -> Self {
-        Process { id, folder: format!("/proc/{id}").into() }
+        Process { id }
     }
 
     /// CPU time of its threads, to the nanosecond. Of a thread that runs at this moment the last few milliseconds may be missing:
@@ -69,16 +67,39 @@ impl Process {
     /// # Errors
     /// The process is gone, or the system has no such accounting.
     pub fn cpu(&self) -> io::Result<Cpu> {
+        system::cpu(self.id)
+    }
+
+    /// Memory, threads and descriptors.
+    ///
+    /// # Errors
+    /// The process is gone, or is not ours to look at.
+    pub fn resources(&self) -> io::Result<Resources> {
+        system::resources(self.id)
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::io;
+    use std::time::Duration;
+
+    use procfs::process::{Process, Task};
+    use procfs::{Current as _, ProcError, ProcResult};
+
+    use super::{Cpu, Resources};
+
+    pub(super) fn cpu(id: u32) -> io::Result<Cpu> {
+        let used = |task: ProcResult<Task>| -> ProcResult<(String, Duration)> {
+            let task = task?;
+            Ok((task.stat()?.comm, Duration::from_nanos(task.schedstat()?.sum_exec_runtime)))
+        };
         let mut cpu = Cpu::default();
         let mut is_accounted = false;
-        for thread in std::fs::read_dir(self.folder.join("task"))? {
-            let thread = thread?.path();
-            // A thread may end between the list and this.
-            let (Ok(name), Ok(times)) = (read(&thread, "comm"), read(&thread, "schedstat")) else { continue };
-            let used = times.split_ascii_whitespace().next().and_then(|first| first.parse().ok());
-            let used = Duration::from_nanos(used.ok_or(io::ErrorKind::InvalidData)?);
+        // A thread may end between the list and this.
+        for (name, used) in open(id)?.tasks().map_err(io_error)?.map(used).filter_map(Result::ok) {
             is_accounted = true;
-            match name.trim_end() {
+            match name.as_str() {
                 "fieldseal-net" => cpu.network += used,
                 name if name.starts_with("fieldseal-work") => cpu.workers += used,
                 _ => cpu.other += used,
@@ -87,27 +108,57 @@ impl Process {
         if is_accounted {
             Ok(cpu)
         } else {
-            Err(io::Error::other("the system does not tell the CPU time of its threads"))
+            Err(io::Error::other("the system does not report the CPU time of its threads"))
         }
     }
 
-    /// Memory, threads and descriptors.
-    ///
-    /// # Errors
-    /// The process is gone, or is not ours to look at.
-    pub fn resources(&self) -> io::Result<Resources> {
-        let status = read(&self.folder, "status")?;
-        let number = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            line.and_then(|line| line.split_ascii_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0)
-        };
-        let descriptors = std::fs::read_dir(self.folder.join("fd"))?.count() as u64;
-        Ok(Resources { memory: number("VmRSS:") << 10, threads: number("Threads:"), descriptors })
+    pub(super) fn resources(id: u32) -> io::Result<Resources> {
+        let process = open(id)?;
+        let status = process.status().map_err(io_error)?;
+        let descriptors = process.fd_count().map_err(io_error)?;
+        Ok(Resources {
+            memory: status.vmrss.unwrap_or(0) << 10,
+            threads: status.threads,
+            descriptors: descriptors as u64,
+        })
+    }
+
+    pub(super) fn cpu_name() -> Option<String> {
+        procfs::CpuInfo::current().ok()?.model_name(0).map(str::to_owned)
+    }
+
+    fn open(id: u32) -> io::Result<Process> {
+        let id = i32::try_from(id).map_err(|_| io::ErrorKind::NotFound)?;
+        Process::new(id).map_err(io_error)
+    }
+
+    fn io_error(error: ProcError) -> io::Error {
+        match error {
+            ProcError::NotFound(_) => io::ErrorKind::NotFound.into(),
+            ProcError::PermissionDenied(_) => io::ErrorKind::PermissionDenied.into(),
+            ProcError::Io(error, _) => error,
+            error => io::Error::other(error),
+        }
     }
 }
 
-fn read(folder: &Path, name: &str) -> io::Result<String> {
-    std::fs::read_to_string(folder.join(name))
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use std::io;
+
+    use super::{Cpu, Resources};
+
+    pub(super) fn cpu(_id: u32) -> io::Result<Cpu> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn resources(_id: u32) -> io::Result<Resources> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn cpu_name() -> Option<String> {
+        None
+    }
 }
 
 /// What a machine is.
@@ -124,10 +175,8 @@ pub struct Machine {
 impl Machine {
     /// This one.
     pub fn this() -> Self {
-        let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
         Machine {
-            cpu: model.map(|(_, name)| name.trim().to_owned()).unwrap_or_default(),
+            cpu: system::cpu_name().unwrap_or_default(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             kernel: release(&std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default()).to_owned(),
         }

@@ -1,34 +1,23 @@
 //! Times as people and log collectors read them.
 
-/// Unix seconds as UTC: `2026-03-14T09:26:53Z` (RFC 3339).
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
+
+/// Unix seconds as UTC: `2026-03-14T09:26:53Z` (RFC 3339). A time beyond the year 9999, which the format cannot express, is that year's
+/// last second.
 pub fn utc(unix_s: u64) -> String {
-    format!("{}Z", date_and_time(unix_s))
+    format!("{:.0}Z", date_and_time(unix_s.saturating_mul(1000)))
 }
 
-/// Unix milliseconds as UTC: `2026-03-14T09:26:53.589Z` (RFC 3339).
+/// Unix milliseconds as UTC: `2026-03-14T09:26:53.589Z` (RFC 3339), with the same limit as [`utc`].
 pub fn utc_milliseconds(unix_ms: u64) -> String {
-    format!("{}.{:03}Z", date_and_time(unix_ms / 1000), unix_ms % 1000)
+    format!("{:.3}Z", date_and_time(unix_ms))
 }
 
-fn date_and_time(unix_s: u64) -> String {
-    const DAY: u64 = 86_400;
-    let (days, second) = (unix_s / DAY, unix_s % DAY);
-    let (year, month, day) = date(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
-}
-
-/// The date of the Gregorian calendar, so many days after 1970-01-01.
-fn date(days: u64) -> (u64, u64, u64) {
-    // Counted from 1 March of the year 0, so that the leap day comes last; 400 years have 146,097 days.
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+/// A date and a time without a zone: a certificate that never expires names the year 9999 to its end, which lies beyond jiff's time stamps.
+fn date_and_time(unix_ms: u64) -> DateTime {
+    const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+    EPOCH.saturating_add(SignedDuration::from_millis(i64::try_from(unix_ms).unwrap_or(i64::MAX)))
 }
 
 #[cfg(test)]
@@ -36,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_of_the_calendar() {
+    fn formats_utc_to_the_last_second_of_the_format() {
         for (unix_s, expected) in [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_400, "2000-02-29T00:00:00Z"),
@@ -49,19 +38,9 @@ mod tests {
             let with_milliseconds = expected.replace('Z', ".007Z");
             assert_eq!(utc_milliseconds(unix_s * 1000 + 7), with_milliseconds);
         }
-    }
-
-    /// Every day of 400 years follows the one before it.
-    #[test]
-    fn days_count_up() {
-        let mut before = date(0);
-        for days in 1..146_097 {
-            let (year, month, day) = date(days);
-            let next_day = (year, month) == (before.0, before.1) && day == before.2 + 1;
-            let next_month = day == 1 && (12 * year + month) == (12 * before.0 + before.1) + 1 && before.2 >= 28;
-            assert!(next_day || next_month, "{before:?} then {:?}", (year, month, day));
-            before = (year, month, day);
+        for beyond in [253_402_300_800, u64::MAX] {
+            assert_eq!(utc(beyond), "9999-12-31T23:59:59Z");
+            assert_eq!(utc_milliseconds(beyond.saturating_mul(1000)), "9999-12-31T23:59:59.999Z");
         }
-        assert_eq!(date(146_097), (2370, 1, 1));
     }
 }

@@ -1,7 +1,12 @@
 //! One line of a log: the engine, the relay and the access log write the same names in the same two formats.
 
-use std::fmt::{self, Display, Write};
+use std::fmt::{self, Display};
+use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::Serialize as _;
+use serde_json::Serializer;
+use serde_json::ser::Formatter;
 
 use crate::calendar::utc_milliseconds;
 
@@ -18,14 +23,14 @@ pub enum LogFormat {
 #[derive(Debug)]
 pub struct LogLine {
     format: LogFormat,
-    text: String,
+    text: Vec<u8>,
 }
 
 impl LogLine {
     /// Begins a line with the present time and `level`, such as `info`.
     pub fn new(format: LogFormat, level: &str) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut line = Self { format, text: String::with_capacity(256) };
+        let mut line = Self { format, text: Vec::with_capacity(256) };
         line.text("time", &utc_milliseconds(u64::try_from(now.as_millis()).unwrap_or(u64::MAX)));
         line.text("level", level);
         line
@@ -35,7 +40,7 @@ impl LogLine {
     pub fn text(&mut self, name: &str, value: &str) {
         self.begin(name);
         match self.format {
-            LogFormat::Logfmt if is_bare(value) => self.text.push_str(value),
+            LogFormat::Logfmt if is_bare(value) => self.text.extend_from_slice(value.as_bytes()),
             _ => quote(value, &mut self.text),
         }
     }
@@ -57,23 +62,23 @@ impl LogLine {
     /// The line, without a line end.
     pub fn finish(mut self) -> String {
         if self.format == LogFormat::Json {
-            self.text.push('}');
+            self.text.push(b'}');
         }
-        self.text
+        String::from_utf8(self.text).expect("texts and what is printed between them are UTF-8")
     }
 
     fn begin(&mut self, name: &str) {
         let is_first = self.text.is_empty();
         match self.format {
             LogFormat::Json => {
-                self.text.push(if is_first { '{' } else { ',' });
+                self.text.push(if is_first { b'{' } else { b',' });
                 quote(name, &mut self.text);
-                self.text.push(':');
+                self.text.push(b':');
             }
             LogFormat::Logfmt => {
-                self.text.push_str(if is_first { "" } else { " " });
-                self.text.push_str(name);
-                self.text.push('=');
+                self.text.extend_from_slice(if is_first { b"" } else { b" " });
+                self.text.extend_from_slice(name.as_bytes());
+                self.text.push(b'=');
             }
         }
     }
@@ -84,24 +89,25 @@ fn is_bare(value: &str) -> bool {
     !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'=' | b'\\'))
 }
 
-/// Appends a JSON string. Control characters, those beyond ASCII included, are escaped: a log is also read in terminals.
-fn quote(value: &str, out: &mut String) {
-    out.push('"');
-    for character in value.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\u{2028}' | '\u{2029}' => {
-                let _ = write!(out, "\\u{:04x}", u32::from(character));
-            }
-            character if character.is_control() => {
-                let _ = write!(out, "\\u{:04x}", u32::from(character));
-            }
-            character => out.push(character),
+/// Appends a JSON string.
+fn quote(value: &str, out: &mut Vec<u8>) {
+    let written = value.serialize(&mut Serializer::with_formatter(out, ForTerminals));
+    written.expect("a buffer takes everything");
+}
+
+/// JSON that is also read in terminals: control characters beyond those of ASCII and Unicode's line ends are escaped too.
+struct ForTerminals;
+
+impl Formatter for ForTerminals {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        let acts = |character: char| character.is_control() || matches!(character, '\u{2028}' | '\u{2029}');
+        let mut rest = fragment;
+        while let Some((at, character)) = rest.char_indices().find(|&(_, character)| acts(character)) {
+            write!(writer, "{}\\u{:04x}", &rest[..at], u32::from(character))?;
+            rest = &rest[at + character.len_utf8()..];
         }
+        writer.write_all(rest.as_bytes())
     }
-    out.push('"');
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! What the operating system says of this process, for the metrics of an operator port. All of it on Linux, from `/proc`; elsewhere
 //! CPU time and the limit of descriptors.
 
-use std::fs;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -32,13 +31,10 @@ impl ProcessFigures {
         let cpu = u64::try_from(cpu.tv_sec).ok().zip(u32::try_from(cpu.tv_nsec).ok());
         ProcessFigures {
             cpu: cpu.map(|(seconds, nanoseconds)| Duration::new(seconds, nanoseconds)),
-            memory: fs::read_to_string("/proc/self/status").ok().and_then(|status| memory(&status)),
-            descriptors: descriptors(),
+            memory: system::memory(),
+            descriptors: system::descriptors(),
             descriptors_max: getrlimit(Resource::Nofile).current,
-            began_unix_s: *BEGAN.get_or_init(|| {
-                let (own, system) = (fs::read_to_string("/proc/self/stat"), fs::read_to_string("/proc/stat"));
-                began(&own.ok()?, &system.ok()?, rustix::param::clock_ticks_per_second())
-            }),
+            began_unix_s: *BEGAN.get_or_init(system::began),
         }
     }
 
@@ -82,29 +78,43 @@ pub enum ProcessValue {
     Count(u64),
 }
 
-/// Resident bytes, of `/proc/PID/status`.
-fn memory(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
-}
+/// Figures of this process from `/proc`; `None` where a sandbox hides a file.
+#[cfg(target_os = "linux")]
+mod system {
+    use procfs::process::Process;
 
-fn descriptors() -> Option<u64> {
-    const FOLDER: &str = "/proc/self/fd";
-    // Linux tells their number as the folder's size since 6.2; before, that is 0.
-    match fs::metadata(FOLDER).ok()?.len() {
-        // The folder itself is open meanwhile.
-        0 => Some((fs::read_dir(FOLDER).ok()?.count() as u64).saturating_sub(1)),
-        count => Some(count),
+    /// Resident memory, in bytes.
+    pub(super) fn memory() -> Option<u64> {
+        let kibibytes = Process::myself().ok()?.status().ok()?.vmrss?;
+        kibibytes.checked_mul(1024)
+    }
+
+    /// Open descriptors, with the one that `/proc/self` is read through.
+    pub(super) fn descriptors() -> Option<u64> {
+        u64::try_from(Process::myself().ok()?.fd_count().ok()?).ok()
+    }
+
+    /// Start time, in Unix seconds.
+    pub(super) fn began() -> Option<f64> {
+        let ticks = Process::myself().ok()?.stat().ok()?.starttime;
+        let booted = procfs::boot_time_secs().ok()?;
+        Some(booted as f64 + ticks as f64 / procfs::ticks_per_second().max(1) as f64)
     }
 }
 
-/// Unix seconds, of `/proc/PID/stat` and `/proc/stat`.
-fn began(own: &str, system: &str, ticks_per_second: u64) -> Option<f64> {
-    // The program's name, in brackets, may hold anything. The time since the system began is the twentieth word behind it.
-    let (_, words) = own.rsplit_once(')')?;
-    let ticks: u64 = words.split_ascii_whitespace().nth(19)?.parse().ok()?;
-    let booted: u64 = system.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
-    Some(booted as f64 + ticks as f64 / ticks_per_second.max(1) as f64)
+#[cfg(not(target_os = "linux"))]
+mod system {
+    pub(super) fn memory() -> Option<u64> {
+        None
+    }
+
+    pub(super) fn descriptors() -> Option<u64> {
+        None
+    }
+
+    pub(super) fn began() -> Option<f64> {
+        None
+    }
 }
 
 #[cfg(test)]
@@ -112,23 +122,13 @@ mod tests {
     use super::*;
     use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-    #[test]
-    fn what_the_system_writes_is_read() {
-        assert_eq!(memory("VmHWM:\t   9 kB\nVmRSS:\t    2048 kB\nThreads:\t3\n"), Some(2 << 20));
-        assert_eq!([memory("VmHWM:\t 9 kB\n"), memory("VmRSS:\t9\n"), memory("VmRSS:\tx kB\n")], [None; 3]);
-        let own = "17 (a) R 9) S 1 17 17 0 -1 4194560 94 0 0 0 0 0 0 0 20 0 1 0 1250 2502656 221 18446744073709551615";
-        let system = "cpu  1 2 3\nintr 5\nbtime 1700000000\nprocesses 9\n";
-        assert_eq!(began(own, system, 100), Some(1_700_000_012.5));
-        assert_eq!([began("17 (a) S 1", system, 100), began(own, "cpu 1\n", 100), began("", "", 100)], [None; 3]);
-    }
-
     #[cfg(target_os = "linux")]
     #[test]
-    fn this_process_is_told() {
+    fn reads_the_figures_of_this_process() {
         const PATIENCE: Duration = Duration::from_secs(60);
         let before = ProcessFigures::read();
         let memory = vec![1_u8; 32 << 20];
-        let files: Vec<_> = (0..20).map(|_| fs::File::open("/proc/self/stat").unwrap()).collect();
+        let files: Vec<_> = (0..20).map(|_| std::fs::File::open("/proc/self/stat").unwrap()).collect();
         let (begun, used) = (Instant::now(), before.cpu.unwrap());
         while ProcessFigures::read().cpu.unwrap() < used + Duration::from_millis(20) {
             assert!(begun.elapsed() < PATIENCE, "the time of this thread does not count");

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
 use super::names::{Meaning, push_name_byte};
 use super::{CHARSET_FIELD, FieldNames, FormError, FormErrorKind, FormLimits, check_charset};
 
@@ -138,31 +140,25 @@ fn hex(digits: &[u8; 2]) -> Option<u8> {
     Some((digit(digits[0])? << 4 | digit(digits[1])?) as u8)
 }
 
+/// What a form encodes: all but letters, digits and `*-._`. A space is `+` there.
+const IN_FORM: &AsciiSet = &NON_ALPHANUMERIC.remove(b'*').remove(b'-').remove(b'.').remove(b'_').remove(b' ');
+/// What a query encodes: all but unreserved characters (RFC 3986, section 2.3).
+const IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// Appends a text as a form encodes it: letters, digits and `*-._` as they are, a space as `+`, the rest as `%XX`.
 pub fn encode_field(text: &str, out: &mut Vec<u8>) {
-    out.reserve(text.len());
-    for &byte in text.as_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'*' | b'-' | b'.' | b'_' => out.push(byte),
-            b' ' => out.push(b'+'),
-            _ => escape(byte, out),
-        }
-    }
+    let start = out.len();
+    encode(text, IN_FORM, out);
+    out[start..].iter_mut().filter(|byte| **byte == b' ').for_each(|space| *space = b'+');
 }
 
-/// Appends a text as a query holds it: unreserved characters (RFC 3986, section 2.3) as they are, the rest as `%XX`. A space is `%20`,
-/// which those read too who do not take `+` for one.
+/// Appends a text as a query holds it: unreserved characters as they are, the rest as `%XX`. A space is `%20`, which all readers take for
+/// one; some do not take `+`.
 pub fn encode_query(text: &str, out: &mut Vec<u8>) {
-    out.reserve(text.len());
-    for &byte in text.as_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(byte),
-            _ => escape(byte, out),
-        }
-    }
+    encode(text, IN_QUERY, out);
 }
 
-fn escape(byte: u8, out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    out.extend([b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+fn encode(text: &str, encoded: &'static AsciiSet, out: &mut Vec<u8>) {
+    out.reserve(text.len());
+    utf8_percent_encode(text, encoded).for_each(|piece| out.extend_from_slice(piece.as_bytes()));
 }

@@ -1,8 +1,6 @@
 //! CPU time of the engine's threads by what they do, as the system accounts for it. Linux: from `/proc/self/task`.
 
 use std::collections::HashMap;
-use std::io;
-use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -28,7 +26,7 @@ impl Part {
 }
 
 /// What each thread had used at a look, by its id.
-type Look = HashMap<u32, (Part, Duration)>;
+type Look = HashMap<i32, (Part, Duration)>;
 
 /// CPU time by part, which never goes back, though threads end.
 #[derive(Debug, Default)]
@@ -45,7 +43,7 @@ impl ThreadTimes {
     /// The time of each part; nothing where the system does not tell.
     pub fn read(&self) -> Vec<(&'static str, Duration)> {
         match look() {
-            Ok(now) if !now.is_empty() => {
+            Some(now) if !now.is_empty() => {
                 let mut ledger = self.0.lock().expect("nothing panics while this is locked");
                 ledger.note(now);
                 WORDS.into_iter().zip(ledger.totals()).collect()
@@ -74,34 +72,33 @@ impl Ledger {
     }
 }
 
-fn look() -> io::Result<Look> {
+/// Reads all threads; `None` where the system does not account for their time.
+#[cfg(target_os = "linux")]
+fn look() -> Option<Look> {
+    use procfs::ProcError;
+    use procfs::process::{Process, Task};
+
+    let used = |task: &Task| {
+        let time = Duration::from_nanos(task.schedstat()?.sum_exec_runtime);
+        Ok((task.tid, (Part::of(&task.stat()?.comm), time)))
+    };
     let mut look = Look::new();
-    for thread in std::fs::read_dir("/proc/self/task")? {
-        let thread = thread?;
-        match used(&thread.path()) {
-            Ok(used) => {
-                let id = thread.file_name().to_str().and_then(|id| id.parse().ok());
-                look.insert(id.ok_or(io::ErrorKind::InvalidData)?, used);
+    for task in Process::myself().ok()?.tasks().ok()? {
+        match task.and_then(|task| used(&task)) {
+            Ok((id, used)) => {
+                look.insert(id, used);
             }
             // It has ended since the list was made.
-            Err(error) if is_gone(&error) => {}
-            Err(error) => return Err(error),
+            Err(ProcError::NotFound(_)) => {}
+            Err(_) => return None,
         }
     }
-    Ok(look)
+    Some(look)
 }
 
-fn used(thread: &Path) -> io::Result<(Part, Duration)> {
-    let name = std::fs::read_to_string(thread.join("comm"))?;
-    let times = std::fs::read_to_string(thread.join("schedstat"))?;
-    let nanoseconds = times.split_ascii_whitespace().next().and_then(|first| first.parse().ok());
-    Ok((Part::of(name.trim_end()), Duration::from_nanos(nanoseconds.ok_or(io::ErrorKind::InvalidData)?)))
-}
-
-fn is_gone(error: &io::Error) -> bool {
-    /// What Linux answers where a file of the thread was opened before.
-    const NO_SUCH_PROCESS: i32 = 3;
-    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(NO_SUCH_PROCESS)
+#[cfg(not(target_os = "linux"))]
+fn look() -> Option<Look> {
+    None
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! Options in the query of a URL. One that is not known is refused: it must not be dropped in silence.
 
+use std::borrow::Cow;
+
 use fieldseal_engine::{Curve, Keying, OnFailure};
+use percent_encoding::percent_decode_str;
 
 /// What a query may say of encryption and decryption.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -113,24 +116,16 @@ fn truth(name: &str, value: &str) -> Result<bool, String> {
     }
 }
 
-/// Percent-decoding, with `+` for a space as forms have it.
+/// Decodes a value, with `+` for a space as in forms. `None` where it is not UTF-8, or where a `%` has no two digits: the library would
+/// keep that `%`, and other readers of the same query drop it.
 fn decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        rest = after;
-        bytes.push(match first {
-            b'%' => {
-                let (digits, after) = rest.split_first_chunk::<2>()?;
-                rest = after;
-                let half = |digit: u8| char::from(digit).to_digit(16);
-                u8::try_from(half(digits[0])? << 4 | half(digits[1])?).ok()?
-            }
-            b'+' => b' ',
-            other => other,
-        });
+    let is_escape =
+        |rest: &str| rest.as_bytes().first_chunk::<2>().is_some_and(|it| it.iter().all(u8::is_ascii_hexdigit));
+    if !text.split('%').skip(1).all(is_escape) {
+        return None;
     }
-    String::from_utf8(bytes).ok()
+    let spaced = text.replace('+', " ");
+    percent_decode_str(&spaced).decode_utf8().ok().map(Cow::into_owned)
 }
 
 #[cfg(test)]
