@@ -179,13 +179,13 @@ def test_an_alarm_begins_and_ends_at_metrics_readiness_and_webhook(setting: Sett
             assert probe.get("/readyz")[0] == 200
             for way in ("engine", "relay"):
                 assert probe.metric(f'fieldseal_probe_requests_total{{way="{way}",outcome="ok"}}') >= 2
-                assert probe.metric(f'fieldseal_probe_seconds{{way="{way}"}}') > 0
+                assert probe.metric(f'fieldseal_probe_last_request_seconds{{way="{way}"}}') > 0
             with halted(setting.engine):
                 wait_until(lambda: len(hook.requests) == 1, SECONDS_MAX)
                 assert (probe.metric("fieldseal_probe_alarm"), probe.metric("fieldseal_probe_alarms_total")) == (1, 1)
                 assert probe.get("/readyz") == (503, "alarm\n")
                 assert probe.metric('fieldseal_probe_requests_total{way="engine",outcome="failed"}') >= 2
-                assert probe.metric('fieldseal_probe_seconds{way="engine"}') >= 2
+                assert probe.metric('fieldseal_probe_last_request_seconds{way="engine"}') >= 2
             wait_until(lambda: len(hook.requests) == 2, SECONDS_MAX)
             assert (probe.metric("fieldseal_probe_alarm"), probe.metric("fieldseal_probe_alarms_total")) == (0, 1)
             assert probe.get("/readyz")[0] == 200

@@ -129,7 +129,7 @@ def test_internal_addresses_are_not_tunnelled_to(setting: Setting, upstream: Ups
 
 
 def test_a_client_that_does_not_trust_the_authority_is_counted(setting: Setting, upstream: Upstream) -> None:
-    ended = 'fieldseal_relay_connections_ended_total{listener="plain",why="handshake"}'
+    ended = 'fieldseal_relay_connections_total{listener="plain",event="failed"}'
     before = setting.relay.metric(ended)
     tunnel = connect(setting, f"localhost:{upstream.port}", authorization(setting.key))
     with pytest.raises(ssl.SSLCertVerificationError):

@@ -32,7 +32,7 @@ pub use log_limit::LogLimit;
 pub use log_line::{LogFormat, LogLine};
 pub use operator::{HEADER_SIZE_MIN, OperatorPort, OperatorSettings, Report};
 pub use places::{CLOSING_MAX, Full, Place, Places};
-pub use process::{ProcessFigures, ProcessSample, ProcessValue};
+pub use process::ProcessFigures;
 pub use scheduling::SchedulingClass;
 pub use socket::{ACCEPT_PAUSE, HALF_OPEN_TIMEOUT_MIN, bind, prepare_socket};
 pub use thread::ListeningThread;

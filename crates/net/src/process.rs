@@ -37,45 +37,6 @@ impl ProcessFigures {
             began_unix_s: *BEGAN.get_or_init(system::began),
         }
     }
-
-    /// Those that the system tells.
-    pub fn samples(&self) -> impl Iterator<Item = ProcessSample> {
-        let ProcessFigures { cpu, memory, descriptors, descriptors_max, began_unix_s } = *self;
-        let cpu = cpu.map(|time| ProcessValue::Seconds(time.as_secs_f64()));
-        [
-            ("cpu", "User and system CPU time of the process", true, cpu),
-            ("resident_memory", "Resident memory of the process", false, memory.map(ProcessValue::Bytes)),
-            ("open_fds", "Open file descriptors of the process", false, descriptors.map(ProcessValue::Count)),
-            ("max_fds", "Maximum number of open file descriptors", false, descriptors_max.map(ProcessValue::Count)),
-            ("start_time", "Start time of the process, in Unix time", false, began_unix_s.map(ProcessValue::Seconds)),
-        ]
-        .into_iter()
-        .filter_map(|(name, help, is_counter, value)| Some(ProcessSample { name, help, is_counter, value: value? }))
-    }
-}
-
-/// One of the figures, as metrics name it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ProcessSample {
-    /// Its name in Prometheus' own libraries, without the prefix `process_` and the unit.
-    pub name: &'static str,
-    /// What it is, in a few words.
-    pub help: &'static str,
-    /// Whether it only rises.
-    pub is_counter: bool,
-    /// What it says, with its unit.
-    pub value: ProcessValue,
-}
-
-/// What a sample says.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum ProcessValue {
-    /// Seconds.
-    Seconds(f64),
-    /// Bytes.
-    Bytes(u64),
-    /// A number without a unit.
-    Count(u64),
 }
 
 /// Figures of this process from `/proc`; `None` where a sandbox hides a file.

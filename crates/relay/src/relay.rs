@@ -194,7 +194,7 @@ impl Report for Shared {
             process: ProcessFigures::read(),
             certificates: self.certificates.first(),
         };
-        snapshot.text()
+        snapshot.into_text()
     }
 
     fn cannot_accept(&self, error: &io::Error) {

@@ -86,7 +86,7 @@ impl Observer for Watcher {
             Event::Refused(client, full) => self.refusals.line(Some(*client), || {
                 tracing::warn!(listener, %client, reason = %full, "connection rejected");
             }),
-            // Anybody can make these, as many as they like: `fieldseal_relay_connections_ended` counts them.
+            // Anybody can make these, as many as they like: `fieldseal_relay_connections_total` counts them.
             Event::Left(client) => {
                 tracing::debug!(listener, %client, "the client closed a connection during the TLS handshake")
             }

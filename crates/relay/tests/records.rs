@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-const RECEIVED: &str = "fieldseal_relay_body_bytes_total{listener=\"inbound-0\",way=\"received\"}";
+const RECEIVED: &str = "fieldseal_relay_body_bytes_total{listener=\"inbound-0\",direction=\"received\"}";
 const ROUTES: &str = "[[inbound.route]]\npath = \"/held\"\nrequest = [{ action = \"redact\", json = [\"$.a\"] }]\n\
     [[inbound.route]]\npath = \"/sealed\"\napp = \"shop\"\nrequest = [{ action = \"encrypt\", json = [\"$.a\"] }]";
 

@@ -397,30 +397,9 @@ fn events_are_counted() {
     assert!(sample(&metrics, "fieldseal_network_sent_bytes_total") > 500.0);
 }
 
-/// The metrics as the table of the document writes them: name, kind, labels, meaning.
-fn table(metrics: &str) -> String {
-    let mut rows = String::new();
-    for block in metrics.split("# HELP ").skip(1) {
-        let (head, samples) = block.split_once("\n# TYPE ").expect("help comes before the type");
-        let (name, meaning) = head.split_once(' ').expect("a name");
-        let kind = samples.split([' ', '\n']).nth(1).expect("a kind");
-        let suffix = match kind {
-            "counter" => "_total",
-            "info" => "_info",
-            _ => "",
-        };
-        let labels = samples.lines().find_map(|line| line.split_once('{')?.1.split_once('}').map(|(labels, _)| labels));
-        let labels = labels.unwrap_or_default().split(',').filter_map(|label| label.split_once('='));
-        let labels: Vec<_> = labels.map(|(label, _)| format!("`{label}`")).filter(|label| label != "`le`").collect();
-        rows.push_str(&format!("| `{name}{suffix}` | {kind} | {} | {meaning} |\n", labels.join(", ")));
-    }
-    rows
-}
-
 /// `UPDATE=1 cargo test -p fieldseal-server --test metrics` writes the table anew.
 #[test]
 fn the_document_lists_what_the_endpoint_tells() {
-    const HEAD: &str = "| metric | kind | labels | meaning |\n|---|---|---|---|\n";
     let (stage, address) = stage(|_| {});
     stage.assert_healthy();
     stage.server.watch_certificates(CertificateExpiry::of_pem(
@@ -429,16 +408,8 @@ fn the_document_lists_what_the_endpoint_tells() {
         &stage.pki.authority_pem,
     ));
     let (_, metrics) = get(address, "/metrics");
-    assert!(metrics.ends_with("# EOF\n"));
-    let rows = table(&metrics);
+    fieldseal_testkit::check_metrics_table(DOCUMENT, "## Metrics", &metrics);
     let document = std::fs::read_to_string(DOCUMENT).unwrap();
-    let (before, rest) = document.split_once(HEAD).expect("the table is there");
-    let end = rest.find("\n\n").map_or(rest.len(), |end| end + 1);
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(DOCUMENT, format!("{before}{HEAD}{rows}{}", &rest[end..])).unwrap();
-        return;
-    }
-    assert!(rest[..end] == rows, "docs/metrics.md is not what the code says: run this test with UPDATE=1");
     for name in document.split('`').filter(|word| word.starts_with("fieldseal_") || word.starts_with("process_")) {
         let base = name.split('{').next().expect("a first part");
         assert!(metrics.contains(base), "{name} is in the document alone");

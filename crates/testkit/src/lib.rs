@@ -2,12 +2,15 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod metrics_table;
+
 use std::path::PathBuf;
 
 use fieldseal_engine::admin::{
     AppName, Environment, Keystore, Limits, LocalRootKey, NewKeys, OpenMode, SqliteKeystore, system_clock,
 };
 use fieldseal_engine::system_random;
+pub use metrics_table::check_metrics_table;
 
 /// A store with apps, which can be opened more than once, and is gone when this is dropped.
 #[derive(Debug)]

@@ -116,8 +116,8 @@ const LIBRARIES: [Library; 9] = [
     },
     Library {
         names: &["prometheus*"],
-        allowed_in: &["net", "server"],
-        instead: "count with atomics where it happens; server gives the counts their names, in the text that net writes",
+        allowed_in: &["net"],
+        instead: "count with atomics where it happens, and write the counts through net's metrics",
     },
     Library {
         names: &["rusqlite", "libsqlite3-sys"],

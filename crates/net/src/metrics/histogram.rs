@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Upper ends of the buckets in nanoseconds, inclusive; one more bucket takes what is longer. From a microsecond, a small slice,
-/// to ten seconds, in steps of 1, 2 and 5.
-const BOUNDS_NS: [u64; 22] = [
+/// to 50 seconds, an answer that somebody still waits for, in steps of 1, 2 and 5.
+const BOUNDS_NS: [u64; 24] = [
     1_000,
     2_000,
     5_000,
@@ -28,6 +28,8 @@ const BOUNDS_NS: [u64; 22] = [
     2_000_000_000,
     5_000_000_000,
     10_000_000_000,
+    20_000_000_000,
+    50_000_000_000,
 ];
 
 const BUCKETS: usize = BOUNDS_NS.len() + 1;
@@ -67,13 +69,18 @@ impl Histogram {
 
     /// All that was counted so far.
     pub fn snapshot(&self) -> HistogramSnapshot {
-        let counts = self.buckets.each_ref().map(|bucket| bucket.load(Ordering::Relaxed));
-        let ends = BOUNDS_NS.iter().map(|bound| seconds(*bound)).chain([f64::INFINITY]);
-        HistogramSnapshot {
-            buckets: ends.zip(counts).collect(),
-            sum: seconds(self.sum_ns.load(Ordering::Relaxed)),
-            count: counts.iter().sum(),
+        Self::sum([self])
+    }
+
+    /// All that several histograms have counted, for instance those of each thread.
+    pub fn sum<'h>(histograms: impl IntoIterator<Item = &'h Histogram>) -> HistogramSnapshot {
+        let (mut counts, mut sum_ns) = ([0_u64; BUCKETS], 0_u64);
+        for histogram in histograms {
+            counts.iter_mut().zip(&histogram.buckets).for_each(|(count, it)| *count += it.load(Ordering::Relaxed));
+            sum_ns = sum_ns.wrapping_add(histogram.sum_ns.load(Ordering::Relaxed));
         }
+        let ends = BOUNDS_NS.iter().map(|bound| seconds(*bound)).chain([f64::INFINITY]);
+        HistogramSnapshot { buckets: ends.zip(counts).collect(), sum: seconds(sum_ns), count: counts.iter().sum() }
     }
 }
 
@@ -88,15 +95,20 @@ mod tests {
     #[test]
     fn bounds_are_inclusive_and_nothing_is_too_long() {
         let histogram = Histogram::default();
-        for nanoseconds in [0, 1_000, 1_001, 10_000_000_000, 10_000_000_001] {
+        for nanoseconds in [0, 1_000, 1_001, 50_000_000_000, 50_000_000_001] {
             histogram.observe(Duration::from_nanos(nanoseconds));
         }
         let snapshot = histogram.snapshot();
         let filled: Vec<_> = snapshot.buckets.iter().filter(|(_, count)| *count > 0).copied().collect();
-        assert_eq!(filled, [(1e-6, 2), (2e-6, 1), (10.0, 1), (f64::INFINITY, 1)]);
-        assert_eq!((snapshot.count, snapshot.sum), (5, 20.000_002_002));
+        assert_eq!(filled, [(1e-6, 2), (2e-6, 1), (50.0, 1), (f64::INFINITY, 1)]);
+        assert_eq!((snapshot.count, snapshot.sum), (5, 100.000_002_002));
         histogram.observe(Duration::MAX);
         assert_eq!(histogram.snapshot().count, 6);
+        let other = Histogram::default();
+        other.observe(Duration::from_secs(2));
+        let both = Histogram::sum([&other, &other]);
+        assert_eq!((both.count, both.sum), (2, 4.0));
+        assert_eq!(both.buckets.iter().find(|(_, count)| *count > 0), Some(&(2.0, 2)));
     }
 
     #[test]

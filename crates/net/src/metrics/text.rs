@@ -1,12 +1,14 @@
-//! Writes metrics of each kind, under the common prefix or that of what every process has.
+//! Writes metrics of each kind, under the common prefix or that of what every process has, as OpenMetrics text.
 
 use std::fmt;
 
-use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, NoLabelSet};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::Unit;
+use prometheus_client::registry::{Registry, Unit};
 
 use super::histogram::HistogramSnapshot;
+use crate::process::ProcessFigures;
 
 const PREFIX: &str = "fieldseal_";
 /// Prometheus' own prefix for what every process has.
@@ -20,7 +22,7 @@ pub struct Named {
     pub name: &'static str,
     /// Ends the name, where there is one.
     pub unit: Option<&'static Unit>,
-    /// What it counts, for people.
+    /// What it counts, for people; without a full stop.
     pub help: &'static str,
 }
 
@@ -41,8 +43,32 @@ impl Named {
     }
 
     /// The same, of the process.
-    pub const fn of_process(self) -> Self {
+    const fn of_process(self) -> Self {
         Named { prefix: PROCESS_PREFIX, ..self }
+    }
+}
+
+/// Returns what `write` writes as OpenMetrics text.
+pub fn openmetrics(write: impl Fn(&mut Writer<'_>) -> fmt::Result + Send + Sync + 'static) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Written(write)));
+    let mut out = String::new();
+    prometheus_client::encoding::text::encode(&mut out, &registry).expect("a string takes everything");
+    out
+}
+
+/// Metrics that a function writes.
+struct Written<F>(F);
+
+impl<F> fmt::Debug for Written<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Written").finish_non_exhaustive()
+    }
+}
+
+impl<F: Fn(&mut Writer<'_>) -> fmt::Result + Send + Sync + 'static> Collector for Written<F> {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        (self.0)(&mut Writer { encoder })
     }
 }
 
@@ -51,102 +77,90 @@ pub struct Writer<'a> {
     encoder: DescriptorEncoder<'a>,
 }
 
-impl<'a> Writer<'a> {
-    /// A writer into what the registry is encoded to.
-    pub fn new(encoder: DescriptorEncoder<'a>) -> Self {
-        Writer { encoder }
-    }
-
+impl Writer<'_> {
     /// A value that goes up and down.
     pub fn gauge(&mut self, named: Named, value: impl EncodeGaugeValue) -> fmt::Result {
-        let name = full(named);
-        self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Gauge)?.encode_gauge(&value)
+        self.begin(named, MetricType::Gauge, |mut metric| metric.encode_gauge(&value))
     }
 
-    /// One gauge for each value of the label.
-    pub fn gauges(
+    /// One gauge for each row of label values.
+    pub fn gauges<'l, const N: usize>(
         &mut self,
         named: Named,
-        label: &'static str,
-        values: impl IntoIterator<Item = (&'static str, u64)>,
+        labels: [&'static str; N],
+        rows: impl IntoIterator<Item = ([&'l str; N], impl EncodeGaugeValue)>,
     ) -> fmt::Result {
-        let name = full(named);
-        let mut metric = self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Gauge)?;
-        for (word, value) in values {
-            metric.encode_family(&[(label, word)])?.encode_gauge(&value)?;
-        }
-        Ok(())
-    }
-
-    /// One gauge for each pair of values of two labels.
-    pub fn gauges_of_two(
-        &mut self,
-        named: Named,
-        labels: [&'static str; 2],
-        values: &[([String; 2], u64)],
-    ) -> fmt::Result {
-        let name = full(named);
-        let mut metric = self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Gauge)?;
-        for (words, value) in values {
-            let pairs = [(labels[0], words[0].as_str()), (labels[1], words[1].as_str())];
-            metric.encode_family(&pairs)?.encode_gauge(value)?;
-        }
-        Ok(())
+        self.begin(named, MetricType::Gauge, |mut metric| {
+            rows.into_iter()
+                .try_for_each(|(words, value)| metric.encode_family(&pairs(labels, words))?.encode_gauge(&value))
+        })
     }
 
     /// A value that only goes up.
     pub fn counter(&mut self, named: Named, value: impl EncodeCounterValue) -> fmt::Result {
-        let name = full(named);
-        let mut metric = self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Counter)?;
-        metric.encode_counter::<NoLabelSet, _, f64>(&value, None)
+        self.begin(named, MetricType::Counter, |mut metric| metric.encode_counter::<NoLabelSet, _, f64>(&value, None))
     }
 
-    /// One counter for each value of the labels.
-    pub fn counters<const N: usize>(
+    /// One counter for each row of label values.
+    pub fn counters<'l, const N: usize>(
         &mut self,
         named: Named,
         labels: [&'static str; N],
-        values: impl IntoIterator<Item = ([&'static str; N], impl EncodeCounterValue)>,
+        rows: impl IntoIterator<Item = ([&'l str; N], impl EncodeCounterValue)>,
     ) -> fmt::Result {
-        let name = full(named);
-        let mut metric = self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Counter)?;
-        for (words, value) in values {
-            let mut words = words.into_iter();
-            let pairs = labels.map(|label| (label, words.next().expect("as many words as labels")));
-            metric.encode_family(&pairs)?.encode_counter::<NoLabelSet, _, f64>(&value, None)?;
-        }
-        Ok(())
+        self.begin(named, MetricType::Counter, |mut metric| {
+            rows.into_iter().try_for_each(|(words, value)| {
+                metric.encode_family(&pairs(labels, words))?.encode_counter::<NoLabelSet, _, f64>(&value, None)
+            })
+        })
     }
 
     /// Lengths of time.
     pub fn histogram(&mut self, named: Named, times: &HistogramSnapshot) -> fmt::Result {
-        let name = full(named);
-        let mut metric = self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Histogram)?;
-        metric.encode_histogram::<NoLabelSet>(times.sum, times.count, &times.buckets, None)
+        self.begin(named, MetricType::Histogram, |metric| encode_histogram(metric, times))
     }
 
-    /// One histogram for each value of the label.
-    pub fn histograms(
+    /// One histogram for each row of label values.
+    pub fn histograms<'l, const N: usize>(
         &mut self,
         named: Named,
-        label: &'static str,
-        values: &[(&'static str, HistogramSnapshot)],
+        labels: [&'static str; N],
+        rows: impl IntoIterator<Item = ([&'l str; N], HistogramSnapshot)>,
     ) -> fmt::Result {
-        let name = full(named);
-        let mut metric = self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Histogram)?;
-        for (word, times) in values {
-            let pair = [(label, *word)];
-            let mut one = metric.encode_family(&pair)?;
-            one.encode_histogram::<NoLabelSet>(times.sum, times.count, &times.buckets, None)?;
-        }
-        Ok(())
+        self.begin(named, MetricType::Histogram, |mut metric| {
+            rows.into_iter()
+                .try_for_each(|(words, times)| encode_histogram(metric.encode_family(&pairs(labels, words))?, &times))
+        })
     }
 
     /// A fact, as a label.
     pub fn info(&mut self, named: Named, label: &'static str, word: &'static str) -> fmt::Result {
-        let name = full(named);
-        let mut metric = self.encoder.encode_descriptor(&name, named.help, named.unit, MetricType::Info)?;
-        metric.encode_info(&[(label, word)])
+        self.begin(named, MetricType::Info, |mut metric| metric.encode_info(&[(label, word)]))
+    }
+
+    /// The process, under the names that Prometheus' own libraries give; figures that the system does not report are left out.
+    pub fn process(&mut self, process: &ProcessFigures) -> fmt::Result {
+        const CPU: Named = Named::seconds("cpu", "User and system CPU time of the process").of_process();
+        const MEMORY: Named = Named::bytes("resident_memory", "Resident memory of the process").of_process();
+        const OPEN: Named = Named::plain("open_fds", "Open file descriptors of the process").of_process();
+        const MAX: Named = Named::plain("max_fds", "Maximum number of open file descriptors").of_process();
+        const BEGAN: Named = Named::seconds("start_time", "Start time of the process, in Unix time").of_process();
+        let ProcessFigures { cpu, memory, descriptors, descriptors_max, began_unix_s } = *process;
+        cpu.map_or(Ok(()), |time| self.counter(CPU, time.as_secs_f64()))?;
+        memory.map_or(Ok(()), |bytes| self.gauge(MEMORY, bytes))?;
+        descriptors.map_or(Ok(()), |count| self.gauge(OPEN, count))?;
+        descriptors_max.map_or(Ok(()), |count| self.gauge(MAX, count))?;
+        began_unix_s.map_or(Ok(()), |seconds| self.gauge(BEGAN, seconds))
+    }
+
+    fn begin(
+        &mut self,
+        named: Named,
+        kind: MetricType,
+        write: impl FnOnce(MetricEncoder<'_>) -> fmt::Result,
+    ) -> fmt::Result {
+        let name = format!("{}{}", named.prefix, named.name);
+        write(self.encoder.encode_descriptor(&name, named.help, named.unit, kind)?)
     }
 }
 
@@ -156,6 +170,46 @@ impl fmt::Debug for Writer<'_> {
     }
 }
 
-fn full(named: Named) -> String {
-    format!("{}{}", named.prefix, named.name)
+fn pairs<'l, const N: usize>(labels: [&'static str; N], words: [&'l str; N]) -> [(&'static str, &'l str); N] {
+    std::array::from_fn(|at| (labels[at], words[at]))
+}
+
+fn encode_histogram(mut metric: MetricEncoder<'_>, times: &HistogramSnapshot) -> fmt::Result {
+    metric.encode_histogram::<NoLabelSet>(times.sum, times.count, &times.buckets, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::metrics::Histogram;
+
+    #[test]
+    fn writes_each_kind_and_escapes_what_others_named() {
+        let times = Histogram::default();
+        times.observe(Duration::from_millis(1));
+        let text = openmetrics(move |out| {
+            out.gauges(Named::plain("open", "Open"), ["name"], [(["a \"b\"\n\\"], 7_u64)])?;
+            out.counters(Named::bytes("moved", "Moved"), ["from", "to"], [(["a", "b"], 3_u64)])?;
+            out.histograms(Named::seconds("wait", "Waited"), ["kind"], [(["x"], times.snapshot())])?;
+            let (cpu, memory) = (Some(Duration::from_millis(1500)), Some(4096));
+            out.process(&ProcessFigures { cpu, memory, ..ProcessFigures::default() })
+        });
+        for line in [
+            "# TYPE fieldseal_open gauge",
+            "fieldseal_open{name=\"a \\\"b\\\"\\n\\\\\"} 7",
+            "# UNIT fieldseal_moved_bytes bytes",
+            "fieldseal_moved_bytes_total{from=\"a\",to=\"b\"} 3",
+            "fieldseal_wait_seconds_bucket{le=\"0.0005\",kind=\"x\"} 0",
+            "fieldseal_wait_seconds_bucket{le=\"0.001\",kind=\"x\"} 1",
+            "fieldseal_wait_seconds_bucket{le=\"+Inf\",kind=\"x\"} 1",
+            "fieldseal_wait_seconds_sum{kind=\"x\"} 0.001",
+            "process_cpu_seconds_total 1.5",
+            "process_resident_memory_bytes 4096",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in:\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n") && !text.contains("process_open_fds"), "{text}");
+    }
 }

@@ -1,13 +1,14 @@
 //! Calls to the engine as the relay sees them: how each ended, and how long it took with the way there and back.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fieldseal_client::{CallObserver, CallOutcome, ClientError, ErrorCode, ErrorKind, Method};
+use fieldseal_net::metrics::{Histogram, Named, Writer};
 
-use super::{Histogram, Text};
 use crate::losses::Losses;
 
 /// All engines of the configuration: a call goes to any of them.
@@ -107,39 +108,51 @@ fn word(outcome: CallOutcome<'_>) -> &'static str {
 
 const OK: &str = "ok";
 
-impl Text {
-    /// The calls of all threads.
-    pub(super) fn engine(&mut self, threads: &[Arc<EngineMetrics>]) {
-        let help =
-            "Calls to the engine, by method and outcome: ok, the error code of the engine, or why there was no answer.";
-        self.begin("fieldseal_relay_engine_calls", "counter", help);
-        for (at, method) in METHODS.iter().enumerate() {
-            let mut counts = BTreeMap::from([(OK, 0)]);
-            for thread in threads {
-                let outcomes = thread.methods[at].outcomes.lock().expect("nothing panics while this is locked");
-                outcomes.iter().for_each(|(outcome, count)| *counts.entry(outcome).or_default() += count);
-            }
-            for (outcome, count) in counts {
-                self.sample("_total", &[("method", method.as_str()), ("outcome", outcome)], count);
-            }
-        }
-        let help = "Retries of calls that the engine had not started, or had refused as unavailable or overloaded.";
-        self.begin("fieldseal_relay_engine_retries", "counter", help);
-        for (at, method) in METHODS.iter().enumerate() {
-            let repeated: u64 = threads.iter().map(|thread| thread.methods[at].repeated.load(Ordering::Relaxed)).sum();
-            self.sample("_total", &[("method", method.as_str())], repeated);
-        }
-        let help = "Time from a call to the engine until its answer, or until the relay gave it up.";
-        self.begin("fieldseal_relay_engine_call_seconds", "histogram", help);
-        for (at, method) in METHODS.iter().enumerate() {
-            self.histogram(("method", method.as_str()), threads.iter().map(|thread| &thread.methods[at].time));
-        }
+/// The calls of all threads.
+pub(super) fn write(threads: &[Arc<EngineMetrics>], out: &mut Writer<'_>) -> fmt::Result {
+    const CALLS: Named = Named::plain(
+        "relay_engine_calls",
+        "Calls to the engine, by method and outcome: ok, the error code of the engine, or why there was no answer",
+    );
+    const RETRIES: Named = Named::plain(
+        "relay_engine_retries",
+        "Retries of calls that the engine had not started, or had refused as unavailable or overloaded",
+    );
+    const TIME: Named = Named::seconds(
+        "relay_engine_call",
+        "Time from a call to the engine until its answer, or until the relay gave it up",
+    );
+    let methods = || {
+        METHODS.iter().enumerate().map(|(at, method)| (method.as_str(), threads.iter().map(move |it| &it.methods[at])))
+    };
+    let calls = methods().flat_map(|(method, threads)| {
+        outcomes(threads).into_iter().map(move |(outcome, count)| ([method, outcome], count))
+    });
+    out.counters(CALLS, ["method", "outcome"], calls)?;
+    let retries = methods()
+        .map(|(method, threads)| ([method], threads.map(|it| it.repeated.load(Ordering::Relaxed)).sum::<u64>()));
+    out.counters(RETRIES, ["method"], retries)?;
+    out.histograms(
+        TIME,
+        ["method"],
+        methods().map(|(method, threads)| ([method], Histogram::sum(threads.map(|it| &it.time)))),
+    )
+}
+
+/// Calls of one method by outcome; `ok` is always among them.
+fn outcomes<'m>(threads: impl Iterator<Item = &'m OfMethod>) -> BTreeMap<&'static str, u64> {
+    let mut counts = BTreeMap::from([(OK, 0)]);
+    for thread in threads {
+        let outcomes = thread.outcomes.lock().expect("nothing panics while this is locked");
+        outcomes.iter().for_each(|(outcome, count)| *counts.entry(outcome).or_default() += count);
     }
+    counts
 }
 
 #[cfg(test)]
 mod tests {
     use fieldseal_client::Retry;
+    use fieldseal_net::metrics::openmetrics;
 
     use super::*;
 
@@ -149,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_all_threads_are_told_by_method_and_outcome() {
+    fn adds_up_the_calls_of_all_threads_by_method_and_outcome() {
         let losses = Arc::new(Losses::new("engine"));
         let threads: [Arc<EngineMetrics>; 2] = std::array::from_fn(|_| Arc::new(EngineMetrics::new(&losses)));
         let (short, long) = (Duration::from_micros(100), Duration::from_secs(2));
@@ -160,9 +173,7 @@ mod tests {
         }
         threads[0].ended(Method::Authenticate, CallOutcome::Abandoned, short);
         threads.iter().for_each(|thread| thread.repeated(Method::Decrypt, &failed(ErrorKind::GoingAway)));
-        let mut text = Text::new();
-        text.engine(&threads);
-        let text = text.finish();
+        let text = openmetrics(move |out| write(&threads, out));
         for line in [
             "fieldseal_relay_engine_calls_total{method=\"encrypt\",outcome=\"ok\"} 2",
             "fieldseal_relay_engine_calls_total{method=\"encrypt\",outcome=\"overloaded\"} 1",
@@ -172,12 +183,12 @@ mod tests {
             "fieldseal_relay_engine_calls_total{method=\"authenticate\",outcome=\"abandoned\"} 1",
             "fieldseal_relay_engine_retries_total{method=\"decrypt\"} 2",
             "fieldseal_relay_engine_retries_total{method=\"encrypt\"} 0",
-            "fieldseal_relay_engine_call_seconds_bucket{method=\"encrypt\",le=\"0.00025\"} 1",
-            "fieldseal_relay_engine_call_seconds_bucket{method=\"encrypt\",le=\"+Inf\"} 5",
+            "fieldseal_relay_engine_call_seconds_bucket{le=\"0.0002\",method=\"encrypt\"} 1",
+            "fieldseal_relay_engine_call_seconds_bucket{le=\"+Inf\",method=\"encrypt\"} 5",
             "fieldseal_relay_engine_call_seconds_count{method=\"encrypt\"} 5",
             "fieldseal_relay_engine_call_seconds_sum{method=\"authenticate\"} 0.0001",
         ] {
-            assert!(text.lines().any(|told| told == line), "{line} in:\n{text}");
+            assert!(text.lines().any(|found| found == line), "{line} in:\n{text}");
         }
     }
 }

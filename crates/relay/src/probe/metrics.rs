@@ -1,17 +1,21 @@
-//! What the probe tells at its operator port.
+//! The metrics of the probe at its operator port.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use fieldseal_net::Report;
+use fieldseal_net::metrics::{Histogram, HistogramSnapshot, Named, openmetrics};
 
 use super::{Sample, Way};
-use crate::metrics::Text;
 
 /// All counts.
 #[derive(Default)]
-pub(super) struct ProbeMetrics(Mutex<Counts>);
+pub(super) struct ProbeMetrics {
+    counts: Mutex<Counts>,
+    /// By way.
+    times: [Histogram; 2],
+}
 
 #[derive(Clone, Default)]
 struct Counts {
@@ -25,14 +29,13 @@ struct Counts {
 #[derive(Clone, Default)]
 struct WayCounts {
     last: Duration,
-    sum: Duration,
     ok: u64,
     failed: u64,
 }
 
 impl ProbeMetrics {
     fn lock(&self) -> MutexGuard<'_, Counts> {
-        self.0.lock().expect("nothing panics while this is locked")
+        self.counts.lock().expect("nothing panics while this is locked")
     }
 
     pub(super) fn is_alarm(&self) -> bool {
@@ -45,7 +48,7 @@ impl ProbeMetrics {
         for sample in samples {
             let way = &mut counts.ways[sample.way as usize];
             way.last = sample.time;
-            way.sum += sample.time;
+            self.times[sample.way as usize].observe(sample.time);
             *(if sample.failure.is_some() { &mut way.failed } else { &mut way.ok }) += 1;
         }
         counts.alarms += u64::from(is_alarm && !counts.is_alarm);
@@ -65,32 +68,32 @@ impl Report for ProbeMetrics {
     }
 
     async fn metrics(&self) -> String {
-        let counts = self.lock().clone();
-        let all = || [Way::Engine, Way::Relay].map(Way::as_str).into_iter().zip(&counts.ways);
-        // A way that is not probed has no last request, and one that takes no time would be a lie.
-        let ways = || all().filter(|(_, it)| it.ok + it.failed > 0);
-        let mut text = Text::new();
-        text.begin("fieldseal_probe_seconds", "gauge", "Time of the last request.");
-        ways().for_each(|(way, it)| text.sample("", &[("way", way)], it.last.as_secs_f64()));
-        text.begin("fieldseal_probe_requests", "counter", "Requests, by how they went.");
-        for (way, it) in ways() {
-            text.sample("_total", &[("way", way), ("outcome", "ok")], it.ok);
-            text.sample("_total", &[("way", way), ("outcome", "failed")], it.failed);
-        }
-        text.begin("fieldseal_probe_request_seconds", "counter", "Time of all requests together.");
-        ways().for_each(|(way, it)| text.sample("_total", &[("way", way)], it.sum.as_secs_f64()));
-        text.begin("fieldseal_probe_alarm", "gauge", "1 while there is an alarm.");
-        text.sample("", &[], u8::from(counts.is_alarm));
-        text.begin("fieldseal_probe_alarms", "counter", "Alarms since the start.");
-        text.sample("_total", &[], counts.alarms);
-        text.begin(
-            "fieldseal_probe_webhook",
-            "counter",
-            "Begins and ends of alarms, by whether the webhook took them.",
+        const LAST: Named = Named::seconds(
+            "probe_last_request",
+            "Time of the last request, to the engine or through the relay; a way that is not probed has no samples",
         );
-        text.sample("_total", &[("outcome", "ok")], counts.webhook_ok);
-        text.sample("_total", &[("outcome", "failed")], counts.webhook_failed);
-        text.finish()
+        const REQUESTS: Named = Named::plain("probe_requests", "Requests by outcome, ok or failed; too slow is failed");
+        const TIME: Named = Named::seconds("probe_request", "Time of requests, up to their failure where they failed");
+        const ALARM: Named = Named::plain("probe_alarm", "1 while there is an alarm, else 0");
+        const ALARMS: Named = Named::plain("probe_alarms", "Alarms since the start");
+        const WEBHOOK: Named =
+            Named::plain("probe_webhook", "Starts and ends of alarms, by whether the webhook took them: ok or failed");
+        let counts = self.lock().clone();
+        let times = self.times.each_ref().map(Histogram::snapshot);
+        openmetrics(move |out| {
+            let Counts { ways, is_alarm, alarms, webhook_ok, webhook_failed } = &counts;
+            let all = || [Way::Engine, Way::Relay].map(Way::as_str).into_iter().zip(ways.iter().zip(&times));
+            // A way that is not probed has no last request, and one that takes no time would be a lie.
+            let ways = || all().filter(|(_, (it, _))| it.ok + it.failed > 0);
+            out.gauges(LAST, ["way"], ways().map(|(way, (it, _))| ([way], it.last.as_secs_f64())))?;
+            let requests = ways().flat_map(|(way, (it, _))| [([way, "ok"], it.ok), ([way, "failed"], it.failed)]);
+            out.counters(REQUESTS, ["way", "outcome"], requests)?;
+            let times = ways().map(|(way, (_, times)): (_, (_, &HistogramSnapshot))| ([way], times.clone()));
+            out.histograms(TIME, ["way"], times)?;
+            out.gauge(ALARM, u64::from(*is_alarm))?;
+            out.counter(ALARMS, *alarms)?;
+            out.counters(WEBHOOK, ["outcome"], [(["ok"], *webhook_ok), (["failed"], *webhook_failed)])
+        })
     }
 
     fn cannot_accept(&self, error: &io::Error) {
@@ -103,7 +106,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_way_that_is_not_probed_is_not_told_of() {
+    async fn a_way_that_is_not_probed_has_no_samples() {
         let metrics = ProbeMetrics::default();
         let text = metrics.metrics().await;
         assert!(!text.contains("way=") && text.contains("fieldseal_probe_alarm 0\n"), "{text}");
@@ -111,13 +114,23 @@ mod tests {
         metrics.count(&[Sample { way: Way::Relay, time: Duration::from_millis(1500), failure }], true);
         let text = metrics.metrics().await;
         for line in [
-            "fieldseal_probe_seconds{way=\"relay\"} 1.5",
+            "fieldseal_probe_last_request_seconds{way=\"relay\"} 1.5",
+            "fieldseal_probe_request_seconds_sum{way=\"relay\"} 1.5",
             "fieldseal_probe_requests_total{way=\"relay\",outcome=\"ok\"} 0",
             "fieldseal_probe_requests_total{way=\"relay\",outcome=\"failed\"} 1",
             "fieldseal_probe_alarms_total 1",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in:\n{text}");
         }
-        assert!(!text.contains("engine"), "{text}");
+        assert!(!text.contains("way=\"engine\""), "{text}");
+    }
+
+    /// `UPDATE=1 cargo test -p fieldseal-relay --lib metrics` writes the table anew.
+    #[tokio::test]
+    async fn the_documentation_has_every_metric() {
+        let metrics = ProbeMetrics::default();
+        metrics.count(&[Sample { way: Way::Relay, time: Duration::from_millis(1), failure: None }], false);
+        let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/relay.md");
+        fieldseal_testkit::check_metrics_table(document, "## The probe", &metrics.metrics().await);
     }
 }

@@ -11,11 +11,8 @@ use std::time::Duration;
 use fieldseal_engine::Counters;
 use fieldseal_engine::pool::Observer;
 use fieldseal_http::HttpCounters;
-use fieldseal_net::metrics::{Histogram, HistogramSnapshot, Named, Writer};
-use fieldseal_net::{ProcessFigures, ProcessSample, ProcessValue};
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, text};
-use prometheus_client::registry::Registry;
+use fieldseal_net::ProcessFigures;
+use fieldseal_net::metrics::{Histogram, HistogramSnapshot, Named, Writer, openmetrics};
 
 use crate::api::counters::ApiSnapshot;
 use crate::counters::ServerCounters;
@@ -82,11 +79,19 @@ pub(crate) struct Snapshot {
 impl Snapshot {
     /// As text.
     pub(crate) fn into_text(self) -> String {
-        let mut registry = Registry::default();
-        registry.register_collector(Box::new(self));
-        let mut out = String::new();
-        text::encode(&mut out, &registry).expect("a string takes everything");
-        out
+        openmetrics(move |out| self.write(out))
+    }
+
+    fn write(&self, out: &mut Writer<'_>) -> fmt::Result {
+        self.write_state(out)?;
+        self.write_connections(out)?;
+        self.write_requests(out)?;
+        self.write_work(out)?;
+        self.write_queue(out)?;
+        self.write_caches(out)?;
+        write_api(&self.api, out)?;
+        self.write_cpu(out)?;
+        out.process(&self.process)
     }
 
     fn write_state(&self, out: &mut Writer<'_>) -> fmt::Result {
@@ -98,7 +103,9 @@ impl Snapshot {
             "certificate_expiry_timestamp",
             "Expiry of the certificates in use, in Unix time, by use (server, client-authorities, api) and common name",
         );
-        out.gauges_of_two(expiry, ["use", "subject"], &self.certificates)
+        let expiries =
+            self.certificates.iter().map(|(words, not_after)| (words.each_ref().map(String::as_str), *not_after));
+        out.gauges(expiry, ["use", "subject"], expiries)
     }
 
     fn write_connections(&self, out: &mut Writer<'_>) -> fmt::Result {
@@ -167,7 +174,7 @@ impl Snapshot {
         out.counters(REQUEST_BYTES, LABELS, seen().map(|row| (row.labels, row.request_bytes)))?;
         out.counters(ANSWER_BYTES, LABELS, seen().map(|row| (row.labels, row.answer_bytes)))?;
         out.counters(WORK, LABELS, seen().map(|row| (row.labels, row.work.as_secs_f64())))?;
-        out.histograms(SERVICE, "method", service_time)
+        out.histograms(SERVICE, ["method"], service_time.iter().map(|(method, times)| ([*method], times.clone())))
     }
 
     fn write_work(&self, out: &mut Writer<'_>) -> fmt::Result {
@@ -232,7 +239,7 @@ impl Snapshot {
             .iter()
             .flat_map(|(cache, counters)| [([*cache, "hit"], counters.hits), ([*cache, "miss"], counters.misses)]);
         out.counters(LOOKUPS, ["cache", "result"], lookups)?;
-        out.gauges(ENTRIES, "cache", caches.map(|(cache, counters)| (cache, counters.entries as u64)))?;
+        out.gauges(ENTRIES, ["cache"], caches.map(|(cache, counters)| ([cache], counters.entries as u64)))?;
         out.counter(AGREEMENTS, opening_agreements)
     }
 
@@ -247,21 +254,6 @@ impl Snapshot {
         }
         out.counters(CPU, ["threads"], self.cpu.iter().map(|&(part, time)| ([part], time.as_secs_f64())))
     }
-}
-
-/// Under the names that Prometheus' own libraries give; what the system does not tell is left out.
-fn write_process(process: &ProcessFigures, out: &mut Writer<'_>) -> fmt::Result {
-    for ProcessSample { name, help, is_counter, value } in process.samples() {
-        match value {
-            ProcessValue::Seconds(seconds) if is_counter => {
-                out.counter(Named::seconds(name, help).of_process(), seconds)
-            }
-            ProcessValue::Seconds(seconds) => out.gauge(Named::seconds(name, help).of_process(), seconds),
-            ProcessValue::Bytes(bytes) => out.gauge(Named::bytes(name, help).of_process(), bytes),
-            ProcessValue::Count(count) => out.gauge(Named::plain(name, help).of_process(), count),
-        }?;
-    }
-    Ok(())
 }
 
 fn write_api(api: &ApiSnapshot, out: &mut Writer<'_>) -> fmt::Result {
@@ -291,7 +283,7 @@ fn write_api(api: &ApiSnapshot, out: &mut Writer<'_>) -> fmt::Result {
         connections_idle,
     } = api.connections;
     out.counters(CALLS, ["call", "status"], api.calls.iter().copied())?;
-    out.histograms(SERVICE, "call", &api.times)?;
+    out.histograms(SERVICE, ["call"], api.times.iter().map(|(call, times)| ([*call], times.clone())))?;
     out.gauge(OPEN, connections_open as u64)?;
     let events = [
         (["accepted"], connections_accepted),
@@ -302,19 +294,4 @@ fn write_api(api: &ApiSnapshot, out: &mut Writer<'_>) -> fmt::Result {
         (["idle"], connections_idle),
     ];
     out.counters(EVENTS, ["event"], events)
-}
-
-impl Collector for Snapshot {
-    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut out = Writer::new(encoder);
-        self.write_state(&mut out)?;
-        self.write_connections(&mut out)?;
-        self.write_requests(&mut out)?;
-        self.write_work(&mut out)?;
-        self.write_queue(&mut out)?;
-        self.write_caches(&mut out)?;
-        write_api(&self.api, &mut out)?;
-        self.write_cpu(&mut out)?;
-        write_process(&self.process, &mut out)
-    }
 }
