@@ -214,6 +214,8 @@ pub struct Actions {
 pub struct Hidden {
     /// Whether values of JSON documents are hidden.
     pub json: bool,
+    /// Whether a document that is one value is.
+    pub json_root: bool,
     /// Form fields that are hidden by name, for bodies of another type.
     pub in_bodies: FieldNames,
     /// Those of them that no rule hides in the query.
@@ -230,6 +232,8 @@ impl Actions {
         let form = FieldNames::union(hiding().map(|rule| &*rule.form));
         let query = FieldNames::union(hiding().map(|rule| &*rule.query));
         let json = hiding().any(|rule| rule.json.is_some());
+        let selects_root = |fields: &JsonFields| fields.selectors.iter().any(|selector| selector == "$");
+        let json_root = hiding().any(|rule| rule.json.as_ref().is_some_and(selects_root));
         let hides = hiding().next().is_some();
         let case = other_case.for_names(true);
         for rule in &mut rules {
@@ -244,7 +248,7 @@ impl Actions {
         let in_bodies = FieldNames::new(form.iter()).guarded(case, &FieldNames::default());
         let left = form.iter().filter(|name| !query.has(name.as_bytes()));
         let in_query = FieldNames::new(left).guarded(case, &query);
-        let hidden = hides.then(|| Arc::new(Hidden { json, in_bodies, in_query }));
+        let hidden = hides.then(|| Arc::new(Hidden { json, json_root, in_bodies, in_query }));
         Actions { rules, mismatch, hidden }
     }
 

@@ -17,7 +17,7 @@ impl Job<'_> {
     pub(super) async fn refuse_other_readings(&self, kind: &Kind, body: Buffer) -> Result<Buffer, Refusal> {
         let Some(hidden) = &self.actions.hidden else { return Ok(body) };
         match kind {
-            Kind::Urlencoded if hidden.json && may_be_json(body.as_ref()) => {
+            Kind::Urlencoded if hidden.json && may_be_json(body.as_ref(), hidden.json_root) => {
                 Err(Refusal::mismatch(self.direction, "its type is that of a form, and its bytes can be read as JSON"))
             }
             Kind::Urlencoded if may_be_multipart(body.as_ref()) => {
@@ -36,8 +36,9 @@ impl Job<'_> {
 }
 
 /// Whether a reader, lenient ones included, could take the bytes for a JSON text: with a byte order mark, in UTF-16 or UTF-32, behind
-/// white space or a comment. No form that a client encodes begins like one.
-fn may_be_json(body: &[u8]) -> bool {
+/// white space or a comment. No form that a client encodes begins like one, unless its first name is a number; that counts where
+/// `hides_root`, because Go's decoder reads the number of `4111&a=b` and looks no further.
+fn may_be_json(body: &[u8], hides_root: bool) -> bool {
     let is_wide =
         body.iter().take(4).any(|&byte| byte == 0) || body.starts_with(b"\xff\xfe") || body.starts_with(b"\xfe\xff");
     let text = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
@@ -47,7 +48,11 @@ fn may_be_json(body: &[u8]) -> bool {
     // Some readers stop after the first value, and look at nothing behind it.
     let word = text.split(is_space).next().unwrap_or_default();
     let is_scalar = || matches!(word, b"true" | b"false") || is_number(word);
-    is_wide || matches!(text.first(), Some(b'{' | b'[' | b'"' | b'\'' | b'/' | b'#')) || is_scalar()
+    let begins_as_number = || word.strip_prefix(b"-").unwrap_or(word).first().is_some_and(u8::is_ascii_digit);
+    is_wide
+        || matches!(text.first(), Some(b'{' | b'[' | b'"' | b'\'' | b'/' | b'#'))
+        || is_scalar()
+        || hides_root && begins_as_number()
 }
 
 /// Whether a reader that takes the boundary from a body's first line finds parts.
@@ -85,12 +90,15 @@ mod tests {
             b"true",
             b"{\"card\":1}=",
         ] {
-            assert!(may_be_json(body), "{}", String::from_utf8_lossy(body));
+            assert!(may_be_json(body, false), "{}", String::from_utf8_lossy(body));
+        }
+        for body in [&b"4242=1"[..], b"4111&a=b", b" -1x=2", b"4242x"] {
+            assert!(may_be_json(body, true) && !may_be_json(body, false), "{}", String::from_utf8_lossy(body));
         }
         for body in
             [&b"a=1&b=2"[..], b"4242=1", b"true=1", b"", b" ", b"a={\"b\":1}", b"%7B%22a%22%3A1%7D=", b"4242x", b"null"]
         {
-            assert!(!may_be_json(body), "{}", String::from_utf8_lossy(body));
+            assert!(!may_be_json(body, false), "{}", String::from_utf8_lossy(body));
         }
     }
 
