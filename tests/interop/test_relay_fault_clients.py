@@ -69,7 +69,7 @@ def test_a_client_that_does_not_wait_for_its_answer(place: Place, relay: Relay, 
 
 
 def test_what_a_client_does_not_wait_for_goes_nowhere(place: Place, relay: Relay) -> None:
-    """That the engine ends its work too is seen in its own count, in crates/cli/tests/relay.rs."""
+    """That the engine ends its work too is seen in its own count, in crates/cli/tests/it/relay.rs."""
     document = json.dumps({"list": [{"note": "x"}] * 400_000}).encode()
     head = f"POST /sealed/long HTTP/1.1\r\nHost: a\r\nContent-Type: {JSON}\r\nContent-Length: {len(document)}\r\n\r\n"
     stream = raw_http.connect(relay.at("plain", False).port)

@@ -1,6 +1,7 @@
 //! What clients and upstreams can write into the log: a bounded number of lines, which name the client. Alone in its process, whose log
 //! it collects.
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::io::{self, Write};

@@ -3,7 +3,7 @@
 //! One call at a time, 64 at a time, and bulk. Both ends share the processors, so that the figures bound the server's part
 //! from above.
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/it/common/mod.rs"]
 mod common;
 
 use std::hint::black_box;

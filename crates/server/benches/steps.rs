@@ -16,7 +16,7 @@ use fieldseal_service::{EngineService, PartStep, PeerIdentity, Planned, Service,
 
 use rustix::time::{ClockId, clock_gettime};
 
-#[path = "../tests/common/engine.rs"]
+#[path = "../tests/it/common/engine.rs"]
 mod engine;
 
 const SIZE: usize = 100_000_000;

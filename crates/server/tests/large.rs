@@ -1,5 +1,6 @@
 //! A document of 100 MB, there and back, and what is left of its memory. Alone in its process, which it measures.
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::time::Instant;

@@ -1,6 +1,7 @@
 //! What the operator reads: why a client did not get in, and nothing of what clients send. Alone in its process, whose log
 //! it collects.
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::fmt::{Debug, Write};

@@ -5,7 +5,7 @@
 //! nothing. The seed decides the script and the calls, not how the system's threads take turns: to replay one, run it more
 //! than once. `FIELDSEAL_SEED=17` runs one seed, `FIELDSEAL_SEEDS=1000` more of them.
 
-#[path = "../common/mod.rs"]
+#[path = "../it/common/mod.rs"]
 mod common;
 mod proxy;
 mod work;

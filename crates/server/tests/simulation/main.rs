@@ -9,7 +9,7 @@
 //! end the server holds nothing. `FIELDSEAL_SEED=17` plays one seed, which is the same each time, `FIELDSEAL_SEEDS=10000` more of them.
 
 mod calls;
-#[path = "../common/mod.rs"]
+#[path = "../it/common/mod.rs"]
 mod common;
 mod executor;
 mod journal;

@@ -1,0 +1,190 @@
+//! `bench` with the real program: its reports have their form, its values come back, and it leaves nothing behind.
+
+use crate::common;
+use std::io::Read;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::common::{Ran, Workplace, with};
+use serde_json::Value;
+
+fn json(ran: Ran) -> Value {
+    serde_json::from_str(&ran.text()).expect("JSON")
+}
+
+/// Runs in a folder whose temporary files are its own; there are none afterwards.
+fn bench(workplace: &Workplace, arguments: &[&str]) -> Ran {
+    let folder = workplace.path("tmp");
+    std::fs::create_dir_all(&folder).expect("made");
+    let mut command = workplace.command(&with(&["bench"], arguments));
+    let ran = common::finish(command.env("TMPDIR", &folder), b"");
+    let left: Vec<_> = std::fs::read_dir(&folder).expect("read").collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert!(!workplace.path(".fieldseal").exists());
+    ran
+}
+
+/// Short rows of every kind.
+const TINY: [&str; 6] = ["--fields", "1,30", "--duration", "40ms", "--rounds", "2"];
+
+#[test]
+fn the_table_has_a_row_for_each_kind_of_request() {
+    let workplace = Workplace::new();
+    let report = json(bench(&workplace, &with(&TINY, &["--json"])));
+    assert_eq!((&report["schema"], &report["kind"]), (&1.into(), &"table".into()));
+    assert_eq!(report["program"]["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(report["settings"]["loop"], "closed");
+    let rows = report["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 2 * 2 * 2 * 3);
+    for row in rows {
+        assert_eq!(row["verified"], true);
+        let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("no number: {row}"));
+        let (latency, cpu) = (&row["latency_us"], &row["server_cpu"]);
+        assert!(number(&row["requests"]) >= 1.0 && number(&row["requests_per_s"]) > 0.0, "{row}");
+        assert!(number(&latency["p50"]) > 0.0 && number(&latency["p50"]) <= number(&latency["max"]), "{row}");
+        assert!(number(&cpu["per_request_us"]) > 0.0 && number(&cpu["per_field_ns"]) > 0.0, "{row}");
+        let shares = number(&cpu["network_share"]) + number(&cpu["workers_share"]);
+        assert!((0.0..=1.001).contains(&shares), "{row}");
+        let distinct = number(&row["distinct_requests"]);
+        let is_fresh = row["operation"] == "decrypt" && row["keying"] == "request";
+        // More than the four keys that the engine remembers.
+        assert!(if is_fresh { distinct > 4.0 } else { distinct >= 1.0 }, "{row}");
+    }
+}
+
+#[test]
+fn an_open_loop_measures_an_engine_that_runs_elsewhere() {
+    let workplace = Workplace::new();
+    let engine = workplace.engine(&[]);
+    let pid = engine.child.id().to_string();
+    let narrow =
+        ["--fields", "3", "--operation", "encrypt", "--curve", "k1", "--keying", "session", "--duration", "200ms"];
+    let open = ["--rounds", "1", "--rate", "200", "--arrivals", "even", "--app", "acme", "--pid", &pid, "--json"];
+    let arguments = [&["bench"], &engine.flags()[..], &narrow, &open].concat();
+    let report = json(workplace.run(&arguments));
+    let row = &report["rows"][0];
+    // Every one that was due, and none twice.
+    assert_eq!((&row["requests"], &row["unsent"]), (&40.into(), &0.into()), "{row}");
+    assert!(row["server_cpu"]["per_request_us"].as_f64().is_some_and(|cpu| cpu > 0.0), "{row}");
+    assert_eq!(report["settings"]["loop"], "open, even");
+
+    let without_pid = [&["bench"], &engine.flags()[..], &narrow, &["--rounds", "1", "--app", "acme"]].concat();
+    let text = workplace.run(&without_pid).text();
+    assert!(text.lines().any(|line| line.contains("encrypt k1 session")), "{text}");
+    let unknown = [&["bench"], &engine.flags()[..], &narrow, &["--app", "nobody"]].concat();
+    let message = workplace.run(&unknown).fails(1);
+    assert!(message.contains("unknown_app") || message.contains("forbidden"), "{message}");
+}
+
+/// The latencies of a report, each a number, in their order.
+fn latencies(of: &Value) {
+    let quantiles: Vec<f64> =
+        ["p50", "p90", "p99", "p99_9", "max"].iter().map(|name| of[name].as_f64().expect("a number")).collect();
+    assert!(quantiles.is_sorted() && quantiles[4] > 0.0, "{of}");
+}
+
+#[test]
+fn interference_compares_engine_and_floor() {
+    let workplace = Workplace::new();
+    let flags =
+        ["--duration", "300ms", "--rounds", "1", "--large-fields", "3000", "--large-connections", "2", "--rate", "200"];
+    let report = json(bench(&workplace, &with(&with(&["interference"], &flags), &["--json"])));
+    let cases = report["cases"].as_array().expect("cases");
+    let names: Vec<&str> = cases.iter().map(|case| case["case"].as_str().expect("a name")).collect();
+    let whole = ["alone", "beside", "beside_first_come_first_served", "floor_alone", "floor_beside"];
+    assert_eq!(names, whole.into_iter().filter(|name| names.contains(name)).collect::<Vec<_>>());
+    assert!(names.len() >= 4, "{names:?}");
+    for case in cases {
+        assert!(case["requests"].as_u64().is_some_and(|requests| requests > 0), "{case}");
+        assert_eq!(case["errors"], serde_json::json!({}));
+        latencies(&case["latency_us"]);
+        assert_eq!(case["large_requests"].as_u64() > Some(0), case["case"].as_str().unwrap().contains("beside"));
+    }
+    assert!(report["verdict"]["p99_to_floor"].as_f64() > Some(0.0), "{report}");
+}
+
+#[test]
+fn an_overloaded_engine_answers_each_request_once() {
+    let workplace = Workplace::new();
+    let flags =
+        ["--duration", "1s", "--capacity", "300ms", "--connections", "3", "--deadline", "200ms", "--factor", "5"];
+    let report = json(bench(&workplace, &with(&with(&["overload"], &flags), &["--json"])));
+    let requests = &report["requests"];
+    let count = |value: &Value| value.as_u64().expect("a count");
+    let errors: u64 = requests["errors"].as_object().expect("codes").values().map(count).sum();
+    assert_eq!(count(&requests["sent"]), count(&requests["ok"]) + errors, "{requests}");
+    assert!(count(&requests["ok"]) > 0, "{requests}");
+    assert_eq!(report["verdicts"]["answered_once"], true);
+    assert!(count(&report["health"]["asked"]) >= 20, "{report}");
+    latencies(&report["health"]["latency_us"]);
+    let memory = &report["memory_bytes"];
+    assert!(
+        count(&memory["before"]) <= count(&memory["max"]) && count(&memory["max"]) < count(&memory["bound"]),
+        "{memory}"
+    );
+    assert!(report["recovered_in_us"].as_f64().is_some(), "{report}");
+}
+
+#[test]
+fn a_soak_checks_every_result_and_samples_the_engine() {
+    let workplace = Workplace::new();
+    let report = json(bench(&workplace, &["soak", "--duration", "5s", "--connections", "3", "--json"]));
+    let counts = &report["counts"];
+    assert!(counts["round_trips"].as_u64() > Some(0) && counts["fields"].as_u64() > Some(0), "{counts}");
+    let quarters = report["quarters"].as_array().expect("quarters");
+    assert_eq!(quarters.len(), 4, "{report}");
+    for quarter in quarters {
+        let number = |name: &str| quarter[name].as_f64().unwrap_or_else(|| panic!("{name}: {quarter}"));
+        assert!(number("memory_bytes") >= number("memory_min_bytes") && number("memory_min_bytes") > 0.0, "{quarter}");
+        // Network, one worker, maintenance and the main thread.
+        assert!(number("threads") >= 4.0 && number("descriptors") > 3.0, "{quarter}");
+    }
+    assert!(report["grows"].is_boolean());
+}
+
+#[test]
+fn a_signal_ends_it_quietly_with_its_engine_and_its_folder() {
+    let workplace = Workplace::new();
+    let folder = workplace.path("tmp");
+    std::fs::create_dir(&folder).expect("made");
+    let mut command = workplace.command(&["bench", "soak", "--duration", "10m"]);
+    let mut bench = command.env("TMPDIR", &folder).stderr(std::process::Stdio::piped()).spawn().expect("started");
+    // The last thing that is made before the engine starts.
+    let certificate = || {
+        let made = std::fs::read_dir(&folder).expect("read").next()?.expect("an entry").path();
+        made.join("certs/bench.pem").exists().then_some(())
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while certificate().is_none() {
+        assert!(Instant::now() < deadline, "nothing was set up");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let pid = bench.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("run").success());
+    let mut message = String::new();
+    // Its engine shares the pipe: the end comes when both have gone.
+    bench.stderr.take().expect("piped").read_to_string(&mut message).expect("text");
+    assert_eq!(bench.wait().expect("ended").code(), Some(130), "{message}");
+    assert_eq!(
+        message.replace("fieldseal: warning: not a release build: the figures are not representative\n", ""),
+        ""
+    );
+    assert_eq!(std::fs::read_dir(&folder).expect("read").count(), 0);
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused() {
+    let workplace = Workplace::new();
+    for (arguments, part) in [
+        (&["--fields", "0"][..], "0 is not in"),
+        (&["--duration", "fast"], "such as 500ms"),
+        (&["--rate", "0"], "a number above 0"),
+        (&["--arrivals", "even"], "--rate"),
+        (&["--set", "server.workers=0"], "server.workers"),
+        (&["interference", "--rounds", "0"], "0 is not in"),
+        (&["--fields", "1", "soak"], "cannot be used with"),
+    ] {
+        let message = bench(&workplace, arguments).fails(2);
+        assert!(message.contains(part), "{message}");
+    }
+}

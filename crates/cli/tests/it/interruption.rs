@@ -1,0 +1,91 @@
+//! A command that is stopped while it writes plaintext to a file: no part of it is left.
+
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus, Stdio};
+
+use crate::common::{Workplace, with};
+use rustix::process::{Pid, Signal, kill_process};
+
+const SECRET: &str = "4242-plaintext";
+
+/// Far more than pipes and buffers hold: once the command has taken it, decrypted lines are in its draft.
+const SIZE: usize = 24 << 20;
+
+/// Starts `decrypt -o out.jsonl` and waits until it has written, with more input to come.
+fn begin(workplace: &Workplace) -> Child {
+    let line = format!("{{\"card\":\"{SECRET}\"}}\n");
+    let arguments = ["encrypt", "--app", "acme", "--format", "jsonl"];
+    let sealed = workplace.run_with(&arguments, line.repeat(1000).as_bytes()).ok();
+    let arguments = ["decrypt", "--app", "acme", "--format", "jsonl", "-o", "out.jsonl"];
+    let mut command = workplace.command(&arguments);
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    let mut stdin = child.stdin.take().expect("piped");
+    for _ in 0..SIZE / sealed.len() {
+        stdin.write_all(&sealed).expect("read");
+    }
+    child.stdin = Some(stdin);
+    child
+}
+
+fn stop(mut child: Child, signal: Signal) -> (ExitStatus, String) {
+    kill_process(Pid::from_child(&child), signal).expect("it runs");
+    let mut message = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut message).expect("text");
+    (child.wait().expect("ended"), message)
+}
+
+/// The files beside the store.
+fn files(workplace: &Workplace) -> Vec<String> {
+    let entries = std::fs::read_dir(workplace.0.path()).expect("a folder").map(|entry| entry.expect("an entry"));
+    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_signal_leaves_no_plaintext_and_says_that_nothing_was_written() {
+    let workplace = Workplace::with_app();
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let (status, message) = stop(begin(&workplace), signal);
+        assert_eq!(status.code(), Some(code), "{message}");
+        assert_eq!(message, "fieldseal: interrupted: nothing was written to out.jsonl\n");
+        assert_eq!(files(&workplace), [".fieldseal"]);
+    }
+    // An existing file stays as it was.
+    workplace.write("out.jsonl", "before");
+    let (_, message) = stop(begin(&workplace), Signal::TERM);
+    assert!(message.contains("nothing was written"), "{message}");
+    assert_eq!(
+        (workplace.read("out.jsonl"), files(&workplace)),
+        (b"before".to_vec(), vec![".fieldseal".to_owned(), "out.jsonl".to_owned()])
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_kill_leaves_no_plaintext_where_files_without_a_name_exist() {
+    use rustix::fs::{Mode, OFlags, open};
+    let workplace = Workplace::with_app();
+    let flags = OFlags::TMPFILE | OFlags::WRONLY;
+    if open(workplace.0.path(), flags, Mode::RUSR | Mode::WUSR).is_err() {
+        return;
+    }
+    for existing in [&[][..], &["out.jsonl"]] {
+        existing.iter().for_each(|name| drop(workplace.write(name, "before")));
+        let (status, _) = stop(begin(&workplace), Signal::KILL);
+        assert_eq!(status.signal(), Some(Signal::KILL.as_raw()));
+        assert_eq!(files(&workplace), [&[".fieldseal"][..], existing].concat());
+    }
+}
+
+#[test]
+fn a_file_is_complete_or_absent() {
+    let workplace = Workplace::with_app();
+    let sealed = workplace.run_with(&["encrypt", "--app", "acme"], br#"["4242"]"#).ok();
+    for _ in 0..2 {
+        workplace.run_with(&with(&["decrypt", "--app", "acme"], &["-o", "out.json"]), &sealed).ok();
+        assert_eq!(workplace.read("out.json"), br#"["4242"]"#);
+        assert_eq!(files(&workplace), [".fieldseal", "out.json"]);
+    }
+}

@@ -1,0 +1,18 @@
+//! Integration tests of fieldseal-cli: one program, so that it is compiled and linked once.
+
+#[cfg(target_os = "linux")]
+mod abandoned;
+mod api_keys;
+mod bench;
+mod common;
+mod engine;
+mod guides;
+mod interruption;
+mod large;
+#[cfg(target_os = "linux")]
+mod load;
+mod paths;
+mod relay;
+mod reload;
+mod scripts;
+mod shutdown;

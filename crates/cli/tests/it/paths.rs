@@ -1,0 +1,120 @@
+//! Every path through the CPU that this one has, forced on the whole program: what one seals every other opens, the library among them.
+//! What the CPU lacks, and what nobody has heard of, is refused.
+
+use crate::common;
+use crate::common::{Workplace, document, finish};
+use serde_json::Value;
+
+/// Values of `FIELDSEAL_LANES` with whether this CPU has the instructions, by the standard library's account.
+fn lanes() -> [(&'static str, bool); 5] {
+    #[cfg(target_arch = "x86_64")]
+    let [aesni, vaes256, vaes512, armv8] = [
+        is_x86_feature_detected!("aes") && is_x86_feature_detected!("pclmulqdq"),
+        is_x86_feature_detected!("vaes") && is_x86_feature_detected!("vpclmulqdq") && is_x86_feature_detected!("avx2"),
+        is_x86_feature_detected!("vaes")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl"),
+        false,
+    ];
+    #[cfg(target_arch = "aarch64")]
+    let [aesni, vaes256, vaes512, armv8] = [false, false, false, std::arch::is_aarch64_feature_detected!("aes")];
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let [aesni, vaes256, vaes512, armv8] = [false; 4];
+    [("portable", true), ("aesni", aesni), ("vaes256", vaes256), ("vaes512", vaes512), ("armv8", armv8)]
+}
+
+/// The same of `FIELDSEAL_CURVES`.
+fn curves() -> [(&'static str, bool); 3] {
+    #[cfg(target_arch = "x86_64")]
+    let adx = is_x86_feature_detected!("adx") && is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("avx2");
+    #[cfg(not(target_arch = "x86_64"))]
+    let adx = false;
+    [("library", true), ("portable", true), ("adx", adx)]
+}
+
+fn those_here<const N: usize>(all: [(&'static str, bool); N]) -> Vec<&'static str> {
+    all.into_iter().filter_map(|(name, is_here)| is_here.then_some(name)).collect()
+}
+
+fn run(workplace: &Workplace, variables: &[(&str, &str)], arguments: &[&str], input: &[u8]) -> common::Ran {
+    let mut command = workplace.command(arguments);
+    finish(command.envs(variables.iter().copied()), input)
+}
+
+fn info(workplace: &Workplace, variables: &[(&str, &str)], fact: &str) -> String {
+    let facts = run(workplace, variables, &["info", "--json"], b"").text();
+    let facts: Value = serde_json::from_str(&facts).expect("JSON");
+    facts[fact].as_str().expect("a text").to_owned()
+}
+
+/// A document with values of many lengths, so that lanes have groups alike and mixed, and the library those that are too long for them.
+fn values() -> Vec<u8> {
+    let lengths: String = (0..200).map(|i| format!(",\"{}\"", "é".repeat(i * 7 % 290))).collect();
+    let mut values = document(100, 8);
+    let end = values.iter().rposition(|byte| *byte == b']').expect("an array");
+    values.splice(end..end, lengths.bytes());
+    values
+}
+
+#[test]
+fn what_one_path_of_values_seals_every_other_opens() {
+    let (workplace, original) = (Workplace::with_app(), values());
+    let paths = those_here(lanes());
+    for &sealing in &paths {
+        let variables = [("FIELDSEAL_LANES", sealing)];
+        assert_eq!(info(&workplace, &variables, "aes-gcm-lanes"), sealing);
+        let sealed = run(&workplace, &variables, &["encrypt", "--app", "acme"], &original).ok();
+        assert_ne!(sealed, original);
+        for &opening in &paths {
+            let variables = [("FIELDSEAL_LANES", opening)];
+            let opened = run(&workplace, &variables, &["decrypt", "--app", "acme"], &sealed).ok();
+            assert!(opened == original, "sealed by {sealing}, opened by {opening}");
+        }
+    }
+}
+
+#[test]
+fn what_one_path_of_keys_seals_opens() {
+    let (workplace, original) = (Workplace::with_app(), values());
+    for path in those_here(curves()) {
+        let variables = [("FIELDSEAL_CURVES", path)];
+        assert_eq!(info(&workplace, &variables, "encapsulation"), path);
+        for curve in ["r1", "k1"] {
+            let arguments = ["encrypt", "--app", "acme", "--curve", curve, "--keying", "field"];
+            let sealed = run(&workplace, &variables, &arguments, &original).ok();
+            assert!(workplace.run_with(&["decrypt", "--app", "acme"], &sealed).ok() == original, "{path} on {curve}");
+        }
+    }
+}
+
+#[test]
+fn what_the_cpu_lacks_and_what_nobody_knows_is_refused() {
+    let workplace = Workplace::new();
+    for (variable, all) in [("FIELDSEAL_LANES", lanes().as_slice()), ("FIELDSEAL_CURVES", &curves())] {
+        for &(name, is_here) in all.iter().filter(|(_, is_here)| !is_here) {
+            let message = run(&workplace, &[(variable, name)], &["info"], b"").fails(2);
+            assert!(!is_here && message.contains(&format!("{variable}: this CPU cannot run `{name}`")), "{message}");
+        }
+        for unknown in ["fast", "", "AUTO"] {
+            for arguments in [["info"].as_slice(), &["config", "show"]] {
+                let message = run(&workplace, &[(variable, unknown)], arguments, b"").fails(2);
+                let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+                assert_eq!(message, format!("fieldseal: {variable}: it must be one of auto, {}\n", names.join(", ")));
+            }
+        }
+    }
+}
+
+/// Who says nothing, or `auto`, gets one that the CPU has; who wants no special instructions gets none for keys either.
+#[test]
+fn nothing_is_forced_by_default() {
+    let workplace = Workplace::new();
+    let by_default = info(&workplace, &[], "aes-gcm-lanes");
+    assert_eq!(by_default, info(&workplace, &[("FIELDSEAL_LANES", "auto")], "aes-gcm-lanes"));
+    assert!(those_here(lanes()).contains(&by_default.as_str()));
+    let portable = [("FIELDSEAL_LANES", "portable")];
+    assert_eq!(info(&workplace, &portable, "encapsulation"), "portable");
+    let [but_for_curves] = those_here(curves())[..1] else { panic!("some") };
+    let both = [("FIELDSEAL_LANES", "portable"), ("FIELDSEAL_CURVES", but_for_curves)];
+    assert_eq!(info(&workplace, &both, "encapsulation"), but_for_curves);
+}

@@ -1,0 +1,60 @@
+//! Engine and relay as they are run: what a client that goes away leaves behind.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::common::{Running, Workplace};
+
+/// No test waits for it when all is well.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Values in a request that keeps one worker for seconds: each takes a key agreement.
+const MANY: usize = 100_000;
+
+/// A sample of the engine's metrics; 0 where it has not been told yet.
+fn metric(engine: &Running, sample: &str) -> u64 {
+    let text = engine.probe("/metrics");
+    let value = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+    value.map_or(0, |value| value.parse().expect("a number"))
+}
+
+fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "waited too long until {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn start_relay(workplace: &Workplace, engine: &Running) -> Running {
+    workplace.run(&["certs", "issue", "relay", "--app", "acme", "--allow", "encrypt"]).ok();
+    let address = engine.address();
+    let file = format!(
+        "[relay]\nthreads = 1\noperator_address = \"127.0.0.1:0\"\n\
+         [engine]\naddresses = [\"{address}\"]\nserver_name = \"localhost\"\nauthorities = \"certs/ca.pem\"\n\
+         certificate = \"certs/relay.pem\"\nprivate_key = \"certs/relay.key\"\n\
+         [[inbound]]\nname = \"api\"\naddress = \"127.0.0.1:0\"\nupstream = \"http://127.0.0.1:1\"\n\
+         [[inbound.route]]\npath = \"/**\"\napp = \"acme\"\nrequest = [{{ action = \"encrypt\", json = [\"$[*]\"] }}]\n"
+    );
+    workplace.write("relay.toml", file);
+    let mut command = workplace.command(&["relay", "--json", "--file", "relay.toml"]);
+    Running::start(command.stderr(Stdio::piped()))
+}
+
+#[test]
+fn a_client_that_goes_away_cancels_the_engines_work() {
+    const CANCELLED: &str = "fieldseal_requests_total{method=\"encrypt_document\",outcome=\"cancelled\"}";
+    let workplace = Workplace::new();
+    let engine = workplace.engine(&["--no-relay", "--set", "server.workers=1", "--set", "engine.keying=field"]);
+    let relay = start_relay(&workplace, &engine);
+    let document = format!("[{}\"x\"]", "\"x\",".repeat(MANY - 1));
+    let mut client = TcpStream::connect(relay.ready["api"].as_str().expect("an address")).expect("connected");
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length:";
+    write!(client, "{head} {}\r\n\r\n{document}", document.len()).expect("written");
+    until("the engine works", || metric(&engine, "fieldseal_queue_jobs") > 0);
+    assert_eq!(metric(&engine, CANCELLED), 0);
+    drop(client);
+    until("the engine has cancelled", || metric(&engine, CANCELLED) == 1);
+    until("nothing is in work", || metric(&engine, "fieldseal_queue_jobs") == 0);
+}

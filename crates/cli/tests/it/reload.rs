@@ -1,0 +1,220 @@
+//! Engine and relay as an operator runs them: what SIGHUP and changed files do, and which lines the log has.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::common::{Running, Workplace};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// No test waits for it when all is well.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "waited too long until {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The log of a program, a JSON object a line, as it comes.
+struct Log(Arc<Mutex<Vec<Value>>>);
+
+impl Log {
+    fn of(running: &mut Running) -> Self {
+        let lines = Arc::<Mutex<Vec<Value>>>::default();
+        let (kept, stderr) = (Arc::clone(&lines), running.child.stderr.take().expect("piped"));
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                kept.lock().unwrap().push(serde_json::from_str(&line).unwrap_or(Value::String(line)));
+            }
+        });
+        Self(lines)
+    }
+
+    /// Lines whose message contains `words`.
+    fn about(&self, words: &str) -> Vec<Value> {
+        let has = |line: &&Value| line["message"].as_str().is_some_and(|message| message.contains(words));
+        self.0.lock().unwrap().iter().filter(has).cloned().collect()
+    }
+
+    fn wait_for(&self, words: &str, count: usize) -> Value {
+        until(&format!("the log has {words:?}"), || self.about(words).len() >= count);
+        self.about(words).pop().expect("it is there")
+    }
+}
+
+fn serve(workplace: &Workplace, more: &[&str]) -> (Running, Log) {
+    let at = ["serve", "--json", "--address", "127.0.0.1:0", "--api", "127.0.0.1:0", "--set", "server.drain_delay=0s"];
+    let arguments = [&at[..], more].concat();
+    let mut engine = Running::start(workplace.command(&arguments).stderr(Stdio::piped()));
+    let log = Log::of(&mut engine);
+    (engine, log)
+}
+
+fn signal(running: &Running, signal: Signal) {
+    kill_process(Pid::from_child(&running.child), signal).expect("it runs");
+}
+
+/// The time at which the engine's own certificate expires, from its metrics.
+fn expiry(running: &Running, family: &str) -> Vec<String> {
+    let text = running.probe("/metrics");
+    text.lines().filter(|line| line.starts_with(&format!("{family}{{"))).map(str::to_owned).collect()
+}
+
+#[test]
+fn an_engine_reloads_on_sighup_all_or_nothing() {
+    let workplace = Workplace::with_app();
+    workplace.run(&["certs", "init"]).ok();
+    workplace.run(&["certs", "issue", "billing", "--app", "acme", "--allow", "encrypt"]).ok();
+    let (mut engine, log) = serve(&workplace, &[]);
+    let started = log.wait_for("engine started", 1);
+    assert_eq!((&started["level"], &started["address"]), (&"info".into(), &engine.ready["address"]));
+    let family = "fieldseal_certificate_expiry_timestamp_seconds";
+    let before = expiry(&engine, family);
+    assert_eq!(before.len(), 3, "server, api and client-authorities: {before:?}");
+
+    // A renewed certificate is in use and warned of: it is valid for a week.
+    workplace.run(&["certs", "init", "--days", "6"]).ok();
+    workplace.write(".fieldseal/fieldseal.toml", "[log]\nlevel = \"debug\"\n[server]\nworkers = 3\n");
+    signal(&engine, Signal::HUP);
+    log.wait_for("engine reloaded", 1);
+    assert_ne!(expiry(&engine, family), before);
+    let warning = log.wait_for("a certificate expires in ", 2);
+    assert_eq!(warning["level"], "warn");
+    assert!(warning["file"].as_str().is_some_and(|file| file.ends_with("certs/server.pem")), "{warning}");
+    assert!(warning["usage"] == "server" || warning["usage"] == "api", "{warning}");
+    assert_eq!(log.wait_for("requires a restart", 1)["keys"], "server.workers");
+    let connect = ["info", "--connect", engine.address(), "--client", "billing"];
+    workplace.run(&connect).ok();
+    // The new level holds.
+    log.wait_for("connected", 1);
+
+    // Nothing changes with a key that does not fit.
+    let now = expiry(&engine, family);
+    workplace.write(".fieldseal/certs/server.key", "no key");
+    signal(&engine, Signal::HUP);
+    let refused = log.wait_for("engine not reloaded", 1);
+    assert!(refused["failure"].as_str().is_some_and(|failure| failure.contains("private key")), "{refused}");
+    assert_eq!(expiry(&engine, family), now);
+    workplace.run(&connect).ok();
+
+    signal(&engine, Signal::TERM);
+    assert!(engine.child.wait().expect("ended").success());
+    log.wait_for("engine stopping", 1);
+    assert_eq!(log.wait_for("engine stopped", 1)["requests_abandoned"], 0);
+}
+
+#[test]
+fn an_engine_takes_changed_files_up_by_itself_where_it_is_asked_to() {
+    let workplace = Workplace::with_app();
+    workplace.run(&["certs", "init"]).ok();
+    let (engine, log) = serve(&workplace, &["--set", "server.reload_check=20ms", "--set", "log.format=json"]);
+    log.wait_for("engine started", 1);
+    workplace.run(&["certs", "init", "--days", "20"]).ok();
+    log.wait_for("a certificate expires in ", 1);
+    log.wait_for("engine reloaded", 1);
+    drop(engine);
+}
+
+/// Sends a request and gives the answer.
+fn call(relay: &Running, path: &str) -> String {
+    let mut client = TcpStream::connect(relay.ready["api"].as_str().expect("an address")).expect("connected");
+    write!(client, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("written");
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).expect("text");
+    answer
+}
+
+#[test]
+fn a_relay_reopens_its_access_log_on_sighup_and_logs_what_it_loses() {
+    let workplace = Workplace::new();
+    let engine = workplace.engine(&["--no-relay"]);
+    workplace.run(&["certs", "issue", "relay", "--app", "acme", "--allow", "encrypt", "--days", "5"]).ok();
+    // A port that nobody listens at, until it is listened at.
+    let upstream = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let origin = upstream.local_addr().expect("bound");
+    drop(upstream);
+    let address = engine.address();
+    let file = format!(
+        "[relay]\nthreads = 1\noperator_address = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
+         [engine]\naddresses = [\"{address}\"]\nserver_name = \"localhost\"\nauthorities = \"certs/ca.pem\"\n\
+         certificate = \"certs/relay.pem\"\nprivate_key = \"certs/relay.key\"\n\
+         [[inbound]]\nname = \"api\"\naddress = \"127.0.0.1:0\"\nupstream = \"http://{origin}\"\nunmatched = \"pass\"\n"
+    );
+    workplace.write("relay.toml", file);
+    let arguments =
+        ["relay", "--json", "--file", "relay.toml", "--access-log", "access.log", "--set", "log.format=json"];
+    let mut relay = Running::start(workplace.command(&arguments).stderr(Stdio::piped()));
+    let log = Log::of(&mut relay);
+    log.wait_for("relay started", 1);
+    log.wait_for("a certificate expires in ", 1);
+    assert!(!expiry(&relay, "fieldseal_relay_certificate_expiry_timestamp_seconds").is_empty());
+
+    assert!(call(&relay, "/first").starts_with("HTTP/1.1 502 "));
+    assert!(call(&relay, "/second").starts_with("HTTP/1.1 502 "));
+    let lost = log.wait_for("lost the upstream", 1);
+    assert_eq!((&lost["level"], &lost["peer"]), (&"error".into(), &origin.to_string().into()));
+    let access = |name: &str| String::from_utf8(workplace.read(name)).expect("text");
+    until("both requests are logged", || access("access.log").lines().count() == 2);
+    std::fs::rename(workplace.path("access.log"), workplace.path("access.log.1")).expect("renamed");
+    signal(&relay, Signal::HUP);
+    log.wait_for("relay reloaded", 1);
+    log.wait_for("the access log was reopened", 1);
+
+    // One that answers is back, once it has not failed for a second.
+    let upstream = std::net::TcpListener::bind(origin).expect("the same port");
+    std::thread::spawn(move || {
+        for socket in upstream.incoming().map_while(Result::ok) {
+            let mut socket = BufReader::new(socket);
+            let mut line = String::new();
+            while line != "\r\n" {
+                line.clear();
+                if socket.read_line(&mut line).unwrap_or(0) == 0 {
+                    break;
+                }
+            }
+            let _ = socket.get_mut().write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        }
+    });
+    until("the upstream is back", || {
+        assert!(call(&relay, "/third").starts_with("HTTP/1.1 200 "));
+        !log.about("the upstream is back").is_empty()
+    });
+    assert_eq!(log.about("lost the upstream").len(), 1);
+    until("the new file has lines", || !access("access.log").is_empty());
+    let first = access("access.log.1").lines().map(str::to_owned).collect::<Vec<_>>();
+    assert!(first.iter().all(|line| !line.contains("/third")) && !access("access.log").contains("/first"), "{first:?}");
+    let line: Value = serde_json::from_str(&first[0]).expect("JSON");
+    assert_eq!(
+        (&line["level"], &line["message"], &line["path"]),
+        (&"info".into(), &"request".into(), &"/first".into())
+    );
+
+    // Every line is of the one format, in both logs.
+    signal(&relay, Signal::TERM);
+    assert!(relay.child.wait().expect("ended").success());
+    log.wait_for("relay stopped", 1);
+    assert!(log.0.lock().unwrap().iter().all(Value::is_object));
+}
+
+#[test]
+fn both_logs_are_logfmt_where_the_configuration_says_so() {
+    let workplace = Workplace::with_app();
+    workplace.run(&["certs", "init"]).ok();
+    let settings = ["--set", "log.format=logfmt", "--set", "server.drain_delay=0s"];
+    let arguments = [&["serve", "--json", "--address", "127.0.0.1:0"], &settings[..]].concat();
+    let mut engine = Running::start(workplace.command(&arguments).stderr(Stdio::piped()));
+    signal(&engine, Signal::TERM);
+    let mut text = String::new();
+    engine.child.stderr.take().expect("piped").read_to_string(&mut text).expect("text");
+    let line = text.lines().next().expect("a line");
+    assert!(
+        line.starts_with("time=20") && line.contains(" level=info message=\"engine started\" address=127.0.0.1:"),
+        "{text}"
+    );
+}

@@ -1,0 +1,9 @@
+//! Integration tests of fieldseal-document: one program, so that it is compiled and linked once.
+
+mod compliance;
+mod corpus;
+mod edges;
+mod forms;
+mod names;
+mod properties;
+mod vectors;

@@ -1,0 +1,7 @@
+//! Integration tests of fieldseal-engine: one program, so that it is compiled and linked once.
+
+mod api_callers;
+mod common;
+mod corpus;
+mod engine;
+mod reports;

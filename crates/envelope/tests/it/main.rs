@@ -1,0 +1,6 @@
+//! Integration tests of fieldseal-envelope: one program, so that it is compiled and linked once.
+
+mod common;
+mod corpus;
+mod sdk_vectors;
+mod seal_and_open;

@@ -1,0 +1,5 @@
+//! Integration tests of fieldseal-http: one program, so that it is compiled and linked once.
+
+mod common;
+mod corpus;
+mod listener;

@@ -1,0 +1,268 @@
+//! Kill −9 at random moments, and several processes at once: afterwards the store is as before the change or as after it.
+//!
+//! The test binary starts itself again as the process to be killed; [`child`] is that process's part. It reports each change
+//! once it is done, so that the parent knows the two states that are allowed. What a power cut does is up to the journal and
+//! the disk (`docs/decisions/0005-keystore.md`), and is not tested here.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::common::{app, assert_sound, context, environment, key, open_with, place, rng};
+use fieldseal_crypto::Curve;
+use fieldseal_keystore::{AppName, Error, Keystore, Limits, LocalRootKey, NewKeys, OpenMode, SqliteKeystore};
+use rand::RngExt;
+
+/// Tells the child what to do; unset in an ordinary test run.
+const TASK: &str = "FIELDSEAL_KEYSTORE_TEST_TASK";
+/// Tells the child where.
+const FOLDER: &str = "FIELDSEAL_KEYSTORE_TEST_FOLDER";
+/// Starts a line that reports a change; the child writes it after the change returned.
+const DONE: &str = "change done";
+/// Rounds of each kind. A round takes some 20 ms.
+const ROUND_COUNT: u32 = 40;
+
+fn limits() -> Limits {
+    Limits { version_count_max: 1_000_000, busy_timeout: Duration::from_secs(30), ..Limits::default() }
+}
+
+/// A change to the store that is being changed. They come in a fixed order, so that their number alone says what the store holds.
+enum Change {
+    /// The app `a`, which is there from the start, gets this version.
+    Version(u32),
+    /// An app is made, the first one has number 0.
+    App(u32),
+}
+
+impl Change {
+    /// The change that stands at `place` in the order, counted from 0: versions and apps in turn, a version first.
+    fn at(place: u32) -> Self {
+        if place.is_multiple_of(2) { Self::Version(place / 2 + 2) } else { Self::App(place / 2) }
+    }
+
+    fn make(&self, store: &SqliteKeystore) {
+        match *self {
+            Self::Version(version) => {
+                assert_eq!(store.add_version(&app("a"), keys_of(version)).expect("made").version, version);
+            }
+            Self::App(number) => {
+                store.create_app(&app_made(number), keys_imported(number)).expect("made");
+            }
+        }
+    }
+}
+
+/// The keys of `version` of `a`: generated for odd ones, imported and known for even ones.
+fn keys_of(version: u32) -> NewKeys {
+    if version.is_multiple_of(2) { NewKeys::generated().with(key(Curve::P256, version)) } else { NewKeys::generated() }
+}
+
+/// Number of a key of an app that was made: beyond every version, as no key may be in a store twice.
+fn key_number(number: u32) -> u32 {
+    limits().version_count_max + number
+}
+
+fn app_made(number: u32) -> AppName {
+    app(&format!("made-{number}"))
+}
+
+fn keys_imported(number: u32) -> NewKeys {
+    let keys = Curve::ALL.map(|curve| key(curve, key_number(number)));
+    keys.into_iter().fold(NewKeys::generated(), NewKeys::with)
+}
+
+/// How many changes `store` has seen. Panics where they are not the first ones of the order.
+fn changes(store: &SqliteKeystore) -> u32 {
+    let apps = store.list_apps().expect("read");
+    let versions = apps.iter().find(|one| one.name == app("a")).expect("there").versions.len() - 1;
+    let made = apps.len() - 1;
+    assert!(versions == made || versions == made + 1, "{versions} versions and {made} apps were made in turn");
+    u32::try_from(versions + made).expect("few")
+}
+
+/// Not a test of its own: what the other tests run in another process.
+#[test]
+fn child() {
+    let (Ok(task), Ok(folder)) = (std::env::var(TASK), std::env::var(FOLDER)) else {
+        return;
+    };
+    let folder = PathBuf::from(folder);
+    // The harness has begun a line of its own.
+    println!();
+    match task.as_str() {
+        "change" => change_for_ever(&folder.join("store.db")),
+        "root keys" => make_root_keys_for_ever(&folder),
+        "stores" => make_stores_for_ever(&folder),
+        "rotate 20" => {
+            let store = open_with(&folder.join("store.db"), limits());
+            for _ in 0..20 {
+                store.rotate(&app("a")).expect("rotated");
+                println!("{DONE}");
+            }
+        }
+        other => panic!("no task {other}"),
+    }
+}
+
+fn change_for_ever(path: &Path) {
+    let store = open_with(path, limits());
+    for place in changes(&store).. {
+        Change::at(place).make(&store);
+        println!("{DONE}");
+    }
+}
+
+fn make_root_keys_for_ever(folder: &Path) {
+    for number in 0.. {
+        LocalRootKey::create_file(&folder.join(format!("{number}.key")), &mut rng()).expect("made");
+        println!("{DONE}");
+    }
+}
+
+fn make_stores_for_ever(folder: &Path) {
+    for number in 0.. {
+        open_with(&folder.join(format!("{number}/store.db")), limits());
+        println!("{DONE}");
+    }
+}
+
+fn start(task: &str, folder: &Path) -> Child {
+    Command::new(std::env::current_exe().expect("known"))
+        .args(["crash::child", "--exact", "--nocapture", "--test-threads=1"])
+        .env(TASK, task)
+        .env(FOLDER, folder)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("started")
+}
+
+/// Waits for the first report, then for a random moment, kills the child and counts all its reports.
+fn kill_at_random(mut child: Child) -> u32 {
+    let mut output = child.stdout.take().expect("piped");
+    let mut text = Vec::new();
+    let mut buffer = [0; 256];
+    while !String::from_utf8_lossy(&text).contains(DONE) {
+        let size = output.read(&mut buffer).expect("read");
+        assert_ne!(size, 0, "the child ended: {}", String::from_utf8_lossy(&text));
+        text.extend_from_slice(&buffer[..size]);
+    }
+    std::thread::sleep(Duration::from_micros(rand::rng().random_range(0..15_000)));
+    child.kill().expect("killed");
+    let status = child.wait().expect("ended");
+    assert!(!status.success());
+    output.read_to_end(&mut text).expect("read");
+    let count = String::from_utf8_lossy(&text).matches(DONE).count();
+    u32::try_from(count).expect("few")
+}
+
+#[test]
+fn a_kill_during_rotations_and_imports_leaves_before_or_after() {
+    let (folder, path) = place();
+    open_with(&path, limits()).create_app(&app("a"), NewKeys::generated()).expect("made");
+    let journal = folder.path().join("store.db-journal");
+    let (mut count, mut unreported) = (0, 0);
+    // Changes that were undone, by their kind.
+    let (mut versions_cut, mut apps_cut) = (0, 0);
+    for round in 0..ROUND_COUNT {
+        let reported = kill_at_random(start("change", folder.path()));
+        let was_cut = journal.metadata().is_ok_and(|metadata| {
+            assert_eq!(metadata.mode() & 0o7777, 0o600, "the journal is as private as the store");
+            true
+        });
+        let store = SqliteKeystore::open(&path, OpenMode::Existing, environment(), limits()).expect("opened");
+        assert_sound(&store);
+        let before = count;
+        count = changes(&store);
+        let after = before + reported;
+        assert!(
+            count == after || count == after + 1,
+            "round {round}: {count} changes, {before} and {reported} reported"
+        );
+        unreported += count - after;
+        match Change::at(count) {
+            Change::Version(_) => versions_cut += u32::from(was_cut),
+            Change::App(_) => apps_cut += u32::from(was_cut),
+        }
+        (before..count).for_each(|place| assert_made(&store, &Change::at(place)));
+    }
+    println!("{ROUND_COUNT} kills: {count} changes, {unreported} of them came before a report");
+    println!("undone: {versions_cut} versions, {apps_cut} apps");
+    assert!(versions_cut > 0 && apps_cut > 0, "no kill met a change of each kind");
+}
+
+/// Asserts that a change is there as a whole, with the keys that were imported.
+fn assert_made(store: &SqliteKeystore, change: &Change) {
+    let load = |name| store.load_app(&name).expect("read").expect("there");
+    let public = |curve, number| context().public_key(&key(curve, number));
+    match *change {
+        Change::Version(version) => {
+            let keys = load(app("a"));
+            let made = keys.versions.iter().find(|one| one.version == version).expect("there");
+            let is_imported = made.r1.public() == &public(Curve::P256, version);
+            assert_eq!(is_imported, version.is_multiple_of(2));
+        }
+        Change::App(number) => {
+            let keys = load(app_made(number));
+            assert_eq!(keys.versions.len(), 1);
+            for curve in Curve::ALL {
+                assert_eq!(keys.versions[0].pair(curve).public(), &public(curve, key_number(number)));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_kill_while_root_keys_are_made_leaves_whole_ones() {
+    for _ in 0..ROUND_COUNT / 4 {
+        let folder = tempfile::tempdir().expect("folder");
+        let reported = kill_at_random(start("root keys", folder.path()));
+        let mut count = 0;
+        while let Ok(metadata) = folder.path().join(format!("{count}.key")).metadata() {
+            assert_eq!(metadata.mode() & 0o7777, 0o600);
+            LocalRootKey::read_file(&folder.path().join(format!("{count}.key"))).expect("whole");
+            count += 1;
+        }
+        assert!(count == reported || count == reported + 1, "{count} keys, {reported} reported");
+    }
+}
+
+#[test]
+fn a_kill_while_stores_are_made_leaves_none_or_an_empty_one() {
+    for _ in 0..ROUND_COUNT / 4 {
+        let folder = tempfile::tempdir().expect("folder");
+        let reported = kill_at_random(start("stores", folder.path()));
+        for number in 0..=reported {
+            let path = folder.path().join(format!("{number}/store.db"));
+            match SqliteKeystore::open(&path, OpenMode::Existing, environment(), limits()) {
+                Ok(_) => {}
+                Err(Error::NoStore(_)) if number == reported => {}
+                Err(error) => panic!("store {number} of {reported}: {error}"),
+            }
+            let store = open_with(&path, limits());
+            store.create_app(&app("a"), NewKeys::generated()).expect("made");
+            assert_sound(&store);
+        }
+    }
+}
+
+#[test]
+fn two_processes_write_at_once_and_none_is_lost() {
+    let (folder, path) = place();
+    let store = open_with(&path, limits());
+    store.create_app(&app("a"), NewKeys::generated()).expect("made");
+    let children = [start("rotate 20", folder.path()), start("rotate 20", folder.path())];
+    for _ in 0..10 {
+        store.rotate(&app("a")).expect("rotated");
+    }
+    for child in children {
+        let output = child.wait_with_output().expect("ended");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        assert_eq!(String::from_utf8_lossy(&output.stdout).matches(DONE).count(), 20);
+    }
+    assert_eq!(store.load_app(&app("a")).expect("read").expect("there").versions.len(), 51);
+    assert_sound(&store);
+    assert_eq!(fs::read_dir(folder.path()).expect("folder").count(), 1, "no journal is left");
+}

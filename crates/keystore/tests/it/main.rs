@@ -1,0 +1,8 @@
+//! Integration tests of fieldseal-keystore: one program, so that it is compiled and linked once.
+
+mod api_keys;
+mod common;
+mod crash;
+mod pem;
+mod store;
+mod tampering;

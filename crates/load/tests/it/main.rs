@@ -1,0 +1,4 @@
+//! Integration tests of fieldseal-load: one program, so that it is compiled and linked once.
+
+mod corpus;
+mod run;

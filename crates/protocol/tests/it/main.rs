@@ -1,0 +1,6 @@
+//! Integration tests of fieldseal-protocol: one program, so that it is compiled and linked once.
+
+mod corpus;
+mod messages;
+mod protocol_doc;
+mod values;

@@ -1,0 +1,214 @@
+//! Requests that name a hidden value in a way that some upstream reads as the rule's: its value is redacted, or the request refused.
+
+use std::sync::Arc;
+
+use crate::common::{Answer, Client, Identity, Pieces, Stage};
+use fieldseal_http::{
+    Event, Handler, HttpSettings, Listener, ListenerOptions, Observer, Peer, RequestBody, ResponseBody, bytes,
+};
+use http_body_util::BodyExt;
+use hyper::body::{Bytes, Frame};
+use hyper::header::HeaderValue;
+use hyper::{Request, Response, Version};
+
+const FORM: &str = "application/x-www-form-urlencoded";
+const JSON: &str = "application/json";
+const PARTS: &str = "multipart/form-data; boundary=B";
+
+/// What the upstream would read.
+const SECRET: &str = "4242";
+
+/// Answers with the request's target and body.
+struct Echo;
+
+impl Handler for Echo {
+    async fn handle(self: Arc<Self>, request: Request<RequestBody>, _: Arc<Peer>) -> Response<ResponseBody> {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        let mut response = Response::new(bytes(body));
+        if let Some(content_type) = head.headers.get("content-type") {
+            response.headers_mut().insert("content-type", content_type.clone());
+        }
+        response.headers_mut().insert("x-path", HeaderValue::from_str(&head.uri.to_string()).unwrap());
+        response
+    }
+}
+
+struct Silent;
+
+impl Observer for Silent {
+    fn happened(&self, _: &Event<'_>) {}
+}
+
+/// An upstream that speaks plain HTTP, and a relay before it with a route for `/cards`.
+fn stage(rules: &str, listener: &str) -> (Listener<Echo>, Stage) {
+    let settings = HttpSettings::default();
+    let address = ([127, 0, 0, 1], 0).into();
+    let options = ListenerOptions { address, acceptor: None, settings, observer: Arc::new(Silent) };
+    let upstream = Listener::start(options, Arc::new(Echo)).unwrap();
+    let origin = format!("http://{}", upstream.local_addr());
+    let routes = format!("{listener}\n[[inbound.route]]\npath = \"/cards\"\nrequest = [{rules}]\n");
+    let stage = Stage::new(&origin, &Identity::new(), "", &routes);
+    (upstream, stage)
+}
+
+async fn post(client: &mut Client, target: &str, content_type: Option<&str>, body: impl Into<Bytes>) -> Answer {
+    let body: Bytes = body.into();
+    let pieces = if body.is_empty() { vec![] } else { vec![Frame::data(body)] };
+    let mut request = client.request("POST", target, Pieces::of(pieces));
+    request.headers_mut().remove("trailer");
+    if let Some(content_type) = content_type {
+        request.headers_mut().insert("content-type", HeaderValue::from_str(content_type).unwrap());
+    }
+    Answer::whole(client.begin(request).await).await
+}
+
+/// The code of a refusal, or what the upstream got: target and body.
+fn outcome(answer: &Answer) -> String {
+    match answer.status.as_u16() {
+        200 => format!("{} {}", answer.header("x-path"), String::from_utf8_lossy(&answer.body)),
+        _ => {
+            let problem: serde_json::Value = serde_json::from_slice(&answer.body).expect("a problem");
+            problem["code"].as_str().expect("a code").to_owned()
+        }
+    }
+}
+
+fn part(name: &str) -> String {
+    format!("--B\r\nContent-Disposition: form-data; name={name}\r\n\r\n{SECRET}\r\n--B--\r\n")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_body_passes_in_which_an_upstream_finds_what_is_hidden() {
+    let rules = "{ action = \"redact\", json = [\"$.card.number\"], form = [\"card_number\"] }";
+    let (_upstream, stage) = stage(rules, "");
+    let utf16 = |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
+    let json = "{\"card\":{\"number\":\"4242\"}}";
+    let refused: Vec<(Option<&str>, Vec<u8>, &str)> = vec![
+        (Some(FORM), b"card.number=4242".to_vec(), "ambiguous-name"),
+        (Some(FORM), b"card+number=4242".to_vec(), "ambiguous-name"),
+        (Some(FORM), b"card[number=4242".to_vec(), "ambiguous-name"),
+        (Some(FORM), b"%5Bcard_number%5D=4242".to_vec(), "ambiguous-name"),
+        (Some(FORM), b"CARD_NUMBER=4242".to_vec(), "ambiguous-name"),
+        (Some(PARTS), part("\"card.number\"").into_bytes(), "ambiguous-name"),
+        (Some(PARTS), part("\"card\\.number\"").into_bytes(), "ambiguous-name"),
+        (Some(PARTS), part("'card_number'").into_bytes(), "unreadable-body"),
+        (Some(FORM), json.into(), "unsupported-body"),
+        (Some(FORM), format!(" \n{json}").into(), "unsupported-body"),
+        (Some(FORM), format!("\u{feff}{json}").into(), "unsupported-body"),
+        (Some(FORM), utf16(json), "unsupported-body"),
+        (Some(FORM), part("\"card_number\"").into_bytes(), "unsupported-body"),
+        (Some(JSON), b"{\"x\":\"&card_number=4242&\"}".to_vec(), "unsupported-body"),
+        (Some(JSON), b"{\"x\":\";card.number=4242\"}".to_vec(), "unsupported-body"),
+        (Some(JSON), b"card_number=4242".to_vec(), "unreadable-body"),
+        (Some(JSON), utf16(json), "unreadable-body"),
+        (Some(JSON), format!("\u{feff}{json}").into(), "unreadable-body"),
+        (Some("text/plain"), json.into(), "unsupported-body"),
+        (None, json.into(), "unsupported-body"),
+        (Some("application/x-json"), json.into(), "unsupported-body"),
+        (Some(PARTS), part("\"x\"").replace(SECRET, "&card_number=4242").into_bytes(), "unsupported-body"),
+    ];
+    for version in [Version::HTTP_11, Version::HTTP_2] {
+        let mut client = stage.client(version).await;
+        for (content_type, body, code) in &refused {
+            let answer = post(&mut client, "/cards", *content_type, body.clone()).await;
+            assert_eq!(outcome(&answer), *code, "{content_type:?} {}", String::from_utf8_lossy(body));
+            assert!(!String::from_utf8_lossy(&answer.body).contains(SECRET), "{answer:?}");
+        }
+        for (content_type, body, expected) in [
+            (FORM, "card_number=4242&x=1".to_owned(), "/cards card_number=%5Bredacted%5D&x=1".to_owned()),
+            (FORM, "number=1&card=2".to_owned(), "/cards number=1&card=2".to_owned()),
+            (JSON, json.to_owned(), "/cards {\"card\":{\"number\":\"[redacted]\"}}".to_owned()),
+            ("application/vnd.cards+json", json.to_owned(), "/cards {\"card\":{\"number\":\"[redacted]\"}}".to_owned()),
+            // What is hidden in the document is not found in it by another reader.
+            (
+                JSON,
+                "{\"card\":{\"number\":\"&card_number=4242\"}}".to_owned(),
+                "/cards {\"card\":{\"number\":\"[redacted]\"}}".to_owned(),
+            ),
+            (PARTS, part("card_number"), format!("/cards {}", part("card_number").replace(SECRET, "[redacted]"))),
+        ] {
+            let answer = post(&mut client, "/cards", Some(content_type), body.clone()).await;
+            assert!(outcome(&answer).ends_with(&expected), "{content_type} {body}: {answer:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_of_the_query_are_hidden_by_name() {
+    let rules = "{ action = \"redact\", query = [\"card_number\", \"pin\"], form = [\"pin\"] }, \
+                 { action = \"redact\", form = [\"cvc\"] }";
+    let (_upstream, stage) = stage(rules, "");
+    for version in [Version::HTTP_11, Version::HTTP_2] {
+        let mut client = stage.client(version).await;
+        for (target, expected) in [
+            ("/cards?card_number=4242&x=%20+a", "/cards?card_number=%5Bredacted%5D&x=%20+a "),
+            ("/cards?x&card%5Fnumber=42%34%32&pin=4242", "/cards?x&card%5Fnumber=%5Bredacted%5D&pin=%5Bredacted%5D "),
+            ("/cards?", "/cards"),
+            ("/cards?x=1?card_numbers=2", "/cards?x=1?card_numbers=2 "),
+            ("/cards?card.number=4242", "ambiguous-name"),
+            ("/cards?[card_number]=4242", "ambiguous-name"),
+            ("/cards?card%20number=4242", "ambiguous-name"),
+            ("/cards?Card_Number=4242", "ambiguous-name"),
+            ("/cards??card_number=4242", "ambiguous-name"),
+            ("/cards?pin[]=4242", "ambiguous-name"),
+            ("/cards?x=1;pin=4242", "unreadable-body"),
+            ("/cards?cvc=4242", "ambiguous-name"),
+            ("/cards?CVC=4242", "ambiguous-name"),
+        ] {
+            let answer = post(&mut client, target, None, "").await;
+            let outcome = outcome(&answer);
+            assert!(outcome.contains(expected), "{target}: {outcome}");
+            assert!(!outcome.contains(SECRET), "{target}: {outcome}");
+        }
+    }
+    let line = stage.log.about("/cards").await;
+    assert!(!line.to_string().contains("card_number") && !line.to_string().contains(SECRET), "{line}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_case_of_names_is_ignored_or_counts_where_the_setting_says_so() {
+    let rules = "{ action = \"redact\", form = [\"pin\"] }";
+    for (setting, expected) in [("same", "Pin=%5Bredacted%5D"), ("other", "Pin=1"), ("refuse", "ambiguous-name")] {
+        let (_upstream, stage) = stage(rules, &format!("other_case_names = \"{setting}\""));
+        let mut client = stage.client(Version::HTTP_11).await;
+        let answer = post(&mut client, "/cards", Some(FORM), "Pin=1").await;
+        assert!(outcome(&answer).ends_with(expected), "{setting}: {answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_in_another_case_do_not_pass_a_rule_by() {
+    let rules = "{ action = \"redact\", json = [\"$.card.number\", \"$..key\"] }";
+    let refused = [
+        r#"{"card":{"number":"x","Number":"4242"}}"#,
+        r#"{"Card":{"number":"4242"}}"#,
+        r#"{"a":[{"b":{"KEY":"4242"}}]}"#,
+        r#"{"\u212aey":"4242"}"#,
+    ];
+    for (setting, is_refused) in [("refuse", true), ("same", false)] {
+        let (_upstream, stage) = stage(rules, &format!("other_case_names = \"{setting}\""));
+        let mut client = stage.client(Version::HTTP_11).await;
+        for body in refused {
+            let answer = post(&mut client, "/cards", Some(JSON), body).await;
+            let outcome = outcome(&answer);
+            assert_eq!(outcome == "ambiguous-name", is_refused, "{setting} {body}: {outcome}");
+            assert!(!String::from_utf8_lossy(&answer.body).contains(SECRET), "{setting} {body}: {outcome}");
+        }
+    }
+    let (_upstream, stage) = stage(rules, "other_case_names = \"other\"");
+    let mut client = stage.client(Version::HTTP_11).await;
+    let answer = post(&mut client, "/cards", Some(JSON), refused[0]).await;
+    assert!(outcome(&answer).ends_with(r#"{"card":{"number":"[redacted]","Number":"4242"}}"#), "{answer:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_with_a_member_in_another_case_is_not_shown() {
+    let rules = "]\nresponse = [{ action = \"redact\", json = [\"$.pin\"] }";
+    let (_upstream, stage) = stage(rules, "");
+    let mut client = stage.client(Version::HTTP_11).await;
+    for (body, code) in [(r#"{"PIN":"4242"}"#, "ambiguous-name"), (r#"{"pin":"4242"}"#, "[redacted]")] {
+        let answer = post(&mut client, "/cards", Some(JSON), body).await;
+        assert!(outcome(&answer).contains(code) && !outcome(&answer).contains(SECRET), "{body}: {answer:?}");
+    }
+}

@@ -1,0 +1,284 @@
+//! The HTTPS API on real sockets over a real engine: what needs a slow, rude or impatient caller. What a well-behaved one sees is in
+//! `tests/interop`.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::common::engine::{EngineFixture, engine};
+use crate::common::{PATIENCE, Pki, operator, wait_until};
+use boring::base64;
+use boring::ssl::{SslConnector, SslMethod, SslStream, SslVerifyMode};
+use fieldseal_engine::admin::{ApiOperation, AppName, NewApiKey, Roles};
+use fieldseal_engine::{ApiKeySecret, Settings, system_random};
+use fieldseal_net::tls::ServerIdentity;
+use fieldseal_protocol::Limits;
+use fieldseal_server::{ApiSettings, RelayDestination, RelayInformation, Server, ServerSettings};
+use fieldseal_service::EngineService;
+use serde_json::Value;
+
+const SHORT: Duration = Duration::from_millis(300);
+
+struct Stage {
+    server: Server,
+    authorization: String,
+    /// Holds the store.
+    _engine: EngineFixture,
+}
+
+struct Answer {
+    status: u16,
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    fn code(&self) -> String {
+        assert!(self.head.contains("content-type: application/problem+json"), "{}", self.head);
+        let problem: Value = serde_json::from_slice(&self.body).expect("JSON");
+        assert_eq!(problem["status"], self.status);
+        problem["code"].as_str().expect("a code").to_owned()
+    }
+}
+
+impl Stage {
+    fn new(change: impl FnOnce(&mut ServerSettings)) -> Stage {
+        let pki = Pki::new();
+        let tls = pki.server_tls();
+        let identity = ServerIdentity {
+            certificate_chain_pem: tls.certificate_chain_pem.clone(),
+            private_key_pem: tls.private_key_pem.clone(),
+        };
+        let local = SocketAddr::from(([127, 0, 0, 1], 0));
+        let api = ApiSettings { address: Some(local), identity: Some(identity), ..ApiSettings::default() };
+        let mut settings =
+            ServerSettings { address: local, network_threads: 1, workers: 1, api, ..ServerSettings::new(tls) };
+        change(&mut settings);
+        let fixture = engine(Settings::default(), "tester", None);
+        let secret = ApiKeySecret::generate(&mut system_random());
+        let new = NewApiKey {
+            app: AppName::parse("acme").expect("a name"),
+            operations: ApiOperation::ALL.into(),
+            roles: Roles::Any,
+            secret_sha256: secret.sha256(),
+        };
+        let id = fixture.engine.store().create_api_key(&new).expect("made").id;
+        let shown = format!("acme:{}", *secret.text(&id));
+        let service = EngineService::new(fixture.engine.clone(), Limits::default(), 1 << 30);
+        let server = Server::start(settings, Arc::new(service)).expect("it starts");
+        let authorization = format!("Authorization: Basic {}", base64::encode_block(shown.as_bytes()));
+        Stage { server, authorization, _engine: fixture }
+    }
+
+    fn connect(&self) -> SslStream<TcpStream> {
+        let socket = TcpStream::connect(self.server.api_addr().expect("it has an API")).expect("connects");
+        socket.set_read_timeout(Some(PATIENCE)).expect("set");
+        let mut connector = SslConnector::builder(SslMethod::tls()).expect("a context");
+        // Its certificate was made a moment ago by this test.
+        connector.set_verify(SslVerifyMode::NONE);
+        connector.build().connect("localhost", socket).expect("shakes hands")
+    }
+
+    fn head(&self, path: &str, size: usize) -> String {
+        let authorization = &self.authorization;
+        format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\n{authorization}\r\ncontent-type: application/json\r\ncontent-length: {size}\r\n\r\n"
+        )
+    }
+
+    fn post(&self, path: &str, body: &[u8]) -> Answer {
+        let mut stream = self.connect();
+        stream.write_all(self.head(path, body.len()).as_bytes()).expect("sent");
+        stream.write_all(body).expect("sent");
+        read_answer(&mut stream)
+    }
+
+    fn get(&self, path: &str) -> Answer {
+        let mut stream = self.connect();
+        let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{}\r\n\r\n", self.authorization);
+        stream.write_all(head.as_bytes()).expect("sent");
+        read_answer(&mut stream)
+    }
+
+    /// A call that takes seconds of the one worker.
+    fn long_call(&self) -> SslStream<TcpStream> {
+        self.call_of(400_000)
+    }
+
+    /// A call in work, with a key agreement for each of so many values.
+    fn call_of(&self, values: usize) -> SslStream<TcpStream> {
+        let body = format!("[{}1]", "1,".repeat(values));
+        let mut stream = self.connect();
+        stream.write_all(self.head("/encrypt?keying=field", body.len()).as_bytes()).expect("sent");
+        stream.write_all(body.as_bytes()).expect("sent");
+        wait_until("the call is in work", || self.server.counters().pool.workers_busy > 0);
+        stream
+    }
+}
+
+fn read_answer(stream: &mut SslStream<TcpStream>) -> Answer {
+    let mut bytes = Vec::new();
+    let head_end = loop {
+        if let Some(end) = bytes.windows(4).position(|part| part == b"\r\n\r\n") {
+            break end + 4;
+        }
+        let mut piece = [0; 4096];
+        let size = stream.read(&mut piece).expect("an answer in time");
+        assert!(size > 0, "closed without an answer: {}", String::from_utf8_lossy(&bytes));
+        bytes.extend_from_slice(&piece[..size]);
+    };
+    let head = String::from_utf8(bytes[..head_end].to_vec()).expect("a head").to_ascii_lowercase();
+    let size =
+        head.lines().find_map(|line| line.strip_prefix("content-length: ")).map_or(0, |size| size.parse().unwrap());
+    let mut body = bytes[head_end..].to_vec();
+    let have = body.len();
+    body.resize(size, 0);
+    stream.read_exact(&mut body[have..]).expect("the body");
+    let status = head.split(' ').nth(1).expect("a status").parse().expect("a number");
+    Answer { status, head, body }
+}
+
+#[test]
+fn what_is_encrypted_comes_back_and_is_counted() {
+    let stage = Stage::new(|settings| settings.operator.address = Some(([127, 0, 0, 1], 0).into()));
+    let sealed = stage.post("/encrypt", b"{\"card\": \"4111\", \"amount\": 1.50}");
+    assert_eq!(sealed.status, 200, "{}", sealed.head);
+    assert!(
+        sealed.head.contains("content-type: application/json\r\n") && sealed.head.contains("cache-control: no-store")
+    );
+    assert_eq!(String::from_utf8_lossy(&sealed.body).matches("\"ev:").count(), 2);
+    let opened = stage.post("/decrypt", &sealed.body);
+    assert_eq!(opened.body, b"{\"card\": \"4111\", \"amount\": 1.50}");
+    assert_eq!(stage.post("/decrypt", b"{").code(), "invalid-json");
+    let (_, metrics) = operator::get(stage.server.operator_addr().expect("a port"), "/metrics");
+    let counted = [
+        ("fieldseal_api_calls_total{call=\"encrypt\",status=\"200\"}", 1.0),
+        ("fieldseal_api_calls_total{call=\"decrypt\",status=\"200\"}", 1.0),
+        ("fieldseal_api_calls_total{call=\"decrypt\",status=\"400\"}", 1.0),
+        ("fieldseal_api_connections_total{event=\"accepted\"}", 3.0),
+        ("fieldseal_fields_total{method=\"encrypt_document\",outcome=\"ok\"}", 2.0),
+    ];
+    for (name, value) in counted {
+        assert_eq!(operator::sample(&metrics, name), value, "{name}");
+    }
+}
+
+#[test]
+fn an_empty_file_is_an_answer() {
+    let stage = Stage::new(|_| {});
+    let post = |path: &str, body: &[u8]| {
+        let mut stream = stage.connect();
+        let head = stage.head(path, body.len()).replace("application/json", "application/octet-stream");
+        stream.write_all(&[head.as_bytes(), body].concat()).expect("sent");
+        read_answer(&mut stream)
+    };
+    let file = post("/encrypt", b"");
+    assert_eq!((file.status, file.body.len()), (200, 75));
+    let content = post("/decrypt", &file.body);
+    assert_eq!((content.status, content.body.len()), (200, 0));
+}
+
+#[test]
+fn who_shows_nothing_is_refused_before_the_body_comes() {
+    let stage = Stage::new(|_| {});
+    let mut stream = stage.connect();
+    let head = stage.head("/encrypt", 1000).replace(&stage.authorization, "x-nothing: 1");
+    stream.write_all(head.as_bytes()).expect("sent");
+    let answer = read_answer(&mut stream);
+    assert_eq!((answer.status, answer.code().as_str()), (401, "unauthorized"));
+    let mut stream = stage.connect();
+    stream.write_all(stage.head("/encrypt", 1 << 30).as_bytes()).expect("sent");
+    assert_eq!(read_answer(&mut stream).code(), "too-large");
+    let mut stream = stage.connect();
+    let waiting = stage.head("/encrypt", 1 << 30).replace("\r\n\r\n", "\r\nexpect: 100-continue\r\n\r\n");
+    stream.write_all(waiting.as_bytes()).expect("sent");
+    assert_eq!(read_answer(&mut stream).code(), "too-large", "and no word to go on");
+}
+
+#[test]
+fn a_body_that_comes_too_slowly_is_given_up() {
+    let stage = Stage::new(|settings| settings.api.http.body_timeout = SHORT);
+    let mut stream = stage.connect();
+    stream.write_all(stage.head("/encrypt", 100).as_bytes()).expect("sent");
+    stream.write_all(b"[\"half").expect("sent");
+    let answer = read_answer(&mut stream);
+    assert_eq!((answer.status, answer.code().as_str()), (408, "slow-body"));
+    assert_eq!(stage.server.counters().incoming_bytes, 0);
+}
+
+#[test]
+fn a_call_has_its_time() {
+    let stage = Stage::new(|settings| settings.api.call_timeout = SHORT);
+    let mut stream = stage.connect();
+    stream.write_all(stage.head("/encrypt", 100).as_bytes()).expect("sent");
+    assert_eq!(read_answer(&mut stream).code(), "slow-body", "its body too");
+    // Time enough for the body, and less than the work takes.
+    let stage = Stage::new(|settings| settings.api.call_timeout = Duration::from_secs(2));
+    let mut long = stage.long_call();
+    let answer = read_answer(&mut long);
+    assert_eq!((answer.status, answer.code().as_str()), (504, "timeout"));
+}
+
+#[test]
+fn a_caller_that_goes_away_ends_its_call() {
+    let stage = Stage::new(|_| {});
+    let call = stage.call_of(2_000_000);
+    drop(call);
+    wait_until("its work has ended", || stage.server.counters().pool.jobs_held == 0);
+    wait_until("it is counted", || stage.server.counters().ended.of(fieldseal_server::Outcome::Disconnected) == 1);
+    assert_eq!(stage.server.counters().answers_bytes, 0);
+}
+
+#[test]
+fn a_full_queue_and_too_many_calls_are_told_with_a_pause() {
+    let few_jobs = Stage::new(|settings| {
+        (settings.queue_jobs_max, settings.app_jobs_max, settings.admission_wait) = (1, 1, Duration::ZERO);
+    });
+    let few_calls = Stage::new(|settings| settings.api.calls_max = 1);
+    for stage in [few_jobs, few_calls] {
+        let long = stage.long_call();
+        let answer = stage.post("/encrypt", b"[\"secret\"]");
+        assert_eq!((answer.status, answer.code().as_str()), (503, "overloaded"));
+        assert!(
+            answer.head.contains("retry-after: 1\r\n") && !String::from_utf8_lossy(&answer.body).contains("secret")
+        );
+        drop(long);
+        wait_until("there is room again", || stage.post("/encrypt", b"[1]").status == 200);
+    }
+}
+
+#[test]
+fn a_shutdown_answers_what_is_in_work() {
+    let stage = Stage::new(|settings| settings.drain_timeout = PATIENCE);
+    let body = format!("[{}1]", "1,".repeat(20_000));
+    let mut stream = stage.connect();
+    stream.write_all(stage.head("/encrypt?keying=field", body.len()).as_bytes()).expect("sent");
+    stream.write_all(body.as_bytes()).expect("sent");
+    wait_until("the call is in work", || stage.server.counters().pool.workers_busy > 0);
+    let Stage { server, .. } = stage;
+    let ending = std::thread::spawn(move || server.shutdown());
+    let answer = read_answer(&mut stream);
+    assert_eq!((answer.status, answer.body.starts_with(b"[\"ev:")), (200, true));
+    let report = ending.join().expect("it ends");
+    assert_eq!((report.requests_abandoned, report.connections_cut), (0, 0));
+}
+
+#[test]
+fn what_a_relay_has_is_told() {
+    let stage = Stage::new(|settings| {
+        settings.api.relay.tell(Some(RelayInformation {
+            destinations: vec![RelayDestination { id: "d1".to_owned(), domain: "*.example.com".to_owned() }],
+            ca_pem: Some(b"-----BEGIN CERTIFICATE-----\n".to_vec()),
+            poll_interval: Duration::from_secs(7),
+        }));
+    });
+    let told = stage.get("/v2/relay-outbound");
+    assert!(told.head.contains("x-poll-interval: 7\r\n"), "{}", told.head);
+    let told: Value = serde_json::from_slice(&told.body).expect("JSON");
+    assert_eq!(told["outboundDestinations"]["d1"]["destinationDomain"], "*.example.com");
+    assert_eq!(stage.get("/").body, b"-----BEGIN CERTIFICATE-----\n");
+    let without = Stage::new(|_| {});
+    assert_eq!(without.get("/v2/relay-outbound").body, b"{\"outboundDestinations\":{}}");
+    assert_eq!(without.get("/").code(), "not-found");
+}

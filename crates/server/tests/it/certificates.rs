@@ -1,0 +1,283 @@
+//! Who may connect: each wrong certificate, version and protocol ends in a clear error on both sides, and the server goes on.
+
+use crate::common;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, SystemTime};
+
+use crate::common::{Pki, Raw, Stage, raw_connector, toy_request, wait_until};
+use boring::ssl::{SslConnectorBuilder, SslVersion};
+use fieldseal_client::{Client, ClientError, ErrorCode, ErrorKind, Retry};
+use fieldseal_net::tls::{Issued, ServerName, Validity};
+use fieldseal_server::{TlsSettings, issue_client};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Connects with `identity` and tells how that failed.
+async fn refused(stage: &Stage, identity: Issued) -> ClientError {
+    let mut settings = stage.client_settings();
+    settings.tls = stage.pki.client_tls(identity);
+    let error = Client::connect(settings).await.expect_err("the server lets it in");
+    stage.assert_healthy();
+    error
+}
+
+fn assert_tls(error: &ClientError, words: &str) {
+    assert_eq!((error.kind, error.retry), (ErrorKind::Tls, Retry::Never), "{error}");
+    assert!(error.message.contains(words), "{error}");
+}
+
+#[tokio::test]
+async fn certificates_that_are_not_ours_or_not_now_are_refused() {
+    let stage = Stage::new();
+    let stranger = Pki::new();
+    assert_tls(&refused(&stage, stranger.client("shop")).await, "an authority that it does not know");
+
+    let past = Validity { now: SystemTime::now() - 3 * DAY, days: 2 };
+    let expired = issue_client(&stage.pki.authority, "shop", past).unwrap();
+    assert_tls(&refused(&stage, expired).await, "our certificate \"shop\", issued by ");
+
+    let late = Validity { now: SystemTime::now() + DAY, days: 1 };
+    let future = issue_client(&stage.pki.authority, "shop", late).unwrap();
+    assert_tls(&refused(&stage, future).await, "not yet valid");
+
+    let names = [ServerName::parse("shop")];
+    let of_a_server = stage.pki.authority.issue_server(&names, common::validity()).unwrap();
+    assert_tls(&refused(&stage, of_a_server).await, "not meant for clients");
+    wait_until("all are counted", || stage.server.counters().handshakes_failed == 4);
+}
+
+#[tokio::test]
+async fn a_caller_that_the_service_does_not_know_is_told_so() {
+    let stage = Stage::new();
+    let error = refused(&stage, stage.pki.client("stranger")).await;
+    assert_eq!((error.kind, error.retry), (ErrorKind::ConnectionRefused(ErrorCode::Forbidden), Retry::Never));
+    assert!(error.message.contains("no client of this name"), "{error}");
+    assert_eq!(stage.server.counters().connections_forbidden, 1);
+}
+
+/// What the client reads when its half of the handshake went well and the server's did not.
+fn alert_of(stage: &Stage, connector: SslConnectorBuilder) -> String {
+    match Raw::try_connect(stage.address(), connector) {
+        Err(error) => error,
+        Ok(mut raw) => raw.read_frame().expect_err("the server lets it in"),
+    }
+}
+
+#[test]
+fn without_a_certificate_or_tls_1_3_or_our_protocol_there_is_no_connection() {
+    let stage = Stage::new();
+    let alert = alert_of(&stage, raw_connector(&stage.pki, None));
+    assert!(alert.contains("CERTIFICATE_REQUIRED"), "{alert}");
+
+    let identity = || Some(stage.pki.client("shop"));
+    let mut old = raw_connector(&stage.pki, identity());
+    old.set_max_proto_version(Some(SslVersion::TLS1_2)).unwrap();
+    let alert = alert_of(&stage, old);
+    assert!(alert.contains("PROTOCOL_VERSION"), "{alert}");
+
+    let mut other = raw_connector(&stage.pki, identity());
+    other.set_alpn_protos(b"\x02h2\x08http/1.1").unwrap();
+    let alert = alert_of(&stage, other);
+    assert!(alert.contains("NO_APPLICATION_PROTOCOL"), "{alert}");
+
+    wait_until("all are counted", || stage.server.counters().handshakes_failed == 3);
+    stage.assert_healthy();
+}
+
+#[test]
+fn what_is_negotiated_is_what_we_chose() {
+    let stage = Stage::new();
+    let mut connector = raw_connector(&stage.pki, Some(stage.pki.client("shop")));
+    connector.set_alpn_protos(b"\x02h2\x0bfieldseal/1").unwrap();
+    let mut raw = Raw::connect(stage.address(), connector);
+    let ssl = raw.stream.ssl();
+    assert_eq!(ssl.version_str(), "TLSv1.3");
+    assert_eq!(ssl.selected_alpn_protocol(), Some(&b"fieldseal/1"[..]));
+    assert_eq!(ssl.curve_name(), Some("X25519"));
+    raw.send(|out| toy_request(1, "echo", "x", out));
+    assert_eq!(raw.read_response(), (1, String::new()));
+
+    let without_alpn = stage.raw();
+    assert_eq!(without_alpn.stream.ssl().selected_alpn_protocol(), None);
+
+    let mut slow = raw_connector(&stage.pki, Some(stage.pki.client("shop")));
+    slow.set_curves_list("P-384").unwrap();
+    assert!(Raw::try_connect(stage.address(), slow).is_err(), "a group that we do not offer");
+}
+
+#[test]
+fn no_session_ticket_outlives_a_certificate() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let stage = Stage::new();
+    let tickets = Arc::new(AtomicUsize::new(0));
+    let mut connector = raw_connector(&stage.pki, Some(stage.pki.client("shop")));
+    connector.set_session_cache_mode(boring::ssl::SslSessionCacheMode::CLIENT);
+    let counted = Arc::clone(&tickets);
+    connector.set_new_session_callback(move |_, _| {
+        counted.fetch_add(1, Ordering::SeqCst);
+    });
+    let mut raw = Raw::connect(stage.address(), connector);
+    raw.send(|out| toy_request(1, "echo", "x", out));
+    assert_eq!(raw.read_response(), (1, String::new()));
+    assert_eq!(tickets.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn a_connection_ends_when_its_certificate_expires() {
+    let stage = Stage::new();
+    // It ends four to five seconds from now.
+    let validity = Validity { now: SystemTime::now() - DAY + Duration::from_secs(5), days: 1 };
+    let identity = issue_client(&stage.pki.authority, "shop", validity).unwrap();
+    let mut raw = Raw::connect(stage.address(), raw_connector(&stage.pki, Some(identity)));
+    raw.send(|out| toy_request(1, "echo", "in time", out));
+    assert_eq!(raw.read_response(), (1, String::new()));
+    raw.send(|out| toy_request(2, "gate", "", out));
+    let (code, message) = raw.read_connection_error();
+    assert!(code == "forbidden" && message.contains("has expired"), "{code}: {message}");
+    wait_until("nobody works for it any more", || stage.toy.alive() == 0);
+}
+
+#[test]
+fn strangers_that_only_hold_a_place_give_way() {
+    let stage = Stage::with(|settings| {
+        settings.handshakes_max = 3;
+        settings.clients.trusted_balancers = vec!["127.0.0.0/8".parse().unwrap()];
+    });
+    let mut strangers: Vec<_> = (0..9).map(|_| TcpStream::connect(stage.address()).unwrap()).collect();
+    wait_until("the oldest have gone", || stage.server.counters().handshakes_displaced == 6);
+    for stranger in &mut strangers[..6] {
+        stranger.set_read_timeout(Some(common::PATIENCE)).unwrap();
+        assert_eq!(stranger.read(&mut [0; 9]).unwrap(), 0);
+    }
+    assert_eq!(stage.server.counters().handshakes_open, 3);
+    stage.assert_healthy();
+    wait_until("one more has gone", || stage.server.counters().handshakes_failed == 7);
+    assert_eq!(stage.server.counters().handshakes_displaced, 7);
+}
+
+#[test]
+fn one_address_displaces_no_handshake_of_others() {
+    let stage = Stage::with(|settings| settings.handshakes_max = 4);
+    let connect_from = |address: [u8; 4]| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let socket = runtime.block_on(async {
+            let socket = tokio::net::TcpSocket::new_v4().unwrap();
+            socket.bind((address, 0).into()).unwrap();
+            socket.connect(stage.address()).await.unwrap()
+        });
+        let socket = socket.into_std().unwrap();
+        socket.set_nonblocking(false).unwrap();
+        socket
+    };
+    let others = [connect_from([127, 0, 0, 2]), connect_from([127, 0, 0, 3])];
+    wait_until("both shake hands", || stage.server.counters().handshakes_open == 2);
+    let _flood: Vec<_> = (0..9).map(|_| connect_from([127, 0, 0, 1])).collect();
+    wait_until("its own have gone", || stage.server.counters().handshakes_displaced == 7);
+    assert_eq!(stage.server.counters().handshakes_open, 4);
+    for other in &others {
+        other.set_nonblocking(true).unwrap();
+        let read = (&mut &*other).read(&mut [0; 9]);
+        assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "it still has its place");
+    }
+}
+
+/// What the system has been told, by its own account: a timer that probes the silent peer (`tr` 02 of `/proc/net/tcp`).
+#[cfg(target_os = "linux")]
+#[test]
+fn the_system_probes_peers_that_are_silent() {
+    let stage = Stage::with(|settings| settings.half_open_timeout = Duration::from_secs(90));
+    let _idle = stage.raw();
+    wait_until("it is open", || stage.server.counters().connections_open == 1);
+    let local = format!(":{:04X}", stage.address().port());
+    wait_until("the timer runs", || {
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        // An open connection (`st` 01) of the listening port, its timer with hundredths of a second left.
+        let timer =
+            rows.into_iter().find(|row| row[1].ends_with(&local) && row[3] == "01").map(|row| row[5].to_owned());
+        let Some(left) = timer.as_deref().and_then(|timer| timer.strip_prefix("02:")) else { return false };
+        (3_000..=4_500).contains(&u32::from_str_radix(left, 16).unwrap())
+    });
+}
+
+#[test]
+fn what_is_not_tls_is_sent_away() {
+    let stage = Stage::with(|settings| settings.handshake_timeout = Duration::from_millis(600));
+    for bytes in [&b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"[..], b"\x16\x03\x01\xff\xff", b"", &[0xc1; 1000]] {
+        let mut socket = TcpStream::connect(stage.address()).unwrap();
+        socket.set_read_timeout(Some(common::PATIENCE)).unwrap();
+        socket.write_all(bytes).unwrap();
+        let mut rest = Vec::new();
+        let _ = socket.read_to_end(&mut rest);
+        assert!(rest.len() < 16, "at most an alert");
+    }
+    wait_until("all are counted", || stage.server.counters().handshakes_failed == 4);
+    assert_eq!(stage.server.counters().connections_open, 0);
+    stage.assert_healthy();
+}
+
+#[tokio::test]
+async fn a_client_believes_only_its_authority_and_the_right_name() {
+    let stage = Stage::new();
+    let stranger = Pki::new();
+    let mut settings = stage.client_settings();
+    settings.tls.authorities_pem = stranger.authority_pem.clone();
+    let error = Client::connect(settings).await.unwrap_err();
+    assert_tls(&error, "was refused: it is of an authority that is not trusted here");
+
+    let mut settings = stage.client_settings();
+    settings.server_name = Some("other.example.com".to_owned());
+    let error = Client::connect(settings).await.unwrap_err();
+    assert_tls(&error, "it is for localhost, 127.0.0.1, and not for the name by which the engine was called");
+
+    let mut settings = stage.client_settings();
+    settings.addresses = vec![format!("localhost:{}", stage.address().port())];
+    Client::connect(settings).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_reload_changes_certificates_and_authorities_for_new_connections() {
+    let (stage, other) = (Stage::new(), Pki::new());
+    let open = Client::connect(stage.client_settings()).await.unwrap();
+    let fresh = other.server_tls();
+    let mismatch = TlsSettings { private_key_pem: stage.pki.server_tls().private_key_pem, ..fresh.clone() };
+    assert!(stage.server.reload(&mismatch, None).is_err());
+    Client::connect(stage.client_settings()).await.unwrap();
+
+    stage.server.reload(&fresh, None).unwrap();
+    open.health().await.unwrap();
+    let error = Client::connect(stage.client_settings()).await.unwrap_err();
+    assert_tls(&error, "an authority that is not trusted here");
+    let mut settings = stage.client_settings();
+    settings.tls = other.client_tls(other.client("shop"));
+    Client::connect(settings).await.unwrap();
+}
+
+#[test]
+fn a_server_does_not_start_with_what_does_not_fit() {
+    use fieldseal_net::tls::TlsError;
+    use fieldseal_server::{Server, ServerSettings, StartError};
+    let (pki, toy) = (Pki::new(), std::sync::Arc::new(common::Toy::default()));
+    let start = |tls: TlsSettings| {
+        let address = ([127, 0, 0, 1], 0).into();
+        Server::start(ServerSettings { address, ..ServerSettings::new(tls) }, std::sync::Arc::clone(&toy))
+    };
+    let mismatch = TlsSettings { private_key_pem: pki.client("shop").private_key_pem, ..pki.server_tls() };
+    assert!(matches!(start(mismatch), Err(StartError::Tls(TlsError::KeyMismatch))));
+    let nobody = TlsSettings { client_authorities_pem: b"nothing".to_vec(), ..pki.server_tls() };
+    let error = start(nobody).unwrap_err().to_string();
+    assert!(error.contains("client authorities"), "{error}");
+    let broken = TlsSettings {
+        private_key_pem: zeroize::Zeroizing::new(b"-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n".to_vec()),
+        ..pki.server_tls()
+    };
+    let error = start(broken).unwrap_err().to_string();
+    assert!(error.contains("private key") && !error.contains("c2Vj") && !error.contains("secret"), "{error}");
+
+    let stage = Stage::new();
+    let settings = ServerSettings { address: stage.address(), ..ServerSettings::new(pki.server_tls()) };
+    let taken = Server::start(settings, std::sync::Arc::clone(&toy));
+    assert!(matches!(taken, Err(StartError::Listen { .. })));
+}

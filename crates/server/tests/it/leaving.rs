@@ -1,0 +1,299 @@
+//! An engine that shuts down, or finds a connection too old: clients go elsewhere, and no call is lost.
+
+use crate::common;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::common::{PATIENCE, Stage, toy_request, until, wait_until};
+use fieldseal_client::simulation::{Connecting, Network, Stream};
+use fieldseal_client::{
+    CallObserver, CallOutcome, Client, ClientError, ClientSettings, Document, EncryptOptions, ErrorCode, ErrorKind,
+    Method,
+};
+use fieldseal_protocol::{GoingAway, answer};
+use fieldseal_server::{Server, ServerSettings, ShutdownReport};
+use tokio::io::AsyncWriteExt;
+
+/// In which the engine serves on. Nothing here waits for it but the end of the engine.
+const DELAY: Duration = Duration::from_millis(500);
+
+fn delayed(settings: &mut ServerSettings) {
+    settings.drain_delay = DELAY;
+}
+
+async fn call(client: &Client, app: &str) -> Result<Document, ClientError> {
+    client.encrypt_document(&EncryptOptions::new(app), None, b"x").await
+}
+
+/// Settings of a client that repeats calls, with one connection.
+fn settings(stage: &Stage, others: &[&Server]) -> ClientSettings {
+    let mut settings = ClientSettings { retries_max: 4, connections_max: 1, ..stage.client_settings() };
+    settings.addresses.extend(others.iter().map(|server| server.local_addr().to_string()));
+    settings
+}
+
+/// Ends a server as SIGTERM does.
+async fn leave(server: Server) -> ShutdownReport {
+    tokio::time::sleep(server.begin_leaving()).await;
+    tokio::task::spawn_blocking(move || server.shutdown()).await.expect("no panic")
+}
+
+/// Counts the repetitions of calls.
+#[derive(Default)]
+struct Repetitions {
+    after: Mutex<Vec<ErrorKind>>,
+}
+
+impl CallObserver for Repetitions {
+    fn ended(&self, _: Method, _: CallOutcome<'_>, _: Duration) {}
+
+    fn repeated(&self, _: Method, error: &ClientError) {
+        self.after.lock().unwrap().push(error.kind);
+    }
+}
+
+/// Makes calls until `is_over`; each must be answered. How many there were.
+async fn call_until(client: Client, is_over: Arc<AtomicBool>) -> usize {
+    let mut calls = 0;
+    while !is_over.load(Ordering::SeqCst) {
+        if let Err(error) = call(&client, "echo").await {
+            panic!("call {calls} is lost: {error:?}");
+        }
+        calls += 1;
+    }
+    calls
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_call_is_lost_while_engines_are_restarted_in_turn() {
+    let stage = Stage::new();
+    let ((toy, first), (_, second)) = (stage.beside(delayed), stage.beside(delayed));
+    let addresses = [&first, &second].map(|server| server.local_addr().to_string());
+    let is_over = Arc::new(AtomicBool::new(false));
+    let callers: Vec<_> = (0..4)
+        .map(|_| {
+            let settings = ClientSettings { addresses: addresses.to_vec(), ..settings(&stage, &[]) };
+            tokio::spawn(call_until(Client::new(settings).unwrap(), Arc::clone(&is_over)))
+        })
+        .collect();
+    until("calls are made", || toy.begun() > 20).await;
+    let mut restarted = Vec::new();
+    for server in [first, second] {
+        let address = server.local_addr();
+        leave(server).await;
+        restarted.push(stage.beside(|settings| settings.address = address));
+    }
+    until("the engines serve again", || restarted.iter().any(|(toy, _)| toy.begun() > 20)).await;
+    is_over.store(true, Ordering::SeqCst);
+    for caller in callers {
+        caller.await.expect("no call is lost");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_in_flight_is_finished_where_it_began_and_new_ones_go_elsewhere() {
+    let stage = Stage::with(delayed);
+    let (other_toy, other) = stage.beside(|_| {});
+    let repetitions = Arc::new(Repetitions::default());
+    let client = Client::new(settings(&stage, &[&other])).unwrap();
+    let client = client.observed_by(Arc::<Repetitions>::clone(&repetitions));
+    let held = tokio::spawn({
+        let client = client.clone();
+        async move { call(&client, "gate").await }
+    });
+    until("it has begun", || stage.toy.begun() == 1).await;
+    let (toy, server) = (Arc::clone(&stage.toy), stage.server);
+    let stopping = tokio::spawn(leave(server));
+    let began = Instant::now();
+    while other_toy.begun() == 0 {
+        call(&client, "echo").await.expect("it is served, here or there");
+        assert!(began.elapsed() < PATIENCE, "the client does not leave");
+    }
+    assert!(!held.is_finished());
+    toy.open_gate();
+    held.await.unwrap().expect("it is finished where it began");
+    assert_eq!(stopping.await.unwrap().requests_abandoned, 0);
+    assert_eq!(*repetitions.after.lock().unwrap(), [], "nothing had to be made again");
+}
+
+/// Even without a delay nothing is lost: what the engine has not begun, and what it gives up, is made again elsewhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_engine_gives_up_is_made_again_elsewhere() {
+    let stage = Stage::with(|settings| settings.drain_timeout = Duration::from_millis(1));
+    let (other_toy, other) = stage.beside(|_| {});
+    other_toy.open_gate();
+    let repetitions = Arc::new(Repetitions::default());
+    let client = Client::new(settings(&stage, &[&other])).unwrap();
+    let client = client.observed_by(Arc::<Repetitions>::clone(&repetitions));
+    let held = tokio::spawn(async move { call(&client, "gate").await });
+    until("it has begun", || stage.toy.begun() == 1).await;
+    let server = stage.server;
+    let report = tokio::task::spawn_blocking(move || server.shutdown()).await.unwrap();
+    assert_eq!(report.requests_abandoned, 1);
+    held.await.unwrap().expect("the other engine has done it");
+    let unavailable = ErrorKind::Engine(ErrorCode::Unavailable);
+    assert_eq!(repetitions.after.lock().unwrap()[..], [unavailable]);
+}
+
+/// A deadline is the caller's, however often the call is made.
+#[tokio::test]
+async fn repetitions_end_with_the_deadline_and_with_their_number() {
+    let stage = Stage::new();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let with = |retries_max, backoff| ClientSettings {
+        addresses: vec![nobody.to_string()],
+        retries_max,
+        backoff_min: backoff,
+        ..stage.client_settings()
+    };
+    for retries_max in [0, 3] {
+        let repetitions = Arc::new(Repetitions::default());
+        let client = Client::new(with(retries_max, Duration::from_millis(1))).unwrap();
+        let client = client.observed_by(Arc::<Repetitions>::clone(&repetitions));
+        assert_eq!(call(&client, "echo").await.unwrap_err().kind, ErrorKind::Connect);
+        assert_eq!(repetitions.after.lock().unwrap().len(), retries_max as usize);
+    }
+    let repetitions = Arc::new(Repetitions::default());
+    let client = Client::new(with(1000, Duration::from_secs(60))).unwrap();
+    let client = client.observed_by(Arc::<Repetitions>::clone(&repetitions));
+    let options = EncryptOptions { deadline_ms: Some(1000), ..EncryptOptions::new("echo") };
+    let error = client.encrypt_document(&options, None, b"x").await.unwrap_err();
+    assert_eq!((error.kind, repetitions.after.lock().unwrap().len()), (ErrorKind::Connect, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_are_replaced_at_their_age_without_losing_a_call() {
+    let stage = Stage::with(|settings| {
+        settings.connection_age_max = Duration::from_millis(20);
+        settings.connection_age_grace = PATIENCE;
+    });
+    let is_over = Arc::new(AtomicBool::new(false));
+    let calling = tokio::spawn(call_until(Client::new(settings(&stage, &[])).unwrap(), Arc::clone(&is_over)));
+    until("connections were replaced", || stage.server.counters().connections_accepted > 5 || calling.is_finished())
+        .await;
+    is_over.store(true, Ordering::SeqCst);
+    calling.await.expect("no call is lost");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_in_flight_when_its_connection_reaches_its_age_is_answered_there() {
+    let stage = Stage::with(|settings| {
+        settings.connection_age_max = Duration::from_millis(100);
+        settings.connection_age_grace = Duration::from_millis(1);
+    });
+    let client = Client::new(ClientSettings { retries_max: 1000, ..settings(&stage, &[]) }).unwrap();
+    let held = tokio::spawn(async move { call(&client, "gate").await });
+    until("it has begun", || stage.toy.begun() == 1).await;
+    // Two connections, made one after the other, come to their ends: the time of the first one is over, too.
+    for _ in 0..2 {
+        let mut later = stage.raw();
+        let ended = tokio::task::spawn_blocking(move || later.read_frame()).await.unwrap();
+        assert_eq!(ended, Err("closed".to_owned()));
+    }
+    assert!(!held.is_finished());
+    stage.toy.open_gate();
+    held.await.unwrap().expect("it is answered");
+    assert_eq!(stage.toy.begun(), 1, "it was done once");
+}
+
+/// A client that knows nothing of `going_away` is served for the time of grace, and then sees the end of the connection.
+#[test]
+fn an_old_client_is_served_until_the_connection_is_closed() {
+    let at_once = |grace| {
+        Stage::with(|settings| {
+            settings.connection_age_max = Duration::from_millis(1);
+            settings.connection_age_grace = grace;
+        })
+    };
+    let stage = at_once(10 * PATIENCE);
+    let mut old = stage.raw();
+    wait_until("the connection is left", || stage.server.counters().connections_left == 1);
+    old.send(|out| toy_request(1, "echo", "x", out));
+    assert_eq!(old.read_response(), (1, String::new()));
+    assert_eq!(old.told, [GoingAway::Age]);
+
+    let stage = at_once(Duration::from_millis(1));
+    let mut old = stage.raw();
+    assert_eq!(old.read_frame(), Err("closed".to_owned()));
+    assert_eq!(old.told, [GoingAway::Age, GoingAway::Closed]);
+}
+
+/// A client that receives `closed` knows that nothing of an unanswered request has happened.
+#[test]
+fn a_connection_that_is_closed_in_good_order_says_that_nothing_else_was_begun() {
+    let stage = Stage::with(|settings| settings.idle_timeout = Duration::from_millis(100));
+    let mut idle = stage.raw();
+    assert_eq!(idle.read_frame(), Err("closed".to_owned()));
+    assert_eq!(idle.told, [GoingAway::Closed]);
+
+    let stage = Stage::new();
+    let mut raw = stage.raw();
+    raw.send(|out| toy_request(1, "echo", "x", out));
+    assert_eq!(raw.read_response(), (1, String::new()));
+    let server = stage.server;
+    let stopping = std::thread::spawn(move || server.shutdown());
+    assert_eq!(raw.read_frame(), Err("closed".to_owned()));
+    assert_eq!(raw.told, [GoingAway::Shutdown, GoingAway::Closed]);
+    stopping.join().unwrap();
+}
+
+/// Engines that leave each connection as soon as it is made.
+struct Hostile {
+    reason: GoingAway,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Network for Hostile {
+    fn connect<'a>(&'a self, _: &'a str) -> Connecting<'a> {
+        self.connections.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async {
+            let (ours, mut theirs) = tokio::io::duplex(1 << 16);
+            let mut message = Vec::new();
+            answer::going_away(self.reason, &mut message);
+            theirs.write_all(&message).await?;
+            tokio::spawn(async move {
+                // It stays open as long as the client wants it to.
+                let _ = tokio::io::copy(&mut theirs, &mut tokio::io::sink()).await;
+            });
+            Ok(Box::new(ours) as Box<dyn Stream>)
+        })
+    }
+
+    fn chance(&self) -> f64 {
+        0.5
+    }
+}
+
+/// In virtual time: a client connects to such engines more and more slowly, however many calls are made.
+#[tokio::test(start_paused = true)]
+async fn engines_that_leave_each_connection_at_once_are_not_connected_to_in_a_loop() {
+    const CALLERS: usize = 20;
+    let stage_settings = || {
+        let tls = common::Pki::new();
+        let tls = tls.client_tls(tls.client("shop"));
+        let addresses = vec!["first:1".to_owned(), "second:1".to_owned()];
+        ClientSettings { addresses, request_timeout: Duration::from_secs(10), ..ClientSettings::new("", tls) }
+    };
+    for &reason in GoingAway::ALL {
+        let connections = Arc::new(AtomicUsize::new(0));
+        let client = Client::simulated(stage_settings(), Hostile { reason, connections: Arc::clone(&connections) });
+        let end = tokio::time::Instant::now() + Duration::from_secs(600);
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|_| {
+                let client = client.clone();
+                tokio::spawn(async move {
+                    while tokio::time::Instant::now() < end {
+                        call(&client, "echo").await.expect_err("no engine serves");
+                    }
+                })
+            })
+            .collect();
+        for caller in callers {
+            caller.await.expect("the calls end");
+        }
+        // The pauses grow to 5 s, less by chance: here 3.75 s.
+        let connections = connections.load(Ordering::SeqCst);
+        assert!((2..=200).contains(&connections), "{connections} connections after {reason:?}");
+    }
+}

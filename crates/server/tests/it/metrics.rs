@@ -1,0 +1,416 @@
+//! What `/metrics` counts: each outcome of a request once, to the byte; connections; and that the document lists exactly that.
+
+use crate::common;
+use std::collections::BTreeMap;
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use crate::common::engine::{EngineFixture, engine};
+use crate::common::operator::{get, sample, settings_of_port, stage};
+use crate::common::{Pki, Raw, raw_connector, toy_request, wait_until};
+use fieldseal_engine::admin::{AppName, Apps, ClientName, NewClient, Operation, Roles};
+use fieldseal_engine::{Counters, Settings};
+use fieldseal_net::tls::CertificateExpiry;
+use fieldseal_protocol::{
+    DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, FileResult, Limits,
+    Message, RawValue, RewrapOptions, Scalar, ValuesResult, request,
+};
+use fieldseal_server::{Outcome, Server, ServerSettings};
+use fieldseal_service::EngineService;
+
+/// Where the document of the metrics is.
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+
+/// Requests, fields, bytes of requests, bytes of answers.
+type Sums = [u64; 4];
+const FAMILIES: [&str; 4] = ["requests", "fields", "request_bytes", "answer_bytes"];
+
+/// What went over the wire, by method and outcome.
+#[derive(Debug, Default, PartialEq)]
+struct Ledger(BTreeMap<(String, String), Sums>);
+
+impl Ledger {
+    fn note(&mut self, method: &str, outcome: &str, sums: Sums) {
+        let known = self.0.entry((method.to_owned(), outcome.to_owned())).or_default();
+        known.iter_mut().zip(sums).for_each(|(known, more)| *known += more);
+    }
+
+    /// What the metrics say of it.
+    fn told(metrics: &str) -> Ledger {
+        let mut ledger = Ledger::default();
+        for (place, family) in FAMILIES.into_iter().enumerate() {
+            let prefix = format!("fieldseal_{family}_total{{method=\"");
+            for rest in metrics.lines().filter_map(|line| line.strip_prefix(&prefix)) {
+                let (method, rest) = rest.split_once("\",outcome=\"").expect("an outcome");
+                let (outcome, count) = rest.split_once("\"} ").expect("a count");
+                let mut sums = Sums::default();
+                sums[place] = count.parse().expect("a whole number");
+                ledger.note(method, outcome, sums);
+            }
+        }
+        ledger.0.retain(|_, sums| *sums != Sums::default());
+        ledger
+    }
+
+    fn requests(&self, of_method: &str) -> u64 {
+        self.0.iter().filter(|((method, _), _)| method == of_method).map(|(_, sums)| sums[0]).sum()
+    }
+
+    /// The metrics say the same, and that each request was served in some time.
+    fn assert_told(&self, metrics: &str) {
+        assert_eq!(*self, Ledger::told(metrics));
+        for (method, _) in self.0.keys() {
+            let served = sample(metrics, &format!("fieldseal_service_seconds_count{{method=\"{method}\"}}"));
+            assert_eq!(served, self.requests(method) as f64, "{method}");
+        }
+    }
+}
+
+/// The work that went into requests, in seconds.
+fn work(metrics: &str, method: &str, outcome: &str) -> f64 {
+    sample(metrics, &format!("fieldseal_request_work_seconds_total{{method=\"{method}\",outcome=\"{outcome}\"}}"))
+}
+
+/// Asks one after the other, and keeps the books.
+struct Asker {
+    raw: Raw,
+    ledger: Ledger,
+}
+
+/// What must come of a request.
+struct Expected {
+    method: &'static str,
+    outcome: &'static str,
+    fields: u64,
+}
+
+const fn expect(method: &'static str, outcome: &'static str, fields: u64) -> Expected {
+    Expected { method, outcome, fields }
+}
+
+impl Asker {
+    fn new(raw: Raw) -> Asker {
+        Asker { raw, ledger: Ledger::default() }
+    }
+
+    fn ask(&mut self, expected: Expected, encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut frame = Vec::new();
+        encode(&mut frame);
+        self.raw.write(&frame);
+        self.read(expected, frame.len())
+    }
+
+    /// Reads the answer to a request of so many bytes.
+    fn read(&mut self, Expected { method, outcome, fields }: Expected, size: usize) -> Vec<u8> {
+        let answer = self.raw.read_frame().expect("an answer");
+        let told = match Message::parse(&answer) {
+            Ok(Message::Response { result: Ok(_), .. }) => "ok",
+            Ok(Message::Response { result: Err(error), .. }) => error.error().expect("an error object").code,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(told, outcome, "{method}");
+        self.ledger.note(method, outcome, [1, fields, size as u64, answer.len() as u64]);
+        answer
+    }
+
+    fn encrypt(&mut self, values: &[Scalar<'_>], fields: u64) -> Vec<u8> {
+        let to = EncryptOptions::new("acme");
+        let ask = |out: &mut Vec<u8>| request::encrypt(1, &to, values.iter().copied(), out);
+        self.ask(expect("encrypt", "ok", fields), ask)
+    }
+
+    fn decrypt(&mut self, app: &str, outcome: &'static str, values: &[Scalar<'_>], fields: u64) {
+        let of = DecryptOptions::new(app);
+        let ask = |out: &mut Vec<u8>| request::decrypt(1, &of, values.iter().copied(), out);
+        self.ask(expect("decrypt", outcome, fields), ask);
+    }
+
+    fn encrypt_document(&mut self, app: &str, outcome: &'static str, document: &str, fields: u64) -> Vec<u8> {
+        let ask = |out: &mut Vec<u8>| {
+            request::encrypt_document(1, &EncryptOptions::new(app), None, document.as_bytes(), out);
+        };
+        self.ask(expect("encrypt_document", outcome, fields), ask)
+    }
+}
+
+fn result(answer: &[u8]) -> RawValue<'_> {
+    match Message::parse(answer) {
+        Ok(Message::Response { result: Ok(result), .. }) => result,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn values(answer: &[u8]) -> Vec<Scalar<'_>> {
+    ValuesResult::decode(result(answer)).expect("values").values.iter().map(|value| value.expect("a value")).collect()
+}
+
+/// A request that none of the encoders would write; `rest` stands behind its id.
+fn odd_request(rest: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&[0x94, 0, 1]);
+    out.extend_from_slice(rest);
+}
+
+fn app(name: &str) -> AppName {
+    AppName::parse(name).expect("a name")
+}
+
+/// A real engine with an operator port. The client `shop` has the app `acme` alone, `boss` every app.
+struct EngineStage {
+    pki: Pki,
+    engine: EngineFixture,
+    server: Server,
+}
+
+const ANSWER_SIZE_MAX: usize = 1 << 20;
+
+impl EngineStage {
+    fn new() -> EngineStage {
+        let (pki, engine) = (Pki::new(), engine(Settings::default(), "shop", None));
+        let boss = NewClient {
+            name: ClientName::parse("boss").expect("a name"),
+            apps: Apps::All,
+            operations: [Operation::Encrypt, Operation::Decrypt].into(),
+            roles: Roles::Any,
+            certificate_sha256: None,
+        };
+        engine.engine.store().put_client(&boss).expect("stored");
+        let settings = ServerSettings {
+            address: ([127, 0, 0, 1], 0).into(),
+            network_threads: 1,
+            workers: 2,
+            operator: settings_of_port(),
+            ..ServerSettings::new(pki.server_tls())
+        };
+        let service = EngineService::new(engine.engine.clone(), Limits::default(), ANSWER_SIZE_MAX);
+        let server = Server::start(settings, Arc::new(service)).expect("starts");
+        EngineStage { pki, engine, server }
+    }
+
+    fn raw(&self, client: &str) -> Raw {
+        Raw::connect(self.server.local_addr(), raw_connector(&self.pki, Some(self.pki.client(client))))
+    }
+
+    fn metrics(&self) -> String {
+        get(self.server.operator_addr().expect("there is one"), "/metrics").1
+    }
+}
+
+fn ask_everything_that_works(asker: &mut Asker, stage: &EngineStage) {
+    asker.ask(expect("health", "ok", 0), |out| request::health(1, out));
+    asker.ask(expect("info", "ok", 0), |out| request::info(1, out));
+    asker.ask(expect("public_keys", "ok", 0), |out| request::public_keys(1, "acme", out));
+    let few = asker.encrypt(&[Scalar::from("text"), Scalar::Nil, Scalar::UInt(5), Scalar::Bool(true)], 3);
+    let few = values(&few);
+    asker.decrypt("acme", "ok", &few, 3);
+    asker.decrypt("acme", "ok", &[few[0], Scalar::from("as it is"), Scalar::Nil], 1);
+    // In parts, by both workers.
+    let many = asker.encrypt(&[Scalar::from("x"); 5_000], 5_000);
+    asker.decrypt("acme", "ok", &values(&many), 5_000);
+    let small = asker.encrypt_document("acme", "ok", "{\"a\":\"x\",\"b\":[1,null,2]}", 3);
+    let large = asker.encrypt_document("acme", "ok", &format!("[{}0]", "\"x\",".repeat(4_999)), 5_000);
+    for (sealed, fields) in [(small, 3), (large, 5_000)] {
+        let sealed = DocumentResult::decode(result(&sealed)).expect("a document");
+        let of = DecryptOptions::new("acme");
+        let ask = |out: &mut Vec<u8>| request::decrypt_document(1, &of, None, sealed.document, out);
+        asker.ask(expect("decrypt_document", "ok", fields), ask);
+    }
+    let to = EncryptFileOptions::new("acme");
+    let file = asker.ask(expect("encrypt_file", "ok", 0), |out| request::encrypt_file(1, &to, b"content", out));
+    let file = FileResult::decode(result(&file)).expect("a file");
+    let of = DecryptFileOptions::new("acme");
+    asker.ask(expect("decrypt_file", "ok", 0), |out| request::decrypt_file(1, &of, file.data, out));
+    let texts: Vec<&str> = [few[0], few[2], few[3]].map(|value| text_of(&value)).into();
+    let ask = |out: &mut Vec<u8>| request::inspect(1, Some("acme"), texts.iter().copied(), out);
+    asker.ask(expect("inspect", "ok", 0), ask);
+    stage.engine.engine.store().rotate(&app("acme")).expect("rotated");
+    stage.engine.engine.maintain().expect("noticed");
+    let ask = |out: &mut Vec<u8>| request::rewrap(1, &RewrapOptions::new("acme"), texts.iter().copied(), out);
+    asker.ask(expect("rewrap", "ok", 3), ask);
+}
+
+fn text_of<'a>(value: &Scalar<'a>) -> &'a str {
+    match value {
+        Scalar::Str(text) => text.as_str(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn ask_everything_that_fails(asker: &mut Asker, stage: &EngineStage) {
+    asker.ask(expect("other", "invalid_request", 0), |out| odd_request(b"\x07\x90", out));
+    asker.ask(expect("other", "unknown_method", 0), |out| odd_request(b"\xa4melt\x90", out));
+    asker.ask(expect("health", "invalid_params", 0), |out| odd_request(b"\xa6health\x91\x01", out));
+    asker.ask(expect("encrypt", "invalid_params", 0), |out| odd_request(b"\xa7encrypt\x91\x80", out));
+    asker.encrypt_document("acme", "invalid_document", "{", 0);
+    let to = EncryptOptions::new("acme");
+    let ask = |out: &mut Vec<u8>| request::encrypt_document(1, &to, Some(&["$["]), b"{}", out);
+    asker.ask(expect("encrypt_document", "invalid_selector", 0), ask);
+    let ask = |out: &mut Vec<u8>| request::inspect(1, None, ["no envelope"].into_iter(), out);
+    asker.ask(expect("inspect", "invalid_envelope", 0), ask);
+    let sealed = asker.encrypt(&[Scalar::from("x")], 1);
+    asker.decrypt("other", "decrypt_failed", &values(&sealed), 0);
+    let sealed = asker.encrypt_document("acme", "ok", "[1e999]", 1);
+    let sealed = DocumentResult::decode(result(&sealed)).expect("a document").document;
+    let envelope = std::str::from_utf8(&sealed[2..sealed.len() - 2]).expect("text");
+    asker.decrypt("acme", "number_out_of_range", &[Scalar::from(envelope)], 0);
+    asker.encrypt_document("none", "unknown_app", "[]", 0);
+    let large = vec![0; ANSWER_SIZE_MAX];
+    let to = EncryptFileOptions::new("acme");
+    asker.ask(expect("encrypt_file", "too_large", 0), |out| request::encrypt_file(1, &to, &large, out));
+    stage.engine.engine.store().disable_app(&app("other")).expect("disabled");
+    stage.engine.engine.maintain().expect("noticed");
+    asker.encrypt_document("other", "app_disabled", "[]", 0);
+    let mut shop = Asker { raw: stage.raw("shop"), ledger: std::mem::take(&mut asker.ledger) };
+    shop.encrypt_document("other", "forbidden", "[]", 0);
+    asker.ledger = shop.ledger;
+}
+
+#[test]
+fn what_the_engine_answers_is_counted_to_the_byte() {
+    let stage = EngineStage::new();
+    let mut asker = Asker::new(stage.raw("boss"));
+    ask_everything_that_works(&mut asker, &stage);
+    ask_everything_that_fails(&mut asker, &stage);
+    let metrics = stage.metrics();
+    asker.ledger.assert_told(&metrics);
+    assert!(work(&metrics, "encrypt", "ok") > 0.0 && work(&metrics, "encrypt_file", "too_large") > 0.0);
+    assert_eq!(work(&metrics, "health", "ok"), 0.0, "no worker has seen it");
+    assert_told_of_caches(&stage.engine.engine.counters(), &metrics);
+}
+
+fn assert_told_of_caches(counters: &Counters, metrics: &str) {
+    let Counters { apps, grants, api_keys, sessions, spare_keys, opening_keys, opening_agreements } = *counters;
+    for (cache, counted) in [
+        ("apps", apps),
+        ("grants", grants),
+        ("api_keys", api_keys),
+        ("sessions", sessions),
+        ("spare_keys", spare_keys),
+        ("opening_keys", opening_keys),
+    ] {
+        let lookups = |result: &str| {
+            sample(metrics, &format!("fieldseal_cache_lookups_total{{cache=\"{cache}\",result=\"{result}\"}}"))
+        };
+        assert_eq!((lookups("hit"), lookups("miss")), (counted.hits as f64, counted.misses as f64), "{cache}");
+        let entries = sample(metrics, &format!("fieldseal_cache_entries{{cache=\"{cache}\"}}"));
+        assert_eq!(entries, counted.entries as f64, "{cache}");
+        assert!(
+            ["sessions", "spare_keys", "api_keys"].contains(&cache) || counted.hits > 0 && counted.misses > 0,
+            "{cache}: {counted:?}"
+        );
+    }
+    assert!(opening_agreements > 0);
+    assert_eq!(sample(metrics, "fieldseal_opening_agreements_total"), opening_agreements as f64);
+}
+
+#[test]
+fn what_does_not_come_to_its_end_is_counted_by_its_cause() {
+    let (stage, address) = stage(|_| {});
+    let mut asker = Asker::new(stage.raw());
+    let toy = |id: u32, app: &'static str| move |out: &mut Vec<u8>| toy_request(id, app, "x", out);
+    asker.ask(expect("encrypt_document", "ok", 0), toy(1, "echo"));
+    asker.ask(expect("encrypt_document", "internal", 0), toy(1, "panic"));
+    asker.ask(expect("encrypt_document", "internal", 0), toy(1, "mute"));
+    let in_time = EncryptOptions { deadline_ms: Some(20), ..EncryptOptions::new("gate") };
+    let ask = |out: &mut Vec<u8>| request::encrypt_document(1, &in_time, None, b"x", out);
+    asker.ask(expect("encrypt_document", "deadline_exceeded", 0), ask);
+    let mut frame = Vec::new();
+    toy_request(1, "gate", "x", &mut frame);
+    let steps = || stage.toy.steps.load(std::sync::atomic::Ordering::SeqCst);
+    let begin = |raw: &mut Raw| {
+        let before = steps();
+        raw.write(&frame);
+        wait_until("it is in work", || steps() > before + 1);
+    };
+    begin(&mut asker.raw);
+    asker.raw.send(|out| request::cancel(1, out));
+    asker.read(expect("encrypt_document", "cancelled", 0), frame.len());
+    let mut leaving = stage.raw();
+    begin(&mut leaving);
+    drop(leaving);
+    wait_until("it is stopped", || stage.server.counters().ended.of(Outcome::Disconnected) == 1);
+    asker.ledger.note("encrypt_document", "disconnected", [1, 0, frame.len() as u64, 0]);
+
+    wait_until("the last slice is over", || stage.server.counters().pool.jobs_held == 0);
+    let (_, metrics) = get(address, "/metrics");
+    asker.ledger.assert_told(&metrics);
+    assert_eq!(sample(&metrics, "fieldseal_queue_wait_seconds_count"), 6.0, "all were admitted");
+    for outcome in ["cancelled", "disconnected"] {
+        // Two steps of the toy are 2 ms.
+        assert!(work(&metrics, "encrypt_document", outcome) > 0.001, "{outcome}: what was done in vain");
+    }
+    // No worker runs when nobody waits, so all that workers did was for these.
+    let busy = sample(&metrics, "fieldseal_worker_busy_seconds_total");
+    let of_requests: f64 = ["ok", "internal", "deadline_exceeded", "cancelled", "disconnected"]
+        .map(|o| work(&metrics, "encrypt_document", o))
+        .iter()
+        .sum();
+    assert!(of_requests <= busy, "{of_requests} of {busy}");
+}
+
+#[test]
+fn what_is_refused_before_it_is_a_job_is_counted_too() {
+    let stage = common::Stage::with(|settings| {
+        settings.queue_jobs_max = 1;
+        settings.operator = settings_of_port();
+    });
+    let address = stage.server.operator_addr().expect("there is one");
+    let mut holding = Asker::new(stage.raw());
+    let mut frame = Vec::new();
+    toy_request(1, "gate", "x", &mut frame);
+    holding.raw.write(&frame);
+    wait_until("the queue is full", || stage.server.counters().pool.jobs_held == 1);
+    let mut asker = Asker::new(stage.raw());
+    let echo = |out: &mut Vec<u8>| toy_request(1, "echo", "x", out);
+    asker.ask(expect("encrypt_document", "overloaded", 0), echo);
+    let (toy, server) = (Arc::clone(&stage.toy), stage.server);
+    let stopping = std::thread::spawn(move || server.shutdown());
+    wait_until("it drains", || get(address, "/readyz").0 == 503);
+    asker.ask(expect("encrypt_document", "unavailable", 0), echo);
+    asker.ask(expect("health", "ok", 0), |out| request::health(1, out));
+    let metrics = get(address, "/metrics").1;
+    asker.ledger.assert_told(&metrics);
+    assert_eq!(
+        work(&metrics, "encrypt_document", "overloaded") + work(&metrics, "encrypt_document", "unavailable"),
+        0.0
+    );
+    assert_eq!(sample(&metrics, "fieldseal_queue_jobs"), 1.0);
+    toy.open_gate();
+    holding.read(expect("encrypt_document", "ok", 0), frame.len());
+    drop((holding, asker));
+    stopping.join().expect("it stops");
+}
+
+#[test]
+fn events_are_counted() {
+    let (stage, address) = stage(|_| {});
+    stage.assert_healthy();
+    drop(TcpStream::connect(stage.address()).unwrap());
+    wait_until("the stranger is counted", || stage.server.counters().handshakes_failed == 1);
+    wait_until("the connection is gone", || stage.server.counters().connections_open == 0);
+    let (_, metrics) = get(address, "/metrics");
+    assert_eq!(sample(&metrics, "fieldseal_handshakes_total{result=\"ok\"}"), 1.0);
+    assert_eq!(sample(&metrics, "fieldseal_handshakes_total{result=\"failed\"}"), 1.0);
+    assert_eq!(sample(&metrics, "fieldseal_connections_total{event=\"accepted\"}"), 2.0);
+    assert!(sample(&metrics, "fieldseal_handshake_seconds_sum") > 0.0);
+    assert!(sample(&metrics, "fieldseal_network_received_bytes_total") > 500.0, "a handshake and a call");
+    assert!(sample(&metrics, "fieldseal_network_sent_bytes_total") > 500.0);
+}
+
+/// `UPDATE=1 cargo test -p fieldseal-server --test metrics` writes the table anew.
+#[test]
+fn the_document_lists_what_the_endpoint_tells() {
+    let (stage, address) = stage(|_| {});
+    stage.assert_healthy();
+    stage.server.watch_certificates(CertificateExpiry::of_pem(
+        "client-authorities",
+        "ca.pem",
+        &stage.pki.authority_pem,
+    ));
+    let (_, metrics) = get(address, "/metrics");
+    fieldseal_testkit::check_metrics_table(DOCUMENT, "## Metrics", &metrics);
+    let document = std::fs::read_to_string(DOCUMENT).unwrap();
+    for name in document.split('`').filter(|word| word.starts_with("fieldseal_") || word.starts_with("process_")) {
+        let base = name.split('{').next().expect("a first part");
+        assert!(metrics.contains(base), "{name} is in the document alone");
+    }
+}

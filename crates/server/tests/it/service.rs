@@ -1,0 +1,682 @@
+//! Every method through [`EngineService`] without a socket: the frames that a client writes in, the frames that it reads out.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::common::engine::{EngineFixture, engine};
+use fieldseal_engine::admin::{ApiOperation, AppName, ClientName, NewApiKey, RoleName, Roles};
+use fieldseal_engine::pool::{Cancellation, Stop};
+use fieldseal_engine::{ApiKeySecret, Settings, system_random};
+use fieldseal_protocol::{
+    Authenticated, DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, ErrorObject,
+    FileResult, InfoResult, InspectResult, Keying, Limits as WireLimits, Message, OtherCase, PublicKeys, RewrapOptions,
+    RewrapResult, Scalar, ValuesResult, answer, request,
+};
+use fieldseal_service::{
+    EngineService, Part, PartStep, PeerIdentity, Planned, Request, Service, Step, Tenant, Written,
+};
+
+struct Fixture {
+    service: EngineService,
+    engine: EngineFixture,
+    caller: Arc<fieldseal_engine::Caller>,
+}
+
+const PEER: [u8; 32] = [7; 32];
+
+fn fixture() -> Fixture {
+    fixture_with(Settings::default(), 1 << 30)
+}
+
+fn fixture_with(settings: Settings, answer_size_max: usize) -> Fixture {
+    let engine = engine(settings, "tester", Some(PEER));
+    let service = EngineService::new(engine.engine.clone(), WireLimits::default(), answer_size_max);
+    service.maintain();
+    let peer = PeerIdentity { name: "tester".to_owned(), certificate_sha256: PEER };
+    let caller = service.authenticate(&peer).expect("granted");
+    Fixture { service, engine, caller }
+}
+
+/// The steps that a request took.
+#[derive(Default)]
+struct Steps {
+    count: usize,
+    /// Most bytes that one of them wrote.
+    written_max: usize,
+}
+
+impl Steps {
+    /// Takes a step that appends to `out`.
+    fn take<T>(&mut self, out: &mut Vec<u8>, step: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        let before = out.len();
+        let result = step(out);
+        self.count += 1;
+        self.written_max = self.written_max.max(out.len().saturating_sub(before));
+        result
+    }
+}
+
+/// Runs a request to its end, its parts last to first, as they do not depend on one another; gives the answer and how many steps
+/// it took.
+fn run(fixture: &Fixture, frame: Vec<u8>) -> (Vec<u8>, usize) {
+    let (answer, steps) = run_watched(fixture, frame);
+    (answer, steps.count)
+}
+
+fn run_watched(fixture: &Fixture, frame: Vec<u8>) -> (Vec<u8>, Steps) {
+    let cancellation = Arc::new(Cancellation::new());
+    let mut request = fixture.service.request(&fixture.caller, frame, 9, Instant::now(), cancellation);
+    let mut steps = Steps::default();
+    let answer = run_alone(&mut *request, &mut steps).unwrap_or_else(|error| {
+        let mut out = Vec::new();
+        answer::error(9, &error, &mut out);
+        out
+    });
+    (answer, steps)
+}
+
+fn run_alone(request: &mut dyn Request, steps: &mut Steps) -> Result<Vec<u8>, ErrorObject> {
+    let mut head = Vec::new();
+    loop {
+        match steps.take(&mut head, |head| request.step(head))? {
+            Step::More => {}
+            Step::Done => return Ok(head),
+            Step::Spread { .. } => break,
+        }
+    }
+    let (mut parts, mut fault, mut fields) = (Vec::new(), None, 0);
+    let all: Vec<Box<dyn Part>> =
+        planned(request, steps).map_while(|part| part.map_err(|error| fault = Some(error)).ok()).collect();
+    for mut part in all.into_iter().rev() {
+        let mut out = Vec::new();
+        let step = loop {
+            match steps.take(&mut out, |out| part.step(out)) {
+                Ok(PartStep::More) => {}
+                step => break step,
+            }
+        };
+        // The part before is done after this one, so that the first fault is the last to be seen.
+        fault = step.err().or(fault);
+        fields += part.fields();
+        parts.push(out);
+    }
+    fault.map_or(Ok(()), Err)?;
+    let size = head.len() + parts.iter().map(Vec::len).sum::<usize>();
+    let mut tail = Vec::new();
+    let fields = fields + request.fields();
+    request.finish(&mut head, Written { size, fields }, &mut tail);
+    Ok(std::iter::once(head).chain(parts.into_iter().rev()).chain([tail]).flatten().collect())
+}
+
+/// All parts, up to a fault of the planning.
+fn planned(request: &mut dyn Request, steps: &mut Steps) -> impl Iterator<Item = Result<Box<dyn Part>, ErrorObject>> {
+    let mut is_over = false;
+    std::iter::from_fn(move || {
+        while !is_over {
+            match steps.take(&mut Vec::new(), |_| request.next_part()) {
+                Ok(Planned::Part(part)) => return Some(Ok(part)),
+                Ok(Planned::Last(part)) => {
+                    is_over = true;
+                    return Some(Ok(part));
+                }
+                Ok(Planned::Nothing) => {}
+                Ok(Planned::None) => is_over = true,
+                Err(error) => {
+                    is_over = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    })
+}
+
+fn frame(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut frame = Vec::new();
+    write(&mut frame);
+    frame
+}
+
+/// The result of an answer, which must be one.
+fn result(answer: &[u8]) -> fieldseal_protocol::RawValue<'_> {
+    match Message::parse(answer).expect("a message") {
+        Message::Response { id: 9, result: Ok(result) } => result,
+        Message::Response { result: Err(error), .. } => panic!("{:?}", error.error().expect("an error object")),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Code, index and offset of an answer's error.
+fn fault(answer: &[u8]) -> (String, Option<u64>, Option<u64>) {
+    match Message::parse(answer).expect("a message") {
+        Message::Response { id: 9, result: Err(error) } => {
+            let error = error.error().expect("an error object");
+            (error.code.to_owned(), error.index, error.offset)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn encrypt(fixture: &Fixture, options: &EncryptOptions<'_>, values: &[Scalar<'_>]) -> Vec<u8> {
+    run(fixture, frame(|out| request::encrypt(9, options, values.iter().copied(), out))).0
+}
+
+fn decrypt(fixture: &Fixture, values: &[Scalar<'_>]) -> Vec<u8> {
+    let options = DecryptOptions::new("acme");
+    run(fixture, frame(|out| request::decrypt(9, &options, values.iter().copied(), out))).0
+}
+
+fn values(answer: &[u8]) -> Vec<Scalar<'_>> {
+    ValuesResult::decode(result(answer)).expect("values").values.iter().map(|value| value.expect("a scalar")).collect()
+}
+
+#[test]
+fn native_values_come_back_as_what_they_were() {
+    let fixture = fixture();
+    let mut given: Vec<Scalar<'_>> = vec![
+        Scalar::Nil,
+        Scalar::from("text"),
+        Scalar::UInt(u64::MAX),
+        Scalar::Int(i64::MIN),
+        Scalar::Float(1e21),
+        Scalar::Float(0.1),
+        Scalar::Bool(false),
+        Scalar::from(""),
+        Scalar::Nil,
+    ];
+    let long = "x".repeat(200_000);
+    given.push(Scalar::from(long.as_str()));
+    for keying in [Keying::Field, Keying::Request, Keying::Session] {
+        for role in [None, Some("card")] {
+            let options = EncryptOptions { keying: Some(keying), role, ..EncryptOptions::new("acme") };
+            let sealed = encrypt(&fixture, &options, &given);
+            let envelopes = values(&sealed);
+            assert_eq!(envelopes.len(), given.len());
+            for (value, envelope) in given.iter().zip(&envelopes) {
+                match (value, envelope) {
+                    (Scalar::Nil, Scalar::Nil) => (),
+                    (_, Scalar::Str(text)) => assert!(text.as_bytes().starts_with(b"ev:")),
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!(values(&decrypt(&fixture, &envelopes)), given);
+        }
+    }
+    let plain = [Scalar::from("no envelope"), Scalar::UInt(7), Scalar::Nil, Scalar::Bool(true)];
+    assert_eq!(values(&decrypt(&fixture, &plain)), plain);
+    assert_eq!(values(&encrypt(&fixture, &EncryptOptions::new("acme"), &[])), []);
+}
+
+#[test]
+fn long_lists_take_many_steps_and_keep_their_order() {
+    let fixture = fixture_with(Settings { step_values_max: 7, ..Settings::default() }, 1 << 30);
+    let texts: Vec<String> = (0..500).map(|i| format!("value {i}")).collect();
+    let given: Vec<Scalar<'_>> = texts.iter().map(|text| Scalar::from(text.as_str())).collect();
+    let options = EncryptOptions::new("acme");
+    let (sealed, steps) = run(&fixture, frame(|out| request::encrypt(9, &options, given.iter().copied(), out)));
+    assert!(steps >= 500 / 7, "{steps} steps");
+    let mut envelopes = values(&sealed);
+    // Envelopes of other keys between them: each run costs a key agreement and ends a step.
+    let others: Vec<Vec<u8>> = (0..5).map(|_| encrypt(&fixture, &options, &given[..1])).collect();
+    let mut expected = given.clone();
+    for (i, other) in others.iter().enumerate() {
+        envelopes.insert(i * 90, values(other)[0]);
+        expected.insert(i * 90, given[0]);
+        envelopes.insert(i * 90, Scalar::Bool(true));
+        expected.insert(i * 90, Scalar::Bool(true));
+    }
+    assert_eq!(values(&decrypt(&fixture, &envelopes)), expected);
+}
+
+#[test]
+fn documents_files_and_lists() {
+    let fixture = fixture();
+    let document = br#" {"card":"4242", "n": 1.50, "x": null} "#;
+    let select: &[&str] = &["$.card"];
+    let options = EncryptOptions::new("acme");
+    let (sealed, _) = run(&fixture, frame(|out| request::encrypt_document(9, &options, Some(select), document, out)));
+    let sealed = DocumentResult::decode(result(&sealed)).map(|r| (r.document.to_vec(), r.count)).expect("a document");
+    assert_eq!(sealed.1, 1);
+    assert!(sealed.0.ends_with(br#", "n": 1.50, "x": null} "#));
+    let opened =
+        run(&fixture, frame(|out| request::decrypt_document(9, &DecryptOptions::new("acme"), None, &sealed.0, out)));
+    assert_eq!(DocumentResult::decode(result(&opened.0)).expect("a document").document, document);
+    let none: &[&str] = &[];
+    let (refused, _) = run(&fixture, frame(|out| request::encrypt_document(9, &options, Some(none), document, out)));
+    assert_eq!(fault(&refused).0, "invalid_params", "an empty list would send the document back unencrypted");
+
+    let (file, _) =
+        run(&fixture, frame(|out| request::encrypt_file(9, &EncryptFileOptions::new("acme"), b"content", out)));
+    let file = FileResult::decode(result(&file)).expect("a file").data.to_vec();
+    let (content, _) =
+        run(&fixture, frame(|out| request::decrypt_file(9, &DecryptFileOptions::new("acme"), &file, out)));
+    assert_eq!(FileResult::decode(result(&content)).expect("a file").data, b"content");
+
+    let answer =
+        encrypt(&fixture, &EncryptOptions { role: Some("card"), ..options }, &[Scalar::from("a"), Scalar::UInt(1)]);
+    let texts: Vec<&str> = values(&answer).iter().map(|value| text_of(value)).collect();
+    let (told, _) = run(&fixture, frame(|out| request::inspect(9, Some("acme"), texts.iter().copied(), out)));
+    let told: Vec<_> =
+        InspectResult::decode(result(&told)).expect("a list").iter().map(|e| e.expect("facts")).collect();
+    assert_eq!(
+        (told[0].version, told[0].role, told[0].origin, told[0].key_version),
+        ("QkTC", Some("card"), Some(70), Some(1))
+    );
+    let (told, _) = run(&fixture, frame(|out| request::inspect(9, None, texts.iter().copied(), out)));
+    let told: Vec<_> =
+        InspectResult::decode(result(&told)).expect("a list").iter().map(|e| e.expect("facts")).collect();
+    assert_eq!((told[1].role, told[1].key_version), (None, None), "without an app nothing is opened");
+
+    fixture.engine.engine.store().rotate(&AppName::parse("acme").expect("a name")).expect("rotated");
+    fixture.service.maintain();
+    let (new, _) =
+        run(&fixture, frame(|out| request::rewrap(9, &RewrapOptions::new("acme"), texts.iter().copied(), out)));
+    let new = RewrapResult::decode(result(&new)).expect("a list");
+    assert_eq!((new.count, new.values.count()), (2, 2));
+
+    let (keys, _) = run(&fixture, frame(|out| request::public_keys(9, "acme", out)));
+    let keys = PublicKeys::decode(result(&keys)).expect("keys");
+    assert_eq!((keys.app, keys.version, keys.r1.len(), keys.k1.len()), ("acme", 2, 33, 33));
+    assert!(keys.r1_pem.is_some_and(|pem| pem.starts_with("-----BEGIN PUBLIC KEY-----")));
+    let (facts, _) = run(&fixture, frame(|out| request::info(9, out)));
+    let facts = InfoResult::decode(result(&facts)).expect("facts");
+    let facts: Vec<(&str, &str)> = facts.iter().map(|fact| fact.expect("a fact")).collect();
+    assert!(facts.contains(&("protocol", "1")) && facts.contains(&("frame_size_max", "1073741824")), "{facts:?}");
+    let named = |name| facts.iter().any(|(fact, _)| *fact == name);
+    assert!(["version", "elements_max", "depth_max", "aes-256-gcm"].into_iter().all(named), "{facts:?}");
+}
+
+/// A relay learns of a key what it has to know, for apps that are its own alone, and nothing of keys that are not good.
+#[test]
+fn whose_an_api_key_is_is_told_to_those_who_may_use_its_app() {
+    let fixture = fixture();
+    let store = fixture.engine.engine.store();
+    let shown = |app: &str, roles: &[&str]| {
+        let secret = ApiKeySecret::generate(&mut system_random());
+        let roles: BTreeSet<RoleName> = roles.iter().map(|role| RoleName::parse(role).expect("a role")).collect();
+        let app = AppName::parse(app).expect("a name");
+        let operations = [ApiOperation::Encrypt, ApiOperation::IssueTokens].into();
+        let roles = if roles.is_empty() { Roles::Any } else { Roles::Only(roles) };
+        let key = store.create_api_key(&NewApiKey { app, operations, roles, secret_sha256: secret.sha256() });
+        let id = key.expect("made").id;
+        (secret.text(&id), id)
+    };
+    let ((own, own_id), (with_roles, _)) = (shown("acme", &[]), shown("acme", &["card", "pin"]));
+    let (others, _) = shown("other", &[]);
+    fixture.service.maintain();
+    let ask = |key: &str| run(&fixture, frame(|out| request::authenticate(9, key, out))).0;
+
+    let answer = ask(&own);
+    let told = Authenticated::decode(result(&answer)).expect("a key");
+    assert_eq!((told.key_id, told.app), (own_id.as_str(), "acme"));
+    assert_eq!(told.operations().expect("words"), ["encrypt", "client-side-tokens"]);
+    assert_eq!(told.roles().expect("every role"), None);
+    let answer = ask(&with_roles);
+    let told = Authenticated::decode(result(&answer)).expect("a key");
+    assert_eq!(told.roles().expect("words"), Some(vec!["card", "pin"]));
+
+    let wrong_secret = format!("{}{}", &own[..own.len() - 1], if own.ends_with('0') { '1' } else { '0' });
+    let refused = |key: &str| {
+        let answer = ask(key);
+        let Ok(Message::Response { result: Err(error), .. }) = Message::parse(&answer) else { panic!("not refused") };
+        let error = error.error().expect("an error object");
+        assert_eq!(error.code, "forbidden");
+        error.message.to_owned()
+    };
+    let not_good = refused(&wrong_secret);
+    assert_eq!([refused("x"), refused("fsk_0123456789abcdef_00")], [not_good.clone(), not_good.clone()]);
+    assert!(refused(&others).contains("an app that this client may not use"));
+    store.revoke_api_key(&own_id).expect("revoked");
+    fixture.service.maintain();
+    assert_eq!(refused(&own), not_good);
+}
+
+fn text_of<'a>(value: &Scalar<'a>) -> &'a str {
+    match value {
+        Scalar::Str(text) => text.as_str(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_tree_of_a_document_is_memory_that_its_request_tells() {
+    let fixture = fixture_with(Settings { step_bytes_max: 4096, ..Settings::default() }, 1 << 30);
+    let document = format!("[{}]", vec!["7"; 10_000].join(","));
+    for (selector, expected) in [("$[?@ == 8]", 10_001 * 32), ("$[-1]", 4), ("$.a", 0)] {
+        let select = [selector];
+        let frame = frame(|out| {
+            request::encrypt_document(9, &EncryptOptions::new("acme"), Some(&select), document.as_bytes(), out);
+        });
+        let mut request =
+            fixture.service.request(&fixture.caller, frame, 9, Instant::now(), Arc::new(Cancellation::new()));
+        while request.step(&mut Vec::new()).expect("a step") == Step::More {}
+        let mut memory_max = request.memory();
+        while !matches!(request.next_part().expect("a part"), Planned::Last(_) | Planned::None) {
+            memory_max = memory_max.max(request.memory());
+        }
+        // Memory is taken in chunks of 64 KiB.
+        let is_told =
+            if expected == 0 { memory_max == 0 } else { (expected..expected + (256 << 10)).contains(&memory_max) };
+        assert!(is_told, "{selector}: {memory_max} bytes");
+        assert_eq!(request.memory(), 0, "{selector}: all is handed out");
+    }
+}
+
+#[test]
+fn faults_name_their_place_and_later_requests_are_served() {
+    let fixture = fixture_with(Settings { step_values_max: 2, ..Settings::default() }, 1 << 30);
+    let sealed = encrypt(&fixture, &EncryptOptions::new("acme"), &[Scalar::from("secret text"); 5]);
+    let envelopes = values(&sealed);
+    let good = text_of(&envelopes[3]);
+    let forged = format!(
+        "{}{}:$",
+        &good[..good.len() - 4],
+        if &good[good.len() - 4..good.len() - 3] == "A" { "BA" } else { "AA" }
+    );
+    let cut = &good[..good.len() - 2];
+    for (bad, code) in [(forged.as_str(), "decrypt_failed"), (cut, "invalid_envelope")] {
+        let mut list = envelopes.clone();
+        list[3] = Scalar::from(bad);
+        assert_eq!(fault(&decrypt(&fixture, &list)), (code.to_owned(), Some(3), None));
+    }
+    let code_of = |frame: Vec<u8>| fault(&run(&fixture, frame).0).0;
+    let to = EncryptOptions::new;
+    let none: &[Scalar<'_>] = &[];
+    let encrypt_to = |app| frame(|out| request::encrypt(9, &to(app), none.iter().copied(), out));
+    assert_eq!(code_of(encrypt_to("other")), "forbidden");
+    assert_eq!(code_of(encrypt_to("none")), "forbidden");
+    assert_eq!(code_of(frame(|out| request::public_keys(9, "other", out))), "forbidden");
+    let bad_document = frame(|out| request::encrypt_document(9, &to("acme"), None, b"{\"a\":}", out));
+    assert_eq!(fault(&run(&fixture, bad_document).0), ("invalid_document".to_owned(), None, Some(5)));
+    let bad_selector = frame(|out| request::encrypt_document(9, &to("acme"), Some(&["$.a", "$["]), b"{}", out));
+    assert_eq!(fault(&run(&fixture, bad_selector).0), ("invalid_selector".to_owned(), Some(1), Some(2)));
+    let in_another_case = |other_case| {
+        let options = EncryptOptions { other_case, ..to("acme") };
+        run(&fixture, frame(|out| request::encrypt_document(9, &options, Some(&["$.pin"]), b"{\"PIN\":1}", out))).0
+    };
+    assert_eq!(fault(&in_another_case(Some(OtherCase::Refuse))), ("ambiguous_name".to_owned(), None, Some(1)));
+    for (other_case, count) in [(None, 0), (Some(OtherCase::Other), 0), (Some(OtherCase::Same), 1)] {
+        let answer = in_another_case(other_case);
+        let sealed = answer.windows(3).filter(|bytes| *bytes == b"ev:").count();
+        assert_eq!(sealed, count, "{other_case:?}");
+    }
+    // Who may not use an app does not get its selectors compiled either.
+    let forbidden = frame(|out| request::encrypt_document(9, &to("other"), Some(&["$["]), b"{}", out));
+    assert_eq!(code_of(forbidden), "forbidden");
+    let no_file = frame(|out| request::decrypt_file(9, &DecryptFileOptions::new("acme"), b"no file", out));
+    assert_eq!(code_of(no_file), "invalid_envelope");
+    let mut unknown = vec![0x94, 0x00, 0x09, 0xa4];
+    unknown.extend_from_slice(b"melt\x90");
+    assert_eq!(code_of(unknown), "unknown_method");
+    assert_eq!(values(&decrypt(&fixture, &envelopes)), [Scalar::from("secret text"); 5], "healthy afterwards");
+}
+
+#[test]
+fn an_answer_past_its_limit_is_refused_and_its_memory_given_back() {
+    let fixture = fixture_with(Settings::default(), 10_000);
+    let answer = encrypt(&fixture, &EncryptOptions::new("acme"), &[Scalar::from("x"); 1_000]);
+    assert_eq!(fault(&answer).0, "too_large");
+    assert!(answer.capacity() < 1_000, "{}", answer.capacity());
+}
+
+#[test]
+fn the_deadline_is_set_before_any_work() {
+    let fixture = fixture();
+    let options = EncryptOptions { deadline_ms: Some(50), ..EncryptOptions::new("acme") };
+    let list = [Scalar::from("x")];
+    let frame = frame(|out| request::encrypt(9, &options, list.iter().copied(), out));
+    let cancellation = Arc::new(Cancellation::new());
+    let arrived = Instant::now();
+    let mut request = fixture.service.request(&fixture.caller, frame, 9, arrived, Arc::clone(&cancellation));
+    assert_eq!(cancellation.deadline(), None);
+    assert_eq!(request.step(&mut Vec::new()), Ok(Step::More));
+    assert_eq!(cancellation.deadline(), Some(arrived + Duration::from_millis(50)));
+    assert_eq!(cancellation.check(arrived + Duration::from_millis(50)), Err(Stop::DeadlineExceeded));
+}
+
+#[test]
+fn strangers_are_refused_before_they_ask() {
+    let fixture = fixture();
+    let refused = |name: &str, certificate_sha256| {
+        let peer = PeerIdentity { name: name.to_owned(), certificate_sha256 };
+        fixture.service.authenticate(&peer).map(drop).expect_err("refused").message
+    };
+    assert!(refused("stranger", PEER).contains("not known"));
+    assert!(refused("tester", [8; 32]).contains("another certificate"));
+    fixture.engine.engine.store().disable_client(&ClientName::parse("tester").expect("a name")).expect("disabled");
+    fixture.service.maintain();
+    assert!(refused("tester", PEER).contains("disabled"));
+}
+
+/// How often one may pass over so many bytes in pieces of [`STEP_BYTES`].
+fn passes(steps: &Steps, size: usize) -> f64 {
+    (steps.count * STEP_BYTES) as f64 / size as f64
+}
+
+/// Bytes that a step does in the next tests.
+const STEP_BYTES: usize = 2048;
+/// Bytes of a text in them: many steps.
+const LONG: usize = 100 * STEP_BYTES + 7;
+
+fn long_fixture() -> Fixture {
+    fixture_with(Settings { step_bytes_max: STEP_BYTES, ..Settings::default() }, 1 << 30)
+}
+
+/// What a step may write: a piece, grown by base64 or by escape sequences, and what stands around it.
+fn is_bounded(steps: &Steps, growth: f64) -> bool {
+    steps.written_max as f64 <= STEP_BYTES as f64 * growth + 200.0
+}
+
+fn values_of(answer: &[u8]) -> Vec<Vec<u8>> {
+    let values = ValuesResult::decode(result(answer)).expect("values").values;
+    values.strings().map(|text| text.expect("a string").as_bytes().to_vec()).collect()
+}
+
+/// A long value of a list: each pass over it takes as many steps as it has pieces, and each step writes a piece at most.
+#[test]
+fn long_values_of_lists_are_done_in_pieces() {
+    let fixture = long_fixture();
+    let long = "long é ".repeat(LONG / 8);
+    let list = [Scalar::from("before"), Scalar::from(long.as_str()), Scalar::from("behind")];
+    let options = EncryptOptions::new("acme");
+    let (answer, steps) = run_watched(&fixture, frame(|out| request::encrypt(9, &options, list.iter().copied(), out)));
+    assert!(is_bounded(&steps, 4.0 / 3.0), "{} bytes", steps.written_max);
+    assert!(passes(&steps, LONG) >= 2.0, "UTF-8 and sealing: {}", steps.count);
+    let sealed = values_of(&answer);
+
+    let texts: Vec<&str> = sealed.iter().map(|text| std::str::from_utf8(text).expect("ASCII")).collect();
+    let envelopes: Vec<Scalar<'_>> = texts.iter().map(|text| Scalar::from(*text)).collect();
+    let options = DecryptOptions::new("acme");
+    let decrypt = |list: &[Scalar<'_>]| {
+        run_watched(&fixture, frame(|out| request::decrypt(9, &options, list.iter().copied(), out)))
+    };
+    let (answer, steps) = decrypt(&envelopes);
+    assert_eq!(values_of(&answer), [b"before", long.as_bytes(), b"behind"]);
+    assert!(is_bounded(&steps, 1.0), "{} bytes", steps.written_max);
+    assert!(passes(&steps, LONG) >= 4.0 * 4.0 / 3.0 - 1.5, "UTF-8, opening, UTF-8, writing: {}", steps.count);
+
+    let (answer, steps) = decrypt(&list);
+    assert_eq!(values_of(&answer), [b"before", long.as_bytes(), b"behind"], "what is no envelope stays");
+    assert!(is_bounded(&steps, 1.0) && passes(&steps, LONG) >= 2.0, "{}", steps.count);
+
+    let (answer, steps) =
+        run_watched(&fixture, frame(|out| request::inspect(9, Some("acme"), texts.iter().copied(), out)));
+    assert_eq!(InspectResult::decode(result(&answer)).expect("told").count(), 3);
+    assert!(is_bounded(&steps, 1.0) && passes(&steps, LONG) >= 2.0, "{}", steps.count);
+
+    fixture.engine.engine.store().rotate(&AppName::parse("acme").expect("a name")).expect("rotated");
+    fixture.service.maintain();
+    let (answer, steps) = decrypt(&envelopes[1..2]);
+    assert_eq!(values_of(&answer), [long.as_bytes()]);
+    assert!(is_bounded(&steps, 1.0), "{} bytes", steps.written_max);
+    assert!(passes(&steps, LONG) >= 7.0, "the newest key comes first, in both ways that it may open: {}", steps.count);
+    let rewrap = frame(|out| request::rewrap(9, &RewrapOptions::new("acme"), texts.iter().copied(), out));
+    let (answer, steps) = run_watched(&fixture, rewrap);
+    assert!(is_bounded(&steps, 4.0 / 3.0), "{} bytes", steps.written_max);
+    assert!(passes(&steps, LONG) >= 4.4, "UTF-8, opening, UTF-8, sealing: {}", steps.count);
+    let rewrapped = RewrapResult::decode(result(&answer)).expect("rewrapped");
+    assert_eq!(rewrapped.count, 3);
+    let again: Vec<Scalar<'_>> =
+        rewrapped.values.strings().map(|text| Scalar::from(text.expect("a string").as_str())).collect();
+    assert_eq!(values_of(&decrypt(&again).0), [b"before", long.as_bytes(), b"behind"]);
+}
+
+#[test]
+fn faults_of_long_values_are_told_as_those_of_short_ones() {
+    let fixture = long_fixture();
+    let long = "x".repeat(LONG);
+    let sealed = |list: &[Scalar<'_>]| {
+        values_of(
+            &run(&fixture, frame(|out| request::encrypt(9, &EncryptOptions::new("acme"), list.iter().copied(), out))).0,
+        )
+    };
+    let good = String::from_utf8(sealed(&[Scalar::from(long.as_str())]).remove(0)).expect("ASCII");
+    let changed = |place: usize, with: &str| [&good[..place], with, &good[place + 1..]].concat();
+    let other = if good.as_bytes()[LONG] == b'A' { "B" } else { "A" };
+    for (text, code) in [
+        (changed(LONG, other), "decrypt_failed"),
+        (changed(LONG, "!"), "invalid_envelope"),
+        (good.replace(":$", ""), "invalid_envelope"),
+        // The type is not sealed in this version: what is opened is no number.
+        (good.replacen("Tk9D:", "Tk9D:number:", 1), "decrypt_failed"),
+    ] {
+        let list = [Scalar::from("before"), Scalar::from(text.as_str())];
+        let (answer, _) =
+            run(&fixture, frame(|out| request::decrypt(9, &DecryptOptions::new("acme"), list.iter().copied(), out)));
+        assert_eq!(fault(&answer), (code.to_owned(), Some(1), None));
+    }
+    let digits = format!("[{}]", "7".repeat(LONG));
+    let document = frame(|out| {
+        request::encrypt_document(9, &EncryptOptions::new("acme"), None, digits.as_bytes(), out);
+    });
+    let (answer, _) = run(&fixture, document);
+    let sealed = DocumentResult::decode(result(&answer)).expect("a document").document.to_vec();
+    let number = std::str::from_utf8(&sealed[2..sealed.len() - 2]).expect("ASCII");
+    let list = [Scalar::from(number)];
+    let (answer, _) =
+        run(&fixture, frame(|out| request::decrypt(9, &DecryptOptions::new("acme"), list.iter().copied(), out)));
+    assert_eq!(fault(&answer), ("number_out_of_range".to_owned(), Some(0), None));
+
+    let mut not_text =
+        frame(|out| request::encrypt(9, &EncryptOptions::new("acme"), [Scalar::from(long.as_str())].into_iter(), out));
+    let place = not_text.len() - LONG / 2;
+    not_text[place] = 0xff;
+    let short = run(&fixture, {
+        let list = [Scalar::from("short")];
+        let mut frame = frame(|out| request::encrypt(9, &EncryptOptions::new("acme"), list.iter().copied(), out));
+        *frame.last_mut().expect("a byte") = 0xff;
+        frame
+    });
+    assert_eq!(fault(&run(&fixture, not_text).0), fault(&short.0), "what is no UTF-8");
+}
+
+/// Long tokens of documents, selected and not, and what stands between them.
+#[test]
+fn long_tokens_of_documents_are_done_in_pieces() {
+    let fixture = long_fixture();
+    let (plain, escaped) = ("x".repeat(LONG), "\\u00e9\\n\\\\".repeat(LONG / 10));
+    let (space, digits) = (" ".repeat(LONG), "7".repeat(LONG));
+    let cases = [
+        (format!("{{\"a\": \"{plain}\", \"b\": 1}}"), "$.a"),
+        (format!("{{\"a\": \"{escaped}\", \"b\": 1}}"), "$.a"),
+        (format!("{{\"a\": {digits}, \"b\": 1}}"), "$.a"),
+        (format!("{{\"a\": \"{plain}\", \"b\": 1}}"), "$.b"),
+        (format!("{{\"a\": {space} 1, \"b\": 1}} {space}"), "$.b"),
+        (format!("{{\"{escaped}\": 1, \"b\": 1}}"), "$.b"),
+    ];
+    for (document, selector) in &cases {
+        let options = EncryptOptions::new("acme");
+        let sealing = frame(|out| {
+            request::encrypt_document(9, &options, Some(&[selector]), document.as_bytes(), out);
+        });
+        let (answer, steps) = run_watched(&fixture, sealing);
+        assert!(is_bounded(&steps, 4.0 / 3.0), "{selector}: {} bytes", steps.written_max);
+        assert!(
+            passes(&steps, LONG) >= 2.8,
+            "{selector}: walking, at half the bytes a step, and writing: {}",
+            steps.count
+        );
+        let sealed = DocumentResult::decode(result(&answer)).expect("a document");
+        assert_eq!(sealed.count, 1);
+        let sealed = sealed.document.to_vec();
+
+        let opening = frame(|out| {
+            request::decrypt_document(9, &DecryptOptions::new("acme"), None, &sealed, out);
+        });
+        let (answer, steps) = run_watched(&fixture, opening);
+        assert!(is_bounded(&steps, 6.0), "{selector}: {} bytes", steps.written_max);
+        assert!(passes(&steps, sealed.len()) >= 2.7, "{selector}: walking, and opening or copying: {}", steps.count);
+        let opened = DocumentResult::decode(result(&answer)).expect("a document").document.to_vec();
+        let expected = document.replace("\\u00e9", if *selector == "$.a" { "é" } else { "\\u00e9" });
+        assert!(opened == expected.as_bytes(), "{selector} comes back");
+    }
+}
+
+#[test]
+fn files_are_done_in_pieces() {
+    let fixture = long_fixture();
+    let content: Vec<u8> = (0..LONG).map(|i| (i % 251) as u8).collect();
+    let options = EncryptFileOptions::new("acme");
+    let (answer, steps) = run_watched(&fixture, frame(|out| request::encrypt_file(9, &options, &content, out)));
+    assert!(is_bounded(&steps, 1.0) && passes(&steps, LONG) >= 1.0, "{} steps", steps.count);
+    let file = FileResult::decode(result(&answer)).expect("a file").data.to_vec();
+    let options = DecryptFileOptions::new("acme");
+    let decrypt = |file: &[u8]| run_watched(&fixture, frame(|out| request::decrypt_file(9, &options, file, out)));
+    let (answer, steps) = decrypt(&file);
+    assert!(is_bounded(&steps, 1.0) && passes(&steps, LONG) >= 2.0, "checksum and cipher: {} steps", steps.count);
+    assert_eq!(FileResult::decode(result(&answer)).expect("a file").data, content);
+    let mut damaged = file;
+    damaged[LONG / 2] ^= 1;
+    assert_eq!(fault(&decrypt(&damaged).0).0, "invalid_envelope");
+}
+
+/// Each version that is tried for a value is a step of its own.
+#[test]
+fn the_search_for_a_key_is_cut_at_each_version() {
+    const VERSIONS: usize = 12;
+    let fixture = fixture();
+    let list = [Scalar::from("text")];
+    let (answer, _) =
+        run(&fixture, frame(|out| request::encrypt(9, &EncryptOptions::new("acme"), list.iter().copied(), out)));
+    let sealed = values_of(&answer);
+    for _ in 0..VERSIONS {
+        fixture.engine.engine.store().rotate(&AppName::parse("acme").expect("a name")).expect("rotated");
+    }
+    fixture.service.maintain();
+    let texts: Vec<&str> = sealed.iter().map(|text| std::str::from_utf8(text).expect("ASCII")).collect();
+    let envelopes: Vec<Scalar<'_>> = texts.iter().map(|text| Scalar::from(*text)).collect();
+    let (answer, steps) =
+        run(&fixture, frame(|out| request::decrypt(9, &DecryptOptions::new("acme"), envelopes.iter().copied(), out)));
+    assert_eq!(values_of(&answer), [b"text"]);
+    assert!(steps > VERSIONS, "{steps} steps");
+    fixture.service.maintain();
+    let before = fixture.engine.engine.counters().opening_agreements;
+    assert_eq!(before as usize, VERSIONS + 1, "each is tried once");
+}
+
+/// An app counts once its first request has made it known; names that say nothing are the caller's own.
+#[test]
+fn a_request_counts_to_an_app_that_is_the_callers_to_use_and_else_to_the_caller() {
+    let fixture = fixture();
+    let (service, caller) = (&fixture.service, &*fixture.caller);
+    let client = Tenant::Client("tester");
+    assert_eq!(service.tenant(caller, Some("acme")), client, "nothing has asked for it yet");
+    encrypt(&fixture, &EncryptOptions::new("acme"), &[Scalar::from("x")]);
+    for app in ["other", "made-up", "", "no name \n"] {
+        run(&fixture, frame(|out| request::public_keys(9, app, out)));
+        assert_eq!(service.tenant(caller, Some(app)), client, "{app}");
+    }
+    assert_eq!(service.tenant(caller, Some("acme")), Tenant::App("acme"));
+    assert_eq!(service.tenant(caller, None), client);
+    let owner = fieldseal_engine::Caller::Owner;
+    assert_eq!(service.tenant(&owner, Some("acme")), Tenant::App("acme"));
+    assert_eq!(service.tenant(&owner, Some("made-up")), Tenant::Owner);
+    let (name, certificate_sha256) = (ClientName::parse("tester").expect("a name"), [8; 32]);
+    let pretender = fieldseal_engine::Caller::Client { name, certificate_sha256 };
+    assert_eq!(service.tenant(&pretender, Some("acme")), client, "with another certificate");
+    fixture.engine.engine.store().disable_app(&AppName::parse("acme").expect("a name")).expect("disabled");
+    service.maintain();
+    encrypt(&fixture, &EncryptOptions::new("acme"), &[Scalar::from("x")]);
+    assert_eq!(service.tenant(caller, Some("acme")), client, "disabled");
+}
