@@ -36,7 +36,7 @@ SHAPES = [DOCUMENT, [1, "a", True, [2.5, {"b": "c"}]], "alone", -12.5, True]
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     program = Fieldseal(tmp_path_factory.mktemp("api") / "store")
-    settings = (f"api.body_size_max={BODY_SIZE_MAX}", "api.cors_origins=https://shop.example", "api.access_log=yes", "log.level=info")
+    settings = (f"api.body_size_max={BODY_SIZE_MAX}", "api.cors_origins=https://shop.example", "api.access_log=true", "log.level=info")
     with apis.running(program, APP, *settings) as running:
         program.create("app_other")
         yield running

@@ -100,7 +100,7 @@ def left_in_memory(folder: Path, wipes: bool) -> dict[str, int]:
     fieldseal.run("certs", "init")
     fieldseal.run("certs", "issue", "relay", "--app", APP, "--allow", "encrypt,decrypt")
     markers = {door: secrets.token_hex(16) for door in ("rpc", "api", "relay")}
-    engine = engines.start(fieldseal, APP, 0, *(["engine.wipe_buffers=yes"] if wipes else []))
+    engine = engines.start(fieldseal, APP, 0, *(["engine.wipe_buffers=true"] if wipes else []))
     try:
         with upstream.running() as behind:
             text = relays.process_section(wipe_buffers=wipes) + relays.engine_section(engine)

@@ -232,7 +232,7 @@ pub struct ProbeArguments {
 }
 
 fn time(text: &str) -> Result<std::time::Duration, String> {
-    let time = crate::config::read_time(text).filter(|time| !time.is_zero());
+    let time = fieldseal_config::parse_duration(text).filter(|time| !time.is_zero());
     time.ok_or_else(|| "must be a time above zero, such as 500ms, 15s or 2m".to_owned())
 }
 

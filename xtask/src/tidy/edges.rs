@@ -7,11 +7,12 @@ use super::{Finding, Repository};
 use crate::metadata::{Package, Use, short};
 
 /// Crate, and the crates it may import in what ships.
-const EDGES: [(&str, &[&str]); 19] = [
+const EDGES: [(&str, &[&str]); 20] = [
     ("lanes", &[]),
     ("crypto", &["lanes"]),
     ("envelope", &["lanes", "crypto"]),
     ("document", &[]),
+    ("config", &[]),
     ("keystore", &["crypto"]),
     ("pool", &[]),
     ("engine", &["lanes", "crypto", "envelope", "document", "keystore", "pool"]),
@@ -21,9 +22,9 @@ const EDGES: [(&str, &[&str]); 19] = [
     ("service", &["engine", "protocol"]),
     ("server", &["engine", "protocol", "service", "net", "http"]),
     ("client", &["protocol"]),
-    ("relay", &["client", "document", "net", "http"]),
-    ("load", &["client"]),
-    ("cli", &["engine", "service", "net", "server", "client", "relay", "load"]),
+    ("relay", &["client", "config", "document", "net", "http"]),
+    ("load", &["client", "config"]),
+    ("cli", &["config", "engine", "service", "net", "server", "client", "relay", "load"]),
     ("bindings", &["crypto", "client", "protocol"]),
     (
         "testkit",

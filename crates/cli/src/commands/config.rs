@@ -146,10 +146,7 @@ fn as_json(context: &Context) -> Value {
     let defaults = Config::default();
     let mut keys = Map::new();
     for key in KEYS {
-        let plain = |value| {
-            let text = key.kind.write(&value);
-            text.parse::<u64>().map_or_else(|_| json!(text.trim_matches('"')), |number| json!(number))
-        };
+        let plain = |value| key.json(&value);
         let origin = match context.loaded().origin(key) {
             Origin::Default => "default",
             Origin::File(_) => "file",

@@ -19,10 +19,12 @@ variables, `--set KEY=VALUE`, flags of a command.
 The same by environment: `FIELDSEAL_ENGINE_KEYING=session`; by flag: `--set engine.keying=session`.
 
 - `fieldseal config check` reports everything that would prevent `serve` from starting, and `relay` if it has a file, all errors at once:
-  invalid keys (`file:line: key: what it takes`), a missing folder, the keystore and its root key, certificates and keys. `--for serve` or
-  `--for relay` checks only one of them.
+  invalid keys and values (`file:line:column: what is wrong and what to write`), a missing folder, the keystore and its root key,
+  certificates and keys. `--for serve` or `--for relay` checks only one of them.
 - `fieldseal config show` prints every key, its value, and the source of the value.
-- A time has a unit: `500ms`, `15s`, `2m`, `1h`. A size is a number of bytes, or has a unit: `64KiB`, `256MiB`, `1GiB`.
+- A duration is a number and one of the units `ms`, `s`, `m` and `h`: `"500ms"`, `"1.5s"`, `"2m"`. A size is a number of bytes, or has one
+  of the units `B`, `KiB`, `MiB` and `GiB`: `65536`, `"64KiB"`. A flag is `true` or `false`. A list is written `["a", "b"]`; in environment
+  variables and `--set` its items are separated by spaces. The relay's file uses the same syntax.
 - Relative paths are relative to the folder that `--dir` names.
 - On SIGHUP a running engine reloads its certificates, private keys and client authorities (also those of the API), `log.level`, the
   paths of these files, and what the API returns about DIR/relay.toml. If one of them is invalid it reloads nothing; the log shows the

@@ -1,18 +1,23 @@
 //! The table of keys. The order is that of the documentation.
 
+#[macro_use]
+mod macros;
+
+use std::borrow::Cow;
+
+use fieldseal_config::{Item, Kind, Value};
 use fieldseal_engine::{Curve, EmptyStrings, Keying};
-use fieldseal_net::LogFormat;
+use fieldseal_net::{LogFormat, Network};
 use fieldseal_server::Scheduling;
 
 use super::Config;
-use super::value::{Kind, TIME_MAX_MS, Value};
 
 /// One key of the configuration.
 pub struct Key {
     /// `section.key`. The environment variable is `FIELDSEAL_SECTION_KEY`.
     pub name: &'static str,
     /// What it takes.
-    pub kind: Kind,
+    pub kind: Kind<'static>,
     /// What it does: a sentence or two.
     pub about: &'static str,
     /// Stands for the default in the documentation, where that differs from machine to machine.
@@ -34,6 +39,11 @@ impl Key {
         self.name.split_once('.').expect("every name has a section")
     }
 
+    /// A value as JSON.
+    pub fn json(&self, value: &Value) -> serde_json::Value {
+        serde_json::from_str(&self.kind.write(value)).expect("values are written as JSON")
+    }
+
     /// The environment variable.
     pub fn variable(&self) -> String {
         format!("FIELDSEAL_{}", self.name.replace('.', "_").to_ascii_uppercase())
@@ -42,67 +52,15 @@ impl Key {
 
 const GIB: u64 = 1 << 30;
 
-/// A number, converted to the setting's own type; the kind's bounds see to it that it fits.
-macro_rules! number {
-    ($name:literal, $kind:expr, $($field:ident).+, $about:literal) => {
-        Key {
-            name: $name,
-            kind: $kind,
-            about: $about,
-            default_text: None,
-            get: |config| Value::Number(config.$($field).+.try_into().expect("settings fit 64 bits")),
-            set: |config, value| config.$($field).+ = value.number().try_into().expect("bounded by its kind"),
-        }
-    };
-}
-
-macro_rules! time {
-    ($name:literal, $min_ms:literal, $($field:ident).+, $about:literal) => {
-        Key {
-            name: $name,
-            kind: Kind::Time($min_ms, TIME_MAX_MS),
-            about: $about,
-            default_text: None,
-            get: |config| Value::Time(config.$($field).+),
-            set: |config, value| config.$($field).+ = value.time(),
-        }
-    };
-}
-
-macro_rules! path {
-    ($name:literal, $($field:ident).+, $about:literal) => {
-        Key {
-            name: $name,
-            kind: Kind::Path,
-            about: $about,
-            default_text: None,
-            get: |config| Value::Text(config.$($field).+.to_string_lossy().into_owned()),
-            set: |config, value| config.$($field).+ = value.text().into(),
-        }
-    };
-}
-
-/// One of some words, each standing for a value.
-macro_rules! choice {
-    ($name:literal, $($field:ident).+, $about:literal, $($word:literal => $value:expr),+) => {
-        Key {
-            name: $name,
-            kind: Kind::Choice(&[$($word),+]),
-            about: $about,
-            default_text: None,
-            get: |config| {
-                let words = [$(($word, $value)),+];
-                let found = words.iter().find(|(_, value)| *value == config.$($field).+);
-                Value::Text(found.expect("every value has a word").0.to_owned())
-            },
-            set: |config, value| {
-                let words = [$(($word, $value)),+];
-                let found = words.into_iter().find(|(word, _)| *word == value.text());
-                config.$($field).+ = found.expect("one of the kind's words").1;
-            },
-        }
-    };
-}
+const NETWORKS: Item = Item {
+    about: "IP addresses and networks, such as [\"10.1.2.3\", \"10.2.0.0/16\"]",
+    is_valid: |text| text.parse::<Network>().is_ok(),
+};
+/// Whether they are origins is checked with the other settings of the API.
+const ORIGINS: Item = Item {
+    about: "origins, such as [\"https://app.example.com\"], or [\"*\"] for all",
+    is_valid: |text| text.len() <= 4096,
+};
 
 /// Every key.
 pub static KEYS: &[Key] = &[
@@ -179,10 +137,12 @@ pub static KEYS: &[Key] = &[
         engine.store_silence_max,
         "How long known grants and keys stay in use while the keystore does not respond."
     ),
-    choice!("engine.wipe_buffers", wipe_buffers,
+    flag!(
+        "engine.wipe_buffers",
+        wipe_buffers,
         "Whether memory is overwritten with zeros before it is freed, so that no plaintext remains in it. Off by default because it costs \
-         time: docs/threat-model.md states how much.",
-        "no" => false, "yes" => true),
+         time: docs/threat-model.md states how much."
+    ),
     number!(
         "document.document_size_max",
         Kind::Size(1, 4 * GIB - 2),
@@ -375,15 +335,17 @@ pub static KEYS: &[Key] = &[
     ),
     Key {
         name: "server.trusted_balancers",
-        kind: Kind::Networks,
+        kind: Kind::List(NETWORKS),
         about: "Load balancers that connect from their own address for all clients behind them. Limits on connections per client do not \
                 apply to them, on any listener.",
         default_text: None,
-        get: |config| Value::Networks(config.server.clients.trusted_balancers.clone()),
+        get: |config| Value::List(config.server.clients.trusted_balancers.iter().map(ToString::to_string).collect()),
         set: |config, value| {
+            let networks: Vec<Network> =
+                value.list().iter().map(|text| text.parse().expect("checked by its kind")).collect();
             let server = &mut config.server;
             for clients in [&mut server.clients, &mut server.api.http.clients, &mut server.operator.clients] {
-                clients.trusted_balancers = value.networks().to_vec();
+                clients.trusted_balancers.clone_from(&networks);
             }
         },
     },
@@ -479,10 +441,12 @@ pub static KEYS: &[Key] = &[
          `first-come-first-served`: each as a whole, in order of arrival, by one worker; only to demonstrate how that delays small \
          requests.",
         "fair" => Scheduling::Fair, "first-come-first-served" => Scheduling::FirstComeFirstServed),
-    choice!("server.refuse_early", server.refuse_early,
+    flag!(
+        "server.refuse_early",
+        server.refuse_early,
         "Whether a request is answered with `overloaded` on arrival if it would, by an estimate of its wait, miss its deadline. Never \
-         applies to requests without a deadline, while nothing waits, or with `server.scheduling` first-come-first-served.",
-        "yes" => true, "no" => false),
+         applies to requests without a deadline, while nothing waits, or with `server.scheduling` first-come-first-served."
+    ),
     number!(
         "server.answers_bytes_max",
         Kind::Size(1, 1 << 40),
@@ -642,17 +606,13 @@ pub static KEYS: &[Key] = &[
     },
     Key {
         name: "api.cors_origins",
-        kind: Kind::Words(4096),
-        about: "Origins whose pages may read public keys and decrypt with client-side tokens, such as \"https://app.example.com\", or \
-                \"*\" for all.",
+        kind: Kind::List(ORIGINS),
+        about: "Origins whose pages may read public keys and decrypt with client-side tokens.",
         default_text: None,
-        get: |config| Value::Text(config.server.api.cors_origins.join(" ")),
-        set: |config, value| {
-            config.server.api.cors_origins = value.text().split_whitespace().map(str::to_owned).collect();
-        },
+        get: |config| Value::List(config.server.api.cors_origins.clone()),
+        set: |config, value| config.server.api.cors_origins = value.list().to_vec(),
     },
-    choice!("api.access_log", server.api.access_log, "Whether each call is logged, at level `info`.",
-        "no" => false, "yes" => true),
+    flag!("api.access_log", server.api.access_log, "Whether each call is logged, at level `info`."),
     number!(
         "api.connections_max",
         Kind::Count(1, 1 << 20),
@@ -866,9 +826,11 @@ pub static KEYS: &[Key] = &[
             "Threads that process blocks of lines; each has one block in progress and one waiting."
         )
     },
-    choice!("input.strict", input.strict,
-        "Whether `encrypt`, `decrypt` and `rewrap` fail if a selector matches nothing, as with `--strict`.",
-        "no" => false, "yes" => true),
+    flag!(
+        "input.strict",
+        input.strict,
+        "Whether `encrypt`, `decrypt` and `rewrap` fail if a selector matches nothing, as with `--strict`."
+    ),
     choice!("log.level", log.level,
         "The lowest severity that is logged. `dev` logs from `warn` unless this is set.",
         "error" => tracing::Level::ERROR, "warn" => tracing::Level::WARN, "info" => tracing::Level::INFO,

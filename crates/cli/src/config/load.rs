@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use fieldseal_config::{Document, Raw, line_column, nearest, raw};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::keys::Key;
-use super::value::Raw;
 use super::{Config, KEYS};
 use crate::paths::{CURVES_VARIABLE, LANES_VARIABLE};
 
@@ -59,13 +59,13 @@ impl Loaded {
         self.origins.contains_key(name)
     }
 
-    fn apply(&mut self, key: &'static Key, raw: Raw<'_>, origin: Origin, place: impl fmt::Display) {
+    fn apply(&mut self, key: &'static Key, raw: &Raw<'_>, origin: Origin, place: impl fmt::Display) {
         match key.kind.read(raw) {
             Ok(value) => {
                 (key.set)(&mut self.config, value);
                 self.origins.insert(key.name, origin);
             }
-            Err(message) => self.problems.push(format!("{place}: {}: {message}", key.name)),
+            Err(message) => self.problems.push(format!("{place}: {} {message}", key.name)),
         }
     }
 }
@@ -134,21 +134,20 @@ fn read_file(path: &Path, presence: Presence) -> Result<Option<String>, String> 
 }
 
 fn apply_file(loaded: &mut Loaded, path: &Path, text: &str) {
-    let place = |offset: usize| format!("{}:{}", path.display(), line_of(text, offset));
-    let document = match DeTable::parse(text) {
-        Ok(document) => document,
-        Err(error) => {
-            let offset = error.span().map_or(0, |span| span.start);
-            let message = error.message().replace('\n', " ");
-            return loaded.problems.push(format!("{}: not TOML: {message}", place(offset)));
-        }
+    let place = |offset: usize| {
+        let (line, column) = line_column(text, offset);
+        format!("{}:{line}:{column}", path.display())
     };
-    let mut entries: Vec<(String, usize, &DeValue<'_>)> = Vec::new();
-    for (name, value) in document.get_ref() {
+    let document = match Document::parse(text) {
+        Ok(document) => document,
+        Err(problem) => return loaded.problems.push(format!("{}:{problem}", path.display())),
+    };
+    let mut entries: Vec<(String, usize, &Spanned<DeValue<'_>>)> = Vec::new();
+    for (name, value) in document.root() {
         let (section, offset) = (name.get_ref(), name.span().start);
         match value.get_ref() {
             DeValue::Table(table) => entries.extend(keys_of(section, table)),
-            other => entries.push((section.to_string(), offset, other)),
+            _ => entries.push((section.to_string(), offset, value)),
         }
     }
     entries.sort_by_key(|&(_, offset, _)| offset);
@@ -157,42 +156,27 @@ fn apply_file(loaded: &mut Loaded, path: &Path, text: &str) {
             loaded.problems.push(format!("{}: there is no key {name}{}", place(offset), suggestion(&name)));
             continue;
         };
-        let origin = Origin::File(line_of(text, offset));
-        match raw(value) {
-            Some(raw) => loaded.apply(key, raw, origin, place(offset)),
-            None => loaded.problems.push(format!("{}: {name}: it takes {}", place(offset), key.kind)),
-        }
+        let origin = Origin::File(line_column(text, offset).0);
+        loaded.apply(key, &raw(value.get_ref()), origin, place(value.span().start));
     }
 }
 
 fn keys_of<'t, 'i>(
     section: &str,
     table: &'t DeTable<'i>,
-) -> impl Iterator<Item = (String, usize, &'t DeValue<'i>)> + use<'t, 'i> {
+) -> impl Iterator<Item = (String, usize, &'t Spanned<DeValue<'i>>)> + use<'t, 'i> {
     let section = section.to_owned();
     let entry = move |(key, value): (&Spanned<_>, &'t Spanned<DeValue<'i>>)| {
         let key: &Spanned<std::borrow::Cow<'_, str>> = key;
-        (format!("{section}.{}", key.get_ref()), key.span().start, value.get_ref())
+        (format!("{section}.{}", key.get_ref()), key.span().start, value)
     };
     table.iter().map(entry)
-}
-
-fn raw<'t>(value: &'t DeValue<'_>) -> Option<Raw<'t>> {
-    match value {
-        DeValue::String(text) => Some(Raw::Text(text)),
-        DeValue::Integer(integer) => u64::from_str_radix(integer.as_str(), integer.radix()).ok().map(Raw::Number),
-        _ => None,
-    }
-}
-
-fn line_of(text: &str, offset: usize) -> usize {
-    text.as_bytes()[..offset.min(text.len())].iter().filter(|&&byte| byte == b'\n').count() + 1
 }
 
 fn apply_environment(loaded: &mut Loaded, environment: &[(String, String)]) {
     for (name, value) in environment.iter().filter(|(name, _)| name.starts_with("FIELDSEAL_")) {
         match KEYS.iter().find(|key| key.variable() == *name) {
-            Some(key) => loaded.apply(key, Raw::Untyped(value), Origin::Environment, name),
+            Some(key) => loaded.apply(key, &Raw::Untyped(value), Origin::Environment, name),
             None if OTHER_VARIABLES.contains(&name.as_str()) => {}
             // Not refused: an orchestrator makes variables of this form for a service that is called fieldseal.
             None => loaded.warnings.push(format!("{name}: no key has this environment variable; it is ignored")),
@@ -207,7 +191,7 @@ fn apply_settings(loaded: &mut Loaded, settings: &[String]) {
             continue;
         };
         match Key::find(name.trim()) {
-            Some(key) => loaded.apply(key, Raw::Untyped(value.trim()), Origin::Flag, "--set"),
+            Some(key) => loaded.apply(key, &Raw::Untyped(value.trim()), Origin::Flag, "--set"),
             None => loaded.problems.push(format!("--set: there is no key {name}{}", suggestion(name))),
         }
     }
@@ -215,31 +199,10 @@ fn apply_settings(loaded: &mut Loaded, settings: &[String]) {
 
 /// The key that was probably meant: the same key in another section, or one that differs by a letter or two.
 fn suggestion(name: &str) -> String {
-    let last = name.rsplit('.').next().unwrap_or(name);
-    let same = KEYS.iter().find(|key| key.parts().1 == last).map(|key| key.name);
-    let near = || {
-        let distances = KEYS.iter().map(|key| (distance(name, key.name), key.name));
-        distances.min().filter(|(distance, _)| *distance <= 3).map(|(_, name)| name)
-    };
-    match same.or_else(near) {
+    match nearest(name, KEYS.iter().map(|key| key.name)) {
         Some(meant) => format!("; did you mean {meant}?"),
         None => ": docs/configuration.md and fieldseal config show list them all".to_owned(),
     }
-}
-
-/// Levenshtein distance in characters.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, b) in other.iter().enumerate() {
-            let replaced = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[other.len()]
 }
 
 #[cfg(test)]
@@ -280,19 +243,24 @@ mod tests {
     #[test]
     fn everything_that_is_wrong_is_told_with_its_place() {
         let file = "top = 1\n\n[engine]\nkeyings = \"field\"\ncurve = \"p256\"\nstep_values_max = \"many\"\n\
-                    step_bytes_max = -1\nblinding_age_max = 5\n[documents]\ndepth_max = 3\n[server]\nworkers = 0\n[server.tls]\nx = 1\n";
-        let problems = loaded(file, &[("FIELDSEAL_LOG_LEVEL", "loud")], &["nothing", "a.b=1"]).problems;
+                    step_bytes_max = -1\nblinding_age_max = 5\nwipe_buffers = \"yes\"\n\
+                    [documents]\ndepth_max = 3\n[server]\nworkers = 0\n[server.tls]\nx = 1\n";
+        let problems =
+            loaded(file, &[("FIELDSEAL_LOG_LEVEL", "loud"), ("FIELDSEAL_INPUT_STRICT", "no")], &["nothing", "a.b=1"])
+                .problems;
         let expected = [
-            "fieldseal.toml:1: there is no key top: docs/",
-            "fieldseal.toml:4: there is no key engine.keyings; did you mean engine.keying?",
-            "fieldseal.toml:5: engine.curve: it takes one of \"r1\", \"k1\"",
-            "fieldseal.toml:6: engine.step_values_max: it takes a whole number from 1 to 65536",
-            "fieldseal.toml:7: engine.step_bytes_max: it takes bytes from 1KiB",
-            "fieldseal.toml:8: engine.blinding_age_max: it takes a time",
-            "fieldseal.toml:10: there is no key documents.depth_max; did you mean document.depth_max?",
-            "fieldseal.toml:12: server.workers: it takes a whole number from 1",
-            "fieldseal.toml:13: there is no key server.tls",
-            "FIELDSEAL_LOG_LEVEL: log.level: it takes one of",
+            "fieldseal.toml:1:1: there is no key top: docs/",
+            "fieldseal.toml:4:1: there is no key engine.keyings; did you mean engine.keying?",
+            "fieldseal.toml:5:9: engine.curve must be one of \"r1\", \"k1\"",
+            "fieldseal.toml:6:19: engine.step_values_max must be a whole number from 1 to 65536",
+            "fieldseal.toml:7:18: engine.step_bytes_max must be a size from 1KiB",
+            "fieldseal.toml:8:20: engine.blinding_age_max must be a duration",
+            "fieldseal.toml:9:16: engine.wipe_buffers must be true or false: write true, not \"yes\"",
+            "fieldseal.toml:11:1: there is no key documents.depth_max; did you mean document.depth_max?",
+            "fieldseal.toml:13:11: server.workers must be a whole number from 1",
+            "fieldseal.toml:14:9: there is no key server.tls",
+            "FIELDSEAL_LOG_LEVEL: log.level must be one of",
+            "FIELDSEAL_INPUT_STRICT: input.strict must be true or false: write false, not \"no\"",
             "--set: write KEY=VALUE",
             "--set: there is no key a.b",
         ];
@@ -305,9 +273,9 @@ mod tests {
     #[test]
     fn a_file_that_is_no_toml_is_told_with_its_line() {
         for (text, start) in [
-            ("[engine]\ncurve = r1\n", "fieldseal.toml:2: not TOML: "),
-            ("[engine]\ncurve = \"r1\"\ncurve = \"k1\"\n", "fieldseal.toml:3: not TOML: "),
-            ("[engine\n", "fieldseal.toml:1: not TOML: "),
+            ("[engine]\ncurve = r1\n", "fieldseal.toml:2:9: not TOML: "),
+            ("[engine]\ncurve = \"r1\"\ncurve = \"k1\"\n", "fieldseal.toml:3:1: not TOML: "),
+            ("[engine\n", "fieldseal.toml:1:8: not TOML: "),
         ] {
             let problems = loaded(text, &[], &[]).problems;
             assert!(problems.len() == 1 && problems[0].starts_with(start), "{problems:?}");
@@ -327,12 +295,5 @@ mod tests {
         assert!(loaded.problems.is_empty());
         assert_eq!(loaded.warnings.len(), 1);
         assert!(loaded.warnings[0].starts_with("FIELDSEAL_PORT_3443_TCP: "));
-    }
-
-    #[test]
-    fn distances() {
-        for (one, other, expected) in [("", "", 0), ("a", "", 1), ("kitten", "sitting", 3), ("ab", "ba", 2)] {
-            assert_eq!(distance(one, other), expected);
-        }
     }
 }

@@ -8,7 +8,6 @@
 mod docs;
 mod keys;
 mod load;
-mod value;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -22,7 +21,6 @@ use fieldseal_server::{Scheduling, ServerSettings, TlsSettings};
 
 pub use keys::{KEYS, Key};
 pub use load::{Loaded, Origin, Presence, Sources, load};
-pub use value::read_time;
 
 /// Where the operator port is: only on the machine itself, since whoever reaches it can read what it says.
 const OPERATOR_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3444);

@@ -4,10 +4,9 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::yaml::{Content, Node, Place, Problem, short};
+use fieldseal_config::parse_duration;
 
-/// Units of time in seconds, longest name first.
-const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+use super::yaml::{Content, Node, Place, Problem, short};
 
 /// What is wrong so far.
 #[derive(Debug, Default)]
@@ -135,9 +134,12 @@ impl<'a> Value<'a> {
         number
     }
 
-    /// A length of time.
+    /// A duration: as everywhere with a unit, or, as in Artillery's files, a number of seconds.
     pub(super) fn time(&self, range: RangeInclusive<Duration>, problems: &mut Problems) -> Option<Duration> {
-        let time = self.scalar().and_then(seconds).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let time = self.scalar().and_then(|text| {
+            let seconds = decimal(text).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+            seconds.or_else(|| parse_duration(text))
+        });
         let time = time.filter(|time| range.contains(time));
         if time.is_none() {
             let max = range.end().as_secs();
@@ -207,13 +209,4 @@ impl<'a> Fields<'a> {
 fn decimal(text: &str) -> Option<f64> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     text.parse().ok().filter(|_| is_plain)
-}
-
-fn seconds(text: &str) -> Option<f64> {
-    let end = text.find(|c: char| c.is_ascii_alphabetic() || c.is_whitespace()).unwrap_or(text.len());
-    let (number, unit) = (decimal(&text[..end])?, text[end..].trim_start());
-    if unit.is_empty() {
-        return Some(number);
-    }
-    UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| number * factor)
 }

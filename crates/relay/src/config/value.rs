@@ -3,37 +3,24 @@
 use std::fmt;
 use std::time::Duration;
 
+use fieldseal_config::{DURATION_MAX, parse_duration, parse_size};
 use fieldseal_net::{Network, SchedulingClass};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
-const SIZES: [(&str, u64); 4] = [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
-const TIMES: [(&str, u64); 4] = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000)];
-/// The longest time, in milliseconds: a year.
-const TIME_MAX_MS: u64 = 365 * 24 * 3_600_000;
-
-/// A number and its unit.
-fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let end = text.find(|c: char| !c.is_ascii_digit())?;
-    let factor = units.iter().find(|(unit, _)| *unit == text[end..].trim_start()).map(|(_, factor)| factor)?;
-    text[..end].parse::<u64>().ok()?.checked_mul(*factor)
-}
-
 /// A length of time of at least a millisecond.
 pub fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
-    with_unit(&text, &TIMES)
-        .filter(|milliseconds| (1..=TIME_MAX_MS).contains(milliseconds))
-        .map(Duration::from_millis)
+    parse_duration(&text)
+        .filter(|duration| (Duration::from_millis(1)..=DURATION_MAX).contains(duration))
         .ok_or_else(|| D::Error::custom("it takes a time from 1ms to 8760h, such as \"500ms\", \"15s\" or \"2m\""))
 }
 
 /// A length of time, which may be none.
 pub fn time_or_zero<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
-    with_unit(&text, &TIMES)
-        .filter(|milliseconds| *milliseconds <= TIME_MAX_MS)
-        .map(Duration::from_millis)
+    parse_duration(&text)
+        .filter(|duration| *duration <= DURATION_MAX)
         .ok_or_else(|| D::Error::custom("it takes a time from 0s to 8760h, such as \"10s\" or \"2m\""))
 }
 
@@ -53,7 +40,7 @@ pub fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Erro
         }
 
         fn visit_str<E: Error>(self, text: &str) -> Result<usize, E> {
-            let size = with_unit(text, &SIZES).and_then(|size| i64::try_from(size).ok());
+            let size = parse_size(text).and_then(|size| i64::try_from(size).ok());
             size.map_or_else(
                 || Err(E::custom("it takes bytes, such as 65536 or \"64KiB\"")),
                 |size| self.visit_i64(size),

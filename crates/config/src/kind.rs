@@ -1,0 +1,453 @@
+//! The kinds of values that settings have: how each is written in a file, an environment variable or a flag, what it accepts, and its
+//! JSON Schema.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::duration::DURATION_PATTERN;
+use crate::size::SIZE_PATTERN;
+use crate::{DURATION_MAX, parse_duration, parse_size, write_duration, write_size};
+
+/// A value that is valid for its kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// `true` or `false`.
+    Flag(bool),
+    /// A count, or a size in bytes.
+    Number(u64),
+    /// A duration.
+    Time(Duration),
+    /// A choice, path or name.
+    Text(String),
+    /// Items of a list.
+    List(Vec<String>),
+    /// Where to listen or connect.
+    Address(SocketAddr),
+    /// Where to listen, if anywhere.
+    OptionalAddress(Option<SocketAddr>),
+}
+
+/// A value as it was found, not yet checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Raw<'a> {
+    /// `true` or `false`, without quotation marks.
+    Flag(bool),
+    /// A whole number.
+    Number(u64),
+    /// Text in quotation marks.
+    Text(&'a str),
+    /// A list of texts.
+    List(Vec<&'a str>),
+    /// Text from the environment or a flag, which has no types.
+    Untyped(&'a str),
+    /// Anything else.
+    Other,
+}
+
+/// What a setting accepts; bounds are inclusive.
+#[derive(Debug, Clone)]
+pub enum Kind<'a> {
+    /// `true` or `false`.
+    Flag,
+    /// A whole number.
+    Count(u64, u64),
+    /// Bytes.
+    Size(u64, u64),
+    /// A duration of at least so many milliseconds and at most [`DURATION_MAX`].
+    Time(u64),
+    /// One of these words.
+    Choice(Cow<'a, [&'a str]>),
+    /// A path.
+    Path,
+    /// Any text.
+    AnyText,
+    /// Text of 1 to so many bytes, without control characters.
+    Text(usize),
+    /// A list of items of a kind that the setting's owner checks.
+    List(Item),
+    /// An IP address and a port.
+    Address,
+    /// An IP address and a port, or the word for none.
+    OptionalAddress,
+}
+
+/// What the items of a list are.
+#[derive(Debug, Clone, Copy)]
+pub struct Item {
+    /// The plural noun, with examples.
+    pub about: &'static str,
+    /// Whether a text is one.
+    pub is_valid: fn(&str) -> bool,
+}
+
+/// The word for no address; an empty text means the same.
+const OFF: &str = "off";
+
+impl<'a> Kind<'a> {
+    /// Checks a value.
+    ///
+    /// # Errors
+    /// What the value must be, as the end of a sentence: "must be a whole number from 1 to 9".
+    pub fn read(&self, raw: &Raw<'_>) -> Result<Value, String> {
+        let text = match *raw {
+            Raw::Text(text) | Raw::Untyped(text) => Some(text),
+            _ => None,
+        };
+        let value = match self {
+            Self::Flag => flag(raw).map(Value::Flag),
+            Self::Count(min, max) => whole(raw).filter(|number| (min..=max).contains(&number)).map(Value::Number),
+            Self::Size(min, max) => {
+                let size = whole(raw).or_else(|| text.and_then(parse_size));
+                size.filter(|size| (min..=max).contains(&size)).map(Value::Number)
+            }
+            Self::Time(min_ms) => {
+                let bounds = Duration::from_millis(*min_ms)..=DURATION_MAX;
+                text.and_then(parse_duration).filter(|time| bounds.contains(time)).map(Value::Time)
+            }
+            Self::Choice(words) => text.filter(|text| words.contains(text)).map(text_value),
+            Self::Path => text.filter(|text| !text.is_empty()).map(text_value),
+            Self::AnyText => text.map(text_value),
+            Self::Text(max) => {
+                let is_valid = |text: &&str| (1..=*max).contains(&text.len()) && !text.chars().any(char::is_control);
+                text.filter(is_valid).map(text_value)
+            }
+            Self::List(item) => list(raw, item.is_valid).map(Value::List),
+            Self::Address => text.and_then(|text| text.parse().ok()).map(Value::Address),
+            Self::OptionalAddress => match text {
+                Some("" | OFF) => Some(Value::OptionalAddress(None)),
+                text => text.and_then(|text| text.parse().ok()).map(|address| Value::OptionalAddress(Some(address))),
+            },
+        };
+        value.ok_or_else(|| format!("must be {self}{}", self.hint(raw)))
+    }
+
+    /// What to write instead, where that is certain.
+    fn hint(&self, raw: &Raw<'_>) -> String {
+        let (Raw::Text(text) | Raw::Untyped(text)) = raw else { return String::new() };
+        match self {
+            Self::Flag => match text.to_ascii_lowercase().as_str() {
+                "yes" | "on" | "1" | "true" => format!(": write true, not \"{text}\""),
+                "no" | "off" | "0" | "false" => format!(": write false, not \"{text}\""),
+                _ => String::new(),
+            },
+            Self::Size(..) | Self::Count(..) if matches!(raw, Raw::Text(_)) && text.parse::<u64>().is_ok() => {
+                format!(": write {text} without quotation marks")
+            }
+            Self::List(_) if matches!(raw, Raw::Text(_)) => {
+                let items: Vec<String> = text.split_whitespace().map(quoted).collect();
+                format!(": write [{}]", items.join(", "))
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Writes a value as TOML; numbers, texts and lists are JSON as well.
+    pub fn write(&self, value: &Value) -> String {
+        match (self, value) {
+            (_, Value::Flag(flag)) => flag.to_string(),
+            (Self::Size(..), Value::Number(number)) => {
+                let text = write_size(*number);
+                if text.bytes().all(|byte| byte.is_ascii_digit()) { text } else { quoted(&text) }
+            }
+            (_, Value::Number(number)) => number.to_string(),
+            (_, Value::Time(time)) => quoted(&write_duration(*time)),
+            (_, Value::Text(text)) => quoted(text),
+            (_, Value::List(items)) => {
+                format!("[{}]", items.iter().map(|item| quoted(item)).collect::<Vec<_>>().join(", "))
+            }
+            (_, Value::Address(address) | Value::OptionalAddress(Some(address))) => format!("\"{address}\""),
+            (_, Value::OptionalAddress(None)) => quoted(OFF),
+        }
+    }
+
+    /// The JSON Schema (draft 2020-12) of a value in a file. It accepts every valid value; bounds of durations and of sizes with a unit are
+    /// in keywords of our own, which other validators ignore. [`Kind::of`] reads it back.
+    pub fn schema(&self) -> serde_json::Value {
+        match self {
+            Self::Flag => json!({"type": "boolean"}),
+            Self::Count(min, max) => json!({"type": "integer", "minimum": min, "maximum": max}),
+            Self::Size(min, max) => json!({
+                "type": ["integer", "string"], "minimum": min, "maximum": max, "pattern": SIZE_PATTERN,
+            }),
+            Self::Time(min_ms) => json!({
+                "type": "string", "pattern": DURATION_PATTERN, "durationMinimum": write_duration(Duration::from_millis(*min_ms)),
+            }),
+            Self::Choice(words) => json!({"enum": words}),
+            Self::Path => json!({"type": "string", "minLength": 1, "format": "path"}),
+            Self::AnyText => json!({"type": "string"}),
+            Self::Text(max) => json!({"type": "string", "minLength": 1, "maxLength": max}),
+            Self::List(item) => json!({"type": "array", "items": {"type": "string"}, "description": item.about}),
+            Self::Address => json!({"type": "string", "format": "address"}),
+            Self::OptionalAddress => json!({"type": "string", "format": "address-or-off"}),
+        }
+    }
+
+    /// The kind that a schema describes; `None` for tables and lists.
+    pub fn of(schema: &'a serde_json::Value) -> Option<Self> {
+        let bound = |name: &str| schema[name].as_u64();
+        if let Some(words) = words_of(schema) {
+            return Some(Self::Choice(words.into()));
+        }
+        let types: Vec<&str> = match &schema["type"] {
+            serde_json::Value::String(one) => vec![one],
+            serde_json::Value::Array(several) => several.iter().filter_map(|one| one.as_str()).collect(),
+            _ => return None,
+        };
+        let (min, max) = (bound("minimum").unwrap_or(0), bound("maximum").unwrap_or(u64::MAX));
+        match (types.as_slice(), schema["format"].as_str()) {
+            (["boolean"], _) => Some(Self::Flag),
+            (["integer"], _) => Some(Self::Count(min, max)),
+            (["integer", "string"], _) => Some(Self::Size(min, max)),
+            (["string"], Some("path")) => Some(Self::Path),
+            (["string"], Some("address")) => Some(Self::Address),
+            (["string"], Some("address-or-off")) => Some(Self::OptionalAddress),
+            (["string", ..], _) => match schema["durationMinimum"].as_str().and_then(parse_duration) {
+                Some(min) => Some(Self::Time(u64::try_from(min.as_millis()).ok()?)),
+                None => Some(
+                    bound("maxLength")
+                        .map_or(Self::AnyText, |max| Self::Text(usize::try_from(max).unwrap_or(usize::MAX))),
+                ),
+            },
+            _ => None,
+        }
+    }
+}
+
+/// The words of a choice: those of `enum`, or of a list of constants that each have a description.
+fn words_of(schema: &serde_json::Value) -> Option<Vec<&str>> {
+    if let Some(words) = schema["enum"].as_array() {
+        return words.iter().map(|word| word.as_str()).collect();
+    }
+    let constants = schema["oneOf"].as_array()?;
+    let words: Option<Vec<_>> = constants
+        .iter()
+        .map(|constant| match constant["enum"].as_array() {
+            Some(words) => words.iter().map(|word| word.as_str()).collect::<Option<Vec<_>>>(),
+            None => constant["const"].as_str().map(|word| vec![word]),
+        })
+        .collect();
+    words.map(|words| words.concat())
+}
+
+fn text_value(text: &str) -> Value {
+    Value::Text(text.to_owned())
+}
+
+fn flag(raw: &Raw<'_>) -> Option<bool> {
+    match raw {
+        Raw::Flag(flag) => Some(*flag),
+        Raw::Untyped("true") => Some(true),
+        Raw::Untyped("false") => Some(false),
+        _ => None,
+    }
+}
+
+fn whole(raw: &Raw<'_>) -> Option<u64> {
+    match raw {
+        Raw::Number(number) => Some(*number),
+        Raw::Untyped(text) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+/// A list; without types, items are separated by spaces.
+fn list(raw: &Raw<'_>, is_valid: fn(&str) -> bool) -> Option<Vec<String>> {
+    let items: Vec<&str> = match raw {
+        Raw::List(items) => items.clone(),
+        Raw::Untyped(text) => text.split_whitespace().collect(),
+        _ => return None,
+    };
+    items.iter().all(|item| is_valid(item)).then(|| items.into_iter().map(str::to_owned).collect())
+}
+
+impl fmt::Display for Kind<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag => f.write_str("true or false"),
+            Self::Count(min, max) => write!(f, "a whole number from {min} to {max}"),
+            Self::Size(min, max) => {
+                write!(f, "a size from {} to {}, such as 65536 or \"64KiB\"", write_size(*min), write_size(*max))
+            }
+            Self::Time(min_ms) => {
+                let (min, max) = (write_duration(Duration::from_millis(*min_ms)), write_duration(DURATION_MAX));
+                write!(f, "a duration from {min} to {max}, such as \"500ms\", \"15s\" or \"2m\"")
+            }
+            Self::Choice(words) => {
+                f.write_str("one of ")?;
+                for (i, word) in words.iter().enumerate() {
+                    write!(f, "{}\"{word}\"", if i > 0 { ", " } else { "" })?;
+                }
+                Ok(())
+            }
+            Self::Path => f.write_str("a path"),
+            Self::AnyText => f.write_str("text in quotation marks"),
+            Self::Text(max) => write!(f, "text of 1 to {max} bytes"),
+            Self::List(item) => write!(f, "a list of {}", item.about),
+            Self::Address => f.write_str("an IP address and a port, such as \"0.0.0.0:3443\" or \"[::1]:3443\""),
+            Self::OptionalAddress => {
+                write!(f, "an IP address and a port, such as \"127.0.0.1:3444\", or \"{OFF}\"")
+            }
+        }
+    }
+}
+
+impl Value {
+    /// The flag; panics for a value of another kind, as the methods below do.
+    pub fn flag(&self) -> bool {
+        let Self::Flag(flag) = self else { panic!("a key of another kind") };
+        *flag
+    }
+
+    /// The number.
+    pub fn number(&self) -> u64 {
+        let Self::Number(number) = self else { panic!("a key of another kind") };
+        *number
+    }
+
+    /// The duration.
+    pub fn time(&self) -> Duration {
+        let Self::Time(time) = self else { panic!("a key of another kind") };
+        *time
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        let Self::Text(text) = self else { panic!("a key of another kind") };
+        text
+    }
+
+    /// The items of a list.
+    pub fn list(&self) -> &[String] {
+        let Self::List(items) = self else { panic!("a key of another kind") };
+        items
+    }
+
+    /// The address.
+    pub fn address(&self) -> SocketAddr {
+        let Self::Address(address) = self else { panic!("a key of another kind") };
+        *address
+    }
+
+    /// The address, if there is one.
+    pub fn optional_address(&self) -> Option<SocketAddr> {
+        let Self::OptionalAddress(address) = self else { panic!("a key of another kind") };
+        *address
+    }
+}
+
+/// A string of TOML and of JSON.
+fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => out.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIME: Kind<'static> = Kind::Time(1);
+    const SIZE: Kind<'static> = Kind::Size(0, 1 << 40);
+    const WORDS: Kind<'static> = Kind::List(Item { about: "words", is_valid: |word| word != "bad" });
+
+    fn choice() -> Kind<'static> {
+        Kind::Choice(Cow::Borrowed(&["a", "b"]))
+    }
+
+    #[test]
+    fn values_are_read_and_written_back() {
+        let ms = |ms| Value::Time(Duration::from_millis(ms));
+        let cases = [
+            (Kind::Flag, "true", Value::Flag(true)),
+            (Kind::Flag, "false", Value::Flag(false)),
+            (TIME, "\"15s\"", ms(15_000)),
+            (TIME, "\"250ms\"", ms(250)),
+            (TIME, "\"15m\"", ms(900_000)),
+            (SIZE, "\"256MiB\"", Value::Number(256 << 20)),
+            (SIZE, "1023", Value::Number(1023)),
+            (SIZE, "0", Value::Number(0)),
+            (Kind::Count(0, 9), "7", Value::Number(7)),
+            (choice(), "\"b\"", Value::Text("b".into())),
+            (Kind::Path, "\"a\\\"b\"", Value::Text("a\"b".into())),
+            (Kind::Address, "\"[::1]:3443\"", Value::Address("[::1]:3443".parse().unwrap())),
+            (Kind::OptionalAddress, "\"[::1]:9\"", Value::OptionalAddress(Some("[::1]:9".parse().unwrap()))),
+            (Kind::OptionalAddress, "\"off\"", Value::OptionalAddress(None)),
+        ];
+        for (kind, written, value) in cases {
+            assert_eq!(kind.write(&value), written);
+            let text = written.trim_matches('"').replace("\\\"", "\"");
+            assert_eq!(kind.read(&Raw::Untyped(&text)), Ok(value), "{written}");
+        }
+        let items = Value::List(vec!["x".into(), "y\"".into()]);
+        assert_eq!(WORDS.read(&Raw::Untyped(" x  y\" ")), Ok(items.clone()));
+        assert_eq!(WORDS.read(&Raw::List(vec!["x", "y\""])), Ok(items.clone()));
+        assert_eq!(WORDS.write(&items), r#"["x", "y\""]"#);
+        assert_eq!(Kind::OptionalAddress.read(&Raw::Text("")), Ok(Value::OptionalAddress(None)));
+    }
+
+    #[test]
+    fn errors_say_what_to_write() {
+        let cases = [
+            (TIME, Raw::Number(15), "must be a duration from 1ms to 8760h, such as"),
+            (TIME, Raw::Text("15"), "such as"),
+            (TIME, Raw::Text("15 parsecs"), "such as"),
+            (TIME, Raw::Text("0s"), "from 1ms"),
+            (TIME, Raw::Text("8761h"), "to 8760h"),
+            (SIZE, Raw::Text("12"), "write 12 without quotation marks"),
+            (SIZE, Raw::Text("2000GiB"), "to 1024GiB"),
+            (Kind::Count(1, 9), Raw::Number(0), "from 1 to 9"),
+            (Kind::Count(1, 9), Raw::Text("1"), "write 1 without quotation marks"),
+            (Kind::Count(1, 9), Raw::Untyped("-1"), "must be a whole number"),
+            (choice(), Raw::Text("c"), "must be one of \"a\", \"b\""),
+            (Kind::Path, Raw::Text(""), "must be a path"),
+            (Kind::Flag, Raw::Text("yes"), "must be true or false: write true, not \"yes\""),
+            (Kind::Flag, Raw::Untyped("no"), "must be true or false: write false, not \"no\""),
+            (Kind::Flag, Raw::Text("true"), "write true, not \"true\""),
+            (Kind::Flag, Raw::Number(1), "must be true or false"),
+            (WORDS, Raw::List(vec!["good", "bad"]), "must be a list of words"),
+            (WORDS, Raw::Text("a b"), "write [\"a\", \"b\"]"),
+            (Kind::Address, Raw::Text("localhost:1"), "an IP address"),
+            (Kind::OptionalAddress, Raw::Text("on"), "or \"off\""),
+        ];
+        for (kind, raw, part) in cases {
+            let message = kind.read(&raw).expect_err(part);
+            assert!(message.contains(part), "{raw:?}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_schema_has_all_of_its_kind() {
+        let kinds = [
+            Kind::Flag,
+            Kind::Count(1, 9),
+            SIZE,
+            TIME,
+            Kind::Time(0),
+            choice(),
+            Kind::Path,
+            Kind::AnyText,
+            Kind::Text(64),
+            Kind::Address,
+            Kind::OptionalAddress,
+        ];
+        for kind in kinds {
+            let schema = kind.schema();
+            assert_eq!(Kind::of(&schema).map(|kind| kind.to_string()), Some(kind.to_string()), "{schema}");
+        }
+        assert!(Kind::of(&WORDS.schema()).is_none());
+        let described = json!({"oneOf": [{"const": "a", "description": "A."}, {"enum": ["b"], "type": "string"}]});
+        assert_eq!(Kind::of(&described).map(|kind| kind.to_string()), Some(choice().to_string()));
+    }
+}

@@ -1,0 +1,93 @@
+//! Where in a file something is wrong, and which name was probably meant.
+
+use std::fmt;
+
+/// Something wrong with a file, or worth a warning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// What is wrong and what to write instead, in one line.
+    pub message: String,
+}
+
+impl Problem {
+    /// A problem at this byte of a text. Control characters in the message become spaces.
+    pub fn at(text: &str, offset: usize, message: impl Into<String>) -> Self {
+        let (line, column) = line_column(text, offset);
+        let message = message.into().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        Problem { line, column, message }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.line, self.column, self.message)
+    }
+}
+
+/// Line and column, from 1, of a byte; the column counts characters.
+pub fn line_column(text: &str, offset: usize) -> (usize, usize) {
+    let before = &text.as_bytes()[..offset.min(text.len())];
+    let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+    let start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+    let is_first_byte = |byte: &&u8| **byte & 0xC0 != 0x80;
+    (line, before[start..].iter().filter(is_first_byte).count() + 1)
+}
+
+/// The name that was probably meant: one that ends in the same word after the last point, or differs by three characters at most.
+pub fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str> + Clone) -> Option<&'n str> {
+    let last = |name: &str| name.rsplit('.').next().map(str::to_owned);
+    let same = names.clone().find(|known| last(known) == last(name));
+    let near = || names.map(|known| (distance(name, known), known)).min().filter(|(distance, _)| *distance <= 3);
+    same.or_else(|| near().map(|(_, known)| known))
+}
+
+/// Levenshtein distance in characters.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_count_characters() {
+        let text = "ä = 1\n[x]\r\nü1 = 2";
+        let place = |part: &str| line_column(text, text.find(part).expect(part));
+        assert_eq!(
+            [place("ä"), place("1"), place("[x]"), place("= 2"), line_column(text, 99)],
+            [(1, 1), (1, 5), (2, 1), (3, 4), (3, 7)]
+        );
+        assert_eq!(Problem::at(text, 0, "a\nb").to_string(), "1:1: a b");
+    }
+
+    #[test]
+    fn the_nearest_name_is_suggested() {
+        let names = ["engine.curve", "engine.keying", "server.address"];
+        let nearest = |name: &str| nearest(name, names.iter().copied());
+        assert_eq!(nearest("engine.keyings"), Some("engine.keying"));
+        assert_eq!(nearest("documents.curve"), Some("engine.curve"));
+        assert_eq!(nearest("a.b"), None);
+    }
+
+    #[test]
+    fn distances() {
+        for (one, other, expected) in [("", "", 0), ("a", "", 1), ("kitten", "sitting", 3), ("ab", "ba", 2)] {
+            assert_eq!(distance(one, other), expected);
+        }
+    }
+}
