@@ -5,12 +5,12 @@ mod call;
 pub(crate) mod convert;
 mod documents;
 mod files;
+mod list;
 mod lists;
 mod long;
 pub(crate) mod parts;
 mod span;
 mod values;
-mod work;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,9 +23,7 @@ use crate::interface::{PartStep, PeerIdentity, Planned, Refused, Request, Servic
 use call::{Call, Parsed};
 use documents::Document;
 use files::File;
-use lists::{Inspect, Rewrap};
-use values::{DecryptValues, EncryptValues};
-use work::Work;
+use list::List;
 
 /// Whoever is told of requests in which envelopes did not open and the work went on.
 pub trait FailureObserver: Send + Sync {
@@ -153,9 +151,13 @@ enum Stage {
     /// The parameters are read; nothing was done yet.
     Read(Call),
     /// At work by itself.
-    Working(Call, Box<dyn Work>),
-    /// At work in parts, each of which has the call.
-    Spread(Arc<Call>, Box<dyn Work>),
+    Working(Box<dyn Request>),
+    /// At work in parts.
+    Spread {
+        work: Box<dyn Request>,
+        /// Whether the answer has a limit of the method's own, below the service's.
+        is_limited: bool,
+    },
     /// Written in one step; or a step is running, or has failed.
     Over,
 }
@@ -165,14 +167,15 @@ impl Request for EngineRequest {
         let (stage, step) = match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Arrived(frame) => (self.read(frame), Step::More),
             Stage::Read(call) => self.begin(call, out)?,
-            Stage::Working(call, mut work) => match work.step(&call, out)? {
+            Stage::Working(mut work) => match work.step(out)? {
                 Step::Spread { answer_size_max } => {
+                    let is_limited = answer_size_max < self.answer_size_max;
                     let answer_size_max = answer_size_max.min(self.answer_size_max);
-                    (Stage::Spread(Arc::new(call), work), Step::Spread { answer_size_max })
+                    (Stage::Spread { work, is_limited }, Step::Spread { answer_size_max })
                 }
-                step => (Stage::Working(call, work), step),
+                step => (Stage::Working(work), step),
             },
-            Stage::Spread(..) | Stage::Over => panic!("a request has no step after its last"),
+            Stage::Spread { .. } | Stage::Over => panic!("a request has no step after its last"),
         };
         self.stage = stage;
         if out.len() > self.answer_size_max { Err(self.own_too_large()) } else { Ok(step) }
@@ -180,41 +183,41 @@ impl Request for EngineRequest {
 
     fn next_part(&mut self) -> Result<Planned, ErrorObject> {
         match &mut self.stage {
-            Stage::Spread(call, work) => work.next_part(call),
+            Stage::Spread { work, .. } => work.next_part(),
             _ => panic!("a request has parts once it has spread"),
         }
     }
 
     fn step_unplanned(&mut self, out: &mut Vec<u8>) -> Option<Result<PartStep, ErrorObject>> {
         match &mut self.stage {
-            Stage::Spread(call, work) => work.step_unplanned(call, out),
+            Stage::Spread { work, .. } => work.step_unplanned(out),
             _ => panic!("a request has parts once it has spread"),
         }
     }
 
     fn finish(&mut self, head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
-        if let Stage::Spread(call, work) = &mut self.stage {
-            work.finish(call, head, written, tail);
+        if let Stage::Spread { work, .. } = &mut self.stage {
+            work.finish(head, written, tail);
         }
     }
 
     fn too_large(&self) -> ErrorObject {
         match &self.stage {
-            Stage::Spread(_, work) => work.too_large(self.answer_size_max).unwrap_or_else(|| self.own_too_large()),
+            Stage::Spread { work, is_limited: true } => work.too_large(),
             _ => self.own_too_large(),
         }
     }
 
     fn fields(&self) -> u64 {
         match &self.stage {
-            Stage::Working(_, work) | Stage::Spread(_, work) => work.fields(),
+            Stage::Working(work) | Stage::Spread { work, .. } => work.fields(),
             Stage::Arrived(_) | Stage::Read(_) | Stage::Over => 0,
         }
     }
 
     fn memory(&self) -> usize {
         match &self.stage {
-            Stage::Working(_, work) | Stage::Spread(_, work) => work.memory(),
+            Stage::Working(work) | Stage::Spread { work, .. } => work.memory(),
             Stage::Arrived(_) | Stage::Read(_) | Stage::Over => 0,
         }
     }
@@ -243,23 +246,26 @@ impl EngineRequest {
         let (engine, id) = (&self.engine, self.id);
         let caller = &*convert::caller(&self.caller, call.parsed().key_id())?;
         engine.admit(caller).map_err(convert::error)?;
-        let work: Box<dyn Work> = match call.parsed() {
-            Parsed::Encrypt(params) => Box::new(EncryptValues::begin(engine, caller, id, params, out)?),
-            Parsed::Decrypt(params) => Box::new(DecryptValues::begin(engine, caller, id, params, &self.failures, out)?),
-            Parsed::EncryptDocument(params) => Box::new(Document::encrypt(engine, caller, id, params, out)?),
-            Parsed::DecryptDocument(params) => {
-                Box::new(Document::decrypt(engine, caller, id, params, &self.failures, out)?)
+        let call = &Arc::new(call);
+        let work: Box<dyn Request> = match call.parsed() {
+            Parsed::Encrypt(params) => Box::new(List::encrypt(engine, caller, id, (call, params), out)?),
+            Parsed::Decrypt(params) => {
+                Box::new(List::decrypt(engine, caller, id, (call, params), &self.failures, out)?)
             }
-            Parsed::EncryptFile(params) => Box::new(File::encrypt(engine, caller, id, params, out)?),
-            Parsed::DecryptFile(params) => Box::new(File::decrypt(engine, caller, id, params, out)?),
-            Parsed::Rewrap(params) => Box::new(Rewrap::begin(engine, caller, id, params, out)?),
-            Parsed::Inspect(params) => Box::new(Inspect::begin(engine, caller, id, params, out)?),
+            Parsed::EncryptDocument(params) => Box::new(Document::encrypt(engine, caller, id, (call, params), out)?),
+            Parsed::DecryptDocument(params) => {
+                Box::new(Document::decrypt(engine, caller, id, (call, params), &self.failures, out)?)
+            }
+            Parsed::EncryptFile(params) => Box::new(File::encrypt(engine, caller, id, (call, params), out)?),
+            Parsed::DecryptFile(params) => Box::new(File::decrypt(engine, caller, id, (call, params), out)?),
+            Parsed::Rewrap(params) => Box::new(List::rewrap(engine, caller, id, (call, params), out)?),
+            Parsed::Inspect(params) => Box::new(List::inspect(engine, caller, id, (call, params), out)?),
             at_once => {
                 self.answer_at_once(at_once, out)?;
                 return Ok((Stage::Over, Step::Done));
             }
         };
-        Ok((Stage::Working(call, work), Step::More))
+        Ok((Stage::Working(work), Step::More))
     }
 
     fn answer_at_once(&self, parsed: &Parsed<'_>, out: &mut Vec<u8>) -> Result<(), ErrorObject> {

@@ -12,11 +12,11 @@ use super::FailureObserver;
 use super::call::Call;
 use super::convert;
 use super::parts::{self, OwnsDocument};
-use super::work::Work;
-use crate::interface::{Planned, Step, Written};
+use crate::interface::{Planned, Request, Step, Written};
 
 /// A document in work, by an [`Encryptor`] or a [`Decryptor`].
 pub(super) struct Document<R: Rewriter> {
+    call: Arc<Call>,
     stage: Stage<R>,
     answer: Option<OpenDocument>,
     /// Where the document begins in the answer.
@@ -51,7 +51,7 @@ impl Document<Encryptor> {
         engine: &Engine,
         caller: &Caller,
         id: u32,
-        params: &EncryptDocumentParams<'_>,
+        (call, params): (&Arc<Call>, &EncryptDocumentParams<'_>),
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
         let options = convert::encrypt_options(&params.options);
@@ -59,7 +59,7 @@ impl Document<Encryptor> {
         let ending = Ending { is_strict: params.options.strict, failures: None };
         let selectors = engine.selection_builder().other_case(convert::other_case(params.options.other_case));
         let select = params.select.map(|_| selectors);
-        Self::begin(engine, rewriter, id, (select, params.document), ending, out)
+        Self::begin(engine, rewriter, id, (call, select), ending, out)
     }
 }
 
@@ -68,7 +68,7 @@ impl Document<Decryptor> {
         engine: &Engine,
         caller: &Caller,
         id: u32,
-        params: &DecryptDocumentParams<'_>,
+        (call, params): (&Arc<Call>, &DecryptDocumentParams<'_>),
         log: &Arc<dyn FailureObserver>,
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
@@ -78,7 +78,7 @@ impl Document<Decryptor> {
         let ending = Ending { is_strict: params.options.strict, failures };
         let selectors = engine.selection_builder().other_case(convert::other_case(params.options.other_case));
         let select = params.select.map(|_| selectors);
-        Self::begin(engine, rewriter, id, (select, params.document), ending, out)
+        Self::begin(engine, rewriter, id, (call, select), ending, out)
     }
 }
 
@@ -88,13 +88,13 @@ impl<R: Rewriter> Document<R> {
         engine: &Engine,
         rewriter: R,
         id: u32,
-        (select, document): (Option<SelectionBuilder>, &[u8]),
+        (call, select): (&Arc<Call>, Option<SelectionBuilder>),
         ending: Ending,
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
         let stage = match select {
             None => {
-                let work = engine.rewrite_document(rewriter, None, document.len());
+                let work = engine.rewrite_document(rewriter, None, call.document().len());
                 Stage::Working(Box::new(work.map_err(convert::error)?))
             }
             Some(selectors) => {
@@ -103,7 +103,7 @@ impl<R: Rewriter> Document<R> {
             }
         };
         let answer = Some(OpenDocument::begin(id, out));
-        Ok(Self { stage, answer, start: out.len(), ending })
+        Ok(Self { call: Arc::clone(call), stage, answer, start: out.len(), ending })
     }
 }
 
@@ -145,17 +145,18 @@ impl<R: Rewriter + Send + 'static> Document<R> {
     }
 
     /// The report of work that is done, which is logged where envelopes did not open.
-    fn report(&self, call: &Call) -> Report {
+    fn report(&self) -> Report {
         let report = self.work().map(DocumentWork::report).unwrap_or_default();
         if let Some((log, caller)) = &self.ending.failures {
-            log.ended(caller, call.parsed().app(), &report);
+            log.ended(caller, self.call.parsed().app(), &report);
         }
         report
     }
 }
 
-impl<R: Rewriter + Send + 'static> Work for Document<R> {
-    fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+impl<R: Rewriter + Send + 'static> Request for Document<R> {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+        let call = &self.call;
         let work = match &mut self.stage {
             Stage::Working(work) => work,
             Stage::Selecting(selecting) => {
@@ -172,27 +173,27 @@ impl<R: Rewriter + Send + 'static> Work for Document<R> {
         if progress == Progress::More {
             return Ok(Step::Spread { answer_size_max: self.answer_size_max() });
         }
-        let (report, tells_failures) = (self.report(call), self.ending.failures.is_some());
+        let (report, tells_failures) = (self.report(), self.ending.failures.is_some());
         let paths = paths(&report);
         self.open().finish_with(count, &convert::document_report(&report, &paths, tells_failures), out);
         Ok(Step::Done)
     }
 
-    fn next_part(&mut self, call: &Arc<Call>) -> Result<Planned, ErrorObject> {
+    fn next_part(&mut self) -> Result<Planned, ErrorObject> {
         let Stage::Working(work) = &mut self.stage else { unreachable!("only work spreads") };
-        parts::next_part(call, work)
+        parts::next_part(&self.call, work)
     }
 
-    fn finish(&mut self, call: &Call, head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
-        let (report, tells_failures) = (self.report(call), self.ending.failures.is_some());
+    fn finish(&mut self, head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
+        let (report, tells_failures) = (self.report(), self.ending.failures.is_some());
         let paths = paths(&report);
         let report = convert::document_report(&report, &paths, tells_failures);
         self.open().finish_at_with(written.size, written.fields, &report, head, tail);
     }
 
-    fn too_large(&self, answer_size_max: usize) -> Option<ErrorObject> {
-        let work = self.work()?;
-        (self.answer_size_max() < answer_size_max).then(|| convert::error(work.too_large()))
+    fn too_large(&self) -> ErrorObject {
+        let work = self.work().expect("only work spreads");
+        convert::error(work.too_large())
     }
 
     fn fields(&self) -> u64 {

@@ -1,16 +1,18 @@
 //! `encrypt_file` and `decrypt_file`: by one worker, as a file is one message of the cipher.
 
+use std::sync::Arc;
+
 use fieldseal_engine::{Caller, Engine, FileDecryption, FileEncryption, Progress};
 use fieldseal_protocol::answer::OpenFile;
 use fieldseal_protocol::{DecryptFileParams, EncryptFileParams, ErrorObject};
 
 use super::call::Call;
 use super::convert;
-use super::work::Work;
-use crate::interface::Step;
+use crate::interface::{Request, Step};
 
 /// A file in work.
 pub(super) struct File {
+    call: Arc<Call>,
     work: Rewriting,
     answer: Option<OpenFile>,
 }
@@ -25,40 +27,37 @@ impl File {
         engine: &Engine,
         caller: &Caller,
         id: u32,
-        params: &EncryptFileParams<'_>,
+        (call, params): (&Arc<Call>, &EncryptFileParams<'_>),
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
         let curve = params.options.curve.map(convert::curve);
         let work = engine.encrypt_file(caller, params.options.app, curve).map_err(convert::error)?;
-        Ok(Self { work: Rewriting::Encrypt(work), answer: Some(OpenFile::begin(id, out)) })
+        Ok(Self { call: Arc::clone(call), work: Rewriting::Encrypt(work), answer: Some(OpenFile::begin(id, out)) })
     }
 
     pub(super) fn decrypt(
         engine: &Engine,
         caller: &Caller,
         id: u32,
-        params: &DecryptFileParams<'_>,
+        (call, params): (&Arc<Call>, &DecryptFileParams<'_>),
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
         let work = engine.decrypt_file(caller, params.options.app).map_err(convert::error)?;
-        Ok(Self { work: Rewriting::Decrypt(work), answer: Some(OpenFile::begin(id, out)) })
+        Ok(Self { call: Arc::clone(call), work: Rewriting::Decrypt(work), answer: Some(OpenFile::begin(id, out)) })
     }
 }
 
-impl Work for File {
-    fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+impl Request for File {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+        let file = self.call.file();
         let progress = match &mut self.work {
-            Rewriting::Encrypt(work) => work.step(call.file(), out),
-            Rewriting::Decrypt(work) => work.step(call.file(), out),
+            Rewriting::Encrypt(work) => work.step(file, out),
+            Rewriting::Decrypt(work) => work.step(file, out),
         };
         if progress.map_err(convert::error)? == Progress::More {
             return Ok(Step::More);
         }
         self.answer.take().expect("an answer ends once").finish(out);
         Ok(Step::Done)
-    }
-
-    fn fields(&self) -> u64 {
-        0
     }
 }

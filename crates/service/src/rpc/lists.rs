@@ -5,106 +5,71 @@ use std::sync::Arc;
 use fieldseal_engine::{Caller, Engine, Inspector, LongRewrap, RewrapOptions, Rewrapper, admin};
 use fieldseal_protocol::{
     AuthenticateParams, ErrorObject, InspectParams, Inspected, Limits, PROTOCOL_VERSION, PublicKeys, PublicKeysParams,
-    RewrapParams, Scalar, answer, write,
+    RawValues, RewrapParams, Scalar, answer, write,
 };
 
 use super::call::Call;
 use super::convert;
+use super::list::{List, ListMethod};
 use super::long::Long;
 use super::span::Span;
-use super::work::{NOT_LIMITED, Work, part_of};
-use crate::interface::{Part, PartStep, Planned, Step, Written};
 
-/// Envelopes that are being rewrapped.
-pub(super) struct Rewrap {
-    rewrapper: Rewrapper,
-    span: Span,
-    long: Long<LongRewrap>,
-    rewrapped: u64,
-}
-
-/// A piece of the list.
-struct RewrapPart {
-    call: Arc<Call>,
-    rewrapper: Rewrapper,
-    span: Span,
-    long: Long<LongRewrap>,
-    rewrapped: u64,
-}
-
-impl Rewrap {
-    pub(super) fn begin(
+impl List<Rewrapper> {
+    pub(super) fn rewrap(
         engine: &Engine,
         caller: &Caller,
         id: u32,
-        params: &RewrapParams<'_>,
+        (call, params): (&Arc<Call>, &RewrapParams<'_>),
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
         let options = RewrapOptions { app: params.options.app, curve: params.options.curve.map(convert::curve) };
         let rewrapper = engine.rewrapper(caller, &options).map_err(convert::error)?;
         answer::begin_rewrap(id, params.values.count(), out);
-        let span = Span::whole(params.values, engine.settings().step_bytes_max);
-        Ok(Self { rewrapper, span, long: Long::default(), rewrapped: 0 })
-    }
-
-    fn advance(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<(), ErrorObject> {
-        self.rewrapped += rewrap(&mut self.rewrapper, call, &mut self.span, &mut self.long, out)?;
-        Ok(())
+        Ok(List::begin(engine, call, rewrapper, ()))
     }
 }
 
-impl Work for Rewrap {
-    fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        self.advance(call, out)?;
-        if !self.span.is_done() {
-            return Ok(NOT_LIMITED);
+impl ListMethod for Rewrapper {
+    type Long = Long<LongRewrap>;
+    type Ending = ();
+
+    fn values(call: &Call) -> RawValues<'_> {
+        call.rewrap().values
+    }
+
+    fn part_values_max(&self) -> usize {
+        Rewrapper::part_values_max(self)
+    }
+
+    fn fork(&mut self) -> Result<Self, ErrorObject> {
+        Ok(Rewrapper::fork(self))
+    }
+
+    fn advance(
+        &mut self,
+        list: RawValues<'_>,
+        span: &mut Span,
+        long: &mut Self::Long,
+        out: &mut Vec<u8>,
+    ) -> Result<u64, ErrorObject> {
+        match span.long_string(list) {
+            Some(string) => long.step(self, span, &string, out),
+            None => rewrap(self, list, span, out),
         }
-        answer::end_rewrap(self.rewrapped, out);
-        Ok(Step::Done)
     }
 
-    fn step_unplanned(&mut self, call: &Call, out: &mut Vec<u8>) -> Option<Result<PartStep, ErrorObject>> {
-        Some(self.advance(call, out).map(|()| self.span.progress()))
-    }
-
-    fn next_part(&mut self, call: &Arc<Call>) -> Result<Planned, ErrorObject> {
-        let span = self.span.cut(call.rewrap().values, self.rewrapper.part_values_max())?;
-        let (rewrapper, long) = (self.rewrapper.fork(), self.long.take());
-        Ok(part_of(self.span.is_done(), RewrapPart { call: Arc::clone(call), rewrapper, span, long, rewrapped: 0 }))
-    }
-
-    fn finish(&mut self, _call: &Call, _head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
-        answer::end_rewrap(written.fields, tail);
-    }
-
-    fn fields(&self) -> u64 {
-        self.rewrapped
+    fn end(&mut self, (): &mut (), _: &Call, count: u64, _: Option<&mut Vec<u8>>, tail: &mut Vec<u8>) {
+        answer::end_rewrap(count, tail);
     }
 }
 
-impl Part for RewrapPart {
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
-        self.rewrapped += rewrap(&mut self.rewrapper, &self.call, &mut self.span, &mut self.long, out)?;
-        Ok(self.span.progress())
-    }
-
-    fn fields(&self) -> u64 {
-        self.rewrapped
-    }
-}
-
-/// Passes over as many envelopes as a step takes, or a piece of a long one; gives how many of them were rewrapped.
+/// Passes over as many envelopes as a step takes; gives how many of them were rewrapped.
 fn rewrap(
     rewrapper: &mut Rewrapper,
-    call: &Call,
+    list: RawValues<'_>,
     span: &mut Span,
-    long: &mut Long<LongRewrap>,
     out: &mut Vec<u8>,
 ) -> Result<u64, ErrorObject> {
-    let list = call.rewrap().values;
-    if let Some(string) = span.long_string(list) {
-        return long.step(rewrapper, span, &string, out);
-    }
     let texts = span.read_texts(list, rewrapper.part_values_max())?;
     let bytes: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
     let mut rewrapped = 0;
@@ -121,64 +86,57 @@ fn rewrap(
     Ok(rewrapped)
 }
 
-/// Envelopes that are being inspected.
-pub(super) struct Inspect {
-    inspector: Inspector,
-    span: Span,
-}
-
-/// A piece of the list.
-struct InspectPart {
-    call: Arc<Call>,
-    inspector: Inspector,
-    span: Span,
-}
-
-impl Inspect {
-    pub(super) fn begin(
+impl List<Inspector> {
+    pub(super) fn inspect(
         engine: &Engine,
         caller: &Caller,
         id: u32,
-        params: &InspectParams<'_>,
+        (call, params): (&Arc<Call>, &InspectParams<'_>),
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
         let inspector = engine.inspector(caller, params.app).map_err(convert::error)?;
         answer::begin_inspect(id, params.values.count(), out);
-        Ok(Self { inspector, span: Span::whole(params.values, engine.settings().step_bytes_max) })
+        Ok(List::begin(engine, call, inspector, ()))
     }
 }
 
-impl Work for Inspect {
-    fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        inspect(&mut self.inspector, call, &mut self.span, out)?;
-        Ok(if self.span.is_done() { Step::Done } else { NOT_LIMITED })
+impl ListMethod for Inspector {
+    type Long = ();
+    type Ending = ();
+
+    fn values(call: &Call) -> RawValues<'_> {
+        call.inspect().values
     }
 
-    fn step_unplanned(&mut self, call: &Call, out: &mut Vec<u8>) -> Option<Result<PartStep, ErrorObject>> {
-        Some(inspect(&mut self.inspector, call, &mut self.span, out).map(|()| self.span.progress()))
+    fn part_values_max(&self) -> usize {
+        Inspector::part_values_max(self)
     }
 
-    fn next_part(&mut self, call: &Arc<Call>) -> Result<Planned, ErrorObject> {
-        let span = self.span.cut(call.inspect().values, self.inspector.part_values_max())?;
-        let inspector = self.inspector.fork();
-        Ok(part_of(self.span.is_done(), InspectPart { call: Arc::clone(call), inspector, span }))
+    fn fork(&mut self) -> Result<Self, ErrorObject> {
+        Ok(Inspector::fork(self))
     }
 
-    fn fields(&self) -> u64 {
-        0
+    /// Nothing is replaced.
+    fn advance(
+        &mut self,
+        list: RawValues<'_>,
+        span: &mut Span,
+        (): &mut (),
+        out: &mut Vec<u8>,
+    ) -> Result<u64, ErrorObject> {
+        inspect(self, list, span, out).map(|()| 0)
     }
-}
 
-impl Part for InspectPart {
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
-        inspect(&mut self.inspector, &self.call, &mut self.span, out)?;
-        Ok(self.span.progress())
-    }
+    fn end(&mut self, (): &mut (), _: &Call, _: u64, _: Option<&mut Vec<u8>>, _: &mut Vec<u8>) {}
 }
 
 /// Passes over one envelope, which costs the check of a point or a key agreement, or a piece of a long one.
-fn inspect(inspector: &mut Inspector, call: &Call, span: &mut Span, out: &mut Vec<u8>) -> Result<(), ErrorObject> {
-    let list = call.inspect().values;
+fn inspect(
+    inspector: &mut Inspector,
+    list: RawValues<'_>,
+    span: &mut Span,
+    out: &mut Vec<u8>,
+) -> Result<(), ErrorObject> {
     if let Some(string) = span.long_string(list) {
         // An envelope is ASCII: what is not UTF-8 is none, and no more of it is looked at.
         if tell(inspector, span, string.bytes, out)? {

@@ -41,11 +41,6 @@ impl<L> Default for Long<L> {
 }
 
 impl<L: Default> Long<L> {
-    /// How far it is, for whoever goes on with it.
-    pub(super) fn take(&mut self) -> Self {
-        Self(self.0.take())
-    }
-
     /// Goes on with `string`, which is the next value of `span`, and passes over it when it is done; gives how many values were
     /// replaced.
     pub(super) fn step(

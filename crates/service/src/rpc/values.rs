@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use fieldseal_engine::{
-    Caller, Decryptor, ENVELOPE_OVERHEAD, Encryptor, Engine, LongDecryption, LongEncryption, OnFailure, Opened,
+    Caller, Decryptor, ENVELOPE_OVERHEAD, Encryptor, Engine, LongDecryption, LongEncryption, OnFailure, Opened, Report,
     Settled, Value, ValueType,
 };
 use fieldseal_protocol::answer::OpenValues;
@@ -15,91 +15,129 @@ use fieldseal_protocol::{
 use super::FailureObserver;
 use super::call::Call;
 use super::convert;
+use super::list::{List, ListMethod};
 use super::long::Long;
 use super::span::{Span, text_of};
-use super::work::{NOT_LIMITED, Work, part_of};
-use crate::interface::{Part, PartStep, Planned, Step, Written};
 
-/// A list of values that is being encrypted.
-pub(super) struct EncryptValues {
+/// What the end of a list of values needs.
+pub(super) struct Ending {
     answer: Option<OpenValues>,
-    encryptor: Encryptor,
-    span: Span,
-    long: Long<LongEncryption>,
-    encrypted: u64,
+    /// Whether the request said what becomes of envelopes that do not open: where that is logged.
+    failures: Option<(Arc<dyn FailureObserver>, Caller)>,
 }
 
-/// A piece of it.
-struct EncryptPart {
-    call: Arc<Call>,
-    encryptor: Encryptor,
-    span: Span,
-    long: Long<LongEncryption>,
-    encrypted: u64,
+impl Ending {
+    fn end(&mut self, call: &Call, report: &Report, head: Option<&mut Vec<u8>>, tail: &mut Vec<u8>) {
+        if let Some((log, caller)) = &self.failures {
+            log.ended(caller, call.parsed().app(), report);
+        }
+        let indexes: Vec<u64> = report.failures.iter().map(|failure| failure.position).collect();
+        let report = convert::list_report(report, &indexes, self.failures.is_some());
+        let answer = self.answer.take().expect("an answer ends once");
+        match head {
+            Some(head) => answer.finish_at(&report, head, tail),
+            None => answer.finish(&report, tail),
+        }
+    }
 }
 
-impl EncryptValues {
-    pub(super) fn begin(
+impl List<Encryptor> {
+    pub(super) fn encrypt(
         engine: &Engine,
         caller: &Caller,
         id: u32,
-        params: &EncryptParams<'_>,
+        (call, params): (&Arc<Call>, &EncryptParams<'_>),
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
         let options = convert::encrypt_options(&params.options);
         let encryptor = engine.encryptor(caller, &options).map_err(convert::error)?;
         let answer = Some(OpenValues::begin(id, params.values.count(), out));
-        let span = Span::whole(params.values, engine.settings().step_bytes_max);
-        Ok(Self { answer, encryptor, span, long: Long::default(), encrypted: 0 })
-    }
-
-    fn advance(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<(), ErrorObject> {
-        self.encrypted += encrypt(&mut self.encryptor, call.encrypt().values, &mut self.span, &mut self.long, out)?;
-        Ok(())
+        Ok(List::begin(engine, call, encryptor, Ending { answer, failures: None }))
     }
 }
 
-impl Work for EncryptValues {
-    fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        self.advance(call, out)?;
-        if !self.span.is_done() {
-            return Ok(NOT_LIMITED);
+impl List<Decryptor> {
+    pub(super) fn decrypt(
+        engine: &Engine,
+        caller: &Caller,
+        id: u32,
+        (call, params): (&Arc<Call>, &DecryptParams<'_>),
+        log: &Arc<dyn FailureObserver>,
+        out: &mut Vec<u8>,
+    ) -> Result<Self, ErrorObject> {
+        let options = convert::decrypt_options(&params.options);
+        let decryptor = engine.decryptor(caller, &options).map_err(convert::error)?;
+        let answer = Some(OpenValues::begin(id, params.values.count(), out));
+        let failures = (options.on_failure != OnFailure::Fail).then(|| (Arc::clone(log), caller.clone()));
+        Ok(List::begin(engine, call, decryptor, Ending { answer, failures }))
+    }
+}
+
+impl ListMethod for Encryptor {
+    type Long = Long<LongEncryption>;
+    type Ending = Ending;
+
+    fn values(call: &Call) -> RawValues<'_> {
+        call.encrypt().values
+    }
+
+    fn part_values_max(&self) -> usize {
+        self.step_values_max()
+    }
+
+    fn fork(&mut self) -> Result<Self, ErrorObject> {
+        Encryptor::fork(self).map_err(convert::error)
+    }
+
+    fn advance(
+        &mut self,
+        list: RawValues<'_>,
+        span: &mut Span,
+        long: &mut Self::Long,
+        out: &mut Vec<u8>,
+    ) -> Result<u64, ErrorObject> {
+        match span.long_string(list) {
+            Some(string) => long.step(self, span, &string, out),
+            None => encrypt(self, list, span, out),
         }
-        let answer = self.answer.take().expect("an answer ends once");
-        answer.finish(&convert::list_report(&self.encryptor.report(), &[], false), out);
-        Ok(Step::Done)
     }
 
-    fn finish(&mut self, _call: &Call, head: &mut Vec<u8>, _written: Written, tail: &mut Vec<u8>) {
-        let answer = self.answer.take().expect("an answer ends once");
-        answer.finish_at(&convert::list_report(&self.encryptor.report(), &[], false), head, tail);
-    }
-
-    fn step_unplanned(&mut self, call: &Call, out: &mut Vec<u8>) -> Option<Result<PartStep, ErrorObject>> {
-        Some(self.advance(call, out).map(|()| self.span.progress()))
-    }
-
-    fn next_part(&mut self, call: &Arc<Call>) -> Result<Planned, ErrorObject> {
-        let encryptor = self.encryptor.fork().map_err(convert::error)?;
-        let span = self.span.cut(call.encrypt().values, encryptor.step_values_max())?;
-        let long = self.long.take();
-        Ok(part_of(self.span.is_done(), EncryptPart { call: Arc::clone(call), encryptor, span, long, encrypted: 0 }))
-    }
-
-    fn fields(&self) -> u64 {
-        self.encrypted
+    fn end(&mut self, ending: &mut Ending, call: &Call, _: u64, head: Option<&mut Vec<u8>>, tail: &mut Vec<u8>) {
+        ending.end(call, &self.report(), head, tail);
     }
 }
 
-impl Part for EncryptPart {
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
-        self.encrypted +=
-            encrypt(&mut self.encryptor, self.call.encrypt().values, &mut self.span, &mut self.long, out)?;
-        Ok(self.span.progress())
+impl ListMethod for Decryptor {
+    type Long = Long<LongDecryption>;
+    type Ending = Ending;
+
+    fn values(call: &Call) -> RawValues<'_> {
+        call.decrypt().values
     }
 
-    fn fields(&self) -> u64 {
-        self.encrypted
+    fn part_values_max(&self) -> usize {
+        Decryptor::part_values_max(self)
+    }
+
+    fn fork(&mut self) -> Result<Self, ErrorObject> {
+        Ok(Decryptor::fork(self))
+    }
+
+    fn advance(
+        &mut self,
+        list: RawValues<'_>,
+        span: &mut Span,
+        long: &mut Self::Long,
+        out: &mut Vec<u8>,
+    ) -> Result<u64, ErrorObject> {
+        match span.long_string(list) {
+            Some(string) => long.step(self, span, &string, out),
+            None => decrypt(self, list, span, out),
+        }
+    }
+
+    fn end(&mut self, ending: &mut Ending, call: &Call, _: u64, head: Option<&mut Vec<u8>>, tail: &mut Vec<u8>) {
+        ending.end(call, &self.report(), head, tail);
     }
 }
 
@@ -108,12 +146,8 @@ fn encrypt(
     encryptor: &mut Encryptor,
     list: RawValues<'_>,
     span: &mut Span,
-    long: &mut Long<LongEncryption>,
     out: &mut Vec<u8>,
 ) -> Result<u64, ErrorObject> {
-    if let Some(string) = span.long_string(list) {
-        return long.step(encryptor, span, &string, out);
-    }
     let read = span.read(list, encryptor.step_values_max())?;
     let scalars = read.scalars.as_slice();
     let mut numbers: Vec<NumberBuffer> = Vec::new();
@@ -148,117 +182,13 @@ fn encrypt(
     Ok(kept.len() as u64)
 }
 
-/// A list of values that is being decrypted.
-pub(super) struct DecryptValues {
-    answer: Option<OpenValues>,
-    /// Whether the request said what becomes of envelopes that do not open: where that is logged.
-    failures: Option<(Arc<dyn FailureObserver>, Caller)>,
-    decryptor: Decryptor,
-    span: Span,
-    long: Long<LongDecryption>,
-    decrypted: u64,
-}
-
-/// A piece of it.
-struct DecryptPart {
-    call: Arc<Call>,
-    decryptor: Decryptor,
-    span: Span,
-    long: Long<LongDecryption>,
-    decrypted: u64,
-}
-
-impl DecryptValues {
-    pub(super) fn begin(
-        engine: &Engine,
-        caller: &Caller,
-        id: u32,
-        params: &DecryptParams<'_>,
-        log: &Arc<dyn FailureObserver>,
-        out: &mut Vec<u8>,
-    ) -> Result<Self, ErrorObject> {
-        let options = convert::decrypt_options(&params.options);
-        let decryptor = engine.decryptor(caller, &options).map_err(convert::error)?;
-        let answer = Some(OpenValues::begin(id, params.values.count(), out));
-        let span = Span::whole(params.values, engine.settings().step_bytes_max);
-        let failures = (options.on_failure != OnFailure::Fail).then(|| (Arc::clone(log), caller.clone()));
-        Ok(Self { answer, failures, decryptor, span, long: Long::default(), decrypted: 0 })
-    }
-
-    /// Ends the answer, with `head` where it goes on in other buffers than the one in which it began.
-    fn end(&mut self, call: &Call, head: Option<&mut Vec<u8>>, tail: &mut Vec<u8>) {
-        let report = self.decryptor.report();
-        if let Some((log, caller)) = &self.failures {
-            log.ended(caller, call.parsed().app(), &report);
-        }
-        let indexes: Vec<u64> = report.failures.iter().map(|failure| failure.position).collect();
-        let report = convert::list_report(&report, &indexes, self.failures.is_some());
-        let answer = self.answer.take().expect("an answer ends once");
-        match head {
-            Some(head) => answer.finish_at(&report, head, tail),
-            None => answer.finish(&report, tail),
-        }
-    }
-
-    fn advance(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<(), ErrorObject> {
-        self.decrypted += decrypt(&mut self.decryptor, call.decrypt().values, &mut self.span, &mut self.long, out)?;
-        Ok(())
-    }
-}
-
-impl Work for DecryptValues {
-    fn step(&mut self, call: &Call, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        self.advance(call, out)?;
-        if !self.span.is_done() {
-            return Ok(NOT_LIMITED);
-        }
-        self.end(call, None, out);
-        Ok(Step::Done)
-    }
-
-    fn finish(&mut self, call: &Call, head: &mut Vec<u8>, _written: Written, tail: &mut Vec<u8>) {
-        self.end(call, Some(head), tail);
-    }
-
-    fn step_unplanned(&mut self, call: &Call, out: &mut Vec<u8>) -> Option<Result<PartStep, ErrorObject>> {
-        Some(self.advance(call, out).map(|()| self.span.progress()))
-    }
-
-    fn next_part(&mut self, call: &Arc<Call>) -> Result<Planned, ErrorObject> {
-        let span = self.span.cut(call.decrypt().values, self.decryptor.part_values_max())?;
-        let decryptor = self.decryptor.fork();
-        let long = self.long.take();
-        Ok(part_of(self.span.is_done(), DecryptPart { call: Arc::clone(call), decryptor, span, long, decrypted: 0 }))
-    }
-
-    fn fields(&self) -> u64 {
-        self.decrypted
-    }
-}
-
-impl Part for DecryptPart {
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
-        self.decrypted +=
-            decrypt(&mut self.decryptor, self.call.decrypt().values, &mut self.span, &mut self.long, out)?;
-        Ok(self.span.progress())
-    }
-
-    fn fields(&self) -> u64 {
-        self.decrypted
-    }
-}
-
 /// Passes over as many values as a step takes; gives how many of them were decrypted.
 fn decrypt(
     decryptor: &mut Decryptor,
     list: RawValues<'_>,
     span: &mut Span,
-    long: &mut Long<LongDecryption>,
     out: &mut Vec<u8>,
 ) -> Result<u64, ErrorObject> {
-    if let Some(string) = span.long_string(list) {
-        return long.step(decryptor, span, &string, out);
-    }
     let read = span.read(list, decryptor.step_values_max())?;
     let first = span.index();
     let texts: Vec<&[u8]> = read.scalars.iter().map(text_of).collect();

@@ -1,0 +1,136 @@
+//! Lists of values at work, whatever is done to each: a stretch of the list, which one worker does, and the whole.
+
+use std::sync::Arc;
+
+use fieldseal_engine::Engine;
+use fieldseal_protocol::{ErrorObject, RawValues};
+
+use super::call::Call;
+use super::span::Span;
+use crate::interface::{Part, PartStep, Planned, Request, Step, Written};
+
+/// What is done to each value of a list.
+pub(super) trait ListMethod: Send + Sized + 'static {
+    /// What is known of a long value between two steps on it.
+    type Long: Default + Send;
+
+    /// What the end of the answer needs.
+    type Ending: Send;
+
+    /// The list among the parameters of the method.
+    fn values(call: &Call) -> RawValues<'_>;
+
+    /// Values of a part at most.
+    fn part_values_max(&self) -> usize;
+
+    /// The same for another worker.
+    ///
+    /// # Errors
+    /// The request's answer.
+    fn fork(&mut self) -> Result<Self, ErrorObject>;
+
+    /// Passes over as many values as a step takes, or a piece of a long one. Returns how many of them were replaced.
+    ///
+    /// # Errors
+    /// The request's answer, with the index of the value in the list.
+    fn advance(
+        &mut self,
+        list: RawValues<'_>,
+        span: &mut Span,
+        long: &mut Self::Long,
+        out: &mut Vec<u8>,
+    ) -> Result<u64, ErrorObject>;
+
+    /// Ends the answer, in which `count` values were replaced. It has a `head` where it goes on in other buffers than the one in which it
+    /// began.
+    fn end(
+        &mut self,
+        ending: &mut Self::Ending,
+        call: &Call,
+        count: u64,
+        head: Option<&mut Vec<u8>>,
+        tail: &mut Vec<u8>,
+    );
+}
+
+/// A stretch of a list, and how far it is.
+struct Stretch<M: ListMethod> {
+    call: Arc<Call>,
+    method: M,
+    span: Span,
+    long: M::Long,
+    /// Values that were replaced.
+    count: u64,
+}
+
+/// A whole list at work.
+pub(super) struct List<M: ListMethod> {
+    rest: Stretch<M>,
+    ending: M::Ending,
+}
+
+impl<M: ListMethod> Stretch<M> {
+    fn advance(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
+        let list = M::values(&self.call);
+        self.count += self.method.advance(list, &mut self.span, &mut self.long, out)?;
+        Ok(self.span.progress())
+    }
+}
+
+impl<M: ListMethod> List<M> {
+    pub(super) fn begin(engine: &Engine, call: &Arc<Call>, method: M, ending: M::Ending) -> Self {
+        let span = Span::whole(M::values(call), engine.settings().step_bytes_max);
+        let rest = Stretch { call: Arc::clone(call), method, span, long: M::Long::default(), count: 0 };
+        List { rest, ending }
+    }
+
+    fn end(&mut self, count: u64, head: Option<&mut Vec<u8>>, tail: &mut Vec<u8>) {
+        let Stretch { call, method, .. } = &mut self.rest;
+        method.end(&mut self.ending, call, count, head, tail);
+    }
+}
+
+impl<M: ListMethod> Request for List<M> {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+        match self.rest.advance(out)? {
+            // It spreads; its answer has no limit but the service's.
+            PartStep::More => Ok(Step::Spread { answer_size_max: usize::MAX }),
+            PartStep::Done => {
+                self.end(self.rest.count, None, out);
+                Ok(Step::Done)
+            }
+        }
+    }
+
+    fn next_part(&mut self) -> Result<Planned, ErrorObject> {
+        let Stretch { call, method, span, long, .. } = &mut self.rest;
+        let forked = method.fork()?;
+        let cut = span.cut(M::values(call), forked.part_values_max())?;
+        // A long value that was begun is the first of the part.
+        let long = std::mem::take(long);
+        let part = Box::new(Stretch { call: Arc::clone(call), method: forked, span: cut, long, count: 0 });
+        Ok(if span.is_done() { Planned::Last(part) } else { Planned::Part(part) })
+    }
+
+    fn step_unplanned(&mut self, out: &mut Vec<u8>) -> Option<Result<PartStep, ErrorObject>> {
+        Some(self.rest.advance(out))
+    }
+
+    fn finish(&mut self, head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
+        self.end(written.fields, Some(head), tail);
+    }
+
+    fn fields(&self) -> u64 {
+        self.rest.count
+    }
+}
+
+impl<M: ListMethod> Part for Stretch<M> {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
+        self.advance(out)
+    }
+
+    fn fields(&self) -> u64 {
+        self.count
+    }
+}
