@@ -14,6 +14,7 @@ mod records;
 mod results;
 mod shape;
 mod unsafety;
+mod versions;
 mod words;
 
 use std::{error::Error, fmt, path::Path};
@@ -59,7 +60,7 @@ impl fmt::Display for Finding {
     }
 }
 
-const RULES: [fn(&Repository) -> Vec<Finding>; 11] = [
+const RULES: [fn(&Repository) -> Vec<Finding>; 12] = [
     edges::check,
     modules::check,
     cycles::check,
@@ -71,6 +72,7 @@ const RULES: [fn(&Repository) -> Vec<Finding>; 11] = [
     claims::check,
     links::check,
     results::check,
+    versions::check,
 ];
 
 impl Repository {
