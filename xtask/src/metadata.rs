@@ -1,8 +1,8 @@
-//! The part of `cargo metadata` that the rules need, as plain data.
+//! The part of `cargo metadata` that the rules need, as plain data with paths below the repository's root.
 
-use std::{fmt, path::Path, process::Command};
+use std::path::Path;
 
-use serde_json::Value;
+use cargo_metadata::{DependencyKind, MetadataCommand, TargetKind};
 
 use crate::source::relative;
 
@@ -29,15 +29,15 @@ pub struct Dependency {
 pub struct Target {
     /// Path below the repository's root.
     pub path: String,
-    /// Cargo's kinds: `lib`, `bin`, `test`, `bench`, `example`, `custom-build`, …
-    pub kinds: Vec<String>,
+    /// Cargo's kinds.
+    pub kinds: Vec<TargetKind>,
 }
 
 impl Target {
     /// Whether the target is built into the product.
     pub fn is_shipped(&self) -> bool {
-        let shipped = ["lib", "rlib", "bin", "cdylib", "staticlib", "proc-macro"];
-        self.kinds.iter().any(|kind| shipped.contains(&kind.as_str()))
+        use TargetKind::{Bin, CDyLib, Lib, ProcMacro, RLib, StaticLib};
+        self.kinds.iter().any(|kind| matches!(kind, Lib | RLib | Bin | CDyLib | StaticLib | ProcMacro))
     }
 }
 
@@ -54,54 +54,34 @@ pub struct Package {
     pub targets: Vec<Target>,
 }
 
-/// Why `cargo metadata` gave nothing to read.
-#[derive(Debug)]
-pub struct MetadataError(String);
-
-impl fmt::Display for MetadataError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cargo metadata: {}", self.0)
-    }
-}
-
-impl std::error::Error for MetadataError {}
-
 /// The members of the workspace whose manifest is `manifest`, as declared (nothing is resolved, so nothing is downloaded).
-pub fn load(root: &Path, manifest: &Path) -> Result<Vec<Package>, MetadataError> {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--no-deps", "--format-version", "1", "--manifest-path"])
-        .arg(manifest)
-        .output()
-        .map_err(|error| MetadataError(error.to_string()))?;
-    if !output.status.success() {
-        return Err(MetadataError(String::from_utf8_lossy(&output.stderr).into_owned()));
+///
+/// # Errors
+/// Cargo cannot be run, or refuses a manifest.
+pub fn load(root: &Path, manifest: &Path) -> Result<Vec<Package>, cargo_metadata::Error> {
+    let metadata = MetadataCommand::new().cargo_path(env!("CARGO")).manifest_path(manifest).no_deps().exec()?;
+    Ok(metadata.packages.iter().map(|item| package(root, item)).collect())
+}
+
+fn package(root: &Path, item: &cargo_metadata::Package) -> Package {
+    let manifest = relative(root, item.manifest_path.as_std_path());
+    let folder = manifest.trim_end_matches("Cargo.toml").trim_end_matches('/').to_owned();
+    let name = if folder.starts_with("bindings/") { "bindings" } else { short(&item.name) };
+    Package {
+        name: name.to_owned(),
+        folder,
+        dependencies: item.dependencies.iter().map(dependency).collect(),
+        targets: item.targets.iter().map(|item| target(root, item)).collect(),
     }
-    let value: Value = serde_json::from_slice(&output.stdout).map_err(|error| MetadataError(error.to_string()))?;
-    packages(root, &value).ok_or_else(|| MetadataError("a field is missing".into()))
 }
 
-fn packages(root: &Path, value: &Value) -> Option<Vec<Package>> {
-    value["packages"].as_array()?.iter().map(|item| package(root, item)).collect()
+fn dependency(item: &cargo_metadata::Dependency) -> Dependency {
+    let used_by = if item.kind == DependencyKind::Development { Use::Test } else { Use::Shipped };
+    Dependency { name: item.name.clone(), used_by }
 }
 
-fn package(root: &Path, item: &Value) -> Option<Package> {
-    let manifest = relative(root, Path::new(item["manifest_path"].as_str()?));
-    let folder = manifest.strip_suffix("Cargo.toml")?.trim_end_matches('/').to_owned();
-    let name = item["name"].as_str()?;
-    let name = if folder.starts_with("bindings/") { "bindings" } else { short(name) };
-    let dependencies = item["dependencies"].as_array()?.iter().map(dependency).collect::<Option<_>>()?;
-    let targets = item["targets"].as_array()?.iter().map(|item| target(root, item)).collect::<Option<_>>()?;
-    Some(Package { name: name.to_owned(), folder, dependencies, targets })
-}
-
-fn dependency(item: &Value) -> Option<Dependency> {
-    let used_by = if item["kind"].as_str() == Some("dev") { Use::Test } else { Use::Shipped };
-    Some(Dependency { name: item["name"].as_str()?.to_owned(), used_by })
-}
-
-fn target(root: &Path, item: &Value) -> Option<Target> {
-    let kinds = item["kind"].as_array()?.iter().map(|kind| kind.as_str().map(str::to_owned)).collect::<Option<_>>()?;
-    Some(Target { path: relative(root, Path::new(item["src_path"].as_str()?)), kinds })
+fn target(root: &Path, item: &cargo_metadata::Target) -> Target {
+    Target { path: relative(root, item.src_path.as_std_path()), kinds: item.kind.clone() }
 }
 
 /// A package's name without the project's prefix.

@@ -134,7 +134,10 @@ mod sample {
                 .iter()
                 .map(|&(name, used_by)| Dependency { name: name.into(), used_by })
                 .collect(),
-            targets: vec![Target { path: format!("{folder}/src/lib.rs"), kinds: vec!["lib".into()] }],
+            targets: vec![Target {
+                path: format!("{folder}/src/lib.rs"),
+                kinds: vec![cargo_metadata::TargetKind::Lib],
+            }],
         }
     }
 

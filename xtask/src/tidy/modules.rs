@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use cargo_metadata::TargetKind;
+
 use super::{Finding, Repository};
 use crate::{
     lexer::{is_name, words},
@@ -76,7 +78,7 @@ fn reach<'a>(sources: &[Source], packages: impl Iterator<Item = &'a Package>) ->
 }
 
 fn start(target: &Target) -> (String, Region, Place) {
-    let is_shipped = target.is_shipped() || target.kinds.iter().any(|kind| kind == "custom-build");
+    let is_shipped = target.is_shipped() || target.kinds.contains(&TargetKind::CustomBuild);
     let region = if is_shipped { Region::Shipped } else { Region::Test };
     (target.path.clone(), region, Place::OwnsFolder)
 }
