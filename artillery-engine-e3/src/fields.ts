@@ -45,7 +45,7 @@ export class Value {
     let found = scalar === undefined ? 'nothing' : `\`${shown(scalar)}\``;
     if (Array.isArray(raw)) found = 'a list';
     else if (typeof raw === 'object' && raw !== null) found = 'a map';
-    return this.note(`it takes ${takes}, found ${found}`);
+    return this.note(`must be ${takes}, found ${found}`);
   }
 
   /** The text of what is neither list nor map nor nothing. */
@@ -62,7 +62,7 @@ export class Value {
     for (const name of Object.keys(raw)) {
       if (keys && !keys.includes(name) && !passed.includes(name)) {
         const path = [...this.path, name];
-        const message = `there is no key \`${shown(shownPath(path))}\`: it takes ${keys.join(', ')}`;
+        const message = `unknown key \`${shown(shownPath(path))}\`: must be one of ${keys.join(', ')}`;
         this.problems.push({ path, message, isOfKey: true });
       }
     }
@@ -72,7 +72,7 @@ export class Value {
   /** A list with at least one item. */
   list(): Value[] | undefined {
     if (!Array.isArray(this.raw)) return this.refuse('a list');
-    if (this.raw.length === 0) return this.note('it takes at least 1 item, found 0');
+    if (this.raw.length === 0) return this.note('must have at least 1 item, found 0');
     return this.raw.map((item, index) => new Value(item, [...this.path, index], this.problems));
   }
 

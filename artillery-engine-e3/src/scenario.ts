@@ -96,7 +96,7 @@ export function readConfig(script: Script, problems: Problem[]): Config | undefi
   const [host, portOfTarget] = hostAndPort(target ?? '');
   const port = e3.or('port', portOfTarget ?? PORT, (value) => value.whole(1, 65_535));
   if (portOfTarget !== undefined && e3.has('port')) {
-    config.get('target')?.note('the port stands here and in config.e3.port: leave one of them out');
+    config.get('target')?.note('the port is set here and in config.e3.port: remove one of them');
   }
   const cert = e3.required('cert')?.text();
   const read = {
@@ -128,7 +128,7 @@ function readPhases(config: Fields): number {
   let sum = 0;
   for (const phase of config.get('phases')?.list() ?? []) {
     const fields = phase.map();
-    if (fields?.has('connections')) fields.get('connections')?.note('closed phases are for `fieldseal load` only');
+    if (fields?.has('connections')) fields.get('connections')?.note('closed phases are supported by `fieldseal load` only');
     const time = fields?.get('pause') ?? fields?.get('duration');
     sum += time?.time('from 0', 7 * DAY_SECONDS) ?? 0;
   }
@@ -153,7 +153,7 @@ function readText(value: Value, path: string): string | undefined {
 function readAuthority(e3: Fields, cert: string | undefined, folder: string): string | undefined {
   const given = e3.get('ca');
   if (given || cert === undefined) return readPem(given, folder);
-  if (cert.startsWith(PEM_BEGINS)) return e3.get('cert')?.note('where `cert` is PEM text, `ca` must be there too');
+  if (cert.startsWith(PEM_BEGINS)) return e3.get('cert')?.note('the key `ca` is required because `cert` is PEM text');
   const beside = join(dirname(resolve(folder, cert)), 'ca.pem');
   if (existsSync(beside)) return readFileSync(beside, 'utf8');
   return e3.get('cert')?.note(`there is no ${beside}: name the engine's authority in \`ca\``);
@@ -180,7 +180,7 @@ function checkCertificates(target: Target, e3: Fields): void {
 /** The steps of one scenario. `kinds` keeps each kind of request once. */
 export function readFlow(spec: unknown, path: Path, app: string, kinds: Map<string, Kind>, problems: Problem[]): Step[] {
   const scenario = new Value(spec, path, problems).map(SCENARIO_KEYS, PLUGIN_KEYS);
-  scenario?.get('every')?.note('users by the clock are for `fieldseal load` only');
+  scenario?.get('every')?.note('`every` is supported by `fieldseal load` only');
   const steps = scenario?.required('flow')?.list() ?? [];
   return steps.flatMap((step) => readStep(step, app, kinds, 1) ?? []);
 }
@@ -189,8 +189,8 @@ function readStep(value: Value, app: string, kinds: Map<string, Kind>, depth: nu
   const step = value.map(STEP_KEYS);
   if (!step) return undefined;
   const forms = ['send', 'think', 'loop'].filter((form) => step.has(form));
-  if (forms.length !== 1) return value.note('a step takes one of send, think, loop');
-  if (step.has('count') && !step.has('loop')) return value.note('`count` belongs to a `loop`');
+  if (forms.length !== 1) return value.note('a step must have exactly one of send, think, loop');
+  if (step.has('count') && !step.has('loop')) return value.note('`count` requires `loop`');
   if (step.has('send')) {
     const send = readSend(step.get('send'), app, kinds);
     return send && { send };
@@ -199,7 +199,7 @@ function readStep(value: Value, app: string, kinds: Map<string, Kind>, depth: nu
     const think = step.get('think')?.time('above 0', DAY_SECONDS);
     return think === undefined ? undefined : { think };
   }
-  if (depth > DEPTH_MAX) return step.get('loop')?.note(`loops stand in loops up to ${DEPTH_MAX} deep`);
+  if (depth > DEPTH_MAX) return step.get('loop')?.note(`loops must be nested at most ${DEPTH_MAX} deep`);
   const count = step.required('count')?.whole(1, COUNT_MAX);
   const loop = (step.get('loop')?.list() ?? []).flatMap((inner) => readStep(inner, app, kinds, depth + 1) ?? []);
   return count === undefined ? undefined : { count, loop };
@@ -217,7 +217,7 @@ function readSend(value: Value | undefined, app: string, kinds: Map<string, Kind
   const name = send.or('app', app, (text) => text.text());
   if (numEncrypts === undefined) return undefined;
   if (numEncrypts * fieldSize > CONTENT_SIZE_MAX) {
-    return value.note(`numEncrypts times fieldSize takes up to ${CONTENT_SIZE_MAX} bytes`);
+    return value.note(`numEncrypts times fieldSize must be at most ${CONTENT_SIZE_MAX} bytes`);
   }
   const kind: Kind = {
     numEncrypts,

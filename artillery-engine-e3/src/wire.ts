@@ -28,7 +28,7 @@ export function loadWire(rpc: string, folder: string): Wire {
     throw new Error(`cannot load the wire bindings from ${isPath ? path : `the package ${rpc}`}: ${line ?? ''}`);
   }
   const missing = FUNCTIONS.find((name) => typeof wire[name] !== 'function');
-  if (missing !== undefined) throw new Error(`${rpc} is no build of @fieldseal/wire: it has no ${missing}`);
+  if (missing !== undefined) throw new Error(`${rpc} is not a build of @fieldseal/wire: it lacks ${missing}`);
   return wire;
 }
 

@@ -254,6 +254,6 @@ test('a file that is wrong is refused before anything is sent', () => {
   const whole = script([{ send: { numEncrypts: 'all' } }], { rpc: './nothing' });
   const e3 = new E3Engine(whole);
   const refused = () => e3.createScenario(whole.scenarios[0], new EventEmitter());
-  assert.throws(refused, { message: /numEncrypts: it takes a whole number[^\n]*, found `all`/ });
+  assert.throws(refused, { message: /numEncrypts: must be a whole number[^\n]*, found `all`/ });
   assert.throws(refused, { message: /config\.e3\.rpc: cannot load the wire bindings/ });
 });

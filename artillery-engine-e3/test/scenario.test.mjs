@@ -63,53 +63,53 @@ test('what is wrong with a step is told with its place', () => {
   const cases = {
     '{ send: { numEncrypt: 30 } }': [
       '1:32: STEP.send: the key `numEncrypts` is missing',
-      '1:34: there is no key `STEP.send.numEncrypt`: it takes numEncrypts, fieldSize, curve, keying, decrypt, cancelAfter, app',
+      '1:34: unknown key `STEP.send.numEncrypt`: must be one of numEncrypts, fieldSize, curve, keying, decrypt, cancelAfter, app',
     ],
-    '{ send: { numEncrypts: many } }': ['1:47: STEP.send.numEncrypts: it takes a whole number from 1 to 1000000, found `many`'],
-    '{ send: { numEncrypts: 0 } }': ['1:47: STEP.send.numEncrypts: it takes a whole number from 1 to 1000000, found `0`'],
-    '{ send: { numEncrypts: 1.5 } }': ['1:47: STEP.send.numEncrypts: it takes a whole number from 1 to 1000000, found `1.5`'],
-    '{ send: 30 }': ['1:32: STEP.send: it takes a map, found `30`'],
-    '{ send: { numEncrypts: 1, curve: p256 } }': ['1:57: STEP.send.curve: it takes r1 or k1, found `p256`'],
-    '{ send: { numEncrypts: 1, keying: [] } }': ['1:58: STEP.send.keying: it takes field or request or session, found a list'],
-    '{ send: { numEncrypts: 1, decrypt: maybe } }': ['1:59: STEP.send.decrypt: it takes true or false, found `maybe`'],
+    '{ send: { numEncrypts: many } }': ['1:47: STEP.send.numEncrypts: must be a whole number from 1 to 1000000, found `many`'],
+    '{ send: { numEncrypts: 0 } }': ['1:47: STEP.send.numEncrypts: must be a whole number from 1 to 1000000, found `0`'],
+    '{ send: { numEncrypts: 1.5 } }': ['1:47: STEP.send.numEncrypts: must be a whole number from 1 to 1000000, found `1.5`'],
+    '{ send: 30 }': ['1:32: STEP.send: must be a map, found `30`'],
+    '{ send: { numEncrypts: 1, curve: p256 } }': ['1:57: STEP.send.curve: must be r1 or k1, found `p256`'],
+    '{ send: { numEncrypts: 1, keying: [] } }': ['1:58: STEP.send.keying: must be field or request or session, found a list'],
+    '{ send: { numEncrypts: 1, decrypt: maybe } }': ['1:59: STEP.send.decrypt: must be true or false, found `maybe`'],
     '{ send: { numEncrypts: 1000000, fieldSize: 1000 } }':
-      ['1:32: STEP.send: numEncrypts times fieldSize takes up to 268435456 bytes'],
+      ['1:32: STEP.send: numEncrypts times fieldSize must be at most 268435456 bytes'],
     '{ loop: [ { think: 1 } ] }': ['1:24: STEP: the key `count` is missing'],
-    '{ count: 1, loop: [] }': ['1:42: STEP.loop: it takes at least 1 item, found 0'],
-    '{ count: 1 }': ['1:24: STEP: a step takes one of send, think, loop'],
-    '{ think: 1, count: 1 }': ['1:24: STEP: `count` belongs to a `loop`'],
-    '{ think: 1, send: { numEncrypts: 1 } }': ['1:24: STEP: a step takes one of send, think, loop'],
+    '{ count: 1, loop: [] }': ['1:42: STEP.loop: must have at least 1 item, found 0'],
+    '{ count: 1 }': ['1:24: STEP: a step must have exactly one of send, think, loop'],
+    '{ think: 1, count: 1 }': ['1:24: STEP: `count` requires `loop`'],
+    '{ think: 1, send: { numEncrypts: 1 } }': ['1:24: STEP: a step must have exactly one of send, think, loop'],
     '{ get: { url: / } }': [
-      '1:24: STEP: a step takes one of send, think, loop',
-      '1:26: there is no key `STEP.get`: it takes send, think, loop, count',
+      '1:24: STEP: a step must have exactly one of send, think, loop',
+      '1:26: unknown key `STEP.get`: must be one of send, think, loop, count',
     ],
   };
   for (const [step, lines] of Object.entries(cases)) {
     assert.deepEqual(ofStep(step), lines.map((line) => line.replace('STEP', 'scenarios[0].flow[0]')), step);
   }
   for (const time of ['soon', '0', '-1', '5 days', '""', '{}']) {
-    assert.match(ofStep(`{ think: ${time} }`)[0] ?? '', /think: it takes a time above 0, up to 86400 seconds/, time);
+    assert.match(ofStep(`{ think: ${time} }`)[0] ?? '', /think: must be a time above 0, up to 86400 seconds/, time);
   }
-  assert.match(ofStep('{ send: { numEncrypts: 1, cancelAfter: 0 } }')[0], /cancelAfter: it takes a time above 0/);
+  assert.match(ofStep('{ send: { numEncrypts: 1, cancelAfter: 0 } }')[0], /cancelAfter: must be a time above 0/);
   const deep = (depth) => '{ count: 1, loop: [ '.repeat(depth) + '{ think: 1 }' + ' ] }'.repeat(depth);
   assert.deepEqual(ofStep(deep(16)), []);
-  assert.match(ofStep(deep(17))[0], /loops stand in loops up to 16 deep/);
+  assert.match(ofStep(deep(17))[0], /loops must be nested at most 16 deep/);
 });
 
 test('what is wrong with config is told with its place, all of it at once', () => {
   assert.deepEqual(problems(`config:\n  e3: { port: 70000, keys: x, cert: no.pem }\nscenarios:\n  - ${FLOW}\n`), [
     '2:3: config: the key `target` is missing',
     '2:7: config.e3: the key `key` is missing',
-    '2:15: config.e3.port: it takes a whole number from 1 to 65535, found `70000`',
-    '2:22: there is no key `config.e3.keys`: it takes port, key, cert, ca, rpc, app, connections, serverName, warmUp',
+    '2:15: config.e3.port: must be a whole number from 1 to 65535, found `70000`',
+    '2:22: unknown key `config.e3.keys`: must be one of port, key, cert, ca, rpc, app, connections, serverName, warmUp',
     `2:37: config.e3.cert: cannot read ${join(folder, 'no.pem')}: ENOENT`,
     `2:37: config.e3.cert: there is no ${join(folder, 'ca.pem')}: name the engine's authority in \`ca\``,
   ]);
   assert.match(problems('config: { target: a }\nscenarios: []\n')[0], /config: the key `e3` is missing/);
   const twice = problems('config:\n  target: "a:1"\n  e3: { port: 2, key: k, cert: c }\n');
-  assert.match(twice.join('\n'), /2:11: .*stands here and in config.e3.port/);
+  assert.match(twice.join('\n'), /2:11: .*is set here and in config.e3.port/);
   const closed = problems('config:\n  target: a\n  e3: {}\n  phases: [ { duration: 5, connections: 3 } ]\n');
-  assert.ok(closed.includes('4:41: config.phases[0].connections: closed phases are for `fieldseal load` only'), closed.join('\n'));
+  assert.ok(closed.includes('4:41: config.phases[0].connections: closed phases are supported by `fieldseal load` only'), closed.join('\n'));
   const pem = '"-----BEGIN CERTIFICATE-----\\nAAAA\\n-----END CERTIFICATE-----\\n"';
   const unusable = problems(`config:\n  target: a\n  e3: { key: ${pem}, cert: ${pem}, ca: ${pem} }\n`);
   assert.match(unusable.join('\n'), /^3:\d+: config\.e3\.ca: ca cannot be used: /);
@@ -135,7 +135,7 @@ test('what `fieldseal load` refuses of e3 and of flows is refused here in the sa
 
 test('users by the clock, and closed phases, are not for Artillery', () => {
   assert.deepEqual(problems(`scenarios: [ { every: "15m", ${FLOW} } ]\nconfig: {}\n`).slice(0, 1), [
-    '1:23: scenarios[0].every: users by the clock are for `fieldseal load` only',
+    '1:23: scenarios[0].every: `every` is supported by `fieldseal load` only',
   ]);
 });
 
@@ -144,7 +144,7 @@ test('bindings that cannot be had are told in one line', () => {
   refused('./nothing.node', /^cannot load the wire bindings from .*nothing\.node: Cannot find module[^\n]*$/);
   refused('no-such-package', /^cannot load the wire bindings from the package no-such-package: [^\n]*$/);
   writeFileSync(join(folder, 'other.js'), 'module.exports = { encodeCancel() {} };');
-  assert.throws(() => loadWire('other.js', folder), { message: 'other.js is no build of @fieldseal/wire: it has no encodeEncryptFields' });
+  assert.throws(() => loadWire('other.js', folder), { message: 'other.js is not a build of @fieldseal/wire: it lacks encodeEncryptFields' });
   assert.equal(typeof loadWire('@fieldseal/wire', folder).Decoder, 'function');
   assert.equal(typeof loadWire(require.resolve('@fieldseal/wire/wire.node'), folder).Decoder, 'function');
 });

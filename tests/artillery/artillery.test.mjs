@@ -149,9 +149,9 @@ scenarios:
   assert.doesNotMatch(text, /Phase started/);
   const lines = text.split('\n');
   const begins = [
-    `${file}:4:15: config.e3.port: it takes a whole number from 1 to 65535, found \`many\``,
+    `${file}:4:15: config.e3.port: must be a whole number from 1 to 65535, found \`many\``,
     `${file}:4:26: config.e3.key: cannot read ${join(folder, 'missing.key')}: ENOENT`,
-    `${file}:9:47: scenarios[0].flow[0].send.curve: it takes r1 or k1, found \`p256\``,
+    `${file}:9:47: scenarios[0].flow[0].send.curve: must be r1 or k1, found \`p256\``,
   ];
   for (const line of begins) assert.equal(lines.filter((found) => found.startsWith(line)).length, 1, `${line}\n\nin\n\n${text}`);
 });

@@ -1,4 +1,4 @@
-//! What the operating system says a process has used, and what machine this is. Linux: from `/proc`.
+//! The operating system's accounting of a process, and the machine. Linux: from `/proc`.
 
 use std::fmt;
 use std::io;
@@ -27,8 +27,8 @@ impl Cpu {
         self.network + self.workers + self.other
     }
 
-    /// What was used since `earlier`, an earlier state of the same process. A thread that has ended since is gone with what it had
-    /// used; those that matter live as long as the engine.
+    /// The time used since `earlier`, an earlier state of the same process. The time of threads that have ended since is lost;
+    /// those that matter live as long as the engine.
     pub fn since(&self, earlier: &Cpu) -> Cpu {
         Cpu {
             network: self.network.saturating_sub(earlier.network),
@@ -38,7 +38,7 @@ impl Cpu {
     }
 }
 
-/// What a process holds.
+/// The resources of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
     /// Resident memory, bytes.
@@ -161,14 +161,14 @@ mod system {
     }
 }
 
-/// What a machine is.
+/// The properties of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// The processor's name, empty where it is not told.
+    /// The processor's name; empty if unknown.
     pub cpu: String,
     /// Cores that this process may use.
     pub cores: usize,
-    /// The kernel's version without what its distributor appends, empty where it is not told.
+    /// The kernel's version without the distributor's suffix; empty if unknown.
     pub kernel: String,
 }
 

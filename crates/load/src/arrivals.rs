@@ -69,8 +69,8 @@ impl Arrivals {
         Arrivals { rate: Rate { from, slope }, ..Arrivals::new(process, from.max(to), seed) }
     }
 
-    /// What comes to caller `part` of `parts` equal ones, who together make `rate`. Even arrivals take turns; Poisson arrivals that are
-    /// dealt out by chance are Poisson arrivals again, of a part of the rate.
+    /// The arrivals of caller `part` of `parts` equal ones, which together have `rate`. Even arrivals take turns; a random division
+    /// of Poisson arrivals is again Poisson, at a part of the rate.
     pub fn share(process: Process, rate: f64, seed: u64, part: usize, parts: usize) -> Self {
         let gap = parts as f64;
         let last = match process {

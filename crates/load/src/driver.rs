@@ -17,7 +17,7 @@ use crate::timer::Timer;
 /// How long answers may be missing after the last request was sent.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a connection goes over: TLS, or anything to compare it with.
+/// The transport of a connection: TLS, or anything to compare it with.
 pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
@@ -26,7 +26,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 #[derive(Debug)]
 pub struct Rotation {
     requests: Vec<EncodedRequest>,
-    /// Bytes of each good answer but for its id.
+    /// Bytes of each good answer without its id.
     answer_size: usize,
     next: AtomicUsize,
 }
@@ -51,7 +51,7 @@ impl Rotation {
     }
 }
 
-/// Bytes of an answer, those of its id not counted: the same for answers to requests that differ in their id alone.
+/// Bytes of an answer without its id: the same for answers to requests that differ only in their id.
 pub fn answer_size(frame: &[u8], id: u32) -> usize {
     let id_size = match id {
         0..=0x7f => 1,
@@ -78,7 +78,7 @@ pub enum LoadModel {
         rate: f64,
         /// Most in flight on one connection; what is due beyond that waits, and its latency grows.
         in_flight_max: usize,
-        /// What the times come from.
+        /// The seed of the times.
         seed: u64,
     },
 }
@@ -88,7 +88,7 @@ pub enum LoadModel {
 pub struct Phase<S = TlsStream> {
     /// The connections, for the next phase.
     pub connections: Vec<RawConnection<S>>,
-    /// What came of its requests.
+    /// The results of its requests.
     pub tally: Tally,
     /// From its beginning to the last answer.
     pub elapsed: Duration,
@@ -153,8 +153,7 @@ pub(crate) fn parse(frame: &[u8]) -> Result<(u32, Result<(), RemoteError<'_>>), 
     match Message::parse(frame) {
         Ok(Message::Response { id, result: Ok(_) }) => Ok((id, Ok(()))),
         Ok(Message::Response { id, result: Err(error) }) => {
-            let error =
-                error.error().map_err(|error| LoadError::wrong(format!("an error that cannot be read: {error}")))?;
+            let error = error.error().map_err(|error| LoadError::wrong(format!("a malformed error: {error}")))?;
             Ok((id, Err(error)))
         }
         Ok(Message::Notification { method, .. }) => Err(LoadError::wrong(format!("the notification {method}"))),
@@ -291,7 +290,7 @@ impl<S: Stream> Driver<S> {
         match outcome {
             Ok(()) if size != self.rotation.answer_size => {
                 let expected = self.rotation.answer_size;
-                return Err(LoadError::wrong(format!("{size} bytes in place of {expected}")));
+                return Err(LoadError::wrong(format!("expected {expected} bytes, found {size}")));
             }
             Ok(()) => self.tally.latencies.record(now.saturating_duration_since(due)),
             Err(error) => *self.tally.errors.entry(error.code.to_owned()).or_default() += 1,
@@ -412,7 +411,7 @@ mod tests {
 
         for (mistake, part) in [
             (vec![0x94, 1, 50, 0xc0, 0xc0], "not in flight"),
-            (vec![0x94, 1, 0, 0xc0, 0xa1, b'x'], "5 bytes in place of 4"),
+            (vec![0x94, 1, 0, 0xc0, 0xa1, b'x'], "expected 4 bytes, found 5"),
             (vec![0x94, 0, 0, 0xa1, b'x', 0x90], "a request"),
             (vec![0x93, 2, 0xa1, b'x', 0x90], "the notification x"),
             (vec![0x93, 7, 0, 0xc0], "no message"),

@@ -1,6 +1,7 @@
-//! A server that does nothing, built as an engine is: one thread for the sockets, one for the work, each message handed to the
-//! other and back. Without TLS, keys or crypto; the work is a loop for the time that it is told, in slices, and small messages go before
-//! large ones. What it takes is the floor that the operating system sets for anything that answers over TCP and computes elsewhere.
+//! A server that does nothing, built like an engine: one thread for the sockets, one for the work, each message passed to the other
+//! and back. Without TLS, keys or crypto; the work is a loop of the requested duration, in slices, and small messages go before
+//! large ones. Its latency is the minimum that the operating system permits to anything that answers over TCP and computes on
+//! another thread.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,11 +15,11 @@ use tokio::sync::oneshot;
 
 use crate::error::LoadError;
 
-/// Where a message of either direction carries an id below 128: behind the array's head and the type.
+/// The offset of an id below 128 in messages of either direction: after the array's head and the type.
 const ID_PLACE: usize = 2;
 /// The least bytes of an answer: its head up to the length of what it holds.
 const ANSWER_SIZE_MIN: usize = 9;
-/// What the working thread does before it looks who else waits: as the engine's slices.
+/// The work between two checks for other messages: as the engine's slices.
 const SLICE: Duration = Duration::from_micros(50);
 
 /// Messages of one kind, and what they are answered with.
@@ -90,7 +91,7 @@ async fn serve(mut stream: TcpStream, exchange: Exchange, to_worker: Sender<Mess
     }
 }
 
-/// The working thread: a slice of the next large message, then a look at what has come.
+/// The working thread: a slice of the next large message, then a check for new ones.
 fn work(messages: &Receiver<Message>) {
     let mut large: VecDeque<Message> = VecDeque::new();
     loop {

@@ -20,13 +20,13 @@ pub enum LoadError {
     /// An answer is not what it must be.
     #[error("a wrong answer: {0}")]
     WrongAnswer(String),
-    /// What was named to be looked at beside the load is not there, or is no engine.
+    /// The engine's process or metrics are missing, or are not an engine's.
     #[error("{0}")]
     NoEngine(String),
     /// The operating system refused something.
     #[error("{what}: {error}")]
     System {
-        /// What was tried.
+        /// The operation.
         what: String,
         /// Why not.
         error: std::io::Error,

@@ -1,5 +1,5 @@
-//! Whether small requests wait for large ones: an open loop of small requests alone, and beside connections that loop large ones.
-//! The same traffic against a server that does nothing but compute for as long shows what the operating system takes.
+//! Measures whether small requests wait for large ones: an open loop of small requests alone, and beside connections that loop
+//! large ones. The same traffic against a server that only computes for as long shows the share of the operating system.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const LEAD: Duration = Duration::from_millis(300);
 /// Most small requests in flight: ids stay below 128, as the echo server has them.
 const IN_FLIGHT_MAX: usize = 100;
 
-/// What is measured.
+/// The parameters of the experiment.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The small requests.
@@ -36,13 +36,13 @@ pub struct Plan {
     pub large_connections: usize,
     /// How long a round is.
     pub round: Duration,
-    /// What values and arrivals come from.
+    /// The seed of values and arrivals.
     pub seed: u64,
     /// The app whose keys are used.
     pub app: String,
 }
 
-/// Who else is there while small requests are measured.
+/// The other load while small requests are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Company {
     /// Nobody.
@@ -51,7 +51,7 @@ pub enum Company {
     Large,
 }
 
-/// What came of a round.
+/// The results of a round.
 #[derive(Debug, Default)]
 pub struct Round {
     /// The small requests.
@@ -60,9 +60,9 @@ pub struct Round {
     pub large: Tally,
     /// How long the large ones took together.
     pub large_elapsed: Duration,
-    /// How long all of them waited in the engine for a worker, where it tells.
+    /// Times that all of them waited in the engine for a worker, if known.
     pub queue_waits: Option<Buckets>,
-    /// How long the engine's workers were busy, where it tells.
+    /// Time that the engine's workers were busy, if known.
     pub worker_time: Option<Duration>,
 }
 
@@ -80,25 +80,25 @@ impl Round {
         }
     }
 
-    /// The workers' time that a large request took, as far as the engine tells it; that of the small ones is counted to it.
+    /// The workers' time per large request, as far as known; that of the small ones is included.
     pub fn large_work(&self) -> Duration {
         let count = u32::try_from(self.large.ok()).unwrap_or(u32::MAX).max(1);
         self.worker_time.unwrap_or_default() / count
     }
 }
 
-/// What a round measures.
+/// The measurement of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
-    /// The engine, small requests alone.
+    /// The engine with small requests only.
     Alone,
-    /// The engine, beside large requests.
+    /// The engine with large requests beside the small ones.
     Beside,
-    /// An engine that serves requests whole, first come first served, beside large requests.
+    /// An engine that serves whole requests in order of arrival, with large requests beside the small ones.
     BesideUnfair,
-    /// The echo server, small requests alone.
+    /// The echo server with small requests only.
     FloorAlone,
-    /// The echo server, beside large requests.
+    /// The echo server with large requests beside the small ones.
     FloorBeside,
 }
 
@@ -126,25 +126,25 @@ impl Case {
     }
 }
 
-/// What came of all rounds.
+/// The results of all rounds.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Each case with its rounds put together.
     pub cases: Vec<(Case, Round)>,
 }
 
-/// The p99 of small requests beside large ones, against what it is alone and against what the system takes.
+/// The p99 of small requests beside large ones, relative to that alone and to the operating system's minimum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
-    /// Times the p99 alone.
+    /// Ratio to the p99 alone.
     pub to_alone: f64,
     /// Times the p99 of the echo server under the same traffic.
     pub to_floor: f64,
 }
 
-/// The p99 may be this many times that alone,
+/// Maximum ratio to the p99 alone.
 pub const TO_ALONE_MAX: f64 = 2.0;
-/// or, where the system's own scheduling is what takes time, this many times the echo server's under the same traffic.
+/// Or the maximum ratio to the echo server's p99 under the same traffic, if the system's own scheduling dominates.
 pub const TO_FLOOR_MAX: f64 = 1.5;
 
 impl Verdict {
@@ -208,7 +208,7 @@ pub struct Interference {
 }
 
 impl Interference {
-    /// Makes the requests, and asks for each once in both directions. `operator` is where the engine tells its metrics.
+    /// Creates the requests, and sends each once in both directions. `operator` is the address of the engine's metrics.
     ///
     /// # Errors
     /// As every question to the engine.
@@ -220,7 +220,7 @@ impl Interference {
         Ok(Interference { plan, connector: Arc::new(connector), operator, small, large })
     }
 
-    /// What the echo server is to do with small requests and with large ones, the latter with so much work each.
+    /// The work of the echo server for small requests and for large ones, the latter with so much work each.
     pub fn exchanges(&self, large_work: Duration) -> [Exchange; 2] {
         [self.small.exchange(Duration::ZERO), self.large.exchange(large_work)]
     }
@@ -258,7 +258,7 @@ impl Interference {
         self.at(move || plain(small), move || plain(large), company, number).await
     }
 
-    /// Measures small requests on a connection, and loops large ones on others beside it, each kind on a thread of its own.
+    /// Measures small requests on a connection, and loops large ones on others, each kind on its own thread.
     async fn at<S, Small, Large>(
         &self,
         connect_small: impl FnOnce() -> Small + Send + 'static,
@@ -321,7 +321,7 @@ impl Interference {
     }
 }
 
-/// What the engine tells of its times so far.
+/// The engine's times so far, from its metrics.
 struct EngineTimes {
     queue_waits: Buckets,
     workers_busy: Duration,

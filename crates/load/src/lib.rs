@@ -1,8 +1,9 @@
-//! Load for a Fieldseal engine: who asks for what and when, how long it took, and what it cost the engine.
+//! Load for a Fieldseal engine: requests, their schedule, their latency, and their cost to the engine.
 //!
-//! [`arrivals`] says when requests are due, [`material`] what they hold and what their answers must be, [`driver`] sends them on raw
-//! connections and matches answers, [`measure`] keeps latencies and counts, [`accounting`] asks the operating system what a process used.
-//! [`table`] puts these together to the benchmark of `fieldseal bench`, [`interference`], [`overload`] and [`soak`] to its experiments.
+//! [`arrivals`] computes when requests are due, [`material`] their content and their expected answers, [`driver`] sends them on raw
+//! connections and matches answers, [`measure`] records latencies and counts, [`accounting`] reads the operating system's
+//! accounting of a process. [`table`] combines these into the benchmark of `fieldseal bench`, [`interference`], [`overload`] and
+//! [`soak`] into its experiments.
 //!
 //! Promises: latency in an open loop counts from when a request was due, not from when it could be sent; every answer is
 //! matched to its request and checked by its size, and at least one for each kind of request by its content; the same seed gives the
@@ -33,7 +34,7 @@ mod timer;
 
 pub use error::LoadError;
 
-/// What fuzz targets call.
+/// Entry points for fuzz targets.
 #[doc(hidden)]
 pub mod fuzzing {
     pub use crate::scenario::fuzzing::check_scenario;

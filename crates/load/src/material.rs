@@ -1,4 +1,4 @@
-//! What is sent: values by seed, requests to encrypt them, and requests to decrypt what the engine made of them.
+//! The content of requests: values by seed, requests to encrypt them, and requests to decrypt the engine's envelopes.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use rand::{RngExt, SeedableRng};
 use crate::driver::{answer_size, ask};
 use crate::error::LoadError;
 
-/// What the values are made of: printable, and nothing that any format would escape.
+/// The characters of the values: printable, and never escaped by any format.
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// What one kind of request holds.
+/// The content of one kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     /// Values in a request.
@@ -43,7 +43,7 @@ pub fn values_of(count: usize, size: usize, seed: u64) -> Vec<String> {
 pub struct Prepared {
     /// The requests.
     pub requests: Vec<EncodedRequest>,
-    /// Bytes of each answer but for its id.
+    /// Bytes of each answer without its id.
     pub answer_size: usize,
     /// How long the first one took.
     pub first_took: Duration,
@@ -62,7 +62,7 @@ pub fn to_encrypt(options: &EncryptOptions<'_>, values: &[String]) -> EncodedReq
     EncodedRequest::new(|id, out| request::encrypt(id, options, scalars, out))
 }
 
-/// The request to encrypt `values`, asked once for the size of its answer.
+/// The request to encrypt `values`, sent once to learn the size of its answer.
 ///
 /// # Errors
 /// As every question to the engine.
@@ -77,8 +77,8 @@ pub async fn encrypting(
     Ok((Prepared { requests: vec![request], answer_size: answer_size(&answer, 0), first_took }, answer))
 }
 
-/// Requests to decrypt: what the engine answers to `count` times `encrypt`, of which `answer` is the first. The first one is asked and
-/// its answer compared with `values`, one by one, which proves both directions.
+/// Requests to decrypt the answers to `count` `encrypt` requests, of which `answer` is the first. The first one is sent and its
+/// answer compared with `values`, one by one, which verifies both directions.
 ///
 /// # Errors
 /// As every question to the engine; values that are not those that were encrypted.
@@ -117,14 +117,14 @@ pub fn to_decrypt(app: &str, answer: &[u8]) -> Result<EncodedRequest, LoadError>
 /// It does not.
 pub fn check_envelopes(answer: &[u8], count: usize) -> Result<(), LoadError> {
     let found = envelopes(answer)?.len();
-    if found == count { Ok(()) } else { Err(LoadError::wrong(format!("{found} envelopes in place of {count}"))) }
+    if found == count { Ok(()) } else { Err(LoadError::wrong(format!("expected {count} envelopes, found {found}"))) }
 }
 
 /// The values in an answer, all of which are envelopes.
 fn envelopes(answer: &[u8]) -> Result<Vec<Scalar<'_>>, LoadError> {
     let values = scalars(answer)?;
     let is_envelope = |value: &Scalar<'_>| matches!(value, Scalar::Str(text) if text.as_bytes().starts_with(b"ev:"));
-    if values.iter().all(is_envelope) { Ok(values) } else { Err(LoadError::wrong("a value that is no envelope")) }
+    if values.iter().all(is_envelope) { Ok(values) } else { Err(LoadError::wrong("a value is not an envelope")) }
 }
 
 /// Compares the values in an answer with those that were encrypted.
@@ -137,7 +137,7 @@ pub fn check(answer: &[u8], values: &[String]) -> Result<(), LoadError> {
     if opened.len() == values.len() && opened.iter().zip(values).all(is_same) {
         return Ok(());
     }
-    Err(LoadError::wrong("other values than those that were encrypted"))
+    Err(LoadError::wrong("the decrypted values differ from the encrypted ones"))
 }
 
 fn scalars(answer: &[u8]) -> Result<Vec<Scalar<'_>>, LoadError> {
@@ -164,7 +164,7 @@ mod tests {
         assert_ne!(made[0], made[1]);
     }
 
-    /// An answer that holds these values; a request has the same form, but for its head and tail.
+    /// An answer with these values; a request has the same form, except for its head and tail.
     fn answer(values: &[&str]) -> Vec<u8> {
         let mut out = vec![0x94, 1, 0, 0xc0, 0x81, 0xa6];
         out.extend_from_slice(b"values");

@@ -1,11 +1,11 @@
-//! What came of requests: latencies in a histogram, answers by their kind.
+//! The results of requests: latencies in a histogram, answers by their kind.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// Latencies below this are not told apart, in nanoseconds.
+/// Resolution of latencies below this, in nanoseconds.
 const LATENCY_MIN: u64 = 100;
 /// Latencies above this count as this, in nanoseconds: an hour.
 const LATENCY_MAX: u64 = 3_600_000_000_000;
@@ -56,7 +56,7 @@ impl Latencies {
     }
 }
 
-/// What came of requests.
+/// The results of requests.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Latencies of good answers.

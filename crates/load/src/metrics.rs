@@ -1,4 +1,4 @@
-//! The engine's own metrics, as its operator port tells them: OpenMetrics text over HTTP. Only what reports need is read.
+//! The engine's own metrics from its operator port: OpenMetrics text over HTTP. Only the metrics that reports need are parsed.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,8 +20,7 @@ pub const QUEUE_WAIT: &str = "fieldseal_queue_wait_seconds";
 /// How long all workers together have computed, in seconds.
 pub const WORKERS_BUSY: &str = "fieldseal_worker_busy_seconds_total";
 
-/// CPU time of the engine's threads, in seconds, by what they do. Not every engine tells it: older ones do not, nor those on systems
-/// without such accounting.
+/// CPU time of the engine's threads, in seconds, by kind. Missing in older engines, and on systems without such accounting.
 const CPU: &str = "fieldseal_cpu_seconds_total";
 
 /// The text of `/metrics`, from the first of an operator port's addresses that takes the connection.
@@ -35,7 +34,7 @@ pub async fn fetch(operator: &[SocketAddr]) -> Result<String, LoadError> {
     let text = String::from_utf8(answer).unwrap_or_default();
     match text.split_once("\r\n\r\n") {
         Some((head, body)) if head.split(' ').nth(1) == Some("200") => Ok(body.to_owned()),
-        _ => Err(LoadError::NoEngine(format!("there are no metrics at {}", place()))),
+        _ => Err(LoadError::NoEngine(format!("no metrics at {}", place()))),
     }
 }
 
@@ -87,7 +86,7 @@ impl Buckets {
         (!buckets.is_empty()).then_some(Buckets(buckets))
     }
 
-    /// What fell into them since `earlier`, an earlier state of the same histogram.
+    /// The counts since `earlier`, an earlier state of the same histogram.
     pub fn since(&self, earlier: &Buckets) -> Buckets {
         let pairs = self.0.iter().zip(&earlier.0);
         Buckets(pairs.map(|(now, before)| (now.0, now.1.saturating_sub(before.1))).collect())

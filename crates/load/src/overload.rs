@@ -26,15 +26,15 @@ const FULL_SPEED: f64 = 0.9;
 const RECOVERY_MAX: Duration = Duration::from_secs(30);
 /// Questions for health that may be unanswered at a time.
 const HEALTH_IN_FLIGHT_MAX: usize = 100;
-/// How long such questions are asked before it is looked whether that is enough.
+/// Duration of a batch of such requests before the code checks whether they suffice.
 const HEALTH_STRETCH: Duration = Duration::from_secs(1);
-/// How often memory is looked at.
+/// Sampling interval of memory.
 const MEMORY_PERIOD: Duration = Duration::from_millis(50);
 
-/// What is done to the engine.
+/// The load on the engine.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What each request encrypts.
+    /// The content of each request.
     pub content: Content,
     /// How long the engine may take for a request, in milliseconds; none: as long as it likes.
     pub deadline_ms: Option<u32>,
@@ -48,15 +48,15 @@ pub struct Plan {
     pub duration: Duration,
     /// How long its capacity is measured before.
     pub capacity_duration: Duration,
-    /// How often it is asked for its health, on a connection of its own.
+    /// Interval of health requests, on a separate connection.
     pub health_period: Duration,
-    /// What values and arrivals come from.
+    /// The seed of values and arrivals.
     pub seed: u64,
     /// The app whose keys are used.
     pub app: String,
 }
 
-/// What became of it.
+/// The outcome.
 #[derive(Debug)]
 pub struct Outcome {
     /// Requests a second that it can do.
@@ -146,7 +146,7 @@ fn memory(engine: Option<&Process>) -> Result<u64, LoadError> {
     Ok(engine.resources().map_err(|error| LoadError::system("the engine's memory", error))?.memory)
 }
 
-/// The requests, asked once in both directions.
+/// The requests, each sent once in both directions.
 async fn rotation(plan: &Plan, connection: &mut RawConnection) -> Result<Arc<Rotation>, LoadError> {
     let values = material::values(plan.content, plan.seed);
     let (prepared, answer) = material::encrypting(connection, &plan.app, plan.content, &values).await?;
@@ -178,7 +178,7 @@ async fn recover(
     }
 }
 
-/// Something that goes on beside the load until it is told to stop.
+/// A task that runs beside the load until it is stopped.
 struct Beside<F> {
     stop: Arc<AtomicBool>,
     result: F,
@@ -233,7 +233,7 @@ fn watch_memory(engine: Option<Process>) -> Beside<impl Future<Output = Result<u
     Beside { stop, result }
 }
 
-/// What a run showed, against what is promised.
+/// The results of a run, compared with the guarantees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdicts {
     /// Every question for its health was answered well within this run's limit.

@@ -1,5 +1,5 @@
-//! What a run of a scenario leaves behind: one JSON object, whose fields `docs/load.md` explains. Written by one process and read by
-//! another, so that a report can be made anywhere and at any time.
+//! The result of a run of a scenario: one JSON object, whose fields `docs/load.md` explains. Written by one process and read by
+//! another, so that a report can be rendered anywhere and at any time.
 
 mod rows;
 
@@ -18,7 +18,7 @@ use crate::run::{Ended, Outcome, Sample, Settings, UserCounts, stretches};
 use crate::scenario::{PhaseLoad, Script};
 use rows::{cpu_row, intervals, measured, phases, rounded, scenarios, series, server_row};
 
-/// What the object's `kind` says.
+/// The value of the object's `kind`.
 const KIND: &str = "load";
 /// Bytes that a result may have.
 pub const RESULT_SIZE_MAX: usize = 256 << 20;
@@ -26,7 +26,7 @@ pub const RESULT_SIZE_MAX: usize = 256 << 20;
 /// A run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadResult {
-    /// What was run where.
+    /// The program, the machine and the settings.
     #[serde(flatten)]
     pub head: Head,
     /// The scenario file's name.
@@ -51,7 +51,7 @@ pub struct LoadResult {
     pub series: Vec<ResultSeries>,
     /// Over time.
     pub intervals: Intervals,
-    /// What was seen of the engine, over time.
+    /// The engine's figures over time.
     pub server: Vec<ServerRow>,
     /// CPU time.
     pub cpu: CpuTimes,
@@ -77,7 +77,7 @@ pub struct Head {
 pub struct Program {
     /// Its version.
     pub version: String,
-    /// The commit that it was built from, where the build was told.
+    /// The commit that it was built from, if known.
     pub commit: Option<String>,
     /// Whether it is a release build.
     pub release: bool,
@@ -99,7 +99,7 @@ pub struct MachineRow {
 pub struct ResultSettings {
     /// The seed.
     pub seed: u64,
-    /// `even` or `poisson` where that was said in place of what the file says.
+    /// `even` or `poisson` if an option overrides the file.
     pub arrivals: Option<String>,
     /// Connections that the users of open phases share.
     pub connections: usize,
@@ -150,12 +150,12 @@ pub struct Totals {
     pub sent: u64,
     /// Good answers.
     pub ok: u64,
-    /// What else became of requests, by code.
+    /// Other results of requests, by code.
     pub errors: BTreeMap<String, u64>,
     /// Values in good answers.
     pub fields: u64,
-    /// What figures a second are over: to the last good answer or the end of the last phase, whichever is later; of an interrupted run
-    /// to its end. No wait for answers that never came is in it. Older results, which say nothing of it, have `elapsed_s` there.
+    /// The time that rates cover: until the last good answer or the end of the last phase, whichever is later; for an interrupted
+    /// run until its end. It excludes waiting for answers that never arrived. Older results lack it and used `elapsed_s`.
     #[serde(default)]
     pub measured_s: Option<f64>,
     /// Good answers a second.
@@ -203,7 +203,7 @@ pub struct ResultScenario {
 pub struct ResultSeries {
     /// Its scenario's index.
     pub scenario: usize,
-    /// Its name: the scenario's, and what tells it from others of that.
+    /// Its name: the scenario's, and what distinguishes it from others of that scenario.
     pub name: String,
     /// `encrypt` or `decrypt`.
     pub operation: String,
@@ -221,7 +221,7 @@ pub struct ResultSeries {
     pub cancel_after_s: Option<f64>,
     /// Good answers.
     pub ok: u64,
-    /// What else became of requests, by code.
+    /// Other results of requests, by code.
     pub errors: BTreeMap<String, u64>,
     /// Latencies of good answers.
     pub latency_us: Percentiles,
@@ -231,8 +231,8 @@ pub struct ResultSeries {
     pub histogram: Vec<(f64, u64)>,
     /// Good answers one by one.
     pub requests: Requests,
-    /// From when they were due until they ended, of requests that were not answered well; they are in none of the figures above but
-    /// `errors`. Older results say nothing of them.
+    /// Time from due to end of requests without a good answer; of the figures above only `errors` includes them. Missing in older
+    /// results.
     #[serde(default)]
     pub failure_latency_us: Percentiles,
     /// The same requests one by one.
@@ -280,7 +280,7 @@ pub struct IntervalRow {
     pub ok: u64,
     /// Values in these.
     pub fields: u64,
-    /// What else became of requests in it.
+    /// Other results of requests in it.
     pub errors: u64,
     /// Latencies of requests that were due in it, by series.
     pub latencies: Vec<IntervalLatencies>,
@@ -295,7 +295,7 @@ pub struct IntervalLatencies {
     pub histogram: Vec<(u64, u64)>,
 }
 
-/// What was seen of the engine in a stretch of time.
+/// The engine's figures of an interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServerRow {
     /// Its end.
@@ -337,7 +337,7 @@ pub struct CpuTimes {
     pub load_s: Option<f64>,
     /// The same for each value, in nanoseconds.
     pub load_per_field_ns: Option<f64>,
-    /// Of the engine, in seconds, where its process or its metrics tell.
+    /// CPU seconds of the engine, if its process or its metrics provide them.
     pub server_s: Option<CpuRow>,
     /// The same for each value, in nanoseconds.
     pub server_per_field_ns: Option<f64>,
@@ -353,7 +353,7 @@ pub enum ResultError {
         line: usize,
         /// Column.
         column: usize,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
     /// Another report.
@@ -373,7 +373,7 @@ pub enum ResultError {
     Artillery,
 }
 
-/// What says whether a file is one of these; the rest is passed over.
+/// The fields that identify such a file; the rest is ignored.
 #[derive(Deserialize)]
 struct Form {
     kind: Option<String>,
@@ -384,7 +384,7 @@ struct Form {
 }
 
 impl LoadResult {
-    /// What came of a run.
+    /// The result of a run.
     pub fn new(script: &Script, name: &str, settings: &Settings, outcome: &Outcome, provenance: &Provenance) -> Self {
         let head = serde_json::from_value(provenance.json(KIND)).expect("the head of every report has this form");
         let record = &outcome.record;
@@ -472,20 +472,17 @@ impl LoadResult {
         Ok(result)
     }
 
-    /// What a report relies on.
+    /// Checks the properties that a report relies on.
     fn check(&self) -> Result<(), ResultError> {
         let series = self.series.len();
         let is_good = |number: f64| number.is_finite() && number >= 0.0;
         let has = |ok: bool, what| if ok { Ok(()) } else { Err(ResultError::Inconsistent(what)) };
-        has(
-            self.series.iter().all(|one| one.scenario < self.scenarios.len()),
-            "a series of a scenario that is not there",
-        )?;
+        has(self.series.iter().all(|one| one.scenario < self.scenarios.len()), "a series of a missing scenario")?;
         let all = self.series.iter().flat_map(|one| [&one.requests, &one.failures]);
         has(all.into_iter().all(Requests::is_paired), "`due_us` and `latency_us` of a series differ in length")?;
         let all = self.intervals.rows.iter().flat_map(|row| &row.latencies);
-        has(all.into_iter().all(|latencies| latencies.series < series), "an interval of a series that is not there")?;
+        has(all.into_iter().all(|latencies| latencies.series < series), "an interval of a missing series")?;
         has(is_good(self.intervals.length_s) && self.intervals.length_s > 0.0, "intervals without a length")?;
-        has(is_good(self.elapsed_s) && is_good(self.measured_s()), "a run of less than no time")
+        has(is_good(self.elapsed_s) && is_good(self.measured_s()), "a run of negative duration")
     }
 }

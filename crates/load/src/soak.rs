@@ -1,5 +1,5 @@
-//! Mixed work for long: sizes, curves, keyings, documents, cancelled requests, deadlines that pass, connections that are dropped in the
-//! middle. Every result is checked, and what the engine holds is looked at all the while.
+//! Long mixed work: sizes, curves, keyings, documents, cancelled requests, deadlines that pass, connections that are dropped in the
+//! middle. Every result is checked, and the engine's resources are sampled throughout.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,27 +24,27 @@ const FIELDS: [usize; 12] = [1, 1, 1, 30, 30, 30, 150, 150, 2000, 2000, 10_000, 
 const FIELD_KEYING_FIELDS_MAX: usize = 150;
 /// Of so many requests one is cancelled, one has a deadline that passes, one loses its connection.
 const DISTURBED_ONE_OF: u32 = 8;
-/// Values in a request that is to be disturbed: enough that it is still in work then.
+/// Values in a request that is to be disturbed: enough that it is still in progress then.
 const DISTURBED_FIELDS: usize = 20_000;
 /// A request is cancelled, or its connection dropped, within this time.
 const DISTURBED_AFTER_MAX_US: u64 = 8000;
-/// How often the engine's resources are looked at.
+/// Sampling interval of the engine's resources.
 const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
 
-/// What is done.
+/// The parameters of the work.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// For how long.
     pub duration: Duration,
     /// Connections, each with one request at a time.
     pub connections: usize,
-    /// What is chosen comes from this.
+    /// The seed of all choices.
     pub seed: u64,
     /// The app whose keys are used.
     pub app: String,
 }
 
-/// What was done, all of it with the right result.
+/// Counts of the work, all of it with correct results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Lists and documents that went there and back.
@@ -59,7 +59,7 @@ pub struct Counts {
     pub late: u64,
     /// How many of them were done in time all the same.
     pub late_but_done: u64,
-    /// Connections that were dropped with a request in work, and made anew.
+    /// Connections that were dropped with a request in flight, and replaced.
     pub reconnected: u64,
 }
 
@@ -75,14 +75,14 @@ impl Counts {
     }
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What was done.
+    /// Counts of the work.
     pub counts: Counts,
     /// From the first request to the last answer.
     pub elapsed: Duration,
-    /// What the engine held, once a second; none where its process is not known.
+    /// The engine's resources, once per second; empty if its process is unknown.
     pub samples: Vec<Resources>,
 }
 
@@ -91,7 +91,7 @@ pub struct Outcome {
 pub struct Quarter {
     /// Resident memory, bytes.
     pub memory: f64,
-    /// The least that it was: what stays when no large request is in work.
+    /// The minimum: the memory that remains when no large request is in progress.
     pub memory_min: f64,
     /// Threads.
     pub threads: f64,
@@ -136,7 +136,8 @@ const MEMORY_SHARE_MAX: f64 = 0.1;
 const MEMORY_MAX: f64 = 16.0 * 1048576.0;
 
 impl Growth {
-    /// Whether anything has grown. The median of threads and descriptors may differ by one, for a connection that is being made anew.
+    /// Whether anything has grown. The median of threads and descriptors may differ by one, because of a connection that is being
+    /// replaced.
     pub fn is_growth(&self) -> bool {
         let memory_grows = self.memory > MEMORY_MAX && self.memory_share > MEMORY_SHARE_MAX;
         memory_grows || self.threads > 1.0 || self.descriptors > 1.0
@@ -272,7 +273,7 @@ impl Caller {
         let decrypt = EncodedRequest::new(|id, out| request::decrypt_document(id, &options, None, sealed, out));
         let (answer, _) = ask(&mut self.connection, &decrypt).await?;
         if document(&answer, content.fields)? != json.as_bytes() {
-            return Err(LoadError::wrong("another document than the one that was encrypted"));
+            return Err(LoadError::wrong("the decrypted document differs from the encrypted one"));
         }
         self.count_round_trip(content);
         Ok(())
@@ -335,7 +336,7 @@ impl Caller {
         Ok(())
     }
 
-    /// A connection that goes while its request is in work, and a new one.
+    /// A connection that closes while its request is in flight, and a new one.
     async fn reconnect(&mut self) -> Result<(), LoadError> {
         let (request, moment) = (self.long_request(None), self.moment());
         self.connection.send(0, &request);
@@ -369,7 +370,7 @@ fn document(answer: &[u8], count: usize) -> Result<&[u8], LoadError> {
     };
     let result = DocumentResult::decode(result).map_err(|error| LoadError::wrong(error.to_string()))?;
     if result.count != count as u64 {
-        return Err(LoadError::wrong(format!("{} values of a document in place of {count}", result.count)));
+        return Err(LoadError::wrong(format!("a document with {} values instead of {count}", result.count)));
     }
     Ok(result.document)
 }

@@ -19,7 +19,7 @@ const WARM_UP_SHARE: u32 = 10;
 /// A pause after the last answer, in which the engine's threads fall asleep and the system brings its accounts up to date.
 const SETTLING: Duration = Duration::from_millis(2);
 
-/// What is asked of the engine.
+/// The operation of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Values to envelopes.
@@ -52,7 +52,7 @@ pub enum Loop {
     },
 }
 
-/// What is measured, and how.
+/// The parameters of the benchmark.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Values in a request, each a group of rows.
@@ -75,7 +75,7 @@ pub struct Plan {
     pub duration: Duration,
     /// Rounds, at least 1. A row whose time is used up sits out the rest.
     pub rounds: u32,
-    /// What values and arrivals come from.
+    /// The seed of values and arrivals.
     pub seed: u64,
     /// The app whose keys are used.
     pub app: String,
@@ -87,9 +87,9 @@ pub struct Plan {
 /// One row.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What its requests hold.
+    /// The content of its requests.
     pub content: Content,
-    /// What is asked.
+    /// The operation.
     pub operation: Operation,
     /// Requests in flight over all connections (closed loop).
     pub in_flight: usize,
@@ -199,13 +199,12 @@ impl Round {
 struct Prepares {
     row: Row,
     rotation: Arc<Rotation>,
-    /// How long one request took alone.
+    /// Duration of one request alone.
     alone: Duration,
     used: Duration,
 }
 
-/// Measures all rows. `engine` is the process to ask for CPU time. `progress` is told of each step that is done, of
-/// [`steps`] in all.
+/// Measures all rows. `engine` is the process whose CPU time is read. `progress` is called after each step, of [`steps`] in total.
 ///
 /// # Errors
 /// The engine cannot be reached, refuses, or answers wrong: then no figure would mean anything.
@@ -235,7 +234,7 @@ pub async fn measure(
     Ok(rows.into_iter().map(|prepared| prepared.row).collect())
 }
 
-/// How often [`measure`] tells of progress.
+/// Number of progress calls of [`measure`].
 pub fn steps(plan: &Plan) -> usize {
     let contents = contents(plan).count();
     contents + contents * plan.operations.len() * plan.rounds as usize

@@ -97,7 +97,7 @@ fn metrics_alone_tell_cpu_and_waiting() {
     assert_waits(&result);
     assert!(rows(&result).len() >= 2, "{result}");
     let page = stage.workplace.run(&["load", "report", "result.json"]).text();
-    assert!(page.contains("cores: the whole engine") && page.contains("cores, busy workers"));
+    assert!(page.contains("cores: whole engine") && page.contains("cores, busy workers"));
     assert!(page.contains("data-path=\"cpu.server_s.workers\""));
 
     let table = stage.workplace.run(&["load", "scenario.yml", "--metrics", &stage.metrics()]).text();
@@ -175,7 +175,7 @@ fn busy_workers_are_not_called_cpu() {
     assert_waits(&result);
     assert!(result["cpu"]["server_s"].is_null() && rows(&result).iter().all(|row| row["cores"].is_null()), "{result}");
     let page = stage.workplace.run(&["load", "report", "result.json"]).text();
-    assert!(page.contains("Busy workers") && !page.contains("cores: the whole engine"));
+    assert!(page.contains("Busy workers") && !page.contains("cores: whole engine"));
 }
 
 #[test]
@@ -199,14 +199,14 @@ fn what_is_no_engine_is_refused() {
     let noise = serve("\u{15}\u{3}\u{3}");
     for (flags, code, part) in [
         (["--pid", "4294967295"], 2, "process 4294967295: there is none"),
-        (["--pid", &own], 2, "is no engine"),
+        (["--pid", &own], 2, "is not an engine"),
         (["--pid", "engine"], 2, "invalid digit"),
         (["--metrics", "https://127.0.0.1/metrics"], 2, "--metrics: it must be the engine's metrics URL"),
         (["--metrics", "http://127.0.0.1/other"], 2, "--metrics: it must be the engine's metrics URL"),
         (["--metrics", &format!("http://{nobody}/metrics")], 3, "connection refused"),
-        (["--metrics", &other], 2, "are not those of an engine"),
-        (["--metrics", &page], 2, "there are no metrics at 127.0.0.1:"),
-        (["--metrics", &noise], 2, "there are no metrics at 127.0.0.1:"),
+        (["--metrics", &other], 2, "does not return an engine's metrics"),
+        (["--metrics", &page], 2, "no metrics at 127.0.0.1:"),
+        (["--metrics", &noise], 2, "no metrics at 127.0.0.1:"),
     ] {
         let message = stage.workplace.run(&[&["load", "scenario.yml"], &flags[..]].concat()).fails(code);
         assert!(message.contains(part), "{flags:?}: {message}");

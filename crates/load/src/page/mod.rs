@@ -21,7 +21,7 @@ const NARROW: (u32, u32) = (420, 340);
 pub struct Named {
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// Its result.
     pub result: LoadResult,
 }
 
@@ -51,7 +51,7 @@ pub fn page(title: &str, results: &[Named]) -> String {
     )
 }
 
-/// Text that may stand in HTML, in an attribute too.
+/// Text escaped for HTML, also for attributes.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -67,18 +67,19 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// What was run where.
+/// The program, the machine and the settings of a run.
 fn about(index: usize, named: &Named) -> String {
     let result = &named.result;
     let head = &result.head;
     let commit = head.program.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
-    let build = if head.program.release { "" } else { ", no release build" };
+    let build = if head.program.release { "" } else { ", not a release build" };
     let settings = if head.engine_settings.is_empty() {
         String::new()
     } else {
-        format!(" The engine was given {}.", head.engine_settings.join(", "))
+        format!(" Engine settings: {}.", head.engine_settings.join(", "))
     };
-    let cut = if result.ended == "finished" { "" } else { " It was interrupted: these are the results until then." };
+    let cut =
+        if result.ended == "finished" { "" } else { " The run was interrupted; these are the results until then." };
     let whole = |path: &str, value: u64| count(&Place::here(path), value);
     let seconds = number(&Place::here("elapsed_s"), result.elapsed_s, &result.elapsed_s.round().to_string());
     let run = format!(
@@ -206,7 +207,7 @@ fn figures(index: usize, named: &Named, palette: &Palette) -> String {
     let mut out =
         format!("<section data-result=\"{index}\">\n<h2>{}</h2>\n", escaped(&format!("Figures of {}", named.name)));
     let cells = [
-        ("users began", whole("users.created", users.created)),
+        ("users started", whole("users.created", users.created)),
         ("completed", whole("users.completed", users.completed)),
         ("failed", whole("users.failed", users.failed)),
         ("skipped", whole("users.skipped", users.skipped)),
@@ -232,7 +233,7 @@ fn figures(index: usize, named: &Named, palette: &Palette) -> String {
         .collect();
     if !failed.is_empty() {
         out.push_str("<h3>Requests without a good answer</h3>\n");
-        let heads = ["from when they were due until they failed", "failed", "p50", "p90", "p99", "p99.9", "max"];
+        let heads = ["time from due to failure", "failed", "p50", "p90", "p99", "p99.9", "max"];
         out.push_str(&table(&heads, &failed));
     }
     result.series.iter().enumerate().for_each(|(place, series)| out.push_str(&left_out(place, series)));
@@ -240,7 +241,7 @@ fn figures(index: usize, named: &Named, palette: &Palette) -> String {
     out
 }
 
-/// What of a series is not in the first plot.
+/// States which requests of a series the first plot omits.
 fn left_out(place: usize, series: &ResultSeries) -> String {
     let mut out = String::new();
     let all = [
@@ -249,10 +250,10 @@ fn left_out(place: usize, series: &ResultSeries) -> String {
     ];
     for (what, list, plotted, whole, of) in all.into_iter().filter(|(_, _, plotted, _, of)| plotted < of) {
         let at = |rest: &str| Place::here(format!("series.{place}.{rest}"));
-        let [plotted_told, of] = [count(&at(&format!("{list}.due_us.length")), plotted), count(&at(whole), of)];
-        let why = if plotted == 0 { "the result does not hold them one by one" } else { "drawn by the seed" };
+        let [plotted_count, of] = [count(&at(&format!("{list}.due_us.length")), plotted), count(&at(whole), of)];
+        let why = if plotted == 0 { "the result does not record them individually" } else { "a sample by the seed" };
         let name = escaped(&series.name);
-        out.push_str(&format!("<p class=\"faint\">{name}: {plotted_told} of {of} {what} are plotted: {why}.</p>\n"));
+        out.push_str(&format!("<p class=\"faint\">{name}: {plotted_count} of {of} {what} are plotted: {why}.</p>\n"));
     }
     out
 }
@@ -267,7 +268,7 @@ fn told(path: &str, errors: &std::collections::BTreeMap<String, u64>) -> String 
     errors.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// What stands where there is no number.
+/// Shown if there is no number.
 const NONE: &str = "–";
 
 fn name_of(series: &ResultSeries, colour: usize) -> String {
@@ -284,7 +285,7 @@ fn latencies(field: &str, latencies: &Percentiles, samples: u64) -> [String; 5] 
 /// A percentile's cell, where there are samples enough for it.
 fn carried(share: f64, samples: u64, cell: impl Fn() -> String) -> String {
     let least = samples_min(share);
-    if samples >= least { cell() } else { format!("<span title=\"takes {least} requests\">{NONE}</span>") }
+    if samples >= least { cell() } else { format!("<span title=\"requires {least} requests\">{NONE}</span>") }
 }
 
 fn row(place: usize, series: &ResultSeries, colour: usize) -> Vec<String> {
@@ -324,7 +325,7 @@ fn failed_row(place: usize, series: &ResultSeries, colour: usize) -> Vec<String>
 /// CPU time, as far as it is known.
 fn cpu(result: &LoadResult) -> String {
     let nanoseconds = |path: &str, value: Option<f64>| {
-        let told = |value| format!(", {} a field", number(&Place::here(path), value, &format!("{value:.0} ns")));
+        let told = |value| format!(", {} per field", number(&Place::here(path), value, &format!("{value:.0} ns")));
         value.map(told).unwrap_or_default()
     };
     let seconds = |path: &str, value: f64| number(&Place::here(path), value, &duration(value));
@@ -393,10 +394,10 @@ mod tests {
                 "\">{kept}</data> of <data data-path=\"series.0.errors\" value=\"{errors}\">{errors}</data> failures are plotted: {why}."
             )
         };
-        assert!(told(9, &[5, 6]).contains(&text(9, 2, "drawn by the seed")));
+        assert!(told(9, &[5, 6]).contains(&text(9, 2, "a sample by the seed")));
         let older = told(9, &[]);
-        assert!(older.contains(&text(9, 0, "the result does not hold them one by one")));
-        assert!(!older.contains("failure_latency_us"), "nothing is known of how long they took");
+        assert!(older.contains(&text(9, 0, "the result does not record them individually")));
+        assert!(!older.contains("failure_latency_us"), "their durations are unknown");
         assert!(!told(2, &[5, 6]).contains("failures are plotted"));
     }
 }

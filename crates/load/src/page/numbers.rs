@@ -1,15 +1,15 @@
-//! Numbers in the page: each says where in its result it stands, so that whoever reads the page can look it up.
+//! Numbers in the page: each carries its position in the result, so that readers can look it up.
 
 use crate::report::duration;
 use crate::result::ResultSeries;
 
 use super::escaped;
 
-/// Where a number stands in the JSON: keys and places in lists, joined by points. Where several places are named, with spaces between
-/// them, it is the sum of what stands there; an object counts as the sum of its numbers.
+/// The position of a number in the JSON: keys and indexes, joined by dots. Several positions, separated by spaces, mean the sum of
+/// their values; an object counts as the sum of its numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The result's number on the page, where the element around it does not say so.
+    /// The index of the result on the page, if the element around it does not have it.
     pub result: Option<usize>,
     /// Its path.
     pub path: String,
@@ -31,7 +31,7 @@ impl Place {
     }
 }
 
-/// A number of the result, as it stands there and as people read it.
+/// A number of the result, in its exact form and in that for people.
 pub fn number(place: &Place, value: f64, text: &str) -> String {
     format!("<data{} value=\"{value}\">{}</data>", place.attributes("path"), escaped(text))
 }

@@ -1,4 +1,4 @@
-//! What is plotted of results: all of them with the same axes, so that they can be laid side by side.
+//! The plots of results: all results have the same axes, so that they can be compared side by side.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub struct Plot {
     pub y: Axis,
     /// Rows of crosses below the vertical axis, and what they are called.
     pub rows: (usize, &'static str),
-    /// What each mark is.
+    /// The meaning of each mark.
     pub legend: Vec<(Mark, String)>,
     /// The layers of each result.
     pub panels: Vec<Vec<Layer>>,
@@ -34,7 +34,7 @@ const NOT_MEASURED: &str = "Not measured: run with --metrics, --pid or --start."
 /// Stands where no request was answered well.
 const NO_ANSWERS: &str = "No good answers.";
 
-/// What the legend shows beside a name.
+/// The mark beside a name in the legend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// A colour's number.
@@ -89,7 +89,7 @@ impl Palette {
     }
 }
 
-/// Colours of a few series lie as far apart as those of many.
+/// The index of a colour: the colours of a few series are as far apart as possible.
 fn spread(place: usize, count: usize) -> usize {
     if count <= 1 { 0 } else { place * (COLOURS - 1) / (count - 1) }
 }
@@ -113,7 +113,7 @@ pub fn plots(results: &[&LoadResult]) -> Vec<Plot> {
 fn time(results: &[&LoadResult]) -> Axis {
     let last = |result: &&LoadResult| result.elapsed_s.max(result.phases.last().map_or(0.0, |phase| phase.end_s));
     let max = results.iter().map(last).fold(1.0, f64::max);
-    Axis { min: 0.0, max, is_log: false, label: "seconds from the beginning", format: plain }
+    Axis { min: 0.0, max, is_log: false, label: "seconds since start", format: plain }
 }
 
 /// An axis around what layers hold; of none from 1 to 10.
@@ -136,10 +136,10 @@ fn fitting(panels: &[Vec<Layer>], is_log: bool, label: &'static str, format: fn(
 }
 
 fn speed(results: &[&LoadResult], palette: &Palette) -> Plot {
-    const ABOUT: &str = "A point is a request, at the time when it was due: its number of values divided by its latency. Where large \
-                         requests drag small ones, the small ones' points sink whenever a large one is under way.";
-    const FAILED: &str = " A cross below the axis is a request without a good answer, cancelled ones included, at the time when it \
-                          was due: it encrypted nothing. Each kind has its row, in the order of the legend.";
+    const ABOUT: &str = "A point is a request, at the time when it was due: its number of values divided by its latency. If large \
+                         requests delay small ones, the points of small ones drop while a large one is in flight.";
+    const FAILED: &str = " A cross below the axis is a request without a good answer, including cancelled ones, at the time when it \
+                          was due. Each kind has its own row, in the order of the legend.";
     let failing = palette.failing(results);
     let layers = |result: &&LoadResult| -> Vec<Layer> {
         let both = result.series.iter().flat_map(|series| {
@@ -287,7 +287,7 @@ fn throughput(results: &[&LoadResult]) -> Plot {
     Plot {
         id: "throughput",
         title: "Throughput",
-        about: "Values a second in the good answers that came.".to_owned(),
+        about: "Values per second in good answers.".to_owned(),
         x: time(results),
         y: fitting(&panels, false, "fields per second", short),
         rows: NO_ROWS,
@@ -308,7 +308,7 @@ fn errors(results: &[&LoadResult]) -> Option<Plot> {
     Some(Plot {
         id: "errors",
         title: "Errors",
-        about: "Requests a second that ended in an error, cancelled ones included.".to_owned(),
+        about: "Requests per second that ended in an error, including cancelled ones.".to_owned(),
         x: time(results),
         y: fitting(&panels, false, "errors per second", short),
         rows: NO_ROWS,
@@ -327,10 +327,10 @@ fn if_any(colour: usize, form: Form, points: Vec<(f64, f64)>) -> Option<Layer> {
     points.iter().any(|(_, y)| y.is_finite()).then_some(Layer { colour, form, points })
 }
 
-/// CPU time is told by the system's accounting of the process. A worker that is busy may still wait for a core, so that where there is
-/// no CPU time the figure does not go by that name.
+/// CPU time comes from the operating system's accounting of the process. A busy worker may still wait for a core, so without CPU
+/// time the plot has another title.
 fn server(results: &[&LoadResult]) -> Option<Plot> {
-    const BUSY: &str = "How many of the engine's workers had something in hand, by its metrics.";
+    const BUSY: &str = "Number of the engine's workers that were busy, from its metrics.";
     let layers = |result: &&LoadResult| -> Vec<Layer> {
         let total = seen(result, |row| row.cores.map(|cores| cores.network + cores.workers + cores.other));
         let network = seen(result, |row| row.cores.map(|cores| cores.network));
@@ -343,15 +343,17 @@ fn server(results: &[&LoadResult]) -> Option<Plot> {
     let (title, about, axis) = match (has(4), has(0)) {
         (true, true) => (
             "The engine's CPU",
-            "How many cores its process used, by the system's accounting, and how many of its workers had something in hand, by its \
-             metrics: where that is more, workers waited for a core.",
+            "Cores that the process used, as the operating system accounts them, and number of busy workers, from the engine's metrics: \
+             where more workers are busy than cores used, workers waited for a core.",
             "cores, busy workers",
         ),
-        (true, false) => ("The engine's CPU", "How many cores its process used, by the system's accounting.", "cores"),
+        (true, false) => {
+            ("The engine's CPU", "Cores that the process used, as the operating system accounts them.", "cores")
+        }
         (false, true) => ("Busy workers", BUSY, "workers"),
         (false, false) => return None,
     };
-    let names = [(0, "workers busy"), (2, "cores: network threads"), (4, "cores: the whole engine")];
+    let names = [(0, "workers busy"), (2, "cores: network threads"), (4, "cores: whole engine")];
     let legend = names.into_iter().filter(|(colour, _)| has(*colour));
     Some(Plot {
         id: "server",
@@ -381,7 +383,7 @@ fn queue(results: &[&LoadResult]) -> Option<Plot> {
     Some(Plot {
         id: "queue",
         title: "Waiting for a worker",
-        about: "How long requests waited in the engine before a worker began with them: upper ends of the buckets of the engine's metrics."
+        about: "Time that requests waited in the engine before a worker started them: upper bounds of the buckets of the engine's metrics."
             .to_owned(),
         x: time(results),
         y: fitting(&panels, true, "wait", seconds),
@@ -392,7 +394,7 @@ fn queue(results: &[&LoadResult]) -> Option<Plot> {
     })
 }
 
-/// A number with as many digits as it needs, three behind the point at most.
+/// A number with as many digits as it needs, at most three after the point.
 fn plain(number: f64) -> String {
     let text = format!("{number:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -425,7 +427,7 @@ pub fn short(number: f64) -> String {
     }
 }
 
-/// The share that a place on the axis of percentiles stands for.
+/// The percentile at a position on the axis.
 fn percentile(times: f64) -> String {
     let share = 100.0 * (1.0 - 1.0 / times.max(1.0));
     let digits = (times.log10().ceil() as i32 - 2).clamp(0, 6) as usize;

@@ -8,11 +8,11 @@ use plotters::coord::ranged1d::{AsRangedCoord, KeyPointHint, NoDefaultFormatting
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Colours for series; further ones begin anew.
+/// Number of colours for series; further ones repeat them.
 pub const COLOURS: usize = 6;
 /// Radius of a point, in pixels.
 const POINT: i32 = 2;
-/// Half the width of a cross, in pixels. A circle of this radius stands for one until the drawing is finished.
+/// Half the width of a cross, in pixels. A circle of this radius is a placeholder for it until the drawing is finished.
 const CROSS: i32 = 3;
 /// Pixels of a row of crosses below the axis. Above and below all rows is room of half a row.
 const ROW: u32 = 12;
@@ -22,7 +22,7 @@ const BELOW: u32 = 44;
 const LEFT: u32 = 68;
 /// Room for the right half of the last label below the plot.
 const RIGHT: u32 = 28;
-/// Colours stand in the drawing as numbers that nothing else has, until they are given their names.
+/// Unique colour values in the drawing, until they are replaced by names.
 const NAMED: [(RGBColor, &str); COLOURS + 2] = [
     (RGBColor(1, 2, 101), "--series-0"),
     (RGBColor(1, 2, 102), "--series-1"),
@@ -46,7 +46,7 @@ pub struct Axis {
     pub max: f64,
     /// Whether equal distances are equal ratios.
     pub is_log: bool,
-    /// What stands at it.
+    /// The label of the axis.
     pub label: &'static str,
     /// How its numbers are written.
     pub format: fn(f64) -> String,
@@ -77,16 +77,16 @@ pub enum Form {
     Below(usize),
 }
 
-/// What axes belong to, and what is in it.
+/// The drawing area of axes.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// Rows below it, and what they are called. Plots beside each other have the same, whether or not there is anything in them.
+    /// Rows below it, and their label. Plots beside each other have the same rows, even if they are empty.
     pub rows: (usize, &'static str),
-    /// What is drawn.
+    /// The layers to draw.
     pub layers: &'a [Layer],
     /// Width and height in pixels.
     pub size: (u32, u32),
@@ -98,7 +98,7 @@ impl Frame<'_> {
         if self.rows.0 > 0 { (self.rows.0 as u32 + 1) * ROW } else { 0 }
     }
 
-    /// What the vertical axis would say so many pixels below its beginning.
+    /// The value on the vertical axis this many pixels below its start.
     fn below(&self, pixels: u32) -> f64 {
         let Axis { min, max, is_log, .. } = self.y;
         let whole = self.size.1.saturating_sub(2 * MARGIN + BELOW + self.strip());

@@ -1,4 +1,4 @@
-//! What became of figures from one result to another, in words.
+//! Sentences that compare two results.
 
 use crate::result::{LoadResult, ResultSeries, samples_min};
 
@@ -6,7 +6,7 @@ use super::escaped;
 use super::numbers::{Place, count, failures, micros, number, quotient};
 use super::plots::short;
 
-/// Ratios between these say nothing.
+/// Ratios in this range count as equal.
 const SAME: std::ops::RangeInclusive<f64> = 0.95..=1.05;
 /// The percentile of latency that is compared.
 const COMPARED: f64 = 0.99;
@@ -14,7 +14,7 @@ const COMPARED: f64 = 0.99;
 /// One of the two results.
 #[derive(Clone, Copy, Debug)]
 struct Side<'a> {
-    /// Its number on the page.
+    /// Its index on the page.
     index: usize,
     result: &'a LoadResult,
     /// `before` or `after`.
@@ -26,7 +26,7 @@ impl<'a> Side<'a> {
         Place { result: Some(self.index), path: path.into() }
     }
 
-    /// Its series of the same requests.
+    /// The series of this result with the same requests.
     fn part(self, like: &ResultSeries) -> Option<Part<'a>> {
         let key = |series: &ResultSeries| (series.name.clone(), series.operation.clone(), series.fields);
         let place = self.result.series.iter().position(|series| key(series) == key(like))?;
@@ -34,17 +34,17 @@ impl<'a> Side<'a> {
     }
 }
 
-/// A series of one of them.
+/// A series of one side.
 #[derive(Clone, Copy, Debug)]
 struct Part<'a> {
     side: Side<'a>,
-    /// Its place among the series.
+    /// Its index among the series.
     place: usize,
     series: &'a ResultSeries,
 }
 
 impl Part<'_> {
-    /// The places of fields of the series.
+    /// The JSON paths of fields of the series.
     fn at(&self, fields: &[&str]) -> Place {
         let paths: Vec<String> = fields.iter().map(|field| format!("series.{}.{field}", self.place)).collect();
         self.side.at(paths.join(" "))
@@ -74,25 +74,26 @@ impl Part<'_> {
         if self.is_rare() { ("latency_us.max", latency.max) } else { ("latency_us.p99", latency.p99) }
     }
 
-    fn told_latency(&self) -> String {
+    fn latency_html(&self) -> String {
         let (field, value) = self.latency();
         micros(&self.at(&[field]), value)
     }
 
-    /// The speed of the same request: its size by its latency.
-    fn told_speed(&self) -> String {
+    /// The speed of that request: its size divided by its latency.
+    fn speed_html(&self) -> String {
         let speed = self.series.fields_per_s.p1;
         number(&self.at(&["fields_per_s.p1"]), speed, &short(speed))
     }
 
     /// The share without a good answer.
-    fn told_failures(&self) -> String {
+    fn failures_html(&self) -> String {
         let share = failures(self.series) as f64 / self.ended() as f64;
         quotient(&self.at(&["errors"]), &self.at(&["ok", "errors"]), share, &percent(share))
     }
 }
 
-/// Sentences, as HTML, on two results and their numbers on the page: failures first, then each figure that both results have.
+/// Returns sentences, as HTML, that compare two results, each with its index on the page: failures first, then each figure that both
+/// results have.
 pub fn compared(before: (usize, &LoadResult), after: (usize, &LoadResult)) -> Vec<String> {
     let side = |(index, result), when| Side { index, result, when };
     let sides = [side(before, "before"), side(after, "after")];
@@ -102,15 +103,15 @@ pub fn compared(before: (usize, &LoadResult), after: (usize, &LoadResult)) -> Ve
         let [one, other] = sides.map(|side| side.part(series));
         compared_series([one?, other?])
     });
-    [unanswered(sides), turned_away(sides)].into_iter().flatten().chain(of_series).chain(throughput(sides)).collect()
+    [unanswered(sides), skipped(sides)].into_iter().flatten().chain(of_series).chain(throughput(sides)).collect()
 }
 
-/// How many requests got no good answer, where any did not.
+/// The number of requests without a good answer, if there are any.
 fn unanswered(sides: [Side<'_>; 2]) -> Option<String> {
     if sides.iter().all(|side| side.result.totals.errors.is_empty() && side.result.unfinished == 0) {
         return None;
     }
-    let told = sides.map(|side| {
+    let counts = sides.map(|side| {
         let (ok, errors) = (side.result.totals.ok, &side.result.totals.errors);
         let failed = errors.values().sum::<u64>();
         let code = |(code, &value): (&String, &u64)| {
@@ -119,28 +120,28 @@ fn unanswered(sides: [Side<'_>; 2]) -> Option<String> {
         let mut codes: Vec<String> = errors.iter().map(code).collect();
         if side.result.unfinished > 0 {
             let unfinished = count(&side.at("unfinished"), side.result.unfinished);
-            codes.push(format!("besides, {unfinished} under way when it was interrupted"));
+            codes.push(format!("{unfinished} in flight when the run was interrupted"));
         }
         let codes = if codes.is_empty() { String::new() } else { format!(" ({})", codes.join(", ")) };
         let [failed, all] =
             [("totals.errors", failed), ("totals.ok totals.errors", ok + failed)].map(|(at, n)| count(&side.at(at), n));
         format!("{failed} of {all} {}{codes}", side.when)
     });
-    Some(format!("Requests without a good answer: {}.", told.join(", ")))
+    Some(format!("Requests without a good answer: {}.", counts.join(", ")))
 }
 
-/// How many users were not let in, where any were not.
-fn turned_away(sides: [Side<'_>; 2]) -> Option<String> {
+/// The number of skipped users, if there are any.
+fn skipped(sides: [Side<'_>; 2]) -> Option<String> {
     if sides.iter().all(|side| side.result.totals.users.skipped == 0) {
         return None;
     }
-    let told = sides.map(|side| {
+    let counts = sides.map(|side| {
         let users = side.result.totals.users;
         let skipped = count(&side.at("totals.users.skipped"), users.skipped);
         let all = count(&side.at("totals.users.created totals.users.skipped"), users.created + users.skipped);
         format!("{skipped} of {all} {}", side.when)
     });
-    Some(format!("Users who never began, because too many were there: {}.", told.join(", ")))
+    Some(format!("Users skipped at the limit on concurrent users: {}.", counts.join(", ")))
 }
 
 fn compared_series(parts: [Part<'_>; 2]) -> Option<String> {
@@ -151,14 +152,14 @@ fn compared_series(parts: [Part<'_>; 2]) -> Option<String> {
     let name = escaped(&one.series.name);
     let answered = parts.map(|part| part.answered()).join(", ");
     if parts.iter().any(|part| part.series.ok == 0) {
-        return Some(format!("{name}: nothing to compare, good answers came to {answered}."));
+        return Some(format!("{name}: nothing to compare, good answers: {answered}."));
     }
     let subject = if parts.iter().all(|part| failures(part.series) == 0) {
         name
     } else {
-        format!("{name}, good answers alone ({answered})")
+        format!("{name}, good answers only ({answered})")
     };
-    let [was, is] = parts.map(|part| part.told_latency());
+    let [was, is] = parts.map(|part| part.latency_html());
     let times = match parts.map(|part| part.is_rare()) {
         [false, false] => format!("p99 {was} before, {is} after: {}", ratio_of(parts)),
         [true, true] => format!(
@@ -168,35 +169,35 @@ fn compared_series(parts: [Part<'_>; 2]) -> Option<String> {
             ratio_of(parts)
         ),
         rare => {
-            let told = |part: Part<'_>, is_rare, time| {
+            let text = |part: Part<'_>, is_rare, time| {
                 let what = if is_rare { "the slowest of" } else { "p99 of" };
                 format!("{what} {}: {time} {}", part.ok(), part.side.when)
             };
-            format!("{}, {}, too few for a ratio", told(one, rare[0], was), told(other, rare[1], is))
+            format!("{}, {}, too few for a ratio", text(one, rare[0], was), text(other, rare[1], is))
         }
     };
-    let [was, is] = parts.map(|part| part.told_speed());
+    let [was, is] = parts.map(|part| part.speed_html());
     let who = parts.map(|part| if part.is_rare() { "the slowest" } else { "all but the slowest 1 %" });
     let again = if who[0] == who[1] { String::new() } else { format!("{} ", who[1]) };
     let times = times + &rise(parts);
-    Some(format!("{subject}: {times}; {} reached {was} fields a second before, {again}{is} after.", who[0]))
+    Some(format!("{subject}: {times}; {} reached {was} fields per second before, {again}{is} after.", who[0]))
 }
 
 /// The ratio of the two latencies.
 fn ratio_of(parts: [Part<'_>; 2]) -> String {
     let latency = |part: Part<'_>| (part.at(&[part.latency().0]), part.latency().1);
-    told_ratio(parts.map(latency), "as long", "shorter")
+    ratio_html(parts.map(latency), "as long", "shorter")
 }
 
-/// What the latencies of good answers leave out, where it has become more.
+/// The share of requests that the latencies omit, if it rose.
 fn rise(parts: [Part<'_>; 2]) -> String {
     let [one, other] = parts;
-    // Shares by whole numbers: no rounding makes a rise.
+    // Compared as whole numbers, so that rounding cannot look like a rise.
     let weighted = |part: Part<'_>, by: Part<'_>| u128::from(failures(part.series)) * u128::from(by.ended());
     if weighted(other, one) <= weighted(one, other) {
         return String::new();
     }
-    let [was, is] = parts.map(|part| part.told_failures());
+    let [was, is] = parts.map(|part| part.failures_html());
     format!(", while the share of requests without a good answer rose from {was} to {is}")
 }
 
@@ -207,22 +208,22 @@ fn throughput(sides: [Side<'_>; 2]) -> Option<String> {
     }
     let at = |side: Side<'_>| (side.at("totals.fields_per_s"), side.result.totals.fields_per_s);
     let [was, is] = sides.map(at).map(|(place, value)| number(&place, value, &short(value)));
-    let words = told_ratio(sides.map(at), "as many", "fewer");
-    Some(format!("Throughput in good answers: {was} fields a second before, {is} after: {words}."))
+    let words = ratio_html(sides.map(at), "as many", "fewer");
+    Some(format!("Throughput in good answers: {was} fields per second before, {is} after: {words}."))
 }
 
-/// How often the second number is the first one, with their places.
-fn told_ratio([(before, was), (after, is)]: [(Place, f64); 2], more: &str, less: &str) -> String {
+/// The ratio of the second number to the first, with their JSON paths.
+fn ratio_html([(before, was), (after, is)]: [(Place, f64); 2], more: &str, less: &str) -> String {
     let words = ratio(was, is, more, less);
     if was > 0.0 { quotient(&after, &before, is / was, &words) } else { words }
 }
 
-/// How often one number is the other: `2.3 times as long`, `10 times shorter`, `about the same`.
+/// The ratio of two numbers: `2.3 times as long`, `10 times shorter`, `about the same`.
 fn ratio(was: f64, is: f64, more: &str, less: &str) -> String {
     let ratio = is / was;
     let times = |ratio: f64| if ratio >= 9.95 { format!("{ratio:.0} times") } else { format!("{ratio:.1} times") };
     match ratio {
-        ratio if !ratio.is_finite() || ratio <= 0.0 => "not to be compared".to_owned(),
+        ratio if !ratio.is_finite() || ratio <= 0.0 => "not comparable".to_owned(),
         ratio if SAME.contains(&ratio) => "about the same".to_owned(),
         ratio if ratio > 1.0 => format!("{} {more}", times(ratio)),
         ratio => format!("{} {less}", times(1.0 / ratio)),
@@ -255,7 +256,7 @@ mod tests {
             (120.0, 10.0, "12 times shorter"),
             (100.0, 104.0, "about the same"),
             (3.0, 2.0, "1.5 times shorter"),
-            (0.0, 2.0, "not to be compared"),
+            (0.0, 2.0, "not comparable"),
         ] {
             assert_eq!(ratio(was, is, "as long", "shorter"), words);
         }
@@ -293,14 +294,15 @@ mod tests {
         compared((0, before), (1, after)).into_iter().map(text).collect()
     }
 
-    const SAME_THROUGHPUT: &str = "Throughput in good answers: 1 k fields a second before, 1 k after: about the same.";
+    const SAME_THROUGHPUT: &str =
+        "Throughput in good answers: 1 k fields per second before, 1 k after: about the same.";
 
     #[test]
-    fn without_failures_nothing_is_said_of_them() {
+    fn without_failures_no_sentence_mentions_them() {
         assert_eq!(
             read(&result(200, 0, 2e4, 3e4), &result(300, 0, 1e4, 4e4)),
             [
-                "small & quick: p99 20.0 ms before, 10.0 ms after: 2.0 times shorter; all but the slowest 1 % reached 1.5 k fields a \
+                "small & quick: p99 20.0 ms before, 10.0 ms after: 2.0 times shorter; all but the slowest 1 % reached 1.5 k fields per \
                  second before, 3 k after.",
                 SAME_THROUGHPUT,
             ]
@@ -308,49 +310,49 @@ mod tests {
     }
 
     #[test]
-    fn failures_come_first_and_stand_beside_what_they_flatter() {
+    fn failures_come_first_and_qualify_the_latencies() {
         let (good, bad) = (result(200, 0, 13e3, 2e4), result(91 + 20, 109, 1e4, 3e4));
         assert_eq!(
             read(&good, &bad),
             [
                 "Requests without a good answer: 0 of 200 before, 109 of 220 after (109 no_answer).",
-                "small & quick, good answers alone (200 of 200 before, 111 of 220 after): p99 13.0 ms before, 10.0 ms after: 1.3 \
+                "small & quick, good answers only (200 of 200 before, 111 of 220 after): p99 13.0 ms before, 10.0 ms after: 1.3 \
                  times shorter, while the share of requests without a good answer rose from 0 % to 49.5 %; all but the slowest 1 % \
-                 reached 2.3 k fields a second before, 3 k after.",
+                 reached 2.3 k fields per second before, 3 k after.",
                 SAME_THROUGHPUT,
             ]
         );
-        // The other way round the share sank; figures still say of what they speak.
+        // In the other direction the share fell; the figures still state how many answers they cover.
         let sunk = read(&bad, &good);
         assert!(sunk[0].contains("109 of 220 before (109 no_answer), 0 of 200 after"), "{sunk:?}");
         assert!(sunk[1].contains("(111 of 220 before, 200 of 200 after)") && !sunk[1].contains("rose"), "{sunk:?}");
         let none = read(&good, &result(0, 7, 0.0, 0.0));
-        assert_eq!(none[1], "small & quick: nothing to compare, good answers came to 200 of 200 before, 0 of 7 after.");
+        assert_eq!(none[1], "small & quick: nothing to compare, good answers: 200 of 200 before, 0 of 7 after.");
     }
 
     #[test]
-    fn of_a_few_answers_the_slowest_is_told_and_not_a_percentile() {
+    fn few_answers_give_the_slowest_instead_of_a_percentile() {
         let (few, many) = (result(99, 0, 15e3, 15e3), result(100, 0, 1e4, 3e4));
         assert_eq!(
             read(&few, &result(40, 0, 3e4, 3e4))[0],
             "small & quick: the slowest of 99 took 15.0 ms before, the slowest of 40 took 30.0 ms after: 2.0 times as long; the slowest \
-             reached 2 k fields a second before, 1 k after."
+             reached 2 k fields per second before, 1 k after."
         );
         assert_eq!(
             read(&few, &many)[0],
             "small & quick: the slowest of 99: 15.0 ms before, p99 of 100: 10.0 ms after, too few for a ratio; the slowest reached 2 k \
-             fields a second before, all but the slowest 1 % 3 k after."
+             fields per second before, all but the slowest 1 % 3 k after."
         );
     }
 
     #[test]
-    fn users_that_were_turned_away_and_requests_under_way_are_told() {
+    fn skipped_users_and_requests_in_flight_are_reported() {
         let (mut before, after) = (result(200, 0, 1e4, 1e4), result(200, 0, 1e4, 1e4));
         before.unfinished = 3;
         (before.totals.users.created, before.totals.users.skipped) = (50, 7);
         let sentences = read(&before, &after);
         assert!(
-            sentences[0].contains("0 of 200 before (besides, 3 under way when it was interrupted), 0 of 200"),
+            sentences[0].contains("0 of 200 before (3 in flight when the run was interrupted), 0 of 200"),
             "{sentences:?}"
         );
         assert!(sentences[1].contains("7 of 57 before, 0 of"), "{sentences:?}");

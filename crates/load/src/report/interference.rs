@@ -1,4 +1,4 @@
-//! What small requests suffer from large ones.
+//! The effect of large requests on small ones.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ pub fn interference_json(plan: &Plan, outcome: &Outcome, provenance: &Provenance
     report
 }
 
-/// Upper ends of buckets; null stands for the last one, which has none.
+/// Upper bounds of buckets; null for the last one, which has none.
 fn waits_json(waits: &Buckets) -> Value {
     let at = |share| Some(waits.quantile(share)).filter(|end| end.is_finite()).map(micros);
     json!({ "count": waits.count(), "p50": at(0.5), "p99": at(0.99), "max": at(1.0) })
@@ -51,7 +51,7 @@ fn waits_json(waits: &Buckets) -> Value {
 pub fn interference_text(plan: &Plan, outcome: &Outcome, provenance: &Provenance) -> String {
     let mut out = provenance.text();
     out.push_str(&format!(
-        "{} values a request, {} requests a second; beside them {} connections that loop requests of {} values\n\n",
+        "{} values per request, {} requests per second; in addition {} connections that loop requests of {} values\n\n",
         plan.small.fields, plan.rate, plan.large_connections, plan.large.fields
     ));
     let head = format!("{:34} {:>8} {:>9} {:>9} {:>9} {:>9}", "", "requests", "p50", "p99", "p99.9", "max");

@@ -24,8 +24,11 @@ pub fn load_text(result: &LoadResult, provenance: &Provenance) -> String {
         users.created, users.completed, users.failed, users.skipped
     ));
     let over = duration(result.measured_s());
-    out.push_str(&format!("requests {sent} sent, {ok} ok{}, {requests_per_s:.1} a second over {over}\n", told(errors)));
-    out.push_str(&format!("fields   {fields}, {fields_per_s:.0} a second\n"));
+    out.push_str(&format!(
+        "requests {sent} sent, {ok} ok{}, {requests_per_s:.1} per second over {over}\n",
+        told(errors)
+    ));
+    out.push_str(&format!("fields   {fields}, {fields_per_s:.0} per second\n"));
     if let (Some(load), per_field) = (result.cpu.load_s, result.cpu.load_per_field_ns) {
         out.push_str(&format!("cpu      {} of the tester{}", duration(load), per_field_text(per_field)));
         if let Some(server) = result.cpu.server_s {
@@ -46,7 +49,7 @@ pub fn load_text(result: &LoadResult, provenance: &Provenance) -> String {
     out
 }
 
-/// What share of a core the engine's threads took while the run was measured: by it shows whether workers had no pause.
+/// The share of a core that the engine's threads used while the run was measured, which shows whether workers were saturated.
 fn cores_text(result: &LoadResult) -> Option<String> {
     let measured = result.measured_s();
     let server = result.cpu.server_s.filter(|_| measured > 0.0)?;
@@ -57,7 +60,7 @@ fn cores_text(result: &LoadResult) -> Option<String> {
 }
 
 fn per_field_text(nanoseconds: Option<f64>) -> String {
-    nanoseconds.map(|ns| format!(", {ns:.0} ns a field")).unwrap_or_default()
+    nanoseconds.map(|ns| format!(", {ns:.0} ns per field")).unwrap_or_default()
 }
 
 fn told(errors: &BTreeMap<String, u64>) -> String {
@@ -88,7 +91,7 @@ fn series_text(series: &ResultSeries) -> String {
     )
 }
 
-/// How long requests took that ended badly, which the latencies in the line above say nothing of.
+/// Durations of failed requests, which the latencies in the line above omit.
 fn failures_text(series: &ResultSeries) -> Option<String> {
     let failed: u64 = series.errors.values().sum();
     let latency = series.failure_latency_us;

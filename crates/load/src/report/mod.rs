@@ -22,12 +22,12 @@ pub use table::{table_json, table_text};
 /// Version of the JSON: it changes when a field changes its meaning or goes.
 pub const SCHEMA: u32 = 1;
 
-/// What was measured where.
+/// The program, the machine and the settings of a measurement.
 #[derive(Clone, Debug)]
 pub struct Provenance {
     /// Version of the program.
     pub version: String,
-    /// The commit that it was built from, where the build was told.
+    /// The commit that it was built from, if known.
     pub commit: Option<&'static str>,
     /// Whether it is an optimised build without assertions: others measure something else.
     pub is_release: bool,
@@ -38,7 +38,7 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    /// What this crate knows by itself.
+    /// The values that this crate knows by itself.
     pub fn new(engine_settings: Vec<String>) -> Self {
         Provenance {
             version: env!("CARGO_PKG_VERSION").to_owned(),

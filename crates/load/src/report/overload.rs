@@ -1,4 +1,4 @@
-//! What became of an engine under more load than it can do.
+//! The behaviour of an engine under more load than it can process.
 
 use serde_json::{Value, json};
 
@@ -55,14 +55,14 @@ pub fn overload_text(plan: &Plan, outcome: &Outcome, memory_bound: u64, provenan
     let mut line = |name: &str, text: String| out.push_str(&format!("{name:10} {text}\n"));
     let deadline = plan.deadline_ms.map(|ms| format!(" with a deadline of {ms} ms")).unwrap_or_default();
     line("requests", format!("{} values with a key each, encrypted{deadline}", plan.content.fields));
-    line("capacity", format!("{capacity:.0} requests a second"));
-    line("load", format!("{offered:.0} requests a second for {}", duration_of(plan.duration)));
+    line("capacity", format!("{capacity:.0} requests per second"));
+    line("load", format!("{offered:.0} requests per second for {}", duration_of(plan.duration)));
     let errors: Vec<String> = tally.errors.iter().map(|(code, count)| format!(", {count} {code}")).collect();
     let answers = format!("{} sent, {} ok{}, {} never sent", tally.sent, tally.ok(), errors.concat(), tally.unsent);
     line("answers", format!("{answers}: each exactly once, {}", verdict(judged.answered_once)));
     let [p50, p99] = [0.5, 0.99].map(|share| duration_of(health.latencies.quantile(share)));
     let most = duration_of(health.latencies.max());
-    let health = format!("{} questions, p50 {p50}, p99 {p99}, at most {most}", health.sent);
+    let health = format!("{} requests, p50 {p50}, p99 {p99}, at most {most}", health.sent);
     line("health", format!("{health}: under {}, {}", duration_of(HEALTH_MAX), verdict(judged.health)));
     let [before, max, after, bound] =
         [memory.before, memory.max, memory.after, memory_bound].map(|bytes| mebibytes(bytes as f64));
@@ -71,8 +71,10 @@ pub fn overload_text(plan: &Plan, outcome: &Outcome, memory_bound: u64, provenan
     let drained = duration_of(outcome.drained_in);
     let recovered = outcome.recovered_in.map_or_else(|| "never".to_owned(), duration_of);
     let target = duration_of(RECOVERY_TARGET);
-    let after =
-        format!("all answered after {drained}, full speed ({:.0} a second) after {recovered}", outcome.recovered_rate);
+    let after = format!(
+        "all answered after {drained}, full speed ({:.0} per second) after {recovered}",
+        outcome.recovered_rate
+    );
     line("afterwards", format!("{after}: within {target}, {}", verdict(judged.recovered)));
     out
 }

@@ -1,4 +1,4 @@
-//! What long mixed work left behind.
+//! The resources of an engine after long mixed work.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ pub fn soak_text(plan: &Plan, outcome: &Outcome, provenance: &Provenance) -> Str
     let mut out = provenance.text();
     let counts = outcome.counts;
     out.push_str(&format!(
-        "{} connections for {}: {} round trips with {} values, every result right\n",
+        "{} connections for {}: {} round trips with {} values, every result correct\n",
         plan.connections,
         duration_of(outcome.elapsed),
         counts.round_trips,

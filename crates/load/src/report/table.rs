@@ -64,7 +64,7 @@ pub fn table_text(plan: &Plan, rows: &[Row], provenance: &Provenance) -> String 
         Loop::Closed => format!("{} connections with {} requests in flight each", plan.connections, plan.in_flight),
         Loop::Open { rate, process } => {
             format!(
-                "{} connections, {rate} requests a second together, {} arrivals",
+                "{} connections, {rate} requests per second together, {} arrivals",
                 plan.connections,
                 process.as_str()
             )

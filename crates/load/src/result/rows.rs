@@ -62,7 +62,7 @@ pub(super) fn micros(time: Duration) -> f64 {
     rounded(time.as_secs_f64() * 1e6, 10.0)
 }
 
-/// What figures a second are over.
+/// The time that rates cover.
 pub(super) fn measured(script: &Script, outcome: &Outcome) -> Duration {
     let end: Duration = script.phases.iter().map(|phase| phase.duration).sum();
     match outcome.ended {

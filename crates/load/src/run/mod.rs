@@ -1,7 +1,8 @@
-//! Runs a scenario: users arrive, send and wait as it says, and every request is measured.
+//! Runs a scenario: users arrive, send and wait as it specifies, and every request is measured.
 //!
-//! All on one thread: as many connections as it takes, each with its users ([`users`]), one timer each, one [`Record`]. Requests are
-//! encoded once before the first phase, and asked once, so that a wrong key or a missing right shows before anything is measured.
+//! All on one thread: as many connections as needed, each with its users ([`users`]), one timer each, one [`Record`]. Requests are
+//! encoded once before the first phase and each sent once, so that a wrong key or a missing permission is detected before anything
+//! is measured.
 
 mod record;
 mod sample;
@@ -34,19 +35,19 @@ pub use server::{Observed, ServerPoint};
 pub use users::CANCELLED;
 use users::{Source, Users};
 
-/// How often live figures are told.
+/// Interval of live figures.
 const TICK: Duration = Duration::from_millis(250);
 
 /// How a script is run.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What arrivals, draws, values and samples come from.
+    /// The seed of arrivals, draws, values and samples.
     pub seed: u64,
-    /// How the times between arrivals vary, in place of what the script says.
+    /// Overrides how the intervals between arrivals vary.
     pub process: Option<Process>,
     /// Requests that are kept one by one in the result; beyond that a draw by seed.
     pub requests_max: usize,
-    /// Users that may be there at a time over all; whoever arrives beyond that is skipped and counted.
+    /// Maximum number of concurrent users in total; users above that are skipped and counted.
     pub users_max: usize,
     /// How long answers and users are waited for after the last phase.
     pub answer_timeout: Duration,
@@ -66,7 +67,7 @@ impl Default for Settings {
 
 /// Makes connections to what is tested.
 pub trait Connect: 'static {
-    /// What they go over.
+    /// The transport of connections.
     type Stream: Stream;
 
     /// Makes one.
@@ -86,11 +87,11 @@ impl Connect for RawConnector {
 pub enum Ended {
     /// All phases are over and everything is answered, or was waited for.
     Finished,
-    /// It was told to stop.
+    /// It was stopped.
     Interrupted,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// Everything that was noted.
@@ -101,28 +102,28 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// How it ended.
     pub ended: Ended,
-    /// Requests that were under way when it was told to stop.
+    /// Requests in flight when it was stopped.
     pub unfinished: u64,
-    /// CPU time of this process, where the system tells.
+    /// CPU time of this process, if the system reports it.
     pub load_cpu: Option<Duration>,
-    /// What was seen of the engine.
+    /// The engine's figures.
     pub server: Vec<ServerPoint>,
-    /// CPU time of the engine from the first moment to the end, where its process or its metrics tell.
+    /// CPU time of the engine from the first moment to the end, if its process or its metrics provide it.
     pub server_cpu: Option<Cpu>,
 }
 
-/// How it stands.
+/// The state of a run.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// From the beginning.
     pub elapsed: Duration,
-    /// The phase that goes on; none: the last one is over.
+    /// The current phase; `None` after the last one.
     pub phase: Option<usize>,
     /// Requests that were sent.
     pub sent: u64,
     /// Good answers.
     pub ok: u64,
-    /// What else became of requests.
+    /// Other results of requests.
     pub errors: u64,
     /// Users that are there.
     pub users: usize,
@@ -133,9 +134,9 @@ pub struct Snapshot {
 /// A request of one kind, encoded.
 struct Prepared {
     request: EncodedRequest,
-    /// Bytes of an answer but for its id.
+    /// Bytes of an answer without its id.
     answer_size: usize,
-    /// What comes back where envelopes are opened.
+    /// The expected values, if envelopes are decrypted.
     values: Vec<String>,
 }
 
@@ -149,12 +150,12 @@ impl Prepared {
     }
 }
 
-/// What all connections of a run share.
+/// The state that all connections of a run share.
 struct Shared {
     script: Script,
     prepared: Vec<Prepared>,
     record: RefCell<Record>,
-    /// Where each series stands in the record.
+    /// The index of each series in the record.
     places: HashMap<SeriesId, usize>,
     began: Cell<Instant>,
     /// The end of the last phase.
@@ -175,11 +176,11 @@ impl Shared {
     }
 }
 
-/// Runs a script until it is over or `stop` says so. `progress` is told how it stands, some times a second.
+/// Runs a script until it ends or `stop` is set. `progress` receives the state some times per second.
 ///
 /// # Errors
-/// The engine cannot be reached, refuses one of the requests before the first phase, or breaks the protocol. What
-/// becomes of requests later is counted.
+/// If the engine is unreachable, refuses one of the requests before the first phase, or violates the protocol. Later failures of
+/// requests are counted.
 pub async fn run<C: Connect>(
     script: Script,
     settings: &Settings,
@@ -238,8 +239,8 @@ async fn run_here<C: Connect>(
     let interval = shared.record.borrow().interval;
     let unfinished = tokio::select! {
         unfinished = joined(&mut drivers) => unfinished?,
-        () = watcher.watch(began_at, interval) => unreachable!("it watches for ever"),
-        () = tell(&shared, &stretches, &mut progress) => unreachable!("it tells for ever"),
+        () = watcher.watch(began_at, interval) => unreachable!("it never returns"),
+        () = tell(&shared, &stretches, &mut progress) => unreachable!("it never returns"),
     };
     let elapsed = shared.now();
     let load_cpu = cpu(&own).zip(own_before).map(|(after, before)| after.since(&before).total());
@@ -256,7 +257,7 @@ fn users_max(load: PhaseLoad, settings: &Settings) -> usize {
     }
 }
 
-/// What each connection does: those of open phases first, then those of closed ones.
+/// The sources of each connection: those of open phases first, then those of closed ones.
 fn sources(script: &Script, settings: &Settings, stretches: &[Stretch]) -> Vec<Source> {
     let is_open = stretches.iter().any(|stretch| matches!(stretch.load, PhaseLoad::Open { .. }));
     let has_open = is_open || script.scenarios.iter().any(|scenario| scenario.every.is_some());
@@ -283,7 +284,7 @@ async fn joined(drivers: &mut JoinSet<Result<u64, LoadError>>) -> Result<u64, Lo
     Ok(unfinished)
 }
 
-/// Tells how it stands, for ever.
+/// Reports the state at intervals, forever.
 async fn tell(shared: &Shared, stretches: &[Stretch], progress: &mut impl FnMut(&Snapshot)) {
     loop {
         tokio::time::sleep(TICK).await;
@@ -304,7 +305,7 @@ async fn tell(shared: &Shared, stretches: &[Stretch], progress: &mut impl FnMut(
     }
 }
 
-/// Encodes the requests of a kind and asks once for what it must be answered with.
+/// Encodes the requests of a kind and sends one to learn the expected answer.
 async fn prepare<S: Stream>(connection: &mut RawConnection<S>, kind: &Kind, seed: u64) -> Result<Prepared, LoadError> {
     let values = material::values_of(kind.fields, kind.field_size, seed);
     let options = EncryptOptions { curve: kind.curve, keying: kind.keying, ..EncryptOptions::new(&kind.app) };

@@ -1,4 +1,4 @@
-//! What is noted while a run goes on, in a space that does not grow with the number of requests.
+//! The record of a run, in memory that does not grow with the number of requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,11 +17,11 @@ const CELLS_MAX: usize = 5000;
 const INTERVALS_MAX: usize = 300;
 /// Requests of a series that are kept one by one, however many series there are.
 const SERIES_REQUESTS_MIN: usize = 100;
-/// Of the requests of a series that are kept, one in so many may be one that ended badly: good ones stay to be seen beside them.
+/// Of the recorded requests of a series, up to one in this many may be failed ones, so that good ones remain visible beside them.
 const FAILURES_SHARE: usize = 2;
 /// Keeps the draw of requests that ended badly apart from that of the others.
 const FAILURES_SALT: u64 = 0xfa11_ed5e_ed00_0001;
-/// Latencies of an interval are told apart from a microsecond to an hour, to two digits.
+/// Latencies of an interval are distinguished from a microsecond to an hour, to two digits.
 const INTERVAL_LATENCY_MAX_US: u64 = 3_600_000_000;
 
 /// Requests of one kind in one scenario: what figures are kept by.
@@ -55,7 +55,7 @@ pub struct Series {
     pub id: SeriesId,
     /// Latencies of good answers.
     pub latencies: Latencies,
-    /// What else became of requests, by code.
+    /// Other results of requests, by code.
     pub errors: BTreeMap<String, u64>,
     /// Some of the requests that were answered well.
     pub sample: Sample,
@@ -97,7 +97,7 @@ pub struct Interval {
     pub answered: u64,
     /// Values in them.
     pub fields: u64,
-    /// What else became of requests.
+    /// Other results of requests.
     pub errors: u64,
     /// Latencies in microseconds of requests that were due in it, for each series that had any.
     pub latencies: BTreeMap<usize, Histogram<u32>>,
@@ -160,7 +160,7 @@ impl Record {
         }
     }
 
-    /// The interval of a time from the beginning. What comes long after the last phase counts to the last interval.
+    /// The interval of a time since the start. Anything long after the last phase counts to the last interval.
     fn interval_at(&mut self, time: Duration) -> &mut Interval {
         let index = usize::try_from(time.as_nanos() / self.interval.as_nanos()).unwrap_or(usize::MAX);
         let index = index.min(2 * INTERVALS_MAX);
@@ -211,7 +211,7 @@ impl Record {
         self.series.iter().map(|series| series.latencies.count()).sum()
     }
 
-    /// What else became of requests, by code.
+    /// Other results of requests, by code.
     pub fn errors(&self) -> BTreeMap<String, u64> {
         let mut all = BTreeMap::new();
         for (code, count) in self.series.iter().flat_map(|series| &series.errors) {

@@ -44,7 +44,7 @@ impl Sample {
         self.kept.len()
     }
 
-    /// Keeps one less from now on. What stays is a fair draw as before.
+    /// Reduces the capacity by one. The rest is a uniform sample as before.
     pub fn shrink(&mut self) {
         self.max = self.max.saturating_sub(1);
         if self.kept.len() > self.max {

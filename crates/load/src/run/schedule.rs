@@ -1,4 +1,4 @@
-//! Who comes when: the phases of a script as one sequence of arrivals, replayed exactly by its seed.
+//! The phases of a script as one sequence of arrivals, reproducible by its seed.
 
 use std::time::Duration;
 
@@ -48,14 +48,14 @@ impl Draw {
     }
 }
 
-/// A phase, where it lies on the axis of time.
+/// A phase on the time axis.
 #[derive(Clone, Debug)]
 pub struct Stretch {
     /// When it begins.
     pub begin: Duration,
     /// When it ends.
     pub end: Duration,
-    /// Who comes.
+    /// Its arrivals.
     pub load: PhaseLoad,
 }
 
@@ -74,7 +74,7 @@ pub fn stretches(phases: &[Phase]) -> Vec<Stretch> {
 pub struct Schedule {
     stretches: Vec<Stretch>,
     seed: u64,
-    /// In place of what the script says.
+    /// Overrides the script's process.
     process: Option<Process>,
     draw: Draw,
     phase: usize,

@@ -1,4 +1,4 @@
-//! The engine while it is under load, as far as it shows itself: its metrics, and what the system says of its process.
+//! The engine under load, as far as it is observable: its metrics, and the system's accounting of its process.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -7,16 +7,16 @@ use crate::accounting::{Cpu, Process};
 use crate::error::LoadError;
 use crate::metrics::{self, Buckets};
 
-/// What of the engine can be looked at.
+/// The observable sources of an engine.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
-    /// Where it tells its metrics: the addresses of its operator port, of which the first that answers is asked. Empty where not known.
+    /// The addresses of its operator port, of which the first that responds is used. Empty if unknown.
     pub metrics: Vec<SocketAddr>,
     /// Its process, where that is on this machine: CPU time comes from there then, not from its metrics.
     pub process: Option<Process>,
 }
 
-/// What was seen in a stretch of time.
+/// The figures of an interval.
 #[derive(Clone, Debug)]
 pub struct ServerPoint {
     /// Its end, from the beginning.
@@ -59,23 +59,25 @@ impl Observed {
         Ok(look)
     }
 
-    /// The first look, which tells whether what was named is an engine at all. It has answered requests by then.
+    /// The first reading, which verifies that the sources are an engine's. The engine has answered requests by then.
     async fn first_look(&self) -> Result<Look, LoadError> {
         if let Some(process) = &self.process {
             let cpu = process.cpu().map_err(|error| LoadError::NoEngine(format!("{process}: {}", plain(&error))))?;
             if cpu.workers.is_zero() {
-                return Err(LoadError::NoEngine(format!("{process} is no engine: no worker of it has done anything")));
+                return Err(LoadError::NoEngine(format!(
+                    "{process} is not an engine: none of its workers has done any work"
+                )));
             }
         }
         let look = self.look().await?;
         if !self.metrics.is_empty() && look.busy.is_none() {
-            return Err(LoadError::NoEngine("the metrics that are named are not those of an engine".to_owned()));
+            return Err(LoadError::NoEngine("--metrics does not return an engine's metrics".to_owned()));
         }
         Ok(look)
     }
 }
 
-/// What the system says, in words where its own would be of a file.
+/// The system's error, reworded where it would mention a file.
 fn plain(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "there is none".to_owned(),
@@ -97,7 +99,7 @@ impl<'a> Watcher<'a> {
     /// Looks for the first time, just before the beginning.
     ///
     /// # Errors
-    /// What is to be looked at is not there, or is no engine.
+    /// If a source is missing, or is not an engine's.
     pub(super) async fn new(observed: &'a Observed) -> Result<Self, LoadError> {
         let first = observed.first_look().await?;
         Ok(Watcher { observed, last: (Duration::ZERO, first.clone()), first, points: Vec::new() })
@@ -169,8 +171,8 @@ mod tests {
         assert_eq!((anew.workers_busy, anew.cpu), (Some(0.0), Some(Cpu::default())));
     }
 
-    /// What is named must be there before anything begins. That it must be an engine, too, is tested with the program: in this process
-    /// other tests have threads that are called as an engine's.
+    /// Sources must exist before the run starts. That they must be an engine's is tested with the program: in this process other
+    /// tests have threads named like an engine's.
     #[tokio::test]
     async fn a_process_that_is_not_there_is_refused() {
         let observed = Observed { metrics: Vec::new(), process: Some(Process::new(u32::MAX)) };

@@ -1,4 +1,4 @@
-//! Virtual users on one connection: begins them when they are due, sends what their flows say, and notes what came of it.
+//! Virtual users on one connection: starts them when they are due, sends the requests of their flows, and records the results.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -17,12 +17,12 @@ use crate::error::LoadError;
 use crate::scenario::{Cursor, Next, PhaseLoad};
 use crate::timer::Timer;
 
-/// Of so many answers one is looked at value by value; of the others the size.
+/// One answer in this many is checked value by value; of the others the size.
 const CHECK_EVERY: u64 = 64;
 /// The pause after a connection could not be made, or was replaced.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What the engine answers to a request that was cancelled.
+/// The engine's error for a cancelled request.
 pub const CANCELLED: &str = "cancelled";
 
 /// Codes of what is no answer of the engine.
@@ -41,12 +41,12 @@ pub(super) mod code {
 pub(super) enum Source {
     /// Those of a schedule that all connections of open phases share.
     Open(Box<Turns>),
-    /// One at a time, anew until each stretch is over.
+    /// One at a time, restarted until each stretch is over.
     Closed { stretches: VecDeque<Stretch>, draw: Draw },
 }
 
 impl Source {
-    /// What comes to connection `place` of `places`.
+    /// The arrivals of connection `place` of `places`.
     pub(super) fn open(schedule: Schedule, place: usize, places: usize) -> Self {
         Source::Open(Box::new(Turns::new(schedule, place, places)))
     }
@@ -81,7 +81,7 @@ struct InFlight {
 /// Something that is to be done later.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Task {
-    /// A user goes on.
+    /// A user continues.
     Go(usize),
     /// A request is cancelled, if it is still under way: its id and number.
     Cancel(usize, u64),
@@ -89,7 +89,7 @@ enum Task {
     Begin,
 }
 
-/// What the connection waited for.
+/// The event that the connection waited for.
 enum Event<T> {
     Frame(T),
     /// Of the connection that the engine leaves.
@@ -254,7 +254,7 @@ impl<C: Connect> Users<C> {
         }
     }
 
-    /// Tries to make a connection, in place of one that the engine leaves if there is one; whoever is due in the meantime waits, and their
+    /// Tries to open a connection, replacing one that the engine leaves if there is one; users due meanwhile wait, and their
     /// latency grows.
     async fn reconnect(&mut self) {
         let mut stop = self.stop.clone();
@@ -312,7 +312,7 @@ async fn next_frame<S: crate::driver::Stream>(connection: Option<&mut RawConnect
     }
 }
 
-/// Waits for the word; for ever where nobody is left to say it.
+/// Waits until the run is stopped; forever if nobody can stop it any more.
 async fn told_to_stop(stop: &mut watch::Receiver<bool>) {
     if stop.changed().await.is_err() {
         std::future::pending().await
@@ -349,7 +349,7 @@ impl State {
         [arrival, task].into_iter().flatten().min()
     }
 
-    /// Notes when the closed phase that is next, or goes on, has its next user.
+    /// Records when the current or next closed phase has its next user.
     fn await_stretch(&mut self, now: Duration) {
         let Source::Closed { stretches, .. } = &mut self.source else { return };
         while stretches.front().is_some_and(|stretch| stretch.end <= now) {
@@ -435,7 +435,8 @@ impl State {
         }
     }
 
-    /// What a frame says of which request. Nothing: it is no answer, the engine is about to close the connection.
+    /// The request that a frame answers, and its result. `None` if it is not an answer: the engine is about to close the
+    /// connection.
     fn judge(&mut self, frame: &[u8], now: Duration) -> Result<Option<Judged>, LoadError> {
         let (id, outcome) = match Message::parse(frame) {
             Ok(Message::Response { id, result: Ok(_) }) => (id, Ok(())),
@@ -488,7 +489,7 @@ impl State {
         self.requests.iter().any(|(_, request)| such(request.number))
     }
 
-    /// What is under way and has such a number has come to this.
+    /// Ends the requests in flight whose number matches with this error.
     fn fail(&mut self, code: &str, now: Duration, such: impl Fn(u64) -> bool) {
         let ids: Vec<usize> =
             self.requests.iter().filter(|(_, request)| such(request.number)).map(|(id, _)| id).collect();

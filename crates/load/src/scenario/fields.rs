@@ -8,7 +8,7 @@ use fieldseal_config::parse_duration;
 
 use super::yaml::{Content, Node, Place, Problem, short};
 
-/// What is wrong so far.
+/// The problems so far.
 #[derive(Debug, Default)]
 pub(super) struct Problems(Vec<Problem>);
 
@@ -28,7 +28,7 @@ impl Problems {
     }
 }
 
-/// A node and the way to it, such as `config.phases[0]`.
+/// A node and its path, such as `config.phases[0]`.
 #[derive(Clone, Debug)]
 pub(super) struct Value<'a> {
     pub(super) node: &'a Node,
@@ -40,8 +40,8 @@ impl<'a> Value<'a> {
         self.node.place
     }
 
-    /// Notes that it takes something else.
-    fn refuse(&self, takes: impl fmt::Display, problems: &mut Problems) {
+    /// Records a problem: the value must be `expected`.
+    fn refuse(&self, expected: impl fmt::Display, problems: &mut Problems) {
         let found = match &self.node.content {
             _ if self.node.is_nothing() => "found nothing".to_owned(),
             Content::Scalar(text, _) => format!("found `{}`", short(text)),
@@ -49,7 +49,7 @@ impl<'a> Value<'a> {
             Content::Map(_) => "found a map".to_owned(),
         };
         let path = if self.path.is_empty() { "the file" } else { &self.path };
-        problems.add(self.node.place, format_args!("{path}: it takes {takes}, {found}"));
+        problems.add(self.node.place, format_args!("{path}: must be {expected}, {found}"));
     }
 
     fn scalar(&self) -> Option<&'a str> {
@@ -59,7 +59,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A map of which `keys` are all that may stand in it.
+    /// A map that may contain only `keys`.
     pub(super) fn map(&self, keys: &[&str], problems: &mut Problems) -> Option<Fields<'a>> {
         let Content::Map(pairs) = &self.node.content else {
             self.refuse("a map", problems);
@@ -71,9 +71,11 @@ impl<'a> Value<'a> {
             if keys.contains(&name.as_str()) {
                 values.push((name.as_str(), Value { node, path: self.path_of(name) }));
             } else {
-                let takes = keys.join(", ");
-                problems
-                    .add(key.place, format_args!("there is no key `{}`: it takes {takes}", self.path_of(&short(name))));
+                let known = keys.join(", ");
+                problems.add(
+                    key.place,
+                    format_args!("unknown key `{}`: must be one of {known}", self.path_of(&short(name))),
+                );
             }
         }
         Some(Fields { place: self.node.place, path: self.path.clone(), values })
@@ -93,7 +95,7 @@ impl<'a> Value<'a> {
             let (min, max) = (count.start(), count.end());
             problems.add(
                 self.node.place,
-                format_args!("{}: it takes {min} to {max} items, found {}", self.path, nodes.len()),
+                format_args!("{}: must have {min} to {max} items, found {}", self.path, nodes.len()),
             );
             return None;
         }
@@ -144,9 +146,9 @@ impl<'a> Value<'a> {
         if time.is_none() {
             let max = range.end().as_secs();
             let least = if range.start().is_zero() { "a time" } else { "a time above 0" };
-            let takes =
+            let expected =
                 format!("{least}, up to {max} seconds: seconds, or text such as \"250ms\", \"1.5s\" or \"15m\"");
-            self.refuse(takes, problems);
+            self.refuse(expected, problems);
         }
         time
     }
@@ -163,7 +165,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// One of some words, each standing for something.
+    /// One of some words, each with its value.
     pub(super) fn word<T: Copy>(&self, words: &[(&str, T)], problems: &mut Problems) -> Option<T> {
         let found = self.scalar().and_then(|text| words.iter().find(|(word, _)| *word == text));
         if found.is_none() {
@@ -183,7 +185,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The value of a key that may be left out; one that says nothing counts as left out.
+    /// The value of an optional key; an empty one counts as missing.
     pub(super) fn get(&self, key: &str) -> Option<&Value<'a>> {
         let found = self.values.iter().find(|(name, _)| *name == key).map(|(_, value)| value);
         found.filter(|value| !value.node.is_nothing())
@@ -199,7 +201,7 @@ impl<'a> Fields<'a> {
         value
     }
 
-    /// Whether the key says something.
+    /// Whether the key has a value.
     pub(super) fn has(&self, key: &str) -> bool {
         self.get(key).is_some()
     }

@@ -1,4 +1,4 @@
-//! What a user does, step by step: a program for a machine that keeps a place and a count for each loop it is in.
+//! The actions of a user, step by step: a program for a machine with a position and a count for each loop that it is in.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ pub struct Cursor {
     loops: Vec<(usize, u32)>,
 }
 
-/// What is next for a user.
+/// The next action of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// A request of this kind.
@@ -76,7 +76,7 @@ pub enum Next {
 }
 
 impl Cursor {
-    /// What is next; the step after it is next then.
+    /// Returns the next action and advances.
     pub fn advance(&mut self, flow: &Flow) -> Next {
         loop {
             let Some(step) = flow.steps.get(self.next) else { return Next::Done };

@@ -1,4 +1,4 @@
-//! What must hold for any bytes as a scenario file: the fuzz target calls this, and an ordinary test replays its corpus through it.
+//! Properties that hold for any bytes as a scenario file: the fuzz target checks them, and an ordinary test replays its corpus.
 //!
 //! Not part of the crate's interface. Every function panics where a property does not hold.
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Cursor, KINDS_MAX, Next, PhaseLoad, Script, Step};
 
-/// Steps of a flow that are gone through: a file may ask for years of them.
+/// Steps of a flow that are executed: a file may specify years of them.
 const STEPS_MAX: usize = 10_000;
 
 /// Any bytes as a scenario file: read to what can be run, or refused with places in the file. Says which.

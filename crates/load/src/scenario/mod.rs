@@ -1,4 +1,4 @@
-//! A scenario file: where the engine is, what comes when, and what a virtual user does. `docs/load.md` says what each key means.
+//! A scenario file: the engine's address, the arrivals, and the actions of virtual users. `docs/load.md` describes each key.
 
 mod fields;
 mod flow;
@@ -17,14 +17,14 @@ pub use yaml::{Place, Problem, TEXT_SIZE_MAX};
 /// Requests of different kinds that a file may have.
 pub const KINDS_MAX: usize = 256;
 
-/// What a file says.
+/// The content of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
     /// Where the engine is and how it is reached.
     pub target: Target,
-    /// What comes when, one after the other; at least one.
+    /// The phases, in order; at least one.
     pub phases: Vec<Phase>,
-    /// What users do; at least one has a weight above 0.
+    /// The scenarios; at least one has a weight above 0.
     pub scenarios: Vec<Scenario>,
     /// The kinds of requests, each once; [`Step::Send`] names them by their index.
     pub kinds: Vec<Kind>,
@@ -34,7 +34,7 @@ impl Script {
     /// Reads a file.
     ///
     /// # Errors
-    /// All that is wrong with it, in the order of the file; one problem alone where it is not YAML.
+    /// All errors of the file, in its order; only one if it is not YAML.
     pub fn read(text: &str) -> Result<Self, Vec<Problem>> {
         read::script(&yaml::read(text).map_err(|problem| vec![problem])?)
     }
@@ -59,12 +59,12 @@ pub struct Target {
     pub connections: usize,
 }
 
-/// Something in PEM, and where the file says so.
+/// A PEM, and its position in the file.
 #[derive(Clone, PartialEq)]
 pub struct Pem {
     /// The place of the value.
     pub place: Place,
-    /// What it says.
+    /// Its source.
     pub source: PemSource,
 }
 
@@ -73,7 +73,7 @@ pub struct Pem {
 pub enum PemSource {
     /// A file, from the folder of the scenario file.
     File(String),
-    /// It stands in the file itself.
+    /// Contained in the file itself.
     Text(String),
 }
 
@@ -87,7 +87,7 @@ impl std::fmt::Debug for Pem {
     }
 }
 
-/// Who vouches for the engine.
+/// The authority of the engine's certificate.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Authority {
     /// This.
@@ -103,11 +103,11 @@ pub struct Phase {
     pub name: Option<String>,
     /// How long it is.
     pub duration: Duration,
-    /// Who comes in it.
+    /// Its arrivals.
     pub load: PhaseLoad,
 }
 
-/// Who comes in a phase.
+/// The arrivals of a phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PhaseLoad {
     /// Users arrive, whatever became of those before.
@@ -116,12 +116,12 @@ pub enum PhaseLoad {
         from: f64,
         /// and so many at the end.
         to: f64,
-        /// How the times between them vary; none: as the file says for all, or evenly.
+        /// How the intervals between them vary; by default as the file sets for all, or evenly.
         process: Process,
         /// Users that may be there at a time.
         users_max: Option<usize>,
     },
-    /// So many users, each on a connection of its own, begin anew whenever they are done.
+    /// This many users, each on its own connection, restart whenever they finish.
     Closed {
         /// How many.
         connections: usize,
@@ -130,14 +130,14 @@ pub enum PhaseLoad {
     Pause,
 }
 
-/// What a user does.
+/// The flow of a user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     /// Its name.
     pub name: String,
-    /// How often it is drawn, beside the others' weights.
+    /// Its frequency, relative to the others' weights.
     pub weight: u32,
-    /// A user of it comes so often besides, whatever the phases say.
+    /// A user of it also arrives at this interval, independently of the phases.
     pub every: Option<Duration>,
     /// Its steps.
     pub flow: Flow,

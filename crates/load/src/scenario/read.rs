@@ -1,4 +1,4 @@
-//! From the tree to what it says: every key of `docs/load.md`, and nothing else.
+//! Converts the tree to a script: every key of `docs/load.md`, and nothing else.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -106,10 +106,7 @@ impl Reader {
             Some(value) => pem(value, problems).map(Authority::Given),
             None => match &certificate {
                 Some(Pem { source: PemSource::Text(_), .. }) => {
-                    problems.add(
-                        fields.place,
-                        "config.e3: the key `ca` is missing, as `cert` is no file beside which it could lie",
-                    );
+                    problems.add(fields.place, "config.e3: the key `ca` is required because `cert` is PEM text");
                     None
                 }
                 _ => Some(Authority::BesideCertificate),
@@ -141,11 +138,11 @@ impl Reader {
             items.iter().enumerate().map(|(index, item)| self.scenario(item, index)).collect();
         let scenarios: Vec<Scenario> = read.into_iter().collect::<Option<_>>()?;
         if scenarios.iter().all(|scenario| scenario.weight == 0) {
-            self.problems.add(list.place(), "scenarios: at least one takes a `weight` above 0");
+            self.problems.add(list.place(), "scenarios: at least one must have a `weight` above 0");
         }
         for (index, scenario) in scenarios.iter().enumerate() {
             if scenarios[..index].iter().any(|other| other.name == scenario.name) {
-                let message = format!("scenarios[{index}].name: another scenario has the same");
+                let message = format!("scenarios[{index}].name: must be unique");
                 self.problems.add(items[index].place(), message);
             }
         }
@@ -176,7 +173,7 @@ impl Reader {
         for item in &items {
             is_good &= self.step(item, flow, depth).is_some();
             if flow.steps().len() > STEPS_MAX {
-                self.problems.add(item.place(), format_args!("{}: more than {STEPS_MAX} steps", item.path));
+                self.problems.add(item.place(), format_args!("{}: must have at most {STEPS_MAX} steps", item.path));
                 return None;
             }
         }
@@ -188,11 +185,12 @@ impl Reader {
         let fields = item.map(&["send", "think", "loop", "count"], problems)?;
         let forms = ["send", "think", "loop"].iter().filter(|form| fields.has(form)).count();
         if forms != 1 {
-            problems.add(item.place(), format_args!("{}: a step takes one of send, think, loop", item.path));
+            problems
+                .add(item.place(), format_args!("{}: a step must have exactly one of send, think, loop", item.path));
             return None;
         }
         if fields.has("count") && !fields.has("loop") {
-            problems.add(item.place(), format_args!("{}: `count` belongs to a `loop`", item.path));
+            problems.add(item.place(), format_args!("{}: `count` requires `loop`", item.path));
             return None;
         }
         if let Some(time) = fields.get("think") {
@@ -211,7 +209,7 @@ impl Reader {
         let count = fields.required("count", &mut self.problems);
         let count = count.and_then(|count| count.whole(1..=u64::from(COUNT_MAX), &mut self.problems));
         if depth == LOOP_DEPTH_MAX {
-            let message = format!("{}: loops stand in loops up to {LOOP_DEPTH_MAX} deep", list.path);
+            let message = format!("{}: loops must be nested at most {LOOP_DEPTH_MAX} deep", list.path);
             self.problems.add(list.place(), message);
             return None;
         }
@@ -236,7 +234,7 @@ impl Reader {
         let app = fields.get("app").and_then(|app| app_name(app, problems)).unwrap_or_else(|| self.app.clone());
         let kind = Kind { fields: count?, field_size: size?, curve, keying, decrypt, cancel_after, app };
         if kind.fields.saturating_mul(kind.field_size) > VALUES_SIZE_MAX {
-            let message = format!("{}: numEncrypts times fieldSize takes up to {VALUES_SIZE_MAX} bytes", send.path);
+            let message = format!("{}: numEncrypts times fieldSize must be at most {VALUES_SIZE_MAX} bytes", send.path);
             problems.add(send.place(), message);
             return None;
         }
@@ -249,7 +247,10 @@ impl Reader {
             return Some(index);
         }
         if self.kinds.len() == KINDS_MAX {
-            self.problems.add(send.place(), format_args!("{}: more than {KINDS_MAX} different requests", send.path));
+            self.problems.add(
+                send.place(),
+                format_args!("{}: a scenario file must have at most {KINDS_MAX} different requests", send.path),
+            );
             return None;
         }
         self.kinds.push(kind);
@@ -271,19 +272,19 @@ fn pem(value: &Value<'_>, problems: &mut Problems) -> Option<Pem> {
     Some(Pem { place: value.place(), source })
 }
 
-/// Host and port from the target, and the port beside it where that is given.
+/// Host and port from the target, and from the separate port if it is given.
 fn address(target: &Value<'_>, port: Option<u16>, problems: &mut Problems) -> Option<(String, u16)> {
     let text = target.text(problems)?;
     let split = split_address(text);
     let own_port = split.and_then(|(_, own)| own).map(str::parse::<u16>);
     let Some((host, _)) = split.filter(|_| !matches!(own_port, Some(Err(_) | Ok(0)))) else {
-        let message = format!("{}: it takes a host name or an IP address, such as \"127.0.0.1\"", target.path);
+        let message = format!("{}: must be a host name or an IP address, such as \"127.0.0.1\"", target.path);
         problems.add(target.place(), message);
         return None;
     };
     match (own_port, port) {
         (Some(_), Some(_)) => {
-            let message = format!("{}: the port stands here and in config.e3.port: leave one of them out", target.path);
+            let message = format!("{}: the port is set here and in config.e3.port: remove one of them", target.path);
             problems.add(target.place(), message);
             None
         }
@@ -318,7 +319,7 @@ fn phase(item: &Value<'_>, mode: Process, problems: &mut Problems) -> Option<Pha
     let forms: Vec<&str> =
         ["arrivalRate", "arrivalCount", "pause", "connections"].into_iter().filter(|form| fields.has(form)).collect();
     let [form] = forms[..] else {
-        let message = "a phase takes one of arrivalRate, arrivalCount, pause, connections";
+        let message = "a phase must have exactly one of arrivalRate, arrivalCount, pause, connections";
         problems.add(item.place(), format_args!("{}: {message}", item.path));
         return None;
     };
@@ -330,7 +331,7 @@ fn phase(item: &Value<'_>, mode: Process, problems: &mut Problems) -> Option<Pha
     };
     for key in ["duration", "rampTo", "maxVusers", "mode"] {
         if let Some(value) = fields.get(key).filter(|_| !allowed.contains(&key)) {
-            problems.add(value.place(), format_args!("{}: it does not go with `{form}`", value.path));
+            problems.add(value.place(), format_args!("{}: not allowed together with `{form}`", value.path));
             return None;
         }
     }
@@ -361,7 +362,7 @@ fn rates(fields: &Fields<'_>, problems: &mut Problems) -> Option<(f64, f64)> {
     let from = first.number(RATES, problems)?;
     let to = fields.get("rampTo").map_or(Some(from), |rate| rate.number(RATES, problems))?;
     if from <= 0.0 && to <= 0.0 {
-        problems.add(first.place(), format_args!("{}: nobody would ever arrive: write `pause`", first.path));
+        problems.add(first.place(), format_args!("{}: the phase has no arrivals: use `pause`", first.path));
         return None;
     }
     Some((from, to))

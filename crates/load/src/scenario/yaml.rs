@@ -1,4 +1,4 @@
-//! YAML as a tree in which every node knows its place, so that whatever is wrong with it can be told with line and column.
+//! YAML as a tree in which every node has its position, so that errors can be reported with line and column.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,9 +7,9 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 
 /// Bytes that a file may have.
 pub const TEXT_SIZE_MAX: usize = 1 << 20;
-/// Nodes that a file may stand for, aliases written out: a few bytes of aliases of aliases could stand for billions.
+/// Maximum nodes of a file, aliases expanded: a few bytes of aliases of aliases could expand to billions.
 const NODES_MAX: usize = 200_000;
-/// Lists and maps that may stand in each other.
+/// Maximum nesting of lists and maps.
 const DEPTH_MAX: usize = 64;
 
 /// A place in a file, both counted from 1.
@@ -38,7 +38,7 @@ impl fmt::Display for Place {
 pub struct Problem {
     /// Where.
     pub place: Place,
-    /// What, and what would be right.
+    /// The error, and the expected input.
     pub message: String,
 }
 
@@ -61,14 +61,14 @@ impl fmt::Display for Problem {
 pub struct Node {
     /// Where it begins.
     pub place: Place,
-    /// What it is.
+    /// Its content.
     pub content: Content,
 }
 
-/// What a node is.
+/// The content of a node.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// Text as it stands, and whether it is plain, without quotation marks: then it may be a number, a boolean or nothing.
+    /// Text, and whether it is plain, without quotation marks: then it may be a number, a boolean or nothing.
     Scalar(String, bool),
     /// A list.
     List(Vec<Node>),
@@ -81,7 +81,7 @@ impl Node {
         Node { place, content: Content::Scalar(String::new(), true) }
     }
 
-    /// Whether it stands for nothing: `null`, `~`, or not written at all.
+    /// Whether it is empty: `null`, `~`, or missing.
     pub fn is_nothing(&self) -> bool {
         matches!(&self.content, Content::Scalar(text, true) if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
     }
@@ -101,7 +101,7 @@ impl Node {
 /// Not YAML, more than one document, a key twice, or a bound passed.
 pub fn read(text: &str) -> Result<Node, Problem> {
     if text.len() > TEXT_SIZE_MAX {
-        let message = format!("larger than {TEXT_SIZE_MAX} bytes: this is no scenario file");
+        let message = format!("a scenario file must be at most {TEXT_SIZE_MAX} bytes");
         return Err(Problem::new(Place { line: 1, column: 1 }, message));
     }
     let mut builder = Builder::default();
@@ -145,7 +145,7 @@ impl Builder {
             }
             Event::Alias(anchor) => {
                 let Some((node, count)) = self.anchors.get(&anchor) else {
-                    return Err(Problem::new(place, "an alias of what it stands in"));
+                    return Err(Problem::new(place, "an alias of one of its own ancestors"));
                 };
                 let (node, count) = (node.clone(), *count);
                 // Its parts are counted here, itself when it is added.
@@ -160,7 +160,7 @@ impl Builder {
 
     fn begin(&mut self, place: Place, anchor: usize, is_map: bool) -> Result<(), Problem> {
         if self.open.len() == DEPTH_MAX {
-            return Err(Problem::new(place, format_args!("lists and maps more than {DEPTH_MAX} deep in each other")));
+            return Err(Problem::new(place, format_args!("lists and maps must be nested at most {DEPTH_MAX} deep")));
         }
         self.open.push(Open { place, anchor, is_map, nodes: Vec::new() });
         Ok(())
@@ -174,7 +174,7 @@ impl Builder {
         match self.open.last_mut() {
             Some(open) => open.nodes.push(node),
             None if self.root.is_some() => {
-                return Err(Problem::new(node.place, "a second document: a scenario file has one"));
+                return Err(Problem::new(node.place, "a scenario file must have exactly one document"));
             }
             None => self.root = Some(node),
         }
@@ -184,23 +184,26 @@ impl Builder {
     fn count(&mut self, count: usize, place: Place) -> Result<(), Problem> {
         self.nodes += count;
         if self.nodes > NODES_MAX {
-            return Err(Problem::new(place, format_args!("more than {NODES_MAX} values, aliases written out")));
+            return Err(Problem::new(
+                place,
+                format_args!("a scenario file must have at most {NODES_MAX} values, aliases expanded"),
+            ));
         }
         Ok(())
     }
 }
 
-/// Keys with their values. A key that stands twice would leave it open which of them holds.
+/// Keys with their values. A duplicate key would be ambiguous.
 fn pairs(nodes: Vec<Node>) -> Result<Vec<(Node, Node)>, Problem> {
     let mut pairs: Vec<(Node, Node)> = Vec::with_capacity(nodes.len() / 2);
     let mut seen = std::collections::HashSet::new();
     let mut nodes = nodes.into_iter();
     while let (Some(key), Some(value)) = (nodes.next(), nodes.next()) {
         let Content::Scalar(name, _) = &key.content else {
-            return Err(Problem::new(key.place, "a key that is no text"));
+            return Err(Problem::new(key.place, "a key must be text"));
         };
         if !seen.insert(name.clone()) {
-            return Err(Problem::new(key.place, format_args!("the key `{}` stands twice", short(name))));
+            return Err(Problem::new(key.place, format_args!("duplicate key `{}`", short(name))));
         }
         pairs.push((key, value));
     }
@@ -247,17 +250,17 @@ mod tests {
             let before = vec![format!("*a{}", level - 1); 10].join(",");
             bomb.push_str(&format!("a{level}: &a{level} [{before}]\n"));
         }
-        assert!(problem(&bomb).contains("more than 200000 values"));
-        assert!(problem("a: &x [*x]").contains("an alias of what it stands in"));
+        assert!(problem(&bomb).contains("must have at most 200000 values"));
+        assert!(problem("a: &x [*x]").contains("an alias of one of its own ancestors"));
     }
 
     #[test]
     fn what_is_no_tree_is_told_with_its_place() {
         for (text, expected) in [
             ("a: [1, 2\nb: 3\n", "2:"),
-            ("a: 1\na: 2\n", "2:1: the key `a` stands twice"),
-            ("a: 1\n---\nb: 2\n", "3:1: a second document"),
-            ("? [a]\n: 1\n", "1:3: a key that is no text"),
+            ("a: 1\na: 2\n", "2:1: duplicate key `a`"),
+            ("a: 1\n---\nb: 2\n", "3:1: a scenario file must have exactly one document"),
+            ("? [a]\n: 1\n", "1:3: a key must be text"),
             ("a: *b\n", "1:4: not YAML: "),
             ("a:\n\tb: 1\n", "2:"),
         ] {
@@ -265,6 +268,6 @@ mod tests {
             assert!(found.starts_with(expected), "{text:?}: {found}");
         }
         assert!(problem(&"[".repeat(100)).contains("deep"));
-        assert!(problem(&" ".repeat(TEXT_SIZE_MAX + 1)).contains("larger than"));
+        assert!(problem(&" ".repeat(TEXT_SIZE_MAX + 1)).contains("must be at most"));
     }
 }

@@ -401,7 +401,7 @@ fn waiting_for_a_lost_answer_lowers_no_speed() {
     // The last request is due at 180 ms and answered at once: the phase ends after that.
     let all = of(Behaviour::default());
     assert!(all.measured_s() >= 0.2 && all.totals.requests_per_s <= 50.0, "{:?}", all.totals);
-    assert!(load_text(&all, &Provenance::new(Vec::new())).contains(" a second over "));
+    assert!(load_text(&all, &Provenance::new(Vec::new())).contains(" per second over "));
 }
 
 /// A reader of the latencies is told which requests they leave out, and for how long callers waited for these.

@@ -91,13 +91,13 @@ fn phases_take_their_forms() {
         assert_eq!((phase.duration.as_secs_f64(), phase.load), (seconds, load), "{text}");
     }
     for (text, part) in [
-        ("{ duration: 1 }", "a phase takes one of"),
-        ("{ duration: 1, arrivalRate: 1, arrivalCount: 1 }", "a phase takes one of"),
+        ("{ duration: 1 }", "a phase must have exactly one of"),
+        ("{ duration: 1, arrivalRate: 1, arrivalCount: 1 }", "a phase must have exactly one of"),
         ("{ arrivalRate: 1 }", "the key `duration` is missing"),
         ("{ duration: 0, arrivalRate: 1 }", "a time above 0"),
-        ("{ duration: 1, connections: 2, rampTo: 1 }", "it does not go with `connections`"),
-        ("{ duration: 1, arrivalRate: 0 }", "nobody would ever arrive"),
-        ("{ duration: 1, arrivalRate: many }", "it takes a number from 0 to 1000000, found `many`"),
+        ("{ duration: 1, connections: 2, rampTo: 1 }", "not allowed together with `connections`"),
+        ("{ duration: 1, arrivalRate: 0 }", "the phase has no arrivals"),
+        ("{ duration: 1, arrivalRate: many }", "must be a number from 0 to 1000000, found `many`"),
         ("{ duration: 1, arrivalRate: -1 }", "found `-1`"),
         ("{ duration: 1 fortnight, arrivalRate: 1 }", "found `1 fortnight`"),
     ] {
@@ -122,7 +122,7 @@ fn targets_are_hosts_with_a_port_or_without() {
         assert_eq!(split_address(text), expected, "{text}");
     }
     let both = with_flow("[{ think: 1 }]").replace("target: h, e3: {", "target: 'h:1', e3: { port: 2,");
-    assert!(problems(&both)[0].contains("leave one of them out"));
+    assert!(problems(&both)[0].contains("remove one of them"));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn the_scenarios_that_are_shipped_are_right() {
     }
 }
 
-/// Every file of the corpus says in its last lines what is wrong with it, all of it.
+/// Every file of the corpus lists all of its errors in its last lines.
 #[test]
 fn the_corpus_of_wrong_files_is_told_line_by_line() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/scenarios");
