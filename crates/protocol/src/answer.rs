@@ -1,7 +1,7 @@
 //! Encodes the engine's side: responses and its notifications, straight into the outgoing buffer.
 //!
-//! A response with a list is a header, the elements by the functions of [`crate::write`], and for some a footer. What has
-//! been written of an answer that then fails is cut off again by the caller (`Vec::truncate`) and replaced by [`error`].
+//! A response with a list is a header, the elements by the functions of [`crate::write`], and for some a footer. If an answer fails
+//! half-way, the caller removes it (`Vec::truncate`) and writes [`error`] instead.
 
 use crate::error::ErrorObject;
 use crate::field::Field;
@@ -35,22 +35,22 @@ pub fn connection_error(error: &ErrorObject, out: &mut Vec<u8>) {
     error_object(error, out);
 }
 
-/// What an answer reports beside its result. What is empty, zero or absent is not written.
+/// The report of an answer. Fields that are empty, zero or absent are not written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report<'a> {
     /// How many values each selector matched.
     pub matched: &'a [u64],
     /// How many of the values encrypted were envelopes already.
     pub resealed: u64,
-    /// How many envelopes were left alone.
+    /// Number of envelopes that were skipped.
     pub skipped: u64,
-    /// How many envelopes did not open, where the request said what becomes of them.
+    /// Number of envelopes that failed to decrypt, if the request sets an action for them.
     pub failed: Option<u64>,
-    /// Where the first of them stand.
+    /// The positions of the first of them.
     pub failures: Failures<'a>,
 }
 
-/// Where envelopes stand that did not open.
+/// The positions of envelopes that failed to decrypt.
 #[derive(Clone, Copy, Debug)]
 pub enum Failures<'a> {
     /// Paths in a document.
@@ -142,7 +142,7 @@ impl OpenValues {
         self.map.add(more, out);
     }
 
-    /// Ends an answer that goes on in other buffers than `head`, in which it was begun; what stands behind the values goes to `tail`.
+    /// Ends an answer that began in `head` and continues in other buffers; appends the bytes after the values to `tail`.
     pub fn finish_at(self, report: &Report<'_>, head: &mut [u8], tail: &mut Vec<u8>) {
         let more = report.write(tail);
         self.map.add(more, head);
@@ -215,8 +215,8 @@ impl OpenDocument {
         self.map.add(more, out);
     }
 
-    /// Ends the answer where the document goes on in other buffers: `end` is the size of `head`, in which it was begun, and of all
-    /// that follows; what stands behind the document goes to `tail`.
+    /// Ends an answer whose document continues in other buffers: `end` is the total size of `head`, in which it began, and of the
+    /// rest. Appends the bytes after the document to `tail`.
     pub fn finish_at(self, end: usize, count: u64, head: &mut [u8], tail: &mut Vec<u8>) {
         self.finish_at_with(end, count, &Report::default(), head, tail);
     }

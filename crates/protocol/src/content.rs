@@ -1,7 +1,7 @@
 //! Reads maps of named fields, for parameters, results and error objects alike.
 //!
-//! A field that closes its map is taken without passing over it: the scanner has already proved where it ends. Clients
-//! are told to put the list of values last, and then no byte of it is read before its values are used.
+//! A field that is the last of its map is taken without skipping over it: the scanner has already proved where it ends. Clients
+//! should put the list of values last; then no byte of it is read before its values are used.
 
 use crate::error::{ContentError, FieldFault, RemoteError, Retry, ShownName};
 use crate::field::{Field, FieldSet};
@@ -13,10 +13,10 @@ use crate::wire::{Head, Reader};
 pub(crate) const ERROR_FIELDS: FieldSet =
     FieldSet::of(&[Field::Code, Field::Message, Field::Retry, Field::Index, Field::Offset, Field::RetryAfterMs]);
 
-/// What to do with a field that is not among those expected.
+/// The action for a field that is not expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unknown {
-    /// The engine refuses it: an option that it does not know must not be dropped in silence.
+    /// The engine refuses it: an unknown option must not be dropped silently.
     Refuse,
     /// A client passes over it: the engine may be newer.
     Skip,
@@ -50,7 +50,7 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// The next expected field; its value is what the reader stands before.
+    /// The next expected field; the reader is positioned at its value.
     pub(crate) fn next_field(&mut self) -> Result<Option<Field>, ContentError> {
         while self.left > 0 {
             self.left -= 1;
@@ -77,7 +77,7 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// What stands behind the map once its last entry has been read.
+    /// Returns the bytes after the map, once its last entry has been read.
     pub(crate) fn into_reader(self) -> Reader<'a> {
         self.reader
     }
@@ -139,7 +139,7 @@ impl<'a> Entries<'a> {
         Ok(self.reader.take(size)?)
     }
 
-    /// A binary or a string, as bytes; whether they are UTF-8 is left to whoever parses them.
+    /// A binary or a string, as bytes; the caller checks whether they are UTF-8.
     pub(crate) fn bytes(&mut self, field: Field) -> Result<&'a [u8], ContentError> {
         let head = self.reader.head()?;
         let (Head::Binary(size) | Head::String(size)) = head else {
@@ -172,7 +172,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// Reads an error object. Fields that this version does not know are passed over.
+/// Reads an error object. Unknown fields are ignored.
 pub(crate) fn remote_error(mut entries: Entries<'_>) -> Result<RemoteError<'_>, ContentError> {
     let (mut code, mut message, mut retry) = (None, "", Retry::Never);
     let (mut index, mut offset, mut retry_after_ms) = (None, None, None);

@@ -1,7 +1,7 @@
-//! What can be wrong: with a frame, with a message, with its content; and the error object that travels in a response.
+//! Errors of a frame, a message or its content, and the error object of a response.
 //!
-//! No error holds a value of the caller's data: fields, indexes, offsets and kinds say where and what. Names that the
-//! peer made up (a field, a method) are shown only where they look like names, since a confused client may send data there.
+//! Errors contain no value of the caller's data: fields, indexes, offsets and kinds describe the problem. Names that the peer chose
+//! (a field, a method) are shown only if they look like names, because a confused client may send data there.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use crate::wire::HeadError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
     /// The frame is longer than the limit, by its own account or by what it must still hold.
-    #[error("frame of at least {size_min} bytes passes the limit of {limit} (seen at byte {offset})")]
+    #[error("frame of at least {size_min} bytes exceeds the limit of {limit} (seen at byte {offset})")]
     TooLarge {
-        /// Where the length or count stands that shows it.
+        /// Offset of the length or count.
         offset: usize,
         /// The least size that the frame would have, in bytes.
         size_min: u64,
         /// `Limits::frame_size_max`.
         limit: usize,
     },
-    /// Containers stand too deep inside one another.
+    /// Containers are nested too deeply.
     #[error("frame nests deeper than {limit} levels (seen at byte {offset})")]
     TooDeep {
         /// Where the container begins that is one too deep.
@@ -34,7 +34,7 @@ pub enum FrameError {
         limit: usize,
     },
     /// An array or map claims too many elements.
-    #[error("container of {count} elements passes the limit of {limit} (seen at byte {offset})")]
+    #[error("container of {count} elements exceeds the limit of {limit} (seen at byte {offset})")]
     TooManyElements {
         /// Where the container begins.
         offset: usize,
@@ -46,7 +46,7 @@ pub enum FrameError {
     /// The byte 0xc1, which MessagePack never uses.
     #[error("byte {offset} is 0xc1, which MessagePack does not use")]
     ReservedMarker {
-        /// Where it stands.
+        /// The offset.
         offset: usize,
     },
 }
@@ -63,28 +63,28 @@ impl FrameError {
 
 /// A frame that is no MessagePack-RPC message.
 ///
-/// With an id, the request can be answered with `invalid_request` and the connection goes on; without one, the peer does
-/// not speak the protocol and the connection ends.
+/// With an id, the request can be answered with `invalid_request` and the connection continues; without one, the peer does not
+/// follow the protocol and the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{fault}")]
 pub struct MessageError {
     /// Id of the request, where the message is one and its id could be read.
     pub id: Option<u32>,
-    /// What is wrong.
+    /// The fault.
     pub fault: MessageFault,
 }
 
-/// What is wrong with a message.
+/// A fault of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum MessageFault {
     /// The frame is not an array.
-    #[error("a message is an array, not {0}")]
+    #[error("a message must be an array, not {0}")]
     NotAnArray(Kind),
     /// The first element is none of 0, 1, 2.
-    #[error("a message begins with its type: 0 (request), 1 (response) or 2 (notification)")]
+    #[error("a message must begin with its type: 0 (request), 1 (response) or 2 (notification)")]
     UnknownType,
     /// Requests and responses have four elements, notifications three.
-    #[error("a message of this type has {expected} elements, not {found}")]
+    #[error("a message of this type must have {expected} elements, not {found}")]
     WrongLength {
         /// Elements that the message type has.
         expected: u32,
@@ -92,39 +92,39 @@ pub enum MessageFault {
         found: u32,
     },
     /// The id is not an integer from 0 to 2^32 − 1.
-    #[error("a message id is an integer from 0 to 4294967295")]
+    #[error("a message id must be an integer from 0 to 4294967295")]
     InvalidId,
     /// The method is not a UTF-8 string.
-    #[error("the method is a UTF-8 string")]
+    #[error("the method must be a UTF-8 string")]
     InvalidMethod,
     /// The parameters are not an array.
-    #[error("the parameters are an array, not {0}")]
+    #[error("the parameters must be an array, not {0}")]
     ParamsNotAnArray(Kind),
     /// The bytes end early or hold 0xc1. Cannot happen to a frame that the scanner passed.
     #[error("the message is not well-formed MessagePack")]
     Malformed,
 }
 
-/// What is wrong with parameters, a result or an error object.
+/// A fault of parameters, a result or an error object.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ContentError {
     /// The method takes exactly one map, in the array of parameters.
-    #[error("params is an array of exactly one map, which holds the fields by name")]
+    #[error("params must be an array of exactly one map of fields by name")]
     ParamsNotOneMap,
     /// `cancel` takes exactly one id.
-    #[error("params is an array of exactly one message id, an integer from 0 to 4294967295")]
+    #[error("params must be an array of exactly one message id, an integer from 0 to 4294967295")]
     ParamsNotOneId,
     /// A result or error object is a map.
     #[error("expected a map, found {0}")]
     NotAMap(Kind),
     /// The key of a map is not a string.
-    #[error("field names are strings, not {0}")]
+    #[error("field names must be strings, not {0}")]
     FieldNameNotString(Kind),
     /// The method has no such field.
     #[error("unknown field{0}")]
     UnknownField(ShownName),
-    /// A field stands twice in one map.
-    #[error("field `{0}` stands twice")]
+    /// A field occurs twice in one map.
+    #[error("duplicate field `{0}`")]
     DuplicateField(Field),
     /// A field that the method needs is not there.
     #[error("field `{0}` is missing")]
@@ -134,7 +134,7 @@ pub enum ContentError {
     Field {
         /// The field.
         field: Field,
-        /// What is wrong with it.
+        /// The fault.
         fault: FieldFault,
     },
     /// An element of a list is wrong.
@@ -151,21 +151,21 @@ impl From<HeadError> for ContentError {
     }
 }
 
-/// What is wrong with the content of a field.
+/// A fault of the content of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FieldFault {
     /// Another kind of value is needed.
     #[error("expected {expected}, found {found}")]
     WrongType {
-        /// What the field takes.
+        /// The expected type.
         expected: &'static str,
-        /// What came.
+        /// The actual type.
         found: Kind,
     },
     /// The right kind, but not a value that the field takes.
     #[error("expected {expected}")]
     OutOfRange {
-        /// What the field takes.
+        /// The expected type.
         expected: &'static str,
     },
     /// A string that is not UTF-8.
@@ -254,11 +254,11 @@ macro_rules! error_codes {
 }
 
 error_codes! {
-    InvalidFrame "invalid_frame" Never "The bytes are not MessagePack or pass a structural limit; the connection closes.",
-    InvalidRequest "invalid_request" Never "The frame is no message of MessagePack-RPC, or its id is in use.",
+    InvalidFrame "invalid_frame" Never "The bytes are not MessagePack or exceed a structural limit; the connection closes.",
+    InvalidRequest "invalid_request" Never "The frame is not a message of MessagePack-RPC, or its id is in use.",
     UnknownMethod "unknown_method" Never "The engine has no such method.",
-    InvalidParams "invalid_params" Never "A field is unknown, missing, double, of the wrong type or out of range.",
-    InvalidDocument "invalid_document" Never "The document is not JSON, or nests too deep.",
+    InvalidParams "invalid_params" Never "A field is unknown, missing, duplicated, of the wrong type or out of range.",
+    InvalidDocument "invalid_document" Never "The document is not JSON, or is nested too deeply.",
     InvalidSelector "invalid_selector" Never "A selector is not a valid JSONPath.",
     UnmatchedSelector "unmatched_selector" Never "A selector matched nothing, and `strict` was set.",
     AmbiguousName "ambiguous_name" Never "A member name differs from a selected one in case alone, and `other_case` is `refuse`.",
@@ -271,7 +271,7 @@ error_codes! {
     Overloaded "overloaded" Later "No room is left: in the queue, for frames that arrive, or for answers.",
     DeadlineExceeded "deadline_exceeded" Later "The deadline passed before the work was done.",
     Cancelled "cancelled" Never "The caller cancelled the request.",
-    TooLarge "too_large" Never "The frame, document, list or answer passes a size limit.",
+    TooLarge "too_large" Never "The frame, document, list or answer exceeds a size limit.",
     Unavailable "unavailable" Elsewhere "The engine is shutting down or lost its key store.",
     Internal "internal" Later "The engine is at fault; its log has the details.",
 }
@@ -286,7 +286,7 @@ impl fmt::Display for ErrorCode {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{code}: {message}")]
 pub struct ErrorObject {
-    /// What went wrong.
+    /// The error code.
     pub code: ErrorCode,
     /// One sentence for a developer; no secrets, no plaintext. Not stable.
     pub message: String,
@@ -294,7 +294,7 @@ pub struct ErrorObject {
     pub index: Option<u64>,
     /// Byte position in the document or selector.
     pub offset: Option<u64>,
-    /// After how many milliseconds the same request may be served, where that can be said.
+    /// The delay in milliseconds before a retry, if known.
     pub retry_after_ms: Option<u64>,
 }
 
@@ -353,7 +353,7 @@ impl From<MessageError> for ErrorObject {
 /// The error of a response, as a client reads it. Its engine may be newer: the code can be one that this crate lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteError<'a> {
-    /// The code on the wire; [`ErrorCode::parse`] knows those of this version.
+    /// The code on the wire; [`ErrorCode::parse`] accepts those of this version.
     pub code: &'a str,
     /// One sentence for a developer.
     pub message: &'a str,
@@ -363,12 +363,12 @@ pub struct RemoteError<'a> {
     pub index: Option<u64>,
     /// Byte position in the document or selector.
     pub offset: Option<u64>,
-    /// After how many milliseconds the same request may be served, where the engine says so.
+    /// The delay in milliseconds before a retry, if the engine gives one.
     pub retry_after_ms: Option<u64>,
 }
 
 impl RemoteError<'_> {
-    /// The code, where this version knows it.
+    /// The code, if this version supports it.
     pub fn known_code(&self) -> Option<ErrorCode> {
         ErrorCode::parse(self.code)
     }

@@ -105,7 +105,7 @@ impl FieldSet {
     }
 }
 
-/// What a MessagePack value is, as errors name it.
+/// The type of a MessagePack value, as errors name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `nil`.

@@ -13,13 +13,13 @@ use crate::scanner::Scanner;
 pub const READ_SIZE: usize = 16_384;
 /// Bytes of a piece of a frame, at most: what is left of a read that ends a piece may be beyond.
 pub const FRAME_PIECE_SIZE: usize = 256 << 10;
-/// Frames from this size on are handed over with their buffer.
+/// Frames of at least this size are returned with their buffer.
 const COPY_SIZE_MAX: usize = READ_SIZE;
 /// A frame whose size is not known yet grows at least by this part of what has arrived, whatever its values promise: each byte is moved
 /// four times at most.
 const GROWTH_DIVISOR: usize = 4;
 
-/// What has arrived of a stream and is not cut into frames yet.
+/// Received bytes of a stream that are not divided into frames yet.
 pub struct FrameBuffer {
     /// The beginning of a large frame. None is empty; a value's head is never cut.
     pieces: Vec<Vec<u8>>,
@@ -29,7 +29,7 @@ pub struct FrameBuffer {
     /// Whether the frame that arrives is not wanted. `pieces_size` then counts what was dropped.
     is_discarding: bool,
     bytes: Vec<u8>,
-    /// Where in `bytes` the frame begins, or goes on, that is looked for.
+    /// Offset in `bytes` at which the current frame begins or continues.
     start: usize,
     scanner: Scanner,
     frame_size_max: usize,
@@ -62,7 +62,7 @@ impl Frame {
         self.pieces.concat()
     }
 
-    /// Whether it lies in one buffer: [`Frame::head`] is then all of it.
+    /// Whether it is in one buffer: [`Frame::head`] is then all of it.
     pub fn is_in_one_piece(&self) -> bool {
         self.pieces.len() <= 1
     }
@@ -112,7 +112,7 @@ impl FrameBuffer {
         &mut self.bytes
     }
 
-    /// What [`FrameBuffer::capacity`] is after [`FrameBuffer::spare`], for who has to ask before it takes memory.
+    /// The value of [`FrameBuffer::capacity`] after [`FrameBuffer::spare`], for callers that must reserve memory first.
     pub fn capacity_with_spare(&self) -> usize {
         let capacity = self.bytes.capacity();
         let grown = if capacity - self.bytes.len() < READ_SIZE { self.bytes.len() + self.growth() } else { capacity };
@@ -333,7 +333,7 @@ mod tests {
         }
     }
 
-    /// A large frame behind small ones, and small ones behind it, in whatever pieces the stream comes.
+    /// Large frames after small ones and small frames after large ones, for any division of the stream.
     #[test]
     fn large_frames_stand_between_small_ones() {
         let frames: Vec<_> = [3, 700_000, 5, FRAME_PIECE_SIZE, 2, 600_001].into_iter().map(binary).collect();

@@ -117,7 +117,7 @@ fn check_message(frame: &[u8]) {
     }
 }
 
-/// What was written once is a frame, and reads and writes as itself.
+/// An encoded frame decodes to itself.
 fn check_stable(written: Reencoded, again: &dyn Fn(&[u8]) -> Reencoded) {
     if let Ok(frame) = written {
         let limits = Limits { frame_size_max: 1 << 20, ..LIMITS };
@@ -290,12 +290,12 @@ fn reencode_info(result: RawValue<'_>) -> Reencoded {
     Ok(out)
 }
 
-/// What the scanner should answer, found by a recursive walk from the specification's table of formats.
+/// The expected result of the scanner, by a recursive walk over the specification's table of formats.
 fn slow_scan(bytes: &[u8]) -> Result<Option<usize>, FrameError> {
     slow_value(bytes, 0, 0, 0)
 }
 
-/// The end of the value at `at`, inside `depth` containers, with at least `owed` further values behind it.
+/// The end of the value at `at`, inside `depth` containers, with at least `owed` further values after it.
 fn slow_value(bytes: &[u8], at: usize, depth: usize, owed: u64) -> Result<Option<usize>, FrameError> {
     let Some(format) = slow_format(bytes, at)? else {
         return Ok(None);

@@ -4,13 +4,12 @@
 //! the workers, the client and a simulation can all share it. `docs/protocol.md` describes the same format for people
 //! who write a client without this crate; a test holds the two together.
 //!
-//! The way of a message: [`Scanner`] finds where a frame ends while its bytes arrive and [`FrameBuffer`] keeps them until then,
-//! [`Message::parse`] splits the frame into its four parts, and `…Params::decode` (server) or `…Result::decode` (client) reads
-//! the typed content.
-//! Everything decoded borrows from the frame; lists are iterated where they lie ([`RawValues`]) and never collected.
+//! The path of a message: [`Scanner`] finds the end of a frame while its bytes arrive and [`FrameBuffer`] stores them until then,
+//! [`Message::parse`] splits the frame into its four parts, and `…Params::decode` (server) or `…Result::decode` (client) parses the
+//! typed content. Everything decoded borrows from the frame; lists are iterated in place ([`RawValues`]) and never collected.
 //! Encoders append to the caller's `Vec<u8>`: [`request`] for clients, [`answer`] for the engine, over [`write`](mod@write).
 //!
-//! Promises: no input panics, allocates by a claimed length, or is scanned twice; what is refused says which field or index.
+//! Guarantees: no input panics, allocates by a claimed length, or is scanned twice; errors name the field or index.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -65,7 +64,7 @@ pub use values::{RawValues, Scalar, Strings, Text, ValueError, ValueFault, Value
 pub const PROTOCOL_VERSION: u32 = 1;
 /// The application protocol that both sides name in the TLS handshake (ALPN, RFC 7301).
 pub const ALPN: &[u8] = b"fieldseal/1";
-/// The list of [`ALPN`] alone as TLS libraries take it, each name behind its length (RFC 7301, section 3.1).
+/// The list of [`ALPN`] alone in the format of TLS libraries, each name preceded by its length (RFC 7301, section 3.1).
 pub const ALPN_LIST: &[u8] = b"\x0bfieldseal/1";
 /// Groups for the key exchange of TLS, the preferred first. Listed, so that an update of a library does not change what is
 /// negotiated.

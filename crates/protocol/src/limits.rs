@@ -1,6 +1,6 @@
 //! The bounds of a frame, checked while its bytes arrive and before anything is kept for it.
 
-/// What a peer may send in one frame. Every bound is inclusive.
+/// Limits on one frame of a peer. Every limit is inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a whole frame, headers included. Default 1 GiB: an encrypted document is some three to five times

@@ -42,7 +42,7 @@ impl<'a> Message<'a> {
     /// size of the parameters or the result. Other bytes give an error or a message of unspecified content.
     ///
     /// # Errors
-    /// When the frame is not a message; [`MessageError::id`] says whether it can still be answered.
+    /// If the frame is not a message; [`MessageError::id`] returns whether it can still be answered.
     pub fn parse(frame: &'a [u8]) -> Result<Message<'a>, MessageError> {
         let mut reader = Reader::new(frame);
         let head = reader.head().map_err(malformed)?;

@@ -5,7 +5,7 @@ use crate::error::{ContentError, ErrorCode, ErrorObject, RemoteError, ShownName}
 use crate::message::RawParams;
 use crate::wire::Head;
 
-/// Name of the notification that asks the engine to stop a request; its parameters are the request's id.
+/// Name of the notification that requests the engine to stop a request; its parameters are the request's id.
 pub const CANCEL: &str = "cancel";
 /// Name of the notification that the engine sends before it closes a connection that cannot go on, so that the peer
 /// learns why although no request's id could be read; its parameter is an error object.
@@ -16,7 +16,7 @@ pub const GOING_AWAY: &str = "going_away";
 
 macro_rules! methods {
     ($($variant:ident $name:literal $what:literal),+ $(,)?) => {
-        /// What a client can call.
+        /// The methods that a client can call.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Method {
             $(#[doc = $what] $variant),+

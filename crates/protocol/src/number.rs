@@ -81,7 +81,7 @@ pub(crate) fn number_shape(text: &[u8]) -> Option<NumberShape> {
     rest.is_empty().then_some(shape)
 }
 
-/// What follows one or more digits.
+/// Removes one or more leading digits.
 fn strip_digits(text: &[u8]) -> Option<&[u8]> {
     let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     (count > 0).then(|| &text[count..])

@@ -1,6 +1,6 @@
 //! The options of the methods, as the engine reads them and the client writes them.
 //!
-//! An option that is `None` is left to the engine, whose settings say what then holds for the app.
+//! An option that is `None` is left to the engine's settings.
 
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
@@ -48,7 +48,7 @@ words! {
 }
 
 words! {
-    /// What becomes of an envelope that does not open.
+    /// The action for an envelope that fails to decrypt.
     OnFailure {
         /// The request fails.
         Fail = "fail",
@@ -72,8 +72,8 @@ words! {
 }
 
 words! {
-    /// What becomes of a member whose name differs from a selected one in case alone, by any simple case mapping of Unicode. Some
-    /// readers (Go's `encoding/json`, ASP.NET) take it for the selected one.
+    /// The action for a member whose name differs from a selected one only in case, by any simple case mapping of Unicode. Some
+    /// parsers (Go's `encoding/json`, ASP.NET) read it as the selected one.
     OtherCase {
         /// The document is refused.
         Refuse = "refuse",
@@ -106,7 +106,7 @@ pub struct EncryptOptions<'a> {
     pub role: Option<&'a str>,
     /// How long the caller waits, in milliseconds from when the engine has read the frame; at least 1.
     pub deadline_ms: Option<u32>,
-    /// Leaves alone the envelopes that the caller could decrypt under this app and role, in place of sealing them twice.
+    /// Skips the envelopes that the caller could decrypt under this app and role, instead of encrypting them again.
     pub skip_sealed: bool,
     /// Fails where a selector matches nothing; only for documents.
     pub strict: bool,
@@ -135,11 +135,11 @@ impl<'a> EncryptOptions<'a> {
 pub struct DecryptOptions<'a> {
     /// The tenant; 1 to 128 bytes.
     pub app: &'a str,
-    /// The data role that every envelope must carry; `[a-z0-9-]{1,20}`. Without it the caller's policy alone decides.
+    /// The data role that every envelope must carry; `[a-z0-9-]{1,20}`. Without it only the caller's policy applies.
     pub role: Option<&'a str>,
     /// How long the caller waits, in milliseconds from when the engine has read the frame; at least 1.
     pub deadline_ms: Option<u32>,
-    /// What becomes of an envelope that does not open. Without it the request fails.
+    /// The action for an envelope that fails to decrypt. Default: the request fails.
     pub on_failure: Option<OnFailure>,
     /// Fails where a selector matches nothing; only for documents.
     pub strict: bool,

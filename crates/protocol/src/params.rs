@@ -1,7 +1,7 @@
 //! The parameters of each method, as the engine reads them.
 //!
-//! Strict: a field that a method does not have is refused, so that an option is never dropped in silence. Lists and
-//! documents stay where they lie in the frame.
+//! Strict: an unknown field is refused, so that an option is never dropped silently. Lists and documents are not copied out of the
+//! frame.
 
 use crate::content::{Entries, Unknown, out_of_range};
 use crate::error::ContentError;
@@ -18,7 +18,7 @@ use crate::values::RawValues;
 pub struct EncryptParams<'a> {
     /// App, curve, keying, role, deadline.
     pub options: EncryptOptions<'a>,
-    /// What to encrypt.
+    /// The values to encrypt.
     pub values: RawValues<'a>,
 }
 
@@ -27,7 +27,7 @@ pub struct EncryptParams<'a> {
 pub struct DecryptParams<'a> {
     /// App, role, deadline.
     pub options: DecryptOptions<'a>,
-    /// What to decrypt: strings that are envelopes are opened, other scalars come back as they are.
+    /// The values to decrypt: strings that are envelopes are decrypted, other scalars are returned unchanged.
     pub values: RawValues<'a>,
 }
 
@@ -38,7 +38,7 @@ pub struct EncryptDocumentParams<'a> {
     pub options: EncryptOptions<'a>,
     /// JSONPath selectors ([`RawValues::strings`]); at least one; `None` selects every scalar.
     pub select: Option<RawValues<'a>>,
-    /// JSON text, not yet looked at.
+    /// JSON text, not yet validated.
     pub document: &'a [u8],
 }
 
@@ -49,7 +49,7 @@ pub struct DecryptDocumentParams<'a> {
     pub options: DecryptOptions<'a>,
     /// JSONPath selectors ([`RawValues::strings`]); at least one; `None` selects every envelope.
     pub select: Option<RawValues<'a>>,
-    /// JSON text, not yet looked at.
+    /// JSON text, not yet validated.
     pub document: &'a [u8],
 }
 
@@ -83,7 +83,7 @@ pub struct RewrapParams<'a> {
 /// Parameters of `inspect`.
 #[derive(Clone, Copy, Debug)]
 pub struct InspectParams<'a> {
-    /// With an app, envelopes are opened for what only their inside tells; the plaintext itself is never given.
+    /// With an app, envelopes are decrypted to read the fields inside; the plaintext itself is never returned.
     pub app: Option<&'a str>,
     /// Envelopes ([`RawValues::strings`]).
     pub values: RawValues<'a>,
@@ -299,7 +299,7 @@ fn decode_nothing(params: RawParams<'_>) -> Result<(), ContentError> {
     Fields::read(params, FieldSet::EMPTY).map(|_| ())
 }
 
-/// Every field that any method has; which of them may come is for the method to say.
+/// Every field of any method; each method checks which ones it allows.
 #[derive(Default)]
 struct Fields<'a> {
     app: Option<&'a str>,

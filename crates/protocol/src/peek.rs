@@ -1,6 +1,6 @@
-//! A first look at a request, for whoever must place it before anybody reads its parameters.
+//! A quick look at a request, to schedule it before its parameters are parsed.
 //!
-//! It never fails and its work is bounded: what stands behind a long list is not found. [`crate::request`] puts lists last.
+//! It never fails and its work is bounded: fields after a long list are not found. [`crate::request`] puts lists last.
 
 use crate::field::Field;
 use crate::message::RawParams;
@@ -10,7 +10,7 @@ use crate::wire::{Head, HeadError, Reader};
 /// Values that a look may pass over; names and what is inside lists count too.
 const VALUES_MAX: u32 = 256;
 
-/// What is known of a request without reading it. What is there is what the method's `…Params::decode` gives, where that
+/// The fields of a request that are known without parsing it. Each equals the result of the method's `…Params::decode`, if that
 /// succeeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peek<'a> {

@@ -1,4 +1,4 @@
-//! The parameters of a message as they lie in it.
+//! The encoded parameters of a message.
 
 use crate::error::MessageFault;
 use crate::wire::{Head, Reader};
@@ -23,7 +23,7 @@ impl<'a> RawParams<'a> {
         self.count
     }
 
-    /// The parameters' bytes behind the array's head; what they cost in memory and, roughly, in work.
+    /// Size of the parameters in bytes, without the array's head: their memory and, roughly, their work.
     pub fn size(&self) -> usize {
         self.reader.rest().len()
     }

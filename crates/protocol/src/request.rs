@@ -104,7 +104,7 @@ pub fn rewrap<'v>(
     write_values(envelopes.map(Scalar::from), out);
 }
 
-/// `inspect`: envelopes; with an app they are opened, for what only their inside tells.
+/// `inspect`: envelopes; with an app they are decrypted to read the fields inside.
 ///
 /// # Panics
 /// When `envelopes` yields another number of values than it announced.

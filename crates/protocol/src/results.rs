@@ -1,6 +1,6 @@
 //! The results of each method, as the client reads them. All but `info` and `inspect` decode to plain data.
 //!
-//! Lenient where the engine may be newer: fields that this version does not know are passed over.
+//! Lenient where the engine may be newer: unknown fields are ignored.
 
 use crate::content::{Entries, Unknown, out_of_range};
 use crate::error::ContentError;
@@ -15,19 +15,19 @@ use crate::wire::{Head, Reader};
 pub struct ValuesResult<'a> {
     /// In the order of the request.
     pub values: RawValues<'a>,
-    /// What the engine reports besides.
+    /// The engine's report.
     pub report: Reported<'a>,
 }
 
-/// What a result reports beside what was asked for. An engine that has nothing to report leaves it all out.
+/// The report of a result. An engine with nothing to report omits all of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reported<'a> {
     matched: Option<RawValues<'a>>,
     /// How many of the values encrypted were envelopes already.
     pub resealed: u64,
-    /// How many envelopes were left alone.
+    /// Number of envelopes that were skipped.
     pub skipped: u64,
-    /// How many envelopes did not open, where the request said what becomes of them.
+    /// Number of envelopes that failed to decrypt, if the request sets an action for them.
     pub failed: Option<u64>,
     failures: Option<RawValues<'a>>,
 }
@@ -94,7 +94,7 @@ pub struct DocumentResult<'a> {
     pub document: &'a [u8],
     /// How many fields were encrypted or decrypted.
     pub count: u64,
-    /// What the engine reports besides.
+    /// The engine's report.
     pub report: Reported<'a>,
 }
 
@@ -181,7 +181,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What an envelope says about itself.
+/// The metadata of an envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inspected<'a> {
     /// The four characters of the format's version, such as `Tk9D`.
@@ -198,7 +198,7 @@ pub struct Inspected<'a> {
     pub role: Option<&'a str>,
     /// Number of the software that made it; known only where it was opened and has one.
     pub origin: Option<u64>,
-    /// When it was made, in Unix seconds; known only where it was opened and tells.
+    /// Time of encryption, in Unix seconds; known only if the envelope was decrypted and contains it.
     pub encrypted_at: Option<u64>,
     /// The app's key version that opens it; known only where it was opened.
     pub key_version: Option<u64>,
@@ -339,7 +339,7 @@ impl<'a> PublicKeys<'a> {
 /// Result of `authenticate`: an API key that is in force.
 #[derive(Clone, Copy, Debug)]
 pub struct Authenticated<'a> {
-    /// What names the key; no secret.
+    /// The id of the key; not secret.
     pub key_id: &'a str,
     /// The one app that the key is for.
     pub app: &'a str,
@@ -373,7 +373,7 @@ impl<'a> Authenticated<'a> {
         })
     }
 
-    /// What the key may be used for: `encrypt`, `decrypt`, `inspect`, `client-side-tokens`, or words of a newer engine.
+    /// The operations that the key allows: `encrypt`, `decrypt`, `inspect`, `client-side-tokens`, or others of a newer engine.
     ///
     /// # Errors
     /// An element that is no string.

@@ -1,9 +1,8 @@
 //! Finds the end of a frame while its bytes arrive.
 //!
-//! The scanner reads each head once, passes over the contents of strings and binaries without touching them, and
-//! remembers where it stopped: a message of 100 MB that comes in 6,000 pieces is still scanned once. Lengths and counts
-//! are refused when they are seen, before the bytes they promise are read or kept, and nothing is allocated by them.
-//! What it keeps is a count per open container.
+//! The scanner reads each head once, skips the contents of strings and binaries, and resumes where it stopped: a message of 100 MB
+//! that arrives in 6,000 pieces is still scanned once. Lengths and counts are checked when they are read, before the bytes they
+//! announce are read or stored, and nothing is allocated by them. Its state is one count per open container.
 
 use crate::error::FrameError;
 use crate::limits::Limits;
@@ -13,7 +12,7 @@ use crate::wire::{Head, HeadError, read_head};
 #[derive(Clone, Debug)]
 pub struct Scanner {
     limits: Limits,
-    /// Bytes of the frame that were forgotten: the buffer begins behind them.
+    /// Bytes of the frame that were dropped: the buffer begins after them.
     forgotten: usize,
     /// Where the next head begins, from the start of the buffer; beyond its end while a payload is still arriving.
     position: usize,
@@ -50,12 +49,12 @@ impl Scanner {
         }
     }
 
-    /// Looks at `buffer`, which starts where the frame starts and holds all its bytes received so far: what the last
-    /// call was given, and more behind it.
+    /// Scans `buffer`, which starts at the frame's start and holds all its bytes received so far: those of the last call, followed
+    /// by new ones.
     ///
-    /// Returns the frame's length in bytes once it is complete, and is then ready for the next frame (whose buffer
-    /// starts behind this one). `None` asks for more bytes. After an error the stream has no next frame: every
-    /// further call returns the same error.
+    /// Returns the frame's length in bytes once it is complete, and is then ready for the next frame (whose buffer starts after
+    /// this one). `None` requests more bytes. After an error the stream has no next frame: every further call returns the same
+    /// error.
     ///
     /// # Errors
     /// A limit passed, or the marker 0xc1.
@@ -78,11 +77,11 @@ impl Scanner {
         }
     }
 
-    /// Forgets the first bytes of the buffer, which need no second look: the next one begins behind them, and lengths are counted
-    /// from there. So a large frame need not lie in one piece of memory.
+    /// Drops the first `size` bytes of the buffer, which are not needed again: the next buffer begins after them, and lengths count
+    /// from there. A large frame therefore need not be contiguous in memory.
     ///
     /// # Panics
-    /// When they were not shown, or need a look: those behind [`Scanner::position`].
+    /// If they were not scanned yet, or are needed again: those after [`Scanner::position`].
     pub fn forget(&mut self, size: usize) {
         assert!(size <= self.shown.min(self.position), "only what was passed can be forgotten");
         self.forgotten += size;
@@ -148,8 +147,8 @@ impl Scanner {
         Ok(())
     }
 
-    /// The general loop's work for a run of strings of up to 255 bytes and of values of one byte, all but the last value of their
-    /// container; it stops before whatever else stands there. Lists of values are such runs, and this halves their cost.
+    /// A fast path for a run of strings of up to 255 bytes and of one-byte values, except the last value of their container; it
+    /// stops before anything else. Lists of values are such runs, and this halves their cost.
     #[inline]
     fn pass_short_values(&mut self, buffer: &[u8]) {
         let taken = self.outer_sum.saturating_add(self.forgotten as u64);
@@ -247,7 +246,7 @@ mod tests {
         assert_eq!(scanner.heads_read, VALUES as u64 + 1);
     }
 
-    /// What was passed may be forgotten at any point; nothing that is said of the frame changes by it.
+    /// Scanned bytes may be dropped at any point without changing the result.
     #[test]
     fn what_was_passed_may_be_forgotten() {
         let mut frame = Vec::new();

@@ -1,4 +1,4 @@
-//! Lists of native values, iterated where they lie in the frame.
+//! Lists of native values, iterated in place in the frame.
 //!
 //! Values are plaintext: their `Debug` gives kinds and sizes, so that no log of a message can hold one.
 
@@ -11,7 +11,7 @@ use crate::number::{self, NumberBuffer, NumberFault};
 use crate::options::TextKind;
 use crate::wire::{Head, HeadError, Reader};
 
-/// Strings up to this size are read without a look at [`Values::up_to`].
+/// Strings up to this size are read without checking [`Values::up_to`].
 const SHORT_SIZE_MAX: u32 = u8::MAX as u32;
 
 /// UTF-8 text in a frame.
@@ -116,7 +116,7 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// What the value is.
+    /// The type of the value.
     pub fn kind(&self) -> Kind {
         match self {
             Scalar::Nil => Kind::Nil,
@@ -146,11 +146,11 @@ pub struct ValueError {
     /// Position in the list, from 0. Of 64 bits, so that a value's result is laid out without repacking, which took more
     /// time than reading the value.
     pub index: u64,
-    /// What is wrong.
+    /// The fault.
     pub fault: ValueFault,
 }
 
-/// What is wrong with an element of a list.
+/// A fault of an element of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ValueFault {
     /// Neither nil, boolean, number nor string.
@@ -159,7 +159,7 @@ pub enum ValueFault {
     /// A list of strings holds something else.
     #[error("expected a string, found {0}")]
     NotAString(Kind),
-    /// A float that no JSON text stands for.
+    /// A float without a JSON representation.
     #[error("NaN and infinities have no JSON text")]
     NotFinite,
     /// A string that is not UTF-8.
@@ -212,8 +212,8 @@ impl<'a> RawValues<'a> {
         self.iter_from(ValuesPosition::default())
     }
 
-    /// The value at a position if it is a string with more than `size_max` bytes, and than 255, and the position behind it: for
-    /// strings that are too long to be checked at once ([`Values::up_to`]). Whether it is UTF-8 was not looked at.
+    /// The value at a position if it is a string of more than `size_max` bytes and more than 255, with the position after it: for
+    /// strings too long to check at once ([`Values::up_to`]). It is not checked for UTF-8.
     pub fn long_string_at(&self, position: ValuesPosition, size_max: usize) -> Option<(&'a [u8], ValuesPosition)> {
         let mut values = self.iter_from(position).up_to(size_max);
         if values.index == values.count {
@@ -279,22 +279,22 @@ pub struct Values<'a> {
     field: Field,
     index: u32,
     count: u32,
-    /// Size of the whole list, to tell the offset by what is left.
+    /// Size of the whole list, to compute offsets from the remaining bytes.
     size: usize,
     reader: Reader<'a>,
     string_size_max: u32,
 }
 
 impl<'a> Values<'a> {
-    /// The same values, but a string with more than `size_max` bytes, and than 255, is the error [`ValueFault::TooLong`], and is not
-    /// looked at ([`RawValues::long_string_at`]).
+    /// The same values, but a string of more than `size_max` bytes and more than 255 is the error [`ValueFault::TooLong`] and is
+    /// not validated ([`RawValues::long_string_at`]).
     #[must_use]
     pub fn up_to(self, size_max: usize) -> Self {
         let string_size_max = u32::try_from(size_max).unwrap_or(u32::MAX).max(SHORT_SIZE_MAX);
         Values { string_size_max, ..self }
     }
 
-    /// Where the iteration stands.
+    /// The current position.
     pub fn position(&self) -> ValuesPosition {
         ValuesPosition { index: self.index, offset: self.size - self.reader.rest().len() }
     }
@@ -313,8 +313,8 @@ impl<'a> Values<'a> {
         Ok(())
     }
 
-    /// As [`Values::skip_values`], but stops behind the value with which `size_max` encoded bytes are passed: to cut a list into
-    /// parts that are bounded in both. Passes over at least one value, where there is one.
+    /// As [`Values::skip_values`], but stops after the value that exceeds `size_max` encoded bytes: to cut a list into parts that
+    /// are bounded in both. Skips at least one value, if there is one.
     ///
     /// # Errors
     /// [`ValueFault::Malformed`] only.
@@ -346,7 +346,7 @@ impl<'a> Values<'a> {
         Text::checked(bytes).map(Scalar::Str).ok_or(ValueFault::InvalidUtf8)
     }
 
-    /// Ends the iteration: behind a fault the places of the values are not known.
+    /// Ends the iteration: after a fault the positions of further values are unknown.
     #[cold]
     fn fail(&mut self, fault: ValueFault) -> ValueError {
         let error = ValueError { field: self.field, index: u64::from(self.index), fault };
@@ -415,7 +415,7 @@ impl Strings<'_> {
         Strings { values: self.values.up_to(size_max) }
     }
 
-    /// Where the iteration stands.
+    /// The current position.
     pub fn position(&self) -> ValuesPosition {
         self.values.position()
     }

@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::Kind;
 
-/// What stands at the start of a value. Lengths are in bytes, counts in elements or pairs.
+/// The head of a value. Lengths are in bytes, counts in elements or pairs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Head {
     Nil,
@@ -172,7 +172,8 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// Takes a string of up to 255 bytes; moves only where one stands. A short cut for lists of them, past the general head.
+    /// Takes a string of up to 255 bytes; advances only if there is one. A fast path for lists of strings that bypasses the general
+    /// head.
     #[inline]
     pub(crate) fn take_short_string(&mut self) -> Option<&'a [u8]> {
         let (size, content) = match self.bytes {

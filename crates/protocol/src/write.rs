@@ -1,7 +1,7 @@
 //! Appends MessagePack values to a buffer, each in its shortest format.
 //!
-//! Everything that a message is made of, for those who encode answers straight into the outgoing buffer. Lengths and counts
-//! beyond 2^32 − 1 cannot be written and are a mistake of the caller (the engine bounds its answers long before).
+//! The elements of messages, for callers that encode answers directly into the outgoing buffer. Lengths and counts above 2^32 − 1
+//! cannot be written and are a bug of the caller (the engine limits its answers much earlier).
 
 use crate::values::Scalar;
 
@@ -157,7 +157,7 @@ pub struct OpenBinary {
 }
 
 impl OpenBinary {
-    /// Begins a binary at the end of `out`. What is appended from now on belongs to it.
+    /// Begins a binary at the end of `out`. Bytes appended from now on belong to it.
     pub fn begin(out: &mut Vec<u8>) -> Self {
         marked(0xc6, [0; 4], out);
         OpenBinary { content_start: out.len() }
@@ -168,7 +168,7 @@ impl OpenBinary {
         self.finish_at(out.len(), out);
     }
 
-    /// Ends a binary that goes on in other buffers: `end` is the size of `head`, in which it was begun, and of all that follows.
+    /// Ends a binary that continues in other buffers: `end` is the total size of `head`, in which it began, and of the rest.
     pub fn finish_at(self, end: usize, head: &mut [u8]) {
         let size = length(end - self.content_start);
         head[self.content_start - 4..self.content_start].copy_from_slice(&size.to_be_bytes());

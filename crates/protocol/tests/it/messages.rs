@@ -128,7 +128,7 @@ fn missing_and_double_fields_are_named() {
         }
         for double in required.iter().chain(&optional) {
             let more = [required.clone(), optional.clone(), vec![double.clone()]].concat();
-            let expected = format!("field `{}` stands twice", double.0);
+            let expected = format!("duplicate field `{}`", double.0);
             assert_eq!(decode_map(method, &more), Err(expected), "{method:?}");
         }
     }
@@ -198,7 +198,7 @@ fn largest_and_smallest_options_are_taken() {
 
 #[test]
 fn params_are_exactly_one_map_by_name() {
-    let one_map = "params is an array of exactly one map, which holds the fields by name";
+    let one_map = "params must be an array of exactly one map of fields by name";
     for params in [array(&[]), array(&[Value::Nil]), array(&[array(&[])]), array(&[map(&[]), map(&[])])] {
         let frame = request_frame("encrypt", params);
         let error = EncryptParams::decode(request_params(&frame)).map(drop).expect_err("not one map");
@@ -207,7 +207,7 @@ fn params_are_exactly_one_map_by_name() {
     let keyed_by_number = Value::Map(vec![(Value::from(1), Value::Nil)]);
     let frame = request_frame("encrypt", array(&[keyed_by_number]));
     let error = EncryptParams::decode(request_params(&frame)).map(drop).expect_err("no name");
-    assert_eq!(error.to_string(), "field names are strings, not an integer");
+    assert_eq!(error.to_string(), "field names must be strings, not an integer");
     let frame = request_frame("health", array(&[]));
     assert_eq!(HealthParams::decode(request_params(&frame)), Ok(HealthParams), "no fields, no map needed");
     let frame = request_frame("info", array(&[map(&[]), map(&[])]));
