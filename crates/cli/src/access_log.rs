@@ -50,7 +50,7 @@ impl LineWriter {
     /// Opens the log at `path`, `-` for standard output.
     ///
     /// # Errors
-    /// What the system says where it cannot be written.
+    /// If the file cannot be opened.
     pub fn start(path: &Path, format: LogFormat) -> Outcome<Self> {
         let destination = if path == Path::new("-") {
             // Checked here, so that a closed descriptor is reported at the start.

@@ -19,19 +19,19 @@ mod tests {
     use std::time::{Duration, Instant};
 
     const SIZE: usize = 256 << 20;
-    /// What a slice of a worker may last at most.
+    /// Maximum duration of a worker's slice.
     const SLICE_MAX: Duration = Duration::from_micros(200);
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    /// Bytes resident, as Linux tells.
+    /// Resident bytes, as Linux reports them.
     fn resident() -> usize {
         let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
         let pages = statm.split(' ').nth(1).expect("the second number").parse::<usize>().expect("a number");
         pages * 4096
     }
 
-    /// Workers and network threads free frames and answers: that takes no longer than a slice, and the memory comes back all the same.
-    /// Looked at in a process of its own: what tests beside it hold is resident too.
+    /// Workers and network threads free frames and answers: that takes no longer than a slice, and the memory is returned. Tested
+    /// in its own process: memory of other tests is resident too.
     #[cfg(target_os = "linux")]
     #[test]
     fn who_frees_a_large_buffer_is_not_held_up_and_the_memory_comes_back() {

@@ -1,4 +1,4 @@
-//! What every command starts from: the folder, the configuration, the store and the engine over it.
+//! The common state of all commands: the folder, the configuration, the store and its engine.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ impl Context {
         &self.loaded
     }
 
-    /// What holds.
+    /// The configuration in effect.
     pub fn config(&self) -> &Config {
         &self.loaded.config
     }
@@ -141,7 +141,7 @@ impl Context {
         Ok(Engine::new(Box::new(store), self.config().engine.clone()))
     }
 
-    /// The store, made with its root key where there is none; says on standard error what it made.
+    /// The store, created with its root key if missing; notes on standard error what was created.
     pub fn store_or_new(&self) -> Outcome<SqliteKeystore> {
         let path = self.store_path();
         if path.exists() {

@@ -7,7 +7,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 /// Forbids core dumps of this process, and on Linux that others of the same user attach to it or read its memory.
 ///
 /// # Errors
-/// What the system says where it does not let a process do so.
+/// If the system does not permit that.
 pub fn forbid() -> io::Result<()> {
     // The hard limit too, so that nothing raises it again.
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;

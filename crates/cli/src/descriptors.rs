@@ -1,8 +1,8 @@
 //! Descriptors: the limit of the process, and bounds on sockets that fit below it together.
 //!
-//! A listener that could take every descriptor would lock out the others: the operator port, and clients of the engine. So the bounds on
-//! sockets, with what the process needs besides, stay within the limit. Where the configured bounds do not, they are reduced in
-//! proportion, and a warning says what they need.
+//! A listener that could use up all descriptors would lock out the others: the operator port, and clients of the engine. The limits
+//! on sockets, plus the other files of the process, therefore stay within the descriptor limit. If the configured limits do not
+//! fit, they are reduced in proportion, and a warning states what they need.
 
 use std::fmt::Write;
 
@@ -43,7 +43,7 @@ struct Bound<'c> {
     value: &'c mut usize,
     /// Descriptors for each unit of the setting.
     times: usize,
-    /// What of it one client may have, which is reduced with it.
+    /// The part of it for one client, which is reduced with it.
     of_client: Option<&'c mut usize>,
 }
 
@@ -77,7 +77,7 @@ impl Plan<'_> {
     /// Reduces the bounds where they do not fit. Returns a warning then.
     ///
     /// # Errors
-    /// What to do where even small bounds do not fit.
+    /// Advice if even small limits do not fit.
     fn fit(mut self, limit: usize) -> Result<Option<String>, String> {
         let fixed = self.fixed.iter().map(|(_, count)| *count).fold(self.other, usize::saturating_add);
         let wanted = self.bounds.iter().map(Bound::wanted).fold(0, usize::saturating_add);
@@ -123,10 +123,11 @@ impl Plan<'_> {
     }
 }
 
-/// Fits the bounds of an engine to the limit; `beside` is what else the process has open. Returns a warning where they were reduced.
+/// Fits the limits of an engine to the descriptor limit; `beside` is the number of other open files of the process. Returns a
+/// warning if they were reduced.
 ///
 /// # Errors
-/// What to do where no bounds of any use fit.
+/// Advice if no usable limits fit.
 pub fn fit_engine(settings: &mut ServerSettings, beside: usize, limit: usize) -> Result<Option<String>, String> {
     let has_api = settings.api.address.is_some();
     let has_operator = settings.operator.address.is_some();
@@ -157,7 +158,7 @@ pub fn fit_engine(settings: &mut ServerSettings, beside: usize, limit: usize) ->
 /// The same for a relay.
 ///
 /// # Errors
-/// What to do where no bounds of any use fit.
+/// Advice if no usable limits fit.
 pub fn fit_relay(configuration: &mut Configuration, limit: usize) -> Result<Option<String>, String> {
     let threads = configuration.process.threads;
     let sockets = threads * (configuration.inbound.len() + configuration.outbound.len());

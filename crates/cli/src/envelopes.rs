@@ -1,11 +1,11 @@
 //! Finds envelopes in text without a key: anywhere in it for `inspect`, as whole JSON strings for a rewrap by a running engine.
 //!
-//! What is found looks like an envelope; whether it is one is for the engine to say.
+//! The results look like envelopes; whether they are, only the engine can verify.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// What every envelope begins with.
+/// The first bytes of every envelope.
 const START: &[u8] = b"ev:";
 
 /// Longest run of characters that is taken for an envelope, in bytes: that of the largest document.
@@ -33,8 +33,8 @@ pub fn anywhere(text: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
     })
 }
 
-/// The content of every JSON string in `json`, a document that is known to be one, that looks like an envelope and is no member
-/// name: where it stands, without quotation marks, and its text.
+/// The content of every JSON string in `json`, a valid document, that looks like an envelope and is not a member name: its range
+/// without quotation marks, and its text.
 pub fn in_json(json: &[u8]) -> Vec<(Range<usize>, Cow<'_, [u8]>)> {
     let mut found = Vec::new();
     let mut position = 0;

@@ -1,7 +1,7 @@
-//! How a command ends when it does not end well: an exit code that scripts can tell apart and one line for a person.
+//! How a command fails: an exit code for scripts and one line for a person.
 //!
-//! Messages say what to do. They never hold a value of a document, a key or a root key: what goes into one are names, paths,
-//! places, and the messages of crates that promise the same.
+//! Messages say what to do. They never contain a value of a document, a key or a root key: only names, paths, positions, and the
+//! messages of crates with the same guarantee.
 
 use std::fmt;
 use std::io;
@@ -19,13 +19,13 @@ pub enum Exit {
     Usage = 2,
     /// The store or the engine cannot be reached, or answers later.
     Unreachable = 3,
-    /// What came out could not be written, as on a full disk.
+    /// The output could not be written, as on a full disk.
     Output = 4,
     /// Our fault.
     Internal = 5,
     /// The person who started the command stopped it: what a shell reports for SIGINT. Has no message.
     Interrupted = 130,
-    /// Whoever read our output has gone: what a shell reports for SIGPIPE. Says nothing.
+    /// The reader of the output has closed the pipe: the exit code of a shell for SIGPIPE. No message.
     BrokenPipe = 141,
 }
 
@@ -38,7 +38,7 @@ pub struct Failure {
     pub message: String,
 }
 
-/// What commands return.
+/// The result of commands.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
@@ -166,7 +166,7 @@ impl From<admin::Error> for Failure {
         let advice = match &error {
             E::NoStore(_) => " (fieldseal keys create APP, or fieldseal dev for development)",
             E::WrongRootKey { .. } => ": give the root key that belongs to this store",
-            E::UnknownApp(_) => ": run fieldseal keys list to see the apps, fieldseal keys create APP to make one",
+            E::UnknownApp(_) => ": run fieldseal keys list to see the apps, fieldseal keys create APP to create one",
             E::AppExists(_) => ": run fieldseal keys rotate APP to add a key version",
             E::UnknownClient(_) => ": run fieldseal certs list to see the clients",
             E::UnknownApiKey(_) => ": run fieldseal api-keys list to see the keys",

@@ -11,10 +11,10 @@ use fieldseal_server::{StartError, TlsSettings, check_identity};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome, plain};
 
-/// How often certificates are looked at whether they expire soon.
+/// Interval of expiry checks.
 pub const EXPIRY_PERIOD: Duration = Duration::from_secs(3600);
 
-/// Where certificates and keys lie.
+/// The paths of certificates and keys.
 pub struct IdentityFiles {
     /// The engine's certificate chain.
     pub chain: PathBuf,
@@ -26,7 +26,7 @@ pub struct IdentityFiles {
     pub api: Option<(PathBuf, PathBuf)>,
 }
 
-/// What the files hold.
+/// The content of the files.
 pub struct Identity {
     /// For the engine's listener.
     pub tls: TlsSettings,
@@ -109,7 +109,7 @@ impl IdentityFiles {
     }
 }
 
-/// What to do about files that cannot be read.
+/// Advice about unreadable files.
 fn advice(is_missing: bool) -> &'static str {
     match is_missing {
         true => {

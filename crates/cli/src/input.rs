@@ -24,7 +24,7 @@ pub enum Input {
 pub struct Bound {
     /// Bytes.
     pub size_max: usize,
-    /// The key, to name it to whoever hits the bound.
+    /// The key of the limit, for the error message.
     pub key: &'static str,
 }
 
@@ -138,7 +138,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// The lines with their numbers: what stands before the line break, and the line break.
+    /// The lines with their numbers: the text before the line break, and the line break.
     pub fn lines(&self) -> impl Iterator<Item = (u64, &[u8], &[u8])> {
         let lines = self.text.split_inclusive(|&byte| byte == b'\n').zip(self.first_line..);
         lines.map(|(line, number)| {
@@ -156,7 +156,7 @@ impl Blocks {
 
     /// The next block; `None` at the end.
     ///
-    /// A line that is too long is told only when all before it have been given.
+    /// A line that is too long is reported only after all lines before it were returned.
     pub fn next(&mut self) -> Outcome<Option<Block>> {
         let mut block = Block { first_line: self.next_line, text: Vec::new() };
         for count in 0..self.lines_max {

@@ -1,4 +1,5 @@
-//! Signals while a command writes a file with `-o`: the file stays as it was, no draft is left, and standard error says so.
+//! Signals while a command writes a file with `-o`: the file stays unchanged, the temporary file is removed, and standard error
+//! reports it.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use crate::signals;
 /// Added to a signal's number in the exit code, as shells do.
 const EXIT_BASE: u8 = 128;
 
-/// What a signal would interrupt.
+/// The work that a signal would interrupt.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     Idle,
@@ -53,7 +54,7 @@ pub fn watch() -> Outcome {
     watching.map(drop).map_err(|error| Failure::internal(format!("no thread: {error}")))
 }
 
-/// Removes the draft; the line that says what became of the file.
+/// Removes the temporary file; returns the line that states what happened to the file.
 fn abandon(state: &mut State) -> String {
     match std::mem::replace(state, State::Idle) {
         State::Idle => "interrupted".to_owned(),

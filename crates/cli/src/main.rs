@@ -1,7 +1,7 @@
 //! The program `fieldseal`: reads the command line, runs one command, and turns how it ended into an exit code.
 //!
-//! Promises: whatever goes wrong is one clear line on standard error and an exit code of its own; no value, key or root key
-//! stands in it. Even a panic, which would be our fault, tells its place and not its text, and no core dump is left.
+//! Guarantees: every failure is one clear line on standard error and an exit code; it contains no value, key or root key. Even a
+//! panic, which would be a bug, prints its location without its text, and no core dump is left.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, Write};
 
-/// Tells a person something on standard error. Where that cannot be written nobody reads it, and the work goes on.
+/// Prints a note for a person on standard error. Errors of writing it are ignored.
 pub fn note(text: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "{text}");
 }

@@ -26,7 +26,7 @@ pub struct Output {
 enum Destination {
     /// Standard output, or a file that is no regular one.
     Direct(File),
-    /// A file beside `target`, put in its place at the end. Gone when dropped before that.
+    /// A temporary file beside `target` that replaces it at the end. Removed when dropped before that.
     Replacing { draft: Draft, target: PathBuf },
 }
 

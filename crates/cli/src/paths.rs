@@ -1,4 +1,4 @@
-//! Which instructions serve, where the environment says so: for comparisons, and where a fault of one path is suspected.
+//! Selects instructions by the environment: for comparisons, and if a fault of one path is suspected.
 
 use fieldseal_engine::{CurveLanes, Lanes, LanesUnavailable, use_curve_lanes, use_lanes};
 

@@ -74,7 +74,7 @@ impl Deadly {
     }
 }
 
-/// SIGHUP, which asks for the configuration to be read anew.
+/// SIGHUP, which requests a reload of the configuration.
 ///
 /// # Errors
 /// When the system refuses.

@@ -1,4 +1,4 @@
-//! Files that are looked at now and then, so that a change of them is a reload.
+//! Files that are checked at intervals; a change of one triggers a reload.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -10,9 +10,9 @@ use tokio::time::{Interval, MissedTickBehavior, interval_at};
 /// nanoseconds. Links are followed, so that a link that points elsewhere is a change too.
 type Fingerprint = Option<(u64, u64, u64, i64, i64)>;
 
-/// Some files, and how they were when last looked at.
+/// Some files, and their state at the last check.
 pub struct Watched {
-    /// Nothing where they are not looked at.
+    /// `None` if they are not checked.
     ticks: Option<Interval>,
     files: Vec<PathBuf>,
     seen: Vec<Fingerprint>,
@@ -48,7 +48,7 @@ impl Watched {
         self.seen = look(&self.files);
     }
 
-    /// `files` take the place of those before.
+    /// `files` replace the previous ones.
     pub fn set(&mut self, files: Vec<PathBuf>) {
         if files != self.files {
             self.seen = look(&files);

@@ -445,7 +445,7 @@ fn check_request_size(size: usize, size_max: usize) -> Result<(), ClientError> {
     if size <= size_max {
         return Ok(());
     }
-    let message = format!("the request of {size} bytes passes the limit of {size_max}: send less at a time");
+    let message = format!("the request of {size} bytes exceeds the limit of {size_max}: send less at a time");
     Err(ClientError::new(ErrorKind::RequestTooLarge, Retry::Never, message))
 }
 

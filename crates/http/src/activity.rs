@@ -1,4 +1,4 @@
-//! What the connections of a listener are doing: who is without a request, whose head takes long, who leaves an answer lying.
+//! The state of a listener's connections: which have no request, which send a head slowly, which leave an answer unread.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use crate::settings::HttpSettings;
 use crate::waiting::{Waiting, Yield};
 
-/// What a listener has counted since it began.
+/// Counters of a listener since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HttpCounters {
     /// Connections that are open now.
@@ -45,7 +45,8 @@ pub(crate) fn count(tally: &AtomicU64) {
     tally.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Connections that are looked at to find one that gives way: what a new connection costs does not grow with those that are open.
+/// Maximum number of connections examined to find one to displace, so that the cost of a new connection does not grow with the
+/// number of open ones.
 const LOOKS_MAX: usize = 512;
 
 /// All connections of a listener.
@@ -67,7 +68,7 @@ struct Open {
     connections: BTreeMap<u64, Taken>,
     /// The connections of each client.
     clients: HashMap<IpAddr, BTreeSet<u64>>,
-    /// Where the next look for one that gives way begins.
+    /// Where the next search for a connection to displace begins.
     cursor: u64,
 }
 
@@ -103,7 +104,7 @@ impl Open {
         Some(activity)
     }
 
-    /// The connection that gives way to a new one, if any does.
+    /// The connection that a new one displaces, if any.
     fn yielding(&mut self) -> Option<u64> {
         let now = Instant::now();
         let looked_at = self.connections.range(self.cursor..).chain(self.connections.range(..self.cursor));
@@ -212,7 +213,7 @@ impl Registry {
     }
 }
 
-/// Whose turns on a thread those of a connection are: its client's, or its own where it counts to none.
+/// The flow whose turns on a thread a connection uses: its client's, or its own if it counts to no client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum TurnsOf {
     Client(IpAddr),
@@ -243,7 +244,7 @@ impl Drop for Place {
     }
 }
 
-/// What one connection is doing.
+/// The state of one connection.
 #[derive(Debug)]
 pub(crate) struct Activity {
     marks: Mutex<Marks>,
@@ -257,7 +258,7 @@ struct Marks {
     in_flight: usize,
     /// Since when there has been none.
     idle_since: Instant,
-    /// When the first byte came of a head that is not whole.
+    /// When the first byte of an incomplete head arrived.
     head_began: Option<Instant>,
     /// Until when the peer has to take a piece of an answer, by request.
     takes: BTreeMap<u64, Instant>,
@@ -295,8 +296,8 @@ impl Activity {
         Activity { marks: Mutex::new(marks), displaced: Notify::new() }
     }
 
-    /// Whether the connection gives way where another one has no place, and how soon: it is without a request, or all its requests wait
-    /// for a peer that is slow.
+    /// Whether the connection may be displaced by a new one, and how readily: it has no request, or all its requests wait for a
+    /// slow peer.
     pub(crate) fn yields(&self, now: Instant) -> Option<Yield> {
         let marks = self.lock();
         if marks.in_flight == 0 {
@@ -311,7 +312,7 @@ impl Activity {
         writing.max(requests).map(Yield::Slow)
     }
 
-    /// What is written waits for the peer, after so many bytes that did not.
+    /// Output waits for the peer, after this many bytes were written without waiting.
     pub(crate) fn write_waits(&self, bytes: u64) {
         let now = Instant::now();
         let mut marks = self.lock();
@@ -347,15 +348,15 @@ impl Activity {
         })
     }
 
-    /// The connection goes over to another protocol. It is in use for as long as it has its place, and how long it may be silent is for
-    /// whoever took it over.
+    /// The connection switches to another protocol. It counts as in use until it closes; the code that took it over limits its
+    /// silence.
     pub(crate) fn leave_http(&self) {
         let mut marks = self.lock();
         marks.in_flight += 1;
         marks.other_protocols += 1;
     }
 
-    /// How the connection stands now.
+    /// What to do with the connection now.
     pub(crate) fn verdict(&self, settings: &HttpSettings, now: Instant, heads_are_timed: bool) -> Verdict {
         let marks = self.lock();
         let is_over = |since: Instant, limit: Duration| now.saturating_duration_since(since) >= limit;
@@ -376,7 +377,7 @@ impl Activity {
     }
 }
 
-/// A request in work; over when its last holder is dropped.
+/// A request in flight; it ends when its last holder is dropped.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     activity: Arc<Activity>,
@@ -392,7 +393,7 @@ impl Exchange {
         self.received.store(self.received.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
     }
 
-    /// What the connection is doing.
+    /// The connection's activity.
     pub(crate) fn activity(&self) -> &Activity {
         &self.activity
     }
@@ -409,7 +410,7 @@ impl Exchange {
         }
     }
 
-    /// The peer has been handed a piece of the answer, of so many bytes, and has until `deadline` to ask for more.
+    /// A piece of the answer of this many bytes was passed to the peer, which must ask for more before `deadline`.
     pub(crate) fn handed(&self, deadline: Instant, bytes: u64) {
         let now = Instant::now();
         let mut marks = self.activity.lock();
@@ -419,7 +420,7 @@ impl Exchange {
         waiting.begin(now);
     }
 
-    /// The peer has asked for more, or the answer is whole.
+    /// The peer has asked for more, or the answer is complete.
     pub(crate) fn asked(&self) {
         let mut marks = self.activity.lock();
         if marks.takes.remove(&self.number).is_some()
@@ -449,7 +450,7 @@ impl Drop for Exchange {
     }
 }
 
-/// Tells how much of a request's body has come. It keeps the request in work: to be dropped with the answer.
+/// Counts the received bytes of a request's body. It keeps the request in flight: drop it with the answer.
 #[derive(Clone, Debug)]
 pub struct Received {
     exchange: Arc<Exchange>,
@@ -460,14 +461,14 @@ impl Received {
         Received { exchange: Arc::clone(exchange) }
     }
 
-    /// Bytes of the body that whoever reads it has taken so far. What is read on behind an early answer does not count.
+    /// Bytes of the body that its reader has taken so far. Bytes discarded after an early answer do not count.
     pub fn bytes(&self) -> u64 {
         self.exchange.received.load(Ordering::Relaxed)
     }
 }
 
-/// Keeps a request in work, and so its connection in use, while another protocol goes on in its stream: comes in the extensions of a
-/// `CONNECT` over HTTP/2. Over HTTP/1.1 the connection itself becomes the stream, and keeps its place without.
+/// Keeps a request in flight, and so its connection in use, while another protocol runs in its stream. It is in the extensions of a
+/// `CONNECT` over HTTP/2. Over HTTP/1.1 the connection itself becomes the stream and needs none.
 #[derive(Clone, Debug)]
 pub struct Hold {
     _exchange: Arc<Exchange>,

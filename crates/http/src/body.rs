@@ -27,18 +27,18 @@ pub type ResponseBody = UnsyncBoxBody<Bytes, BodyError>;
 #[derive(Debug, Error)]
 pub enum BodyError {
     /// The peer brings too little.
-    #[error("the body comes too slowly")]
+    #[error("the body arrives too slowly")]
     Slow,
     /// The connection or stream broke, or the body's form is wrong.
     #[error("the body broke off: {0}")]
     Broken(#[from] hyper::Error),
-    /// Whoever makes the body cannot go on.
+    /// The producer of the body failed.
     #[error("{0}")]
     Source(Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// The body of a request, as it arrives. What is left of it when it is dropped is read on for a while, so that a peer that only looks
-/// for an answer after it has sent everything finds it.
+/// The body of a request, as it arrives. When it is dropped, the rest is read and discarded within limits, so that a peer that
+/// reads the answer only after it has sent everything receives it.
 #[derive(Debug)]
 pub struct RequestBody {
     /// `None` once it goes to be read on.
@@ -52,7 +52,7 @@ pub struct RequestBody {
 pub(crate) struct Drain {
     bytes_max: u64,
     timeout: Duration,
-    /// The peer waits to be told that it may send, or has sent too little: there is nothing to read on.
+    /// The peer waits for permission to send, or has sent too little: there is nothing to discard.
     is_vain: bool,
 }
 
@@ -163,7 +163,7 @@ pub fn empty() -> ResponseBody {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A body of buffers in order, handed out in pieces of up to 64 KiB; what it holds beside is dropped with it.
+/// A body of buffers in order, returned in pieces of up to 64 KiB, together with an owner that is dropped with it.
 #[derive(Debug)]
 pub struct Buffers<H> {
     buffers: VecDeque<Bytes>,
@@ -203,7 +203,7 @@ impl<H: Unpin> Body for Buffers<H> {
     }
 }
 
-/// The body of an answer on its way, which notes how long the peer leaves a piece lying.
+/// The body of an answer being sent; it records how long the peer leaves a piece unread.
 #[derive(Debug)]
 pub(crate) struct Sending {
     body: ResponseBody,
@@ -211,7 +211,7 @@ pub(crate) struct Sending {
     /// How long the peer may take for a piece, and for how many bytes that is.
     timeout: Duration,
     progress_min: u64,
-    /// Whether pieces are asked for only when the peer has room: over HTTP/1.1 the socket tells.
+    /// Whether pieces are requested only when the peer can receive them; over HTTP/1.1 the socket shows that instead.
     is_timed: bool,
 }
 

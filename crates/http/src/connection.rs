@@ -34,7 +34,7 @@ const LOOK_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Why a connection is cut whose peer reads too slowly.
 const UNTAKEN: &str = "its answer is not taken";
 
-/// What a connection speaks.
+/// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// HTTP/1.1, or 1.0.
@@ -43,22 +43,22 @@ pub enum Protocol {
     Http2,
 }
 
-/// Who is at the other end of a connection.
+/// The peer of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Where from.
     pub address: SocketAddr,
-    /// What it speaks.
+    /// Its protocol.
     pub protocol: Protocol,
-    /// The name that it asked for in the TLS handshake (SNI).
+    /// The server name of the TLS handshake (SNI).
     pub server_name: Option<String>,
 }
 
-/// Whoever answers requests.
+/// Answers requests.
 pub trait Handler: Send + Sync + 'static {
-    /// Answers a request. The future is dropped when the peer resets the stream or goes away; what is left of the body when the handler
-    /// drops it is read on within bounds. An upgrade (`hyper::upgrade::on`) works over HTTP/1.1, and for `CONNECT` over HTTP/2, where the
-    /// [`Hold`] in the request's extensions must live as long as the stream.
+    /// Answers a request. The future is dropped when the peer resets the stream or disconnects; the rest of a body that the handler
+    /// drops is read and discarded within limits. An upgrade (`hyper::upgrade::on`) works over HTTP/1.1, and for `CONNECT` over
+    /// HTTP/2, where the [`Hold`] in the request's extensions must live as long as the stream.
     fn handle(
         self: Arc<Self>,
         request: Request<RequestBody>,
@@ -75,8 +75,8 @@ pub(crate) enum End {
     Broken(hyper::Error),
 }
 
-/// Where streams become connections: what all of one listener share. For streams of another source, such as a tunnel, there is
-/// [`Door::serve`].
+/// Serves streams as connections of a listener: its shared settings, limits and handler. For streams from another source, such as a
+/// tunnel, use [`Door::serve`].
 pub struct Door<H> {
     pub(crate) handler: Arc<H>,
     pub(crate) settings: Arc<HttpSettings>,
@@ -86,7 +86,7 @@ pub struct Door<H> {
     pub(crate) leaving: Arc<OnceLock<Leaving>>,
 }
 
-/// When a connection is asked to go.
+/// When a connection is asked to close.
 #[derive(Clone, Debug)]
 struct Term {
     number: u64,
@@ -119,7 +119,7 @@ impl<H> Clone for Door<H> {
 }
 
 impl<H> Door<H> {
-    /// A door to another handler, within the bounds and among the connections of the same listener.
+    /// Returns a server with another handler, within the limits and among the connections of the same listener.
     pub fn with_handler<T>(&self, handler: Arc<T>) -> Door<T> {
         Door {
             handler,
@@ -137,8 +137,8 @@ impl<H> Door<H> {
 }
 
 impl<H: Handler> Door<H> {
-    /// Serves HTTP on a stream until it ends, by the bounds and the handler of the listener that the door is of. It takes a place among
-    /// the listener's connections; where there is none it ends at once.
+    /// Serves HTTP on a stream until it ends, with the limits and handler of the listener. It counts as a connection of the
+    /// listener; at the connection limit it ends at once.
     pub async fn serve<S>(&self, stream: S, peer: Peer)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -238,8 +238,8 @@ impl<H: Handler> Door<H> {
         End::Cut(UNTAKEN)
     }
 
-    /// Drives a connection, and ends it where its peer keeps it waiting, its place is gone or the listener ends. One of HTTP/2 has a
-    /// `term`, at whose end its peer is asked to go; over HTTP/1.1 answers do that.
+    /// Drives a connection and ends it when its peer is too slow, it was displaced or the listener stops. A connection of HTTP/2
+    /// has a `term`, at whose end its peer is asked to close; over HTTP/1.1 answers do that.
     async fn watch<C: Connection, O: Outbox + Unpin>(
         &self,
         mut connection: Driven<'_, C, O>,
@@ -309,7 +309,7 @@ fn look_pause(settings: &HttpSettings) -> Duration {
     (shortest / LOOKS_PER_TIMEOUT).clamp(LOOK_PAUSE_MIN, LOOK_PAUSE_MAX)
 }
 
-/// Lets the connection say that it ends.
+/// Shuts the connection down gracefully.
 async fn end<C: Connection, O: Outbox + Unpin>(mut connection: Driven<'_, C, O>, limit: Duration) {
     connection.graceful_shutdown();
     // What the peer makes of it is its own affair.
@@ -353,7 +353,7 @@ impl<C: Connection, O: Outbox + Unpin> Future for Driven<'_, C, O> {
     }
 }
 
-/// What both kinds of connections can.
+/// The operations that both kinds of connections support.
 trait Connection: Future<Output = hyper::Result<()>> {
     fn graceful_shutdown(self: Pin<&mut Self>);
 }

@@ -1,4 +1,4 @@
-//! What an HTTP/2 connection writes in one turn goes out together.
+//! Gathers the writes of an HTTP/2 connection in one turn and sends them together.
 //!
 //! The library flushes after every frame of some size. Each would be a TLS record, a system call and a packet of its own, though the
 //! answers of several streams are mostly ready at the same time. So a flush only counts once the connection has done all it can.
@@ -13,14 +13,14 @@ use tokio::io::{AsyncRead, AsyncWrite, BufWriter, ReadBuf};
 /// Bytes that are gathered at most before they go out: the most that a TLS record holds.
 const SIZE_MAX: usize = 16 << 10;
 
-/// The stream that the library has. Clones share it: whoever drives the connection sends what was gathered.
+/// The stream that the HTTP library uses. Clones share it: the code that drives the connection sends what was gathered.
 #[derive(Debug)]
 pub(crate) struct Gathered<S>(Arc<Mutex<Shared<S>>>);
 
 #[derive(Debug)]
 struct Shared<S> {
     stream: BufWriter<S>,
-    /// What a flush of ours met with, for the library to find.
+    /// The error of a flush, to be returned to the library.
     failure: Option<io::Error>,
 }
 
@@ -52,7 +52,7 @@ impl<S: AsyncWrite> Gathered<S> {
     }
 }
 
-/// What sends the bytes that a connection has gathered.
+/// Sends the bytes that a connection has gathered.
 pub(crate) trait Outbox {
     /// Sends them: ready when there are none left. Where that fails the connection is woken to find out.
     fn poll_send(&self, cx: &mut Context<'_>) -> Poll<()>;

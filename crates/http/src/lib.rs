@@ -1,12 +1,12 @@
 //! A bounded HTTPS listener: HTTP/1.1 and HTTP/2 (by ALPN) over TLS 1.2 and 1.3, for the API and the relay.
 //!
-//! Whoever serves gives a [`Handler`], which sees a request whose body arrives while it works, and gives an answer whose body may be
-//! made while it is sent. When the peer goes away, or resets the stream, the handler's future is dropped.
+//! A server provides a [`Handler`], which receives a request while its body arrives, and returns an answer whose body may be
+//! produced while it is sent. When the peer disconnects or resets the stream, the handler's future is dropped.
 //!
-//! Promises: connections, heads, streams and times are bounded by [`HttpSettings`]; a peer that brings or takes too little is cut
-//! off, and nobody but it notices; what is left of a body that nobody reads is read on for a while, so that the peer sees the answer;
-//! a shutdown lets requests end, and asks clients to go elsewhere before it, if there is time. Not here: routes, callers, what stands in a
-//! body.
+//! Guarantees: connections, heads, streams and times are limited by [`HttpSettings`]; a peer that sends or reads too slowly is
+//! disconnected without affecting others; the rest of an unread body is read and discarded for a while, so that the peer receives
+//! the answer; a shutdown lets requests finish, and before it asks clients to go elsewhere if there is time. Not here: routes,
+//! callers, the content of bodies.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -31,7 +31,7 @@ pub use pieces::{BODY_PIECE_SIZE, Pieces};
 pub use problem::Problem;
 pub use settings::{HttpSettings, SettingsError};
 
-/// What fuzz targets call.
+/// Entry points for fuzz targets.
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing {

@@ -1,4 +1,4 @@
-//! From a new socket to a connection: places, handshake, protocol; and the way out.
+//! From a new socket to a connection: connection limits, handshake, protocol; and shutdown.
 
 use std::fmt::{self, Debug};
 use std::io;
@@ -22,14 +22,14 @@ use crate::settings::HttpSettings;
 /// BoringSSL reads a record in two pieces and writes each at once; these put them together.
 const BUFFER_SIZE: usize = 16 << 10;
 
-/// What happened at a listener beside requests, for a log.
+/// An event of a listener other than a request, for logs.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// The system gives no socket.
     CannotAccept(&'a io::Error),
     /// No place was free, for this reason.
     Refused(SocketAddr, Full),
-    /// A peer closed its connection within the handshake and said nothing, as whoever only looks whether the port answers.
+    /// A peer closed its connection during the handshake without sending anything, such as a port probe.
     Left(SocketAddr),
     /// A handshake failed, for this reason.
     HandshakeFailed(SocketAddr, &'a str),
@@ -39,7 +39,7 @@ pub enum Event<'a> {
     Broken(SocketAddr, &'a hyper::Error),
 }
 
-/// Whoever is told of what happens; called on a network thread, so that it must not wait.
+/// Receives events; called on a network thread, so it must not block.
 pub trait Observer: Send + Sync + 'static {
     /// Something happened.
     fn happened(&self, event: &Event<'_>);
@@ -49,11 +49,11 @@ pub trait Observer: Send + Sync + 'static {
 pub struct ListenerOptions {
     /// Where. Port 0 lets the system choose one.
     pub address: SocketAddr,
-    /// TLS; without it plain HTTP/1.1, for tests and for whoever ends TLS before it.
+    /// TLS; without it plain HTTP/1.1, for tests and for deployments that terminate TLS elsewhere.
     pub acceptor: Option<Acceptor>,
     /// Bounds.
     pub settings: HttpSettings,
-    /// Who is told.
+    /// The observer of events.
     pub observer: Arc<dyn Observer>,
 }
 
@@ -75,7 +75,7 @@ impl<H: Handler> Listener<H> {
         Self::start_on(listener, options, handler)
     }
 
-    /// The same on a socket of the caller's, which listens already; the options' address is not looked at.
+    /// The same on a socket that already listens; the options' address is ignored.
     ///
     /// # Errors
     /// Settings that make no sense (as `InvalidInput`).
@@ -107,13 +107,13 @@ impl<H: Handler> Listener<H> {
         move || registry.counters()
     }
 
-    /// A door by which other streams come to the same handler, within the same bounds.
+    /// Returns a handle that serves other streams with the same handler and limits.
     pub fn door(&self) -> Door<H> {
         self.door.clone()
     }
 
-    /// Serves on, and asks clients to go elsewhere: each connection at its moment of `leaving`, by `Connection: close` in answers over
-    /// HTTP/1.1, by GOAWAY over HTTP/2. Returns at once.
+    /// Keeps serving and asks clients to go elsewhere: each connection at its own moment of `leaving`, by `Connection: close` in
+    /// answers over HTTP/1.1, by GOAWAY over HTTP/2. Returns at once.
     pub fn begin_leaving(&self, leaving: Leaving) {
         // Whoever calls it again has left already.
         let _ = self.door.leaving.set(leaving);
@@ -132,7 +132,8 @@ impl<H: Handler> Listener<H> {
         self.phase.send_replace(Phase::Draining);
     }
 
-    /// The same, then waits for connections to end for up to `drain_timeout`; tells how many had not, which are dropped.
+    /// The same, then waits up to `drain_timeout` for connections to end. Returns the number of those that did not, which are
+    /// dropped.
     pub async fn shutdown(self) -> usize {
         let deadline = Instant::now() + self.door.settings.drain_timeout;
         self.shutdown_until(deadline).await
@@ -261,7 +262,7 @@ where
     })
 }
 
-/// What both sides agreed to speak.
+/// The protocol that both sides negotiated.
 pub fn protocol_of<S>(stream: &SslStream<S>) -> Protocol {
     if stream.ssl().selected_alpn_protocol() == Some(b"h2") { Protocol::Http2 } else { Protocol::Http1 }
 }

@@ -1,5 +1,5 @@
-//! A body as it arrives: in pieces, so that a network thread copies each byte once, and never much at a time. What needs the body in one
-//! buffer puts the pieces together elsewhere.
+//! A body as it arrives: in pieces, so that a network thread copies each byte once, and never many at a time. Code that needs the
+//! body in one buffer joins the pieces elsewhere.
 
 use std::mem;
 

@@ -5,16 +5,16 @@ use std::time::Duration;
 use fieldseal_net::{ClientBound, HALF_OPEN_TIMEOUT_MIN, HEADER_SIZE_MIN};
 use thiserror::Error;
 
-/// What a listener holds, and how long it waits.
+/// Limits and timeouts of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpSettings {
-    /// Most connections at a time, their handshakes included. One more takes the place of the one that has been without a request for
-    /// longest; where all have requests, of one whose peer is slow: all its requests wait for bytes of their bodies or for the peer to
-    /// take an answer, and it has moved fewer than 16 KiB for each second of that. Where there is none it is closed at once. At least 1.
-    /// Default 4,096.
+    /// Maximum number of open connections, including handshakes in progress. One more displaces the one that has been without a
+    /// request the longest; if all have requests, one whose peer is slow: all its requests wait for the peer to send a body or to
+    /// read an answer, and the peer has moved less than 16 KiB per second. If there is none the new one is closed at once. At least
+    /// 1. Default 4,096.
     pub connections_max: usize,
-    /// Most connections of one client among them, 1,024 by default, and whom that does not concern. One more takes the place of the
-    /// client's own that would give way first; where none of them can it is closed at once.
+    /// Maximum number of these connections per client, 1,024 by default, and the balancers exempt from it. One more displaces the
+    /// client's own connection that would be displaced first; if there is none it is closed at once.
     pub clients: ClientBound,
     /// How long a TLS handshake may take. Default 10 s.
     pub handshake_timeout: Duration,
@@ -36,8 +36,8 @@ pub struct HttpSettings {
     pub write_progress_min: u64,
     /// How long a connection may be without a request before it is closed. Default 75 s.
     pub idle_timeout: Duration,
-    /// The age at which a connection is asked to go: by `Connection: close` in the next answer over HTTP/1.1, by GOAWAY over HTTP/2. Each
-    /// goes after 80 to 100 % of it. Zero for no such age. Default 1 h.
+    /// The age at which a connection is asked to close: by `Connection: close` in the next answer over HTTP/1.1, by GOAWAY over
+    /// HTTP/2. Each at 80 to 100 % of it. Zero disables the limit. Default 1 h.
     pub connection_age_max: Duration,
     /// Most bytes that are read on, and thrown away, of a body that the answer did not wait for. Default 256 MiB.
     pub refused_body_max: u64,

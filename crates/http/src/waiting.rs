@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 const BYTES_PER_SECOND: u64 = 16 << 10;
 /// A peer that owes less than this is not slow.
 const DEBT_MIN: i64 = 1_000_000;
-/// What a peer that was fast can have to its credit at most.
+/// Maximum credit of a fast peer.
 const CREDIT_MAX: i64 = 10_000_000;
 
-/// How soon a connection gives way to a new one; the greatest first.
+/// How readily a connection is displaced by a new one; the greatest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Yield {
     /// Its peer is slow, and owes so much time.

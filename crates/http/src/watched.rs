@@ -41,8 +41,8 @@ impl Direction {
         Direction { turns: place.turns(), moved: 0 }
     }
 
-    /// Ready while this turn goes on. Where enough was moved in it, the connection is served again after all others that have something
-    /// to do.
+    /// Ready while this turn lasts. If enough bytes were moved in it, the connection is served again after all others that are
+    /// ready.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         ready!(self.turns.poll_turn(cx));
         if self.moved < TURN_BYTES_MAX {
@@ -65,7 +65,7 @@ impl<S> Watched<S> {
         Watched { stream, writing, place, is_waiting: false, written: 0, reads, writes }
     }
 
-    /// What waits is an error once the peer has taken too little for too long.
+    /// A pending operation becomes an error once the peer was too slow for too long.
     fn watch<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>, bytes: u64) -> Poll<io::Result<T>> {
         match polled {
             Poll::Pending if self.writing.poll_overdue(cx).is_ready() => Poll::Ready(Err(ErrorKind::TimedOut.into())),

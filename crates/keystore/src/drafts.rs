@@ -1,7 +1,7 @@
-//! Files that are written beside the one that they become: `NAME.new-` and 16 digits.
+//! Temporary files beside the files that they become: `NAME.new-` and 16 digits.
 //!
-//! A kill leaves such a draft behind, perhaps with a private key in it. A draft is locked while it is written, so that one which
-//! nobody writes any more is recognised and removed: before the next draft for the same file, and when the file is read at a start.
+//! A killed process leaves such a file behind, perhaps with a private key in it. A temporary file is locked while it is written, so
+//! that an abandoned one is recognised and removed: before the next one for the same file, and when the file is read at start-up.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
 const MARK: &str = ".new-";
-/// Digits behind the mark.
+/// Digits after the mark.
 const DIGITS: usize = 16;
 /// Names that are tried until one is free.
 const ATTEMPTS: u64 = 8;
@@ -22,7 +22,7 @@ const ATTEMPTS: u64 = 8;
 pub struct Draft {
     /// To be written. Locked until it is dropped.
     pub file: File,
-    /// Where it lies, until it is renamed, linked or removed.
+    /// Its path, until it is renamed, linked or removed.
     pub path: PathBuf,
 }
 
@@ -54,7 +54,7 @@ impl Draft {
     }
 }
 
-/// Removes the drafts of `path` that nobody writes any more. What cannot be looked at or removed stays: nobody reads it.
+/// Removes abandoned temporary files of `path`. Files that cannot be examined or removed stay; they are never read.
 pub fn remove_abandoned(path: &Path) {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return };
     let Ok(entries) = fs::read_dir(folder_of(path)) else { return };
@@ -82,7 +82,7 @@ fn is_abandoned(draft: &Path) -> bool {
     is_ours && !matches!(file.try_lock(), Err(TryLockError::WouldBlock))
 }
 
-/// The folder that `path` lies in.
+/// The folder that contains `path`.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,

@@ -1,4 +1,4 @@
-//! What can go wrong with a store. No variant holds a key, a PEM or a root key; messages say what to do.
+//! Errors of a store. No variant holds a key, a PEM or a root key; messages say what to do.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::pem::ImportError;
 use crate::root_key::{RootKeyError, RootKeyId};
 use crate::{ApiKeyId, AppName, ClientName};
 
-/// Why a store refused or failed. Unless said otherwise nothing was changed.
+/// The reason why an operation was refused or failed. Unless stated otherwise nothing was changed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -24,7 +24,7 @@ pub enum Error {
     NewerSchema {
         /// The schema version of the store.
         found: u32,
-        /// The newest that this program knows.
+        /// The newest that this program supports.
         supported: u32,
     },
     /// The store was made with another root key.
@@ -54,7 +54,7 @@ pub enum Error {
         /// Effective user id of this process.
         user: u32,
     },
-    /// What lies where a private file must be is a folder, a FIFO, a device or the like.
+    /// A private file is a folder, a FIFO, a device or the like.
     NotAFile {
         /// Which kind of path.
         what: SecretPath,
@@ -69,7 +69,7 @@ pub enum Error {
     UnknownVersion {
         /// The app.
         app: AppName,
-        /// The version asked for.
+        /// The requested version.
         version: u32,
     },
     /// Disabling this version would leave the app without an active one.
@@ -94,7 +94,7 @@ pub enum Error {
     UnknownApiKey(ApiKeyId),
     /// One more would pass a bound of [`Limits`](crate::Limits).
     TooMany {
-        /// What is bounded.
+        /// The kind of entry with a limit.
         what: Counted,
         /// The bound.
         limit: u32,
@@ -107,7 +107,7 @@ pub enum Error {
         version: u32,
         /// The curve.
         curve: Curve,
-        /// What is wrong with it.
+        /// The fault.
         fault: KeyFault,
     },
     /// A row of the store breaks a rule that every writer keeps.
@@ -131,7 +131,7 @@ pub enum Error {
     Storage(Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// What is counted against a bound.
+/// Entries that are counted against a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
     /// Apps in a store.
@@ -146,12 +146,12 @@ pub enum Counted {
     ApiKeys,
 }
 
-/// What is wrong with a private key in the store.
+/// A fault of a private key in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyFault {
     /// It does not open for this app, version, curve and public key: damaged, or moved from another row.
     Unopenable,
-    /// It opens, but is not the private half of the public key beside it.
+    /// It decrypts, but does not match the stored public key.
     Mismatch,
     /// Its public key is no point of the curve.
     PublicKey,
@@ -214,7 +214,7 @@ impl fmt::Display for Error {
             ),
             Self::NotAFile { what, path } => write!(f, "{what} {} is not a regular file", path.display()),
             Self::UnknownApp(app) => write!(f, "no app {app}"),
-            Self::AppExists(app) => write!(f, "app {app} exists already"),
+            Self::AppExists(app) => write!(f, "app {app} already exists"),
             Self::UnknownVersion { app, version } => write!(f, "app {app} has no version {version}"),
             Self::LastActiveVersion { app, version } => write!(
                 f,
@@ -233,7 +233,7 @@ impl fmt::Display for Error {
             ),
             Self::Inconsistent(what) => write!(f, "the keystore is inconsistent: {what}"),
             Self::Busy => f.write_str("the keystore is locked by another process: nothing was changed, try again"),
-            Self::Full => f.write_str("no room for the keystore to grow: nothing was changed"),
+            Self::Full => f.write_str("no space for the keystore to grow: nothing was changed"),
             Self::RootKey(error) => error.fmt(f),
             Self::Import(error) => error.fmt(f),
             Self::Io { path, source } => write!(f, "{}: {source}", path.display()),

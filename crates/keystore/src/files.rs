@@ -1,7 +1,7 @@
 //! Files that only their owner may reach: checked when they are opened, created whole or not at all.
 //!
-//! Owner and permissions are checked on the open handle where there is one, so that the path cannot be exchanged in between.
-//! The owner counts as much as the mode: whoever owns a file may change it and its mode at any time.
+//! Owner and permissions are checked on the open handle if there is one, so that the path cannot be exchanged in between. The owner
+//! matters as much as the mode: the owner of a file can change it and its mode at any time.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -29,7 +29,7 @@ const WRITE_BY_OTHERS: u32 = 0o022;
 /// The user id of root.
 const ROOT_USER: u32 = 0;
 
-/// A path that must be private, by what lies there.
+/// The kind of a path that must be private.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecretPath {
     /// The file with the root key.

@@ -1,14 +1,14 @@
 //! Apps, their key versions, the clients' grants and the API keys at rest.
 //!
-//! [`Keystore`] is the interface; [`SqliteKeystore`] the embedded default. Private keys lie in the store encrypted under a
-//! [`RootKey`], which lives elsewhere: a file of its own, or text that the caller took from its environment
-//! (`docs/decisions/0005-keystore.md` says why it is built this way).
+//! [`Keystore`] is the interface, [`SqliteKeystore`] the embedded default. Private keys are stored encrypted under a [`RootKey`],
+//! which is kept elsewhere: in its own file, or as text that the caller read from its environment
+//! (`docs/decisions/0005-keystore.md` gives the reasons).
 //!
-//! Promises: a change is whole or has not happened, also after kill −9 or a power cut. A private key leaves the store only
-//! after it opened under the root key and was found to match its public key. No key, PEM or root key text stands in an error
-//! or in `Debug` output, and the buffers that held one are wiped.
-//! Non-goals: nothing here decides whether a request may use a key (that is the engine's policy over [`ClientGrant`]), nothing
-//! caches, and whoever can write to the store's file can change grants and states, though never read or swap a key.
+//! Guarantees: changes are atomic, also across kill −9 or a power failure. A private key is returned only after it decrypted under
+//! the root key and was found to match its public key. Errors and `Debug` output contain no key, PEM or root key text, and buffers
+//! that held one are wiped. Non-goals: nothing here decides whether a request may use a key (that is the engine's policy over
+//! [`ClientGrant`]) and nothing caches; anyone who can write to the store's file can change grants and states, but never read or
+//! swap a key.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -157,7 +157,7 @@ pub struct PublicKeys {
     pub k1: PublicKey,
 }
 
-/// What a client may ask for. Reading public keys needs either.
+/// The operations that a client may request. Reading public keys requires either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operation {
     /// Values to envelopes.
@@ -204,14 +204,14 @@ impl Roles {
     }
 }
 
-/// What a client is to be granted; see [`ClientGrant`].
+/// The grant to give to a client; see [`ClientGrant`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewClient {
     /// The name in the client's certificate.
     pub name: ClientName,
     /// Which apps it may use; each must exist.
     pub apps: Apps,
-    /// What it may do with them.
+    /// The operations it allows.
     pub operations: BTreeSet<Operation>,
     /// Which data roles it may decrypt.
     pub roles: Roles,
@@ -219,14 +219,14 @@ pub struct NewClient {
     pub certificate_sha256: Option<[u8; 32]>,
 }
 
-/// Who may do what over mTLS.
+/// The permissions of a client over mTLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientGrant {
     /// The name in the client's certificate.
     pub name: ClientName,
     /// Which apps it may use.
     pub apps: Apps,
-    /// What it may do with them.
+    /// The operations it allows.
     pub operations: BTreeSet<Operation>,
     /// Which data roles it may decrypt.
     pub roles: Roles,
@@ -239,7 +239,7 @@ pub struct ClientGrant {
 }
 
 impl ClientGrant {
-    /// Whether the client is enabled and may do `operation` with `app`. Roles are asked for apart, once a value is open.
+    /// Whether the client is enabled and may use `operation` with `app`. Roles are checked separately, once a value is decrypted.
     pub fn allows(&self, operation: Operation, app: &AppName) -> bool {
         !self.disabled && self.operations.contains(&operation) && self.apps.cover(app)
     }
@@ -248,14 +248,14 @@ impl ClientGrant {
 /// Bytes of the secret that client-side tokens are signed with.
 pub const TOKEN_SECRET_SIZE: usize = 32;
 
-/// What an API key may be used for. Reading public keys needs any of them.
+/// The operations that an API key may allow. Reading public keys requires any of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ApiOperation {
     /// Values to envelopes.
     Encrypt,
     /// Envelopes to values.
     Decrypt,
-    /// Opening envelopes for what they tell beside their value.
+    /// Reading the metadata of envelopes.
     Inspect,
     /// Making tokens with which somebody else may decrypt one payload.
     IssueTokens,
@@ -276,12 +276,12 @@ impl ApiOperation {
     }
 }
 
-/// What an API key is to be good for.
+/// The permissions of a new API key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewApiKey {
     /// The one app that it is for, which must exist.
     pub app: AppName,
-    /// What it may be used for.
+    /// The operations it allows.
     pub operations: BTreeSet<ApiOperation>,
     /// Which data roles it shows, itself and by the tokens that it makes.
     pub roles: Roles,
@@ -296,7 +296,7 @@ pub struct ApiKey {
     pub id: ApiKeyId,
     /// The one app that it is for.
     pub app: AppName,
-    /// What it may be used for.
+    /// The operations it allows.
     pub operations: BTreeSet<ApiOperation>,
     /// Which data roles it shows.
     pub roles: Roles,
@@ -308,7 +308,7 @@ pub struct ApiKey {
     pub revoked_at: Option<u64>,
 }
 
-/// What [`Keystore::check`](crate::Keystore::check) found.
+/// The findings of [`Keystore::check`](crate::Keystore::check).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckReport {
     /// Schema version of the store.
@@ -328,7 +328,7 @@ pub struct CheckReport {
 /// One thing that is wrong with a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// The database says so itself.
+    /// Reported by the database itself.
     Database(String),
     /// A private key is not usable.
     Key {
@@ -338,7 +338,7 @@ pub enum Fault {
         version: u32,
         /// The curve.
         curve: Curve,
-        /// What is wrong with it.
+        /// The fault.
         fault: KeyFault,
     },
     /// The versions of the app do not count up from 1, or none is active.

@@ -8,9 +8,9 @@ use fieldseal_crypto::CryptoRng;
 /// Text that is no name of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidName {
-    /// What the text was to name.
+    /// The kind of the name.
     kind: &'static str,
-    /// What such names look like.
+    /// The pattern of such names.
     pattern: &'static str,
 }
 
@@ -29,15 +29,15 @@ enum Letters {
     LowerAndUpper,
 }
 
-/// Which bytes may stand where in a kind of name.
+/// The bytes allowed in a kind of name.
 struct Rule {
     kind: &'static str,
     pattern: &'static str,
     length_max: usize,
     letters: Letters,
-    /// Allowed at the start, beside letters and digits.
+    /// Allowed at the start, in addition to letters and digits.
     first: &'static [u8],
-    /// Allowed after the start, beside letters and digits.
+    /// Allowed after the start, in addition to letters and digits.
     rest: &'static [u8],
 }
 
@@ -66,7 +66,7 @@ macro_rules! name {
             /// Parses the name.
             ///
             /// # Errors
-            /// [`InvalidName`], which says what such names look like.
+            /// [`InvalidName`], which states the pattern of such names.
             pub fn parse(text: &str) -> Result<Self, InvalidName> {
                 const RULE: Rule = $rule;
                 RULE.check(text).map(Self)
@@ -149,7 +149,7 @@ impl ApiKeyId {
     /// Parses the id.
     ///
     /// # Errors
-    /// [`InvalidName`], which says what ids look like.
+    /// [`InvalidName`], which states the pattern of ids.
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
         let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         if text.len() == 2 * API_KEY_ID_SIZE && text.bytes().all(is_digit) {

@@ -1,7 +1,7 @@
 //! Keys as PEM: private ones in (SEC1 as RFC 5915 and PKCS#8 as RFC 5958 have them), public ones out (RFC 5480).
 //!
-//! A PEM names its curve and may carry its public key: both are held against what is asked for. Text outside the blocks is
-//! ignored (RFC 7468, 2). Whatever held a private key on the way is wiped; base64 is decoded in constant time.
+//! A PEM names its curve and may contain its public key: both are compared with the request. Text outside the blocks is ignored
+//! (RFC 7468, 2). Buffers that held a private key are wiped; base64 is decoded in constant time.
 
 use std::fmt;
 use std::fs::File;
@@ -56,7 +56,7 @@ pub enum ImportError {
     ExplicitParameters,
     /// The other of the two curves.
     WrongCurve {
-        /// The curve asked for.
+        /// The requested curve.
         expected: Curve,
         /// The curve that the PEM names.
         found: Curve,
@@ -82,7 +82,7 @@ impl fmt::Display for ImportError {
             Self::Encrypted => {
                 "the private key is encrypted: run openssl pkey -in FILE -out KEY.pem, import KEY.pem, destroy it"
             }
-            Self::Malformed => "the private key is damaged: it is not the DER that its PEM label promises",
+            Self::Malformed => "the private key is damaged: its content is not the DER that its PEM label names",
             Self::NotEllipticCurve => "the private key is not an elliptic-curve key",
             Self::OtherCurve => "the private key is on another curve: only P-256 (r1) and secp256k1 (k1) are supported",
             Self::ExplicitParameters => {

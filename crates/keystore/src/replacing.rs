@@ -8,16 +8,16 @@ use fieldseal_crypto::CryptoRng;
 
 use crate::drafts::{Draft, folder_of};
 
-/// Who may read a file.
+/// The readers of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readers {
-    /// Its owner alone, from the moment that it exists.
+    /// Only its owner, from the moment of its creation.
     Owner,
     /// Everybody.
     All,
 }
 
-/// Writes a file beside `path`, brings it to the disk, and renames it.
+/// Writes a file beside `path`, syncs it to disk, and renames it.
 ///
 /// # Errors
 /// Those of the file system. The file is then as it was.

@@ -1,8 +1,8 @@
-//! The root key, under which a store's private keys lie encrypted.
+//! The root key, which encrypts a store's private keys.
 //!
-//! [`RootKey`] is all that a store knows of it, so that a key which never leaves its hardware fits too. [`LocalRootKey`] holds 32
-//! random bytes in memory, read from a file or from text that the caller found in its environment. Two keys are expanded from
-//! them (RFC 5869, 2.3): one encrypts, the other becomes the public id by which a store recognises its root key.
+//! A store uses only the trait [`RootKey`], so that keys in hardware fit too. [`LocalRootKey`] holds 32 random bytes in memory,
+//! read from a file or from text that the caller found in its environment. Two keys are derived from them (RFC 5869, 2.3): one
+//! encrypts, the other becomes the public id by which a store recognises its root key.
 
 use std::fmt;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::files::{self, SecretPath};
 const ROOT_KEY_SIZE: usize = 32;
 /// Bytes of a [`RootKeyId`].
 const ID_SIZE: usize = 8;
-/// What root key text starts with; the number is the version of the text form and of what is derived from it.
+/// The prefix of root key text; the number is the version of the text form and of the derivations.
 const TEXT_PREFIX: &str = "fieldseal-root-key-1:";
 /// Bytes of the base64 of a root key.
 const TEXT_BASE64_SIZE: usize = ROOT_KEY_SIZE.div_ceil(3) * 4;
@@ -35,7 +35,7 @@ const SEALED_HEADER_SIZE: usize = 1 + NONCE_SIZE;
 const LABEL_WRAPPING: &[u8] = b"fieldseal-root-key-1 wrapping";
 const LABEL_ID: &[u8] = b"fieldseal-root-key-1 id";
 
-/// Names a root key without telling anything about it.
+/// Identifies a root key without revealing anything about it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RootKeyId(pub [u8; ID_SIZE]);
 
@@ -57,9 +57,9 @@ impl fmt::Debug for RootKeyId {
 pub enum RootKeyError {
     /// The text is not `fieldseal-root-key-1:` and the base64 of 32 bytes.
     Text,
-    /// The text names a version that this program does not know.
+    /// The text has an unsupported version.
     TextVersion,
-    /// What was to be opened is damaged, or was sealed under another key or for another place.
+    /// The ciphertext is damaged, or was encrypted under another key or for another place.
     DecryptFailed,
     /// The device that holds the key does not answer. Trying again may help.
     Unavailable,
@@ -69,9 +69,9 @@ impl fmt::Display for RootKeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Text => "not a root key: it must be one line, fieldseal-root-key-1: and the base64 of 32 bytes",
-            Self::TextVersion => "this root key has a version that this program does not know: use a newer Fieldseal",
+            Self::TextVersion => "unsupported root key version: use a newer Fieldseal",
             Self::DecryptFailed => "decrypt failed",
-            Self::Unavailable => "the device that holds the root key does not answer",
+            Self::Unavailable => "the device that holds the root key does not respond",
         })
     }
 }
@@ -83,7 +83,8 @@ pub trait RootKey: Send + Sync {
     /// The same for the same key, different for different ones, and public.
     fn id(&self) -> RootKeyId;
 
-    /// Encrypts and authenticates `plaintext` and binds it to `aad`. Whoever makes its own nonces may leave `rng` alone.
+    /// Encrypts and authenticates `plaintext` and binds it to `aad`. Implementations that generate their own nonces may ignore
+    /// `rng`.
     ///
     /// # Errors
     /// [`RootKeyError::Unavailable`].

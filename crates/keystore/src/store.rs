@@ -55,12 +55,12 @@ impl<F: Fn() -> u64 + Send + Sync> Clock for F {
     }
 }
 
-/// The system's clock, a [`Clock`]; 0 when it stands before 1970.
+/// The system's clock, a [`Clock`]; 0 before 1970.
 pub fn system_clock() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// What a store takes from outside.
+/// The external inputs of a store.
 pub struct Environment {
     /// Under which private keys are stored.
     pub root_key: Box<dyn RootKey>,
@@ -82,8 +82,8 @@ pub struct Generation {
 /// Apps, their key versions and the clients' grants. Every change is one transaction: after any crash it is whole or has not
 /// happened. Calls block for the disk, so they belong on a thread that may wait.
 pub trait Keystore: Send + Sync {
-    /// Changes with every change of the store, by whichever process. Cheap enough to ask each second. Whoever keeps answers
-    /// asks for the generation before them, so that a change in between is noticed later.
+    /// Changes with every change of the store, by any process. Cheap enough to read every second. A caller that caches answers must
+    /// read the generation before them, so that a change in between is noticed later.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::Storage`]; and, as every other call, [`Error::NoStore`] and [`Error::OtherStore`] when the store has gone.
@@ -121,9 +121,9 @@ pub trait Keystore: Send + Sync {
     /// As [`Keystore::list_apps`].
     fn app_summary(&self, app: &AppName) -> Result<Option<AppSummary>, Error>;
 
-    /// An app with the keys of its active versions decrypted, each proven to match its public key; or `None` where there is no such
-    /// app. Disabled versions are not looked at, so damage to one does no harm. A disabled app loads too:
-    /// whoever uses the keys looks at [`AppKeys::disabled`].
+    /// Returns an app with the decrypted keys of its active versions, each verified to match its public key; `None` if there is no
+    /// such app. Disabled versions are not read, so damage to one does no harm. A disabled app loads too: callers check
+    /// [`AppKeys::disabled`].
     ///
     /// # Errors
     /// [`Error::DamagedKey`], [`Error::Busy`], [`Error::Inconsistent`], [`Error::RootKey`].
@@ -167,8 +167,8 @@ pub trait Keystore: Send + Sync {
     /// [`Error::Full`], [`Error::RootKey`].
     fn enable_version(&self, app: &AppName, version: u32) -> Result<(), Error>;
 
-    /// Grants a client what `client` says, in place of what it was granted before. A client that is disabled stays so, and keeps
-    /// its date: [`Keystore::enable_client`] is a step of its own.
+    /// Replaces a client's grant with `client`. A disabled client stays disabled and keeps its date: use
+    /// [`Keystore::enable_client`] to enable it.
     ///
     /// # Errors
     /// [`Error::UnknownApp`] for an app in the grant, [`Error::TooMany`], [`Error::Busy`], [`Error::Full`].
@@ -222,14 +222,14 @@ pub trait Keystore: Send + Sync {
     /// [`Error::UnknownApiKey`], [`Error::Busy`], [`Error::Full`].
     fn revoke_api_key(&self, id: &ApiKeyId) -> Result<(), Error>;
 
-    /// The secret that client-side tokens are signed with, the same for all who share the store; made when first asked for.
+    /// The secret that signs client-side tokens, the same for all processes that share the store; created on first use.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::Full`], [`Error::RootKey`], [`Error::Inconsistent`] when it does not open.
     fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, Error>;
 
-    /// Looks at everything: the database's own integrity, that every private key opens and matches its public key, that versions
-    /// count up from 1 and every app has an active one. What is wrong with the store stands in the report.
+    /// Checks everything: the database's integrity, that every private key decrypts and matches its public key, that versions count
+    /// up from 1 and every app has an active one. Faults of the store are in the report.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::RootKey`], or [`Error::Storage`] when it cannot be read at all.

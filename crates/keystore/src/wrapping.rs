@@ -1,7 +1,7 @@
-//! How a private key lies in a store: its scalar sealed under the root key and bound to its place.
+//! The stored form of a private key: its scalar encrypted under the root key and bound to its place.
 //!
-//! Frozen on disk. The associated data names the store, the app, the version, the curve and the public key, so that a sealed key
-//! moved to another row, another store or beside another public key does not open.
+//! The format on disk must not change. The associated data contains the store, the app, the version, the curve and the public key,
+//! so that an encrypted key moved to another row, store or public key does not decrypt.
 
 use fieldseal_crypto::{CryptoRng, Curve, EcContext, PrivateKey, PublicKey, Secret};
 

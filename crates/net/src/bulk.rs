@@ -1,9 +1,9 @@
 //! Turns of bulk connections on the threads of a runtime, so that they delay sparse ones by one turn and not by one for each of them.
 //!
-//! A runtime serves whatever connection has something to do, in order: a small request waits behind a turn of every connection that
-//! moves megabytes. Here, as in FQ-CoDel (RFC 8290, section 4.2), a connection that has used up a turn is bulk until it is served again,
-//! and bulk connections queue for that. A dispatcher for each thread wakes the next of them only when the thread has served all others
-//! that have something to do and has looked at its sockets again.
+//! A runtime serves ready connections in order, so a small request waits for a turn of every connection that moves megabytes. Here,
+//! as in FQ-CoDel (RFC 8290, section 4.2), a connection that has used up a turn is bulk until it is served again, and bulk
+//! connections queue for that. A dispatcher per thread wakes the next of them only when the thread has served all other ready
+//! connections and has polled its sockets again.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -27,7 +27,7 @@ struct Queue<Client> {
     dispatchers: usize,
 }
 
-/// What a connection waits with.
+/// The waker of a waiting connection.
 #[derive(Debug, Default)]
 struct Ticket(Mutex<Wait>);
 
@@ -99,7 +99,7 @@ impl<Client: Copy + Eq + Hash + Send + 'static> BulkQueue<Client> {
         lock(&self.0).waiting.values().flatten().all(is_over)
     }
 
-    /// Takes out the next that still waits. Where there is none the dispatcher that asks has ended.
+    /// Removes the next one that still waits. If there is none, the calling dispatcher has ended.
     fn next(&self) -> Option<Waker> {
         let mut queue = lock(&self.0);
         while let Some(ticket) = queue.pop() {

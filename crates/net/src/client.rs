@@ -1,4 +1,4 @@
-//! Who counts as one client of a listener, and who is exempt from bounds for one client.
+//! Defines a client of a listener, and the exemptions from limits per client.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -91,7 +91,7 @@ impl fmt::Display for Network {
 pub struct ClientBound {
     /// Most connections of one client (see [`client_of`]) at a time; at least 1.
     pub connections_max: usize,
-    /// Balancers and proxies that show their own address for all clients behind them.
+    /// Load balancers and proxies that connect from their own address for all clients behind them.
     pub trusted_balancers: Vec<Network>,
 }
 

@@ -1,5 +1,5 @@
-//! When connections are asked to go: at their age, or while their server leaves. Each has a moment of its own, so that clients do not
-//! come back all at once.
+//! The times at which connections are asked to close: at their age, or while their server shuts down. Each has its own moment, so
+//! that clients do not all reconnect at once.
 
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,10 @@ pub enum Phase {
     Closing,
 }
 
-/// The time in which a server that shuts down still serves, and asks its clients to go elsewhere.
+/// The time in which a server that shuts down still serves and asks its clients to go elsewhere.
 ///
-/// In its first half balancers find out that the server is not ready. In its second half connections are asked to go, each at a moment
-/// of its own; before its end clients have had a tenth of it to do so.
+/// In its first half load balancers notice that the server is not ready. In its second half connections are asked to close, each at
+/// its own moment; before its end clients have had a tenth of it to do so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaving {
     from: Instant,
@@ -33,8 +33,8 @@ impl Leaving {
         Leaving { from: now + delay / 2, until: now + delay - delay / 10, end: now + delay }
     }
 
-    /// When the connection with this number, which was opened at `opened`, is asked to go. One that comes last of all has until the end:
-    /// else its client, which found no other server, would come again and again.
+    /// The time at which the connection with this number, opened at `opened`, is asked to close. One that arrives at the very end
+    /// keeps until the end: otherwise its client, which found no other server, would reconnect again and again.
     pub fn moment(&self, opened: Instant, number: u64) -> Instant {
         if opened >= self.until {
             return self.end;
@@ -53,8 +53,8 @@ pub fn age_reached(opened: Instant, age_max: Duration, number: u64) -> Option<In
     opened.checked_add(age_max.mul_f64(0.8 + 0.2 * share(number)))
 }
 
-/// A share from 0 to 1. Numbers that follow each other have shares far apart, and many of them lie evenly (Fibonacci hashing). It need not
-/// be secret, and is the same each time, so that a simulation can be replayed.
+/// A share from 0 to 1. Consecutive numbers have distant shares, and many of them are evenly distributed (Fibonacci hashing). It
+/// need not be secret, and is the same each time, so that a simulation can be replayed.
 fn share(number: u64) -> f64 {
     const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
     (number.wrapping_mul(GOLDEN_RATIO) >> 11) as f64 / (1_u64 << 53) as f64

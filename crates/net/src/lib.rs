@@ -1,11 +1,11 @@
-//! What every listener of Fieldseal does beside its protocol: sockets, bounds on clients, TLS, the operator port, metrics and log lines.
+//! What all listeners of Fieldseal share: sockets, limits per client, TLS, the operator port, metrics and log lines.
 //!
 //! The RPC listener, the HTTP listener and the relay build on it.
 //!
-//! Promises: who cannot be served takes no socket for long ([`Places`]); connections that move much delay the others by one turn
-//! ([`BulkQueue`]); what the system refuses is tried again, and not at once ([`ACCEPT_PAUSE`]); a peer that vanished is noticed
-//! ([`prepare_socket`]); a certificate is replaced without a restart ([`tls::Acceptor`]). Not here: what is said over a connection, and
-//! who may say it.
+//! Guarantees: clients that cannot be served hold a socket only briefly ([`Places`]); connections that move much data delay the
+//! others by one turn ([`BulkQueue`]); a failed `accept` is retried after a pause ([`ACCEPT_PAUSE`]); a vanished peer is noticed
+//! ([`prepare_socket`]); a certificate is replaced without a restart ([`tls::Acceptor`]). Not here: the content of connections, and
+//! permissions.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,7 +1,7 @@
 //! The operator port: plain HTTP for probes and metrics, on a thread of its own, so that it answers when everything else is busy.
 //!
-//! One request a connection, within a bound of time; the bodies of requests are not read. Whoever reaches the port can read
-//! what it says, so that by default it listens on the machine itself alone. It says nothing of keys, callers or content.
+//! One request per connection, within a time limit; request bodies are not read. Anyone who reaches the port can read its content,
+//! so by default it listens only on the machine itself. It exposes nothing about keys, callers or content.
 
 use std::convert::Infallible;
 use std::io;
@@ -29,20 +29,20 @@ pub const HEADER_SIZE_MIN: usize = 8 << 10;
 /// Header fields of one request.
 const HEADERS_MAX: usize = 64;
 const TEXT: &str = "text/plain; charset=utf-8";
-/// What the metrics are written in: <https://prometheus.io/docs/specs/om/open_metrics_spec/>.
+/// The format of the metrics: <https://prometheus.io/docs/specs/om/open_metrics_spec/>.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const ALLOWED: &str = "GET, HEAD";
 
 /// Where the port listens, and its bounds.
 #[derive(Clone, Debug)]
 pub struct OperatorSettings {
-    /// Where it listens; `None`, the default, for no such port. Whoever reaches it can read what it says. Port 0 lets the system
+    /// The address; `None`, the default, disables the port. Anyone who reaches it can read its content. Port 0 lets the system
     /// choose one.
     pub address: Option<SocketAddr>,
-    /// Most calls at a time; one more takes the place of the oldest, which is closed. Default 64.
+    /// Maximum number of calls in flight; one more displaces the oldest, which is closed. Default 64.
     pub connections_max: usize,
-    /// Most calls of one client at a time among them, 32 by default: one more takes the place of the client's own oldest. And whom that
-    /// does not concern.
+    /// Maximum number of these calls per client, 32 by default, and the balancers exempt from it: one more displaces the client's
+    /// oldest.
     pub clients: ClientBound,
     /// Most bytes of the head of a call, at least [`OperatorSettings::HEADER_SIZE_MIN`]. Default 16 KiB.
     pub header_size_max: usize,
@@ -51,7 +51,7 @@ pub struct OperatorSettings {
 }
 
 impl OperatorSettings {
-    /// What the HTTP library reads in one go.
+    /// The amount that the HTTP library reads at once.
     pub const HEADER_SIZE_MIN: usize = HEADER_SIZE_MIN;
 }
 
@@ -67,7 +67,7 @@ impl Default for OperatorSettings {
     }
 }
 
-/// What the port tells.
+/// The content of the port.
 pub trait Report: Send + Sync + 'static {
     /// Whether requests are served; if not, why not, in a few words.
     fn readiness(&self) -> impl Future<Output = Result<(), String>> + Send;

@@ -1,6 +1,6 @@
-//! Places for what anybody may begin and what an honest peer ends in milliseconds: handshakes, and calls at the operator port.
-//! When all are taken the oldest gives way: it is the likeliest to be somebody who only holds a place. A client that has all that one
-//! client may have displaces its own.
+//! Slots for operations that anybody may begin and that an honest peer ends in milliseconds: handshakes, and calls at the operator
+//! port. When all are taken the oldest is displaced: it is the likeliest to be idle on purpose. A client at its own limit displaces
+//! its own.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -12,15 +12,15 @@ use tokio::sync::Notify;
 
 use crate::client::ClientBound;
 
-/// Connections beyond a listener's bound that may still be closing, as they gave way to others.
+/// Displaced connections that may still be closing, beyond a listener's limit.
 pub const CLOSING_MAX: usize = 16;
 
 /// Why there is no place for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// The listener has all its connections, and none gives way.
+    /// The listener is at its limit, and no connection can be displaced.
     Listener,
-    /// The client has all that one client may have, and none of them gives way.
+    /// The client is at its limit, and none of its connections can be displaced.
     Client,
 }
 
@@ -112,7 +112,7 @@ impl Places {
         Place { places: Arc::clone(self), number, displaced }
     }
 
-    /// Waits while too many of those that gave way still hold their sockets.
+    /// Waits while too many displaced connections still hold their sockets.
     pub async fn room(&self) {
         loop {
             let ended = self.ended.notified();

@@ -1,5 +1,5 @@
-//! What the operating system says of this process, for the metrics of an operator port. All of it on Linux, from `/proc`; elsewhere
-//! CPU time and the limit of descriptors.
+//! The operating system's figures of this process, for the metrics of an operator port. All of them on Linux, from `/proc`;
+//! elsewhere only CPU time and the limit of descriptors.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-/// The process at one moment; `None` is what the system does not tell.
+/// The figures at one moment; `None` if the system does not report one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessFigures {
     /// CPU time, user's and system's, of all threads there have been.
@@ -25,7 +25,7 @@ pub struct ProcessFigures {
 impl ProcessFigures {
     /// This process, now.
     pub fn read() -> Self {
-        /// A clock that is set later moves what the system says of it, so that it is asked once.
+        /// The system's value moves when its clock is set, so it is read once.
         static BEGAN: OnceLock<Option<f64>> = OnceLock::new();
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
         let cpu = u64::try_from(cpu.tv_sec).ok().zip(u32::try_from(cpu.tv_nsec).ok());

@@ -1,4 +1,4 @@
-//! How the operating system schedules threads that compute beside threads that carry traffic.
+//! Scheduling classes for threads that compute beside threads that carry traffic.
 //!
 //! On Linux a thread that is woken may have to wait for its core until another thread has used up its time slice, some milliseconds, also
 //! where the other one is of lower priority (`nice`). Only threads of the class `SCHED_IDLE` (sched(7)) give up their core at once. They
@@ -54,7 +54,7 @@ mod tests {
 
     use super::*;
 
-    /// The scheduling policy of the calling thread, as the system tells it: field 41 of `/proc/thread-self/stat`.
+    /// The scheduling policy of the calling thread: field 41 of `/proc/thread-self/stat`.
     fn policy() -> u32 {
         let stat = fs::read_to_string("/proc/thread-self/stat").expect("the system tells");
         let (_, fields) = stat.rsplit_once(") ").expect("the name of the thread ends so");

@@ -39,7 +39,7 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 /// Sends without delay, and gives the connection up once a peer was silent for `half_open_timeout`, of any length.
 ///
 /// # Errors
-/// What the system says of a socket that is broken already.
+/// If the socket is already broken.
 pub fn prepare_socket(socket: &TcpStream, half_open_timeout: Duration) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let socket = SockRef::from(socket);

@@ -1,4 +1,4 @@
-//! A listener on a thread of its own, for what must answer when everything else is busy, or beside a program that has no runtime.
+//! A listener on its own thread, for ports that must respond under full load, or in a program without a runtime.
 
 use std::io;
 use std::net::SocketAddr;

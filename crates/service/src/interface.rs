@@ -1,4 +1,4 @@
-//! What the network side asks of the service behind it, and what it promises in return.
+//! The interface between the network side and the service.
 //!
 //! The service never sees a socket, and a network thread never computes: [`Service::request`] only wraps the frame, the work
 //! is done by [`Request::step`] and [`Part::step`] on the workers of the pool, in slices.
@@ -9,7 +9,7 @@ use std::time::Instant;
 use fieldseal_engine::pool::Cancellation;
 use fieldseal_protocol::{ErrorCode, ErrorObject};
 
-/// Who a client is, by the certificate that the TLS handshake has verified.
+/// The identity of a client, by the certificate that the TLS handshake has verified.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PeerIdentity {
     /// NAME of the one URI `fieldseal://client/NAME` among the subject's alternative names; without one, the common name.
@@ -19,7 +19,7 @@ pub struct PeerIdentity {
     pub certificate_sha256: [u8; 32],
 }
 
-/// The service does not know the caller. The connection ends with `forbidden`.
+/// The service does not accept the caller. The connection ends with `forbidden`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refused {
@@ -27,23 +27,23 @@ pub struct Refused {
     pub message: String,
 }
 
-/// Whom a request counts to where the server shares out its workers and the places of its queue. Who asks cannot choose it freely: else
-/// a new name for each request would be a newcomer each time, before all that wait, and in no bound.
+/// The tenant that a request is scheduled and limited under. Callers cannot choose it freely: a new name for each request would
+/// always go before all that wait, outside every limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tenant<'a> {
-    /// An app that the service knows to be there, and the caller to have business with.
+    /// An app that exists and that the caller may use.
     App(&'a str),
     /// The client itself, by name.
     Client(&'a str),
-    /// Whoever holds the engine itself.
+    /// The process that owns the engine.
     Owner,
-    /// Whoever comes over HTTP without a key, and apps that are not known yet.
+    /// Callers over HTTP without a key, and unknown apps.
     Public,
 }
 
 /// The engine, as the server sees it.
 pub trait Service: Send + Sync + 'static {
-    /// What the service wants to know about a caller when its requests come: grants, limits.
+    /// The service's data about a caller: grants, limits.
     type Caller: Send + Sync + 'static;
 
     /// Called once a connection, after the handshake, on a thread that may wait: it may read a store. A bounded number
@@ -54,18 +54,17 @@ pub trait Service: Send + Sync + 'static {
     /// When the certificate's name means nothing to the service.
     fn authenticate(&self, peer: &PeerIdentity) -> Result<Arc<Self::Caller>, Refused>;
 
-    /// Whom a request of this caller counts to that names `app`; without one, whom the caller's connection counts to. Called on a
-    /// network thread for each request before it is admitted: it answers from memory and does not wait, and where it does not know
-    /// whether the app is the caller's it is the caller.
+    /// The tenant of a request of this caller that names `app`; without one, the tenant of the caller's connection. Called on a
+    /// network thread for each request before admission: it must answer from memory without blocking, and returns the caller if it
+    /// does not know whether the caller may use the app.
     fn tenant<'a>(&self, caller: &'a Self::Caller, app: Option<&'a str>) -> Tenant<'a>;
 
     /// Takes a request over. Called on a network thread: wraps what it is given and returns; reading the parameters is
     /// work for the first step.
     ///
-    /// `frame` is one whole request message (`fieldseal_protocol::Message::parse` succeeds and gives a request with this
-    /// `id`); `health` never comes here. `arrived` is when its last byte was read: deadlines count from there, and the
-    /// first step that knows one sets it in `cancellation`. The server looks at the cancellation before each step and
-    /// answers for it.
+    /// `frame` is one whole request message (`fieldseal_protocol::Message::parse` succeeds and gives a request with this `id`);
+    /// `health` never arrives here. `arrived` is when its last byte was read: deadlines count from there, and the first step that
+    /// parses one sets it in `cancellation`. The server checks the cancellation before each step and answers for it.
     fn request(
         &self,
         caller: &Arc<Self::Caller>,
@@ -80,7 +79,7 @@ pub trait Service: Send + Sync + 'static {
         None
     }
 
-    /// Whether requests can be served now; asked by the operator port, on its own thread, so that it must not wait.
+    /// Whether requests can be served now. The operator port calls it on its own thread, so it must not block.
     ///
     /// # Errors
     /// Why not, in a few words. Holds no secret.
@@ -88,7 +87,8 @@ pub trait Service: Send + Sync + 'static {
         Ok(())
     }
 
-    /// What the service has counted since it began, for metrics; asked by the operator port, on its own thread, so that it must not wait.
+    /// The counters of the service since its start, for metrics. The operator port calls it on its own thread, so it must not
+    /// block.
     fn counters(&self) -> fieldseal_engine::Counters {
         fieldseal_engine::Counters::default()
     }
@@ -97,22 +97,22 @@ pub trait Service: Send + Sync + 'static {
     fn maintain(&self) {}
 }
 
-/// A request in work. Dropped as soon as it is done, cancelled or late.
+/// A request in progress. Dropped as soon as it is done, cancelled or late.
 ///
-/// It begins alone: [`Request::step`] is called until it is done or spreads. One that spreads has parts, which several workers do at
-/// the same time while one of them plans the next; the answer is what the steps wrote, then what each part wrote, in their order,
-/// then what [`Request::finish`] adds. A panic anywhere is answered with `internal`.
+/// It begins on one worker: [`Request::step`] is called until it is done or spreads. One that spreads has parts, which several
+/// workers run at the same time while one of them plans the next; the answer is the output of the steps, then that of each part, in
+/// their order, then that of [`Request::finish`]. A panic is answered with `internal`.
 pub trait Request: Send {
     /// Works for one step of some 50 µs, 200 at most. On [`Step::Done`] `out` holds exactly one whole response message with the
     /// request's id, on [`Step::Spread`] the beginning of one; until then what `out` holds is the request's own affair, and the same
     /// buffer comes back at the next step.
     ///
     /// # Errors
-    /// The request's answer. What `out` holds is dropped.
+    /// The request's answer. The content of `out` is dropped.
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject>;
 
-    /// Plans the next part, which is behind all planned before. Called only after [`Step::Spread`], and no more after it gave the last
-    /// part or an error. Takes much less time than a part, since others may wait for the next one.
+    /// Plans the next part, which follows all planned ones. Called only after [`Step::Spread`], and no more after it returned the
+    /// last part or an error. It must take much less time than a part, because others may wait for the next one.
     ///
     /// # Errors
     /// The request's answer, unless a part before this one has a fault of its own.
@@ -120,9 +120,9 @@ pub trait Request: Send {
         Ok(Planned::None)
     }
 
-    /// Does what would be the next part at once, or a step of it: for a worker whom no other would join, which saves what planning costs.
-    /// Called only where [`Request::next_part`] may be, and in any order with it. What it appends to `out`, an empty buffer, stands behind
-    /// all parts that were planned. None where the request does not work without a plan, now or ever; then nothing was done.
+    /// Runs the next part, or a step of it, without planning: for a worker that no other would join, which saves the cost of
+    /// planning. Called only where [`Request::next_part`] may be, and in any order with it. Its output in `out`, an empty buffer,
+    /// follows all planned parts. Returns `None` if the request does not support this, now or ever; then nothing was done.
     ///
     /// # Errors
     /// As [`Part::step`].
@@ -139,19 +139,19 @@ pub trait Request: Send {
         ErrorObject::new(ErrorCode::TooLarge, "the answer is too large")
     }
 
-    /// Values that its own steps have encrypted, decrypted or rewrapped; asked when it ends, well or not.
+    /// Number of values that its own steps have encrypted, decrypted or rewrapped; read when it ends, successful or not.
     fn fields(&self) -> u64 {
         0
     }
 
-    /// Bytes of memory that it holds for its work, beside its frame and its answer, and that can grow with what is asked of it. Asked
-    /// after each of its own steps and each time that it has planned; they count to the memory for answers until it ends.
+    /// Bytes of working memory, apart from its frame and its answer, that can grow with the request. Read after each of its own
+    /// steps and each planning; they count towards the memory for answers until it ends.
     fn memory(&self) -> usize {
         0
     }
 }
 
-/// A part of a request, which one worker does. What it needs it shares with the others or owns.
+/// A part of a request, which one worker runs. It shares its inputs with the others or owns them.
 pub trait Part: Send {
     /// Works for one step, as [`Request::step`], and appends to `out`, which is this part's own.
     ///
@@ -159,13 +159,13 @@ pub trait Part: Send {
     /// The request's answer, unless a part before this one has a fault of its own.
     fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject>;
 
-    /// Values that it has encrypted, decrypted or rewrapped; asked when it ends, well or not.
+    /// Number of values that it has encrypted, decrypted or rewrapped; read when it ends, successful or not.
     fn fields(&self) -> u64 {
         0
     }
 }
 
-/// What the steps and parts of a request have written, all together.
+/// The output of the steps and parts of a request together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     /// Bytes.
@@ -174,7 +174,7 @@ pub struct Written {
     pub fields: u64,
 }
 
-/// What a step left.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// There is more to do.
@@ -188,7 +188,7 @@ pub enum Step {
     Done,
 }
 
-/// What a step of a part left.
+/// The result of a step of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartStep {
     /// There is more to do.
@@ -197,9 +197,9 @@ pub enum PartStep {
     Done,
 }
 
-/// What planning came to.
+/// The result of planning.
 pub enum Planned {
-    /// A part, and there is more to plan behind it.
+    /// A part; more remain to be planned.
     Part(Box<dyn Part>),
     /// The last part.
     Last(Box<dyn Part>),

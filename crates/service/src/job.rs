@@ -1,5 +1,5 @@
-//! A request as the pool sees it: the request's own steps at first, then its parts, on as many workers as come. The cancellation is
-//! looked at before each step, and nothing is locked while one runs.
+//! A request as a job of the pool: the request's own steps first, then its parts, on as many workers as come. The cancellation is
+//! checked before each step, and no lock is held while one runs.
 
 mod replies;
 
@@ -16,9 +16,9 @@ use crate::reply::{Effort, Reply};
 use crate::rope::{FREED_BUFFERS_MAX, Rope};
 use replies::{answer, refuse, shrink};
 
-/// Steps follow one another without a look at the queue until this much time is used: short steps are not worth one.
+/// Steps run one after another without checking the queue until this much time is used: short steps do not justify a check.
 pub const SLICE_TIME: Duration = Duration::from_micros(50);
-/// The number of what concerns a request as a whole, and so goes before all its parts.
+/// The number of faults of a request as a whole, which precede all its parts.
 const WHOLE: u64 = 0;
 const FIRST_PART: u64 = 1;
 
@@ -35,31 +35,31 @@ struct State {
     held: Held,
     /// The number of the first of the parts in `held`.
     first: u64,
-    /// Workers that have the request or a part of it in hand.
+    /// Workers that run the request or a part of it.
     busy: usize,
-    /// How the request ends when it does not end well, and the part that decides it: nothing behind that part is wanted.
+    /// How an unsuccessful request ends, and the part that decides it: nothing after that part is needed.
     ending: Option<(u64, Ending)>,
     answer_size_max: usize,
-    /// Memory of all buffers, those in workers' hands included, with what the request holds for its work, and the share of the memory
-    /// for answers that stands for both.
+    /// Memory of all buffers, including those in use by workers, and the request's working memory, with the share of the memory for
+    /// answers that covers both.
     bytes: usize,
-    /// What of `bytes` the request holds for its work, as it told last.
+    /// The part of `bytes` that is working memory, as last reported.
     working: usize,
     share: Share,
-    /// What was done until now, but for the request's own steps and the parts that are put aside.
+    /// The work done so far, except that of the request's own steps and of postponed parts.
     effort: Effort,
     /// Taken with the answer.
     reply: Option<Reply>,
 }
 
-/// What a request holds beside itself.
+/// The data of a request's job.
 #[derive(Default)]
 struct Held {
-    /// What the request's own steps write; not here while one runs.
+    /// The output of the request's own steps; absent while one runs.
     head: Vec<u8>,
-    /// What is written without a gap from the beginning, once the request has spread or is done.
+    /// The contiguous output from the beginning, once the request has spread or is done.
     written: Rope,
-    /// What comes behind it: what a part wrote, once it is done.
+    /// The output after it: that of each part, once it is done.
     parts: VecDeque<Option<Vec<u8>>>,
     /// Parts that were put aside, by number.
     paused: BTreeMap<u64, Running>,
@@ -82,7 +82,7 @@ enum Phase {
 
 /// How a request ends when it does not end well.
 enum Ending {
-    /// The service says why. Apart, since it is rare and large.
+    /// The service returned an error. Boxed, because it is rare and large.
     Fault(Box<ErrorObject>),
     /// The parts together pass the answer's limit.
     TooLarge,
@@ -178,7 +178,7 @@ impl RequestJob {
         }
     }
 
-    /// Drops everything but the duty to answer, if that is still to be done, and tells what was done until now.
+    /// Drops everything except the obligation to answer, if that remains, and returns the work done so far.
     fn free(&self) -> Option<(Reply, Effort)> {
         let mut state = self.lock();
         let (request, held, share) = (state.request.take(), std::mem::take(&mut state.held), state.share.take());
@@ -224,7 +224,7 @@ impl Job for RequestJob {
 }
 
 impl State {
-    /// What `visit` does next.
+    /// The next task of `visit`.
     fn next_task(&mut self, visit: &Visit<'_>) -> Task {
         if self.phase == Phase::Ended {
             return Task::Leave(Slice::Left);
@@ -261,7 +261,7 @@ impl State {
         }
     }
 
-    /// Whether everything that is wanted is done, and no worker has anything in hand.
+    /// Whether everything needed is done, and no worker runs anything.
     fn is_complete(&self) -> bool {
         let is_known = self.ending.is_some() || matches!(self.phase, Phase::Planned | Phase::Written);
         is_known && self.busy == 0 && !self.has_paused()
@@ -301,7 +301,7 @@ impl State {
         self.first + self.held.parts.len() as u64
     }
 
-    /// Notes what a part has written, and puts behind one another what has no gap any more.
+    /// Stores the output of a part, and joins the outputs that have become contiguous.
     fn settle(&mut self, number: u64, out: Vec<u8>) {
         let place = usize::try_from(number - self.first).expect("fewer parts than memory has bytes");
         self.held.parts[place] = Some(out);
@@ -545,7 +545,7 @@ impl<'a> Visit<'a> {
         state
     }
 
-    /// Answers. What the request held is freed before anybody learns that it has ended.
+    /// Answers. The request's memory is freed before anybody learns that it has ended.
     fn end(&self, remains: Remains) -> Slice {
         let Remains { mut request, phase, ending, held, mut effort } = remains;
         effort.fields += request.fields() + held.paused_fields();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Budget {
     used: AtomicUsize,
     max: usize,
-    /// Whether a share that has no other beside it may pass `max`.
+    /// Whether a single share may exceed `max`.
     admits_one: bool,
     /// Where the bytes count too.
     whole: Option<Arc<Budget>>,
@@ -20,7 +20,7 @@ impl Budget {
         Budget { used: AtomicUsize::new(0), max, admits_one: false, whole }
     }
 
-    /// A budget in which a share that has no other beside it may pass the bound; the whole's holds for it.
+    /// A budget in which a single share may exceed the limit; the limit of `whole` still applies to it.
     pub fn admitting_one(max: usize, whole: Arc<Budget>) -> Self {
         Budget { admits_one: true, ..Budget::new(max, Some(whole)) }
     }
@@ -51,7 +51,7 @@ impl Budget {
     }
 }
 
-/// What one holder takes of a budget; given back when dropped.
+/// The part of a budget that one holder uses; returned on drop.
 #[derive(Debug)]
 pub struct Share {
     budget: Arc<Budget>,
@@ -102,7 +102,7 @@ impl Share {
         Share::of(&Arc::new(Budget::new(max, None)))
     }
 
-    /// What all holders of the budget have.
+    /// The sum of all shares of the budget.
     pub fn budget_used(&self) -> usize {
         self.budget.used()
     }

@@ -1,4 +1,4 @@
-//! The duty to answer one request exactly once, whoever waits for the answer.
+//! The obligation to answer one request exactly once, whoever receives the answer.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use fieldseal_protocol::{ErrorCode, ErrorObject};
 use crate::memory::Share;
 use crate::rope::Rope;
 
-/// What becomes of a request: its answer's bytes with what they take of the memory for answers, or an error.
+/// The result of a request: its answer's bytes with their share of the memory for answers, or an error.
 pub type Answered = Result<(Rope, Share), ErrorObject>;
 
-/// What workers did for a request.
+/// The work that workers did for a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effort {
     /// Values encrypted, decrypted or rewrapped.
@@ -20,7 +20,7 @@ pub struct Effort {
     pub time: Duration,
 }
 
-/// Whoever waits for an answer.
+/// Receives an answer.
 pub trait Receiver: Send {
     /// Whether these bytes can be an answer.
     fn takes(&self, written: &Rope) -> bool;
@@ -33,7 +33,7 @@ pub trait Receiver: Send {
 pub struct Reply {
     /// `None` once it is answered.
     receiver: Option<Box<dyn Receiver>>,
-    /// What `overloaded` tells.
+    /// The delay that `overloaded` requests.
     retry_after: Option<Duration>,
 }
 
@@ -44,12 +44,12 @@ impl fmt::Debug for Reply {
 }
 
 impl Reply {
-    /// The duty to answer whom `receiver` stands for.
+    /// The obligation to answer `receiver`.
     pub fn new(receiver: impl Receiver + 'static) -> Self {
         Reply { receiver: Some(Box::new(receiver)), retry_after: None }
     }
 
-    /// The same, whose `overloaded` tells to make this pause.
+    /// The same, with this delay in an `overloaded` answer.
     pub fn with_retry_after(mut self, pause: Duration) -> Self {
         self.retry_after = Some(pause);
         self
@@ -75,7 +75,7 @@ impl Reply {
         self.fail_once(code, message, effort);
     }
 
-    /// Sends `internal`, of which the log knows more.
+    /// Sends `internal`; the log has the details.
     pub fn fail_internally(mut self, effort: Effort) {
         self.fail_once_internally(effort);
     }

@@ -1,5 +1,5 @@
-//! A message in several buffers. What is written in parts goes out as it was written: large buffers are never copied together, only
-//! small ones are, so that a message of many small parts does not become as many writes.
+//! A message in several buffers. Large buffers are never copied together, only small ones are, so that a message of many small
+//! parts does not become as many writes.
 
 /// Buffers are put together up to this size: one TLS record.
 pub const MERGE_SIZE_MAX: usize = 16_384;
@@ -8,7 +8,7 @@ pub const FREED_BUFFERS_MAX: usize = 64;
 /// Buffers above this size are not copied behind others.
 const SMALL_SIZE_MAX: usize = MERGE_SIZE_MAX / 4;
 
-/// Bytes in order. The first buffer stands apart, since most messages have no other.
+/// Bytes in order. The first buffer is separate, because most messages have no other.
 #[derive(Default)]
 pub struct Rope {
     first: Vec<u8>,
@@ -50,7 +50,7 @@ impl Rope {
         }
     }
 
-    /// How many buffers there are behind the first.
+    /// The number of buffers after the first.
     pub fn count(&self) -> usize {
         self.others.len()
     }

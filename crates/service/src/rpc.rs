@@ -1,5 +1,5 @@
-//! The engine behind the network: reads the parameters of a request, drives the engine's steps, and writes the answer straight into
-//! the outgoing buffer. Everything here runs on workers, one bounded step at a time.
+//! Runs requests on the engine: parses the parameters, drives the engine's steps, and writes the answer directly into the outgoing
+//! buffer. Everything here runs on workers, one bounded step at a time.
 
 mod call;
 pub(crate) mod convert;
@@ -25,7 +25,7 @@ use documents::Document;
 use files::File;
 use list::List;
 
-/// Whoever is told of requests in which envelopes did not open and the work went on.
+/// Receives reports of requests that continued after envelopes failed to decrypt.
 pub trait FailureObserver: Send + Sync {
     /// A request of `caller` for `app` has ended with this report, in which there may be such failures. Called on a worker.
     fn ended(&self, caller: &Caller, app: &str, report: &Report);
@@ -48,14 +48,14 @@ pub struct EngineService {
 }
 
 impl EngineService {
-    /// `limits` are those of the listener, which `info` tells; `answer_size_max` bounds the bytes of one answer: what would be larger
-    /// is refused with `too_large`.
+    /// `limits` are those of the listener, which `info` returns; `answer_size_max` limits the bytes of one answer: a larger one is
+    /// refused with `too_large`.
     pub fn new(engine: Engine, limits: Limits, answer_size_max: usize) -> Self {
         engine.prepare();
         Self { engine, limits, answer_size_max, failures: Arc::new(Nobody), store_lost_since: Mutex::default() }
     }
 
-    /// The same service, which tells `failures` of envelopes that did not open.
+    /// The same service, which reports failed envelopes to `failures`.
     pub fn observed_by(self, failures: Arc<dyn FailureObserver>) -> Self {
         Self { failures, ..self }
     }
@@ -228,7 +228,7 @@ impl EngineRequest {
         let limit = self.answer_size_max;
         ErrorObject::new(
             ErrorCode::TooLarge,
-            format!("the answer passes the limit of {limit} bytes: send less at a time"),
+            format!("the answer exceeds the limit of {limit} bytes: send less at a time"),
         )
     }
 
@@ -241,7 +241,7 @@ impl EngineRequest {
         Stage::Read(call)
     }
 
-    /// Checks what is asked for and does what takes one step.
+    /// Checks the request and runs its first step.
     fn begin(&self, call: Call, out: &mut Vec<u8>) -> Result<(Stage, Step), ErrorObject> {
         let (engine, id) = (&self.engine, self.id);
         let caller = &*convert::caller(&self.caller, call.parsed().key_id())?;

@@ -1,6 +1,6 @@
 //! `certs`: the authority, the server's certificate, clients' certificates and their grants.
 //!
-//! Everything lies in DIR/certs: `ca.pem`, `server.pem` and one `CLIENT.pem` for each client, each with its `.key` beside it.
+//! Files are in DIR/certs: `ca.pem`, `server.pem` and one `CLIENT.pem` for each client, each with its `.key` beside it.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -81,12 +81,12 @@ fn operation(allowed: Allowed) -> Operation {
     }
 }
 
-/// Whether a client of this name would have our own files, on a file system that tells no capitals apart too.
+/// Whether a client of this name would overwrite our own files, also on a case-insensitive file system.
 fn is_reserved(name: &str) -> bool {
     RESERVED.iter().any(|reserved| reserved.eq_ignore_ascii_case(name))
 }
 
-/// A client's name that does not stand in the way of our own files.
+/// A client's name that does not conflict with our own files.
 fn client_name(text: &str) -> Outcome<ClientName> {
     if is_reserved(text) {
         return Err(Failure::usage(format!(
@@ -96,8 +96,8 @@ fn client_name(text: &str) -> Outcome<ClientName> {
     Ok(ClientName::parse(text)?)
 }
 
-/// The names of the server's certificate: those that it has, with `names` and `addresses` besides; with `only` these alone. This machine's
-/// where there are none.
+/// The names of the server's certificate: the existing ones plus `names` and `addresses`; with `only`, just the new ones. This
+/// machine's if there are none.
 fn server_names(folder: &Path, names: &[String], addresses: &[IpAddr], only: bool) -> Outcome<Vec<ServerName>> {
     let present = if only { Vec::new() } else { present_names(folder)? };
     let names = names.iter().map(|name| ServerName::parse(name));
@@ -135,7 +135,7 @@ pub fn local_names() -> Vec<ServerName> {
 
 /// Makes what is missing of authority and server certificate; the paths of what was made.
 ///
-/// The authority stays as it is, so that the certificates it has signed stay good. The server's certificate is made anew.
+/// Keeps the authority, so that the certificates it has signed stay valid. Issues a new server certificate.
 pub fn init(folder: &Path, names: &[ServerName], days: u32) -> Outcome<Vec<PathBuf>> {
     make_folder(folder)?;
     let now = SystemTime::now();
@@ -157,8 +157,8 @@ pub fn init(folder: &Path, names: &[ServerName], days: u32) -> Outcome<Vec<PathB
     Ok(made)
 }
 
-/// The authority by which the outbound relay speaks for destinations, made where there is none; the paths of certificate and key. It is
-/// another than the engine's: whoever believes it lets the relay see what it sends, and is nobody to the engine.
+/// The outbound relay's authority for destinations, created if missing; returns the paths of certificate and key. It differs from
+/// the engine's authority: clients that trust it let the relay read their traffic, but have no access to the engine.
 pub fn relay_authority(folder: &Path) -> Outcome<(PathBuf, PathBuf)> {
     make_folder(folder)?;
     let (certificate, key) = (folder.join("relay-ca.pem"), folder.join("relay-ca.key"));
@@ -192,7 +192,7 @@ pub enum Pinning {
     AnyOfTheName,
 }
 
-/// What a client is granted.
+/// The permissions to grant to a client.
 pub struct Grant {
     /// The apps.
     pub apps: Apps,

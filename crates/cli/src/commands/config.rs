@@ -30,16 +30,16 @@ pub fn run(context: &Context, command: &ConfigCommand) -> Outcome {
     }
 }
 
-/// What a check has found so far.
+/// The findings of a check so far.
 #[derive(Default)]
 struct Findings {
-    /// What is printed: warnings, and what is right.
+    /// The lines to print: warnings, and parts without errors.
     lines: String,
     problems: Vec<String>,
 }
 
 impl Findings {
-    /// Takes the problems of one part; says that there are none where there are none.
+    /// Adds the problems of one part, or a line that it has none.
     fn add(&mut self, part: &str, problems: impl IntoIterator<Item = String>) {
         let before = self.problems.len();
         self.problems.extend(problems);
@@ -50,7 +50,7 @@ impl Findings {
 }
 
 impl Findings {
-    /// Takes what the limit of descriptors says about the bounds of one part.
+    /// Adds the result of fitting the limits of one part to the descriptor limit.
     fn add_fit(&mut self, part: &str, fit: Result<Option<String>, String>) {
         match fit {
             Ok(None) => {}
@@ -82,7 +82,7 @@ fn check(context: &Context, relay: Option<&Path>, program: Option<Program>) -> O
     }
 }
 
-/// What would keep `serve` from starting, beside the configuration's own faults.
+/// Problems that would prevent `serve` from starting, besides errors of the configuration.
 fn engine_problems(context: &Context) -> Vec<String> {
     let folder = context.folder();
     if !folder.is_dir() {
@@ -98,7 +98,7 @@ fn engine_problems(context: &Context) -> Vec<String> {
     problems
 }
 
-/// What would keep `relay` from starting with this file.
+/// Problems that would prevent `relay` from starting with this file.
 fn check_relay(context: &Context, file: &Path, limit: usize, findings: &mut Findings) {
     let mut configuration = match super::relay::read(file) {
         Ok(configuration) => configuration,

@@ -1,4 +1,4 @@
-//! `inspect`: what envelopes say about themselves.
+//! `inspect`: the metadata of envelopes.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::output::Output;
 use crate::transform::{Connection, connect};
 use fieldseal_net::utc;
 
-/// What is printed of one envelope.
+/// The printed properties of one envelope.
 struct Facts {
     version: String,
     curve: &'static str,
@@ -29,7 +29,7 @@ struct Facts {
     key_version: Option<u64>,
 }
 
-/// Who tells.
+/// The source of the metadata.
 enum Door {
     Local(Engine),
     Remote(Connection),
@@ -69,7 +69,7 @@ pub fn run(context: &Context, arguments: &InspectArguments) -> Outcome {
     }
 }
 
-/// Every text to look at: arguments that are envelopes, or the content of the one file.
+/// Every text to inspect: arguments that are envelopes, or the content of the one file.
 fn texts(context: &Context, inputs: &[String]) -> Outcome<Vec<Vec<u8>>> {
     let is_envelope = |input: &String| input.starts_with("ev:");
     if !inputs.is_empty() && inputs.iter().all(is_envelope) {
@@ -85,7 +85,7 @@ fn texts(context: &Context, inputs: &[String]) -> Outcome<Vec<Vec<u8>>> {
     Ok(vec![input.read_whole(Bound { size_max, key: "document.document_size_max" })?])
 }
 
-/// An argument is an envelope as it stands, however damaged; in a file envelopes are looked for.
+/// An argument is an envelope, however damaged; in a file, envelopes are searched for.
 fn found(texts: &[Vec<u8>]) -> impl Iterator<Item = Cow<'_, [u8]>> {
     texts.iter().flat_map(|text| {
         let whole = text.starts_with(b"ev:") && !text.contains(&b'\n');

@@ -1,4 +1,4 @@
-//! `relay`: HTTP in flight until it is told to stop; its file is read anew on SIGHUP.
+//! `relay`: runs the HTTP relay until it is stopped; reloads its file on SIGHUP.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::watched::Watched;
 pub const RELAY_FILE: &str = "relay.toml";
 /// Largest such file in bytes.
 const FILE_SIZE_MAX: u64 = 4 << 20;
-/// After how long SDKs ask for the destinations again.
+/// Interval at which SDKs poll the destinations.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// `fieldseal relay`.
@@ -102,8 +102,8 @@ pub fn read(file: &Path) -> Outcome<Configuration> {
     })
 }
 
-/// What the API tells SDKs of the outbound relay that DIR/relay.toml describes, if there is one. A file with something wrong in it is
-/// the relay's affair: here it is only told of.
+/// The API's information for SDKs about the outbound relay in DIR/relay.toml, if there is one. Errors of the file are for the relay
+/// to report: here they are only logged.
 pub fn information(context: &Context) -> Option<RelayInformation> {
     let file = context.folder().join(RELAY_FILE);
     if !file.exists() {
@@ -174,7 +174,7 @@ fn reload(relay: &Relay, context: &Context, file: &Path, watched: &mut Watched) 
     }
 }
 
-/// What is allowed in a file, and may yet not be meant.
+/// Warns of settings that are valid but probably unintended.
 fn warn(configuration: &Configuration, file: &Path) {
     for warning in &configuration.warnings {
         tracing::warn!(file = %file.display(), line = warning.line, "{}", warning.message);

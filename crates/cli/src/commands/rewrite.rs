@@ -17,7 +17,7 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::transform::{Door, Job, Local, Operation, Remote, Report, connect, transform_lines};
 
-/// What the input is taken for.
+/// The type of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Content {
     Document,
@@ -124,7 +124,7 @@ fn rewrite(
     Ok(())
 }
 
-/// What selectors must have matched.
+/// The selectors that must have matched.
 struct Check<'a> {
     select: &'a [String],
     is_strict: bool,
@@ -176,7 +176,7 @@ fn warn(report: &Report, select: &[String], on_failure: OnFailure) {
     }
 }
 
-/// Where envelopes stand that did not open, as far as that is known.
+/// The paths of envelopes that failed to decrypt, as far as known.
 fn places(report: &Report) -> String {
     if report.failures.is_empty() {
         return String::new();
@@ -186,7 +186,7 @@ fn places(report: &Report) -> String {
     format!(": {}{more}", report.failures.join(", "))
 }
 
-/// What `--json` prints: what was not looked at is left out.
+/// The output of `--json`: unknown fields are omitted.
 fn summary(operation: Operation, report: &Report, select: &[String], seconds: f64) -> Value {
     let mut summary = json!({ "operation": operation.done(), "count": report.count, "seconds": seconds });
     if !report.matched.is_empty() && !select.is_empty() {

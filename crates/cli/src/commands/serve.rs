@@ -1,4 +1,4 @@
-//! `serve`: the engine behind its listener until it is told to stop.
+//! `serve`: runs the engine with its listener until it is stopped.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -49,15 +49,15 @@ pub fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
     until_stopped(engine, settings, ready, &upkeep)
 }
 
-/// What a running engine takes up when it is asked to, or when its files change.
+/// The parts of a running engine that a reload changes.
 pub struct Upkeep<'c, F> {
     /// The place and configuration that it runs with.
     pub context: &'c Context,
-    /// What its API reports about a relay.
+    /// The API's information about a relay.
     pub told: SharedRelayInformation,
     /// Its certificates and keys under a configuration.
     pub files: F,
-    /// What it logs under a configuration.
+    /// The log level of a configuration.
     pub level: fn(&Context) -> Level,
 }
 
@@ -100,8 +100,8 @@ impl<F: Fn(&Context) -> IdentityFiles> Upkeep<'_, F> {
     }
 }
 
-/// Where the operator port of a listener at `listener` shall be: whoever lets the system choose one port has no use for a fixed
-/// other one, unless the configuration names it.
+/// The address of the operator port for a listener at `listener`: if the system chooses the listener's port, it chooses the
+/// operator port too, unless the configuration sets it.
 pub fn operator_address(context: &Context, listener: SocketAddr) -> Option<SocketAddr> {
     let configured = context.config().server.operator.address;
     let is_free = listener.port() == 0 && !context.loaded().is_set("operator.address");
@@ -120,7 +120,7 @@ pub fn addresses(server: &Server) -> serde_json::Value {
     addresses
 }
 
-/// Keys that a running engine takes up: the level of the log, and the files that are read again.
+/// Keys that a running engine reloads: the log level, and the files that are read again.
 const RELOADABLE: [&str; 6] = [
     "log.level",
     "server.certificate",
@@ -130,16 +130,16 @@ const RELOADABLE: [&str; 6] = [
     "api.private_key",
 ];
 
-/// Keys whose values a running engine does not take up and that are no longer what it runs with.
+/// Keys that have changed since the start and require a restart.
 fn changed_keys(running: &Context, fresh: &Context) -> Vec<&'static str> {
     let value = |key: &Key, context: &Context| key.kind.write(&(key.get)(context.config()));
     let fixed = KEYS.iter().filter(|key| !RELOADABLE.contains(&key.name));
     fixed.filter(|key| value(key, running) != value(key, fresh)).map(|key| key.name).collect()
 }
 
-/// Serves, says so by `ready`, and ends in good order on SIGTERM, after `server.drain_delay`, or SIGINT, without it. A further signal skips
-/// what is left of the delay, or else does not wait for requests in flight.
-/// What `ready` returns lives as long as it serves. It reloads on SIGHUP, and on changes of its files where the configuration asks for it.
+/// Serves, calls `ready`, and shuts down gracefully on SIGTERM, after `server.drain_delay`, or SIGINT, without it. A further signal
+/// skips the rest of the delay, or else the wait for requests in flight. The value of `ready` lives as long as it serves. Reloads
+/// on SIGHUP, and on changes of its files if so configured.
 pub fn until_stopped<R>(
     engine: Engine,
     settings: ServerSettings,

@@ -12,7 +12,7 @@ use crate::input::{Block, Blocks};
 use crate::output::Output;
 use crate::progress::Progress;
 
-/// Blocks that a thread has in work or waiting.
+/// Blocks per thread, in progress or waiting.
 const BLOCKS_PER_THREAD: usize = 2;
 
 /// A block that is done: its text, and what is to be reported of it or why it went no further.

@@ -1,4 +1,4 @@
-//! The work done here, with the engine over the store at hand.
+//! Processes in this process, with the engine over the local store.
 
 use fieldseal_engine::{
     Caller, DecryptOptions, DocumentDecryption, DocumentEncryption, DocumentRewrap, EncryptOptions, Engine, Error,
@@ -17,7 +17,7 @@ pub struct Local {
     selection: Option<Selection>,
 }
 
-/// A document in work, whatever is done with it.
+/// A document in progress, with any operation.
 enum Rewriting {
     Encrypt(DocumentEncryption),
     Decrypt(DocumentDecryption),

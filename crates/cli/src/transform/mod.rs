@@ -1,4 +1,4 @@
-//! What `encrypt`, `decrypt` and `rewrap` share: a job, and two doors to have it done, the store at hand or a running engine.
+//! The common part of `encrypt`, `decrypt` and `rewrap`: a job, and two ways to run it, on the local store or on a running engine.
 
 mod lines;
 mod local;
@@ -16,7 +16,7 @@ use crate::failure::Outcome;
 use crate::input::Block;
 use crate::progress::Progress;
 
-/// What to do with each value that is found.
+/// The operation on each value that is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// Values to envelopes.
@@ -28,7 +28,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// What has been done.
+    /// The past participle of the operation.
     pub fn done(self) -> &'static str {
         match self {
             Self::Encrypt => "encrypted",
@@ -38,10 +38,10 @@ impl Operation {
     }
 }
 
-/// What to do, for whom, with what.
+/// The operation, the app and the options.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// What to do.
+    /// The operation.
     pub operation: Operation,
     /// The app.
     pub app: String,
@@ -53,9 +53,9 @@ pub struct Job {
     pub keying: Option<Keying>,
     /// The data role.
     pub role: Option<String>,
-    /// Whether envelopes that open are left alone, in place of being sealed twice.
+    /// Whether envelopes that decrypt are skipped instead of encrypted again.
     pub skip_sealed: bool,
-    /// What becomes of envelopes that do not open.
+    /// The action for envelopes that fail to decrypt.
     pub on_failure: OnFailure,
 }
 

@@ -237,7 +237,7 @@ async fn call(client: &Client, job: &Job, document: &[u8]) -> Result<Document, C
     }
 }
 
-/// What the engine does for documents that it walks itself.
+/// Validates JSON, as the engine does for documents that it walks itself.
 fn check_json(document: &[u8]) -> Outcome {
     let parsed: Result<serde::de::IgnoredAny, _> = serde_json::from_slice(document);
     parsed.map(|_| ()).map_err(|error| {
@@ -265,7 +265,7 @@ pub fn curve_on_the_wire(curve: Curve) -> fieldseal_client::Curve {
     }
 }
 
-/// What becomes of envelopes that do not open, as requests name it: nothing for the default, which older engines know too.
+/// The action for envelopes that fail to decrypt, as a request field: `None` for the default, so that older engines accept it.
 fn on_failure_on_the_wire(on_failure: fieldseal_engine::OnFailure) -> Option<OnFailure> {
     match on_failure {
         fieldseal_engine::OnFailure::Fail => None,

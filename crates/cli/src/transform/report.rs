@@ -1,4 +1,4 @@
-//! What there is to report of a transformation beside its output: of a document, or of all lines together.
+//! The report of a transformation: of a document, or of all lines together.
 
 /// Counts, and the places of the first envelopes that did not open.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -9,11 +9,11 @@ pub struct Report {
     pub matched: Vec<u64>,
     /// How many of the values encrypted were envelopes already.
     pub resealed: u64,
-    /// How many envelopes were left alone.
+    /// Number of skipped envelopes.
     pub skipped: u64,
-    /// How many envelopes did not open, where the work goes on then.
+    /// Number of envelopes that failed to decrypt, if the work continues after them.
     pub failed: u64,
-    /// The first of them, by path; a line's number stands before it.
+    /// The first of them, by path, with the line's number in front.
     pub failures: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ impl Report {
         self
     }
 
-    /// Adds what comes behind it; of failures `failures_max` are kept.
+    /// Adds the report that follows; of failures `failures_max` are kept.
     pub fn add(&mut self, next: Report, failures_max: usize) {
         self.count += next.count;
         if self.matched.len() < next.matched.len() {

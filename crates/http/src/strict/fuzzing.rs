@@ -1,4 +1,4 @@
-//! What must hold for any bytes that a client sends: the fuzz target calls this, and an ordinary test replays its corpus through it.
+//! Properties that hold for any bytes of a client: the fuzz target checks them, and an ordinary test replays its corpus.
 //!
 //! Not part of the crate's interface. Every function panics where a property does not hold.
 
@@ -6,7 +6,7 @@ use super::scanner::{Refused, Scan, Scanner, State};
 
 /// Header fields of a head that are read for the comparison; hyper itself reads 100.
 const FIELDS_MAX: usize = 128;
-/// Longest stream that is also shown byte by byte: a head is looked through anew with each piece.
+/// Longest stream that is also scanned byte by byte: a head is scanned again with each piece.
 const BYTE_BY_BYTE_MAX: usize = 4 << 10;
 
 /// How a stream ended: bytes passed, and the state or why it was refused.
@@ -30,7 +30,7 @@ pub fn check_requests(bytes: &[u8]) -> usize {
     library.requests
 }
 
-/// Scans in pieces of a size; whoever asks for another protocol does not get it.
+/// Scans in pieces of `piece` bytes; upgrades are refused.
 fn scan(bytes: &[u8], piece: usize) -> Ended {
     let mut scanner = Scanner::new();
     let (mut passed, mut shown) = (0, 0);
@@ -50,7 +50,7 @@ fn scan(bytes: &[u8], piece: usize) -> Ended {
     (passed, Ok(scanner.state))
 }
 
-/// Reads a stream by the parser that the HTTP library uses, and by what RFC 9112, section 6.3, says of lengths.
+/// Reads a stream with the parser of the HTTP library and the length rules of RFC 9112, section 6.3.
 struct Library<'b> {
     bytes: &'b [u8],
     at: usize,

@@ -1,8 +1,8 @@
-//! HTTP/1.1 as it comes from clients, looked at before the HTTP library reads it.
+//! Validates HTTP/1.1 from clients before the HTTP library reads it.
 //!
-//! The library reads what it can; whoever passes requests on must refuse what the next reader could cut otherwise. The [`Scanner`]
-//! follows the framing of the bytes by itself and stops at the first thing that is not exactly as RFC 9112 has it. [`Strict`] stands
-//! between socket and library: what was not scanned is not handed on.
+//! The library accepts what it can parse; a proxy must refuse what the next parser could delimit differently. The [`Scanner`]
+//! follows the framing independently and stops at the first byte that deviates from RFC 9112. [`Strict`] is between socket and
+//! library: unscanned bytes are not passed on.
 
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
@@ -23,10 +23,10 @@ use scanner::{Refused, Scan, Scanner, State};
 
 /// Bytes read at a time.
 const READ_SIZE: usize = 16 << 10;
-/// What the library cannot take for a request: it answers 400 and closes.
+/// Bytes that the library does not accept as a request: it answers 400 and closes.
 const POISON: &[u8] = b"\0\r\n\r\n";
 
-/// Whether a request that asked for another protocol got it: said by whoever answers, waited for by whoever reads.
+/// Whether a request for another protocol was granted: set by the handler, awaited by the reader.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Decision(Arc<Mutex<Decided>>);
 
@@ -67,7 +67,7 @@ pub(crate) struct Strict<S> {
     stream: S,
     scanner: Scanner,
     decision: Decision,
-    /// Bytes read and not yet handed on; the first `passed` may be.
+    /// Bytes read and not passed on yet; the first `passed` of them may be.
     buffer: BytesMut,
     passed: usize,
     head_size_max: usize,

@@ -47,20 +47,20 @@ pub(super) enum State {
     ChunkLine,
     /// So many bytes of a chunk to come, and a line end.
     ChunkData(u64),
-    /// At the line end behind a chunk.
+    /// At the line end after a chunk.
     ChunkEnd,
     /// In the trailers.
     Trailers,
-    /// The request asks for another protocol; what follows is its bytes or the next request.
+    /// The request asks for another protocol; the bytes after it belong to that protocol or are the next request.
     Undecided,
     /// Another protocol.
     Foreign,
 }
 
-/// What became of some bytes.
+/// The result of scanning some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scan {
-    /// So many bytes are as they should be; with those behind them more are needed to say.
+    /// This many bytes are valid; the rest needs more bytes to decide.
     Passed(usize),
     /// So many bytes are as they should be; at the next the stream is refused.
     Refused(usize, Refused),
@@ -71,11 +71,11 @@ pub(super) enum Scan {
 pub(super) struct Scanner {
     pub(super) state: State,
     extensions: usize,
-    /// What to do behind the body of the request in hand.
+    /// The state after the body of the current request.
     next: State,
 }
 
-/// What a header says about what follows it.
+/// The framing that a header defines for what follows it.
 struct Framing {
     length: Option<u64>,
     is_chunked: bool,
@@ -87,7 +87,8 @@ impl Scanner {
         Scanner { state: State::Head, extensions: 0, next: State::Head }
     }
 
-    /// Scans `bytes`, which begin where the last scan stopped. Bytes that were not passed must come again, with more behind them.
+    /// Scans `bytes`, which begin where the last scan stopped. Bytes that were not passed must be given again, followed by new
+    /// ones.
     pub(super) fn scan(&mut self, bytes: &[u8]) -> Scan {
         let mut at = 0;
         loop {

@@ -12,7 +12,7 @@ use crate::store::Limits;
 use crate::wrapping::{StoreId, secret_associated_data};
 use crate::{ApiKeyId, Error};
 
-/// What the secret that client-side tokens are signed with is called.
+/// The name of the secret that signs client-side tokens.
 const TOKENS: &str = "tokens";
 
 /// A row of `api_key`.

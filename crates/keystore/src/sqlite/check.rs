@@ -8,7 +8,7 @@ use crate::Error;
 use crate::model::{CheckReport, Fault, KeyState};
 use crate::wrapping::UnwrapError;
 
-/// Most faults that SQLite is asked to list.
+/// Maximum number of faults that SQLite lists.
 const DATABASE_FAULT_COUNT_MAX: u32 = 100;
 
 impl SqliteKeystore {

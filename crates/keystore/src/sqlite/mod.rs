@@ -36,7 +36,7 @@ use crate::{ApiKeyId, AppName, ClientName, Error};
 /// Bytes of a page: SQLite's default, which `store_size_max` is counted in.
 const PAGE_SIZE: u64 = 4096;
 
-/// What to do where there is no store yet.
+/// The action if there is no store yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenMode {
     /// Refuse with [`Error::NoStore`].
@@ -66,7 +66,7 @@ enum Standing {
 
 struct Inner {
     connection: Connection,
-    /// What lay at the path just before the connection was opened: what came in between shows as another file.
+    /// The file at the path just before the connection was opened: a replacement in between shows as another file.
     file: FileId,
     replacements: u64,
     rng: Box<dyn CryptoRng + Send>,
@@ -79,7 +79,7 @@ impl std::fmt::Debug for SqliteKeystore {
 }
 
 impl SqliteKeystore {
-    /// Opens the store at `path`, or makes it when `mode` says so. A kill during that leaves none or an empty one.
+    /// Opens the store at `path`, or creates it if `mode` permits. A kill during creation leaves none or an empty one.
     ///
     /// # Errors
     /// [`Error::NoStore`], [`Error::NotAStore`], [`Error::NewerSchema`], [`Error::WrongRootKey`], [`Error::Owner`],
@@ -100,7 +100,7 @@ impl SqliteKeystore {
 
     /// The connection to the file that is at the path now. SQLite itself would go on reading one that has been replaced.
     ///
-    /// A panic in another call rolled its transaction back, so what is behind a poisoned lock is sound.
+    /// A panic in another call rolled its transaction back, so the data behind a poisoned lock is consistent.
     fn lock(&self) -> Result<MutexGuard<'_, Inner>, Error> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if FileId::of(&metadata(&self.path)?) != inner.file {
@@ -149,7 +149,7 @@ impl SqliteKeystore {
     }
 }
 
-/// Opens the file at `path` and tells which store it is.
+/// Opens the file at `path` and returns the id of its store.
 fn open_file(
     path: &Path,
     mode: OpenMode,
@@ -190,7 +190,7 @@ fn prepare_path(path: &Path, mode: OpenMode) -> Result<FileId, Error> {
     Ok(FileId::of(&metadata))
 }
 
-/// What the system says of the store's file.
+/// The metadata of the store's file.
 fn metadata(path: &Path) -> Result<Metadata, Error> {
     match path.metadata() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Error::NoStore(path.to_owned())),
@@ -216,7 +216,7 @@ fn connect(path: &Path, limits: &Limits) -> Result<Connection, rusqlite::Error> 
     Ok(connection)
 }
 
-/// What SQLite's error means while a file is being opened.
+/// Interprets SQLite's error while a file is being opened.
 fn opening_error(error: rusqlite::Error, path: &Path) -> Error {
     match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase) => Error::NotAStore(path.to_owned()),
@@ -356,7 +356,7 @@ impl Keystore for SqliteKeystore {
 mod tests {
     use super::*;
 
-    /// What durability and tenancy rest on; a misspelt pragma is silently ignored by SQLite.
+    /// Durability and tenancy depend on these; SQLite silently ignores a misspelt pragma.
     #[test]
     fn the_settings_of_a_connection_take() {
         let folder = tempfile::tempdir().expect("folder");

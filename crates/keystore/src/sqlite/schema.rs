@@ -1,6 +1,7 @@
 //! The tables, how a store comes to be, and how one is recognised.
 //!
-//! Every later schema keeps the column `schema_version` of the table `store`, so that an older program can say what it found.
+//! Every later schema keeps the column `schema_version` of the table `store`, so that an older program can report the version that
+//! it found.
 
 use fieldseal_crypto::CryptoRng;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
@@ -67,7 +68,7 @@ const TABLES: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// What version 2 has beside version 1.
+/// The additions of version 2 to version 1.
 const TABLES_OF_VERSION_2: &str = "
     CREATE TABLE api_key (
         id TEXT PRIMARY KEY CHECK (length(id) = 16),
@@ -92,7 +93,7 @@ const TABLES_OF_VERSION_2: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// What a database file holds.
+/// The content of a database file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     /// Nothing: new, or left by a kill before the first change.
@@ -166,7 +167,8 @@ fn version(connection: &Connection) -> Result<u32, Error> {
     connection.query_row("SELECT schema_version FROM store", [], |row| row.get(0)).optional()?.ok_or(NO_ROW)
 }
 
-/// Brings a store of version 1 to this one, in one transaction. Programs that only know version 1 refuse the store from then on.
+/// Migrates a store of version 1 to this one, in one transaction. Programs that support only version 1 refuse the store from then
+/// on.
 fn migrate(connection: &mut Connection) -> Result<(), Error> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have been quicker.

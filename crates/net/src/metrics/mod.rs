@@ -1,4 +1,4 @@
-//! What metrics are made of: histograms, the text that Prometheus reads, CPU time by kind of thread.
+//! The building blocks of metrics: histograms, the Prometheus text format, CPU time by kind of thread.
 
 mod histogram;
 mod text;

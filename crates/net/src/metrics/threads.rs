@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// What a thread does.
+/// The kind of work of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Network,
@@ -40,7 +40,7 @@ struct Ledger {
 }
 
 impl ThreadTimes {
-    /// The time of each part; nothing where the system does not tell.
+    /// The time of each part; empty if the system does not report it.
     pub fn read(&self) -> Vec<(&'static str, Duration)> {
         match look() {
             Some(now) if !now.is_empty() => {
@@ -54,7 +54,7 @@ impl ThreadTimes {
 }
 
 impl Ledger {
-    /// What a thread used between the last look at it and its end is not known, and left out.
+    /// The time that a thread used between the last reading and its end is unknown and omitted.
     fn note(&mut self, now: Look) {
         for (id, (part, before)) in std::mem::replace(&mut self.threads, now) {
             // An id with less than it had is another thread's.

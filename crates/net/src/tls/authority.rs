@@ -39,7 +39,7 @@ impl fmt::Debug for Authority {
     }
 }
 
-/// What a server is reached by.
+/// A name or address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerName {
     /// A host name: letters, digits, `-` and `.`; one leading `*.` for all hosts below it.
@@ -115,7 +115,7 @@ impl Authority {
         Ok(self.certificate.to_pem()?)
     }
 
-    /// The private key, PKCS#8 in PEM. Whoever has it can name anybody a client.
+    /// The private key, PKCS#8 in PEM. Anyone who has it can create any client's certificate.
     ///
     /// # Errors
     /// Only the library's own.
@@ -209,7 +209,7 @@ fn common_name(name: &str) -> Result<X509Name, ErrorStack> {
     Ok(builder.build())
 }
 
-/// What all certificates share, not yet signed.
+/// The common part of all certificates, not yet signed.
 fn new_builder(
     subject: &X509Name,
     issuer: &boring::x509::X509NameRef,

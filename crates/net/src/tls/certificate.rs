@@ -1,4 +1,4 @@
-//! What certificates that are issued here have in common: how long they are valid, and why one cannot be made.
+//! Common to issued certificates: their validity, and the errors of issuing.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -57,7 +57,7 @@ impl Validity {
 
 /// A certificate and its key, in PEM.
 pub struct Issued {
-    /// The certificate alone; the authority's is known to the peer.
+    /// Only the certificate; the peer knows the authority's.
     pub certificate_pem: Vec<u8>,
     /// The private key, PKCS#8. Wiped when dropped.
     pub private_key_pem: Zeroizing<Vec<u8>>,
@@ -79,7 +79,7 @@ pub enum CertificateError {
     #[error("a server certificate needs at least one host name or address")]
     NoServerName,
     /// Zero days, a date before 1970 or beyond 9999, or an authority that is no longer valid.
-    #[error("the validity is not within the years 1970 to 9999 and that of the authority")]
+    #[error("the validity must lie within the years 1970 to 9999 and the authority's validity")]
     Validity,
     /// Not PEM, or not of what was expected.
     #[error("not readable as {0}")]
@@ -88,7 +88,7 @@ pub enum CertificateError {
     #[error("not an authority: {0}")]
     NotAnAuthority(&'static str),
     /// The library refused what should have been right.
-    #[error("the TLS library refused: {0}")]
+    #[error("the TLS library failed: {0}")]
     Library(String),
 }
 

@@ -28,7 +28,7 @@ pub fn unix_seconds(time: &Asn1TimeRef) -> Result<i64, ErrorStack> {
 /// One certificate and the time at which it expires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateExpiry {
-    /// What it is for, as in `server` or `client-authorities`.
+    /// Its use, such as `server` or `client-authorities`.
     pub usage: String,
     /// The file that holds it.
     pub file: String,
@@ -57,7 +57,7 @@ impl CertificateExpiry {
         self.not_after.saturating_sub(seconds(now)) / SECONDS_PER_DAY
     }
 
-    /// What to log about it: when it expires, and what to do.
+    /// The text of the warning to log: when it expires, and what to do.
     pub fn warning(&self, now: SystemTime) -> String {
         let time = utc(self.not_after);
         match self.days_left(now) {

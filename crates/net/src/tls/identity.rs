@@ -1,4 +1,4 @@
-//! What a server presents: its certificate chain and private key, and why they may not serve.
+//! A server's identity: its certificate chain and private key, and the errors of loading them.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use boring::x509::X509;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-/// What a server presents, in PEM (RFC 7468).
+/// A server's certificate chain and private key, in PEM (RFC 7468).
 #[derive(Clone)]
 pub struct ServerIdentity {
     /// Its certificate, then those that lead to its authority.
@@ -39,7 +39,7 @@ pub enum TlsError {
     #[error("the private key does not belong to the certificate")]
     KeyMismatch,
     /// The library refused a setting of ours.
-    #[error("the TLS library refused: {0}")]
+    #[error("the TLS library failed: {0}")]
     Library(String),
 }
 
@@ -52,7 +52,7 @@ impl From<ErrorStack> for TlsError {
 /// Presents a certificate chain with its private key, both in PEM, in sessions of the context.
 ///
 /// # Errors
-/// What cannot be read, or does not belong together.
+/// If one cannot be parsed, or they do not match.
 pub fn set_identity(context: &mut SslContextBuilder, chain_pem: &[u8], private_key_pem: &[u8]) -> Result<(), TlsError> {
     let mut chain = certificates("certificate chain", chain_pem)?.into_iter();
     let own = chain.next().expect("at least one certificate was read");
@@ -72,7 +72,7 @@ pub fn set_identity(context: &mut SslContextBuilder, chain_pem: &[u8], private_k
 /// One certificate or more, in PEM; an error calls them `what`.
 ///
 /// # Errors
-/// What does not read as certificates, or is none.
+/// If the PEM does not contain certificates.
 pub fn certificates(what: &'static str, pem: &[u8]) -> Result<Vec<X509>, TlsError> {
     let unreadable = |reason: String| TlsError::Unreadable { what, reason };
     let certificates = X509::stack_from_pem(pem).map_err(|error| unreadable(reasons(&error)))?;

@@ -1,4 +1,4 @@
-//! Reads what an operator wants to know of a certificate.
+//! Reads the properties of a certificate that operators need.
 
 use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};

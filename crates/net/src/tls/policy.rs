@@ -1,8 +1,8 @@
-//! What listeners accept.
+//! The TLS policy of listeners.
 //!
-//! HTTP: TLS 1.2 and 1.3, HTTP/2 or HTTP/1.1 by ALPN (RFC 7301). Protocols of our own: TLS 1.3 alone (RFC 8446), and a client certificate
-//! is required. No session tickets there: a resumed session would carry a certificate past its expiry, and such clients keep their
-//! connections.
+//! HTTP: TLS 1.2 and 1.3, HTTP/2 or HTTP/1.1 by ALPN (RFC 7301). Our own protocols: only TLS 1.3 (RFC 8446), with a required client
+//! certificate and without session tickets: a resumed session would outlive its certificate, and such clients keep their
+//! connections open.
 
 use boring::error::ErrorStack;
 use boring::ssl::{
@@ -16,7 +16,7 @@ use super::identity::{TlsError, certificates, set_identity};
 /// HTTP/2 is preferred.
 const ALPN: &[u8] = b"\x02h2\x08http/1.1";
 
-/// A context with our policy and without a certificate, for whoever chooses one for each session; see
+/// A context with this policy and without a certificate, for callers that choose one per session; see
 /// [`Acceptor::with_context`](super::Acceptor::with_context).
 ///
 /// # Errors

@@ -45,7 +45,7 @@ pub enum LeafIssuerError {
     #[error("the authority's private key does not belong to its certificate")]
     Mismatch,
     /// The TLS library refused.
-    #[error("the TLS library refused: {0}")]
+    #[error("the TLS library failed: {0}")]
     Library(#[from] ErrorStack),
     /// The TLS library refused the listener's policy.
     #[error(transparent)]

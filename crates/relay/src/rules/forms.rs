@@ -30,7 +30,7 @@ pub(crate) enum FormFault {
     #[error("a value holds the form's boundary")]
     Boundary,
     /// A role that is not written keeps nobody away, and one that is not there cannot be demanded.
-    #[error("a file in a form has no role, and the rule names one")]
+    #[error("a file in a form cannot have a role: remove `role` from the rule")]
     FileWithRole,
 }
 

@@ -224,7 +224,7 @@ pub enum PathError {
     #[error("the path has an encoded slash or a backslash")]
     EncodedSlash,
     /// Two slashes at its beginning.
-    #[error("the path begins with two slashes, behind which some readers find a host")]
+    #[error("the path must not begin with two slashes, where some parsers read a host")]
     Authority,
     /// `%` without two hexadecimal digits, or an encoded control character.
     #[error("the path has a malformed escape")]

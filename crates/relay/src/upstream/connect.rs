@@ -61,7 +61,7 @@ pub enum ConnectorError {
     #[error("{0}: no certificates in PEM")]
     NoCertificates(String),
     /// The TLS library refused.
-    #[error("the TLS library refused: {0}")]
+    #[error("the TLS library failed: {0}")]
     Library(#[from] ErrorStack),
 }
 

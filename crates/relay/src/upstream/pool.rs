@@ -35,7 +35,7 @@ pub(crate) enum UpstreamError {
     TimedOut,
     #[error("the client's request broke off")]
     ClientBroke,
-    #[error("the client's request comes too slowly")]
+    #[error("the client's request arrives too slowly")]
     ClientSlow,
     #[error("the upstream broke off: {0}")]
     Broken(hyper::Error),

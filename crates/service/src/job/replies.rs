@@ -28,7 +28,7 @@ pub(super) fn refuse(ending: Ending, effort: Effort, reply: Reply) {
     }
 }
 
-/// An answer may wait long for a slow reader: it shall not hold much more than its own bytes.
+/// An answer may wait long for a slow reader, so it must not hold much more than its own bytes.
 pub(super) fn shrink(buffer: &mut Vec<u8>) {
     if buffer.capacity() / 2 > buffer.len() {
         buffer.shrink_to_fit();

@@ -1,4 +1,4 @@
-//! A request's frame together with what was read of it: lists and documents are used where they lie, across all steps.
+//! A request's frame together with its parsed head: lists and documents are used in place, across all steps.
 
 use fieldseal_protocol::{
     AuthenticateParams, DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams,
@@ -121,7 +121,7 @@ impl Parsed<'_> {
         }
     }
 
-    /// How long the caller waits, where it says so.
+    /// The caller's deadline, if any.
     pub(super) fn deadline_ms(&self) -> Option<u32> {
         match self {
             Self::Encrypt(params) => params.options.deadline_ms,

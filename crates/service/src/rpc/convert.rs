@@ -1,4 +1,4 @@
-//! Between the wire's types and the engine's: by hand, so that neither knows the other.
+//! Conversions between the wire's types and the engine's, written by hand so that neither depends on the other.
 
 use std::borrow::Cow;
 
@@ -46,7 +46,7 @@ pub fn text_kind(value_type: fieldseal_engine::ValueType) -> TextKind {
     }
 }
 
-/// As whom a request is done: the client, or the client acting for an API key.
+/// The identity of a request: the client, or the client acting for an API key.
 pub(super) fn caller<'a>(client: &'a Caller, key_id: Option<&str>) -> Result<Cow<'a, Caller>, ErrorObject> {
     let Some(key_id) = key_id else { return Ok(Cow::Borrowed(client)) };
     let caller = Caller::on_behalf(client.clone(), key_id).map_err(error)?;
@@ -80,8 +80,8 @@ pub(super) fn decrypt_options<'a>(options: &wire::DecryptOptions<'a>) -> fieldse
     fieldseal_engine::DecryptOptions { app: options.app, role: options.role, on_failure }
 }
 
-/// A report as the answer to a document has it; `paths` are those of its failures. Failures are included where `tells_failures` says that
-/// the request asked what becomes of them.
+/// Converts a report for the answer to a document; `paths` are those of its failures. Failures are included if `tells_failures`:
+/// the request set an action for them.
 pub(super) fn document_report<'a>(
     report: &'a Report,
     paths: &'a [&'a str],

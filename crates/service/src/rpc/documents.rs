@@ -1,4 +1,4 @@
-//! `encrypt_document` and `decrypt_document`: the document is read where it lies in the frame and written where it goes out.
+//! `encrypt_document` and `decrypt_document`: the document is read in place in the frame and written to the outgoing buffer.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::convert;
 use super::parts::{self, OwnsDocument};
 use crate::interface::{Planned, Request, Step, Written};
 
-/// A document in work, by an [`Encryptor`] or a [`Decryptor`].
+/// A document in progress, by an [`Encryptor`] or a [`Decryptor`].
 pub(super) struct Document<R: Rewriter> {
     call: Arc<Call>,
     stage: Stage<R>,
@@ -24,10 +24,10 @@ pub(super) struct Document<R: Rewriter> {
     ending: Ending,
 }
 
-/// What the end of a document needs.
+/// The data needed at the end of a document.
 struct Ending {
     is_strict: bool,
-    /// Whether the request said what becomes of envelopes that do not open: where that is logged.
+    /// Set if the request has an action for envelopes that fail to decrypt: where failures are logged.
     failures: Option<(Arc<dyn FailureObserver>, Caller)>,
 }
 
@@ -42,7 +42,7 @@ struct Selecting<R> {
     engine: Engine,
     rewriter: R,
     selectors: SelectionBuilder,
-    /// Where the next selector stands.
+    /// The position of the next selector.
     position: ValuesPosition,
 }
 
@@ -127,7 +127,7 @@ impl<R: Rewriter> Selecting<R> {
 }
 
 impl<R: Rewriter + Send + 'static> Document<R> {
-    /// The document in work, which it is once its selectors are compiled.
+    /// The document in progress, once its selectors are compiled.
     fn work(&self) -> Option<&DocumentWork<R>> {
         match &self.stage {
             Stage::Selecting(_) => None,
@@ -135,7 +135,7 @@ impl<R: Rewriter + Send + 'static> Document<R> {
         }
     }
 
-    /// Documents have a limit; what stands before one in the answer does not count.
+    /// Documents have a limit; the bytes before one in the answer do not count.
     fn answer_size_max(&self) -> usize {
         self.work().map_or(usize::MAX, |work| self.start.saturating_add(work.output_size_max()))
     }

@@ -10,7 +10,7 @@ use super::call::Call;
 use super::convert;
 use crate::interface::{Request, Step};
 
-/// A file in work.
+/// A file in progress.
 pub(super) struct File {
     call: Arc<Call>,
     work: Rewriting,

@@ -150,7 +150,7 @@ fn inspect(
     Ok(())
 }
 
-/// Writes what there is to tell of the next envelope; says whether that took no further step.
+/// Writes the metadata of the next envelope; returns whether that took no further step.
 fn tell(inspector: &mut Inspector, span: &Span, text: &[u8], out: &mut Vec<u8>) -> Result<bool, ErrorObject> {
     let inspected = inspector.inspect(text);
     let inspected = inspected.map_err(|error| convert::error(error).at_index(span.index()))?;

@@ -9,14 +9,14 @@ use fieldseal_protocol::{ErrorObject, Field, ValueError, ValueFault, write};
 use super::convert;
 use super::span::{LongString, Span};
 
-/// What becomes of long strings.
+/// The operation on long strings.
 pub(super) trait LongRewriter {
     /// How far one is.
     type Long: Default;
 
     fn step(&mut self, long: &mut Self::Long, text: &[u8], out: &mut Vec<u8>) -> Result<LongStep, Error>;
 
-    /// Notes a string that did not open, and says what becomes of it.
+    /// Records a string that failed to decrypt; returns the action for it.
     fn failed(&mut self, _index: u64) -> OnFailure {
         OnFailure::Fail
     }

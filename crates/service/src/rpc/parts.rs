@@ -8,7 +8,7 @@ use fieldseal_protocol::ErrorObject;
 use super::convert;
 use crate::interface::{Part, PartStep, Planned};
 
-/// Whoever owns the bytes of a document while it is worked on.
+/// Owns the bytes of a document while it is processed.
 pub trait OwnsDocument: Send + Sync + 'static {
     /// The document, the same at each call.
     fn document(&self) -> &[u8];

@@ -13,13 +13,13 @@ pub(super) struct Span {
     bytes_max: usize,
 }
 
-/// A string with more bytes than are read at a time, and the place behind it. Whether it is UTF-8 was not looked at.
+/// A string longer than is read at a time, and the position after it. It is not checked for UTF-8.
 pub(super) struct LongString<'a> {
     pub(super) bytes: &'a [u8],
     after: ValuesPosition,
 }
 
-/// Values that were read, and the place behind them.
+/// Values that were read, and the position after them.
 pub(super) struct Read<'a> {
     pub(super) scalars: Vec<Scalar<'a>>,
     after: ValuesPosition,
@@ -35,7 +35,7 @@ impl Span {
         self.next.index() == self.end
     }
 
-    /// What a step on it has left.
+    /// The result of a step on it.
     pub(super) fn progress(&self) -> PartStep {
         if self.is_done() { PartStep::Done } else { PartStep::More }
     }
@@ -60,8 +60,8 @@ impl Span {
         self.next = string.after;
     }
 
-    /// Reads up to `count_max` values from the front, in pieces that are about equal where they do not end by their bytes. A value
-    /// that cannot be read ends it: its fault is told when it is the first, and so the first of all.
+    /// Reads up to `count_max` values from the front, in pieces of about equal size unless they end by their bytes. A malformed
+    /// value ends it: its fault is reported only if it is the first, and so the first of all.
     pub(super) fn read<'a>(&self, values: RawValues<'a>, count_max: usize) -> Result<Read<'a>, ValueError> {
         let count = self.piece(count_max) as usize;
         let mut iterator = values.iter_from(self.next).up_to(self.bytes_max);
@@ -135,7 +135,7 @@ impl Span {
     }
 }
 
-/// What may be an envelope. Other scalars count as the empty text, which is none.
+/// The text of a possible envelope. Other scalars count as the empty text, which is not an envelope.
 pub(super) fn text_of<'a>(scalar: &Scalar<'a>) -> &'a [u8] {
     match scalar {
         Scalar::Str(text) => text.as_bytes(),

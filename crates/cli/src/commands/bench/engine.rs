@@ -25,9 +25,9 @@ use crate::transform::client_settings;
 const NAME: &str = "bench";
 /// How long an engine may take to end in good order before it is killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often it is looked whether it has.
+/// Polling interval for its end.
 const STOP_POLL: Duration = Duration::from_millis(5);
-/// Places that must lie in the engine's own folder, whatever the environment says.
+/// Paths that must be in the engine's own folder, whatever the environment sets.
 const PLACES: [&str; 5] = [
     "keystore.path=keystore.db",
     "keystore.root_key_file=root.key",
@@ -40,7 +40,7 @@ const PLACES: [&str; 5] = [
 pub struct Target {
     /// How it is reached.
     pub client: ClientSettings,
-    /// Where it tells its metrics, if it does.
+    /// The address of its metrics, if enabled.
     pub operator: Option<SocketAddr>,
     /// The app whose keys are used.
     pub app: String,
@@ -57,7 +57,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Starts an engine. `defaults` hold unless the command line says otherwise.
+    /// Starts an engine. `defaults` apply unless the command line overrides them.
     pub fn start(place: &Place, defaults: &[&str]) -> Outcome<Self> {
         let folder = tempfile::Builder::new().prefix("fieldseal-bench-").tempdir();
         let folder = folder.map_err(|error| Failure::writing("the folder for temporary files", &error))?;
@@ -104,7 +104,7 @@ impl Target {
     }
 }
 
-/// What the program holds before any request: code, caches, threads.
+/// Memory of the program before any request: code, caches, threads.
 const MEMORY_AT_REST: u64 = 64 << 20;
 
 /// The bounds of requests and answers together, and what is there without any.

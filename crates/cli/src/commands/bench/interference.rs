@@ -1,4 +1,4 @@
-//! `bench interference`: small requests beside large ones, and the floor that the system sets.
+//! `bench interference`: small requests beside large ones, and the operating system's minimum.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ use crate::failure::{Failure, Outcome as CliOutcome};
 use crate::output::{print, print_json};
 use crate::progress::Progress;
 
-/// The setting that makes an engine serve requests whole, and the key that says whether there is one.
+/// The setting that makes an engine serve whole requests, and the key that shows whether it exists.
 const UNFAIR: (&str, &str) = ("server.scheduling", "first-come-first-served");
 /// Bytes of a value.
 const FIELD_SIZE: usize = 32;
@@ -35,7 +35,7 @@ pub fn run(place: &Place, arguments: &InterferenceArguments) -> CliOutcome {
     }
 }
 
-/// The plan, what came of it, and the engine's settings.
+/// The plan, the outcome, and the engine's settings.
 async fn measured(place: &Place, arguments: &InterferenceArguments) -> CliOutcome<(Plan, Outcome, Vec<String>)> {
     let target = Target::start(place, &[])?;
     let unfair = match with_setting(place, UNFAIR) {
@@ -130,7 +130,7 @@ fn exchange_text(exchange: &Exchange) -> String {
     format!("{}:{}:{}", exchange.request_size, exchange.answer_size, exchange.work.as_micros())
 }
 
-/// What the echo server tells when it listens.
+/// The addresses that the echo server reports when it is ready.
 fn addresses(ready: serde_json::Value) -> Option<[SocketAddr; 2]> {
     let addresses = ready["addresses"].as_array()?.iter().map(|address| address.as_str()?.parse().ok());
     addresses.collect::<Option<Vec<_>>>()?.try_into().ok()

@@ -28,7 +28,7 @@ pub fn run(place: &Place, arguments: &BenchArguments) -> Outcome {
     }
 }
 
-/// Runs `work` on this thread alone. A signal ends it early without a message: the engine it started is stopped, its folder removed.
+/// Runs `work` on this thread only. A signal ends it early without a message: the engine it started is stopped, its folder removed.
 fn block_on<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
     signals::runtime()?.block_on(async {
         let mut signals = Signals::listen()?;

@@ -11,8 +11,8 @@ use crate::arguments::{OverloadArguments, Place};
 use crate::failure::Outcome;
 use crate::output::{print, print_json};
 
-/// Bounds of the engine that a short run can reach, unless the command line says otherwise. Frames are small, so that the bounds of
-/// what holds several of them can be. How many requests wait is left to the defaults.
+/// Limits of the engine that a short run can reach, unless the command line overrides them. Frames are small, so that limits on
+/// several frames can be small too. The limit on waiting requests keeps its default.
 const BOUNDS: [&str; 5] = [
     "document.document_size_max=1MiB",
     "server.frame_size_max=1MiB",

@@ -21,7 +21,7 @@ pub fn run(place: &Place, arguments: &SoakArguments) -> Outcome {
     }
 }
 
-/// The plan, what came of it, and the engine's settings.
+/// The plan, the outcome, and the engine's settings.
 async fn soaked(place: &Place, arguments: &SoakArguments) -> Outcome<(Plan, Soaked, Vec<String>)> {
     let target = Target::start(place, &[])?;
     let plan = Plan {

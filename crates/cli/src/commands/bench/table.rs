@@ -15,7 +15,7 @@ use crate::output::{print, print_json};
 use crate::progress::Progress;
 use crate::transform::{curve_on_the_wire, keying_on_the_wire};
 
-/// Values in a request, unless flags say otherwise.
+/// Values in a request, unless flags override them.
 const FIELDS: [usize; 6] = [1, 30, 150, 2000, 10_000, 60_000];
 /// The same with `--quick`.
 const QUICK_FIELDS: [usize; 3] = [1, 2000, 60_000];
@@ -27,7 +27,7 @@ const QUICK_DURATION: Duration = Duration::from_millis(600);
 const IN_FLIGHT: usize = 4;
 /// The most of them in an open loop: fewer than the engine reads of one connection before it waits.
 const OPEN_IN_FLIGHT_MAX: usize = 128;
-/// The engine remembers few opening keys, so that few prepared requests suffice for each to come with a key that it does not know.
+/// The engine caches few opening keys, so that a few prepared requests suffice for each to arrive with an unknown key.
 const OPENING_KEYS: &str = "engine.opening_keys_max=4";
 
 /// Measures and prints the table.
@@ -82,7 +82,7 @@ fn plan(arguments: &TableArguments, target: &Target) -> Plan {
     }
 }
 
-/// What was chosen, or what holds when nothing was.
+/// The choice, or the default.
 fn or_default<A, T: Clone>(chosen: &[A], read: impl Fn(&A) -> T, default: &[T]) -> Vec<T> {
     if chosen.is_empty() { default.to_vec() } else { chosen.iter().map(read).collect() }
 }

@@ -27,7 +27,7 @@ use relay::TrialRelay;
 
 /// The client that `dev` makes.
 const CLIENT: &str = "dev";
-/// Certificates with fewer days left are made anew.
+/// Certificates with fewer days left are renewed.
 const DAYS_LEFT_MIN: u64 = 1;
 
 /// `fieldseal dev`.
@@ -93,7 +93,7 @@ fn trial_files(folder: &Path) -> IdentityFiles {
     IdentityFiles { chain, key, authorities, api }
 }
 
-/// A person who tries it out wants to see what goes wrong, not that all is well, unless they have asked for it.
+/// During a trial only problems matter, unless a log level is set.
 fn quiet_unless_asked(context: &Context) -> Log {
     let log = context.config().log;
     if context.loaded().is_set("log.level") { log } else { Log { level: tracing::Level::WARN, ..log } }
@@ -139,7 +139,7 @@ fn make_client(context: &Context, store: &dyn Keystore, app: &AppName) -> Outcom
     issue(context, store, &name, grant, LEAF_DAYS)
 }
 
-/// What whoever calls the engine needs to know.
+/// The information that clients of the engine need.
 struct Ready<'a> {
     server: &'a Server,
     relay: Option<&'a TrialRelay>,

@@ -7,7 +7,7 @@ use crate::commands::serve::operator_address;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome, plain};
 
-/// The ports unless something else is said: of the engine, its API, and the relay with its upstream.
+/// Default ports: of the engine, its API, and the relay with its upstream.
 const ENGINE_PORT: u16 = 3443;
 const API_PORT: u16 = 8443;
 const RELAY_OPERATOR_PORT: u16 = 3445;

@@ -34,7 +34,7 @@ pub struct TrialRelay {
     upstream: DemoUpstream,
 }
 
-/// What the API tells of it.
+/// The API's information about it.
 pub fn information(context: &Context) -> Outcome<RelayInformation> {
     let (certificate, _) = relay_authority(&context.certificates())?;
     let ca_pem = std::fs::read(&certificate).map_err(|error| Failure::reading(&certificate, &error))?;
@@ -78,7 +78,7 @@ impl TrialRelay {
         })
     }
 
-    /// Lines to try it with; the API is where SDKs ask which destinations go through it.
+    /// Example commands; SDKs query the API for the destinations that go through it.
     pub fn text(&self, app: &str, authority: &Path, folder: &Path, api: Option<SocketAddr>) -> String {
         let port = |address: Option<SocketAddr>| address.map_or(0, |address| address.port());
         let (inbound, outbound, upstream) =

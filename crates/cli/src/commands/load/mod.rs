@@ -1,4 +1,4 @@
-//! `load`: an engine under the load of a scenario file, and reports of what came of it.
+//! `load`: runs a load test from a scenario file, and renders reports.
 
 mod report;
 mod target;
@@ -82,7 +82,7 @@ fn read_script(path: &Path) -> Outcome<Script> {
     })
 }
 
-/// Runs it on this thread alone. The first interruption ends it in good order, with the results so far; the second one at once.
+/// Runs it on this thread only. The first interruption ends it gracefully, with the results so far; the second one at once.
 fn measured(script: &Script, settings: &Settings, engine: &Engine) -> Outcome<RunOutcome> {
     let connector = RawConnector::new(engine.client.clone()).map_err(Failure::from)?;
     let (stop, stopped) = watch::channel(false);
@@ -175,7 +175,7 @@ fn figure(latencies: &Latencies, share: f64) -> String {
     }
 }
 
-/// What the exit code says: whether every request went as the scenario wanted it.
+/// The exit code: whether every request ended as the scenario specifies.
 fn verdict(result: &LoadResult) -> Outcome {
     if result.ended != "finished" {
         return Err(Failure::failed(format!(

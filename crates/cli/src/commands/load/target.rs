@@ -13,16 +13,16 @@ use crate::commands::bench::engine::Target as OwnEngine;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome, plain};
 
-/// The authority's file beside the client's certificate, where the scenario names none.
+/// The authority's file beside the client's certificate, if the scenario names none.
 const AUTHORITY: &str = "ca.pem";
 /// Bytes of a PEM file; a chain of certificates has a few thousand.
 const PEM_SIZE_MAX: u64 = 1 << 20;
 
-/// How an engine is reached and looked at.
+/// The connection settings and observable sources of an engine.
 pub struct Engine {
     /// How it is reached.
     pub client: ClientSettings,
-    /// What can be seen of it.
+    /// Its observable sources.
     pub observed: Observed,
     /// Settings that it was given.
     pub settings: Vec<String>,
@@ -55,7 +55,7 @@ pub fn engine(place: &Place, arguments: &LoadRunArguments, path: &Path, script: 
     })
 }
 
-/// A part of the certificates: its key in `config.e3`, where the scenario file says what it is, and the file, where it is one.
+/// A part of the certificates: its key in `config.e3`, its position in the scenario file, and the file, if it is one.
 struct Part<'a> {
     key: &'static str,
     place: FilePlace,
@@ -86,7 +86,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// What it holds, or what is wrong with it.
+    /// Its content, or an error.
     fn read(&self) -> Result<Vec<u8>, String> {
         match &self.source {
             Source::Text(text) => Ok(text.as_bytes().to_vec()),
@@ -96,7 +96,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// A line that says what is wrong with what was read.
+    /// An error line about unusable content.
     fn unusable(&self, scenario: &Path, message: &str) -> String {
         match &self.source {
             Source::File(path) => self.problem(scenario, &format!("{}: {message}", path.display())),
@@ -109,7 +109,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Reads certificates and key; all that cannot be read, or cannot be used, is told with its place in the scenario.
+/// Reads certificates and key; everything that cannot be read or used is reported with its position in the scenario.
 fn certificates(path: &Path, target: &Target) -> Outcome<ClientTls> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let key = Part::new("key", &target.key, folder);
