@@ -7,7 +7,7 @@ use std::{env, ffi::OsString, fmt, io, path::Path, process::Command};
 
 use crate::tidy;
 
-/// What a step runs.
+/// The command of a step.
 enum Step {
     Cargo { says: &'static str, arguments: &'static [&'static str] },
     Tidy,
@@ -36,7 +36,7 @@ const STEPS: [Step; 5] = [
 pub enum CheckError {
     /// A command could not be started.
     Start(&'static str, io::Error),
-    /// A command found something; it has said what.
+    /// A command failed and printed why.
     Failed(&'static str),
     /// Tidy found this many faults; they are printed.
     Tidy(usize),
@@ -83,7 +83,7 @@ fn path_with_tools(root: &Path) -> OsString {
     env::join_paths(folders).unwrap_or(path)
 }
 
-/// Runs tidy alone and prints its findings.
+/// Runs only tidy and prints its findings.
 pub fn tidy(root: &Path) -> Result<(), CheckError> {
     println!("== tidy: edges, files, words and lengths");
     let repository = tidy::Repository::load(root).map_err(|error| CheckError::Read(error.to_string()))?;

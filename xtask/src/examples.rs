@@ -1,8 +1,8 @@
 //! Writes example documents of any size: customers with cards, addresses and orders, the kind of data that Fieldseal protects.
 //!
 //! Deterministic: the same order gives the same bytes on every machine. Streaming: memory does not grow with the document.
-//! Nobody's data: names are combined at random, hosts and telephone numbers are those reserved for examples, card numbers lie
-//! in a test range. `null`s are written but not counted, for they are never encrypted.
+//! Fictitious: names are combined at random, hosts and telephone numbers are those reserved for examples, card numbers are in a
+//! test range. `null`s are written but not counted, because they are never encrypted.
 
 use std::{
     fmt,
@@ -20,27 +20,27 @@ const BYTES_MIN: u64 = 1024;
 pub enum Size {
     /// One document of this many strings, numbers, `true`s and `false`s.
     Fields(u64),
-    /// One document of this many bytes, filled with white space behind the last record.
+    /// One document of this many bytes, padded with white space after the last record.
     Bytes(u64),
     /// This many records, one a line.
     Lines(u64),
 }
 
-/// What to write.
+/// The documents to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
     size: Size,
     seed: u64,
 }
 
-/// What is wrong with the arguments.
+/// Errors of the arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub enum OrderError {
     /// None or several of `--fields`, `--bytes`, `--lines`.
     OneSize,
     /// An argument that is not known.
     Unknown(String),
-    /// A number is missing, is none, or lies outside its range.
+    /// A number is missing, malformed or out of range.
     Number(String),
 }
 
@@ -86,7 +86,7 @@ impl Order {
     }
 }
 
-/// Writes what `order` asks for to `out`.
+/// Writes the documents of `order` to `out`.
 pub fn write(order: &Order, out: &mut impl Write) -> io::Result<()> {
     let mut random = Random(order.seed);
     match order.size {
@@ -141,7 +141,7 @@ struct Record {
     fields: usize,
 }
 
-/// A customer's members up to the first `fields_max` scalars. A name `a.b` stands for member `b` of the object `a`.
+/// A customer's members up to the first `fields_max` scalars. A name `a.b` means member `b` of the object `a`.
 fn record(random: &mut Random, fields_max: usize) -> Record {
     let members = members(random);
     let mut text = String::from("{");
@@ -234,7 +234,7 @@ fn card_number(random: &mut Random) -> String {
     format!("{digits}{}", (10 - sum % 10) % 10)
 }
 
-/// What the digit `byte` adds to the Luhn sum at `place`, counted from the check digit at 0.
+/// The contribution of the digit `byte` to the Luhn sum at `place`, counted from the check digit at 0.
 fn luhn(place: usize, byte: u8) -> u32 {
     let digit = u32::from(byte - b'0');
     match (place % 2, 2 * digit) {

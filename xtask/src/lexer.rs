@@ -126,7 +126,7 @@ fn raw_string(rest: &[u8]) -> Option<usize> {
     Some(end.map_or(rest.len(), |end| start + end + close.len()))
 }
 
-/// Whether `byte` may stand in a Rust name.
+/// Whether `byte` is allowed in a Rust name.
 pub fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
@@ -142,7 +142,7 @@ pub fn words<'a>(text: &'a str, pattern: &'a str) -> impl Iterator<Item = usize>
     })
 }
 
-/// Offset just behind the bracket that closes the one at `open` (any of `{`, `(`, `[`), or the end of the text.
+/// Offset just after the bracket that closes the one at `open` (any of `{`, `(`, `[`), or the end of the text.
 pub fn closing(code: &str, open: usize) -> usize {
     let mut depth = 0_usize;
     for (index, byte) in code.bytes().enumerate().skip(open) {

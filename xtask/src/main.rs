@@ -1,7 +1,7 @@
 //! `cargo xtask`: the project's own tools, in its own language.
 //!
-//! `tidy` makes style a test, `check` runs what CI runs before the tests, `examples` writes documents of any size. Anything that
-//! needs more than a shell line stands here and not in a script.
+//! `tidy` checks style, `check` runs what CI runs before the tests, `examples` writes documents of any size. Anything that needs
+//! more than a shell line is here and not in a script.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::source::Source;
 
-/// Where the results are, and the page that is made from them.
+/// The folder of the results, and the page generated from them.
 pub const RESULTS: &str = "benches/results/";
 /// The page.
 pub const PAGE: &str = "docs/measurements.md";
@@ -30,7 +30,7 @@ struct Index {
     areas: Vec<String>,
 }
 
-/// What one command measured on one machine at one commit.
+/// The measurements of one command on one machine at one commit.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Run {
@@ -67,7 +67,7 @@ struct Table {
 /// Writes the page of the repository at `root`.
 ///
 /// # Errors
-/// Files that cannot be read or written, or results that say what no result can say.
+/// If files cannot be read or written, or results are invalid.
 pub fn write(root: &Path, sources: &[Source]) -> Result<(), Box<dyn Error>> {
     Ok(fs::write(root.join(PAGE), page(sources)?)?)
 }

@@ -11,7 +11,7 @@ use crate::source::relative;
 pub enum Use {
     /// By the library or program, or by its build script.
     Shipped,
-    /// By tests and benches alone.
+    /// Only by tests and benchmarks.
     Test,
 }
 
@@ -20,7 +20,7 @@ pub enum Use {
 pub struct Dependency {
     /// The package's name, not what it may be renamed to.
     pub name: String,
-    /// Who uses it.
+    /// The users of the dependency.
     pub used_by: Use,
 }
 

@@ -1,4 +1,4 @@
-//! The files that the rules read: every text file of the repository that git would keep, with what a rule wants to know of it.
+//! The files that the rules read: every text file of the repository that git tracks, with the properties that rules need.
 //!
 //! Files are found through `.gitignore` and not through git itself, so that an unpacked archive is checked as a clone is.
 
@@ -102,7 +102,7 @@ fn regions(path: &str, text: &str, code: &str) -> Vec<Region> {
     regions
 }
 
-/// Where the item that begins at `start` ends: behind its body, or behind its semicolon where it has none.
+/// The end of the item that begins at `start`: after its body, or after its semicolon if it has none.
 pub fn item_end(code: &str, start: usize) -> usize {
     body(code, start).map_or_else(|end| end, |open| lexer::closing(code, open))
 }

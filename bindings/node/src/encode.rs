@@ -150,7 +150,7 @@ impl Options {
     fn buffer<'env>(&self, env: &'env Env, message: Vec<u8>) -> Result<BufferSlice<'env>> {
         let (size, size_max) = (message.len(), self.size_max);
         if size > size_max {
-            return Err(fault(Code::TooLarge, format!("the request of {size} bytes passes the limit of {size_max}")));
+            return Err(fault(Code::TooLarge, format!("the request of {size} bytes exceeds the limit of {size_max}")));
         }
         buffer(env, message)
     }

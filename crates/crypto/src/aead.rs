@@ -26,11 +26,12 @@ pub const PLAINTEXT_SIZE_MAX: u64 = (1 << 36) - 32;
 
 /// Longest key of all algorithms in bytes.
 const KEY_SIZE_MAX: usize = 32;
-/// Longest message in bytes that goes through the lanes alone: with nothing beside it, the library's code is as fast somewhat beyond.
+/// The longest message, in bytes, for which the lanes encrypt a single message. Without others beside it, the library is as fast
+/// for slightly longer ones.
 const ALONE_SIZE_MAX: usize = 192;
 /// Messages opened in one call of the lanes: bounds the results kept on the stack.
 const OPENED_MAX: usize = 64;
-/// What a caller has promised.
+/// The caller's guarantee.
 const ROOM: &str = "room for exactly these messages";
 
 /// The key has the wrong length for its algorithm.
@@ -63,7 +64,7 @@ pub struct AeadKey {
     /// The library's key: for long messages, odd nonces, and where there are no lanes.
     context: Context,
     lanes: Option<gcm::Key>,
-    /// The key as it was given, and zeros behind it: streams expand it anew.
+    /// The key followed by zeros; streams expand it again.
     bytes: Secret<KEY_SIZE_MAX>,
 }
 
@@ -104,8 +105,8 @@ impl AeadKey {
         &self.bytes.expose()[..self.algorithm.key_size()]
     }
 
-    /// How many of the first messages go through the lanes together, and through which: none where the first is long, or where it
-    /// stands alone and the library is faster.
+    /// The number of leading messages that the lanes process together, and the kernel: none if the first is long, or if it is alone
+    /// and the library is faster.
     fn lanes_for(&self, sizes: impl Iterator<Item = usize> + Clone) -> Option<(usize, &gcm::Key)> {
         let lanes = self.lanes.as_ref()?;
         let size_max = lanes.kernel().size_max();
@@ -201,8 +202,8 @@ impl AeadKey {
         result[0]
     }
 
-    /// Opens every item on its own: `out` takes the plaintexts one after the other, `results[i]` says how item `i` went. The part
-    /// of `out` that belongs to a failed item is zero; an item too short for a tag has no part. One bad item spoils only itself.
+    /// Decrypts every item on its own: `out` receives the plaintexts in order, `results[i]` is the result of item `i`. The part of
+    /// `out` of a failed item is zeroed; an item too short for a tag has no part. A failed item does not affect others.
     ///
     /// # Panics
     /// When `out` or `results` have the wrong length.
@@ -246,8 +247,8 @@ pub struct NonceSequence {
 }
 
 impl NonceSequence {
-    /// Starts at a random place. `limit` bounds how many nonces the sequence gives out (SP 800-38D, 8.3 asks for at most 2^32 an
-    /// AES-GCM key; larger limits are cut to that).
+    /// Starts at a random nonce. `limit` is the maximum number of nonces (SP 800-38D, 8.3 requires at most 2^32 per AES-GCM key;
+    /// larger limits are reduced to that).
     pub fn new(rng: &mut dyn CryptoRng, limit: u64) -> Self {
         let mut prefix = [0; 4];
         rng.fill_bytes(&mut prefix);
@@ -271,7 +272,7 @@ impl NonceSequence {
     }
 }
 
-/// Nonces that belong to whoever took them from a [`NonceSequence`].
+/// Nonces taken from a [`NonceSequence`]; no other caller gets them.
 pub struct NonceRange {
     prefix: [u8; 4],
     next: u64,

@@ -39,8 +39,8 @@ impl Curve {
     }
 }
 
-/// What stands before an uncompressed point in a SubjectPublicKeyInfo with a named curve (RFC 5480, 2): the lengths are those of
-/// a 65-byte point, so the DER is constant up to the point itself.
+/// The bytes before an uncompressed point in a SubjectPublicKeyInfo with a named curve (RFC 5480, 2). The lengths are those of a
+/// 65-byte point, so the DER is constant up to the point itself.
 fn spki_prefix(curve: Curve) -> &'static [u8] {
     match curve {
         Curve::P256 => &[
@@ -205,9 +205,9 @@ impl PrivateKey {
     }
 }
 
-/// What private-key operations need beside the keys: libsecp256k1's blinded context. The blinding is defence in depth (the code
-/// is constant time without it) and stays as it is until the owner makes a new context; it is not redrawn at each call, which
-/// would double the cost of a key pair.
+/// The state of private-key operations apart from the keys: libsecp256k1's blinded context. The blinding is defence in depth (the
+/// code is constant time without it) and unchanged until the owner creates a new context; renewing it at each call would double the
+/// cost of a key pair.
 pub struct EcContext {
     k256: k256::Context,
 }

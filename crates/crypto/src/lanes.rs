@@ -1,13 +1,13 @@
-//! Which kernels of `fieldseal-lanes` take the short messages of AES-GCM, the products of curves and base64. Chosen once a process:
-//! the fastest that this CPU can run and that gives the known answers, unless whoever starts the process names one. Where there is
-//! none, the library takes all.
+//! Selects the kernels of `fieldseal-lanes` for short AES-GCM messages, curve multiplication and base64. Selected once per process:
+//! the fastest that the CPU supports and that passes a known-answer test, unless the process names one at start-up. If there is
+//! none, the library is used.
 
 use std::sync::OnceLock;
 
 use fieldseal_lanes::gcm::Kernel;
 use fieldseal_lanes::{ec, text};
 
-/// What may be chosen.
+/// The implementations that a process may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Lanes {
     /// The fastest of this CPU.
@@ -124,7 +124,7 @@ fn usable() -> &'static [Kernel] {
     USABLE.get_or_init(|| Kernel::detect().into_iter().filter(|kernel| kernel.is_right()).collect())
 }
 
-/// What was chosen, and the kernel of it.
+/// The choice, and its kernel.
 static SERVING: OnceLock<(Lanes, Option<Kernel>)> = OnceLock::new();
 
 /// Chooses for the whole process. Belongs before the first key: what has served once stays.
@@ -165,7 +165,7 @@ pub(crate) fn serving_curves() -> Option<ec::Kernel> {
     *SERVING_CURVES.get_or_init(|| CurveLanes::Auto.kernel().ok().flatten())
 }
 
-/// The kernel that serves base64: the fastest, but none of a later generation than the choice that a process was told.
+/// The kernel for base64: the fastest, but none of a later generation than the process was configured to use.
 #[inline]
 pub fn text_kernel() -> text::Kernel {
     static SERVING_TEXT: OnceLock<text::Kernel> = OnceLock::new();

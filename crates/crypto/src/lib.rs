@@ -2,9 +2,9 @@
 //! AES-GCM, SHA-256, HMAC-SHA-256 and P-256 from BoringSSL, secp256k1 from libsecp256k1; short messages of AES-GCM from the kernels of
 //! `fieldseal-lanes`, where the CPU has the instructions; encapsulation to a key that is met often from its tables of multiples.
 //!
-//! Promises: bytes in, bytes out. No files, threads, environment, clock or hidden randomness: whoever calls passes the generator.
-//! Secrets are types that wipe themselves and never print. A [`PublicKey`] that exists is a point on its curve, not infinity.
-//! Every failed opening is the same [`DecryptFailed`].
+//! Guarantees: bytes in, bytes out. No files, threads, environment, clock or hidden randomness: the caller passes the generator.
+//! Secret types wipe themselves and never print. A [`PublicKey`] is always a point on its curve, not infinity. Every failed
+//! decryption is the same [`DecryptFailed`].
 //!
 //! The calls that end in `_many` take independent operations and may run them side by side; they always equal a loop of the
 //! single call. Callers state the operation ([`AeadAlgorithm`], [`Curve`]), never the library.
@@ -29,7 +29,7 @@ pub use rand_core::CryptoRng;
 pub use recipient::{Encapsulation, Recipient, RecipientWork, prepare_tables};
 pub use secret::Secret;
 
-/// A tag, key or padding fault. It carries no detail on purpose: what failed must not be told apart from outside.
+/// A tag, key or padding fault. It deliberately carries no detail: the cause must not be distinguishable from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecryptFailed;
 

@@ -16,7 +16,7 @@ use crate::secret::Secret;
 
 /// Bytes of a recipient's table.
 pub const TABLE_SIZE: usize = ec::TABLE_SIZE;
-/// Pieces in which it is made.
+/// Number of pieces in which it is computed.
 pub const TABLE_PIECES: usize = ec::TABLE_PIECES;
 
 /// An ephemeral public key and the X coordinate that its owner and the recipient share.
@@ -64,8 +64,8 @@ impl From<PublicKey> for Recipient {
 }
 
 impl Recipient {
-    /// With a table of [`TABLE_SIZE`] bytes, which is made in less than a millisecond and pays after some twenty messages. Whoever has
-    /// other work to look after takes a [`RecipientWork`].
+    /// With a table of [`TABLE_SIZE`] bytes, which takes less than a millisecond to compute and pays off after some twenty
+    /// messages. Callers with other work use a [`RecipientWork`].
     pub fn with_table(public: PublicKey) -> Self {
         let Some(mut work) = RecipientWork::new(public) else { return Self::from(public) };
         loop {
@@ -118,7 +118,7 @@ impl RecipientWork {
         Some(Self { public, kernel, table })
     }
 
-    /// Does a piece: the recipient with its table after the last one, before it what is to be gone on with.
+    /// Computes one piece. Returns the recipient with its table after the last piece, otherwise the remaining work.
     pub fn go_on(self) -> ControlFlow<Recipient, Self> {
         let Self { public, kernel, table } = self;
         match table.go_on() {
@@ -154,7 +154,7 @@ fn scalar(of: Curve, rng: &mut dyn CryptoRng) -> Scalar {
     }
 }
 
-/// The generator's table, made when it is first asked for.
+/// The generator's table, computed on first use.
 fn generator(kernel: ec::Kernel, of: Curve) -> &'static FixedBase {
     static P256: OnceLock<FixedBase> = OnceLock::new();
     static SECP256K1: OnceLock<FixedBase> = OnceLock::new();

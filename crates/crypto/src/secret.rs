@@ -29,7 +29,7 @@ impl<const N: usize> Secret<N> {
         secret
     }
 
-    /// The bytes. Whoever asks for them must not keep or print them.
+    /// Returns the bytes. The caller must not keep or print them.
     pub fn expose(&self) -> &[u8; N] {
         &self.0
     }

@@ -1,10 +1,10 @@
-//! Selectors without filters as an automaton over the way from the root to a value.
+//! An automaton for selectors without filters, over the path from the root to a value.
 //!
-//! Each segment of each query is a state: being in it means that the segments before it have been matched and that it
-//! applies to the children of the value at hand. A value has a set of states; the sets are numbered as they are met and
-//! their transitions kept (a lazily determinised automaton), so that a member costs one look-up of its name however many
-//! selectors there are. The number of a set carries whether its values are selected and whether everything below them is
-//! settled; `NOTHING`, below which nothing can match any more, is set 0.
+//! Each segment of each query is a state: being in it means that the segments before it have matched and that it applies to the
+//! children of the current value. A value has a set of states; the sets are numbered when first met and their transitions cached (a
+//! lazily determinised automaton), so that a member costs one lookup of its name however many selectors there are. The number of a
+//! set encodes whether its values are selected and whether everything below them is decided; `NOTHING`, below which nothing can
+//! match any more, is set 0.
 //!
 //! A query's end is a state too. Where scalars are wanted it stays with everything below a selected value, and the other
 //! states of its query are dropped there: a set then names the queries that select its values, so that matches can be counted
@@ -80,11 +80,11 @@ pub(crate) struct Program {
     queries: u32,
     /// Whether the elements selected depend on array lengths.
     needs_lengths: bool,
-    /// What becomes of names that differ from those of the queries in case alone.
+    /// The action for names that differ from those of the queries only in case.
     other_case: OtherCase,
 }
 
-/// What a state does with the children of its value.
+/// The effect of a state on the children of its value.
 #[derive(Debug, Default)]
 struct Step {
     /// The query that it belongs to.
@@ -163,7 +163,7 @@ impl Step {
         self.elements.push(elements);
     }
 
-    /// What was added twice is in it once.
+    /// Removes duplicates.
     fn settle(&mut self) {
         self.names.sort_unstable();
         self.names.dedup();
@@ -197,7 +197,7 @@ struct Row {
     /// The names without their case, where those that differ in it are refused, and the lengths of these names modulo 64.
     folded: Vec<Box<str>>,
     lengths: u64,
-    /// What every child of the set is in.
+    /// The states that every child is in.
     base: Vec<State>,
     /// From zero-based index to the states it adds, by index.
     indexes: Vec<(i64, State)>,
@@ -315,7 +315,7 @@ impl Automaton {
         row.named(name.as_bytes())
     }
 
-    /// The set of element `index` of an array; `length` counts only where [`Program::needs_lengths`] says so.
+    /// Returns the set of element `index` of an array; `length` is used only if [`Program::needs_lengths`].
     #[inline]
     pub(crate) fn element(&mut self, set: SetId, index: u32, length: u32) -> SetId {
         if self.sets[set.index()].row.is_none() {
@@ -457,13 +457,13 @@ impl Automaton {
 }
 
 impl Row {
-    /// Refuses names that differ from these in case alone; they have none themselves.
+    /// Refuses names that differ from these only in case.
     fn guard(&mut self, names: Vec<Box<str>>) {
         self.lengths = names.iter().fold(0, |lengths, name| lengths | length_bit(name.len()));
         self.folded = names;
     }
 
-    /// How many times as long as a selected name one can be that is looked at.
+    /// The maximum ratio of a name's length to that of a selected one.
     fn growth(&self) -> usize {
         if self.folded.is_empty() { 1 } else { FOLDED_GROWTH_MAX }
     }
@@ -518,7 +518,7 @@ fn length_bit(length: usize) -> u64 {
     1 << (length % 64)
 }
 
-/// Names of different length, the common case, are told apart without looking at their bytes.
+/// Names of different length, the common case, are distinguished without reading their bytes.
 #[inline]
 fn by_length(left: &[u8], right: &[u8]) -> std::cmp::Ordering {
     left.len().cmp(&right.len()).then_with(|| left.cmp(right))

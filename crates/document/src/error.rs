@@ -1,11 +1,11 @@
-//! What can be wrong with a document, a string token or a selector.
+//! Errors of a document, a string token or a selector.
 //!
 //! Each error is a small kind and a byte offset. None carries a byte of the document: what we walk is plaintext that is
 //! about to be encrypted. A selector is no secret, but an error about it points into it all the same instead of quoting it.
 
 use std::fmt;
 
-/// What the grammar asked for where a document has something else.
+/// What the grammar requires where a document has something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// Any JSON value.
@@ -59,7 +59,7 @@ pub enum DocumentErrorKind {
     ControlCharacter,
     /// A backslash followed by none of `"\/bfnrt` or `u` and four hexadecimal digits.
     InvalidEscape,
-    /// A number outside the grammar: no digit where one must stand.
+    /// A number outside the grammar: a digit is missing.
     InvalidNumber,
     /// A word that is not `true`, `false` or `null`.
     InvalidLiteral,
@@ -69,7 +69,7 @@ pub enum DocumentErrorKind {
     TooLarge(usize),
     /// More values than `tree_nodes_max` allows, for a selection with a filter; the number is that limit.
     TooManyNodes(usize),
-    /// A filter looked at more values than `filter_steps_max` allows; the number is that limit.
+    /// A filter visited more values than `filter_steps_max`; the number is that limit.
     FilterTooCostly(u64),
     /// A filter compares a string or number that is longer than `filter_comparison_max`, the number given.
     ComparisonTooLong(usize),
@@ -153,7 +153,7 @@ pub enum TextErrorKind {
     InvalidUtf8,
     /// A backslash followed by none of `"\/bfnrt` or `u` and four hexadecimal digits.
     InvalidEscape,
-    /// `\uD800` to `\uDFFF` without its other half: RFC 8259 lets it stand in a document, but it is no Unicode text.
+    /// `\uD800` to `\uDFFF` without its other half: RFC 8259 permits it in a document, but it is not Unicode text.
     LoneSurrogate,
 }
 
@@ -184,7 +184,7 @@ impl std::error::Error for TextError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SelectorErrorKind {
-    /// The grammar of RFC 9535 asks for something else there; the text says what.
+    /// The grammar of RFC 9535 requires something else there; the text says what.
     Expected(&'static str),
     /// An index, slice bound or step outside −(2^53 − 1) to 2^53 − 1 (RFC 9535, section 2.1).
     IntegerRange,
@@ -192,7 +192,7 @@ pub enum SelectorErrorKind {
     UnknownFunction,
     /// A function with the wrong number of arguments; the number is the right one.
     ArgumentCount(usize),
-    /// Grammatical, but ill-typed (RFC 9535, section 2.4.3); the text says what the place takes.
+    /// Grammatical, but ill-typed (RFC 9535, section 2.4.3); the text gives the required type.
     Type(&'static str),
     /// The selector is longer than `selector_length_max`, the number given.
     TooLong(usize),

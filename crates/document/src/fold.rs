@@ -1,7 +1,7 @@
 //! Names without their case, as the readers fold them that compare names in any case.
 
-/// What becomes of a name that equals a selected one only where case does not count. Go's `encoding/json`, ASP.NET and others take
-/// such a name for the selected one.
+/// The action for a name that equals a selected one only when case is ignored. Go's `encoding/json`, ASP.NET and others read such a
+/// name as the selected one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OtherCase {
     /// It is refused: two readers would find different values.

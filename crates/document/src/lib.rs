@@ -1,12 +1,12 @@
 //! Finds the values of a JSON document that are to be encrypted or decrypted, in one pass over its bytes; and those of forms ([`form`]).
 //!
-//! A [`Selection`] says which values, in JSONPath (RFC 9535). A [`Walker`] goes through a document (RFC 8259) and hands over
-//! the scalars that are selected as byte ranges, in batches and in slices of bounded work. The caller writes the
-//! output: the bytes between two matches as they are, a replacement for each match. So whatever is not selected stays
-//! byte for byte what it was: white space, order, duplicate names, the text of numbers.
+//! A [`Selection`] defines the selected values, in JSONPath (RFC 9535). A [`Walker`] scans a document (RFC 8259) and returns the
+//! selected scalars as byte ranges, in batches and in slices of bounded work. The caller writes the output: the bytes between two
+//! matches unchanged, a replacement for each match. Unselected bytes therefore stay unchanged: white space, order, duplicate names,
+//! the text of numbers.
 //!
-//! The whole document is checked on the way: a walk that ends well has read one well-formed JSON value in valid UTF-8.
-//! The crate knows no crypto, does no I/O and starts no threads. It writes nothing into a document by itself.
+//! The whole document is validated on the way: a successful walk has read one well-formed JSON value in valid UTF-8. The crate
+//! contains no crypto, does no I/O and starts no threads. It writes nothing into a document by itself.
 //!
 //! ```
 //! use fieldseal_document::{Limits, Progress, Purpose, Selection, Walker};

@@ -1,7 +1,7 @@
 //! Every bound of this crate, named, with its default.
 //!
-//! A document or a selector comes from outside, so each thing that grows with it stands here: bytes, depth, counts and
-//! the work of a filter. Nothing else in the crate allocates or loops without one of these above it.
+//! Documents and selectors come from outside, so everything that grows with them has a limit here: bytes, depth, counts and the
+//! work of a filter. Nothing else in the crate allocates or loops without one of these limits.
 
 /// The largest document that can be walked at all: the tree and the counts of elements keep 32-bit numbers.
 pub const DOCUMENT_SIZE_CEILING: usize = u32::MAX as usize - 1;
@@ -17,7 +17,7 @@ pub struct Limits {
     /// Bytes of a document; at most [`DOCUMENT_SIZE_CEILING`]. Default 1 GiB: an encrypted document is some three to five
     /// times the plain one, and what went in has to come out under one limit.
     pub document_size_max: usize,
-    /// Arrays and objects inside one another; a scalar alone has depth 0. At most [`DEPTH_CEILING`]. Default 128.
+    /// Maximum nesting of arrays and objects; a single scalar has depth 0. At most [`DEPTH_CEILING`]. Default 128.
     pub depth_max: usize,
     /// Selectors in one selection. Default 64.
     pub selectors_max: usize,
@@ -30,8 +30,8 @@ pub struct Limits {
     pub filter_depth_max: usize,
     /// Values of a document in the tree that filters need; one takes 32 bytes, so 512 MiB by default. Default 2^24.
     pub tree_nodes_max: usize,
-    /// Values that the filters of one selection may look at in one document; a filter with descendant queries inside
-    /// can look at every value many times over. Default 2^28, seconds of work.
+    /// Maximum number of values that the filters of one selection visit in one document; a filter with descendant queries can visit
+    /// every value many times. Default 2^28, seconds of work.
     pub filter_steps_max: u64,
     /// Bytes of the longest string or number that a filter compares with another one. Default 32 KiB.
     pub filter_comparison_max: usize,

@@ -1,14 +1,13 @@
 //! The grammar of RFC 8259, once: everything that reads a document drives this machine and hands it a [`Sink`].
 //!
-//! It uses no recursion and no tree, keeps one byte a level, and can stop anywhere and go on later, in the middle of a token
-//! too: it sees the document only up to a little behind where it is to stop, and what it takes for the end of a document
-//! that goes on is where it has to be left off. It accepts exactly one JSON value with white space around it. Whether the bytes
-//! are UTF-8 is not its business.
+//! It uses no recursion and no tree, stores one byte per level, and can stop anywhere and continue later, also within a token: it
+//! sees the document only up to slightly after its stopping point, and where it would report the end of an incomplete document it
+//! stops. It accepts exactly one JSON value with white space around it. It does not validate UTF-8.
 
 use crate::error::{DocumentError, DocumentErrorKind, Expected};
 use crate::scan::{BLOCK, NumberPlace, Scanner, StringPlace, StringToken};
 
-/// Bytes that are seen behind the place to stop at, at least: short tokens are read to their end.
+/// Minimum number of bytes visible after the stopping point: short tokens are read to their end.
 const SIGHT: usize = BLOCK;
 
 /// The two kinds of value that hold others.
@@ -27,8 +26,8 @@ pub(crate) enum Scalar {
     Null,
 }
 
-/// What listens to the machine. Positions are byte offsets into the document; a string's or name's range includes its
-/// quotation marks. For each value of an object, `name` comes first.
+/// Receives the machine's events. Positions are byte offsets into the document; a string's or name's range includes its quotation
+/// marks. For each value of an object, `name` comes first.
 pub(crate) trait Sink {
     fn name(&mut self, document: &[u8], start: usize, end: usize, escaped: bool);
     fn scalar(&mut self, document: &[u8], start: usize, end: usize, scalar: Scalar);
@@ -38,7 +37,7 @@ pub(crate) trait Sink {
     fn is_full(&self) -> bool;
 }
 
-/// What stands next.
+/// The expected token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Document,
@@ -46,11 +45,11 @@ enum Next {
     FirstElement,
     /// A comma or the end of the innermost container.
     After,
-    /// A name: a comma stands before it.
+    /// A name, after a comma.
     Member,
-    /// The colon behind a name.
+    /// The colon after a name.
     Colon,
-    /// A value: a comma or colon stands before it.
+    /// A value, after a comma or colon.
     Value,
     /// White space and nothing else.
     End,
@@ -308,8 +307,8 @@ impl<S: Sink> Reader<'_, S> {
         Ok(end)
     }
 
-    /// Where `expected` should stand there is something else, or the document is over, or only as much of it as is seen: then
-    /// `next` is what comes next.
+    /// Handles a token other than `expected`: a fault, the end of the document, or the end of its visible part; then `next` is the
+    /// next token.
     #[cold]
     fn absent(&mut self, expected: Expected, at: usize, next: Next) -> Result<usize, DocumentError> {
         if at < self.document.len() {
@@ -377,7 +376,7 @@ impl<S: Sink> Reader<'_, S> {
     }
 }
 
-/// As much of a document as is seen on the way to `stop`: whole blocks, or all of it.
+/// The visible part of a document on the way to `stop`: whole blocks, or all of it.
 fn seen(document: &[u8], stop: usize) -> &[u8] {
     let end = stop.saturating_add(SIGHT).checked_next_multiple_of(BLOCK);
     &document[..end.unwrap_or(usize::MAX).min(document.len())]
@@ -432,7 +431,7 @@ mod tests {
         }
     }
 
-    /// Every kind of long token, behind white space that puts it at each place of a block, whole and with a fault behind it.
+    /// Every kind of long token, after white space that puts it at each position of a block, whole and followed by a fault.
     #[test]
     fn long_tokens_are_read_in_steps_as_in_one() {
         let digits = "7".repeat(200);

@@ -32,7 +32,7 @@ pub struct SelectedNode {
     pub start: usize,
     /// Offset after its last byte.
     pub end: usize,
-    /// Its normalized path. A lone surrogate in a member name, which no path can hold, stands as U+FFFD.
+    /// Its normalized path. A lone surrogate in a member name, which no path can contain, is written as U+FFFD.
     pub path: String,
 }
 
@@ -104,11 +104,11 @@ fn path_on_tape(document: &[u8], tape: &Tape, number: u32) -> String {
 /// Collects what the automaton selects.
 struct Collector {
     tracker: Tracker,
-    /// The path of the value at hand.
+    /// The path of the current value.
     path: String,
     open: Vec<OpenContainer>,
     found: Vec<SelectedNode>,
-    /// Where a name stands that is refused.
+    /// The position of a refused name.
     refused: Option<usize>,
 }
 

@@ -19,7 +19,8 @@ pub(crate) fn push_name_whole(path: &mut String, token: &[u8]) {
     path.push_str("']");
 }
 
-/// Appends a name from its token, or the beginning of one whose token has more than [`PATH_SIZE_MAX`] bytes; says whether it is whole.
+/// Appends a name from its token, or the beginning of one whose token has more than [`PATH_SIZE_MAX`] bytes; returns whether it is
+/// complete.
 pub(crate) fn push_name(path: &mut String, token: &[u8]) -> bool {
     let inner = &token[1..token.len() - 1];
     if inner.len() <= PATH_SIZE_MAX {

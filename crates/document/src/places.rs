@@ -1,12 +1,12 @@
-//! Where matches stand, for the few of which that is asked: the keys on the way to each match of a batch, kept beside the
-//! matches as the difference to the match before.
+//! Paths of matches, for the few that are requested: the keys on the way to each match of a batch, stored beside the matches as the
+//! difference to the previous match.
 
 use std::ops::Range;
 
 use crate::machine::Container;
 use crate::path::{PATH_SIZE_MAX, cut_short, push_index, push_name};
 
-/// A step of the way from the root to a value.
+/// A step of the path from the root to a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
     /// None: the value is the root.
@@ -47,8 +47,8 @@ impl Places {
     }
 
     /// The normalized path (RFC 9535, section 2.7) of the match at `index`, in the document that was walked. A lone surrogate in a
-    /// name stands as U+FFFD; a path of more than [`PATH_SIZE_MAX`] bytes, or a name of as many, is cut off and ends in `…`.
-    /// Matches of a batch that failed have no places: theirs is `$`.
+    /// name is written as U+FFFD; a path or name of more than [`PATH_SIZE_MAX`] bytes is cut off and ends in `…`. Matches of a
+    /// failed batch have no paths: theirs is `$`.
     pub fn path(&self, document: &[u8], index: usize) -> String {
         let mut way: Vec<Key> = Vec::new();
         let found = if index < self.matches.len() { &self.matches[..=index] } else { &[] };

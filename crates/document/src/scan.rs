@@ -1,16 +1,15 @@
 //! The lexical layer: where a string, a number or a run of white space ends (RFC 8259, sections 2, 6 and 7).
 //!
-//! The text is looked at in aligned blocks of 64 bytes. A [`Finder`] keeps one bit a byte for the block it was asked about
-//! last, so that the next answer in that block is a shift and a count of zeros, without a load that the next position
-//! would have to wait for. The bits come from `wide`, portable and without `unsafe`; the figures behind that choice stand in
-//! `docs/decisions/0003-json-scanning.md`. Nothing here looks at UTF-8: the walker checks that over whole pieces, which
-//! is quicker, and every byte that matters to the grammar is ASCII.
+//! The text is processed in aligned blocks of 64 bytes. A [`Finder`] caches one bit per byte for its last block, so that the next
+//! answer in that block is a shift and a count of zeros, without a load that the next position would depend on. The bits come from
+//! `wide`, portable and without `unsafe`; `docs/decisions/0003-json-scanning.md` has the figures behind that choice. Nothing here
+//! validates UTF-8: the walker does that over whole pieces, which is faster, and every byte that matters to the grammar is ASCII.
 
 use wide::u8x16;
 
 use crate::error::{DocumentError, DocumentErrorKind};
 
-/// Bytes looked at by one instruction.
+/// Bytes that one instruction processes.
 const WIDTH: usize = 16;
 
 /// Bytes in a block: one bit each in a word.
@@ -22,7 +21,7 @@ trait Stop {
     fn mask(lane: u8x16) -> u32;
 }
 
-/// What ends plain string text: `"`, `\` and control characters.
+/// The bytes that end plain string text: `"`, `\` and control characters.
 #[derive(Debug)]
 struct StringStop;
 
@@ -56,7 +55,7 @@ impl Stop for DigitStop {
     }
 }
 
-/// Finds the end of runs, and remembers the block it last looked at.
+/// Finds the end of runs, and caches the last block.
 #[derive(Debug)]
 struct Finder<S> {
     /// The block's position, a multiple of [`BLOCK`].
@@ -153,7 +152,7 @@ fn space_mask(lane: u8x16) -> u32 {
     (space | line_feed | carriage_return | tab).to_bitmask()
 }
 
-/// True for the bytes that cannot stand unescaped in a string, and for the backslash.
+/// True for the bytes that must be escaped in a string, and for the backslash.
 #[inline(always)]
 fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
@@ -193,14 +192,14 @@ pub(crate) struct StringPlace {
     pub(crate) escaped: bool,
 }
 
-/// A place in a number, behind a digit.
+/// A position in a number, after a digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NumberPlace {
     pub(crate) position: usize,
     part: NumberPart,
 }
 
-/// What a digit of a number belongs to.
+/// The part of a number that a digit belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NumberPart {
     Integer,
@@ -237,8 +236,8 @@ impl<'d> Scanner<'d> {
         }
     }
 
-    /// The end of the string whose opening quotation mark stands at `start`; control characters and malformed escapes are
-    /// refused, lone surrogates let through (RFC 8259, section 8.2).
+    /// The end of the string whose opening quotation mark is at `start`; control characters and malformed escapes are refused, lone
+    /// surrogates accepted (RFC 8259, section 8.2).
     #[inline(always)]
     pub(crate) fn string(&mut self, start: usize) -> Result<StringToken, DocumentError> {
         let stop = self.strings.find(self.document, start + 1);
@@ -291,7 +290,7 @@ impl<'d> Scanner<'d> {
         error
     }
 
-    /// The end of a run of digits, where at least one must stand.
+    /// The end of a run of at least one digit.
     #[inline(always)]
     fn some_digits(&mut self, position: usize) -> Result<usize, DocumentError> {
         let end = self.digits.find(self.document, position);
@@ -301,8 +300,7 @@ impl<'d> Scanner<'d> {
         Ok(end)
     }
 
-    /// The end of the number that begins at `start` (RFC 8259, section 6). What may follow a number is the caller's to
-    /// check.
+    /// The end of the number that begins at `start` (RFC 8259, section 6). The caller checks what follows a number.
     #[inline(always)]
     pub(crate) fn number(&mut self, start: usize) -> Result<usize, DocumentError> {
         let document = self.document;
@@ -314,7 +312,7 @@ impl<'d> Scanner<'d> {
         self.fraction(end)
     }
 
-    /// Goes on with a number behind its integer.
+    /// Continues a number after its integer.
     #[inline(always)]
     fn fraction(&mut self, end: usize) -> Result<usize, DocumentError> {
         match self.document.get(end) {
@@ -343,7 +341,8 @@ impl<'d> Scanner<'d> {
         }
     }
 
-    /// The last place behind a digit of a number that the document ends in, from where it begins or was left off before.
+    /// The position after the last digit of a number at the end of the visible document, from its beginning or from where it
+    /// stopped before.
     pub(crate) fn number_left_off(&self, start: usize, before: Option<NumberPlace>) -> NumberPlace {
         let from = before.map_or(start, |place| place.position);
         let text = &self.document[from..];
@@ -390,7 +389,7 @@ fn missing_digit(document: &[u8], position: usize) -> DocumentError {
     DocumentError::new(kind, position)
 }
 
-/// The position after the escape sequence whose backslash stands at `start`.
+/// The position after the escape sequence whose backslash is at `start`.
 fn escape(document: &[u8], start: usize) -> Result<usize, DocumentError> {
     let fault = |offset: usize| match offset < document.len() {
         true => DocumentError::new(DocumentErrorKind::InvalidEscape, start),

@@ -11,7 +11,7 @@ const UNIT_ESCAPE_SIZE: usize = 6;
 const ESCAPE_SIZE_MAX: usize = 2 * UNIT_ESCAPE_SIZE;
 /// Bytes of the longest character of UTF-8.
 const CHARACTER_SIZE_MAX: usize = 4;
-/// What the text of an envelope begins with.
+/// The first bytes of an envelope's text.
 const MARK: &[u8] = b"ev:";
 
 fn fault(kind: TextErrorKind, offset: usize) -> TextError {
@@ -27,8 +27,8 @@ fn behind_mark(error: TextError) -> TextError {
 /// decoded into `scratch`, whose old content is dropped.
 ///
 /// # Errors
-/// What is no string token, holds malformed escapes or bytes that are not UTF-8, and a lone surrogate escape, which is
-/// no text. The offset counts from the token's first byte.
+/// If it is not a string token, contains malformed escapes or bytes that are not UTF-8, or a lone surrogate escape, which is not
+/// text. The offset counts from the token's first byte.
 pub fn unescape<'a>(token: &'a [u8], scratch: &'a mut String) -> Result<&'a str, TextError> {
     let inner = match token {
         [b'"', inner @ .., b'"'] => inner,
@@ -45,13 +45,13 @@ pub fn unescape<'a>(token: &'a [u8], scratch: &'a mut String) -> Result<&'a str,
     Ok(scratch)
 }
 
-/// Whether the token's text can have `size_max` bytes or fewer: told without reading it.
+/// Whether the token's text may have `size_max` bytes or fewer, without reading it.
 pub(crate) fn may_unescape_to(token: &[u8], size_max: usize) -> bool {
     token.len() <= size_max.saturating_mul(UNIT_ESCAPE_SIZE) + 2
 }
 
-/// The text of the next piece of a string token, from `rest` of the token behind its opening quotation mark on and without the
-/// closing one: appended to `text`. The piece has `size` bytes, more by an escape sequence or less by a character; gives how many.
+/// Appends the text of the next piece of a string token to `text`: from `rest`, the token after its opening quotation mark without
+/// the closing one. The piece has `size` bytes, up to an escape sequence more or a character less; returns how many.
 ///
 /// # Errors
 /// As [`unescape`]; the offset counts from the first byte of `rest`.
@@ -80,7 +80,7 @@ pub(crate) fn unescape_lossy(token: &[u8]) -> String {
     }
 }
 
-/// What becomes of half a surrogate pair.
+/// The action for half a surrogate pair.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LoneSurrogate {
     Refused,
@@ -163,7 +163,7 @@ pub fn escape_into(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Appends a piece of a text to `out` as it stands within a JSON string literal. Pieces may be cut anywhere.
+/// Appends a piece of a text to `out`, escaped for a JSON string literal. Pieces may be cut anywhere.
 pub fn escape_piece(bytes: &[u8], out: &mut Vec<u8>) {
     let mut copied = 0;
     loop {
@@ -192,13 +192,13 @@ pub fn escaped_size(bytes: &[u8]) -> usize {
     }
 }
 
-/// Bytes behind and with one to escape that are escaped without a look for the next: such bytes come in rows.
+/// Bytes from one that is escaped on that are escaped without searching for the next: such bytes often follow one another.
 const ROW_SIZE: usize = 16;
 
 /// Bytes of an entry of [`ESCAPES`]: more than the longest, so that each is copied whole.
 const ENTRY_SIZE: usize = 8;
 
-/// What stands for a byte within a string literal; the last byte is the length.
+/// The escaped form of a byte; the last byte is the length.
 #[derive(Clone, Copy)]
 struct Escape([u8; ENTRY_SIZE]);
 

@@ -11,7 +11,7 @@ use crate::machine::{Container, Scalar, Sink};
 #[derive(Debug, Default)]
 pub(crate) struct Lengths {
     arrays: Chunks<u32>,
-    /// Arrays by number; nothing stands for an object.
+    /// Open arrays by number; `None` for an object.
     open: Vec<Option<u32>>,
 }
 

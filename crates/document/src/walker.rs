@@ -1,9 +1,9 @@
-//! The walk: one pass over a document that hands over the selected scalars as byte ranges, in slices of bounded work.
+//! The walk: one pass over a document that returns the selected scalars as byte ranges, in slices of bounded work.
 //!
-//! Without filters the walk is the automaton's, in one pass; a pass before it counts array elements where a selector counts
-//! from the end. With filters the document becomes a tape of values, the filters are evaluated on it, and what they select
-//! is handed over. All these can stop and go on. The bytes are checked as UTF-8 a piece at a time, right behind
-//! the walk, so that no match is handed over whose bytes were not checked.
+//! Without filters the walk uses the automaton, in one pass; a pass before it counts array elements if a selector counts from the
+//! end. With filters the document becomes a tape of values, the filters are evaluated on it, and the selected values are returned.
+//! All these can pause and resume. UTF-8 is validated a piece at a time directly behind the walk, so that no match is returned with
+//! unvalidated bytes.
 
 mod locator;
 
@@ -26,10 +26,10 @@ const PIECE_SIZE: usize = 16 << 10;
 /// Keys of places after which a batch ends: what one match brings is bounded by the depth.
 const KEYS_MAX: usize = 4 << 10;
 
-/// Bytes that are walked in about the time of one look at a value by a filter.
+/// Bytes that are walked in about the time of one visit of a value by a filter.
 pub const LOOK_BYTES: usize = 16;
 
-/// What the matches are for.
+/// The purpose of the matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Every selected string, number, `true` and `false`; never `null`.
@@ -59,7 +59,7 @@ pub struct Match {
     pub start: usize,
     /// Offset after its last byte.
     pub end: usize,
-    /// What kind of scalar it is.
+    /// The kind of scalar.
     pub kind: ScalarKind,
 }
 
@@ -68,7 +68,7 @@ pub struct Match {
 pub enum Progress {
     /// There is more to walk.
     More,
-    /// The whole document was read, found well-formed, and all matches were handed over.
+    /// The whole document was read and is well-formed, and all matches were returned.
     Done,
 }
 
@@ -117,7 +117,7 @@ impl<'d> Walker<'d> {
     }
 }
 
-/// A walk through one document, which is passed in anew with each call: so it can rest in a queue beside its document.
+/// A walk through one document, which is passed in each call, so that both can wait in a queue.
 #[derive(Debug)]
 pub struct Walk {
     selection: Selection,
@@ -127,7 +127,7 @@ pub struct Walk {
     stage: Stage,
     /// Whether the places of matches are noted.
     locates: bool,
-    /// What each selector has selected, once that is known.
+    /// The number of matches of each selector, once known.
     matched: Vec<u64>,
 }
 
@@ -209,7 +209,7 @@ impl Walk {
         self
     }
 
-    /// The places of the matches that were handed over since the last call, for a walk that notes them.
+    /// The paths of the matches returned since the last call, for a walk that records them.
     pub fn take_places(&mut self) -> Places {
         match &mut self.stage {
             Stage::Locate { locator, .. } => locator.trail.take(),
@@ -224,7 +224,7 @@ impl Walk {
         &self.matched
     }
 
-    /// Bytes of the document behind which no further match begins. Stays 0 during a pass that comes before the matches.
+    /// No further match begins before this byte of the document. Stays 0 during a pass before the matches.
     pub fn position(&self) -> usize {
         match &self.stage {
             Stage::Count { .. } | Stage::Read { .. } | Stage::Evaluate { .. } => 0,
@@ -235,7 +235,7 @@ impl Walk {
         }
     }
 
-    /// Bytes that it takes beside the document and the matches, without what is known of patterns.
+    /// Memory in addition to the document and the matches, without that of patterns.
     pub fn memory(&self) -> usize {
         match &self.stage {
             Stage::Count { lengths, .. } => lengths.memory(),
@@ -250,14 +250,14 @@ impl Walk {
 
     /// Walks on through `document` and appends what it matches, in document order.
     ///
-    /// Stops after `matches_max` matches, or after about `bytes_max` bytes, whichever comes first; both count as at least
-    /// one. It overshoots by some 100 bytes at most, and stops within a token where that is longer; when filters are evaluated
-    /// [`LOOK_BYTES`] count as one look at a value. A batch may bring no match. With filters, or
-    /// indexes that count from the end, the document is read once before the first match.
+    /// Stops after `matches_max` matches, or after about `bytes_max` bytes, whichever comes first; both count as at least one. It
+    /// overshoots by at most some 100 bytes, and stops within a longer token; while filters are evaluated [`LOOK_BYTES`] count as
+    /// one visit of a value. A batch may be empty. With filters, or indexes that count from the end, the document is read once
+    /// before the first match.
     ///
     /// # Errors
-    /// The first fault of the document, or a limit passed; asking again gives the same error. Matches appended before
-    /// stay valid ranges of well-formed tokens.
+    /// The first fault of the document, or an exceeded limit; further calls return the same error. Matches appended before stay
+    /// valid ranges of well-formed tokens.
     ///
     /// # Panics
     /// When `document` has not the size that the walk was begun with.
@@ -384,7 +384,7 @@ impl Walk {
     }
 }
 
-/// One reading of a document, with the UTF-8 check behind it.
+/// One pass over a document, followed by the UTF-8 validation.
 #[derive(Debug)]
 pub(crate) struct Pass {
     machine: Machine,
@@ -398,7 +398,7 @@ impl Pass {
         Pass { machine: Machine::new(limits.depth_max.min(DEPTH_CEILING)), checked: 0 }
     }
 
-    /// Reads about `bytes_max` bytes on. The fault that stands first in the document is the one returned.
+    /// Reads about `bytes_max` further bytes. Returns the fault with the lowest position in the document.
     pub(crate) fn run(
         &mut self,
         document: &[u8],
@@ -424,7 +424,7 @@ impl Pass {
         }
     }
 
-    /// Checks the bytes up to `end`, which lies between characters or at a fault.
+    /// Validates the bytes up to `end`, which is between characters or at a fault.
     fn check_utf8(&mut self, document: &[u8], end: usize) -> Result<(), DocumentError> {
         let Some(piece) = document.get(self.checked..end) else {
             return Ok(());
@@ -465,7 +465,7 @@ struct Matcher {
     /// Those that were there when the batch began.
     before: usize,
     matches_max: usize,
-    /// Where a name stands that is refused.
+    /// The position of a refused name.
     refused: Option<usize>,
 }
 
@@ -474,14 +474,14 @@ impl Matcher {
         Matcher { tracker, purpose, matches: Vec::new(), before: 0, matches_max: 0, refused: None }
     }
 
-    /// Takes the caller's list for a batch of up to `matches_max` matches behind those in it.
+    /// Takes the caller's list for a batch of up to `matches_max` matches after those in it.
     fn begin_batch(&mut self, matches: &mut Vec<Match>, matches_max: usize) {
         self.before = matches.len();
         self.matches_max = self.before.saturating_add(matches_max);
         std::mem::swap(matches, &mut self.matches);
     }
 
-    /// Gives the list back, without matches whose bytes were not checked; says whether the document is over.
+    /// Returns the list, without matches whose bytes were not validated, and whether the document is finished.
     fn end_batch(
         &mut self,
         matches: &mut Vec<Match>,
@@ -496,7 +496,7 @@ impl Matcher {
         Ok(result? == Reach::Finished)
     }
 
-    /// Nothing is read behind the name.
+    /// Nothing is read after the name.
     #[cold]
     fn refuse(&mut self, start: usize) {
         self.refused.get_or_insert(start);

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use crate::error::Error;
 use crate::policy::{Caller, Rights};
 
-/// What every key begins with, so that people and scanners of repositories recognise one.
+/// The first characters of every key, so that people and secret scanners recognise it.
 const PREFIX: &str = "fsk_";
 /// Random bytes of a key: nobody guesses one, and one SHA-256 hides it.
 const SECRET_SIZE: usize = 32;
@@ -25,7 +25,7 @@ impl ApiKeySecret {
         Self(Secret::random(rng))
     }
 
-    /// What is stored of it.
+    /// The hash that is stored.
     pub fn sha256(&self) -> [u8; 32] {
         sha256(&[self.0.expose()])
     }
@@ -44,7 +44,7 @@ pub fn read_api_key(text: &str) -> Option<(ApiKeyId, [u8; 32])> {
     Some((ApiKeyId::parse(id).ok()?, sha256(&[&secret])))
 }
 
-/// Whoever has shown an API key that is in force.
+/// The holder of a valid API key.
 #[derive(Debug, Clone)]
 pub struct ApiCaller {
     caller: Caller,
@@ -59,7 +59,7 @@ impl ApiCaller {
         Ok(Self { caller: Caller::ApiKey { id: key.id.clone(), secret_sha256 }, key })
     }
 
-    /// As whom the engine's work is asked for, where the key's rights are looked at again.
+    /// The identity for requests to the engine, which checks the key's permissions again.
     pub fn caller(&self) -> &Caller {
         &self.caller
     }
@@ -74,7 +74,7 @@ impl ApiCaller {
         &self.key.app
     }
 
-    /// What the key may be used for.
+    /// The operations that the key allows.
     pub fn operations(&self) -> &BTreeSet<ApiOperation> {
         &self.key.operations
     }

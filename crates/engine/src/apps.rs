@@ -1,5 +1,5 @@
-//! Apps and grants in memory, read from the store when first asked for and forgotten when the store changes. Private keys exist
-//! decrypted only here and in what is derived from them; they are wiped when the last request that uses them is over.
+//! Apps and grants in memory, read from the store on first use and dropped when the store changes. Private keys exist decrypted
+//! only here and in what is derived from them; they are wiped when the last request that uses them ends.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -55,7 +55,7 @@ impl Known {
     }
 }
 
-/// What the engine knows of the store. Bounded by the store's own counts.
+/// The engine's cache of the store, bounded by the store's own limits.
 pub(crate) struct Directory {
     store: Box<dyn Keystore>,
     known: Mutex<Known>,
@@ -85,7 +85,7 @@ impl Directory {
         ]
     }
 
-    /// Asks the store whether it has changed since the last time. What is known is forgotten by [`Directory::forget`].
+    /// Returns whether the store has changed since the last call. [`Directory::forget`] clears the cache.
     pub(crate) fn refresh(&self, now: Duration) -> Result<bool, Error> {
         let generation = self.store.generation()?;
         let mut known = self.known();
@@ -98,7 +98,7 @@ impl Directory {
         now.saturating_sub(self.known().answered_at)
     }
 
-    /// Forgets apps and grants, so that the next request reads them anew.
+    /// Drops apps and grants, so that the next request reads them again.
     pub(crate) fn forget(&self) {
         let mut known = self.known();
         known.apps.clear();
@@ -106,22 +106,22 @@ impl Directory {
         known.api_keys.clear();
     }
 
-    /// Whether the app is known to be there and enabled, without asking the store.
+    /// Whether the app is cached as existing and enabled; does not access the store.
     pub(crate) fn knows_app(&self, name: &AppName) -> bool {
         self.known().apps.contains_key(name)
     }
 
-    /// The client's grant, if it is known without asking the store.
+    /// The client's grant, if it is cached; does not access the store.
     pub(crate) fn known_client(&self, name: &ClientName) -> Option<Arc<ClientGrant>> {
         self.known().clients.get(name).cloned()
     }
 
-    /// The API key, if it is known without asking the store.
+    /// The API key, if it is cached; does not access the store.
     pub(crate) fn known_api_key(&self, id: &ApiKeyId) -> Option<Arc<ApiKey>> {
         self.known().api_keys.get(id).cloned()
     }
 
-    /// The API key, revoked or not. Ids that nobody has are not kept: who makes them up shall fill nothing.
+    /// The API key, revoked or not. Unknown ids are not cached, so that invented ones use no memory.
     pub(crate) fn api_key(&self, id: &ApiKeyId) -> Result<Option<Arc<ApiKey>>, Error> {
         if let Some(key) = self.known().find_api_key(id) {
             return Ok(Some(key));

@@ -1,19 +1,19 @@
-//! What work costs: the one place from which the sizes of steps and parts are worked out. Figures are nanoseconds, rounded up from
-//! `docs/measurements.md`; on a slower machine steps grow in proportion.
+//! The cost model from which all sizes of steps and parts follow. Figures are nanoseconds, rounded up from `docs/measurements.md`;
+//! on a slower machine steps take proportionally longer.
 //!
-//! A worker looks up between two steps: a step shall take some 50 µs and must not take 200, whatever a request holds. A step does up to
-//! [`STEP_VALUES_MAX`] values with up to [`STEP_BYTES_MAX`] bytes and at most one key agreement on top, which makes 115 µs in the
-//! worst case and half of it nearly always. Of a value with more bytes than that, of a file, and of what is only copied between two
-//! values, a step does a piece of as many bytes. A public key's table is made in pieces: one in each step that has a key agreement with it
-//! before it is done, which may make a step 50 µs longer, a few times for each key.
+//! A worker yields between two steps: a step should take some 50 µs and must not take 200, whatever the request. A step processes
+//! up to [`STEP_VALUES_MAX`] values with up to [`STEP_BYTES_MAX`] bytes and at most one key agreement in addition: 115 µs in the
+//! worst case and nearly always half of it. Longer values, files, and bytes that are only copied between two values are processed
+//! in pieces of as many bytes. A public key's table is computed in pieces: one in each step with a key agreement for it, until it
+//! is complete, which may make a step 50 µs longer, a few times per key.
 
-/// What a step without a key agreement may take.
+/// Target time of a step without a key agreement.
 const STEP_NS: u64 = 50_000;
-/// What no step may take.
+/// Maximum time of a step.
 const STEP_CEILING_NS: u64 = 200_000;
-/// One value that is encrypted or decrypted under a key at hand, apart from its bytes.
+/// One value that is encrypted or decrypted under a cached key, without its bytes.
 const VALUE_NS: u64 = 120;
-/// 1 KiB that is encrypted or decrypted under a key at hand, with its base64.
+/// 1 KiB that is encrypted or decrypted under a cached key, with its base64.
 const KIB_NS: u64 = 300;
 /// 1 KiB of document that is walked without a match.
 const WALKED_KIB_NS: u64 = 1_000;

@@ -1,4 +1,4 @@
-//! What an engine counts of itself, for whoever shows it: how well its caches do, and what they are there to spare.
+//! Counters of an engine, for metrics: the effect of its caches, and the work that they save.
 
 /// An engine's counts at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -19,14 +19,14 @@ pub struct Counters {
     pub opening_agreements: u64,
 }
 
-/// What a cache has done since the engine began, and holds.
+/// Counters and size of a cache since the engine's start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheCounters {
     /// Lookups that found what they looked for.
     pub hits: u64,
     /// Lookups that did not, or only what was too old.
     pub misses: u64,
-    /// What it holds now.
+    /// Current number of entries.
     pub entries: usize,
 }
 

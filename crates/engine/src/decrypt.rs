@@ -16,14 +16,14 @@ use crate::report::{OnFailure, Report, Tally};
 /// Neighbours that are taken apart before they are opened: what is known of them then stays in a first-level cache.
 const RUN_VALUES_MAX: usize = 64;
 
-/// What a request says about its decryption.
+/// The options of a decryption.
 #[derive(Debug, Clone, Copy)]
 pub struct DecryptOptions<'a> {
     /// The app.
     pub app: &'a str,
     /// The role that every value must carry.
     pub role: Option<&'a str>,
-    /// What becomes of an envelope that does not open.
+    /// The action for an envelope that fails to decrypt.
     pub on_failure: OnFailure,
 }
 
@@ -95,17 +95,17 @@ impl Decryptor {
         }
     }
 
-    /// What becomes of envelopes that do not open.
+    /// The action for envelopes that fail to decrypt.
     pub fn on_failure(&self) -> OnFailure {
         self.on_failure
     }
 
-    /// Notes, for the report, an envelope that did not open; `path` says where in a document.
+    /// Records, for the report, an envelope that failed to decrypt; `path` returns its path in a document.
     pub fn note_failure(&mut self, position: u64, path: impl FnOnce() -> String) {
         self.tally.add_failure(position, self.permit.engine.settings().failure_paths_max, path);
     }
 
-    /// What is to be reported so far.
+    /// The report so far.
     pub fn report(&self) -> Report {
         self.tally.report()
     }
@@ -115,7 +115,7 @@ impl Decryptor {
     /// of the app's keys was tried in vain: the next call, which begins with the same text, tries the next one.
     ///
     /// # Errors
-    /// The first text that is malformed, does not open or may not be shown, with its index. What `each` got before is void.
+    /// The first text that is malformed, fails to decrypt or may not be shown, with its index. Earlier results of `each` are void.
     pub fn decrypt(
         &mut self,
         texts: &[&[u8]],
@@ -135,8 +135,8 @@ impl Decryptor {
         fault.map_or(Ok(done), Err)
     }
 
-    /// The same for a caller that goes on behind a text that does not open: `each` gets the error of such a text, without an index. It gets
-    /// nothing more behind the run of neighbours in which it breaks off.
+    /// The same for a caller that continues after a text that fails to decrypt: `each` receives the error of such a text, without
+    /// an index. After an error it receives nothing more than the run of neighbours in which the error occurred.
     ///
     /// # Errors
     /// The right to decrypt, or the app's keys, were taken away since the last call; or the store does not answer.
@@ -242,7 +242,7 @@ fn take_run<'a>(texts: &[&'a [u8]], run: &mut Vec<Envelope<'a>>) -> Result<(), M
     Ok(())
 }
 
-/// The role that an envelope carries must be one that the caller may see, and the one that the request asked for.
+/// Checks that the caller may read the role of an envelope, and that it equals the requested role.
 pub(crate) fn check_role(
     rights: &Rights,
     wanted: Option<&Role>,

@@ -1,8 +1,7 @@
-//! Documents: the walk finds the values, an [`Encryptor`], [`Decryptor`] or [`Rewrapper`] replaces them, and what lies between is
-//! copied as it is. The walk hands out stretches of the document, one behind the other; a stretch is rewritten in bounded steps,
-//! by whoever drives the whole or by another worker. What is longer than a step takes, a value or what stands before one, is
-//! done in pieces. The document is passed in anew each time, so that a request can rest beside
-//! it in a queue.
+//! Documents: the walk finds the values, an [`Encryptor`], [`Decryptor`] or [`Rewrapper`] replaces them, and the bytes in between
+//! are copied unchanged. The walk returns consecutive stretches of the document; a stretch is rewritten in bounded steps, by the
+//! main worker or another one. Anything longer than a step, a value or the bytes before one, is processed in pieces. The document
+//! is passed in each call, so that a request can wait beside it in a queue.
 
 mod rewriters;
 
@@ -44,11 +43,11 @@ pub type DocumentDecryption = DocumentWork<Decryptor>;
 /// Brings the envelopes of a document to the newest key version.
 pub type DocumentRewrap = DocumentWork<Rewrapper>;
 
-/// A document in work: `R` says what becomes of its values.
+/// A document in progress: `R` replaces its values.
 pub struct DocumentWork<R: Rewriter> {
     plan: Plan,
     rewriter: R,
-    /// What [`DocumentWork::step`] is at.
+    /// The stretch that [`DocumentWork::step`] is processing.
     stretch: Stretch<R::Long>,
     count: u64,
     /// Where the output begins in its buffer, once known.
@@ -56,20 +55,20 @@ pub struct DocumentWork<R: Rewriter> {
     output_size_max: usize,
 }
 
-/// A part of a document for one worker: whoever puts the outputs of all parts together in their order has the whole.
+/// A part of a document for one worker: the outputs of all parts in order are the whole.
 pub struct DocumentPart<R: Rewriter> {
     rewriter: R,
     stretch: Stretch<R::Long>,
     count: u64,
 }
 
-/// What planning a part came to.
+/// The result of planning a part.
 pub enum Planned<P> {
     /// A part; more may follow.
     Part(P),
     /// None yet: the document was walked on.
     Walked,
-    /// All parts have been handed out.
+    /// All parts have been returned.
     All,
 }
 
@@ -116,8 +115,8 @@ impl Engine {
         self.rewrite_document(self.rewrapper(caller, options)?, selection, size)
     }
 
-    /// Begins to rewrite a document of `size` bytes: for whoever compiles the selectors once the caller's right is known, which a
-    /// rewriter stands for.
+    /// Starts rewriting a document of `size` bytes, for callers that compile the selectors once the caller's permission is checked,
+    /// which a rewriter proves.
     ///
     /// # Errors
     /// Too large.
@@ -145,7 +144,7 @@ impl<R: Rewriter> DocumentWork<R> {
         self
     }
 
-    /// What is to be reported beside the result, once the work is done, that of all parts included.
+    /// The report, once the work is done, including that of all parts.
     pub fn report(&self) -> Report {
         let matched = if self.plan.has_selectors { self.plan.walk.matched().to_vec() } else { Vec::new() };
         Report { matched, ..self.rewriter.report() }
@@ -168,11 +167,11 @@ impl<R: Rewriter> DocumentWork<R> {
         Ok(if self.is_planned() { Progress::Done } else { Progress::More })
     }
 
-    /// Plans the next part of `document`, always the same, behind what [`DocumentWork::step`] has done and the parts before. A call
-    /// costs a bounded walk, and in rare cases a key agreement.
+    /// Plans the next part of `document`, which must be the same in each call, after what [`DocumentWork::step`] has done and the
+    /// parts before. A call costs a bounded walk, and in rare cases a key agreement.
     ///
     /// # Errors
-    /// The document is not JSON (with the byte); a right was taken away. What the parts before this one come to goes before.
+    /// The document is not JSON (with the byte), or a permission was revoked. Errors of earlier parts take precedence.
     pub fn next_part(&mut self, document: &[u8]) -> Result<Planned<DocumentPart<R>>, Error> {
         if self.stretch.is_done() {
             if self.plan.is_over() {
@@ -187,13 +186,13 @@ impl<R: Rewriter> DocumentWork<R> {
         Ok(Planned::Part(DocumentPart { rewriter: self.rewriter.fork()?, stretch, count: 0 }))
     }
 
-    /// Whether [`DocumentWork::next_part`] has handed out everything.
+    /// Whether [`DocumentWork::next_part`] has returned everything.
     pub fn is_planned(&self) -> bool {
         self.stretch.is_done() && self.plan.is_over()
     }
 
-    /// Most bytes that the output may have: what was encrypted could not be decrypted again under the same settings. Steps hold
-    /// themselves to it; who puts parts together looks at it, and says [`DocumentWork::too_large`].
+    /// Maximum size of the output: a larger one could not be decrypted again under the same settings. Steps enforce it; the code
+    /// that joins parts must check it and return [`DocumentWork::too_large`].
     pub fn output_size_max(&self) -> usize {
         self.output_size_max
     }
@@ -206,7 +205,7 @@ impl<R: Rewriter> DocumentWork<R> {
         Error::new(ErrorKind::TooLarge, message)
     }
 
-    /// Bytes that the search for values takes beside the document: a tree, where selectors have filters.
+    /// Memory of the search for values in addition to the document: a tree, if selectors have filters.
     pub fn memory(&self) -> usize {
         self.plan.walk.memory()
     }
@@ -226,7 +225,7 @@ impl<R: Rewriter> DocumentPart<R> {
     /// Goes on through its part of `document`, always the same, and appends to `out`, which is this part's own.
     ///
     /// # Errors
-    /// As [`DocumentWork::step`], but for the document's form, which was found when the part was planned.
+    /// As [`DocumentWork::step`], except for errors of the document's form, which are found when the part is planned.
     pub fn step(&mut self, document: &[u8], out: &mut Vec<u8>) -> Result<Progress, Error> {
         self.count += self.stretch.step(&mut self.rewriter, document, out)?;
         Ok(if self.stretch.is_done() { Progress::Done } else { Progress::More })
@@ -238,7 +237,7 @@ impl<R: Rewriter> DocumentPart<R> {
     }
 }
 
-/// What finds the values: the walk, and how much of the document it has handed out.
+/// Finds the values: the walk, and how much of the document it has returned.
 struct Plan {
     walk: Walk,
     walked: WalkProgress,
@@ -287,7 +286,7 @@ impl Plan {
         self.walked == WalkProgress::Done && !self.is_strict
     }
 
-    /// What strict work comes to, once the document is walked.
+    /// The result of strict mode, once the document is walked.
     fn check_matched(&mut self) -> Result<(), Error> {
         self.is_strict = false;
         let unmatched = self.walk.matched().iter().position(|&matched| matched == 0);
@@ -322,7 +321,7 @@ impl Plan {
 /// A piece of a document with the values in it, and how far it is rewritten.
 struct Stretch<L> {
     matches: Vec<Match>,
-    /// Where the matches stand, and which of the places is that of the first; where that may be asked.
+    /// The paths of the matches, and the index of the first, if paths may be requested.
     places: Option<(Arc<Places>, usize)>,
     /// How many of the matches are done.
     done: usize,
@@ -354,7 +353,7 @@ impl<L: Default> Stretch<L> {
         self.done == self.matches.len() && self.copied == self.end
     }
 
-    /// Takes up to `values_max` of the values from the front, with what stands before them; the last ones with what stands behind.
+    /// Takes up to `values_max` of the values from the front, with the bytes before them; the last ones with the bytes after them.
     fn take(&mut self, values_max: usize) -> Self {
         let left = &self.matches[self.done..];
         if left.len() <= values_max {
@@ -367,7 +366,7 @@ impl<L: Default> Stretch<L> {
         Self { matches, places, copied, end, long: self.long.take(), done: 0 }
     }
 
-    /// Does some of the values, or a piece of a long one or of what stands between them; gives how many were replaced.
+    /// Processes some of the values, or a piece of a long one or of the bytes in between; returns how many were replaced.
     fn step<R>(&mut self, rewriter: &mut R, document: &[u8], out: &mut Vec<u8>) -> Result<u64, Error>
     where
         R: Rewriter<Long = L>,
@@ -393,7 +392,7 @@ impl<L: Default> Stretch<L> {
         Ok(count)
     }
 
-    /// How many of the next values, and of what stands before them, have no more than `bytes_max` bytes each.
+    /// How many of the next values, and of the gaps before them, have at most `bytes_max` bytes each.
     fn short(&self, bytes_max: usize) -> usize {
         let left = &self.matches[self.done..];
         if self.end - self.copied <= bytes_max {
@@ -407,7 +406,7 @@ impl<L: Default> Stretch<L> {
         left.iter().take_while(is_short).count()
     }
 
-    /// Copies a piece of what stands before the next value, or does a piece of that value, which is long.
+    /// Copies a piece of the gap before the next value, or processes a piece of that value, which is long.
     fn long_step<R>(&mut self, rewriter: &mut R, document: &[u8], out: &mut Vec<u8>) -> Result<u64, Error>
     where
         R: Rewriter<Long = L>,
@@ -454,7 +453,7 @@ impl<L: Default> Stretch<L> {
     }
 }
 
-/// What takes the place of an envelope that does not open, where the request says so.
+/// Replaces an envelope that fails to decrypt, if the request says so.
 const NULL: &[u8] = b"null";
 
 impl<L> LongMatch<L> {
@@ -519,7 +518,7 @@ impl Copy<'_> {
         self.out
     }
 
-    /// Notes that the value at `index` of those offered did not open, and does with it what the request says.
+    /// Records that the value at `index` of those offered failed to decrypt, and applies the request's action.
     fn fail(&mut self, index: usize, found: &Match, on_failure: OnFailure) {
         self.failed.push(index);
         if on_failure == OnFailure::Null {
@@ -528,8 +527,8 @@ impl Copy<'_> {
     }
 }
 
-/// What becomes of a document's values: [`Encryptor`], [`Decryptor`] and [`Rewrapper`] say it. Nobody else can, as the copy has no
-/// name outside.
+/// Replaces a document's values: [`Encryptor`], [`Decryptor`] and [`Rewrapper`]. Other crates cannot implement it, because the copy
+/// type is private.
 pub trait Rewriter: Sized {
     /// Which values it is for.
     const PURPOSE: Purpose;
@@ -543,7 +542,7 @@ pub trait Rewriter: Sized {
     /// Goes on with a long value.
     fn rewrite_long(&mut self, long: &mut Self::Long, value: &Value<'_>, out: &mut Vec<u8>) -> Result<LongStep, Error>;
 
-    /// Bytes of one value, or of what stands between two, that a step does.
+    /// Maximum bytes of one value, or of a gap, per step.
     fn bytes_max(&self) -> usize;
 
     /// How many bytes `size` bytes with `count` values may well become.
@@ -555,17 +554,17 @@ pub trait Rewriter: Sized {
     /// The same for another worker.
     fn fork(&mut self) -> Result<Self, Error>;
 
-    /// What is to be reported so far, without what selectors matched.
+    /// The report so far, without selector matches.
     fn report(&self) -> Report {
         Report::default()
     }
 
-    /// What becomes of envelopes that do not open.
+    /// The action for envelopes that fail to decrypt.
     fn on_failure(&self) -> OnFailure {
         OnFailure::Fail
     }
 
-    /// Whether it may be asked where values stand.
+    /// Whether paths of values may be requested.
     fn locates(&self) -> bool {
         self.on_failure() != OnFailure::Fail
     }

@@ -1,4 +1,4 @@
-//! Encrypting values: an [`Encryptor`] is one request's right to encrypt for an app, with the keying that it asked for.
+//! Encryption of values: an [`Encryptor`] is one request's permission to encrypt for an app, with its keying.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::policy::{Act, Caller};
 use crate::report::{OnFailure, Report, Tally};
 use crate::settings::{EmptyStrings, Keying};
 
-/// What a request says about its encryption. What it leaves out the engine's settings say.
+/// The options of an encryption. `None` uses the engine's settings.
 #[derive(Debug, Clone, Copy)]
 pub struct EncryptOptions<'a> {
     /// The app.
@@ -28,7 +28,7 @@ pub struct EncryptOptions<'a> {
     pub keying: Option<Keying>,
     /// The data role to write into each envelope.
     pub role: Option<&'a str>,
-    /// Leaves alone the envelopes that the caller could decrypt under this app and role, in place of sealing them twice.
+    /// Skips the envelopes that the caller could decrypt under this app and role, instead of encrypting them again.
     pub skip_sealed: bool,
 }
 
@@ -50,12 +50,12 @@ pub struct Encryptor {
     /// The table that keying `field` goes through.
     table: Option<Arc<Recipient>>,
     scratch: SealScratch,
-    /// Opens what is sealed already, where that is left alone.
+    /// Decrypts values that are already encrypted, if such are skipped.
     opener: Option<Box<Decryptor>>,
     tally: Tally,
 }
 
-/// What becomes of the first of some texts that are offered, where envelopes that open are left alone.
+/// The decision about some of the texts, if envelopes that decrypt are skipped.
 pub struct Settled {
     /// How many texts are settled; the others wait for the next step.
     pub done: usize,
@@ -63,7 +63,7 @@ pub struct Settled {
 }
 
 impl Settled {
-    /// So many texts, of which none is left alone.
+    /// This many texts, none of which is skipped.
     pub fn all(count: usize) -> Self {
         Self { done: count, left: Vec::new() }
     }
@@ -74,16 +74,16 @@ impl Settled {
     }
 }
 
-/// Whether a text has an envelope's form; whether it opens is not looked at.
+/// Whether a text has the form of an envelope, whether or not it decrypts.
 pub(crate) fn is_sealed(text: &[u8]) -> bool {
     text.starts_with(MARK) && Envelope::parse(text).is_ok()
 }
 
-/// What every envelope begins with: looked at first, as most texts end there.
+/// The first bytes of every envelope: checked first, because most texts differ there.
 const MARK: &[u8] = b"ev:";
 
 impl Engine {
-    /// Begins to encrypt. What `skip_sealed` leaves alone says whether an envelope opens: it needs the right to decrypt, too.
+    /// Starts encrypting. `skip_sealed` reveals which envelopes decrypt, so it requires the permission to decrypt, too.
     ///
     /// # Errors
     /// Forbidden, unknown app, disabled app, invalid role, store unavailable.
@@ -125,7 +125,7 @@ impl Encryptor {
         }
     }
 
-    /// An encryptor of the same request for another worker: what both seal has the keys that one alone would have used. Makes the
+    /// An encryptor of the same request for another worker; both use the keys that one alone would have used. Generates the
     /// request's key if there is none yet, which costs a key agreement.
     ///
     /// # Errors
@@ -147,18 +147,18 @@ impl Encryptor {
         })
     }
 
-    /// Whether envelopes that open are left alone.
+    /// Whether envelopes that decrypt are skipped.
     pub fn skips_sealed(&self) -> bool {
         self.opener.is_some()
     }
 
-    /// What is to be reported so far.
+    /// The report so far.
     pub fn report(&self) -> Report {
         self.tally.report()
     }
 
-    /// Says of texts from the first on which are left alone because they are envelopes that open: as many as fit a step, which may be
-    /// none where a version of the app's keys was tried in vain. Where nothing is left alone all are settled at once.
+    /// Decides which texts are skipped because they are envelopes that decrypt: as many from the front as fit a step, which may be
+    /// none if a version of the app's keys was tried without success. If nothing is skipped all are decided at once.
     ///
     /// # Errors
     /// The right to decrypt, or the app's keys, were taken away since the last call; or the store does not answer.
@@ -178,7 +178,7 @@ impl Encryptor {
         Ok(Settled { done, left })
     }
 
-    /// Whoever opens envelopes to leave them alone, and the tally for those.
+    /// The decryptor for envelopes to skip, and the tally.
     pub(crate) fn opener(&mut self) -> (Option<&mut Decryptor>, &mut Tally) {
         (self.opener.as_deref_mut(), &mut self.tally)
     }
@@ -196,8 +196,7 @@ impl Encryptor {
             && value.text.is_empty()
     }
 
-    /// Appends the envelope of every value to `out`; before each, `before(index, envelope size, out)` may append what stands
-    /// between them.
+    /// Appends the envelope of every value to `out`; before each, `before(index, envelope size, out)` may append bytes in between.
     ///
     /// # Errors
     /// The right to encrypt, or the app's keys, were taken away since the last call; or the store does not answer.
@@ -249,8 +248,8 @@ impl Encryptor {
         recipient
     }
 
-    /// The key at hand, unless it is spent. A session's is asked for anew at each step, so that its time holds within a request; a
-    /// value of its own keying has its own.
+    /// The current key, unless it is used up. A session's key is requested again in each step, so that its age limit holds within a
+    /// request; with keying per value each value has its own.
     pub(crate) fn key(&mut self) -> Arc<SealingKey> {
         match self.keying {
             Keying::Session => return self.permit.engine.session_key(&self.recipient, self.profile),

@@ -21,7 +21,7 @@ use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::spares::Spares;
 
-/// The door. Cheap to clone; all clones are one engine.
+/// The engine's interface. Cheap to clone; all clones are one engine.
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<Shared>,
@@ -42,7 +42,7 @@ struct Shared {
     token_secret: OnceLock<Secret<TOKEN_SECRET_SIZE>>,
 }
 
-/// What is known of the store's health, for looks that must not wait.
+/// The last known state of the store, for non-blocking queries.
 struct StoreWatch {
     /// Whether it has been silent for too long.
     is_silent: AtomicBool,
@@ -90,7 +90,7 @@ impl Engine {
         Self { shared: Arc::new(shared) }
     }
 
-    /// The store, for whoever owns it.
+    /// The store, for its owner.
     pub fn store(&self) -> &dyn Keystore {
         self.shared.directory.store()
     }
@@ -100,7 +100,8 @@ impl Engine {
         &self.shared.settings
     }
 
-    /// Makes what all tables of recipients need, which takes some milliseconds: for whoever serves, so that no request waits for it.
+    /// Computes what all tables of recipients share, which takes some milliseconds: servers call it so that no request waits for
+    /// it.
     pub fn prepare(&self) {
         if self.settings().recipients_max > 0 {
             prepare_tables();
@@ -153,7 +154,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Empties what is known and derived; running requests look at their rights anew.
+    /// Clears caches; running requests check their permissions again.
     fn forget(&self) {
         self.shared.directory.forget();
         self.shared.sessions.clear();
@@ -167,7 +168,7 @@ impl Engine {
         self.shared.epoch.load(Ordering::Relaxed)
     }
 
-    /// Whether the caller may ask anything at all now.
+    /// Whether the caller may make any request now.
     ///
     /// # Errors
     /// Forbidden, store unavailable.
@@ -217,16 +218,16 @@ impl Engine {
         ApiCaller::new(self.shared.directory.api_key(id)?, secret_sha256)
     }
 
-    /// The same by what is known without asking the store, so that it never waits: nothing where that does not suffice.
+    /// The same from the cache only, without blocking: `None` if that does not suffice.
     pub fn known_api_caller(&self, id: &ApiKeyId, secret_sha256: [u8; 32]) -> Option<ApiCaller> {
         ApiCaller::new(Some(self.shared.directory.known_api_key(id)?), secret_sha256).ok()
     }
 
-    /// Whose API key this text is, asked by somebody who may do anything with the key's app: a relay, which takes keys from those whom it
-    /// serves. May wait for the store.
+    /// Identifies the caller of an API key. `asker` must be allowed to use the key's app, as a relay that receives keys from its
+    /// clients. May wait for the store.
     ///
     /// # Errors
-    /// [`ErrorKind::Forbidden`]: the key is not good, which is told the same whatever the reason, or its app is none of the asker's;
+    /// [`ErrorKind::Forbidden`]: the key is invalid, whatever the reason, or its app is not the asker's;
     /// [`ErrorKind::Unavailable`].
     pub fn authenticate(&self, asker: &Caller, api_key: &str) -> Result<ApiCaller, Error> {
         let rights = self.rights(asker)?;
@@ -247,8 +248,8 @@ impl Engine {
         Ok(self.shared.token_secret.get_or_init(|| secret))
     }
 
-    /// Whether the app is there and the caller may do anything with it, by what is known without asking the store, so that it never
-    /// waits: false for what no request has needed since the store last changed.
+    /// Whether the app exists and the caller may use it, from the cache only, without blocking: false for anything that no request
+    /// has needed since the store last changed.
     pub fn is_known_to_use(&self, caller: &Caller, app: &str) -> bool {
         let Ok(app) = AppName::parse(app) else { return false };
         let directory = &self.shared.directory;
@@ -279,7 +280,7 @@ impl Engine {
         Selection::builder(&self.settings().document)
     }
 
-    /// What the caller may do now.
+    /// The caller's current permissions.
     pub(crate) fn rights(&self, caller: &Caller) -> Result<Rights, Error> {
         let directory = &self.shared.directory;
         match caller {
@@ -299,7 +300,7 @@ impl Engine {
         Ok((rights, self.shared.directory.app(&name)?))
     }
 
-    /// The app for whoever may do anything with it.
+    /// The app, if the caller may use it at all.
     pub(crate) fn authorised_any(&self, caller: &Caller, app: &str) -> Result<Arc<App>, Error> {
         let name = app_name(app)?;
         self.rights(caller)?.check_any(&name)?;

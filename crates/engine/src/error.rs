@@ -1,9 +1,10 @@
-//! One error for every caller: a stable kind, a message that says what to do, and where in the input. No plaintext, no key.
+//! One error type for all callers: a stable kind, a message that says what to do, and the position in the input. No plaintext, no
+//! key.
 
 use fieldseal_document::{DocumentError, DocumentErrorKind, SelectorError, TextError};
 use fieldseal_envelope::{InvalidRole, Malformed, OpenError};
 
-/// What went wrong, in kinds that programs tell apart. The wire's error codes have the same names.
+/// The kind of error, for programs. The wire's error codes have the same names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// Options that do not fit together or are out of range.
@@ -14,7 +15,7 @@ pub enum ErrorKind {
     InvalidSelector,
     /// A selector that matched nothing, where each had to match.
     UnmatchedSelector,
-    /// A member name that differs from a selected one in case alone.
+    /// A member name that differs from a selected one only in case.
     AmbiguousName,
     /// A text or file that is no well-formed envelope.
     InvalidEnvelope,
@@ -47,7 +48,7 @@ pub struct Error {
     pub index: Option<u64>,
     /// Which byte of a document, counted from 0.
     pub offset: Option<u64>,
-    /// What only the engine's own log may tell.
+    /// Details for the engine's own log only.
     pub(crate) cause: Option<String>,
 }
 
@@ -57,8 +58,8 @@ impl Error {
         Self { kind, message: message.into(), index: None, offset: None, cause: None }
     }
 
-    /// What lies behind [`ErrorKind::Unavailable`], for the engine's log: it names paths and settings of this machine, so callers
-    /// are not told.
+    /// The cause of [`ErrorKind::Unavailable`], for the engine's log: it names paths and settings of this machine, so it is not
+    /// sent to callers.
     pub fn cause(&self) -> Option<&str> {
         self.cause.as_deref()
     }

@@ -1,4 +1,4 @@
-//! What can be told of an envelope without showing its value, and an app's public keys.
+//! The metadata of an envelope without its value, and an app's public keys.
 
 use fieldseal_crypto::Curve;
 use fieldseal_crypto::PublicKey;
@@ -12,7 +12,7 @@ use crate::opening::{EphemeralId, RequestOpenings};
 use crate::permit::{Permit, Renewal};
 use crate::policy::{Act, Caller};
 
-/// What an envelope states; the last four only when it was opened.
+/// The metadata of an envelope; the last four fields only if it was decrypted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspected {
     /// The format version.
@@ -25,7 +25,7 @@ pub struct Inspected {
     pub ephemeral: [u8; 33],
     /// The data role.
     pub role: Option<String>,
-    /// What wrote it.
+    /// The software that wrote it.
     pub origin: Option<u32>,
     /// When, in Unix seconds.
     pub encrypted_at: Option<u32>,
@@ -50,17 +50,17 @@ pub struct Inspector {
     step_values_max: usize,
 }
 
-/// What opening needs: an app, and the right to decrypt for it.
+/// Requirements of decryption: an app, and the permission to decrypt for it.
 struct Inside {
     permit: Permit,
     openings: RequestOpenings,
     scratch: OpenScratch,
-    /// The envelope at hand, where it is long.
+    /// The current envelope, if it is long.
     long: Option<LongOpen>,
 }
 
 impl Engine {
-    /// Begins to inspect. With an app, envelopes are opened for what only their inside tells: that needs the right to decrypt.
+    /// Starts inspecting. With an app, envelopes are decrypted to read the fields inside, which requires the permission to decrypt.
     ///
     /// # Errors
     /// Forbidden; with an app also: unknown app, disabled app, store unavailable.
@@ -89,7 +89,7 @@ impl Engine {
         }
     }
 
-    /// The public keys of `app`, for whoever may do anything with it.
+    /// The public keys of `app`, for callers that may use it.
     ///
     /// # Errors
     /// Forbidden, unknown app, disabled app, store unavailable.
@@ -120,8 +120,8 @@ impl Inspector {
         Self { inside, step_values_max: self.step_values_max }
     }
 
-    /// What `text` states, and with an app what its inside tells; never its value. Nothing yet where that takes further steps: the
-    /// next call, which has the same text, goes on.
+    /// Returns the metadata of `text`, with an app including the fields inside; never its value. `None` if that takes further
+    /// steps: call again with the same text.
     ///
     /// # Errors
     /// Malformed; with an app also: decrypt failed, a role that the caller may not see.

@@ -1,11 +1,11 @@
-//! The door to Fieldseal: whoever encrypts, decrypts, rewraps or inspects goes through an [`Engine`], which knows who may do what
-//! with which app, finds the keys, and keeps what is worth keeping (sealing keys of sessions, opening keys by ephemeral key,
-//! tables of recipients).
+//! The entry point to Fieldseal: all encryption, decryption, rewrapping and inspection goes through an [`Engine`], which checks
+//! permissions, finds the keys, and caches what is worth caching (sealing keys of sessions, opening keys by ephemeral key, tables
+//! of recipients).
 //!
 //! Work is done in steps that the caller drives ([`Encryptor`], [`Decryptor`], [`DocumentEncryption`], …): each step is bounded,
-//! borrows its input only for the call, and leaves off between two values or within a long one, so that a server can put other
-//! work between them and stop when nobody waits any more. What is large falls into parts for several workers: `fork` gives another
-//! worker what it needs for a list of the same request, [`DocumentWork::next_part`] a part of the same document.
+//! borrows its input only for the call, and ends between two values or within a long one, so that a server can run other work in
+//! between and stop when nobody waits any more. Large work is divided for several workers: `fork` prepares another worker for a
+//! list of the same request, [`DocumentWork::next_part`] returns a part of the same document.
 //!
 //! Promises: private keys stay inside; every tag, key or content fault is the same `decrypt failed`; no error holds a value.
 //! Not here: sockets, wire formats, threads, the queue.
@@ -65,23 +65,23 @@ pub use token::{
     TokenRequestReading,
 };
 
-/// Administration of apps, keys and grants, for whoever owns the store.
+/// Administration of apps, keys and grants, for the owner of the store.
 pub mod admin {
     pub use fieldseal_keystore::*;
 }
 
-/// What fuzz targets call.
+/// Entry points for fuzz targets.
 #[doc(hidden)]
 pub mod fuzzing {
     pub use crate::token::fuzzing::{check_api_key, check_token};
 }
 
-/// The work queue, for whoever runs the engine's steps on workers.
+/// The work queue, for servers that run the engine's steps on workers.
 pub mod pool {
     pub use fieldseal_pool::*;
 }
 
-/// A generator for whoever makes stores and certificates: ChaCha seeded from the operating system.
+/// A generator for creating stores and certificates: ChaCha seeded from the operating system.
 pub fn system_random() -> impl fieldseal_crypto::CryptoRng + Send {
     rand::make_rng::<rand::rngs::StdRng>()
 }

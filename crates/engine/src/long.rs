@@ -1,6 +1,6 @@
-//! Long values: what has more bytes than a step takes is done in pieces, by [`Encryptor::encrypt_long`],
-//! [`Decryptor::decrypt_long`] and [`Rewrapper::rewrap_long`]. The caller keeps what they have come to beside the value, and passes
-//! both anew at each step. A value is opened whole before a byte of it is looked at or written.
+//! Long values: values longer than a step are processed in pieces, by [`Encryptor::encrypt_long`], [`Decryptor::decrypt_long`] and
+//! [`Rewrapper::rewrap_long`]. The caller stores the progress beside the value and passes both in each step. A value is decrypted
+//! and verified completely before any byte of it is inspected or written.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use crate::permit::{Permit, Renewal};
 use crate::report::OnFailure;
 use crate::rewrap::{Old, Rewrapper};
 
-/// Bytes that may stand behind a text: a quotation mark.
+/// Bytes that may follow a text: a quotation mark.
 const SHAPE_END_SIZE: usize = 1;
-/// Bytes that stand behind a text in an envelope at most: what was not written yet and the tag in base64, the mark of the end.
+/// Maximum bytes after a text in an envelope: the rest that was not written yet and the tag in base64, and the end mark.
 const ENVELOPE_END_SIZE: usize = 30 + SHAPE_END_SIZE;
 
-/// What a step of a long value left.
+/// The result of a step of a long value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LongStep {
     /// There is more to do.
@@ -32,16 +32,16 @@ pub enum LongStep {
     Done,
     /// The value stays as it is; nothing was written.
     Left,
-    /// It is an envelope that does not open, and the request says what becomes of such: nothing was written.
+    /// It is an envelope that fails to decrypt, and the request has an action for such: nothing was written.
     Failed,
 }
 
-/// How a long value stands in the output, which is the caller's affair.
+/// The representation of a long value in the output.
 pub trait Shape {
     /// Bytes that [`Shape::piece`] writes.
     fn size(&self, value_type: ValueType, piece: &[u8]) -> usize;
 
-    /// Writes what stands before a text of `size` bytes.
+    /// Writes the bytes before a text of `size` bytes.
     ///
     /// # Errors
     /// The output cannot hold such a value.
@@ -50,7 +50,7 @@ pub trait Shape {
     /// Writes the next piece of an opened text.
     fn piece(&self, value_type: ValueType, piece: &[u8], out: &mut Vec<u8>);
 
-    /// Writes what stands behind it.
+    /// Writes the bytes after it.
     fn end(&self, value_type: ValueType, out: &mut Vec<u8>);
 }
 
@@ -103,14 +103,14 @@ fn piece(rest: &[u8], size: usize) -> &[u8] {
 #[derive(Default)]
 pub struct LongEncryption {
     sealing: Option<Sealing>,
-    /// How far it is looked whether it is an envelope that opens, where such are left alone.
+    /// The progress of checking whether it is an envelope that decrypts, if such are skipped.
     opening: Option<LongDecryption>,
     /// Whether it is known to be none.
     is_settled: bool,
 }
 
 impl Encryptor {
-    /// Goes on with a long value. What was begun keeps its key to its end, unless the right to encrypt is taken away.
+    /// Continues a long value. It keeps its key to its end, unless the permission to encrypt is revoked.
     ///
     /// # Errors
     /// As [`Encryptor::encrypt`].
@@ -142,7 +142,7 @@ impl Encryptor {
         Ok(step)
     }
 
-    /// Goes on to look whether a long value is an envelope that is left alone; failed where it is none.
+    /// Continues checking whether a long value is an envelope to skip; fails if it is none.
     fn settle_long(&mut self, long: &mut LongEncryption, value: &Value<'_>) -> Result<LongStep, Error> {
         let (Some(opener), tally) = self.opener() else { return Ok(LongStep::Failed) };
         if value.value_type != ValueType::String || !is_sealed(value.text) {
@@ -178,7 +178,7 @@ enum Stage {
     Wipe(OpenError, usize),
 }
 
-/// What is known of an envelope that has opened.
+/// The metadata of a decrypted envelope.
 struct Open {
     opening: Arc<Opening>,
     form: Form,
@@ -192,7 +192,8 @@ impl LongOpen {
         matches!(self.stage, Stage::Open(_))
     }
 
-    /// Goes on with an envelope that is not open yet; `measure` says how many bytes a piece of its text takes in the output.
+    /// Continues with an envelope that is not decrypted yet; `measure` returns how many bytes a piece of its text takes in the
+    /// output.
     pub(crate) fn step(
         &mut self,
         permit: &Permit,

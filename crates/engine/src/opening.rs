@@ -1,6 +1,6 @@
-//! Opening keys by ephemeral key. The format does not say which key version made an envelope: the versions are tried newest first,
-//! and the one that opened is remembered, so that an ephemeral key costs one search; each trial is a step of its own. What was
-//! derived is kept for the request and, bounded in number and age, across requests; it is wiped when it goes.
+//! Opening keys by ephemeral key. The format does not name the key version of an envelope: the versions are tried newest first, and
+//! the successful one is cached, so that an ephemeral key costs one search; each trial is a separate step. Derived keys are cached
+//! for the request and, limited in number and age, across requests; they are wiped when dropped.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,13 +34,13 @@ impl EphemeralId {
     }
 }
 
-/// What key agreements need, and how many were made to open envelopes.
+/// The resources of key agreements, and the number made for decryption.
 pub(crate) struct Agreements {
     pub(crate) ec: Arc<EcContext>,
     pub(crate) count: Arc<AtomicU64>,
 }
 
-/// What is known of one ephemeral key for one app: the opening key of the version that opened, once one has.
+/// The state of one ephemeral key for one app: the opening key of the version that decrypted, once found.
 pub(crate) struct Opening {
     app: Arc<App>,
     ephemeral: PublicKey,
@@ -142,7 +142,7 @@ impl LongSearch {
     }
 }
 
-/// Which ephemeral key of which app, by name; whether the app's keys are still the same is looked at besides.
+/// The ephemeral key and the app's name; whether the app's keys are unchanged is checked separately.
 type OpeningId = (String, EphemeralId);
 
 struct Kept {
@@ -223,10 +223,11 @@ impl OpeningCache {
     }
 }
 
-/// Opening keys of one request: the last one at hand, the others by ephemeral key and shared by all workers of the request.
+/// Opening keys of one request: the last one directly accessible, the others by ephemeral key and shared by all workers of the
+/// request.
 pub(crate) struct RequestOpenings {
     last: Option<(EphemeralId, Arc<Opening>)>,
-    /// How many versions were tried in vain with the value at hand, which has this ephemeral key.
+    /// How many versions were tried without success with the current value, which has this ephemeral key.
     tried: Option<(EphemeralId, usize)>,
     /// Made for the second ephemeral key or the second worker: most requests have one of each.
     others: Option<Arc<Others>>,
@@ -239,7 +240,7 @@ struct Others {
     tally: Mutex<Tally>,
 }
 
-/// What a request has opened, and what that cost.
+/// The decryptions of a request, and their cost.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     values: u64,
@@ -268,8 +269,8 @@ impl RequestOpenings {
         Self { last: None, tried: None, others: None, count_max, tally: Tally::default() }
     }
 
-    /// The same openings for another worker. Both may make an agreement for one ephemeral key at the same time; whoever looks
-    /// later finds it.
+    /// The same openings for another worker. Both may compute the agreement for one ephemeral key at the same time; later lookups
+    /// find it.
     pub(crate) fn fork(&mut self) -> Self {
         let others = Arc::clone(self.others());
         let (last, count_max) = (self.last.clone(), self.count_max);
@@ -277,8 +278,8 @@ impl RequestOpenings {
         Self { last, tried: self.tried.take(), others: Some(others), count_max, tally: Tally::default() }
     }
 
-    /// The key of `opening` that opens `envelope`, where one is known, whether it opens this one or not. Else one version is tried,
-    /// which costs a key agreement: `None` where that was in vain, and the next call goes on with the next version.
+    /// The key of `opening` for `envelope`, if one is cached, whether or not it decrypts this one. Otherwise one version is tried,
+    /// which costs a key agreement: `None` if that failed, and the next call tries the next version.
     ///
     /// # Errors
     /// No version opens it, or it is malformed for every one.

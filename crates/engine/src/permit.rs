@@ -8,12 +8,12 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::policy::{Act, Caller, Rights};
 
-/// Whether anything changed since the permit was last looked at.
+/// Whether anything changed since the permit was last checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Renewal {
     /// Everything is as it was.
     Unchanged,
-    /// Rights and keys were read anew: what was derived from the old keys must go.
+    /// Permissions and keys were read again: keys derived from the old ones must be dropped.
     Renewed,
 }
 

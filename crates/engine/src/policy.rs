@@ -1,6 +1,6 @@
-//! Who may do what. A caller over the network is a client whose grant stands in the store and is read again with each change of
-//! it, so that a client that was disabled is refused from the next refresh on; the same holds for API keys. A token says itself what
-//! it is good for. The owner of the store may do everything.
+//! Permissions. A caller over the network is a client whose grant is in the store and read again after each change, so that a
+//! disabled client is refused from the next refresh on; the same holds for API keys. A token contains its own permissions. The
+//! owner of the store may do everything.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use fieldseal_keystore::{
 
 use crate::error::{Error, ErrorKind};
 
-/// Whoever asks.
+/// The caller of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Caller {
-    /// Whoever holds the store itself.
+    /// The owner of the store.
     Owner,
     /// A client, known by its certificate.
     Client {
@@ -23,7 +23,7 @@ pub enum Caller {
         /// SHA-256 of the certificate it came with.
         certificate_sha256: [u8; 32],
     },
-    /// Whoever shows an API key.
+    /// The holder of an API key.
     ApiKey {
         /// By which it is found.
         id: ApiKeyId,
@@ -37,7 +37,7 @@ pub enum Caller {
         /// The key's id.
         key: ApiKeyId,
     },
-    /// Whoever shows a client-side token whose signature was found good; see [`crate::Token`].
+    /// The holder of a client-side token with a valid signature; see [`crate::Token`].
     Token {
         /// The one app that it is for.
         app: AppName,
@@ -57,17 +57,17 @@ impl Caller {
     }
 }
 
-/// What is done with an app.
+/// The operation on an app.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Act {
     Encrypt,
     Decrypt,
-    /// Opening an envelope for what it tells beside its value.
+    /// Decrypting an envelope to read its metadata.
     Inspect,
     IssueToken,
 }
 
-/// What a caller may do, as of now.
+/// The current permissions of a caller.
 #[derive(Debug, Clone)]
 pub(crate) enum Rights {
     Everything,
@@ -77,7 +77,7 @@ pub(crate) enum Rights {
     OnBehalf { asker: Box<Rights>, key: Box<Rights> },
 }
 
-/// What every API key that is not good is told: whether there is such a key is nobody's business.
+/// The error for every invalid API key: it does not reveal whether the key exists.
 pub(crate) fn not_a_key() -> Error {
     Error::new(ErrorKind::Forbidden, "the API key is not known to this engine, or was revoked")
 }
@@ -96,7 +96,7 @@ impl Rights {
         Ok(Self::Granted(grant))
     }
 
-    /// Those of whoever shows a secret as that of an API key. Takes the same time wherever the secret differs.
+    /// The permissions of the holder of an API key's secret. Takes the same time wherever the secret differs.
     pub(crate) fn of_key(key: Option<Arc<ApiKey>>, secret_sha256: &[u8; 32]) -> Result<Self, Error> {
         match key {
             Some(key) if equal_constant_time(&key.secret_sha256, secret_sha256) && key.revoked_at.is_none() => {
@@ -106,7 +106,7 @@ impl Rights {
         }
     }
 
-    /// What an asker and the key that it acts for may both do.
+    /// The permissions that an asker and the key that it acts for have in common.
     pub(crate) fn on_behalf(asker: Self, key: Option<Arc<ApiKey>>) -> Result<Self, Error> {
         let key = key.filter(|key| key.revoked_at.is_none()).ok_or_else(not_a_key)?;
         Ok(Self::OnBehalf { asker: Box::new(asker), key: Box::new(Self::Key(key)) })

@@ -1,8 +1,9 @@
 //! Recipients' tables across requests, by public key: a rotation makes another key. They hold nothing secret, so a change of the store
 //! leaves them as they are; what is used least goes.
 //!
-//! A table would take a step for itself, and a long one. So it is made in pieces, one in each step that asks for it: whoever finds it
-//! at rest does the next piece, outside the lock, and uses the library meanwhile, as does everybody who comes while somebody works on it.
+//! Computing a whole table would make a step too long. It is computed in pieces, one in each step that needs it: the first caller
+//! computes the next piece, outside the lock, and uses the library meanwhile, as does everybody who comes while a piece is being
+//! computed.
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
@@ -107,7 +108,7 @@ mod tests {
         })
     }
 
-    /// Asks for a key as often as it takes to make its table but for the last piece.
+    /// Requests a key until its table lacks only the last piece.
     fn all_but_ready(recipients: &Recipients, key: &PublicKey) {
         (0..TABLE_PIECES).for_each(|_| assert_eq!(are_ready(recipients, [key]), [false]));
     }
@@ -144,7 +145,7 @@ mod tests {
         assert_eq!(are_ready(&recipients, [&keys[0]; 3]), [false; 3]);
     }
 
-    /// Whoever comes while another works on the table goes without, at once.
+    /// A caller that comes while another computes the table continues at once without it.
     #[test]
     fn nobody_waits_for_a_piece() {
         let (keys, recipients) = (keys(), Recipients::new(1));
@@ -154,7 +155,7 @@ mod tests {
         assert!(matches!(lock(known).peek(&keys[0]), Some(Known::Building)), "left to whoever does it");
     }
 
-    /// Each piece is done by one of them, so that together they need no more calls than one alone; and what they get is right.
+    /// Each piece is computed by one of them, so that together they need no more calls than one alone; and the results are correct.
     #[test]
     fn threads_do_the_pieces_of_one_table_between_them() {
         let (keys, recipients) = (keys(), Recipients::new(1));

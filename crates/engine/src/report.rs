@@ -1,13 +1,13 @@
-//! What a request reports beside its result: what each selector matched, what was sealed already, and what did not open.
+//! The report of a request: what each selector matched, values that were already encrypted, and envelopes that failed to decrypt.
 //!
-//! All workers of a request write to one tally; it holds counts and the places of the first failures, in the order of the input
-//! whoever finds them first.
+//! All workers of a request write to one tally; it holds counts and the positions of the first failures, in input order whichever
+//! worker finds them first.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What becomes of an envelope that does not open.
+/// The action for an envelope that fails to decrypt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnFailure {
     /// The request fails.
@@ -19,22 +19,22 @@ pub enum OnFailure {
     Null,
 }
 
-/// What a request reports beside its result.
+/// The report of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// How many scalars each selector selected, `null` included, in the order of the selectors. Empty where none were given.
     pub matched: Vec<u64>,
     /// Values encrypted that were envelopes already: they are sealed twice now.
     pub resealed: u64,
-    /// Envelopes that `skip_sealed` left alone.
+    /// Number of envelopes that `skip_sealed` skipped.
     pub skipped: u64,
-    /// Envelopes that did not open, where the request said what becomes of them.
+    /// Number of envelopes that failed to decrypt, if the request has an action for them.
     pub failed: u64,
     /// The first of those, in the order of the input: at most `failure_paths_max`.
     pub failures: Vec<Failure>,
 }
 
-/// Where an envelope stands that did not open.
+/// The position of an envelope that failed to decrypt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// Its byte in a document, its index in a list.
@@ -43,7 +43,7 @@ pub struct Failure {
     pub path: String,
 }
 
-/// What the workers of one request have found so far. Made when there is something to write down, or a second worker.
+/// The findings of a request's workers so far. Created when there is something to record, or a second worker.
 #[derive(Clone, Default)]
 pub(crate) struct Tally(Option<Arc<Shared>>);
 
@@ -98,7 +98,7 @@ impl Tally {
         }
     }
 
-    /// What was found so far, without what selectors matched.
+    /// The findings so far, without selector matches.
     pub(crate) fn report(&self) -> Report {
         let Some(shared) = &self.0 else { return Report::default() };
         let failures = shared.failures.lock().unwrap_or_else(PoisonError::into_inner);

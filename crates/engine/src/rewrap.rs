@@ -1,5 +1,5 @@
-//! Rewrapping: what was sealed to an older key version, or in a legacy form, is opened and sealed to the newest version; type, role
-//! and marking stay. What is at the newest version already stays as it is, once it has been seen to open.
+//! Rewrapping: values encrypted to an older key version, or in a legacy form, are decrypted and encrypted to the newest version;
+//! type, role and marking stay. Values of the newest version stay unchanged, once they have been verified to decrypt.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,12 +16,12 @@ use crate::opening::{EphemeralId, RequestOpenings};
 use crate::permit::{Permit, Renewal};
 use crate::policy::{Act, Caller};
 
-/// What a request says about its rewrapping.
+/// The options of a rewrap.
 #[derive(Debug, Clone, Copy)]
 pub struct RewrapOptions<'a> {
     /// The app.
     pub app: &'a str,
-    /// The curve of what is sealed anew; each envelope keeps its own without it.
+    /// The curve of new envelopes; by default each keeps its own.
     pub curve: Option<Curve>,
 }
 
@@ -72,14 +72,14 @@ impl Rewrapper {
         }
     }
 
-    /// Takes texts from the first on and hands each to `each` with its index, in order: its new envelope, or `None` where it stays
-    /// as it is, being no envelope or one of the newest version already. Leaves off behind a text that cost key agreements, so that
-    /// a step stays short; gives how many are done. That is none where a version of the app's keys was tried in vain: the next
-    /// call, which begins with the same text, tries the next one.
+    /// Processes texts from the first on and passes each to `each` with its index, in order: its new envelope, or `None` if it
+    /// stays unchanged because it is not an envelope or already of the newest version. Stops after a text that cost key agreements,
+    /// so that a step stays short; returns how many are done. That is none if a version of the app's keys was tried without
+    /// success: the next call, which begins with the same text, tries the next one.
     ///
     /// # Errors
-    /// The first text that is malformed, does not open, or has a role that the caller may not see, with its index. What `each` got
-    /// before is void.
+    /// The first text that is malformed, fails to decrypt, or has a role that the caller may not see, with its index. Earlier
+    /// results of `each` are void.
     pub fn rewrap(&mut self, texts: &[&[u8]], mut each: impl FnMut(usize, Option<&[u8]>)) -> Result<usize, Error> {
         self.renew()?;
         let mut envelope = Vec::new();
@@ -137,7 +137,7 @@ impl Rewrapper {
         Ok(Outcome::Done)
     }
 
-    /// What an opened envelope is sealed to, unless it stays as it is: the key, and the metadata where there is some.
+    /// The target of a decrypted envelope, unless it stays unchanged: the key, and the metadata if there is any.
     pub(crate) fn target(&self, old: &Old<'_>) -> Option<(Arc<SealingKey>, Option<Metadata>)> {
         let Permit { engine, app, .. } = &self.permit;
         let (profile, metadata) = old.target(self.curve, engine.now_unix_s())?;
@@ -146,12 +146,12 @@ impl Rewrapper {
     }
 }
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     /// The text has its new envelope, or stays as it is.
     Done,
-    /// The search for the key that opens it goes on.
+    /// The search for the key that decrypts it continues.
     Searching,
 }
 
@@ -165,7 +165,7 @@ pub(crate) struct Old<'a> {
 }
 
 impl Old<'_> {
-    /// How it is sealed anew, unless it stays as it is.
+    /// How it is encrypted again, unless it stays unchanged.
     fn target(&self, curve: Option<Curve>, now_unix_s: u32) -> Option<(Profile, Option<Metadata>)> {
         let version = self.envelope.version;
         let curve = curve.unwrap_or(version.curve());

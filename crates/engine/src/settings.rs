@@ -18,7 +18,7 @@ pub enum Keying {
     Session,
 }
 
-/// What encryption does with empty strings.
+/// The action for empty strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EmptyStrings {
     /// They are encrypted like all others.
@@ -34,7 +34,7 @@ pub struct Settings {
     pub curve: Curve,
     /// The keying when a request names none. Default `Request`.
     pub keying: Keying,
-    /// What happens to empty strings. Default `Encrypt`.
+    /// The action for empty strings. Default `Encrypt`.
     pub empty_strings: EmptyStrings,
     /// How long a session's sealing key is used. Default 15 s.
     pub session_age_max: Duration,

@@ -1,5 +1,6 @@
-//! Sealing keys made ahead: where a request needs a fresh key, two are made, as two key agreements by tables share an inversion and find
-//! the tables at hand; the second waits here for the next request. Each is given out once, for one request, and wiped when it is too old.
+//! Spare sealing keys: if a request needs a fresh key, two are generated, because two key agreements by tables share an inversion
+//! and the cached tables; the second waits here for the next request. Each is used once, for one request, and wiped when it is too
+//! old.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,7 +1,7 @@
-//! Client-side tokens: with one, whoever holds no key may decrypt one payload of one app for some minutes.
+//! Client-side tokens: they let callers without a key decrypt one payload of one app for some minutes.
 //!
-//! A token says itself what it is good for, under a MAC whose key lies in the store, so that whoever shares the store checks it without
-//! looking anything up. It cannot be taken back: revoking the API key that made it ends no token, disabling the app does.
+//! A token contains its own permissions, authenticated by a MAC whose key is in the store, so that every process with the store
+//! verifies it without a lookup. It cannot be revoked: revoking the API key that created it has no effect, disabling the app does.
 //!
 //! The payload is known by its strings, in their order: what may become something else by decryption. White space, escapes, names of
 //! members and numbers do not count, as JSON libraries write them differently; nothing of them is decrypted.
@@ -24,14 +24,14 @@ use crate::error::{Error, ErrorKind};
 use crate::policy::{Act, Caller, Rights};
 use crate::settings::Settings;
 
-/// How long a token is good where nothing else was asked for.
+/// Default validity of a token.
 pub const TOKEN_AGE_DEFAULT: Duration = Duration::from_secs(5 * 60);
 /// How long it may be good at most.
 pub const TOKEN_AGE_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// What every token begins with.
+/// The first characters of every token.
 const PREFIX: &str = "fst_";
-/// What stands before the content where its MAC is made: the same key may serve other purposes later.
+/// The prefix of the content in the MAC: the same key may serve other purposes later.
 const LABEL: &[u8] = b"fieldseal-client-side-token-1";
 /// The form of the content.
 const FORM: u8 = 1;
@@ -43,10 +43,10 @@ const FIXED_SIZE: usize = 1 + 8 + 8 + 32 + ID_SIZE + 1;
 const ANY_ROLE: u8 = u8::MAX;
 /// Most roles that a token names: it travels in a header.
 const ROLES_MAX: usize = 32;
-/// Longest text of a token that is looked at.
+/// Maximum length of a token.
 const TEXT_SIZE_MAX: usize = 4096;
 
-/// What a payload is known by.
+/// The digest of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PayloadDigest([u8; 32]);
 
@@ -68,10 +68,10 @@ pub struct TokenRequestReading {
     asked: TokenRequest,
 }
 
-/// What a request for a token asks for.
+/// The request for a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRequest {
-    /// What the token is to be for, which is known once it is read.
+    /// The payload of the token, known once it is read.
     pub payload: PayloadDigest,
     /// Strings in it: without any there is nothing that a token could open.
     pub strings: u64,
@@ -100,11 +100,11 @@ pub struct IssuedToken {
 /// A token whose MAC and time are good.
 #[derive(Debug, Clone)]
 pub struct Token {
-    /// Who shows it.
+    /// The identity that it proves.
     pub caller: Caller,
     /// The app that it is for.
     pub app: AppName,
-    /// The payload that it is for; whoever decrypts compares it.
+    /// The payload that it is for; the caller of the decryption compares it.
     pub payload: PayloadDigest,
 }
 
@@ -125,8 +125,8 @@ impl Engine {
         TokenRequestReading::new(size, self.settings())
     }
 
-    /// Makes a token for `payload` of `app`, good until `expires_ms`, else for [`TOKEN_AGE_DEFAULT`]. It shows the roles that the caller
-    /// may see. Whoever makes one could decrypt with it, and needs the right to decrypt.
+    /// Creates a token for `payload` of `app`, valid until `expires_ms`, else for [`TOKEN_AGE_DEFAULT`]. It carries the roles that
+    /// the caller may see. It requires the permission to decrypt.
     ///
     /// # Errors
     /// Forbidden, unknown app, disabled app, store unavailable; a time that has passed or is more than [`TOKEN_AGE_MAX`] ahead; more roles
@@ -174,7 +174,7 @@ impl Engine {
         self.token_secret().map(drop)
     }
 
-    /// Who shows this token. Looks nothing up.
+    /// The identity that a token proves. Uses no lookup.
     ///
     /// # Errors
     /// Forbidden, the same for every fault but time: not a token, not of this store; one that has expired.
@@ -230,7 +230,7 @@ impl TokenRequestReading {
         Ok(TokenRequestReading { payload, is_payload_read: false, options, asked })
     }
 
-    /// Goes on through `document`, always the same; gives what it asks for once it is read.
+    /// Continues through `document`, which must be the same in each call; returns the token's request once it is read.
     ///
     /// # Errors
     /// It is not JSON (with the byte), or a string is no Unicode text.

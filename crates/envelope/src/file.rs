@@ -1,6 +1,6 @@
-//! The file form: `%EVENC ‖ version ‖ offset u16-LE = 55 ‖ ephemeral (33) ‖ iv (12) ‖ flags ‖ ciphertext and tag ‖ CRC-32 LE` over all
-//! that stands before it. Key and associated data are those of the plain version of the curve. The checksum only tells damage
-//! from attack early; the tag decides. Files are sealed, checked and opened ([`crate::LongOpening`]) in pieces.
+//! The file form: `%EVENC ‖ version ‖ offset u16-LE = 55 ‖ ephemeral (33) ‖ iv (12) ‖ flags ‖ ciphertext and tag ‖ CRC-32 LE` over
+//! everything before it. Key and associated data are those of the plain version of the curve. The checksum only distinguishes
+//! damage from an attack early; the tag decides. Files are encrypted, verified and decrypted ([`crate::LongOpening`]) in pieces.
 
 use crc32fast::Hasher;
 use fieldseal_crypto::aead::{NONCE_SIZE, SealStream, TAG_SIZE};
@@ -11,7 +11,7 @@ use crate::format::{Malformed, Marking, ValueType};
 use crate::open::Label;
 use crate::seal::{Profile, SealingKey};
 
-/// What every encrypted file begins with.
+/// The first bytes of every encrypted file.
 pub const FILE_MAGIC: &[u8; 6] = b"%EVENC";
 /// Where the ciphertext begins.
 const CONTENT_OFFSET: u16 = 55;
@@ -72,7 +72,7 @@ impl<'a> EncryptedFile<'a> {
         self.sealed
     }
 
-    /// Associated data of files says nothing of type and marking.
+    /// Associated data of files contains neither type nor marking.
     pub(crate) fn label(&self) -> Label {
         Label { iv: self.iv, value_type: ValueType::String, marking: Marking::Live }
     }
@@ -86,7 +86,8 @@ pub struct FileCheck {
 }
 
 impl FileCheck {
-    /// Goes on through `bytes`, the whole file, always the same, by up to `size` of them; says whether that was all.
+    /// Continues through `bytes`, which must be the same whole file in each call, by up to `size` bytes. Returns whether that was
+    /// all.
     ///
     /// # Errors
     /// [`Malformed::FileChecksum`].

@@ -1,5 +1,5 @@
-//! The text form: `ev:[debug:]<VER>:[string:|number:|boolean:]<iv>:<ephemeral>:<ciphertext>:$`. Parsing looks at fixed places, as
-//! every part but the ciphertext has a fixed length; base64 is standard, canonical, with or without padding.
+//! The text form: `ev:[debug:]<VER>:[string:|number:|boolean:]<iv>:<ephemeral>:<ciphertext>:$`. Parsing uses fixed positions,
+//! because every part except the ciphertext has a fixed length. Base64 is standard, canonical, with or without padding.
 
 use fieldseal_crypto::aead::{NONCE_SIZE, TAG_SIZE};
 use fieldseal_crypto::ec::COMPRESSED_SIZE;
@@ -7,9 +7,9 @@ use fieldseal_crypto::{Curve, PublicKey, text_kernel};
 pub(crate) use fieldseal_lanes::text::encoded_size;
 use fieldseal_lanes::text::{NONCE_TEXT_SIZE, decoded_size};
 
-/// What every envelope begins with.
+/// The first bytes of every envelope.
 const ENVELOPE_PREFIX: &[u8] = b"ev:";
-/// What every envelope ends with.
+/// The last bytes of every envelope.
 pub(crate) const SUFFIX: [u8; 2] = *b":$";
 const DEBUG_MARK: &[u8] = b"debug:";
 /// Prefix, version and a colon.
@@ -50,7 +50,7 @@ impl ValueType {
         }
     }
 
-    /// What stands before the IV: nothing for strings.
+    /// The type label before the IV: empty for strings.
     pub(crate) fn label(self) -> &'static [u8] {
         match self {
             Self::String => b"",
@@ -69,7 +69,7 @@ pub enum Marking {
     Debug,
 }
 
-/// The format version: curve, key derivation, associated data and whether metadata stands before the text.
+/// The format version: curve, key derivation, associated data, and whether metadata precedes the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Version {
     /// `Tk9D`: P-256, current, no metadata.
@@ -113,7 +113,7 @@ impl Version {
         }
     }
 
-    /// Whether metadata stands before the text.
+    /// Whether metadata precedes the text.
     pub fn has_metadata(self) -> bool {
         matches!(self, Self::Qktc | Self::S0ls | Self::Qljv | Self::Tenz)
     }
@@ -198,9 +198,9 @@ pub struct Envelope<'a> {
     pub iv: [u8; NONCE_SIZE],
     /// The ephemeral public key, compressed; not yet checked to be a point.
     pub ephemeral: [u8; COMPRESSED_SIZE],
-    /// What stands before the IV.
+    /// The text before the IV.
     head: &'a [u8],
-    /// What stands between IV and ciphertext.
+    /// The text between IV and ciphertext.
     middle: &'a [u8; MIDDLE_SIZE],
     ciphertext: &'a [u8],
 }
@@ -209,7 +209,7 @@ impl<'a> Envelope<'a> {
     /// Takes `text` apart. Of the ciphertext only the length is checked here.
     ///
     /// # Errors
-    /// [`Malformed`], decided by the text alone.
+    /// [`Malformed`], which depends on the text alone.
     pub fn parse(text: &'a [u8]) -> Result<Self, Malformed> {
         let inner = text.strip_prefix(ENVELOPE_PREFIX).ok_or(Malformed::NotAnEnvelope)?;
         let inner = match inner.strip_suffix(&SUFFIX) {
@@ -235,8 +235,8 @@ impl<'a> Envelope<'a> {
         Ok(Self { marking, version, value_type, iv, ephemeral, head, middle, ciphertext })
     }
 
-    /// Takes `text` apart and appends it to `run`. What it has in common with the last envelope of `run` is compared as text and not
-    /// taken apart again: neighbours most likely differ in IV and ciphertext only.
+    /// Parses `text` and appends it to `run`. Parts that equal the last envelope of `run` are compared as text instead of parsed
+    /// again: neighbours usually differ only in IV and ciphertext.
     ///
     /// # Errors
     /// [`Malformed`], as [`Envelope::parse`] has it; then `run` is as it was.
@@ -327,7 +327,7 @@ fn is_same<const N: usize>(one: &[u8; N], other: &[u8; N]) -> bool {
     whole | difference(N - REGISTER) == 0
 }
 
-/// Equality of what stands before the IV, of one length: `ev:` and a version, and seldom more.
+/// Compares the texts before the IV, which have equal length: `ev:` and a version, seldom more.
 #[inline]
 fn is_same_head(one: &[u8], other: &[u8]) -> bool {
     match (one.split_first_chunk::<HEAD_SIZE_MIN>(), other.split_first_chunk::<HEAD_SIZE_MIN>()) {
@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(Envelope::parse(string.as_bytes()).expect("well formed").value_type, ValueType::String);
     }
 
-    /// Whatever stands before, a text is taken apart as it is alone: neighbours alike, of another type, key or version, malformed.
+    /// A text parses the same whatever precedes it: equal neighbours, another type, key or version, malformed ones.
     #[test]
     fn a_neighbour_changes_nothing() {
         let mut texts = vec![SAMPLE.to_owned(), String::new()];

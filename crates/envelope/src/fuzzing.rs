@@ -134,7 +134,7 @@ fn edited(original: &[u8], edits: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A generator for fixtures alone: the same bytes in each run, so that a finding replays. Never a source of keys.
+/// A generator only for fixtures: the same bytes in each run, so that a finding replays. Never a source of keys.
 struct Counter(u64);
 
 impl fieldseal_crypto::rand_core::TryRng for Counter {

@@ -1,11 +1,11 @@
 //! The `ev:` envelope that an encrypted field becomes, and its file form: layout, key derivation, sealing and opening of one
 //! value or many. The rules are numbered in `docs/format.md`; tests carry the numbers.
 //!
-//! Promises: bytes in, bytes out; clock and randomness are arguments. Sealing many values under one key costs one key agreement.
-//! No nonce repeats under a key. Whatever is wrong with an envelope's tag, key or content is the same [`DecryptFailed`]; only
-//! text that is no envelope at all is told apart, as [`Malformed`].
+//! Guarantees: bytes in, bytes out; clock and randomness are arguments. Encrypting many values under one key costs one key
+//! agreement. No nonce repeats under a key. Every fault of an envelope's tag, key or content is the same [`DecryptFailed`]; only
+//! text that is not an envelope is a separate error, [`Malformed`].
 //!
-//! Not here: which key version made an envelope, caches, policy (crate `engine`); where envelopes stand in a document (`document`).
+//! Not here: the key version of an envelope, caches, policy (crate `engine`); positions of envelopes in a document (`document`).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

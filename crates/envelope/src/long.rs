@@ -1,8 +1,7 @@
-//! Values and files in pieces, for whoever must not be busy with one for long at a time. What comes of them is what comes of the
-//! whole.
+//! Values and files in pieces, for callers that must yield between them. The result equals that of processing the whole.
 //!
-//! Opening has two halves: until the tag is checked nothing looks at the plaintext, so that nothing can be learnt from how long that
-//! takes or where it fails; then [`LongText`] takes it apart.
+//! Decryption has two phases: until the tag is verified nothing inspects the plaintext, so that neither timing nor the position of
+//! a fault reveals anything; then [`LongText`] parses it.
 
 use fieldseal_crypto::aead::{OpenStream, SealStream, TAG_SIZE};
 
@@ -20,7 +19,7 @@ const GROUP_SIZE: usize = 3;
 /// A value on its way into its envelope.
 pub struct LongSealing {
     stream: SealStream,
-    /// What is sealed and not written yet: between two pieces less than a group of base64.
+    /// Encrypted bytes that are not written yet: between two pieces less than one group of base64.
     sealed: Vec<u8>,
 }
 
@@ -212,7 +211,7 @@ impl LongText {
         Ok(Self { value_type: envelope.value_type, metadata_size, checked: 0, number: NumberText::default() })
     }
 
-    /// Checks about `size` more bytes of the text, and at the end that it is of its type; says whether that was all.
+    /// Checks about `size` more bytes of the text, and at the end that it is valid for its type. Returns whether that was all.
     ///
     /// # Errors
     /// [`OpenError::DecryptFailed`], as for a wrong tag. Then `plaintext` must be wiped.

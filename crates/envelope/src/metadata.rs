@@ -1,6 +1,6 @@
 //! Metadata before the text of a value: `u16 little-endian length ‖ MessagePack map`, with `dr` data role, `eo` origin and `et`
-//! time of encryption. It is authenticated with the text, but whoever knows the public key may have written it: reading is strict
-//! about form and bounds, and unknown keys with plain values are passed over.
+//! time of encryption. It is authenticated with the text, but anyone who knows the public key may have written it: parsing is
+//! strict about form and bounds, and ignores unknown keys with plain values.
 
 use rmp::Marker;
 
@@ -47,10 +47,10 @@ fn is_role(text: &[u8]) -> bool {
         && text.iter().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
 }
 
-/// What is written before each text of one call, encoded once.
+/// The metadata before each text of one call, encoded once.
 #[derive(Debug, Clone)]
 pub struct Metadata {
-    /// Length and map, ready to stand before the text.
+    /// Length and map, encoded.
     pub(crate) encoded: Vec<u8>,
 }
 
@@ -85,14 +85,15 @@ fn write_key(map: &mut Vec<u8>, text: &str) {
 pub struct OpenedMetadata<'a> {
     /// The data role.
     pub role: Option<&'a str>,
-    /// What wrote the envelope.
+    /// The software that wrote the envelope.
     pub origin: Option<u32>,
     /// When, in Unix seconds.
     pub encrypted_at: Option<u32>,
 }
 
-/// The metadata that the content of a file begins with, if it does. The legacy version `TENZ` shares key and associated data with
-/// files on P-256: without this look, whoever may open files could open such a value as one, past the check of its role.
+/// Returns the metadata at the start of a file's content, if there is any. The legacy version `TENZ` shares key and associated data
+/// with files on P-256: without this check, a caller with permission to decrypt files could decrypt such a value as a file,
+/// bypassing the check of its role.
 pub fn metadata_in_file(content: &[u8]) -> Option<OpenedMetadata<'_>> {
     split(content).map(|(metadata, _)| metadata)
 }

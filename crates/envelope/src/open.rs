@@ -1,6 +1,6 @@
-//! Opening: one key agreement makes an [`OpeningKey`] for every value that shares an ephemeral key. Which derivation and which
-//! associated data a version has stands in one table; where SDKs in use disagree, the table has a second row that is tried after a
-//! failed tag, so that the ordinary path costs nothing more.
+//! Decryption: one key agreement makes an [`OpeningKey`] for every value that shares an ephemeral key. One table lists the
+//! derivation and associated data of each version. Where SDKs in use disagree, the table has a second row that is tried after the
+//! tag fails, so that the ordinary path costs nothing more.
 
 use std::sync::OnceLock;
 
@@ -37,7 +37,7 @@ enum Binding {
     Flagged,
 }
 
-/// What to try for a version, in this order.
+/// The attempts for a version, in order.
 fn attempts(version: Version) -> &'static [(Derivation, Binding)] {
     match version {
         Version::Tk9d => &[(Derivation::Kdf, Binding::AppKey), (Derivation::KdfOverAppKey, Binding::EphemeralKey)],
@@ -56,7 +56,7 @@ fn attempts(version: Version) -> &'static [(Derivation, Binding)] {
     }
 }
 
-/// What an envelope states beside its keys and its ciphertext.
+/// The fields of an envelope apart from its keys and ciphertext.
 #[derive(Clone, Copy)]
 pub(crate) struct Label {
     pub(crate) iv: [u8; NONCE_SIZE],
@@ -114,7 +114,7 @@ pub struct OpenScratch {
     plaintext: Vec<u8>,
 }
 
-/// What an app's private key shares with one ephemeral key, and the AES keys derived from it. Wiped on drop.
+/// The shared secret of an app's private key and one ephemeral key, with the AES keys derived from it. Wiped on drop.
 pub struct OpeningKey {
     ephemeral: PublicKey,
     app: PublicKey,
@@ -177,7 +177,7 @@ impl OpeningKey {
         }
     }
 
-    /// A group shares its first attempt's key. What fails there is tried again on its own.
+    /// A group shares its first attempt's key. Values that fail are retried individually.
     fn open_group(
         &self,
         group: &[Envelope<'_>],
@@ -305,7 +305,7 @@ fn group_size(envelopes: &[Envelope<'_>]) -> usize {
     fitting.count().max(1)
 }
 
-/// Content that its sender got wrong fails like a wrong tag: whoever knows the public key can seal anything.
+/// Invalid content fails like a wrong tag: anyone who knows the public key can encrypt anything.
 #[inline]
 fn interpret<'s>(envelope: &Envelope<'_>, plaintext: &'s [u8], form: Form) -> Result<Opened<'s>, OpenError> {
     let value_type = envelope.value_type;

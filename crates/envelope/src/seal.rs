@@ -36,7 +36,7 @@ impl std::fmt::Debug for Value<'_> {
     }
 }
 
-/// What a sealing key writes: version and marking are the same for all its values.
+/// The properties that a sealing key writes: version and marking are the same for all its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Profile {
     version: Version,
@@ -90,7 +90,7 @@ pub struct SealingKey {
     key: AeadKey,
     nonces: NonceSequence,
     aad: AssociatedData,
-    /// What stands around IV and ciphertext, by type.
+    /// The text around IV and ciphertext, by type.
     frames: [Frame; 3],
     text: Kernel,
 }
@@ -158,8 +158,8 @@ impl SealingKey {
         self.frames[value_type as usize].text_size(metadata_size(metadata) + text_size + TAG_SIZE)
     }
 
-    /// Appends the envelope of every value to `out`. Before each, `before(index, envelope size, out)` may append what stands
-    /// between them (a header, the bytes of a document). `metadata` must be given exactly when the profile has it.
+    /// Appends the envelope of every value to `out`. Before each, `before(index, envelope size, out)` may append bytes in between
+    /// (a header, the bytes of a document). `metadata` must be given exactly when the profile has it.
     ///
     /// # Errors
     /// [`KeySpent`] when fewer nonces are left than there are values; then nothing was sealed.
@@ -231,7 +231,7 @@ impl SealingKey {
         Ok((nonce, self.key.seal_stream(&nonce, self.associated_data(value_type))))
     }
 
-    /// What stands before the ciphertext of an envelope.
+    /// Writes the text before the ciphertext of an envelope.
     pub(crate) fn write_head(&self, value_type: ValueType, nonce: &Nonce, out: &mut Vec<u8>) {
         let frame = &self.frames[value_type as usize];
         out.extend_from_slice(frame.head());

@@ -1,5 +1,5 @@
-//! What the CPU can do. Kernels ask for a token, a value that exists only where the CPU has the instructions that they use: who
-//! holds one has asked. Detection reads CPUID once a process (the standard library keeps the answer).
+//! CPU detection. Kernels require a token, a value that exists only if the CPU has the instructions that they use. Detection reads
+//! CPUID once per process (the standard library caches the result).
 
 macro_rules! detected {
     ($detect:ident: $($feature:tt),+ $(,)?) => {
@@ -19,7 +19,7 @@ pub fn cpu_features() -> Vec<&'static str> {
     known.into_iter().filter_map(|(name, present)| present.then_some(name)).collect()
 }
 
-/// A token: its only constructor looks whether the CPU has the features that it stands for.
+/// A token: its only constructor checks whether the CPU has its features.
 macro_rules! token {
     ($(#[$doc:meta])* $name:ident, $detect:ident: $($feature:tt),+) => {
         $(#[$doc])*
@@ -27,7 +27,7 @@ macro_rules! token {
         pub struct $name(());
 
         impl $name {
-            /// The token whether or not the CPU says that it has the features: Valgrind runs instructions that its CPUID leaves out.
+            /// The token, whether or not CPUID reports the features: Valgrind runs instructions that its CPUID omits.
             ///
             /// # Safety
             /// Where it has not, nothing may be run with it.

@@ -1,5 +1,6 @@
-//! Kernels for many small values side by side, and what the CPU can do. A kernel is one file for each set of instructions, all with
-//! the same functions; a token ([`cpu`]) says that the CPU has them. Nothing here chooses by itself: whoever calls passes the path.
+//! Kernels for many small values side by side, and CPU detection. A kernel has one file per instruction set, all with the same
+//! functions; a token ([`cpu`]) proves that the CPU has the instructions. Nothing here selects a kernel: the caller passes the
+//! path.
 //!
 //! Deliberately absent: the environment, randomness, anything that a library does as fast.
 #![warn(missing_docs)]

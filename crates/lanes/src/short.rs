@@ -1,4 +1,4 @@
-//! Blocks that are not whole. Branches depend on lengths alone.
+//! Incomplete blocks. Branches depend only on lengths.
 #![cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code))]
 
 use std::mem::MaybeUninit;

@@ -1,5 +1,6 @@
-//! Whether timing could tell a secret: secrets are marked as undefined for Valgrind, which then complains about every branch and every
-//! address that depends on them (Langley's ctgrind). `make constant-time` builds and runs the tests of this; outside Valgrind they fail.
+//! Tests whether timing depends on a secret: secrets are marked as undefined for Valgrind, which then reports every branch and
+//! every address that depends on them (Langley's ctgrind). `make constant-time` builds and runs these tests; outside Valgrind they
+//! fail.
 
 use std::arch::asm;
 
@@ -9,7 +10,7 @@ const COUNT_ERRORS: u64 = 0x1201;
 const MAKE_UNDEFINED: u64 = (b'M' as u64) << 24 | (b'C' as u64) << 16 | 1;
 const MAKE_DEFINED: u64 = MAKE_UNDEFINED + 1;
 
-/// Asks Valgrind, which knows this sequence of instructions; on a CPU it does nothing and the answer is 0.
+/// A client request to Valgrind, which recognises this sequence of instructions; on a CPU it has no effect and returns 0.
 fn request(number: u64, [first, second]: [u64; 2]) -> u64 {
     let arguments = [number, first, second, 0, 0, 0];
     let mut answer = 0;
@@ -29,7 +30,7 @@ pub(crate) fn hide<T: ?Sized>(value: &mut T) {
     request(MAKE_UNDEFINED, [std::ptr::from_mut(value).cast::<u8>() as u64, size]);
 }
 
-/// Marks a value as known, though it comes of a secret.
+/// Marks a value as public, although it is derived from a secret.
 pub(crate) fn reveal<T: ?Sized>(value: &mut T) {
     let size = size_of_val(value) as u64;
     request(MAKE_DEFINED, [std::ptr::from_mut(value).cast::<u8>() as u64, size]);
@@ -40,7 +41,7 @@ pub(crate) fn assert_watched() {
     assert_eq!(request(RUNNING_ON_VALGRIND, [0; 2]), 1, "these tests run under Valgrind: make constant-time");
 }
 
-/// What Valgrind complained about while `work` ran.
+/// Number of errors that Valgrind reported while `work` ran.
 pub(crate) fn complaints(work: impl FnOnce()) -> u64 {
     assert_watched();
     let before = request(COUNT_ERRORS, [0; 2]);

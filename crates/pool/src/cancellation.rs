@@ -17,14 +17,14 @@ pub struct Cancellation {
 pub enum Reason {
     /// Who asked for it does not want it any more, and waits to hear that.
     Cancelled,
-    /// Who asked for it is gone: no answer reaches anybody.
+    /// The caller is gone: no answer reaches anybody.
     Disconnected,
 }
 
 /// Why a job has to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// It was cancelled; [`Cancellation::reason`] tells why.
+    /// It was cancelled; [`Cancellation::reason`] returns the reason.
     Cancelled,
     /// Its deadline has passed.
     DeadlineExceeded,
@@ -68,10 +68,10 @@ impl Cancellation {
         self.deadline.get().copied()
     }
 
-    /// Whether the job goes on at the time `now`. A deadline has passed at its very instant.
+    /// Whether the job continues at the time `now`. A deadline has passed at its very instant.
     ///
     /// # Errors
-    /// When it has to stop. Cancelling goes before the deadline.
+    /// When it must stop. Cancellation takes precedence over the deadline.
     #[inline]
     pub fn check(&self, now: Instant) -> Result<(), Stop> {
         if self.reason.load(Ordering::Relaxed) != 0 {

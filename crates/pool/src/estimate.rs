@@ -1,18 +1,18 @@
 //! How long a new job would take until it is done, so that one which cannot meet its deadline is refused before it waits.
 //!
-//! Three figures are measured. What jobs cost: the time of their slices per unit, by client, so that the service which all jobs held
-//! still need is known. How much service is asked for in a second, by client. And how much service the workers do in a second of the
-//! clock while more waits than they can take: as many seconds as there are workers, less where the system gives the cores to others as
-//! well. Odd slices move none of them far: their time counts up to a bound, and a measure moves by a bounded factor.
+//! Three figures are measured. The cost of jobs: the time of their slices per unit, by client, which gives the remaining service of
+//! all jobs held. Demand: the service requested per second, by client. Capacity: the service that the workers deliver per second
+//! while more jobs wait than they can take: as many seconds as there are workers, less if the system gives the cores to others as
+//! well. Single outliers have little effect: their time counts up to a limit, and a measure changes by a bounded factor.
 //!
-//! Jobs take turns, so that those which come later delay those which came earlier. Where a client asks for more than it gets, a job
-//! is therefore judged as if everybody with whom it shares always had something to do; where it asks for less, the backlog ends.
+//! Jobs take turns, so later ones delay earlier ones. If a client requests more than it gets, a job is therefore judged as if
+//! everybody with whom it shares always had something to do; if it requests less, the backlog ends.
 
 use std::time::{Duration, Instant};
 
-/// What a job costs at first, in nanoseconds, where nothing has been measured.
+/// The initial cost of a job, in nanoseconds, before anything was measured.
 const FIRST_COST_NS: u64 = 50_000;
-/// Units that each job counts beside its bytes: what is done once a request takes about as long as this many bytes.
+/// Units of each job in addition to its bytes: the fixed work of a request takes about as long as this many bytes.
 const UNITS_A_JOB: u64 = 4096;
 /// Jobs after which older ones count half.
 const JOBS_REMEMBERED: u32 = 32;
@@ -30,35 +30,35 @@ const DEADLINE_SHARE: f64 = 0.8;
 /// A job is judged as one of this many times what the client's jobs cost on average, where it costs less: else the queue would fill up
 /// with small ones until no other is done in time.
 const MEANS: f64 = 4.0;
-/// How long what is asked for is measured at a time.
+/// The measuring interval of demand.
 const ASKED_WINDOW: Duration = Duration::from_millis(100);
 /// How much of a job goes into the average.
 const MEAN_WEIGHT: f64 = 1.0 / 32.0;
 
-/// What is held on one level of a path.
+/// The jobs held on one level of a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Load {
     /// Nanoseconds of service.
     pub(crate) backlog: f64,
-    /// Who shares it: children with jobs, or the jobs of a connection, one that comes now included.
+    /// Number of flows that share it: children with jobs, or the jobs of a connection, including a new one.
     pub(crate) competitors: f64,
 }
 
-/// What the jobs of a client, or of all, cost, and how much of them is asked for.
+/// Cost and demand of the jobs of a client, or of all.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Costs {
     cost_ns: u64,
     units: u64,
     jobs: u32,
-    /// The average of what jobs that are asked for cost, refused ones included.
+    /// The average cost of requested jobs, including refused ones.
     mean_ns: f64,
-    /// Service that is asked for in a nanosecond, in nanoseconds.
+    /// Requested service per nanosecond, in nanoseconds.
     asked: f64,
     asked_ns: f64,
     asking: Option<Asking>,
 }
 
-/// A time during which it is measured how much is asked for.
+/// An interval in which demand is measured.
 #[derive(Clone, Copy, Debug)]
 struct Asking {
     since: Instant,
@@ -72,7 +72,7 @@ impl Asking {
 }
 
 impl Costs {
-    /// Notes that a job is asked for.
+    /// Records that a job is requested.
     pub(crate) fn ask(&mut self, cost_ns: u64, now: Instant) {
         let cost_ns = cost_ns as f64;
         let weight = if self.asking.is_none() { 1.0 } else { MEAN_WEIGHT };
@@ -86,7 +86,7 @@ impl Costs {
         }
     }
 
-    /// Service that is asked for in a nanosecond, what came just now included.
+    /// Requested service per nanosecond, including the current interval.
     fn asked(self) -> f64 {
         self.asked.max(self.asked_ns / ASKED_WINDOW.as_nanos() as f64)
     }
@@ -140,7 +140,7 @@ impl Estimate {
         Estimate { costs: Costs::default(), workers, speed: workers, measured: None, window: None }
     }
 
-    /// What a job of `bytes` costs, in nanoseconds, where the jobs of its client cost `costs`.
+    /// Returns the cost of a job of `bytes`, in nanoseconds, if the jobs of its client cost `costs`.
     pub(crate) fn cost(&self, costs: Costs, bytes: usize) -> u64 {
         let per_unit = costs.per_unit().or(self.costs.per_unit());
         per_unit.map_or(FIRST_COST_NS, |per_unit| (per_unit * units(bytes) as f64) as u64)
@@ -192,8 +192,8 @@ impl Estimate {
 
     /// How long a job would take until it is done that costs `cost_ns` and finds these loads, from its connection outwards.
     ///
-    /// Until it is done, each of those with whom its connection, its client and its tenant share gets as much as they; so do the jobs of
-    /// its connection, which take turns. A client that asks for less than its share has done what it has when that is worked off.
+    /// Until the job is done, each flow with which its connection, client and tenant share gets as much as they do; so do the jobs
+    /// of its connection, which take turns. A client that requests less than its share has finished when its backlog is done.
     pub(crate) fn wait(&self, cost_ns: u64, costs: Costs, loads: [Load; 4], now: Instant) -> Duration {
         let [connection, client, tenant, root] = loads;
         // A slice is the least that each gets in a turn.

@@ -1,12 +1,12 @@
 //! One level of start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) for several workers and costs known afterwards.
 //!
-//! Each flow has a tag, the nanoseconds of service it has had; the flow with the least is served next. The virtual time is the
-//! service that no waiting flow is behind of: who comes back from idleness starts there, so that idleness earns nothing, or at
-//! its own tag where that is later, so that going idle wins nothing either.
+//! Each flow has a tag: the nanoseconds of service that it has received. The flow with the lowest tag is served next. The virtual
+//! time is a lower bound of all waiting tags: a flow that returns from idleness starts there, so that idleness gains nothing, or at
+//! its own tag if that is later.
 //!
-//! What a slice costs is known only when it ends. Until then the flow is charged what the slice is expected to cost, or else all
-//! workers at once would turn to the flow that is behind. The virtual time leaves out everything in hand: so a flow whose
-//! slices were cheaper than expected never falls behind it, and nobody who waits stands before a newcomer.
+//! The cost of a slice is known only when it ends. Until then the flow is charged the expected cost; otherwise all workers at once
+//! would choose the flow that is behind. The virtual time excludes everything that is running: a flow whose slices were cheaper
+//! than expected never falls behind it, and no waiting flow goes before a new one.
 
 use crate::front::Front;
 
@@ -24,21 +24,21 @@ pub(crate) enum Arrival {
 pub(crate) struct Flow {
     /// Nanoseconds of service so far, or the virtual time from which it began.
     served: u64,
-    /// What its slices in hand are expected to cost.
+    /// Expected cost of its running slices.
     in_hand: u64,
     /// Set while it waits.
     place: Option<Place>,
 }
 
 impl Flow {
-    /// What decides its place.
+    /// The order of flows.
     #[cfg(test)]
     pub(crate) fn tag(&self) -> u64 {
         self.served + self.in_hand
     }
 }
 
-/// Where a flow stands in the waiting line.
+/// The position of a flow in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     tag: u64,
@@ -54,7 +54,7 @@ pub(crate) struct FairQueue {
     waiting: Front<(Place, usize)>,
     /// Flows of which nothing is held, with tags that the virtual time has not reached yet.
     idle: Front<(u64, usize)>,
-    /// Expected cost of all slices in hand.
+    /// Expected cost of all running slices.
     in_hand: u64,
     number: u64,
 }
@@ -137,16 +137,16 @@ impl FairQueue {
         flow.served < self.virtual_time
     }
 
-    /// Nobody competes any more: no tag says anything.
+    /// No flow competes: tags have no meaning.
     pub(crate) fn level(&mut self) {
         if let Some((tag, _)) = self.idle.last() {
             self.virtual_time = self.virtual_time.max(tag);
         }
     }
 
-    /// A resting flow to be forgotten; it is gone from here. At most `idle_max` are kept: beyond that the virtual time moves on, so
-    /// that those forgotten gain nothing; then, and only then, it may pass some who wait. Of those whose tags say nothing any more at
-    /// most `kept_max` are, which saves to make them again.
+    /// Removes and returns an idle flow to forget. At most `idle_max` are kept: above that the virtual time advances, so that the
+    /// forgotten ones gain nothing; only then may it pass some that wait. Of those whose tags have no meaning any more at most
+    /// `kept_max` are kept, which saves creating them again.
     pub(crate) fn forget(&mut self, idle_max: usize, kept_max: usize) -> Option<usize> {
         let count = self.idle.len();
         if count <= kept_max {

@@ -1,7 +1,7 @@
 //! The levels at which work is shared: tenants, the clients of a tenant, the connections of a client, and the lanes of a connection.
 //!
-//! A node stands for one of them while a job of it is held, or while its tag still counts in its parent's [`FairQueue`]. Node 0 is the
-//! root. Jobs stand in the lanes of connections.
+//! A node represents one of them while it has jobs, or while its tag still counts in its parent's [`FairQueue`]. Node 0 is the
+//! root. Jobs are in the lanes of connections.
 
 use foldhash::HashMap;
 use slab::Slab;
@@ -23,8 +23,8 @@ pub(crate) const IDLE_FLOWS_SPARE: usize = 64;
 /// clients: those that come and go share with the client's others as so many and one more would that stay.
 pub(crate) const IDLE_CONNECTIONS_MAX: usize = 8;
 
-/// Tenants, and clients of a tenant and connections of a client, that stay although nothing of them is held and their tags say nothing:
-/// the next job need not make them again.
+/// Tenants, clients of a tenant and connections of a client that are kept although they have no jobs and their tags have no
+/// meaning, so that the next job need not create them again.
 const KEPT_TENANTS_MAX: usize = 64;
 const KEPT_MAX: usize = 1;
 
@@ -45,7 +45,7 @@ struct Node {
     competitors: usize,
     /// Service that its jobs are expected to need, in nanoseconds.
     backlog: u64,
-    /// What the jobs of a client cost.
+    /// The costs of a client's jobs.
     costs: Costs,
     /// How deep it is: 0 for the root.
     level: usize,
@@ -85,10 +85,10 @@ pub(crate) enum Lane {
 /// A slice that has ended, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settled {
-    /// What it was expected to cost, and what it did.
+    /// The expected and the actual cost.
     pub(crate) expected: u64,
     pub(crate) cost: u64,
-    /// What its job was expected to need yet, and what it is now.
+    /// The remaining cost of its job before and now.
     pub(crate) before: u64,
     pub(crate) after: u64,
 }
@@ -249,7 +249,7 @@ impl Flows {
         self.nodes[index].lanes.first()
     }
 
-    /// Charges a slice of a job that stands in no lane.
+    /// Charges a slice of a job that is in no lane.
     pub(crate) fn charge(&mut self, connection: usize, expected: u64) {
         let mut index = connection;
         while index != ROOT {
@@ -303,20 +303,20 @@ impl Flows {
         self.by_id.get(&(ROOT, tenant)).is_none_or(|&index| self.nodes[index].entries == 0)
     }
 
-    /// What the jobs of a client cost, where it is remembered.
+    /// The costs of a client's jobs, if it is remembered.
     pub(crate) fn costs_of(&mut self, tenant: u64, client: u64) -> Option<&mut Costs> {
         let tenant = *self.by_id.get(&(ROOT, tenant))?;
         let client = *self.by_id.get(&(tenant, client))?;
         Some(&mut self.nodes[client].costs)
     }
 
-    /// What the jobs of the client cost whose connection this is.
+    /// The costs of the jobs of the connection's client.
     pub(crate) fn costs_mut(&mut self, connection: usize) -> &mut Costs {
         let client = self.nodes[connection].parent;
         &mut self.nodes[client].costs
     }
 
-    /// What is held on each level, from the connection to the root, as a job that comes now would find it.
+    /// The jobs held on each level, from the connection to the root, as a new job would find them.
     pub(crate) fn loads(&self, path: Path) -> [Load; 4] {
         let mut loads = [Load { backlog: 0.0, competitors: 1.0 }; 4];
         let mut ids = path.into_iter();

@@ -1,4 +1,4 @@
-//! A sorted set whose least element is at hand: a set of one, the most frequent case, never touches the tree.
+//! A sorted set with fast access to its least element: a set of one, the most frequent case, never touches the tree.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What is held, in all, by tenant and by connection, against its bounds.
+//! Counts the jobs and bytes held, in total, by tenant and by connection, against their limits.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use foldhash::HashMap;
 /// A bound that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bound {
-    /// Whose.
+    /// The scope of the limit.
     pub scope: Scope,
     /// Of what.
     pub measure: Measure,
 }
 
-/// Over whom a bound counts.
+/// The scope over which a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// One connection, whatever tenants its jobs belong to.
@@ -24,7 +24,7 @@ pub enum Scope {
     Total,
 }
 
-/// What a bound counts.
+/// The quantity that a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Measure {
     /// Jobs.
@@ -86,7 +86,7 @@ pub(crate) struct Limits {
     pub(crate) connection: Amount,
 }
 
-/// What one job is entered as, from its admission until its memory is free.
+/// The entry of one job, from its admission until its memory is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "what is entered is released, or the bounds leak"]
 pub(crate) struct Receipt {

@@ -1,16 +1,15 @@
 //! A bounded, fair work queue for computing threads.
 //!
 //! Work is a [`Job`] that runs in slices of tens of microseconds. Tenants share the workers fairly by the time that their slices
-//! take, and so do the clients of a tenant and the connections of a client: a job on a quiet connection of a quiet tenant waits for
-//! the slices in hand and for nothing else, whatever waits elsewhere. Several workers may be inside one job: it is worked on in
-//! exclusive turns, and a job that has planned its next part gives the turn back early ([`Turn::share`]), so that an idle worker goes
-//! on with the part after it. The queue is bounded by jobs and by bytes, in all, by tenant and by connection, and refuses what is
-//! beyond; it never waits for room. While more waits than the workers can take it also refuses a job that would not be done before
-//! its deadline.
+//! take, and so do the clients of a tenant and the connections of a client: a job on a quiet connection of a quiet tenant waits
+//! only for the running slices, whatever waits elsewhere. Several workers may run one job: they take exclusive turns, and a job
+//! that has planned its next part releases the turn early ([`Turn::share`]), so that an idle worker continues with the part after
+//! it. The queue is limited by jobs and bytes, in total, by tenant and by connection, and refuses what exceeds a limit; it never
+//! waits for room. While more jobs wait than the workers can take it also refuses a job that would miss its deadline.
 //!
-//! The pool knows neither sockets nor crypto. Who submits a job keeps a [`Cancellation`] to stop it and looks at it between
-//! slices; a job that waits beyond its deadline, or that is hurried, goes first in its connection to learn of it, and its tenant pays for
-//! that too. A panic ends its job alone. No lock is held while a slice runs.
+//! The pool contains neither sockets nor crypto. The submitter of a job keeps a [`Cancellation`] to stop it, which is checked
+//! between slices. A job that waits beyond its deadline, or that is hurried, goes first in its connection, so that it ends soon;
+//! its tenant is charged for that too. A panic ends only its job. No lock is held while a slice runs.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

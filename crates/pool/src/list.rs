@@ -1,15 +1,15 @@
-//! A doubly linked list through the items of a slab: whatever stands in the middle leaves in constant time.
+//! A doubly linked list through the items of a slab: items in the middle are removed in constant time.
 
 use slab::Slab;
 
-/// An item's neighbours in the one list that it stands in.
+/// An item's neighbours in its list.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Links {
     previous: Option<usize>,
     next: Option<usize>,
 }
 
-/// What can stand in a [`List`].
+/// An item of a [`List`].
 pub(crate) trait Linked {
     fn links(&mut self) -> &mut Links;
 }
@@ -48,7 +48,7 @@ impl List {
         self.first = Some(index);
     }
 
-    /// Takes out an item that stands in this list.
+    /// Removes an item of this list.
     pub(crate) fn remove<T: Linked>(&mut self, items: &mut Slab<T>, index: usize) {
         let Links { previous, next } = std::mem::take(items[index].links());
         match previous {

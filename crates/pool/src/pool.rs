@@ -30,13 +30,13 @@ pub trait Job: Send + Sync {
     fn abandoned(&self, _cause: Abandoned) {}
 }
 
-/// What a slice left.
+/// The result of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slice {
     /// There is more that a worker can take.
     More,
-    /// There is nothing to hand out, but other workers inside have parts of the job: one of them will say `More` or `Done`. The
-    /// last one inside must not say this.
+    /// There is no further part, but other workers still run parts of the job: one of them will return `More` or `Done`. The last
+    /// one must not return this.
     Left,
     /// The job is finished and is dropped. Said once. The memory that it was admitted with counts until it has been dropped.
     Done,
@@ -45,7 +45,7 @@ pub enum Slice {
 /// Why a job was dropped before it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Abandoned {
-    /// It was not admitted. Who submitted it says so; the pool itself gives the job back untouched.
+    /// It was not admitted. The submitter reports that; the pool returns the job unchanged.
     Rejected(Rejection),
     /// A slice of it panicked, or all its workers left it without saying that it is done.
     Panicked,
@@ -57,7 +57,7 @@ pub enum Abandoned {
 pub struct Rejected {
     /// The job, untouched.
     pub job: Arc<dyn Job>,
-    /// What was told of it.
+    /// Its admission parameters.
     pub admission: Admission,
     /// Why.
     pub cause: Rejection,
@@ -69,7 +69,7 @@ impl fmt::Debug for Rejected {
     }
 }
 
-/// What a pool has done and holds, at one moment.
+/// The counters and load of a pool at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Jobs held, waiting or running.
@@ -80,7 +80,7 @@ pub struct Counters {
     pub jobs_waiting: usize,
     /// Workers that run a slice.
     pub workers_busy: usize,
-    /// Slices handed out since the start.
+    /// Slices started since the start.
     pub slices: u64,
     /// Turns that a job gave back early, since the start.
     pub turns_shared: u64,
@@ -116,8 +116,8 @@ struct Shared {
     state: Mutex<State>,
     work: Condvar,
     empty: Condvar,
-    /// Workers that neither run a slice nor have one waiting for them; below zero, jobs that wait for a worker. A copy of what
-    /// the state says, for looks without the lock.
+    /// Workers that neither run a slice nor have one waiting; negative: jobs that wait for a worker. A copy of the state for
+    /// reading without the lock.
     spare: AtomicIsize,
     /// Jobs that wait, likewise.
     waiting: AtomicUsize,
@@ -172,8 +172,8 @@ impl Turn<'_> {
     /// Gives the exclusive turn back, so that another worker can go on with the job's next part at the same time. True if it is
     /// given back; then this call of `run_slice` has no right to the exclusive part any more.
     ///
-    /// It is given back when a worker is idle, or when the job was already spread over several when this slice began: then the
-    /// one that comes back first goes on without waiting for this one. Otherwise a call costs one load of an atomic.
+    /// The turn is released if a worker is idle, or if several workers already ran the job when this slice began: then the first to
+    /// return continues without waiting for this one. Otherwise a call costs one atomic load.
     pub fn share(&self) -> bool {
         if !self.is_wanted() {
             return false;
@@ -194,7 +194,7 @@ impl Turn<'_> {
         self.shared.clock.now()
     }
 
-    /// Whether somebody waits for whom no worker is free.
+    /// Whether a job waits for which no worker is free.
     pub fn others_wait(&self) -> bool {
         self.shared.spare.load(Ordering::Relaxed) < 0
     }
@@ -311,8 +311,8 @@ impl Pool {
         self.shared.workers
     }
 
-    /// Takes nothing new, lets the workers finish for up to `limit`, then stops them after the slices in hand and
-    /// abandons the rest. Waits for all of it, so it must not be called from a job. A second call finds nothing left.
+    /// Accepts no new jobs, lets the workers finish for up to `limit`, then stops them after their current slices and abandons the
+    /// rest. Waits for all of it, so it must not be called from a job. A second call has no effect.
     ///
     /// Without threads it abandons at once what has not been run.
     pub fn shutdown(&self, limit: Duration) -> Drained {
@@ -415,7 +415,7 @@ impl Shared {
         }
     }
 
-    /// Gives back what was run and takes the next slice, waiting for one; tells when it begins. `None` ends the worker.
+    /// Returns what was run and takes the next slice, waiting for one, with its start time. `None` ends the worker.
     fn next(&self, ran: Option<Ran>) -> Option<(Taken<Arc<dyn Job>>, Instant)> {
         let mut state = self.lock();
         // The end of one slice is the beginning of the next, unless much lay between them.

@@ -1,4 +1,4 @@
-//! Who works on what next, without threads and without a clock: what the workers' shell asks under its lock.
+//! Decides which job a worker runs next, without threads and without a clock. The workers call it under their lock.
 //!
 //! Tenants share the workers fairly, and so do the clients of a tenant and the connections of a client ([`Flows`]); the jobs of a
 //! connection take turns. A job that has to stop goes first in its connection, and its tenant pays for that as for all else.
@@ -28,26 +28,26 @@ use crate::ledger::{Ledger, Limits, Receipt};
 use crate::list::{Linked, Links, List};
 pub use admission::{Admission, Rejection, Scheduling, Ticket};
 
-/// What the first slice of a job is expected to cost, in nanoseconds; later ones, what the last one did.
+/// Expected cost of a job's first slice, in nanoseconds; for later ones, the cost of the previous.
 const FIRST_SLICE_NS: u64 = 50_000;
-/// The most that a slice is expected to cost: one that the system interrupted says nothing about the next.
+/// Maximum expected cost of a slice: one that the system interrupted does not predict the next.
 const EXPECTED_MAX_NS: u64 = 200_000;
-/// What it is expected to cost to end a job that has to stop.
+/// Expected cost of ending a stopped job.
 const ENDING_NS: u64 = 5_000;
 /// Jobs beyond their deadlines that one operation puts first in their connections.
 const HURRIED_MAX: usize = 4;
 
-/// Whether new items are admitted and old ones handed out.
+/// Whether new items are admitted and old ones started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Open,
     /// Nothing new; what is held is finished.
     Draining,
-    /// Nothing new; nothing is handed out.
+    /// Nothing is admitted or started.
     Stopped,
 }
 
-/// What a worker comes back with.
+/// The result that a worker returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
     More,
@@ -60,7 +60,7 @@ pub(crate) enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Done,
-    /// A slice panicked, or the job forgot to say that it was done.
+    /// A slice panicked, or the job did not report its end.
     Panicked,
     ShutDown,
 }
@@ -105,7 +105,7 @@ pub(crate) struct Ending<T> {
 /// Where the exclusive turn of a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
-    /// To be taken; the entry stands in this line.
+    /// Waiting; the entry is in this line.
     Queued(Line),
     /// In the hands of a worker.
     Held,
@@ -138,20 +138,20 @@ struct Entry<T> {
     again: bool,
     /// Workers inside.
     inside: u32,
-    /// Set when nobody shall take it any more.
+    /// Set when no worker may take it any more.
     end: Option<End>,
     /// It has had its turn before the others of its connection, or waits for it.
     is_hurried: bool,
     deadline: Option<Instant>,
-    /// What the next slice is expected to cost, in nanoseconds.
+    /// Expected cost of the next slice, in nanoseconds.
     expected: u64,
-    /// What the job has cost, and what it is expected to cost yet.
+    /// The cost of the job so far, and its expected remaining cost.
     used: u64,
     remaining: u64,
 }
 
 impl<T> Entry<T> {
-    /// The line that it stands in.
+    /// The line of the entry.
     fn line(&self) -> Line {
         let Turn::Queued(line) = self.turn else { unreachable!("only who waits is taken out of a line") };
         line
@@ -290,7 +290,7 @@ impl<T: Clone> Scheduler<T> {
         Some(taken)
     }
 
-    /// Gives the turn back while the worker goes on. False when the job is not to be handed out again.
+    /// Releases the turn while the worker continues. Returns false if the job must not be taken again.
     pub(crate) fn share(&mut self, hand: &mut Hand, now: Instant) -> bool {
         let entry = &self.entries[hand.ticket.index];
         let is_closed = self.phase == Phase::Stopped || entry.end.is_some();
@@ -344,7 +344,7 @@ impl<T: Clone> Scheduler<T> {
         }
     }
 
-    /// Ends an entry that nobody shall take any more, once nobody is inside.
+    /// Ends an entry that no worker may take any more, once no worker runs it.
     fn end_if_left(&mut self, index: usize) -> Option<Ending<T>> {
         let entry = &mut self.entries[index];
         // With the turn nowhere and nobody inside, nobody would ever hear of it again: a fault of the job.
@@ -385,7 +385,7 @@ impl<T: Clone> Scheduler<T> {
         }
     }
 
-    /// Hands out nothing any more. What no worker is inside of ends now, the rest when its last worker comes back.
+    /// Starts nothing any more. Entries that no worker runs end now, the rest when their last worker returns.
     pub(crate) fn stop(&mut self) -> Vec<Ending<T>> {
         self.phase = Phase::Stopped;
         let indices: Vec<usize> = self.entries.iter().map(|(index, _)| index).collect();
@@ -458,7 +458,7 @@ impl<T: Clone> Scheduler<T> {
         Line::Fair(Lane::Live)
     }
 
-    /// Takes an entry out of the line that it stands in, for a slice.
+    /// Removes an entry from its line, for a slice.
     fn take_out(&mut self, index: usize) -> Lane {
         let (connection, expected) = (self.entries[index].connection, self.entries[index].expected);
         self.waiting -= 1;
@@ -475,7 +475,7 @@ impl<T: Clone> Scheduler<T> {
         }
     }
 
-    /// Takes an entry out of the line that it stands in, for good.
+    /// Removes an entry from its line permanently.
     fn unqueue(&mut self, index: usize) {
         let connection = self.entries[index].connection;
         self.waiting -= 1;

@@ -1,4 +1,4 @@
-//! What a pool is made of, who watches it, and whose time it goes by.
+//! Settings of a pool, its observer and its clock.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use crate::ledger::{Amount, Limits};
 use crate::scheduler::Scheduling;
 
-/// What a pool is made of and what it may hold.
+/// Settings and limits of a pool.
 #[derive(Clone)]
 pub struct PoolSettings {
     /// Threads, at least 1. Default: one per core.
     pub workers: usize,
     /// Most jobs held, waiting or running. Default 16,384.
     pub queue_jobs_max: usize,
-    /// Most bytes held by these jobs, as told when they are submitted. Default 1 GiB.
+    /// Maximum bytes held by these jobs, as given at submission. Default 1 GiB.
     pub queue_bytes_max: usize,
     /// Most jobs held for one tenant. Default: no less than in all.
     pub tenant_jobs_max: usize,
@@ -32,7 +32,7 @@ pub struct PoolSettings {
     /// Whether a job is refused that would not be done before its deadline, by an estimate of what waits before it and of what the
     /// workers do. Not where jobs are served in the order of arrival. Default: yes.
     pub refuse_early: bool,
-    /// Who is told how long things took. Default: nobody.
+    /// The observer of times. Default: none.
     pub observer: Arc<dyn Observer>,
 }
 
@@ -75,7 +75,7 @@ impl PoolSettings {
     }
 }
 
-/// Is told how long things took: once a slice, by the worker, outside every lock. Must be quick.
+/// Receives times: once per slice, from the worker, outside every lock. Must be quick.
 pub trait Observer: Send + Sync {
     /// A job waited this long from its admission to its first slice.
     fn waited(&self, _time: Duration) {}

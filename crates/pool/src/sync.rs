@@ -1,4 +1,4 @@
-//! What the threads' shell is built of: the standard library's, or loom's, which plays every interleaving of them.
+//! The primitives of the threads' shell: the standard library's, or loom's, which explores every interleaving.
 
 #[cfg(not(all(test, loom)))]
 pub(crate) use std::{

@@ -1,4 +1,4 @@
-//! What the network side has done and holds, for operators and tests.
+//! Counters and gauges of the network side, for operators and tests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

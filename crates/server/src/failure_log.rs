@@ -39,7 +39,7 @@ impl FailureObserver for FailureLog {
     }
 }
 
-/// The places that are known, one behind the other.
+/// The recorded positions, separated by commas.
 fn places(failures: &[Failure]) -> String {
     let place = |failure: &Failure| match failure.path.is_empty() {
         true => failure.position.to_string(),

@@ -1,4 +1,4 @@
-//! What all connections of a server share.
+//! The state that all connections of a server share.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -58,7 +58,7 @@ struct Connections {
     clients: BTreeMap<u64, Weak<ClientBudgets>>,
 }
 
-/// What the connections of one client have together: memory, and turns on the network threads.
+/// The state that the connections of one client share: memory, and turns on the network threads.
 #[derive(Debug)]
 struct ClientBudgets {
     incoming: Arc<Budget>,
@@ -91,7 +91,7 @@ impl Memory {
 }
 
 impl Hub {
-    /// `pool` is made by the same settings and watched by `times`.
+    /// `pool` must have been created with the same settings, with `times` as its observer.
     pub(crate) fn new(settings: ServerSettings, pool: Pool, times: Arc<Times>) -> Self {
         let incoming = Budget::new(settings.incoming_bytes_max, None);
         let answers = Budget::new(settings.answers_bytes_max, None);
@@ -127,12 +127,12 @@ impl Hub {
         }
     }
 
-    /// The number that the pool knows a tenant by.
+    /// The number that identifies a tenant in the pool.
     pub(crate) fn number_of(&self, tenant: Tenant<'_>) -> u64 {
         self.tenants.hash_one(tenant)
     }
 
-    /// The number that the pool knows a client by that is no client of the store: an API key, an address.
+    /// The number that identifies a client in the pool that is not in the store: an API key, an address.
     pub(crate) fn number_of_client(&self, client: impl Hash) -> u64 {
         self.tenants.hash_one(client)
     }
@@ -142,19 +142,19 @@ impl Hub {
         matches!(self.phase(), Phase::Serving | Phase::Leaving)
     }
 
-    /// When connections are asked to go, once the server leaves.
+    /// When connections are asked to close, once the server shuts down.
     pub(crate) fn leaving(&self) -> Option<Leaving> {
         self.leaving.get().copied()
     }
 
-    /// Lets every connection be asked to go, at its moment.
+    /// Starts asking connections to close, each at its moment.
     pub(crate) fn begin_leaving(&self, leaving: Leaving) {
         // Whoever calls it again has left already.
         let _ = self.leaving.set(leaving);
         self.begin(Phase::Leaving);
     }
 
-    /// Refuses what is new, and asks every connection to go that was not asked before.
+    /// Refuses new requests, and asks every connection to close that was not asked before.
     pub(crate) fn begin_draining(&self) {
         self.begin(Phase::Draining);
     }
@@ -177,8 +177,8 @@ impl Hub {
         Guest { hub: Arc::clone(self) }
     }
 
-    /// Waits for all connections to end, those without a place included: their clients may have sent requests already, and are told that
-    /// these were not begun. Tells how many of those with a place had not ended at `deadline`.
+    /// Waits for all connections to end, including those beyond the limit: their clients may have sent requests already, and are
+    /// told that these were not started. Returns how many admitted connections had not ended at `deadline`.
     pub(crate) fn wait_closed(&self, deadline: Instant) -> usize {
         let mut connections = self.lock();
         loop {

@@ -13,7 +13,7 @@ use fieldseal_net::tls::{Authority, CertificateError, Issued, Validity, unix_sec
 use fieldseal_service::PeerIdentity;
 use thiserror::Error;
 
-/// What a client's URI name begins with.
+/// The prefix of a client's URI.
 const CLIENT_URI_PREFIX: &str = "fieldseal://client/";
 
 /// Why a certificate gives no name.

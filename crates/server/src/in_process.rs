@@ -16,7 +16,7 @@ use fieldseal_service::RequestJob;
 use fieldseal_service::Service;
 use fieldseal_service::Share;
 
-/// A service behind a pool.
+/// A service with a pool.
 #[derive(Debug)]
 pub struct InProcess<S> {
     service: Arc<S>,

@@ -1,5 +1,5 @@
-//! Requests that do as a seed tells, on a pool without threads: while a part runs, other workers' slices run inside of it, so that
-//! several are in a request at once and every run can be had again. What comes out must be what one worker alone would have written.
+//! Requests that act by a seed, on a pool without threads: while a part runs, other workers' slices run inside of it, so that
+//! several are in a request at once and every run can be replayed. The output must equal that of one worker alone.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -41,7 +41,7 @@ impl Chance {
     }
 }
 
-/// What a request does, worked out beforehand.
+/// The script of a request, computed in advance.
 #[derive(Clone, Debug, Default)]
 struct Script {
     steps_alone: usize,
@@ -88,8 +88,8 @@ impl Script {
         }
     }
 
-    /// What one worker alone comes to: the content, or the error's message. Steps without a plan count at once: a part that fails in the
-    /// end may then have written too much before.
+    /// The result of one worker alone: the content, or the error's message. Steps without a plan count at once: a part that fails
+    /// in the end may then have written too much before.
     fn expected(&self, is_planned: bool) -> Result<Vec<u8>, String> {
         if self.fault_alone {
             return Err("alone".to_owned());
@@ -116,10 +116,10 @@ impl Script {
 /// Bytes of an answer before its content, which is one binary.
 const HEAD_SIZE: usize = 9;
 
-/// What somebody else does while a step runs.
+/// An event while a step runs.
 type Event = Box<dyn FnOnce() + Send>;
 
-/// What the requests of a simulation share.
+/// The state that the requests of a simulation share.
 #[derive(Default)]
 struct World {
     engine: OnceLock<Arc<Pool>>,
@@ -130,18 +130,18 @@ struct World {
     /// Requests and parts that are not dropped.
     alive: AtomicUsize,
     steps: AtomicUsize,
-    /// Steps that say that they did a field each.
+    /// Steps that report one field each.
     fields: AtomicU64,
     /// Nanoseconds since the beginning.
     time: Arc<AtomicU64>,
-    /// Nanoseconds that each look at the clock takes.
+    /// Nanoseconds by which each reading advances the clock.
     tick: Arc<AtomicU64>,
     cancellation: Mutex<Option<Arc<Cancellation>>>,
     /// Steps until the request is cancelled.
     cancel_in: AtomicUsize,
     /// Steps and workers inside when that happened.
     cancelled_at: Mutex<Option<(usize, usize)>>,
-    /// What comes along while a step runs, and which one.
+    /// The event during a step, and the step.
     arrival: Mutex<Option<(usize, Event)>>,
 }
 
@@ -436,7 +436,7 @@ impl Simulation {
         while self.engine.pool().run_one() {}
     }
 
-    /// The one request is counted, with all that was done for it whatever came of it.
+    /// The one request is counted, with all work done for it, whatever its result.
     fn assert_is_counted(&self) {
         assert_eq!(self.engine.counters().ended.total(), 1);
         let rows = self.engine.requests.snapshot().rows;
@@ -543,7 +543,7 @@ fn large_parts_go_out_in_the_buffers_that_they_were_written_in() {
     simulation.assert_all_is_given_back();
 }
 
-/// What a request holds for its work counts from the call that took it to the one that gave it back; where there is no room for it the
+/// Working memory of a request counts from the call that allocates it to the one that frees it; if there is no room for it the
 /// request ends as for its answer.
 #[test]
 fn the_memory_that_a_request_works_with_counts_as_its_answer_does() {
@@ -579,8 +579,8 @@ fn the_memory_that_a_request_works_with_counts_as_its_answer_does() {
     }
 }
 
-/// The promise of the design, by the histogram that an operator reads: whatever a large request has before it, a small one of somebody
-/// else's waits for the slices in hand alone.
+/// A guarantee of the design, by the histogram that an operator reads: whatever a large request is ahead of it, a small one of
+/// another tenant waits only for the running slices.
 #[test]
 fn a_small_request_waits_for_the_slices_in_hand_only() {
     let mut longest = 0.0_f64;

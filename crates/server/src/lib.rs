@@ -1,11 +1,11 @@
 //! The server of the engine: MessagePack-RPC over mutually authenticated TLS 1.3, and the certificates it needs.
 //!
-//! Network threads move bytes: sockets, TLS, frames, health. Workers compute: they run the [`Request`]s that a [`Service`]
-//! makes of frames, slice by slice, a large one on several workers at a time. What crosses between them is owned bytes, a
-//! cancellation flag and a deadline.
+//! Network threads move bytes: sockets, TLS, frames, health. Workers compute: they run the [`Request`]s that a [`Service`] makes of
+//! frames, slice by slice, a large one on several workers at a time. Only owned bytes, a cancellation flag and a deadline cross
+//! between them.
 //!
-//! Promises: every request is answered exactly once while its connection lives; what a peer sends is bounded before it is
-//! kept; a hostile or broken connection ends alone; no plaintext, key or field content reaches a log or an error.
+//! Guarantees: every request is answered exactly once while its connection lives; input of a peer is limited before it is stored; a
+//! hostile or broken connection ends without affecting others; no plaintext, key or field content reaches a log or an error.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -45,7 +45,7 @@ pub use settings::{ServerSettings, SettingsError, TlsSettings};
 pub use start_error::StartError;
 pub use tls::HandshakeFailure;
 
-/// What fuzz targets call.
+/// Entry points for fuzz targets.
 #[doc(hidden)]
 pub mod fuzzing {
     pub use crate::api::fuzzing::check_call;

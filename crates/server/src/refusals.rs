@@ -11,7 +11,7 @@ use fieldseal_protocol::{ErrorCode, ErrorObject, Method};
 
 use fieldseal_service::PeerIdentity;
 
-/// What a line is about.
+/// The subject of a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refused {
     /// A connection that is not admitted, or that the server ends.
@@ -69,7 +69,7 @@ fn tell(kind: Refused, suppressed: u64) {
     }
 }
 
-/// Who sent a request over a connection and for which app, for the line that is written where policy refuses it.
+/// The sender and the app of a request over a connection, for the log line if policy refuses it.
 #[derive(Debug)]
 pub(crate) struct Asker {
     pub(crate) log: Arc<RefusalLog>,
@@ -79,7 +79,7 @@ pub(crate) struct Asker {
 }
 
 impl Asker {
-    /// Writes the line where `error` says that the client may not do this.
+    /// Logs the refusal if `error` is one of policy.
     pub(crate) fn refused(&self, now: Instant, method: Option<Method>, error: &ErrorObject) {
         if !matches!(error.code, ErrorCode::Forbidden | ErrorCode::UnknownApp | ErrorCode::AppDisabled) {
             return;

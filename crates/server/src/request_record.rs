@@ -10,7 +10,7 @@ use crate::metrics::requests::{Arrival, Outcome, Requests};
 use crate::refusals::Asker;
 use fieldseal_service::Effort;
 
-/// What is known of a request from its arrival on, and where it is counted at its end.
+/// The record of a request from its arrival on, which is counted at its end.
 #[derive(Debug)]
 pub(crate) struct RequestRecord {
     requests: Arc<Requests>,

@@ -32,8 +32,8 @@ use fieldseal_service::Service;
 
 /// How often [`Service::maintain`] is called.
 const MAINTENANCE_PERIOD: Duration = Duration::from_secs(1);
-/// Turns of connections between two looks at the sockets. The runtime looks after 61, which with a few connections that move large
-/// frames, tens of microseconds a turn, is milliseconds in which a small request lies in its socket.
+/// Turns of connections between two polls of the sockets. The runtime's default is 61, which with a few connections that move large
+/// frames, tens of microseconds per turn, is milliseconds in which a small request waits in its socket.
 const TURNS_BETWEEN_EVENTS: u32 = 2;
 /// How long a shutdown waits for connections beyond `close_timeout`, which each of them keeps by itself.
 const CLOSE_MARGIN: Duration = Duration::from_millis(500);
@@ -55,7 +55,7 @@ pub struct Server {
     _maintenance: Maintenance,
 }
 
-/// What a shutdown left undone.
+/// The unfinished work of a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShutdownReport {
     /// Requests answered with `unavailable`, since they were not finished within `drain_timeout`.
@@ -161,8 +161,8 @@ impl Server {
         self.hub.counters()
     }
 
-    /// From now on the server is not ready and asks clients to go elsewhere, but still serves everything. Returns `drain_delay`: how long
-    /// to wait before [`Server::shutdown`].
+    /// From now on the server is not ready and asks clients to go elsewhere, but still serves everything. Returns `drain_delay`:
+    /// how long to wait before [`Server::shutdown`].
     pub fn begin_leaving(&self) -> Duration {
         let delay = self.hub.settings.drain_delay;
         if !delay.is_zero() {
@@ -179,8 +179,8 @@ impl Server {
         delay
     }
 
-    /// Takes no new connection, answers new requests with `unavailable` and `health` with `draining`, finishes what is
-    /// in work for up to `drain_timeout`, then lets every connection write its answers and closes it.
+    /// Accepts no new connection, answers new requests with `unavailable` and `health` with `draining`, finishes requests in flight
+    /// for up to `drain_timeout`, then lets every connection write its answers and closes it.
     ///
     /// Waits for all of it: call it from a thread of its own, not from a task of an asynchronous runtime.
     pub fn shutdown(mut self) -> ShutdownReport {

@@ -179,7 +179,7 @@ pub enum SettingsError {
     BelowFrame {
         /// The setting.
         setting: &'static str,
-        /// What it is.
+        /// Its value.
         value: usize,
         /// `limits.frame_size_max`.
         frame_size_max: usize,
@@ -192,7 +192,7 @@ pub enum SettingsError {
     BelowAnswer {
         /// The setting.
         setting: &'static str,
-        /// What it is.
+        /// Its value.
         value: usize,
         /// `limits.frame_size_max`.
         frame_size_max: usize,
@@ -373,7 +373,7 @@ impl ServerSettings {
 
 #[cfg(test)]
 impl ServerSettings {
-    /// Settings of a server that takes no connection.
+    /// Settings of a server without listeners.
     pub(crate) fn for_tests() -> Self {
         Self::new(TlsSettings {
             certificate_chain_pem: Vec::new(),

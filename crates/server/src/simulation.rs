@@ -1,6 +1,6 @@
 //! Doors for a simulation of clients and servers in one thread, where seeds decide what happens when. Nothing else needs them.
 //!
-//! What listens, shakes hands and starts threads is left out; the connections, what they share, the jobs and the pool are the
+//! Listening, TLS handshakes and starting threads are left out; the connections, their shared state, the jobs and the pool are the
 //! same as in a server.
 
 use std::net::{IpAddr, Ipv4Addr};

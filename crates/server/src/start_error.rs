@@ -21,7 +21,7 @@ pub enum StartError {
     /// The address, or that of the operator port or of the API.
     #[error("cannot listen on {address}: {error}")]
     Listen {
-        /// Whose address it is: `server.address`, `operator.address` or `api.address`.
+        /// The setting of the address: `server.address`, `operator.address` or `api.address`.
         setting: &'static str,
         /// Where.
         address: SocketAddr,

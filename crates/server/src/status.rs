@@ -1,4 +1,4 @@
-//! What the operator port tells of a running server.
+//! The state of a running server, for the operator port.
 
 use std::io;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ pub(crate) struct Status<S> {
 }
 
 impl<S: Service> Status<S> {
-    /// An engine that is overloaded stays ready: it says so to each caller, with advice. Taken out of its balancer it would hand
-    /// its load to the others, and they would follow.
+    /// An overloaded engine stays ready: it answers each caller with `overloaded` and a delay. Removed from its load balancer it
+    /// would shift its load to the others, which would then be overloaded too.
     fn is_ready(&self) -> Result<(), String> {
         match self.hub.phase() {
             Phase::Serving => self.service.readiness(),

@@ -51,7 +51,7 @@ pub enum HandshakeFailure {
     /// The client names only other protocols.
     #[error("the client speaks another application protocol (ALPN)")]
     OtherProtocol,
-    /// The client did not accept us; its alert says why.
+    /// The client did not accept the server; its alert gives the reason.
     #[error("the client ended the handshake: {0}")]
     RefusedByClient(String),
     /// Not TLS.
@@ -147,7 +147,7 @@ fn described(certificate: &X509Ref) -> String {
     format!("{subject}, issued by {issuer}, SHA-256 {sha256},")
 }
 
-/// What a client's alert says about the engine (RFC 8446, section 6.2).
+/// The meaning of a client's alert (RFC 8446, section 6.2).
 fn alert(name: &str) -> String {
     const ALERTS: [(&str, &str); 6] = [
         ("ALERT_UNKNOWN_CA", "it does not know the authority of the engine's certificate"),

@@ -1,4 +1,4 @@
-//! Calls that the project does without, each with what stands in its place.
+//! Calls that the project avoids, each with its replacement.
 //!
 //! Pure crates take bytes and give bytes: no clock, file, socket, thread or environment, so that the same input gives the same
 //! output everywhere and tests need no machine around them.
@@ -9,7 +9,7 @@ use crate::{
     source::{Region, Source},
 };
 
-/// Crates that know nothing of the machine.
+/// Crates without access to the machine.
 const PURE: &[&str] = &["crypto", "envelope", "document", "protocol"];
 
 /// Crates and files that talk to a person or a build tool.
@@ -30,7 +30,7 @@ enum Tests {
 }
 
 struct Ban {
-    /// What stands in the code, matched as a whole word; `std::NAME` also matches inside `use std::{…}`.
+    /// The text in the code, matched as a whole word; `std::NAME` also matches inside `use std::{…}`.
     pattern: &'static str,
     covers: Where,
     tests: Tests,

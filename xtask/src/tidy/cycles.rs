@@ -1,6 +1,6 @@
 //! Modules of a crate do not import each other in a circle, parent and child aside: each can be read, tested and moved without the other.
 //!
-//! What counts are paths that begin with `crate` or `super`, in shipped code. A name that a parent hands on counts as the parent's.
+//! Counts paths that begin with `crate` or `super`, in shipped code. A name that a parent re-exports counts as the parent's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ const KNOWN: [(&str, &[&str]); 3] = [
 /// This file, for findings about the table.
 const TABLE: &str = "xtask/src/tidy/cycles.rs";
 
-/// Circles that the table does not know, and lines of it that are no circle any more.
+/// Cycles that are not in the table, and lines of the table that are no cycles any more.
 pub fn check(repository: &Repository) -> Vec<Finding> {
     check_against(&KNOWN, repository)
 }
@@ -121,7 +121,7 @@ fn imports(module: &Path, source: &Source, modules: &BTreeMap<Path, &Source>) ->
     targets.filter(|target| !target.starts_with(module) && !module.starts_with(target)).collect()
 }
 
-/// `path` from the crate's root, where it stands in module `inside`.
+/// `path` from the crate's root, if it is used in module `inside`.
 fn absolute(path: &[&str], inside: Path) -> Option<Path> {
     let supers = path.iter().take_while(|name| **name == "super").count();
     let (base, rest) = match path.first()? {
@@ -131,7 +131,7 @@ fn absolute(path: &[&str], inside: Path) -> Option<Path> {
     Some(base.into_iter().chain(rest.iter().map(|name| (*name).to_owned())).collect())
 }
 
-/// Gives `each` every path of the tree at `at`, such as both of `crate::a::{b::C, d}`; the offset behind the tree.
+/// Passes `each` every path of the tree at `at`, such as both of `crate::a::{b::C, d}`; returns the offset after the tree.
 fn paths<'c>(code: &'c str, at: usize, before: &mut Vec<&'c str>, each: &mut impl FnMut(&[&'c str])) -> usize {
     let depth = before.len();
     let mut at = skip(code, at);

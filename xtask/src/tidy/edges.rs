@@ -1,7 +1,7 @@
-//! Who may import whom: the table of crates, and the libraries that only some crates may use.
+//! Allowed imports: the table of crates, and the libraries that only some crates may use.
 //!
-//! The table says what a crate may import, not what it must. A new edge is a change of design: it comes with a decision record.
-//! What reaches the product through a third party's dependencies is judged by `deny.toml`, not here.
+//! The table lists what a crate may import. A new edge is a change of design: it needs a decision record. Dependencies of third
+//! parties are checked by `deny.toml`, not here.
 
 use super::{Finding, Repository};
 use crate::metadata::{Package, Use, short};
@@ -36,12 +36,12 @@ const EDGES: [(&str, &[&str]); 20] = [
     ("xtask", &[]),
 ];
 
-/// Crate, and the crates that its tests may import besides; `*` stands for every crate.
+/// Crate, and the crates that its tests may import in addition; `*` means every crate.
 const TEST_EDGES: [(&str, &[&str]); 2] = [("*", &["testkit"]), ("server", &["client"])];
 
 /// Libraries of one kind, and the crates that may ship them.
 struct Library {
-    /// Names; a `*` at the end stands for any ending.
+    /// Names; a `*` at the end matches any ending.
     names: &'static [&'static str],
     allowed_in: &'static [&'static str],
     instead: &'static str,

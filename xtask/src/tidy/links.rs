@@ -25,7 +25,7 @@ fn broken(repository: &Repository, page: &Source) -> Vec<Finding> {
     findings
 }
 
-/// What the links of a line lead to below the repository, without anchors.
+/// The targets of a line's links below the repository, without anchors.
 fn targets(line: &str) -> impl Iterator<Item = &str> {
     let links = line.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link);
     let paths = links.filter(|link| !link.contains("://") && !link.starts_with("mailto:"));

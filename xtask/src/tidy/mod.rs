@@ -1,4 +1,4 @@
-//! Style as a test: each rule reads the repository and tells, as `file:line: what; instead`, what to do otherwise.
+//! Style as a test: each rule reads the repository and reports findings as `file:line: what; instead`.
 //!
 //! A rule is a function from [`Repository`] to findings, pure, with its table of data at the top of its file and a test of a
 //! good and a bad sample at the end. A rule that needs an exception gets it as a line in its table, never as a mark in the code
@@ -24,7 +24,7 @@ use crate::{
     source::{self, Source},
 };
 
-/// Everything that a rule may look at.
+/// The data that a rule may read.
 #[derive(Debug)]
 pub struct Repository {
     /// Every text file that git would keep, by path.
@@ -110,7 +110,7 @@ pub fn run(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// What the tests of the rules share.
+/// The common helpers of the rules' tests.
 #[cfg(test)]
 mod sample {
     use super::*;

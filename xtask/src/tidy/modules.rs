@@ -1,7 +1,7 @@
-//! Files and the modules they make: each Rust file says what it is for, is named in snake case and belongs to some target.
+//! Files and the modules they make: each Rust file states its purpose, is named in snake case and belongs to some target.
 //!
-//! The `mod` lines are followed from the targets that cargo knows, so a file that no target reaches, and that the compiler
-//! therefore never reads, is found. The same walk tells which files are test code because only tests declare them.
+//! The `mod` lines are followed from cargo's targets, which finds files that no target reaches and that the compiler therefore
+//! never reads. The same walk identifies files that are test code because only tests declare them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -99,7 +99,7 @@ pub fn tree<'a>(sources: &'a [Source], target: &Target) -> BTreeMap<Vec<String>,
     tree
 }
 
-/// Names of the modules with a body in this file that byte `at` lies in, the outermost first.
+/// Names of the inline modules of this file around byte `at`, the outermost first.
 pub fn inline_around(source: &Source, at: usize) -> Vec<String> {
     let code = &source.masked.code;
     let opened = words(code, "mod").take_while(|&word| word < at).filter_map(|word| {
@@ -112,7 +112,7 @@ pub fn inline_around(source: &Source, at: usize) -> Vec<String> {
     opened.collect()
 }
 
-/// Where a file's modules lie.
+/// The folder of a file's modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// Beside the file: it is a target's root, `mod.rs`, or was named by `#[path]`.
@@ -127,7 +127,7 @@ struct Module {
     line: usize,
     /// Names of the inline modules around it, then its own.
     names: Vec<String>,
-    /// What `#[path = "…"]` says.
+    /// The path in `#[path = "…"]`.
     path: Option<String>,
 }
 

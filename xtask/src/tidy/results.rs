@@ -1,4 +1,4 @@
-//! The page of measurements says what the stored results say.
+//! The page of measurements must match the stored results.
 
 use super::{Finding, Repository};
 use crate::measurements::{PAGE, page};

@@ -1,4 +1,4 @@
-//! Where `unsafe` may stand, and that each use of it says why it is sound.
+//! Where `unsafe` is allowed, and that each use of it states why it is sound.
 //!
 //! Every crate forbids it at its root, except `lanes` (kernels), the bindings (foreign interfaces) and `crypto`, which denies it
 //! and allows it in its one `ffi` module.
@@ -12,7 +12,7 @@ const UNSAFE_CRATES: [&str; 2] = ["lanes", "bindings"];
 /// The crate that may hold `unsafe` in its module `ffi` only.
 const FFI_CRATE: &str = "crypto";
 
-/// Code lines of one statement that may stand between the note and the word `unsafe`.
+/// Maximum code lines of one statement between the note and the word `unsafe`.
 const STATEMENT_LINES_MAX: usize = 6;
 
 /// Crate roots, the place of `unsafe`, and its notes.
@@ -48,7 +48,7 @@ fn roots(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// In the crate with the foreign interface, `unsafe` and the permission for it stand in `ffi` alone.
+/// In the crate with the foreign interface, `unsafe` and the permission for it are allowed only in `ffi`.
 fn places(source: &Source) -> Vec<Finding> {
     let is_ffi = source.path.ends_with("/src/ffi.rs") || source.path.contains("/src/ffi/");
     if source.area() != FFI_CRATE || is_ffi || !source.path.contains("/src/") {

@@ -110,7 +110,7 @@ fn undone(source: &Source) -> Vec<Finding> {
     found.map(|(at, word)| Finding::new(source, source.line_of(at), *word, instead)).collect()
 }
 
-/// Old names in Rust. Prose may use the words, which is why other files are not looked at.
+/// Old names in Rust. Prose may use the words, so other files are not checked.
 fn replaced(source: &Source) -> Vec<Finding> {
     if !source.is_rust() {
         return Vec::new();

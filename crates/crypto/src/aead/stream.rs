@@ -1,5 +1,5 @@
-//! One long message in pieces, for whoever must not be busy with it for long at a time. The same cipher: what a stream seals the
-//! whole opens, and the other way round.
+//! One long message in pieces, for callers that must yield between them. The cipher is the same: a stream's output decrypts as a
+//! whole message, and vice versa.
 
 use crate::DecryptFailed;
 use crate::aead::{AeadKey, Nonce, TAG_SIZE};
@@ -43,8 +43,8 @@ impl SealStream {
 }
 
 impl OpenStream {
-    /// Writes the plaintext of the next piece to `out`, which has its length. Whether it is the sender's [`OpenStream::finish`] says:
-    /// until then it must neither leave nor be looked at, and where that fails it must be wiped.
+    /// Writes the plaintext of the next piece to `out`, which has its length. It is unauthenticated until [`OpenStream::finish`]
+    /// succeeds: until then it must not be released or inspected, and on failure it must be wiped.
     ///
     /// # Panics
     /// When `out` has another length.

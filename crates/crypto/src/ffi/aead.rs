@@ -95,7 +95,8 @@ impl Drop for Context {
     }
 }
 
-/// What AES-GCM runs on here, as BoringSSL picks it (crypto/fipsmodule/aes/gcm.cc.inc: AVX-512, else AVX2 with VAES, else AES-NI).
+/// The AES-GCM implementation on this CPU, as BoringSSL selects it (crypto/fipsmodule/aes/gcm.cc.inc: AVX-512, else AVX2 with VAES,
+/// else AES-NI).
 pub(crate) fn acceleration() -> &'static str {
     #[cfg(target_arch = "x86_64")]
     {

@@ -4,8 +4,8 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Passes every call on to `A`. While wiping is on, memory is overwritten with zeros before it is freed: buffers, the copies that they
-/// leave behind when they grow, and the end that they give up when they shrink.
+/// Forwards every call to `A`. While wiping is on, memory is overwritten with zeros before it is freed: buffers, the copies that a
+/// growing buffer leaves behind, and the end that a shrinking one releases.
 ///
 /// Off at first; then a call costs one load and one branch more. On, a freed byte costs what writing it costs, and a buffer that grows
 /// is always copied. Memory that was freed before wiping was turned on stays as it is.
@@ -108,7 +108,7 @@ mod tests {
     use std::alloc::System;
     use std::sync::Mutex;
 
-    /// What stood in each block when it was freed.
+    /// The content of each block when it was freed.
     #[derive(Default)]
     struct Recorder(Mutex<Vec<Vec<u8>>>);
 

@@ -1,4 +1,4 @@
-//! secp256k1 from libsecp256k1: its blinded context for private keys, decoding with validation, ECDH that hands out X raw.
+//! secp256k1 from libsecp256k1: its blinded context for private keys, validated decoding, ECDH that returns X unhashed.
 
 use std::ffi::{c_int, c_uchar, c_void};
 use std::ptr::NonNull;

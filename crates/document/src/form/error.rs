@@ -1,4 +1,4 @@
-//! What can be wrong with a form. No error carries a byte of it.
+//! Errors of a form. No error carries a byte of it.
 
 use std::fmt;
 
@@ -12,11 +12,11 @@ pub enum FormErrorKind {
     InvalidUtf8,
     /// The body does not begin with its boundary.
     NoBoundary,
-    /// The boundary stands where it cuts nothing: within a line, or with something behind it.
+    /// The boundary occurs where it does not separate parts: within a line, or followed by other text.
     StrayBoundary,
     /// The body ends before its last boundary.
     UnexpectedEnd,
-    /// Something behind the last boundary.
+    /// Bytes after the last boundary.
     TrailingData,
     /// A part's header that is longer than `part_header_size_max`, the number given, or has no end.
     HeaderTooLong(usize),
@@ -24,11 +24,11 @@ pub enum FormErrorKind {
     InvalidHeader,
     /// A part without exactly one `Content-Disposition: form-data` with exactly one name.
     InvalidDisposition,
-    /// A selected part in another encoding or charset, or a part that is made of parts itself.
+    /// A selected part in another encoding or charset, or a part that itself consists of parts.
     EncodedPart,
     /// A field `_charset_` that names another charset than UTF-8.
     ForeignCharset,
-    /// A `;` behind which some readers find a selected field, where others find the end of a value.
+    /// A `;` after which some parsers find a selected field, while others read it as part of a value.
     Semicolon,
     /// A name that some readers take for a selected one and others do not.
     AmbiguousName,

@@ -1,4 +1,4 @@
-//! The value of `Content-Type` (RFC 9110, section 8.3.1), as far as it says how to read a body.
+//! The value of `Content-Type` (RFC 9110, section 8.3.1), as far as it determines how to parse a body.
 
 /// Longest boundary in characters (RFC 2046, section 5.1.1).
 pub const BOUNDARY_SIZE_MAX: usize = 70;
@@ -6,7 +6,7 @@ pub const BOUNDARY_SIZE_MAX: usize = 70;
 const BOUNDARY: &str = "boundary";
 const CHARSET: &str = "charset";
 
-/// What a body is.
+/// The type of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MediaType {
     /// `type/subtype` in lower case.

@@ -1,8 +1,8 @@
 //! Finds the fields of forms that are to be encrypted or decrypted: `application/x-www-form-urlencoded` and `multipart/form-data`.
 //!
-//! As with JSON the caller gets byte ranges and writes the output itself, so that every other byte stays what it was. What two
-//! readers could take for different things is refused and not guessed at: a value that is to be sealed must not be hidden from
-//! us by a body that a later reader splits differently, or by a name that it reads as another (`names`).
+//! As with JSON the caller receives byte ranges and writes the output itself, so that every other byte stays unchanged. Anything
+//! that two parsers could read differently is refused: a value that a rule hides must not escape through a body that a later parser
+//! splits differently, or through a name that it reads as another (`names`).
 
 mod error;
 mod media_type;
@@ -18,10 +18,10 @@ pub use multipart::{Part, find_parts};
 pub use names::FieldNames;
 pub use urlencoded::{FieldValue, decode_field, encode_field, encode_query, find_fields, holds_field};
 
-/// The field that says in which charset a form is (HTML, section 4.10.21.5).
+/// The field that names the charset of a form (HTML, section 4.10.21.5).
 const CHARSET_FIELD: &[u8] = b"_charset_";
 
-/// Refuses a form that says of itself that it is not in UTF-8: its names would be read otherwise.
+/// Refuses a form that declares a charset other than UTF-8: its names would be read differently.
 fn check_charset(value: &[u8], offset: usize) -> Result<(), FormError> {
     let charset = value.trim_ascii().to_ascii_lowercase();
     match std::str::from_utf8(&charset) {

@@ -1,7 +1,7 @@
 //! `multipart/form-data` (RFC 7578 over RFC 2046), read strictly.
 //!
-//! Nothing stands before the first boundary or behind the last, lines end in CRLF, and the boundary occurs nowhere but where it
-//! cuts: readers that are more lenient then find the same parts.
+//! Nothing precedes the first boundary or follows the last, lines end in CRLF, and the boundary occurs only between parts: more
+//! lenient parsers then find the same parts.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ pub struct Part {
     pub content: Range<usize>,
     /// Whether it came with a file name: its content is bytes and not text.
     pub is_file: bool,
-    /// A line of its header, line end included, that says how long the content is: wrong once that is another.
+    /// A line of its header, line end included, that states the length of the content, which a replacement makes wrong.
     pub length_line: Option<Range<usize>>,
 }
 
@@ -109,10 +109,10 @@ fn part(
     Ok(Some(Part { content: start + length + 4..end, is_file: header.is_file, length_line }))
 }
 
-/// What a part's header says.
+/// The content of a part's header.
 #[derive(Default)]
 struct Header {
-    /// The name as whoever reads it may take it: escapes of quoted strings undone or not, those of browsers undone or not.
+    /// The possible readings of the name: escapes of quoted strings decoded or not, those of browsers decoded or not.
     names: Vec<String>,
     is_file: bool,
     is_encoded: bool,
@@ -123,7 +123,7 @@ struct Header {
 }
 
 impl Header {
-    /// What the part is by its name, in whichever way that is read.
+    /// The meaning of the part by its name, in any of its readings.
     fn meaning(&self, names: &FieldNames) -> Meaning {
         let meanings = || self.names.iter().map(|name| names.meaning(name.as_bytes()));
         let is = |meaning| meanings().any(|found| found == meaning);

@@ -1,18 +1,18 @@
 //! Which fields of a form or query are meant by their names, and which names some reader takes for one of those.
 //!
-//! Readers do not agree on what a field is called. PHP writes `_` for `.`, for a space and for a `[` that nothing closes, and cuts
-//! a name at its brackets; `qs` (Express) and older Rack unwrap `[card]`; `qs` and Spring can take `a.b` for `a[b]`; Spring drops
-//! a leading `!`, Zope all from `:` on; ASP.NET and gorilla/schema compare in any case. A name is therefore read in each of these
-//! ways, and a field that has a selected name for one reader alone is refused.
+//! Parsers do not agree on the name of a field. PHP writes `_` for `.`, for a space and for a `[` without a closing bracket, and
+//! splits a name at its brackets; `qs` (Express) and older Rack unwrap `[card]`; `qs` and Spring can read `a.b` as `a[b]`; Spring
+//! drops a leading `!`, Zope everything from `:` on; ASP.NET and gorilla/schema ignore case. A name is therefore read in each of
+//! these ways, and a field that has a selected name for only some parsers is refused.
 
 use crate::fold::{OtherCase, folded};
 
-/// Bytes of a name that are looked at, unless a selected one is longer than a quarter of that.
+/// Bytes of a name that are examined, unless a selected one is longer than a quarter of that.
 const HEAD_SIZE: usize = 1024;
-/// What some readers drop before a name is kept up to this many times.
+/// Maximum number of leading bytes that some parsers drop.
 const PADDING_MAX: usize = 8;
 
-/// What a field is by its name.
+/// The meaning of a field by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// It is selected.
@@ -63,8 +63,8 @@ const READERS: [Reader; 6] = [
 ];
 
 impl FieldNames {
-    /// The fields of these names, compared byte by byte once their encoding is undone, without what some readers cut off: white space
-    /// around a name, and all from a null byte on. `*` alone means every field.
+    /// Selects the fields of these names, compared byte by byte after decoding, without what some parsers remove: white space
+    /// around a name, and everything from a null byte on. A single `*` means every field.
     pub fn new(names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let mut chosen = FieldNames::default();
         for name in names {
@@ -76,7 +76,7 @@ impl FieldNames {
         chosen
     }
 
-    /// The same, and with [`OtherCase::Same`] the fields whose names differ from these in case alone.
+    /// The same, and with [`OtherCase::Same`] the fields whose names differ from these only in case.
     pub fn in_case(self, other_case: OtherCase) -> Self {
         FieldNames { is_case_ignored: other_case == OtherCase::Same, ..self }
     }
@@ -148,7 +148,7 @@ impl FieldNames {
         })
     }
 
-    /// What a field is by its name, or by the head of it that [`FieldNames::head_size`] has.
+    /// The meaning of a field by its name, or by the first [`FieldNames::head_size`] bytes of it.
     pub(super) fn meaning(&self, name: &[u8]) -> Meaning {
         if self.has(name) {
             return Meaning::Selected;
@@ -164,7 +164,7 @@ impl FieldNames {
         self.guard.is_some() && self.meaning(name) != Meaning::Other
     }
 
-    /// Bytes of a name that say what it means, if what [`is_padding`] is left out of its beginning.
+    /// Bytes of a name that determine its meaning, after removing leading [`is_padding`] bytes.
     pub(super) fn head_size(&self) -> usize {
         let longest = self.names.iter().map(|name| name.len()).max().unwrap_or(0);
         HEAD_SIZE.max(longest.saturating_mul(4))
@@ -193,7 +193,7 @@ impl Guard {
     }
 }
 
-/// Whether some readers drop the byte where it stands before a name.
+/// Whether some parsers drop the byte at the start of a name.
 pub(super) fn is_padding(byte: u8) -> bool {
     byte <= b' ' || b"[]!?.".contains(&byte)
 }
@@ -278,7 +278,7 @@ fn php(name: &str) -> Path {
     path(&root, steps)
 }
 
-/// The npm package `qs`: what stands before the first brackets that are whole, and in all that are.
+/// The npm package `qs`: the text before the first complete brackets, and that in all complete ones.
 fn qs(name: &str) -> Path {
     let (mut open, mut root, mut steps) = (None, None, Vec::new());
     for (at, byte) in name.bytes().enumerate() {
@@ -295,7 +295,7 @@ fn qs(name: &str) -> Path {
     path(root.unwrap_or(name), steps)
 }
 
-/// Rack: what stands between brackets, whether they are whole or not.
+/// Rack: the text between brackets, complete or not.
 fn bracketed(name: &str) -> Path {
     path("", name.split(['[', ']']))
 }

@@ -75,7 +75,7 @@ impl<'n> NameReader<'n> {
         NameReader { names, head_size: names.head_size(), fields_max, name: Vec::new() }
     }
 
-    /// What a field is by its encoded name.
+    /// The meaning of a field by its encoded name.
     fn meaning(&mut self, encoded: &[u8]) -> Meaning {
         self.name.clear();
         let mut bytes = Decoded(encoded);
@@ -87,8 +87,8 @@ impl<'n> NameReader<'n> {
         self.names.meaning(&self.name)
     }
 
-    /// Refuses a field in which a reader for whom `;` cuts fields finds a selected one behind the first. Gives how many there could be,
-    /// at most `count_max`.
+    /// Refuses a field in which a parser that separates fields at `;` finds a selected one after the first. Returns how many there
+    /// could be, at most `count_max`.
     fn pass_semicolons(&mut self, field: &[u8], count_max: usize) -> Result<usize, FormErrorKind> {
         let Some(first) = memchr::memchr(b';', field) else { return Ok(0) };
         let mut count = 0;
@@ -106,10 +106,10 @@ impl<'n> NameReader<'n> {
     }
 }
 
-/// The text of an encoded name or value. A `%` without two hexadecimal digits stands for itself, as browsers and servers have it.
+/// The text of an encoded name or value. A `%` without two hexadecimal digits is literal, as in browsers and servers.
 ///
 /// # Errors
-/// What is not UTF-8 once decoded; the offset is 0.
+/// If the decoded bytes are not UTF-8; the offset is 0.
 pub fn decode_field(encoded: &[u8]) -> Result<String, FormError> {
     let mut bytes = Vec::with_capacity(encoded.len());
     decode_bytes(encoded, &mut bytes);
@@ -120,7 +120,7 @@ fn decode_bytes(encoded: &[u8], out: &mut Vec<u8>) {
     out.extend(Decoded(encoded));
 }
 
-/// The bytes that encoded ones stand for.
+/// The decoded bytes.
 struct Decoded<'e>(&'e [u8]);
 
 impl Iterator for Decoded<'_> {

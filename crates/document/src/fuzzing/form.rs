@@ -83,7 +83,7 @@ pub(super) fn check_multipart(body: &[u8], boundary: &str, names: &[&str]) {
     }
 }
 
-/// The parts lie behind one another, hold no boundary, and are cut so by a reader that overlooks much.
+/// The parts are in order, contain no boundary, and a lenient parser splits them the same way.
 fn check_parts(body: &[u8], boundary: &str, parts: &[Part]) {
     assert!(!boundary.is_empty() && boundary.len() <= BOUNDARY_SIZE_MAX);
     let cut = format!("--{boundary}").into_bytes();
@@ -103,7 +103,7 @@ fn check_parts(body: &[u8], boundary: &str, parts: &[Part]) {
     assert_eq!(contents, slow_form::lenient_contents(body, boundary), "a lenient reader");
 }
 
-/// A form that is good is none any more with something before it, behind it, or without its end.
+/// A valid form becomes invalid with bytes before it or after it, or without its end.
 fn check_mends(body: &[u8], boundary: &str) {
     let all = FieldNames::default();
     let of = |body: &[u8]| find_parts(body, boundary, &all, &limits());

@@ -1,4 +1,4 @@
-//! Media types: written again they read the same, and readers that look for a word alone find the same parameters.
+//! Media types: re-encoded they parse the same, and parsers that only search for a word find the same parameters.
 
 use crate::form::MediaType;
 
@@ -34,7 +34,7 @@ fn essence(text: &str) -> String {
     text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// PHP, and Rails: the word wherever it first stands before an equals sign, in lower case. Nothing for a parameter of another name.
+/// PHP, and Rails: the first occurrence of the word before an equals sign, in lower case. `None` for a parameter of another name.
 fn after_word(text: &str, word: &str) -> Option<String> {
     let text = text.to_ascii_lowercase();
     let found = text.find(&format!("{word}="))?;
@@ -46,7 +46,7 @@ fn after_word(text: &str, word: &str) -> Option<String> {
     Some(value.to_owned())
 }
 
-/// A reader that knows of no quotation marks but around a whole value.
+/// A parser that accepts quotation marks only around a whole value.
 fn parameter(text: &str, word: &str) -> Option<String> {
     let pieces = text.split(';').skip(1);
     let named = pieces.filter_map(|piece| piece.split_once('='));

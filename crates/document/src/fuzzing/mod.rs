@@ -1,4 +1,4 @@
-//! What must hold for any bytes: the fuzz targets call this, and an ordinary test replays their corpora through it.
+//! Properties that hold for any bytes: the fuzz targets check them, and an ordinary test replays their corpora.
 //!
 //! Not part of the crate's interface. Every function panics where a property does not hold.
 
@@ -53,7 +53,7 @@ pub fn walk(
     }
 }
 
-/// Any bytes as a document: accepted exactly when the slow reader accepts them, matched as it says, in pieces of any size.
+/// Any bytes as a document: accepted exactly if the slow parser accepts them, with the same matches, in pieces of any size.
 pub fn check_document(document: &[u8]) {
     let limits = limits();
     let everything = Selection::everything();
@@ -113,7 +113,7 @@ fn check_matches<'v>(document: &[u8], matches: &[Match], expected: impl Iterator
     assert_eq!(matches.len(), count, "as many matches as expected");
 }
 
-/// A token's text is the slow reader's, and written anew it reads the same.
+/// A token's text equals the slow parser's, and re-encoded it parses the same.
 fn check_text(token: &[u8], expected: Option<&str>) {
     let mut scratch = String::new();
     let text = unescape(token, &mut scratch).ok();

@@ -1,11 +1,11 @@
-//! Multipart forms: parts lie where lenient readers find them, and a part that such a reader takes for a selected one is found or the
-//! form is refused.
+//! Multipart forms: parts are where lenient parsers find them, and a part that such a parser reads as a selected one is found or
+//! the form is refused.
 
 use super::{form::check_multipart, slow_form};
 use crate::OtherCase;
 use crate::form::{FieldNames, FormLimits, find_parts};
 
-/// The boundary on the first line, a name on the second, a body behind them.
+/// The boundary on the first line, a name on the second, then a body.
 pub fn check_multipart_form(bytes: &[u8]) {
     let mut lines = bytes.splitn(3, |&byte| byte == b'\n');
     let (Some(boundary), Some(name), Some(body)) = (lines.next(), lines.next(), lines.next()) else { return };
@@ -102,7 +102,7 @@ fn php_variable(name: &str) -> String {
     root.replace([' ', '.'], "_")
 }
 
-/// Rack: the first `name=` behind a semicolon, quoted or a token, and then what stands between its brackets.
+/// Rack: the first `name=` after a semicolon, quoted or a token, and then the text between its brackets.
 fn rack_name(disposition: &str) -> Option<String> {
     let mut pieces = disposition.split(';').skip(1).map(str::trim_start);
     let value =

@@ -1,17 +1,17 @@
-//! A slow reader of JSON to judge the walker by: recursive, byte by byte, written from RFC 8259 without a look at the rest.
+//! A slow JSON parser as an oracle for the walker: recursive, byte by byte, written from RFC 8259 independently of the rest.
 
 use std::ops::Range;
 
-/// A value with where it stands.
+/// A value with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowValue {
     /// Its bytes in the document.
     pub range: Range<usize>,
-    /// What it is.
+    /// The kind of value.
     pub kind: SlowKind,
 }
 
-/// What a value is. The text of a string or name is `None` where it holds a lone surrogate.
+/// The kind of a value. The text of a string or name is `None` if it contains a lone surrogate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlowKind {
     /// Members in document order, equal names included.

@@ -1,4 +1,4 @@
-//! Slow readers of forms to judge the finder by, written from the specifications without a look at the rest.
+//! Slow form parsers as oracles for the finder, written from the specifications independently of the rest.
 
 use std::ops::Range;
 
@@ -46,8 +46,8 @@ pub fn lenient_contents(body: &[u8], boundary: &str) -> Vec<Range<usize>> {
     lenient_parts(body, boundary).into_iter().map(|(_, content)| content).collect()
 }
 
-/// Headers and contents of all parts as a lenient reader cuts them: lines end in LF with or without CR, a line of the boundary alone cuts,
-/// white space behind it is overlooked, and whatever stands before the first and behind the last is.
+/// Returns headers and contents of all parts as a lenient parser splits them: lines end in LF with or without CR, a line with only
+/// the boundary separates, white space after it is ignored, and so is everything before the first and after the last.
 pub fn lenient_parts(body: &[u8], boundary: &str) -> Vec<(Range<usize>, Range<usize>)> {
     let cut = format!("--{boundary}").into_bytes();
     let end = format!("--{boundary}--").into_bytes();

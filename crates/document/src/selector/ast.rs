@@ -1,4 +1,4 @@
-//! What a selector means, as RFC 9535 names it: queries of segments of selectors, and the expressions of filters.
+//! The syntax tree of a selector, in the terms of RFC 9535: queries of segments of selectors, and filter expressions.
 
 /// A JSONPath query, absolute or relative: what follows its `$` or `@`.
 #[derive(Clone, Debug, Default)]
@@ -7,7 +7,7 @@ pub(crate) struct Query {
 }
 
 impl Query {
-    /// Whether it can select one node at most by its form alone (RFC 9535, section 2.3.5.1, `singular-query`).
+    /// Whether its form alone limits it to one node (RFC 9535, section 2.3.5.1, `singular-query`).
     pub(crate) fn is_singular(&self) -> bool {
         self.segments.iter().all(|segment| {
             segment.reach == Reach::Children
@@ -15,7 +15,7 @@ impl Query {
         })
     }
 
-    /// Whether a filter stands anywhere in its segments.
+    /// Whether any of its segments has a filter.
     pub(crate) fn has_filter(&self) -> bool {
         let mut selectors = self.segments.iter().flat_map(|segment| &segment.selectors);
         selectors.any(|selector| matches!(selector, Selector::Filter(_)))
@@ -25,7 +25,7 @@ impl Query {
 /// Which values a segment's selectors are applied to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// Children of the nodes at hand.
+    /// Children of the current nodes.
     Children,
     /// Their children and everything below.
     Descendants,
@@ -38,7 +38,7 @@ pub(crate) struct Segment {
     pub(crate) selectors: Vec<Selector>,
 }
 
-/// One selector; integers lie within ±(2^53 − 1).
+/// One selector; integers are within ±(2^53 − 1).
 #[derive(Clone, Debug)]
 pub(crate) enum Selector {
     Name(String),
@@ -137,7 +137,7 @@ pub(crate) struct FilterQuery {
     pub(crate) query: Query,
 }
 
-/// What has a value, or Nothing.
+/// An expression with a value, or Nothing.
 #[derive(Clone, Debug)]
 pub(crate) enum Comparable {
     Literal(Literal),
@@ -179,7 +179,7 @@ pub(crate) struct PatternTest {
 mod tests {
     use super::*;
 
-    /// RFC 9535, section 2.3.4.2.2, as the loops stand there.
+    /// RFC 9535, section 2.3.4.2.2, with the loops as written there.
     fn selected_by_the_letter(slice: Slice, length: i64) -> Vec<i64> {
         let normalize = |bound: i64| if bound >= 0 { bound } else { length + bound };
         let (default_start, default_end) = if slice.step >= 0 { (0, length) } else { (length - 1, -length - 1) };

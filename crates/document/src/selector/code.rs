@@ -1,5 +1,5 @@
-//! Filters as code: each is a run of instructions for a machine with a verdict and a stack of operands, so that an evaluation can stop
-//! between any two looks at the document and go on later, which a recursive one could not.
+//! Filters as byte code: each is a run of instructions for a machine with a verdict and a stack of operands, so that evaluation can
+//! pause between any two visits of the document and resume later, which a recursive one could not.
 
 use super::ast::{
     Comparable, Comparison, Expression, Extent, FilterQuery, Literal, Operator, Origin, PatternTest, Query,
@@ -29,16 +29,16 @@ pub(crate) enum Instruction {
     End,
 }
 
-/// What a query is walked for.
+/// The purpose of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     /// The verdict is whether there is a node.
     Exists,
-    /// The number of nodes goes on the stack.
+    /// Pushes the number of nodes.
     Count,
-    /// The node, if there is exactly one, goes on the stack.
+    /// Pushes the node, if there is exactly one.
     Single,
-    /// The node of a singular query goes on the stack: of members with one name the last.
+    /// Pushes the node of a singular query: of duplicate members the last.
     Singular,
 }
 

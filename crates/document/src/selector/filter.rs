@@ -1,14 +1,14 @@
 //! The grammar and the typing of filters (RFC 9535, sections 2.3.5 and 2.4).
 //!
-//! An operand is parsed first and judged by what follows it: before a comparison operator it must have a value, alone it
-//! must be a test. That is the whole type system, since the five registered functions take values and nodes only.
+//! An operand is parsed first and checked by what follows it: before a comparison operator it must have a value, alone it must be a
+//! test. That is the whole type system, because the five registered functions take only values and nodes.
 
 use super::ast::{Comparable, Comparison, Expression, Extent, FilterQuery, Literal, Operator, Origin, PatternTest};
 use super::parser::{Fault, Parsed, Parser};
 use crate::error::SelectorErrorKind;
 use crate::scan;
 
-/// A literal, query or function call before its place has said what it must be.
+/// A literal, query or function call before its context has determined its required type.
 enum Operand {
     /// A literal or a function with a value.
     Value(Comparable),
@@ -51,7 +51,7 @@ impl Parser<'_> {
         Ok(if terms.len() == 1 { terms.remove(0) } else { Expression::And(terms) })
     }
 
-    /// `S operator S`; white space before something else is left alone.
+    /// `S operator S`; white space before anything else is not consumed.
     fn eat_operator(&mut self, operator: &str) -> bool {
         let before = self.position;
         self.space();
@@ -200,7 +200,7 @@ impl Parser<'_> {
         Ok(Operand::Value(Comparable::Literal(literal)))
     }
 
-    /// `function-expr`, its opening parenthesis at hand.
+    /// `function-expr`, at its opening parenthesis.
     fn call(&mut self, name: &str, start: usize) -> Parsed<Operand> {
         let arguments_max = match name {
             "length" | "count" | "value" => 1,

@@ -33,7 +33,7 @@ pub(super) fn parse(pattern: &str, size_max: usize) -> Result<Option<Hir>, TooLa
     }
 }
 
-/// The characters after a backslash that stand for themselves or for a control character (`SingleCharEsc`).
+/// The characters after a backslash that are literal or a control character (`SingleCharEsc`).
 const SINGLE_ESCAPES: &str = "()*+-.?[\\]^nrt{|}$";
 
 /// The general categories that `\p` may name.
@@ -93,7 +93,7 @@ impl Category {
     }
 }
 
-/// What stands after a backslash.
+/// The character after a backslash.
 enum Escape {
     Character(char),
     Category(Category),
@@ -200,8 +200,8 @@ impl Parser<'_> {
         Ok(Escape::Character(character))
     }
 
-    /// `charClassExpr`, after its `[`: an optional `^`, then at least one character, range or category; `-` stands for
-    /// itself at either end only.
+    /// `charClassExpr`, after its `[`: an optional `^`, then at least one character, range or category; `-` is literal only at
+    /// either end.
     fn class(&mut self) -> Parsed<Hir> {
         let is_negated = self.rest.starts_with('^');
         if is_negated {

@@ -17,7 +17,7 @@ use ast::Query;
 use code::Code;
 use parser::{Counts, Parser};
 
-/// What of a document is meant: the union of any number of RFC 9535 selectors.
+/// The selected values of a document: the union of any number of RFC 9535 selectors.
 ///
 /// Where a selected value is an array or object, every scalar inside is meant. A selection is read-only and cheap to
 /// clone; keep one for as long as the same selectors serve.
@@ -29,14 +29,14 @@ pub struct Selection {
 #[derive(Debug)]
 struct Compiled {
     queries: Vec<Query>,
-    /// What the filters of all queries come to.
+    /// The byte code of the filters of all queries.
     code: Code,
     /// The automaton's program; absent where a filter needs the tree.
     program: Option<Arc<Program>>,
     other_case: OtherCase,
 }
 
-/// A selection that is read selector by selector: for whoever may not spend the time of all of them at once.
+/// Builds a selection selector by selector, for callers that must yield in between.
 #[derive(Debug)]
 pub struct SelectionBuilder {
     limits: Limits,
@@ -83,7 +83,7 @@ impl Selection {
         self.compiled.program.as_ref()
     }
 
-    /// What becomes of names that differ from those of the selectors in case alone.
+    /// The action for names that differ from those of the selectors only in case.
     pub fn other_case(&self) -> OtherCase {
         self.compiled.other_case
     }
@@ -98,7 +98,8 @@ impl Selection {
 }
 
 impl SelectionBuilder {
-    /// The same, with this for members whose names differ from those of the selectors in case alone; without it they are other names.
+    /// The same, with this action for members whose names differ from those of the selectors only in case; by default they are
+    /// other names.
     #[must_use]
     pub fn other_case(self, other_case: OtherCase) -> Self {
         SelectionBuilder { other_case, ..self }
@@ -121,7 +122,7 @@ impl SelectionBuilder {
         Ok(())
     }
 
-    /// What was added, compiled.
+    /// Compiles the selectors.
     pub fn finish(self) -> Selection {
         let code = Code::new(self.parsed.filters, self.parsed.root_queries as usize);
         Selection::compile(self.queries, code, self.other_case)

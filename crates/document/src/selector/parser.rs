@@ -1,7 +1,7 @@
 //! The grammar of RFC 9535, section 2, apart from filters: queries, segments, names, indexes and slices.
 //!
-//! A hand-written descent over bytes; each fault has its position and what should have stood there. White space is allowed
-//! exactly where the ABNF has `S`. Filters are parsed in `filter.rs`, on the same parser.
+//! A recursive descent parser over bytes; each error has its position and the expected input. White space is allowed exactly where
+//! the ABNF has `S`. Filters are parsed in `filter.rs`, on the same parser.
 
 use super::ast::{Expression, Query, Reach, Segment, Selector, Slice};
 use crate::error::SelectorErrorKind;
@@ -10,7 +10,7 @@ use crate::limits::Limits;
 /// The bounds of I-JSON integers (RFC 9535, section 2.1).
 const INTEGER_MAX: i64 = (1 << 53) - 1;
 
-/// A fault in the selector at hand: its position and kind.
+/// An error in the current selector: its position and kind.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) position: usize,
@@ -28,7 +28,7 @@ pub(crate) struct Parser<'a> {
     pub(super) parsed: &'a mut Counts,
 }
 
-/// What the selectors of a selection have come to so far, all together.
+/// The totals of a selection's selectors so far.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// Segments, and the selectors beyond the first in each.
@@ -62,7 +62,7 @@ impl<'a> Parser<'a> {
         Ok(query)
     }
 
-    /// `*(S segment)`; white space after the last segment is left alone.
+    /// `*(S segment)`; white space after the last segment is not consumed.
     pub(super) fn segments(&mut self) -> Parsed<Query> {
         let mut query = Query::default();
         loop {
@@ -223,7 +223,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// One escape sequence, its backslash at hand. Only the string's own kind of quotation mark can be escaped.
+    /// One escape sequence, at its backslash. Only the string's own kind of quotation mark can be escaped.
     fn escape(&mut self, quote: u8) -> Parsed<char> {
         let start = self.position;
         self.position += 2;

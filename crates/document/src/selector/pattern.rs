@@ -41,7 +41,7 @@ impl Pattern {
     }
 }
 
-/// A pattern that stands in a selector; it is compiled once, when it is first needed.
+/// A pattern of a selector; it is compiled once, on first use.
 #[derive(Debug)]
 pub(crate) struct FixedPattern {
     text: String,
@@ -168,7 +168,7 @@ impl Searcher {
         self.pattern.states()
     }
 
-    /// Changes whenever a state was made, which takes long beside a step to a known one.
+    /// Changes whenever a state is computed, which takes long compared with a step to a known one.
     pub(crate) fn states_made(&self) -> (usize, usize) {
         (self.cache.memory_usage(), self.cache.clear_count())
     }
@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(compile(&format!("[{}]", "ab".repeat(9000)), Extent::Whole, SIZE_MAX).err(), Some(TooLarge));
     }
 
-    /// What the parser of the crate itself makes of a pattern, which means the same there, matches the same texts.
+    /// For patterns with the same meaning in the crate's own parser, both match the same texts.
     #[test]
     fn patterns_match_what_the_crates_own_parser_has_them_match() {
         let patterns = [

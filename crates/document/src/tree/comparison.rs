@@ -8,7 +8,7 @@ use crate::error::DocumentError;
 /// A comparison of two values of the document.
 #[derive(Debug)]
 pub(super) struct Comparison {
-    /// What still has to be equal.
+    /// The pairs that must still be equal.
     pairs: Vec<Pair>,
     is_negated: bool,
 }
@@ -60,7 +60,7 @@ impl Comparison {
         Ok(Some(!self.is_negated))
     }
 
-    /// Says whether two values are equal as far as can be seen without a look at what they hold, which is put off.
+    /// Returns whether two values are equal as far as possible without their contents, whose comparison is postponed.
     fn compare(
         &mut self,
         source: Source<'_>,

@@ -63,7 +63,7 @@ impl<'a> Decimal<'a> {
     }
 }
 
-/// An exponent's value. Past the range of `i64` it stops: only numbers of more digits than a document can hold would tell.
+/// An exponent's value, saturating at the range of `i64`: only numbers of more digits than a document can contain would differ.
 fn exponent_of(text: &[u8]) -> i64 {
     let (is_negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),

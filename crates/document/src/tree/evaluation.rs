@@ -1,7 +1,7 @@
 //! Evaluation of whole selections on a tape, in steps that can be interrupted between any two values.
 //!
-//! It goes segment by segment with sets of nodes, so a node reached twice counts once and no segment looks at a value
-//! more than once: time is the number of values times the number of segments, and what the predicates of filters take.
+//! It processes sets of nodes segment by segment, so a node reached twice counts once and no segment visits a value more than once:
+//! time is the number of values times the number of segments, plus the predicates of filters.
 
 use super::bits::Bits;
 use super::predicate::Predicates;
@@ -34,7 +34,7 @@ pub(crate) struct Evaluation {
     /// The nodes that the segment is applied to, and those it selects.
     current: Bits,
     selected: Bits,
-    /// What the queries so far have selected.
+    /// The nodes that the queries so far have selected.
     result: Bits,
     /// How many scalars each of them has, those below selected containers included.
     matched: Vec<u64>,
@@ -53,12 +53,12 @@ struct Asked {
     is_begun: bool,
 }
 
-/// A place among the values that a segment looks at.
+/// A position among the values that a segment visits.
 #[derive(Debug, Default)]
 struct Cursor {
     /// The next node of the current set.
     parent: u32,
-    /// The next value to look at, and where those below the parent end.
+    /// The next value to visit, and the end of those below the parent.
     child: u32,
     end: u32,
 }
@@ -164,12 +164,12 @@ impl Evaluation {
         self.tape.memory() + self.current.memory() + self.selected.memory() + self.result.memory()
     }
 
-    /// What was selected, and how many scalars by each query.
+    /// Returns the selected nodes, and the number of scalars by query.
     pub(crate) fn finish(self) -> (SelectedNodes, Vec<u64>) {
         (SelectedNodes { tape: self.tape, nodes: self.result, next: 0, settled: 0 }, self.matched)
     }
 
-    /// Goes on to count the scalars that the query selects. It takes no steps of those that filters have: they are for looks.
+    /// Continues counting the scalars that the query selects. This does not use steps of the filters: those are for visits.
     fn count_scalars(&mut self) -> Evaluated {
         if self.matched.len() == self.query {
             self.matched.push(0);
@@ -187,7 +187,7 @@ impl Evaluation {
         Evaluated::More
     }
 
-    /// Goes on to the next value that a segment of this reach looks at, or to the next parent.
+    /// Advances to the next value that a segment of this reach visits, or to the next parent.
     fn next_look(&mut self, reach: Reach) -> Option<Look> {
         let cursor = &mut self.cursor;
         if cursor.child < cursor.end {
@@ -233,12 +233,12 @@ pub(crate) struct SelectedNodes {
     tape: Tape,
     nodes: Bits,
     next: u32,
-    /// Everything before this node lies below one that is selected.
+    /// Everything before this node is below a selected one.
     settled: u32,
 }
 
 impl SelectedNodes {
-    /// The next node that is selected itself or lies below one that is.
+    /// The next node that is selected or below a selected one.
     pub(crate) fn next_below(&mut self) -> Option<u32> {
         if self.next >= self.settled {
             self.next = self.nodes.next(self.next)?;

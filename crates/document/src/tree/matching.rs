@@ -11,7 +11,7 @@ use crate::selector::ast::Extent;
 use crate::selector::code::Code;
 use crate::selector::pattern::{self, Pattern, Place, Searcher, TooLarge};
 
-/// Steps that compiling any pattern counts as, about its time in values looked at; beside those for its length and its size.
+/// Steps charged for compiling any pattern, about its time in visited values; in addition to those for its length and size.
 const PATTERN_STEPS: u64 = 1_000;
 /// Steps for each byte of a pattern, and for each byte that it takes once it is compiled.
 const STEPS_PER_BYTE: u64 = 4;
@@ -20,14 +20,14 @@ const STEPS_PER_COMPILED_BYTE: u64 = 1;
 /// Patterns from the document that are kept compiled.
 const COMPUTED_MAX: usize = 64;
 
-/// Bytes of text between two looks at what they cost: as many new states at most.
+/// Bytes of text between two checks of their cost: at most as many new states.
 const STRIDE: usize = 16;
 
 /// Steps that a stride counts as in which the pattern's automaton got new states: at least, and for each state of the pattern.
 const NEW_STATES_STEPS_MIN: u64 = 500;
 const NEW_STATES_STEPS: u64 = STRIDE as u64 / 2;
 
-/// The patterns of a selection, by number: those that are known ahead, and behind them those from the document.
+/// The patterns of a selection, by number: those known in advance, followed by those from the document.
 #[derive(Debug)]
 pub(super) struct Patterns {
     searchers: Vec<Option<Searcher>>,

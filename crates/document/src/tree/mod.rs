@@ -1,7 +1,7 @@
 //! The way for selectors with filters: the document as a tape of values, and the evaluation of all of RFC 9535 on it.
 //!
-//! The tape holds where values stand, not what they are, so numbers keep their text and duplicate members stay two.
-//! It also evaluates selectors without filters, which is how the streaming walk is checked.
+//! The tape stores the positions of values, not their content, so numbers keep their text and duplicate members stay separate. It
+//! also evaluates selectors without filters, which tests the streaming walk.
 
 mod bits;
 mod comparison;

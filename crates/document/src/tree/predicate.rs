@@ -1,11 +1,11 @@
 //! Filters: whether a value satisfies a logical expression (RFC 9535, sections 2.3.5 and 2.4), worked out by a machine that stops
 //! between any two looks when its time is up.
 //!
-//! What is begun and not done lies on a stack of tasks: the code of a filter, the walk along a query's node list, a comparison of
-//! two containers, a text that is measured or matched. Queries inside a filter yield node lists in which a node can occur twice, as
-//! `count` demands. Each value looked at is a step, and steps are bounded. A query from `$` gives the same answer throughout the
-//! document and is asked once. Where an object has a name twice, an existence test or `count` sees all such members, a comparison the
-//! last of them.
+//! Unfinished work is on a stack of tasks: the code of a filter, the walk along a query's node list, a comparison of two
+//! containers, a text that is measured or matched. Queries inside a filter yield node lists in which a node can occur twice, as
+//! `count` requires. Each visited value is a step, and steps are limited. A query from `$` has the same result throughout the
+//! document and is evaluated once. For duplicate names, an existence test or `count` sees all such members, a comparison the last
+//! of them.
 
 use std::cmp::Ordering;
 
@@ -21,7 +21,7 @@ use crate::limits::Limits;
 use crate::selector::ast::{Operator, Origin};
 use crate::selector::code::{Code, Instruction, Use};
 
-/// What is begun and not done.
+/// Unfinished work.
 #[derive(Debug)]
 enum Task {
     /// A filter's code, from `at` on, for the value `current`.
@@ -79,7 +79,7 @@ impl Predicates {
         }
     }
 
-    /// Begins to ask whether `current` satisfies a filter.
+    /// Starts evaluating a filter for `current`.
     pub(super) fn begin(&mut self, code: &Code, filter: u32, current: u32) {
         self.tasks.push(Task::Filter { at: code.start(filter), current });
     }
@@ -193,7 +193,7 @@ impl Predicates {
         })
     }
 
-    /// What a walk came to.
+    /// The result of a walk.
     fn settle(&mut self, wanted: Use, answer: Answer) {
         let operand = match wanted {
             Use::Exists => {

@@ -1,4 +1,4 @@
-//! A document as a tape: its values in document order, each with where it stands and where its subtree ends.
+//! A document as a tape: its values in document order, each with its position and the end of its subtree.
 
 use crate::chunks::Chunks;
 use crate::error::{DocumentError, DocumentErrorKind};

@@ -1,4 +1,4 @@
-//! Texts of values, read in pieces: a string may be as long as a document, and what stands in it may be escaped.
+//! Texts of values, read in pieces: a string may be as long as a document, and may contain escapes.
 
 use crate::text::unescape_piece;
 
@@ -18,7 +18,7 @@ pub(super) enum Text<'v> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NoText;
 
-/// A reader of a text, which is passed in anew each time.
+/// A reader of a text; the text is passed in each call.
 #[derive(Debug, Default)]
 pub(super) struct TextReader {
     /// Bytes read, as they are written.
@@ -26,7 +26,7 @@ pub(super) struct TextReader {
     /// Text that was decoded, and how much of it is taken.
     decoded: String,
     taken: usize,
-    /// Bytes decoded since they were last asked for.
+    /// Bytes decoded since the last query.
     work: usize,
 }
 

@@ -12,7 +12,7 @@ use crate::selector::ast::Literal;
 use crate::selector::code::Code;
 use crate::text::{may_unescape_to, unescape};
 
-/// What filters are evaluated on.
+/// The values that filters are evaluated on.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'v> {
     pub(super) tape: &'v Tape,
@@ -39,7 +39,7 @@ pub(super) enum Primitive<'v> {
     Null,
 }
 
-/// What may be compared.
+/// A comparable operand.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     comparison_max: usize,
@@ -87,7 +87,7 @@ impl<'v> Source<'v> {
         }
     }
 
-    /// Bytes that comparing an operand may look at.
+    /// Maximum bytes that comparing an operand reads.
     pub(super) fn size(self, operand: Operand) -> usize {
         match operand {
             Operand::Nothing | Operand::Integer(_) => 0,

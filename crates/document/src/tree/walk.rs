@@ -1,4 +1,4 @@
-//! The walk along the node list of a query in a filter, no further than its use asks for.
+//! The walk along the node list of a query in a filter, no further than its use requires.
 
 use super::steps::Steps;
 use super::tape::{Node, Place, Tape};
@@ -7,14 +7,14 @@ use crate::error::DocumentError;
 use crate::selector::ast::{Reach, Selector, index_selects};
 use crate::selector::code::Use;
 
-/// What was asked of a node list: its length, no further than wanted, and a node of it.
+/// The result of a node list: its length, counted no further than needed, and a node of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) count: u64,
     pub(super) node: Option<u32>,
 }
 
-/// A walk. Nodes that wait to be visited lie on a stack that walks share, beside the number of the segment that applies to them.
+/// A walk. Nodes to visit are on a stack that walks share, together with the number of the segment that applies to them.
 #[derive(Debug)]
 pub(super) struct NodeWalk {
     query: u32,
@@ -22,12 +22,12 @@ pub(super) struct NodeWalk {
     start: u32,
     /// Where its own nodes begin on the stack.
     base: u32,
-    /// The segment at hand, the next value that it looks at, where those end, and which of its selectors is next.
+    /// The current segment, the next value to visit, the end of the values, and the next of its selectors.
     segment: u32,
     child: u32,
     end: u32,
     selector: u32,
-    /// Whether a filter was asked about the child and has its verdict now.
+    /// Whether a filter was evaluated for the child and has its verdict.
     has_asked: bool,
     answer: Answer,
 }
@@ -36,7 +36,7 @@ pub(super) struct NodeWalk {
 pub(super) enum Reached {
     End,
     Stop,
-    /// A filter has to be asked about a node first.
+    /// A filter must be evaluated for a node first.
     Asks {
         filter: u32,
         node: u32,
@@ -73,7 +73,7 @@ impl NodeWalk {
         self.answer
     }
 
-    /// Goes on; `verdict` is the one of the filter that it asked last.
+    /// Continues; `verdict` is that of the filter it requested last.
     pub(super) fn advance(
         &mut self,
         source: Source<'_>,

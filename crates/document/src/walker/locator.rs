@@ -1,4 +1,4 @@
-//! A match with the place of its value, for whoever asks where values stand.
+//! A match with the path of its value, for callers that need it.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What encrypting, decrypting and rewrapping put in the place of the values of a document, and the text of a value in JSON.
+//! The replacements of a document's values by encrypting, decrypting and rewrapping, and the text of a value in JSON.
 
 use fieldseal_envelope::ENVELOPE_OVERHEAD;
 
@@ -227,7 +227,7 @@ pub(super) fn value_type(kind: ScalarKind) -> ValueType {
     }
 }
 
-/// The texts of matches from the first on, up to one that has none: its fault is told when it is the first, and so the first of all.
+/// The texts of matches up to the first that has none: its fault is reported only if it is the first, and so the first of all.
 pub(super) fn texts_of<'d>(document: &'d [u8], offered: &[Match]) -> Result<Vec<Cow<'d, [u8]>>, Error> {
     let mut texts = Vec::with_capacity(offered.len());
     for found in offered {

@@ -1,5 +1,5 @@
-//! What must hold for any bytes that a caller shows as a key or a token, or asks a token for: the fuzz target calls this, and an ordinary
-//! test replays its corpus through it.
+//! Properties that hold for any bytes presented as a key or a token, or as a request for a token: the fuzz target checks them, and
+//! an ordinary test replays its corpus.
 //!
 //! Not part of the crate's interface. Every function panics where a property does not hold.
 
@@ -29,7 +29,7 @@ pub fn check_token(bytes: &[u8]) {
     assert_eq!(asked, slow.as_ref().and_then(|value| slow_request(bytes, value)));
 }
 
-/// Any text as an API key: read exactly where it has the form, to the id and the hash that stand there.
+/// Any text as an API key: parsed exactly if it has the form, to its id and hash.
 pub fn check_api_key(text: &str) {
     let is_digits = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let parts: Vec<&str> = text.split('_').collect();

@@ -1,8 +1,8 @@
 //! MULX, ADCX and ADOX: a row of a product adds its low halves in one chain of carries and its high halves in another, which the CPU
 //! runs at once. The compiler makes no such code by itself. Look-ups in 256-bit registers: an entry is two of them.
 //!
-//! The assembly keeps to one form: sums stand in the registers `r0` to `r7` and move up a name instead of a register from row to row; `t0`
-//! and `t1` take the halves of a product.
+//! The assembly keeps to one form: sums are in the registers `r0` to `r7` and are renamed instead of moved from row to row; `t0`
+//! and `t1` receive the halves of a product.
 
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -164,7 +164,7 @@ macro_rules! p256_shift {
     };
 }
 
-/// A row of P-256's product. Six words are in work: `$r5`, which held the word that was shifted out, becomes the highest.
+/// A row of P-256's product. Six words are live: `$r5`, which held the word that was shifted out, becomes the highest.
 macro_rules! p256_row {
     ($offset:literal, $r0:literal, $r1:literal, $r2:literal, $r3:literal, $r4:literal, $r5:literal) => {
         concat!(

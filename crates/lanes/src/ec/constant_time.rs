@@ -1,4 +1,4 @@
-//! Whether timing could tell a scalar, under Valgrind.
+//! Tests with Valgrind that timing does not depend on scalars.
 
 use super::p256::P256;
 use super::scalar::Odd;

@@ -1,4 +1,4 @@
-//! What a curve y² = x³ + a·x + b is: its numbers, and arithmetic in its field.
+//! The definition of a curve y² = x³ + a·x + b: its numbers, and arithmetic in its field.
 
 use super::path::Path;
 use super::words::Words;

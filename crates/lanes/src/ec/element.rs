@@ -8,7 +8,7 @@ use super::curve::Curve;
 use super::path::Path;
 use super::words::{Words, select};
 
-/// What formulas need.
+/// The operations that formulas need.
 pub(super) trait Field: Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> {
     fn square(self) -> Self;
 

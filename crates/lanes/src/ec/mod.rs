@@ -1,8 +1,8 @@
 //! Products of many scalars and a few fixed points on P-256 and secp256k1, as ECIES needs them: the generator, and the public key that many
 //! messages go to. Each point has a table of [`TABLE_SIZE`] bytes, which a walk adds up without a doubling.
 //!
-//! Constant time in scalars and products: timing depends on how many there are and on nothing else. Points of tables are public.
-//! `docs/lanes-curves.md` explains the way from double-and-add to this in steps.
+//! Constant time in scalars and products: timing depends only on their number. Points of tables are public. `docs/lanes-curves.md`
+//! explains the steps from double-and-add to this.
 
 #[cfg(target_arch = "x86_64")]
 mod adx;
@@ -42,7 +42,7 @@ use words::Words;
 pub const SCALAR_SIZE: usize = 32;
 /// Bytes of a point's table.
 pub const TABLE_SIZE: usize = ENTRIES * size_of::<Entry>();
-/// Pieces in which a point's table is made.
+/// Number of pieces in which a point's table is computed.
 pub const TABLE_PIECES: usize = table::PIECES;
 /// Products that share an inversion.
 pub const GROUP_POINTS_MAX: usize = 16;
@@ -122,7 +122,7 @@ impl std::fmt::Debug for Scalar {
 }
 
 impl Scalar {
-    /// Takes a big-endian scalar; none for zero and for what is not below the order. Constant time but for that answer.
+    /// Accepts a big-endian scalar; `None` for zero and for values not below the order. Constant time except for that result.
     pub fn new(curve: Curve, bytes: &[u8; SCALAR_SIZE]) -> Option<Self> {
         let odd = match curve {
             Curve::P256 => Odd::new::<P256>(bytes),
@@ -198,7 +198,7 @@ impl FixedBase {
     }
 }
 
-/// A [`FixedBase`] on its way, in [`TABLE_PIECES`] pieces of some 50 µs: whoever makes it may do something else in between, or give up.
+/// A [`FixedBase`] in progress, in [`TABLE_PIECES`] pieces of some 50 µs: the caller may do something else in between, or give up.
 pub struct FixedBaseWork {
     kernel: Kernel,
     curve: Curve,
@@ -225,7 +225,7 @@ impl FixedBaseWork {
         Ok(Self { kernel, curve, table: table.ok_or(NotOnCurve)? })
     }
 
-    /// Does a piece: the table after the last one, before it what is to be gone on with.
+    /// Computes one piece. Returns the table after the last one, otherwise the remaining work.
     pub fn go_on(mut self) -> ControlFlow<FixedBase, Self> {
         let Self { kernel, curve, ref mut table } = self;
         if dispatch!(kernel, curve, go_on_with_table(table)) {

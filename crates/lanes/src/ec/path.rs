@@ -1,5 +1,5 @@
-//! What the instruction sets do differently: products in the two fields, and picking an entry of a table. A path is the token that says
-//! that the CPU has the instructions; who holds one may call.
+//! The operations that differ between instruction sets: products in the two fields, and selecting an entry of a table. A path is
+//! the token that proves that the CPU has the instructions.
 
 use super::table::Entry;
 use super::words::Words;

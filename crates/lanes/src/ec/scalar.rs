@@ -168,7 +168,7 @@ mod tests {
         refuses_what_is_out_of_range::<Secp256k1>();
     }
 
-    /// What the proof that no addition is exceptional rests on.
+    /// The property that the proof that no addition is exceptional depends on.
     #[test]
     fn the_orders_allow_the_lowest_window() {
         for order in [P256::ORDER, Secp256k1::ORDER] {

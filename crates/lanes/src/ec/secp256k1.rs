@@ -1,5 +1,5 @@
-//! secp256k1 (SEC 2, 2.4.1). Elements of its field are kept as any of the one or two numbers below 2^256 that stand for them; only
-//! `to_number` reduces.
+//! secp256k1 (SEC 2, 2.4.1). Elements of its field are represented by any of the one or two numbers below 2^256 in their class;
+//! only `to_number` reduces.
 
 use super::curve::Curve;
 use super::path::Path;

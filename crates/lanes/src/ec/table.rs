@@ -1,5 +1,5 @@
-//! A fixed point's table: for each window, the odd multiples of the point times 2 to the window's start. It is made in pieces, so that
-//! whoever has other work to look after can do so in between.
+//! A fixed point's table: for each window, the odd multiples of the point times 2 to the window's start. It is computed in pieces,
+//! so that callers can do other work in between.
 
 use super::curve::Curve;
 use super::element::{Element, invert_all};
@@ -138,8 +138,8 @@ mod tests {
             .collect()
     }
 
-    /// Each entry by its definition: the odd multiples of the point at the beginning of a window, all of them by doubling and adding alone,
-    /// with an inversion each.
+    /// Each entry by its definition: the odd multiples of the point at the beginning of a window, computed by doubling and adding
+    /// alone, with an inversion each.
     fn by_definition<C: Curve>(point: [Words; 2]) -> Vec<[Words; 2]> {
         let affine = |point: Jacobian<Element<C, Portable>>| point.to_affine(point.z.invert());
         let (a, one) = (Element::from_number(Portable, &C::A), Element::one(Portable));

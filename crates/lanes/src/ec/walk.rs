@@ -14,7 +14,7 @@ use crate::wipe::overwrite;
 /// Sums that are added to side by side.
 const WIDTH: usize = 2;
 
-/// What is in work of a group. Wiped on drop.
+/// The intermediate values of a group. Wiped on drop.
 struct Group<F: Field> {
     sums: [Jacobian<F>; GROUP_POINTS_MAX],
     inverses: [F; GROUP_POINTS_MAX],

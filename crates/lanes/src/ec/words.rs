@@ -7,7 +7,7 @@ use std::arch::asm;
 /// A number below 2^256, the lowest word first.
 pub(super) type Words = [u64; 4];
 
-/// All ones for true, zero for false; the compiler does not know which, so that it makes no branch of what is selected by it.
+/// All ones for true, zero for false; opaque to the compiler, so that it does not turn selections into branches.
 #[inline(always)]
 pub(super) fn mask(condition: bool) -> u64 {
     #[cfg_attr(miri, allow(unused_mut, reason = "only the assembly changes it"))]

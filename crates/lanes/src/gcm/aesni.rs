@@ -15,7 +15,7 @@ pub(super) struct Lane(__m128i);
 
 entries!(AesNi, Lane, "aes,pclmulqdq,ssse3,sse4.1");
 
-/// Runs intrinsics that need nothing but what a token stands for.
+/// Runs intrinsics that need only the features of a token.
 macro_rules! with_token {
     ($intrinsics:expr) => {
         // SAFETY: a `Lane` or the token in reach was only made on a CPU that has these instructions.

@@ -15,7 +15,7 @@ pub(super) struct Lane(uint8x16_t);
 
 entries!(Armv8, Lane, "neon,aes");
 
-/// Runs intrinsics that need nothing but what a token stands for.
+/// Runs intrinsics that need only the features of a token.
 macro_rules! with_token {
     ($intrinsics:expr) => {
         // SAFETY: a `Lane` or the token in reach was only made on a CPU that has these instructions.

@@ -1,5 +1,6 @@
-//! Whether timing could tell a key, a text or a tag, under Valgrind. It knows AES-NI and PCLMULQDQ and neither VAES nor AVX-512; the wider
-//! kernels are the same code of `group`, `hash`, `cipher` and `key` over wider vectors, and `cargo bench --bench timing` has their times.
+//! Tests with Valgrind that timing does not depend on keys, texts or tags. Valgrind supports AES-NI and PCLMULQDQ but neither VAES
+//! nor AVX-512; the wider kernels are the same code of `group`, `hash`, `cipher` and `key` over wider vectors, and `cargo bench
+//! --bench timing` measures them.
 
 use super::{Kernel, Key, Nonce, OpenItem, SealItem, TAG_SIZE};
 use crate::cpu::AesNi;

@@ -1,5 +1,5 @@
-//! AES-GCM (SP 800-38D, 7.1 and 7.2) over a group of messages of as many blocks, each in a lane of its own: blocks of the same rank lie
-//! side by side in a vector, go through AES together, and meet the same power of the hash key.
+//! AES-GCM (SP 800-38D, 7.1 and 7.2) over a group of messages with the same number of blocks, each in its own lane: blocks of the
+//! same index are side by side in a vector, pass AES together, and use the same power of the hash key.
 //!
 //! A group's text and hash are worked on after the AES of the next group has been issued: neither waits for the other, and what a
 //! CPU looks ahead is enough to do both at once.
@@ -16,7 +16,7 @@ use super::vector::{BLOCK_SIZE, Block, LANES_MAX, Vector};
 
 /// Most messages of a group.
 pub(super) const GROUP: usize = 8;
-/// What is added to a counter block to count one on: 1 in its last byte (SP 800-38D, 6.2, big-endian).
+/// The increment of a counter block: 1 in its last byte (SP 800-38D, 6.2, big-endian).
 const ONE: Block = (1_u128 << 120).to_le_bytes();
 
 const _: () = assert!(BLOCKS_MAX < u8::MAX as usize, "counters change in their last byte alone");
@@ -70,10 +70,10 @@ impl<'a, M> Lanes<'a, M> {
     }
 }
 
-/// What messages of one length with the same associated data have in common.
+/// The common values of messages of one length with the same associated data.
 pub(super) struct Common<V> {
     size: usize,
-    /// What associated data and lengths add to the hash.
+    /// The contribution of associated data and lengths to the hash.
     ends: V,
 }
 
@@ -268,7 +268,7 @@ impl<'l, 'a, M: Message> Text<'l, 'a, M> {
     }
 }
 
-/// Which tags were right is told to the caller, and may be decided by.
+/// Which tags were correct is returned to the caller, and may be branched on.
 #[inline(always)]
 fn known(right: u8) -> u8 {
     #[cfg(all(test, feature = "valgrind", target_arch = "x86_64"))]

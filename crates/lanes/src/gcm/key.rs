@@ -12,7 +12,7 @@ pub(super) const POWERS: usize = (BLOCKS_MAX + 1).next_multiple_of(LANES_MAX);
 /// Rounds of AES-256, the most there are.
 const ROUNDS_MAX: usize = 14;
 
-/// What sealing and opening need of a key. Belongs on the heap, so that no copy stays behind where it was moved from.
+/// The expanded key. It belongs on the heap, so that moves leave no copy behind.
 #[repr(C, align(64))]
 pub(super) struct Expanded {
     round_keys: [Block; ROUNDS_MAX + 1],

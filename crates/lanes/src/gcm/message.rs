@@ -1,4 +1,4 @@
-//! Sealing and opening differ in little: which side of the cipher is hashed, and what becomes of the tag.
+//! Encryption and decryption differ in little: which side of the cipher is hashed, and the use of the tag.
 
 use super::vector::BLOCK_SIZE;
 use super::{Nonce, OpenItem, SealItem, TAG_SIZE};

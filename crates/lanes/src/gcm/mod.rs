@@ -1,8 +1,8 @@
 //! AES-GCM (SP 800-38D) for many messages under one key: 128- or 256-bit keys, 96-bit nonces, 128-bit tags, any associated data,
 //! messages of at most [`MESSAGE_SIZE_MAX`] bytes. Longer ones are a library's business: one of them fills the CPU by itself.
 //!
-//! Timing depends on lengths, on which messages pass the same slice of associated data, and on which tags were wrong; on nothing
-//! else. `docs/lanes.md` explains the way from a naive loop to this in steps.
+//! Timing depends only on lengths, on which messages share a slice of associated data, and on which tags were wrong.
+//! `docs/lanes.md` explains the steps from a naive loop to this.
 #![cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code, unused_imports))]
 
 #[cfg(target_arch = "x86_64")]
@@ -36,7 +36,7 @@ use key::Expanded;
 pub const NONCE_SIZE: usize = 12;
 /// Bytes of a tag.
 pub const TAG_SIZE: usize = 16;
-/// Longest message in bytes. Where a library's bulk code overtakes these kernels stands in `docs/lanes.md`.
+/// Longest message in bytes. `docs/lanes.md` states where a library's bulk code becomes faster than these kernels.
 pub const MESSAGE_SIZE_MAX: usize = 512;
 /// The same for kernels with one message a register.
 const ONE_LANE_SIZE_MAX: usize = 384;
@@ -55,7 +55,7 @@ pub struct SealItem<'a> {
     pub nonce: Nonce,
     /// Associated data. Items of one call that pass the same slice, in place and length, share its hashing.
     pub aad: &'a [u8],
-    /// What to encrypt.
+    /// The text to encrypt.
     pub plaintext: &'a [u8],
 }
 
@@ -133,7 +133,7 @@ impl Kernel {
         }
     }
 
-    /// The kernel for a message that stands alone: one lane, as the others would compute what nobody asked for. Keys are the same for all.
+    /// The kernel for a single message: one lane, because the others would be unused. Keys are the same for all.
     #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
     fn for_count(self, count: usize) -> Self {
         match self {
@@ -164,7 +164,7 @@ impl std::fmt::Debug for Key {
 }
 
 impl Key {
-    /// What it was expanded for.
+    /// The kernel that it was expanded for.
     pub fn kernel(&self) -> Kernel {
         self.kernel
     }
@@ -206,8 +206,8 @@ impl Key {
         }
     }
 
-    /// Opens every item on its own: `out` takes the plaintexts one after the other, `opened[i]` says whether item i's tag was right.
-    /// Where it was wrong, the plaintext is zeros.
+    /// Decrypts every item on its own: `out` receives the plaintexts in order, `opened[i]` is whether item i's tag was correct. If
+    /// it was not, the plaintext is zeros.
     ///
     /// # Panics
     /// When `out` has another length than the plaintexts together, or `opened` than `items`; when a message is longer than

@@ -1,4 +1,4 @@
-//! All messages of a call: finds those of as many blocks, which lie side by side, and gives their results in the order of the call.
+//! Processes all messages of a call: groups those with the same number of blocks, and returns results in the order of the call.
 
 use super::group::{Common, Lane, Pipeline, group_size};
 use super::hash::absorb;
@@ -7,14 +7,14 @@ use super::message::Message;
 use super::vector::{BLOCK_SIZE, Block, Vector};
 use super::{BLOCKS_MAX, MESSAGE_SIZE_MAX};
 
-/// Messages that are looked at together, to find those of as many blocks.
+/// Messages that are considered together for grouping.
 const BATCH: usize = 32;
 
 /// Slices of associated data whose states are kept during a call. An envelope's key has no more.
 const STATES: usize = 4;
 
-/// Seals or opens every message. `out` takes the outputs one after the other. `opened[i]` says whether the tag of message i was right;
-/// where it was not, the output is zeros. For sealing, `opened` is empty.
+/// Encrypts or decrypts every message. `out` receives the outputs in order. `opened[i]` is whether the tag of message i was
+/// correct; if it was not, the output is zeros. For encryption, `opened` is empty.
 #[inline(always)]
 pub(super) fn run<'a, V: Vector, M: Message>(
     cpu: V::Cpu,
@@ -125,7 +125,7 @@ fn by_blocks<M: Message>(batch: &[M]) -> [u8; BATCH] {
     order
 }
 
-/// States after associated data that messages of one call share, told by where it lies.
+/// States after associated data that messages of one call share, identified by its address.
 struct States<'a> {
     kept: [(&'a [u8], Block); STATES],
     next: usize,

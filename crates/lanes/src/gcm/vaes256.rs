@@ -14,7 +14,7 @@ use crate::cpu::{AesNi, Vaes256};
 #[derive(Clone, Copy)]
 pub(super) struct Lanes(__m256i);
 
-/// Runs intrinsics that need nothing but what a token stands for.
+/// Runs intrinsics that need only the features of a token.
 macro_rules! with_token {
     ($intrinsics:expr) => {
         // SAFETY: a `Lanes` or the token in reach was only made on a CPU that has these instructions.

@@ -1,4 +1,5 @@
-//! What the algorithm asks of a register: blocks of 16 bytes side by side. One file for each set of instructions implements it.
+//! The operations that the algorithm needs of a register: blocks of 16 bytes side by side. One file per instruction set implements
+//! it.
 //!
 //! A value of a vector type can only be made with the token of its CPU, so that its other methods are safe to call. All are
 //! inlined into functions that [`entries`] compiles for the CPU: as calls they would pass through memory.
@@ -31,9 +32,9 @@ pub(super) trait Vector: Copy {
     fn broadcast(cpu: Self::Cpu, block: &Block) -> Self;
     /// A block a lane, each as two little-endian halves, the lesser first.
     fn from_halves(cpu: Self::Cpu, halves: [[u64; 2]; LANES_MAX]) -> Self;
-    /// A nonce a lane, with zeros where the counter stands.
+    /// One nonce per lane, with zeros in place of the counter.
     fn gather_nonces(cpu: Self::Cpu, nonces: [&[u8; 12]; LANES_MAX]) -> Self;
-    /// Blocks that lie one after the other.
+    /// Consecutive blocks.
     fn load(cpu: Self::Cpu, blocks: &[Block]) -> Self;
     /// The reverse of [`Vector::load`].
     fn store(self, blocks: &mut [Block]);
@@ -46,7 +47,7 @@ pub(super) trait Vector: Copy {
     /// The first bytes of a block a lane, followed by zeros.
     ///
     /// # Safety
-    /// Each pointer is readable for as many bytes as its size says, from 1 to 16.
+    /// Each pointer must be readable for the number of bytes of its size, from 1 to 16.
     unsafe fn gather_short(cpu: Self::Cpu, blocks: [*const u8; LANES_MAX], sizes: [usize; LANES_MAX]) -> Self;
     /// Writes a block a lane.
     ///
@@ -56,7 +57,7 @@ pub(super) trait Vector: Copy {
     /// Writes the first bytes of a block a lane.
     ///
     /// # Safety
-    /// Each pointer is writable for as many bytes as its size says, from 1 to 16.
+    /// Each pointer must be writable for the number of bytes of its size, from 1 to 16.
     unsafe fn scatter_short(self, blocks: [*mut u8; LANES_MAX], sizes: [usize; LANES_MAX]);
     /// The first bytes of each lane, from 1 to 16, followed by zeros.
     fn keep_short(self, sizes: [usize; LANES_MAX]) -> Self;

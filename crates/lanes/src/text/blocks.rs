@@ -1,7 +1,7 @@
 //! The steps over registers of 16 bytes, 12 bytes of which are one step, alike for every set of instructions that has such registers.
 
-/// Implements [`Steps`](super::steps::Steps) over what stands beside it: `load`, `store`, `from_halves`, `halves`, `encode_block` and
-/// `decode_block`, called by `with_token!`.
+/// Implements [`Steps`](super::steps::Steps) over the functions of the same file: `load`, `store`, `from_halves`, `halves`,
+/// `encode_block` and `decode_block`, called by `with_token!`.
 macro_rules! block_steps {
     ($cpu:ty, $steps:ty) => {
         impl Steps for $steps {

@@ -1,7 +1,7 @@
-//! What stands around the base64 of a sealed value, the same for many values: `head ‖ nonce ‖ middle ‖ sealed ‖ tail`.
+//! The text around the base64 of an encrypted value, the same for many values: `head ‖ nonce ‖ middle ‖ sealed ‖ tail`.
 //!
-//! The parts are written from the first to the last, head and middle with as many bytes as the longest may have: what is too much is
-//! overwritten by the next part. So no copy has a length that the compiler does not know.
+//! The parts are written in order, head and middle with as many bytes as the longest may have: the next part overwrites the excess.
+//! Every copy therefore has a constant length.
 
 use super::steps::{NonceText, Steps, encode_to};
 use super::{NONCE_TEXT_SIZE, encoded_size};
@@ -48,17 +48,17 @@ impl Frame {
         frame
     }
 
-    /// What stands before the nonce.
+    /// The text before the nonce.
     pub fn head(&self) -> &[u8] {
         &self.head[..self.head_size.into()]
     }
 
-    /// What stands between nonce and sealed value.
+    /// The text between nonce and encrypted value.
     pub fn middle(&self) -> &[u8] {
         &self.middle[..self.middle_size.into()]
     }
 
-    /// What stands at the end.
+    /// The text at the end.
     pub fn tail(&self) -> &[u8] {
         &self.tail
     }

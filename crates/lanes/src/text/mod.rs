@@ -1,8 +1,8 @@
 //! Base64 (RFC 4648, section 4: the standard alphabet) without padding, and the text of sealed values around it, written once to where it
 //! belongs. Decoding is strict: no other character, no length that no bytes have, no bits set that no byte has.
 //!
-//! Timing depends on lengths and on whether a text is base64, on no character: what is encoded here is public all the same.
-//! `docs/lanes-text.md` explains the way from a table to this in steps.
+//! Timing depends on lengths and on whether a text is base64, but on no character: the encoded bytes are public anyway.
+//! `docs/lanes-text.md` explains the steps from a table to this.
 #![cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code))]
 
 #[cfg(target_arch = "x86_64")]
@@ -117,7 +117,7 @@ impl Kernel {
         dispatch!(self, encode(bytes, out));
     }
 
-    /// Writes what `text` says. Gives whether it is base64; where it is not, what `out` holds counts for nothing.
+    /// Decodes `text`. Returns whether it is base64; if not, the content of `out` is meaningless.
     ///
     /// # Panics
     /// When `out` has not exactly [`decoded_size`] bytes, or no bytes give a text of this length.

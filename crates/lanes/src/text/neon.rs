@@ -20,7 +20,7 @@ const SPREAD: [u8; 16] = [2, 1, 0, 255, 5, 4, 3, 255, 8, 7, 6, 255, 11, 10, 9, 2
 /// The three lesser bytes of every word in reverse, and four zeros.
 const PACK: [u8; 16] = [2, 1, 0, 6, 5, 4, 10, 9, 8, 14, 13, 12, 255, 255, 255, 255];
 
-/// Runs intrinsics that need nothing but what a token stands for.
+/// Runs intrinsics that need only the features of a token.
 macro_rules! with_token {
     ($intrinsics:expr) => {
         // SAFETY: the token in reach was only made on a CPU that has these instructions.

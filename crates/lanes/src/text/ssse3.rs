@@ -18,7 +18,7 @@ pub(super) struct Ssse3;
 
 entries!(Cpu, Ssse3, "ssse3,sse4.1");
 
-/// Runs intrinsics that need nothing but what a token stands for.
+/// Runs intrinsics that need only the features of a token.
 macro_rules! with_token {
     ($intrinsics:expr) => {
         // SAFETY: the token in reach was only made on a CPU that has these instructions.
@@ -26,13 +26,13 @@ macro_rules! with_token {
     };
 }
 
-/// The second and first, then the third and second byte of every three: each six bits of a word then lie in one half of it.
+/// The second and first, then the third and second byte of every three: each six bits of a word are then in one half of it.
 pub(super) const SPREAD: [u8; 16] = [1, 0, 2, 1, 4, 3, 5, 4, 7, 6, 8, 7, 10, 9, 11, 10];
 /// The three lesser bytes of every word in reverse.
 pub(super) const PACK: [u8; 16] = [2, 1, 0, 6, 5, 4, 10, 9, 8, 14, 13, 12, 128, 128, 128, 128];
 
-/// What separates characters from values by the row of a value: 0 for `a-z`, 1 to 10 for the digits, 11 and 12 for the last two, 13 for
-/// `A-Z`.
+/// The difference between characters and values by the row of a value: 0 for `a-z`, 1 to 10 for the digits, 11 and 12 for the last
+/// two, 13 for `A-Z`.
 pub(super) const ROWS: [u8; 16] = {
     let mut rows = [0; 16];
     let mut value = 0;
@@ -65,7 +65,8 @@ pub(super) const EXCLUDED: [u8; 16] = {
     excluded
 };
 
-/// What separates values from characters by the upper four bits of a character. `/`, whose row is not that of `+`, has the place 1.
+/// The difference between values and characters by the upper four bits of a character. `/`, whose row is not that of `+`, has the
+/// index 1.
 pub(super) const SHIFTS: [u8; 16] = {
     let mut shifts = [0; 16];
     shifts[1] = shift(b'/');

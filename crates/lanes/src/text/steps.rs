@@ -1,4 +1,4 @@
-//! What the algorithm asks of a set of instructions, and the loops over it.
+//! The operations that the algorithm needs of an instruction set, and the loops over it.
 //!
 //! All is inlined into functions that [`entries`] compiles for the CPU: as calls they would pass through memory.
 
@@ -11,7 +11,7 @@ use crate::gcm::NONCE_SIZE;
 /// Room for the text of a nonce, in which nothing needs to be written yet: the spare capacity of a buffer.
 pub(super) type NonceText = [MaybeUninit<u8>; NONCE_TEXT_SIZE];
 
-/// Steps of base64. Pointers are read and written for exactly what each function says.
+/// Steps of base64. Each function documents exactly which bytes its pointers read and write.
 pub(super) trait Steps {
     /// The token that proves the instructions.
     type Cpu: Copy;

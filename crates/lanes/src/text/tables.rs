@@ -3,7 +3,7 @@
 /// Characters by value (RFC 4648, table 1).
 pub(super) const ALPHABET: [u8; 64] = *b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The value of what is no character of base64: its top bit tells it.
+/// The value of characters that are not base64: its top bit is set.
 pub(super) const NONE: u8 = 0x80;
 
 /// Values by ASCII character.
@@ -17,7 +17,7 @@ pub(super) const VALUES: [u8; 128] = {
     values
 };
 
-/// What separates a character from its value: the characters are in five rows without gaps, `A-Z`, `a-z`, `0-9`, `+` and `/`.
+/// The difference between a character and its value: the characters are in five contiguous rows, `A-Z`, `a-z`, `0-9`, `+` and `/`.
 #[cfg(target_arch = "x86_64")]
 pub(super) const fn shift(character: u8) -> u8 {
     VALUES[character as usize].wrapping_sub(character)

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use super::*;
 use crate::settings::PoolSettings;
 
-/// Time stands still, so that the same interleaving always does the same.
+/// A constant clock, so that the same interleaving always does the same.
 struct Still(Instant);
 
 impl Clock for Still {
@@ -15,7 +15,7 @@ impl Clock for Still {
     }
 }
 
-/// Each look at the time takes a moment, so that whoever lingers comes to an end.
+/// A clock that advances with each reading, so that polling ends.
 struct Ticking(Instant, AtomicU64);
 
 impl Clock for Ticking {
@@ -38,7 +38,7 @@ fn model(run: impl Fn() + Send + Sync + 'static) {
     builder.check(run);
 }
 
-/// How jobs ended, over all of them. Plain counters of the standard library: loom need not look at them.
+/// How jobs ended, over all of them. Plain counters of the standard library, which loom does not track.
 #[derive(Default)]
 struct Ends {
     done: AtomicUsize,
@@ -135,7 +135,7 @@ fn a_shutdown_at_any_moment_ends_every_job_once() {
     });
 }
 
-/// Two parts, which both have to be in work at the same time: each waits for the other.
+/// Two parts that must run at the same time: each waits for the other.
 struct Pair {
     /// Parts that have begun.
     parts: Mutex<usize>,
@@ -185,7 +185,7 @@ fn a_shared_turn_wakes_an_idle_worker() {
     });
 }
 
-/// Parts that are planned one after the other, by whoever has the turn, and are done side by side.
+/// Parts that are planned one after another by the worker with the turn, and run side by side.
 struct Parts {
     left: AtomicUsize,
     inside: AtomicUsize,

@@ -1,4 +1,4 @@
-//! What a job is admitted by, and why it is not.
+//! The admission parameters of a job, and the reasons for rejection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,20 +8,19 @@ use thiserror::Error;
 use crate::cancellation::Cancellation;
 use crate::ledger::Bound;
 
-/// What the pool must know of a job before it runs.
+/// The parameters of a job that the pool needs before it runs.
 #[derive(Clone, Debug)]
 pub struct Admission {
-    /// Whose job it is: tenants share the workers equally.
+    /// The owner of the job: tenants share the workers equally.
     pub tenant: u64,
-    /// Who sent it: the clients of a tenant share what the tenant gets equally. An identity that costs something to obtain, such as a
-    /// certificate or an API key, so that nobody gets more by appearing as many.
+    /// The sender: the clients of a tenant share the tenant's part equally. It must be an identity that costs something to obtain,
+    /// such as a certificate or an API key, so that nobody gains by using many.
     pub client: u64,
     /// Where it came from: the connections of a client share what the client gets equally.
     pub connection: u64,
     /// Memory that it holds.
     pub bytes: usize,
-    /// How it learns that nobody waits for it. A deadline is best set before the job is submitted; it is looked at again each
-    /// time that the job has to wait.
+    /// How it is stopped. Set a deadline before the job is submitted; it is read again each time that the job has to wait.
     pub cancellation: Arc<Cancellation>,
 }
 

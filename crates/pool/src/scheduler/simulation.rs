@@ -1,6 +1,6 @@
-//! Thousands of schedules of virtual workers in virtual time: random jobs come, spread over workers, are cancelled, run late, panic or
-//! are refused, and after every event the promises of the scheduler are looked at. A failing seed prints itself; `FIELDSEAL_SEED=N`
-//! plays that one alone.
+//! Thousands of schedules of virtual workers in virtual time: random jobs arrive, spread over workers, are cancelled, run late,
+//! panic or are refused, and after every event the scheduler's guarantees are checked. A failing seed prints itself;
+//! `FIELDSEAL_SEED=N` replays it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

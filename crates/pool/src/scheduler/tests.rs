@@ -1,4 +1,4 @@
-//! The states of an entry, one by one, and the lines that it can stand in.
+//! The states of an entry, and the lines that it can be in.
 
 use super::*;
 use crate::cancellation::Reason;
@@ -43,7 +43,7 @@ impl Stage {
         self.scheduler.share(hand, self.now)
     }
 
-    /// Gives back after a slice; tells how the entry ended, and releases it.
+    /// Returns the result of a slice; returns how the entry ended, and releases it.
     fn give_back(&mut self, hand: Hand, outcome: Outcome) -> Option<End> {
         self.now += SLICE;
         let ending = self.scheduler.give_back(hand, outcome, SLICE, self.now)?;
@@ -274,7 +274,7 @@ fn many_that_are_late_at_once_are_moved_a_few_at_a_time() {
     stage.assert_empty();
 }
 
-/// What has to stop takes turns with what goes on, by time, so that neither keeps the other from being served.
+/// Stopped jobs and live ones take turns by time, so that neither starves the other.
 #[test]
 fn ending_jobs_leave_the_live_ones_of_their_connection_their_turns() {
     let mut stage = fair();

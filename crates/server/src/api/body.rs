@@ -18,7 +18,7 @@ use super::settings::ApiSettings;
 use fieldseal_service::Rope;
 use fieldseal_service::Share;
 
-/// What a body is.
+/// The form of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Json,
@@ -27,7 +27,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// What the headers say that the body is.
+    /// The form of the body by its headers.
     pub(super) fn of(headers: &HeaderMap) -> Result<Form, Problem> {
         if headers.contains_key(CONTENT_ENCODING) {
             return Err(Form::wrong("bodies are taken as they are, without Content-Encoding"));
@@ -70,7 +70,7 @@ pub(super) struct Read {
     pub(super) share: Share,
 }
 
-/// Reads a body of up to `size_max` bytes. One that says that it is larger is refused unread.
+/// Reads a body of up to `size_max` bytes. One with a larger declared length is refused unread.
 pub(super) async fn read(
     headers: &HeaderMap,
     body: RequestBody,
@@ -89,7 +89,7 @@ pub(super) async fn read(
         let frame = frame.map_err(|_| slow("the body was not there in time"))?;
         let Some(frame) = frame else { return Ok(Read { pieces, share }) };
         let frame = frame.map_err(|error| match error {
-            BodyError::Slow => slow("the body comes too slowly"),
+            BodyError::Slow => slow("the body arrives too slowly"),
             _ => invalid("the body broke off"),
         })?;
         let Ok(data) = frame.into_data() else { continue };
@@ -106,7 +106,7 @@ fn slow(detail: &str) -> Problem {
     Problem::new(StatusCode::REQUEST_TIMEOUT, "slow-body", detail)
 }
 
-/// An answer of workers, in the form in which it was asked.
+/// An answer of workers, in the form of the request.
 pub(super) fn answer(form: Form, (written, share): (Rope, Share)) -> Response<ResponseBody> {
     let buffers = written.into_buffers().map(Bytes::from);
     respond(form.media_type(), Buffers::new(buffers, share).boxed_unsync())
@@ -162,7 +162,7 @@ fn allowed_origin(settings: &ApiSettings, origin: &HeaderValue) -> Option<Header
     settings.cors_origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes()).then(|| origin.clone())
 }
 
-/// The answer to the question that browsers ask before a call with headers of its own.
+/// The answer to a CORS preflight request.
 pub(super) fn preflight(
     settings: &ApiSettings,
     asked: &HeaderMap,

@@ -25,7 +25,7 @@ use fieldseal_service::Share;
 use fieldseal_service::{Answered, Effort, Receiver, Reply};
 use fieldseal_service::{Request, Tenant};
 
-/// What is known of a call before its work.
+/// The parameters of a call before its work.
 pub(super) struct Order<'a> {
     /// Bytes of its body.
     pub(super) bytes: usize,
@@ -33,11 +33,11 @@ pub(super) struct Order<'a> {
     pub(super) method: Option<Method>,
     pub(super) began: Instant,
     pub(super) peer: &'a Peer,
-    /// What the body takes of the memory for what arrives, until the queue has it.
+    /// The body's share of the memory for incoming data, until the queue has it.
     pub(super) incoming: Option<Share>,
 }
 
-/// The numbers by which the pool knows whom work counts to.
+/// The numbers by which the pool identifies tenant and client.
 #[derive(Clone, Copy)]
 pub(super) struct Accounts {
     pub(super) tenant: u64,
@@ -80,8 +80,8 @@ impl Receiver for CallReceiver {
 }
 
 impl Api {
-    /// Whom the work counts to: the app, once it is known that the caller has business with it; and within it the API key, all tokens
-    /// together, or the address of a caller without credentials.
+    /// The tenant and client of the work: the app, once the caller is known to be allowed to use it; within it the API key, all
+    /// tokens together, or the address of a caller without credentials.
     pub(super) fn accounts(&self, caller: &Caller, app: &str, peer: &Peer) -> Accounts {
         let is_public = matches!(caller, Caller::Owner) || !self.engine.is_known_to_use(caller, app);
         let tenant = self.hub.number_of(if is_public { Tenant::Public } else { Tenant::App(app) });

@@ -9,7 +9,7 @@ use fieldseal_net::metrics::{Histogram, HistogramSnapshot};
 
 use super::route::{Call, PATHS};
 
-/// The statuses that are answered. What is none of them counts as 500, which it would be a fault to be.
+/// The statuses of answers. Any other counts as 500, which would be a bug.
 const STATUSES: [(u16, &str); 15] = [
     (200, "200"),
     (204, "204"),

@@ -1,4 +1,4 @@
-//! Who calls, by the headers of a request: an API key in `Authorization: Basic` or `Api-Key`, or a client-side token.
+//! The caller's credentials in the headers of a request: an API key in `Authorization: Basic` or `Api-Key`, or a client-side token.
 
 use boring::base64;
 use hyper::HeaderMap;
@@ -10,7 +10,7 @@ pub(crate) const API_KEY: HeaderName = HeaderName::from_static("api-key");
 /// Longest credentials that are read, in bytes: more than any key or token has.
 const CREDENTIALS_SIZE_MAX: usize = 8192;
 
-/// What a request shows.
+/// The credentials of a request.
 pub(crate) enum Credentials {
     /// An API key, and the app for which it is shown, where the request names one.
     ApiKey { app: Option<String>, key: Zeroizing<String> },
@@ -22,7 +22,7 @@ pub(crate) enum Credentials {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoCredentials {
     Missing,
-    /// More than one kind, or one kind twice: nobody can say which is meant.
+    /// More than one kind, or one kind twice: ambiguous.
     Several,
     Unreadable,
 }
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(read(&[("api-key", "a"), ("api-key", "a")]), Err(NoCredentials::Several));
     }
 
-    /// Bytes changed at random neither panic nor become other credentials than base64 says.
+    /// Random changes of bytes neither panic nor give other credentials than base64 decodes to.
     #[test]
     fn whatever_comes_is_read_or_refused() {
         let mut rng = StdRng::seed_from_u64(17);

@@ -1,5 +1,5 @@
-//! What must hold for any head of a call and any body of `/inspect`: the fuzz target calls this, and an ordinary test replays its corpus
-//! through it.
+//! Properties that hold for any head of a call and any body of `/inspect`: the fuzz target checks them, and an ordinary test
+//! replays its corpus.
 //!
 //! Not part of the crate's interface. Every function panics where a property does not hold.
 

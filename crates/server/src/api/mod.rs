@@ -1,8 +1,9 @@
-//! The HTTPS API: the calls of field-encryption SDKs, and of whoever has nothing but HTTP.
+//! The HTTPS API: the calls of field-encryption SDKs, and of clients that have only HTTP.
 //!
-//! Network threads look who calls, before anything of a body is read, and take the body within bounds. The work itself is a request on
-//! the same pool as those of the other door, in the same order and under the same bounds; it is cancelled when its caller goes away.
-//! Nothing is let through: what was not done is an error (`application/problem+json`), and only what is whole is answered.
+//! Network threads authenticate the caller before any of the body is read, and receive the body within limits. The work itself is a
+//! request in the same pool as RPC requests, in the same order and under the same limits; it is cancelled when its caller
+//! disconnects. Nothing passes through unprocessed: incomplete work is an error (`application/problem+json`), and only complete
+//! results are returned.
 
 mod body;
 mod call;
@@ -52,7 +53,7 @@ use route::Call;
 pub use settings::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, SharedRelayInformation};
 use work::Asked;
 
-/// What `GET /openapi.json` tells.
+/// The content of `GET /openapi.json`.
 pub(crate) const OPEN_API: &str = include_str!("../../../../docs/openapi.json");
 
 const APP_ID: &str = "x-evervault-app-id";
@@ -60,10 +61,10 @@ const DEBUG_MODE: &str = "x-evervault-inputs-debug-mode";
 /// Headers of answers that pages may read.
 const EXPOSED: &str = "x-evervault-inputs-debug-mode, fieldseal-report";
 const POLL_INTERVAL: &str = "x-poll-interval";
-/// What clients that could show credentials are asked for (RFC 7617).
+/// The challenge to clients without credentials (RFC 7617).
 const CHALLENGE: &str = "Basic realm=\"fieldseal\", charset=\"UTF-8\"";
 
-/// Listens, if the settings say where.
+/// Starts the listener, if an address is set.
 pub(crate) fn start(hub: &Arc<Hub>, engine: &Engine, runtime: &Runtime) -> Result<Option<Started>, StartError> {
     let settings = &hub.settings.api;
     let Some(address) = settings.address else { return Ok(None) };
@@ -102,7 +103,7 @@ pub(crate) struct Api {
     failures: FailureLog,
 }
 
-/// Who calls.
+/// The caller of a request.
 enum Shown {
     Key(ApiCaller),
     Token { caller: Caller, app: AppName, payload: PayloadDigest },
@@ -313,7 +314,7 @@ impl Api {
         Ok(response)
     }
 
-    /// Who calls with an API key.
+    /// The caller, by an API key.
     async fn shown_key(&self, headers: &HeaderMap) -> Result<Shown, Problem> {
         match self.shown(headers).await? {
             shown @ Shown::Key(_) => Ok(shown),
@@ -355,7 +356,7 @@ impl Api {
     }
 }
 
-/// Credentials that are not good are 401; what the caller may not do with good ones is 403, and is not said here.
+/// Invalid credentials are 401; a missing permission is 403, and is decided elsewhere.
 fn refusal(error: Error) -> Problem {
     match error.kind {
         ErrorKind::Forbidden => unauthorized(error.message),
@@ -363,7 +364,7 @@ fn refusal(error: Error) -> Problem {
     }
 }
 
-/// What a key must be for. Whoever makes tokens could decrypt with them.
+/// The operations that the key must allow. Creating tokens includes decryption, because their creator could decrypt with them.
 fn operations(call: Call) -> &'static [ApiOperation] {
     match call {
         Call::Encrypt => &[ApiOperation::Encrypt],
@@ -382,7 +383,7 @@ fn takes(call: Call, is_file: bool) -> Takes {
     }
 }
 
-/// As which method of the other door it is counted with what workers do.
+/// The RPC method under which the workers' time is counted.
 fn method(call: Call, is_file: bool) -> Option<Method> {
     match (call, is_file) {
         (Call::Encrypt, false) => Some(Method::EncryptDocument),
@@ -394,7 +395,7 @@ fn method(call: Call, is_file: bool) -> Option<Method> {
     }
 }
 
-/// What happens at the listener, in the log that is bounded.
+/// Logs events of the listener, rate-limited.
 struct Log {
     hub: Arc<Hub>,
 }

@@ -6,7 +6,7 @@ use fieldseal_http::Problem;
 use fieldseal_protocol::{ErrorCode, ErrorObject};
 use hyper::StatusCode;
 
-/// The pause that a caller is told to make where the engine says nothing of it.
+/// The delay before a retry if the engine does not specify one.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The error as an answer.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use fieldseal_engine::{Curve, Keying, OnFailure};
 use percent_encoding::percent_decode_str;
 
-/// What a query may say of encryption and decryption.
+/// The query options of encryption and decryption.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) role: Option<String>,
@@ -21,15 +21,15 @@ pub(crate) struct Options {
 /// Which of them a call takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
-    /// What encryption of a document takes: role, curve, keying, selectors, how strictly, and whether what is sealed is left alone.
+    /// Encryption of a document: role, curve, keying, selectors, strictness, and whether encrypted values are skipped.
     Encryption,
-    /// Curve alone.
+    /// Only the curve.
     Curve,
-    /// What decryption of a document takes: role, selectors, how strictly, and what becomes of what does not open.
+    /// Decryption of a document: role, selectors, strictness, and the action for envelopes that fail to decrypt.
     Decryption,
     /// None of them.
     Nothing,
-    /// Anything, which nobody reads: browsers tell here what they want the keys for.
+    /// Anything, ignored: browsers state the purpose of the keys here.
     Anything,
 }
 
@@ -134,7 +134,7 @@ mod tests {
     use rand::rngs::StdRng;
     use rand::{RngExt as _, SeedableRng as _};
 
-    /// What comes out of percent-decoding goes in again as the same text, whatever bytes it has.
+    /// Percent-decoded text encodes to the same text, whatever its bytes.
     #[test]
     fn percent_encoding_is_undone_exactly() {
         let mut rng = StdRng::seed_from_u64(17);

@@ -27,8 +27,7 @@ impl Record {
         Record { hub, call, began, is_counted: false }
     }
 
-    /// Writes why a call is refused, within the bound of such lines, where that concerns whoever runs the engine: not for mistakes in
-    /// what was sent.
+    /// Logs why a call is refused, rate-limited, if that concerns the operator: not for mistakes in the request.
     pub(super) fn refused(&self, problem: &Problem, peer: &Peer) {
         let concerns = matches!(problem.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         if !concerns && !problem.status.is_server_error() {
@@ -41,7 +40,7 @@ impl Record {
         self.hub.refusals.line(Refused::Call, clock::now(), &client_of(peer.address.ip()), write);
     }
 
-    /// The call is answered, but for what is still to be sent.
+    /// The call is answered; only sending remains.
     pub(super) fn end(mut self, response: &Response<ResponseBody>, peer: &Peer) {
         let status = response.status().as_u16();
         self.count(Some(status));

@@ -1,4 +1,4 @@
-//! What an answer reports beside its body: a header that holds one JSON object, since the body is the document and nothing else.
+//! The report of an answer: a header with one JSON object, because the body contains only the document.
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,7 +17,7 @@ const REPORT_SIZE_MAX: usize = 4096;
 pub(super) struct WorkReport {
     pub(super) count: u64,
     pub(super) report: Report,
-    /// Whether the call said what becomes of envelopes that do not open.
+    /// Whether the call has an action for envelopes that fail to decrypt.
     pub(super) tells_failures: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use hyper::Method;
 
-/// What can be called.
+/// The calls of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     /// An app's public keys, by API key.
@@ -21,7 +21,7 @@ pub(crate) enum Call {
     OpenApi,
 }
 
-/// The paths that are plain text; `{…}` stands for one segment, as the OpenAPI document writes it.
+/// The fixed paths; `{…}` is one segment, as in the OpenAPI document.
 pub(crate) const PATHS: [(&str, Call); 10] = [
     ("/cages/key", Call::KeysByApiKey),
     ("/keys", Call::KeysByApp),
@@ -51,7 +51,7 @@ impl Call {
         (is_segment(team) && is_segment(app)).then_some((Call::AppOfTeam, Some(app)))
     }
 
-    /// The method that it takes; `GET` stands for `HEAD` too.
+    /// The method of the call; `GET` includes `HEAD`.
     pub(crate) fn method(self) -> Method {
         match self {
             Call::Encrypt | Call::Decrypt | Call::Inspect | Call::ClientSideTokens => Method::POST,

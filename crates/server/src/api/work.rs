@@ -1,5 +1,5 @@
-//! What workers do for calls, as requests of the same kind as those of the other door: bodies lie where they were read, answers are
-//! written where they go out. The caller's right is checked by the engine when the work begins, whatever the network side has seen.
+//! The work of calls, as requests like those over RPC: bodies are used in place, answers are written to the outgoing buffer. The
+//! engine checks the caller's permission when the work begins, whatever the network side has checked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::report::{Slot, WorkReport};
 use fieldseal_service::{OwnsDocument, error_object, next_part, text_kind, wire_curve};
 use fieldseal_service::{Planned, Request, Step, Written};
 
-/// Who asks for what.
+/// The caller and the parameters of a call.
 pub(super) struct Asked {
     pub(super) engine: Engine,
     pub(super) caller: Caller,
@@ -48,7 +48,7 @@ impl OwnsDocument for Asked {
     }
 }
 
-/// What [`Asked::body`] is as JSON, with every scalar of it encrypted that is selected.
+/// Encrypts the selected scalars of [`Asked::body`] as JSON.
 pub(super) fn encrypt_document(asked: Asked) -> Box<dyn Request> {
     let begin = |asked: &Asked| asked.engine.encryptor(&asked.caller, &asked.encrypt_options());
     Box::new(Document::<Encryptor> { asked: Arc::new(asked), stage: Stage::Asked, begin, payload: None })
@@ -107,7 +107,7 @@ impl<R: Rewriter> Document<R> {
         Ok(Stage::Working(Box::new(work.strict(options.strict.unwrap_or(false)))))
     }
 
-    /// Compiles the next selector, or begins the work behind the last.
+    /// Compiles the next selector, or starts the work after the last.
     fn select(&self, mut selecting: Box<Selecting<R>>) -> Result<Stage<R>, Error> {
         let Some(selector) = self.asked.options.select.get(selecting.done) else {
             let Selecting { rewriter, selectors, .. } = *selecting;
@@ -243,7 +243,7 @@ struct Issue {
 const DECRYPT: &str = "api:decrypt";
 /// An `expiry` up to here is a number of milliseconds from now; a larger one is a time.
 const EXPIRY_FROM_NOW_MAX_MS: u64 = TOKEN_AGE_MAX.as_millis() as u64;
-/// A shorter one is a mistake, such as the milliseconds that a date has beside its seconds.
+/// A shorter one is a mistake, such as the milliseconds part of a date.
 const EXPIRY_MIN_MS: u64 = 1_000;
 
 impl Request for Issue {
@@ -290,14 +290,14 @@ pub(super) fn expiry(text: &str) -> Result<Expiry, ErrorObject> {
     }
 }
 
-/// What an envelope tells beside its value.
+/// Returns the metadata of an envelope.
 pub(super) fn inspect(asked: Asked) -> Box<dyn Request> {
     Box::new(Inspect { asked, work: None })
 }
 
 struct Inspect {
     asked: Asked,
-    /// The envelope, and who looks at it.
+    /// The envelope, and its inspector.
     work: Option<(String, Inspector)>,
 }
 
@@ -327,7 +327,7 @@ impl Request for Inspect {
     }
 }
 
-/// The envelope of `{"token": "ev:…"}`, or of a string alone.
+/// The envelope of `{"token": "ev:…"}`, or of a plain string.
 pub(super) fn envelope_of(body: &[u8]) -> Result<String, ErrorObject> {
     let value: Value = serde_json::from_slice(body).map_err(|error| {
         // The library's own words may quote what it read.

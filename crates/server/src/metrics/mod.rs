@@ -1,7 +1,7 @@
-//! What an operator reads at `/metrics`: everything that is counted, at one moment, as OpenMetrics text.
+//! The content of `/metrics`: all counters and gauges at one moment, as OpenMetrics text.
 //!
-//! What is counted lives where it happens, as plain atomics; here it is given its name, its unit and its words, which
-//! `docs/metrics.md` repeats. Labels are closed sets of our own words: nothing that a caller sends becomes one.
+//! Values are plain atomics where they are counted; here they get their names, units and help texts, which `docs/metrics.md`
+//! repeats. Labels are closed sets of our own words: nothing that a caller sends becomes one.
 
 pub(crate) mod requests;
 
@@ -72,7 +72,7 @@ pub(crate) struct Snapshot {
     pub(crate) process: ProcessFigures,
     /// When certificates expire, by usage and subject.
     pub(crate) certificates: Vec<([String; 2], u64)>,
-    /// CPU time by what threads do; nothing where the system does not tell.
+    /// CPU time by kind of thread; empty if the system does not report it.
     pub(crate) cpu: Vec<(&'static str, Duration)>,
 }
 

@@ -63,7 +63,7 @@ fn method_word(index: usize) -> &'static str {
     Method::ALL.get(index).map_or("other", |method| method.as_str())
 }
 
-/// What is known of a request from its beginning.
+/// The properties of a request at its beginning.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     /// `None` where it names no method that there is.

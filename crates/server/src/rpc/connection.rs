@@ -1,8 +1,8 @@
 //! One connection after its handshake: reads frames, hands requests to the pool, writes answers as they come.
 //!
-//! One task drives both directions by hand, since neither may wait for the other: a client that writes a large request
-//! while a large answer is on its way to it would otherwise lock up. A connection stops reading when it has too many
-//! requests in work or too many bytes to write. After a bounded amount of bytes it yields to the other connections.
+//! One task drives both directions by hand, because neither may wait for the other: a client that writes a large request while a
+//! large answer is being sent to it would otherwise deadlock. A connection stops reading when it has too many requests in flight or
+//! too many bytes to write. After a bounded amount of bytes it yields to the other connections.
 
 mod ending;
 
@@ -49,7 +49,7 @@ const TURN_BYTES_MAX: usize = 64 << 10;
 const TURN_MESSAGES_MAX: usize = 8;
 /// Buffers above this size count to `incoming_bytes_max` while frames arrive in them.
 const UNCOUNTED_SIZE_MAX: usize = 64 << 10;
-/// How often a connection that reads no further looks whether its peer has gone.
+/// How often a connection that does not read checks whether its peer has disconnected.
 const PAUSED_LOOK: Duration = Duration::from_millis(250);
 
 /// Why a connection ends.
@@ -59,7 +59,7 @@ pub(crate) enum End {
     Closed,
     /// It broke.
     Broken(io::Error),
-    /// It cannot go on; the peer is told.
+    /// It cannot continue; the peer receives the error.
     Fault(ErrorObject),
     /// Nothing happened for the time that settings give.
     Idle,
@@ -78,7 +78,7 @@ enum Moved {
     Nothing,
 }
 
-/// What a connection may still do before others have their turn.
+/// The rest of a connection's turn.
 struct Allowance {
     bytes: usize,
     messages: usize,
@@ -140,9 +140,9 @@ struct Times {
     expires: Instant,
 }
 
-/// What is known of a request before it is read.
+/// The properties of a request before it is parsed.
 struct Known {
-    /// Stands for whom it counts to.
+    /// The number of its tenant.
     tenant: u64,
     deadline: Option<Instant>,
 }
@@ -421,7 +421,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         Err(End::Fault(ErrorObject::new(ErrorCode::Overloaded, message).retry_after(settings.retry_after)))
     }
 
-    /// The first piece of a frame has all that the network side looks at: what a large one holds beyond it is for a worker.
+    /// The first piece of a frame has everything that the network side reads: the rest of a large one is for a worker.
     fn handle(&mut self, frame: Frame, now: Instant) -> Result<(), End> {
         let size = frame.size();
         match Message::parse(frame.head()) {
@@ -453,7 +453,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         }
     }
 
-    /// An id in flight must not come again: nobody could tell whose answer is whose.
+    /// The id of a request in flight must not be used again: answers would be ambiguous.
     fn check_id(&self, id: u32) -> Result<(), End> {
         if self.in_flight.contains(id) {
             return Err(invalid("the id of this request is that of one in flight"));
@@ -486,7 +486,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         self.hub.requests.count(arrival, outcome, Effort::default(), size, clock::now());
     }
 
-    /// What a first look at a request tells.
+    /// A quick look at a request.
     fn know(&mut self, params: RawParams<'_>, now: Instant) -> Known {
         let Peek { app, deadline_ms } = Peek::at(params);
         if self.app.as_deref() != app {
@@ -528,7 +528,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         Ok(())
     }
 
-    /// Stops what the connection asked for, and frees what it holds but answers: gives those that it has not looked at.
+    /// Stops the connection's requests and frees its memory, except answers: returns those that it has not taken.
     fn disconnect(&mut self) -> Buffers {
         self.in_flight.disconnect(&self.hub.pool);
         self.frames = FrameBuffer::new(self.hub.settings.limits);

@@ -1,4 +1,5 @@
-//! How the server leaves a connection: it says so, reads on for a while, and ends it when all that it has read is answered.
+//! How the server leaves a connection: it announces it, keeps reading for a while, and closes it when everything it has read is
+//! answered.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ pub(crate) struct Departure {
     announced: Option<Announcement>,
 }
 
-/// What was announced to the peer, and when.
+/// The announcement to the peer, and its time.
 #[derive(Clone, Copy, Debug)]
 struct Announcement {
     reason: GoingAway,
@@ -29,7 +30,7 @@ impl Departure {
         Departure { number, opened: now, age_reached, announced: None }
     }
 
-    /// What is to be announced to the peer now: each reason once at most, and nothing after that the server shuts down.
+    /// The announcement to send now: each reason at most once, and nothing after a shutdown was announced.
     pub(crate) fn announce(&mut self, phase: Phase, leaving: Option<Leaving>, now: Instant) -> Option<GoingAway> {
         let is_due = |moment: Option<Instant>| moment.is_some_and(|moment| moment <= now);
         let reason = match phase {

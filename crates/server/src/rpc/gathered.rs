@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// Bytes asked of the socket in one read: some four TLS records.
+/// Bytes requested of the socket in one read: some four TLS records.
 const READ_AHEAD: usize = 64 << 10;
 /// Bytes gathered before they are written without being flushed.
 const WRITE_BEHIND: usize = 64 << 10;
@@ -18,7 +18,7 @@ const WRITE_BEHIND: usize = 64 << 10;
 pub(crate) struct Gathered<S> {
     socket: S,
     read: Vec<u8>,
-    /// How many bytes of `read` have been handed out.
+    /// Bytes of `read` that were returned.
     read_position: usize,
     write: Vec<u8>,
     /// How many bytes of `write` the socket has taken.

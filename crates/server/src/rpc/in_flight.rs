@@ -1,4 +1,4 @@
-//! What a connection has in work, and the one request that waits for room in the queue.
+//! The requests in flight of a connection, and the one request that waits for room in the queue.
 //!
 //! While one waits the connection reads no further: its peer is slowed down by TCP before anything is refused.
 
@@ -108,7 +108,7 @@ impl InFlight {
         self.bytes -= entry.bytes;
     }
 
-    /// Stops a request, if it is in work; one that only waits in the queue is taken out of it at once.
+    /// Stops a request, if it is in flight; one that only waits in the queue is removed at once.
     pub(crate) fn cancel(&self, pool: &Pool, id: u32) {
         if let Some(entry) = self.requests.get(&id) {
             entry.cancel(pool, Reason::Cancelled);

@@ -28,7 +28,7 @@ use fieldseal_service::{PeerIdentity, Refused as Unknown, Service};
 
 type Stream = SslStream<Gathered<TcpStream>>;
 
-/// What a connection needs once it is known whose it is.
+/// The data of a connection once its client is known.
 struct Admitted<C> {
     peer: PeerIdentity,
     caller: Arc<C>,
@@ -201,7 +201,7 @@ async fn admit<S: Service>(
     }
 }
 
-/// Asks the service on a thread that may wait: its store may be busy, and the other connections shall not notice.
+/// Calls the service on a thread that may block: its store may be busy, which must not affect other connections.
 async fn authenticate<S: Service>(
     service: &Arc<S>,
     peer: &PeerIdentity,

@@ -1,4 +1,5 @@
-//! The RPC door: from a socket of a client with a certificate to requests in the pool, and from their answers back to the socket.
+//! The RPC listener: from a socket of a client with a certificate to requests in the pool, and from their answers back to the
+//! socket.
 
 pub(crate) mod connection;
 pub(crate) mod departure;

@@ -19,7 +19,7 @@ use fieldseal_service::{FREED_BUFFERS_MAX, MERGE_SIZE_MAX, Rope};
 /// One message, or several that travel together, or a piece of a large one.
 struct Buffer {
     bytes: Vec<u8>,
-    /// What they take of the memory for answers; `None` for the server's own short messages, which do not count there.
+    /// Their share of the memory for answers; `None` for the server's own short messages, which do not count there.
     share: Option<Share>,
     /// Bytes of those short messages.
     uncounted: usize,
@@ -76,7 +76,7 @@ impl Buffers {
         }
     }
 
-    /// What is to be written next; empty when there is nothing.
+    /// The bytes to write next; empty if there are none.
     pub(crate) fn front(&self) -> &[u8] {
         self.buffers.front().map_or(&[], |buffer| &buffer.bytes[self.written..])
     }
@@ -91,7 +91,7 @@ impl Buffers {
         }
     }
 
-    /// Frees some buffers that are not to be written, as many as a thread frees in one go; says whether that were all.
+    /// Frees some buffers that will not be written, as many as a thread frees at once; returns whether those were all.
     pub(crate) fn free_some(&mut self) -> bool {
         self.buffers.truncate(self.buffers.len().saturating_sub(FREED_BUFFERS_MAX));
         self.buffers.is_empty()
@@ -113,7 +113,7 @@ impl Buffers {
     }
 }
 
-/// What has come since the task looked last.
+/// Answers since the task's last check.
 #[derive(Default)]
 pub(crate) struct Answers {
     /// Requests that are answered.

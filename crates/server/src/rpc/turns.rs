@@ -1,5 +1,5 @@
-//! Turns on the network threads. The runtime serves whatever connection has something to do, in order; it knows no clients, so that one
-//! with a thousand busy connections would have a thousand turns for each of another client.
+//! Turns on the network threads. The runtime serves ready connections in order and does not distinguish clients, so one with a
+//! thousand busy connections would have a thousand turns for each of another client.
 //!
 //! Here each client has a few places. A connection takes a place for its turn and gives it back when the thread comes round to it again,
 //! so that all others had theirs meanwhile; the next connection of its client that waits gets the place. Connections of a client that has
@@ -25,7 +25,7 @@ struct State {
     connections: usize,
     /// Places that are taken, or handed to a connection that has not come yet.
     taken: usize,
-    /// Numbers of connections in the order in which they asked; one that has gone since is passed over.
+    /// Numbers of connections in the order of their requests; those that have ended since are skipped.
     line: VecDeque<u64>,
     waiting: HashMap<u64, Wait>,
 }
@@ -38,7 +38,7 @@ enum Wait {
     Over,
 }
 
-/// What a connection takes its turns with.
+/// A connection's handle for its turns.
 #[derive(Debug)]
 pub(crate) struct TurnTaker {
     turns: Arc<Turns>,

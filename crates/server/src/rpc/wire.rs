@@ -1,5 +1,5 @@
-//! What a connection needs of the stream under it besides reading and writing, so that it runs over TLS on a socket as over
-//! the memory of a simulation.
+//! The operations that a connection needs of its stream besides reading and writing, so that it runs over TLS on a socket as well
+//! as over the memory of a simulation.
 
 use std::io;
 use std::pin::pin;
@@ -17,7 +17,7 @@ const DISCARD_SIZE: usize = 16 << 10;
 
 /// The lowest layer: bytes without TLS.
 pub trait Socket: AsyncRead + AsyncWrite + Unpin + Send + 'static {
-    /// Ready once it can be told, without reading, that the peer has closed its side; an error when the connection broke.
+    /// Ready once it is known, without reading, that the peer has closed its side; an error if the connection failed.
     fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 }
 

@@ -1,4 +1,4 @@
-//! What a client gains that sends each small job over a connection of its own: from its own busy connection, and from another client of
+//! The gain of a client that sends each small job over its own connection: from its own busy connection, and from another client of
 //! the same tenant.
 
 use super::workers::Workers;

@@ -1,4 +1,4 @@
-//! Who gets how much: tenants and connections that always have something to do, while others come and go, one job at a time.
+//! Shares of service: tenants and connections that are always busy, while others come and go, one job at a time.
 
 use super::*;
 
@@ -139,7 +139,7 @@ impl Floor {
         }
     }
 
-    /// Service so far, with what is in hand, of the clients that `is_counted` picks.
+    /// Service so far, including running slices, of the clients that `is_counted` selects.
     fn service(&self, is_counted: impl Fn(&Client) -> bool) -> u64 {
         let finished: u64 =
             self.clients.iter().zip(&self.served_ns).filter(|(client, _)| is_counted(client)).map(|(_, ns)| ns).sum();

@@ -1,5 +1,5 @@
-//! A tenant that lets jobs expire or cancels them as fast as it can, from one connection or a thousand: how long the jobs of a quiet
-//! tenant take beside it, against the same load of jobs that nobody gives up.
+//! A tenant that lets jobs expire or cancels them as fast as it can, from one connection or a thousand: how long the jobs of a
+//! quiet tenant take beside it, compared with the same load of jobs that are not cancelled.
 
 use std::ops::Range;
 
@@ -8,11 +8,11 @@ use super::*;
 
 const SCHEDULES: u64 = 2_000;
 const QUIET_JOBS: usize = 60;
-/// What ending a job takes that has to stop.
+/// Cost of ending a stopped job.
 const ENDING_NS: Range<u64> = 1_000..6_000;
 const QUIET: u64 = 0;
 const HOSTILE: u64 = 1;
-/// Tenants beside both that always have something to do.
+/// Other tenants that are always busy.
 const BUSY: Range<u64> = 2..4;
 
 /// What the hostile tenant does with its jobs.

@@ -137,7 +137,7 @@ impl Overload {
         self.workers.give_back(&ended, Outcome::Done);
     }
 
-    /// What was done in time, as a part of what the workers can do at most.
+    /// The work finished in time, as a share of the workers' capacity.
     fn run(mut self) -> f64 {
         while self.workers.now_ns < QUIET_NS {
             self.step();

@@ -1,4 +1,4 @@
-//! Virtual workers that run slices of given lengths, for simulations that look at who gets how much and when.
+//! Virtual workers that run slices of given lengths, for simulations of fairness and latency.
 
 use super::*;
 
@@ -48,7 +48,7 @@ impl Workers {
         self.start + Duration::from_nanos(ns)
     }
 
-    /// Gives idle workers what waits; `cost_ns` says how long a job's next slice takes.
+    /// Gives waiting jobs to idle workers; `cost_ns` returns the length of a job's next slice.
     pub(super) fn hand_out(&mut self, mut cost_ns: impl FnMut(usize) -> u64) {
         let now = self.now();
         for place in self.hands.iter_mut().filter(|hand| hand.is_none()) {

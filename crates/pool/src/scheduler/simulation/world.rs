@@ -135,7 +135,7 @@ enum Event {
     /// A worker begins with the slice that it was handed.
     Enter(usize),
     Share(usize),
-    /// It has done its part; the job says what is left.
+    /// It has finished its part; the job decides what remains.
     Leave(usize),
     GiveBack(usize, Outcome),
     Stop,
@@ -166,10 +166,10 @@ struct Job {
     quiet: Quiet,
     /// Set while it has to stop and waits for the slice that ends it.
     ending: Option<WaitsToEnd>,
-    /// What its tenant, its client and its connection had been served when it came.
+    /// The service of its tenant, client and connection at its arrival.
     began_at: [u64; 3],
     shares: bool,
-    /// A panic leaves the job's own count of workers inside as it was: then no other worker can tell that it is the last.
+    /// A panic leaves the job's own count of workers unchanged: then no other worker can tell that it is the last.
     leaks_on_panic: bool,
     /// Parts that nobody has.
     parts: u32,
@@ -179,7 +179,7 @@ struct Job {
     has_panicked: bool,
     /// Slices begun after it had to stop.
     takes_after_stop: u32,
-    /// How many may be: one, and one for each worker that said `More` before and gives back after.
+    /// The maximum: one, plus one for each worker that returned `More` before and comes back later.
     takes_after_stop_max: u32,
     end: Option<End>,
 }
@@ -190,7 +190,7 @@ type Served = BTreeMap<(usize, [u64; 3]), u64>;
 /// A job that has to stop and waits: others may not go before it for long.
 #[derive(Clone, Debug)]
 struct WaitsToEnd {
-    /// What everybody had been served.
+    /// The service of everybody.
     since: Served,
     /// Slices of its connection that may be of jobs which live on.
     live_slices_max: usize,
@@ -393,7 +393,7 @@ impl World {
         self.plan.refuses_early && is_waiting && has_others && admission.cancellation.deadline().is_some()
     }
 
-    /// What the bounds ask for, reckoned from the jobs that live.
+    /// The result that the limits require, computed from the jobs that are alive.
     fn expected_answer(&self, admission: &Admission) -> Result<(), Rejection> {
         use crate::ledger::{Measure, Scope};
         if self.scheduler.phase() != Phase::Open {
@@ -461,7 +461,7 @@ impl World {
         job.cancellation.check(self.instant()).is_err()
     }
 
-    /// Whom a worker may take: nobody is passed who has a right to go first.
+    /// Checks whom a worker may take: nobody with precedence is skipped.
     fn check_taken(&mut self, index: usize, is_first: bool, lane: Lane) {
         let taken = &self.jobs[index];
         assert_eq!(taken.end, None, "nobody comes back");
@@ -542,7 +542,7 @@ impl World {
         }
     }
 
-    /// The longest slice until now, those in hand included.
+    /// The longest slice so far, including running ones.
     fn longest_ns(&self) -> u64 {
         let in_hand = self.workers.iter().flatten().map(|work| self.now_ns - work.taken_ns);
         in_hand.fold(self.longest_ns, u64::max)
@@ -611,7 +611,7 @@ impl World {
         }
     }
 
-    /// What the job's own logic says at the end of a slice.
+    /// The outcome that the job's own logic returns at the end of a slice.
     fn outcome(&mut self, job: usize, has_part: bool) -> Outcome {
         let panics = self.chance(self.plan.panics);
         let is_put_aside = has_part && self.chance(self.plan.put_aside);
@@ -656,7 +656,7 @@ impl World {
         }
     }
 
-    /// What holds after every event.
+    /// Checks the properties that hold after every event.
     fn check(&self) {
         let scheduler = &self.scheduler;
         let living = self.jobs.iter().filter(|job| job.end.is_none());
@@ -671,7 +671,7 @@ impl World {
         self.check_memory();
     }
 
-    /// What is remembered is bounded by what is held.
+    /// Memory is bounded by the jobs held.
     fn check_memory(&self) {
         let scheduler = &self.scheduler;
         let entries = scheduler.entries.len();

@@ -1,4 +1,4 @@
-//! When a connection ends: what its timeouts and the state of the server say.
+//! When a connection ends: its timeouts and the state of the server.
 
 use super::*;
 
@@ -31,7 +31,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         }
     }
 
-    /// When the next look at the times is due.
+    /// When the timeouts must be checked next.
     pub(super) fn due(&self, is_done: bool) -> Instant {
         let settings = &self.hub.settings;
         let frame = self.times.frame.as_ref().map(|frame| frame.due(settings));
