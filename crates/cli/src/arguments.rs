@@ -29,15 +29,15 @@ Example:
 #[derive(Debug, Parser)]
 #[command(name = "fieldseal", version, about, after_help = EXIT_CODES, max_term_width = 110, subcommand_required = true)]
 pub struct Arguments {
-    /// Where things lie.
+    /// Folder, configuration file and overrides.
     #[command(flatten)]
     pub place: Place,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// Where things lie and how they are set.
+/// The global options: folder, configuration file and overrides.
 #[derive(Debug, Clone, Args)]
 pub struct Place {
     /// Folder of the keystore, keys, certificates and fieldseal.toml
@@ -259,7 +259,7 @@ pub struct ConnectArguments {
     pub server_name: Option<String>,
 }
 
-/// What goes in and out.
+/// Input and output of a command.
 #[derive(Debug, Clone, Args)]
 #[command(mut_arg("json", |it| it.help("Print one line of JSON on standard error at the end: operation, count and seconds")))]
 pub struct StreamArguments {
@@ -277,7 +277,7 @@ pub struct StreamArguments {
     pub form: Form,
 }
 
-/// What the input is.
+/// The form of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// JSON Lines for .jsonl and .ndjson files, else JSON
@@ -329,7 +329,7 @@ impl KeyingName {
     }
 }
 
-/// What becomes of an envelope that does not open, by its name.
+/// The action for an envelope that fails to decrypt, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OnFailureName {
     /// Fail the command
@@ -341,7 +341,7 @@ pub enum OnFailureName {
 }
 
 impl OnFailureName {
-    /// What becomes of it.
+    /// Returns the engine's value.
     pub fn on_failure(self) -> OnFailure {
         match self {
             Self::Fail => OnFailure::Fail,
@@ -627,7 +627,7 @@ pub enum CertsCommand {
     },
 }
 
-/// What a client may do.
+/// The operations that a client may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Allowed {
     /// Encrypt values
@@ -671,7 +671,7 @@ pub enum ApiKeysCommand {
     },
 }
 
-/// What an API key may be used for.
+/// The operations that an API key allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ApiAllowed {
     /// Encrypt values

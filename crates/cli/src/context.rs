@@ -119,7 +119,7 @@ impl Context {
         let missing = (!path.exists()).then(|| admin::Error::NoStore(path.clone()).into());
         match (missing, self.root_key()) {
             (None, Ok(root_key)) => self.open(OpenMode::Existing, root_key).err().into_iter().collect(),
-            // A root key is made with the store.
+            // A root key is created together with the store.
             (Some(missing), Ok(_)) => vec![missing],
             (Some(missing), Err(failure)) if failure.exit == Exit::Unreachable => vec![missing],
             (missing, Err(failure)) => missing.into_iter().chain([failure]).collect(),

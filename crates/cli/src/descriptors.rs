@@ -23,7 +23,7 @@ const UNITS_MIN: usize = 4;
 /// Raises the soft limit of descriptors to the hard one, and returns what holds then. Where the system refuses, the soft limit holds.
 pub fn raise() -> usize {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // Not even a refusal is a reason to stop: what holds is looked at.
+    // A refusal is not a reason to stop: the limit in effect is checked.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     number(getrlimit(Resource::Nofile).current)
 }

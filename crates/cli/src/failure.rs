@@ -139,7 +139,7 @@ impl From<EngineError> for Failure {
             ErrorKind::AppDisabled => ": run fieldseal keys enable APP to enable it",
             _ => "",
         };
-        // Whoever runs the program owns the store, and may know what ails it.
+        // The user of the program owns the store, and may know the cause.
         let message = error.cause().map_or_else(|| format!("{error}{advice}"), str::to_owned);
         Self { exit, message }
     }

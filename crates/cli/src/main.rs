@@ -37,7 +37,7 @@ use crate::failure::{Exit, Failure};
 use crate::note::note;
 
 fn main() -> ExitCode {
-    // Before any secret is read. A system that forbids it is told of and no reason to stop.
+    // Before any secret is read. A system that does not permit it causes a warning, not a failure.
     if let Err(error) = core_dumps::forbid() {
         note(format_args!("fieldseal: cannot turn core dumps off: {error}"));
     }

@@ -152,7 +152,7 @@ impl Output {
     fn file(path: &Path) -> Outcome<Self> {
         let failure = |error: io::Error| Failure::writing(path.display(), &error);
         let place = path.display().to_string();
-        // What a link points to is replaced, not the link.
+        // The target of a symbolic link is replaced, not the link.
         let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let existing = std::fs::metadata(&target).ok();
         if let Some(existing) = existing.as_ref().filter(|existing| !existing.is_file()) {

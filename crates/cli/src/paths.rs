@@ -10,7 +10,7 @@ pub const CURVES_VARIABLE: &str = "FIELDSEAL_CURVES";
 /// Chooses for this process what the environment names; gives what is wrong with it.
 pub fn choose(environment: &[(String, String)]) -> Vec<String> {
     let value = |variable| environment.iter().find(|(name, _)| name == variable).map(|(_, value)| value.as_str());
-    // The second follows the first where nothing is said of it.
+    // By default the second follows the first.
     let lanes = choice(LANES_VARIABLE, value(LANES_VARIABLE), &Lanes::ALL, Lanes::name, use_lanes);
     let curves = choice(CURVES_VARIABLE, value(CURVES_VARIABLE), &CurveLanes::ALL, CurveLanes::name, use_curve_lanes);
     [lanes, curves].into_iter().filter_map(Result::err).collect()

@@ -10,7 +10,7 @@ use fieldseal_protocol::{
 
 use crate::error::ClientError;
 
-/// A successful answer as it came: for those who read values where they lie.
+/// A successful answer in its encoded form, for callers that read values in place.
 pub struct Answer {
     frame: Frame,
     /// The frame in one buffer, where it came in several and is read without being taken apart.
@@ -241,22 +241,22 @@ pub struct Document {
     pub json: Vec<u8>,
     /// How many values were encrypted or decrypted.
     pub count: u64,
-    /// What the engine reports besides.
+    /// The engine's report.
     pub report: Report,
     /// The paths of the first envelopes that did not open.
     pub failures: Vec<String>,
 }
 
-/// What the engine reports beside a result.
+/// The engine's report besides a result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// How many values each selector matched, in the order of the selectors; empty where none were sent.
     pub matched: Vec<u64>,
     /// How many of the values encrypted were envelopes already.
     pub resealed: u64,
-    /// How many envelopes `skip_sealed` left alone.
+    /// Number of envelopes that `skip_sealed` skipped.
     pub skipped: u64,
-    /// How many envelopes did not open, where the call said what becomes of them.
+    /// Number of envelopes that failed to decrypt, if the call has an action for them.
     pub failed: u64,
 }
 
@@ -272,7 +272,7 @@ impl Report {
 pub struct Values {
     /// In the order of the request.
     pub values: Vec<Value>,
-    /// What the engine reports besides.
+    /// The engine's report.
     pub report: Report,
     /// The indexes of the first envelopes that did not open.
     pub failures: Vec<u64>,
@@ -293,7 +293,7 @@ pub struct Rewrapped {
     pub count: u64,
 }
 
-/// What an envelope says about itself. What is `None` is not known, or known only when it is opened.
+/// The metadata of an envelope. Fields that are `None` are unknown, or known only after decryption.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
     /// The version in the envelope's text.
@@ -335,11 +335,11 @@ impl Inspection {
 /// An API key that is in force: whose it is and what it is good for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiKeyFacts {
-    /// What names the key; no secret.
+    /// The id of the key; not secret.
     pub id: String,
     /// The one app that it is for.
     pub app: String,
-    /// What it may be used for: `encrypt`, `decrypt`, `inspect`, `client-side-tokens`, or words of a newer engine.
+    /// The operations that it allows: `encrypt`, `decrypt`, `inspect`, `client-side-tokens`, or others of a newer engine.
     pub operations: Vec<String>,
     /// Which data roles it shows; `None` for every role.
     pub roles: Option<Vec<String>>,

@@ -2,8 +2,8 @@
 
 /// Decides how much memory the answer to one call may take.
 ///
-/// Who serves many at a time bounds the memory of all; the size of an answer is not known before it has arrived, and may be many times
-/// that of its request.
+/// A client with many calls limits the memory of all answers with it: the size of an answer is unknown before it has arrived, and
+/// may be many times that of its request.
 pub trait AnswerMemory: Send + Sync {
     /// The answer is about to take `size` bytes in all. `false` refuses: the call fails with
     /// [`ErrorKind::AnswerMemory`](crate::ErrorKind::AnswerMemory), what has arrived is dropped at once, and the rest as it comes.

@@ -33,7 +33,7 @@ use connections::Dialler;
 pub(crate) use connections::{Inner, dial};
 use retries::{Retries, RetryBudget};
 
-/// How long the address of an engine that said that it shuts down is tried after all others.
+/// How long the address of an engine that announced a shutdown is tried after all others.
 const SHUTDOWN_AVOIDED: Duration = Duration::from_secs(10);
 
 /// A client of one engine, or of several that serve the same apps. Clones share the connections.
@@ -50,8 +50,8 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// Connects and asks for `health`, so that a wrong address, certificate or key shows here. An engine that drains is
-    /// connected to all the same.
+    /// Connects and sends `health`, so that a wrong address, certificate or key is detected here. A draining engine is accepted
+    /// too.
     ///
     /// # Errors
     /// Unusable settings; no engine reached; certificates refused on either side.
@@ -89,8 +89,8 @@ impl Client {
         Client { inner: Arc::new(inner), observer: None }
     }
 
-    /// The same client, on the same connections; `observer` is told of the calls that are made through it and its clones, those by
-    /// [`Client::call_raw`] excepted.
+    /// Returns the same client on the same connections; `observer` receives the calls made through it and its clones, except those
+    /// by [`Client::call_raw`].
     pub fn observed_by(self, observer: Arc<dyn CallObserver>) -> Client {
         Client { observer: Some(observer), ..self }
     }
@@ -158,8 +158,7 @@ impl Client {
         .await
     }
 
-    /// As [`Client::decrypt`], with what the engine reports besides: which envelopes did not open, where the options say that the call
-    /// then goes on.
+    /// As [`Client::decrypt`], with the engine's report: which envelopes failed to decrypt, if the options continue after them.
     ///
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
@@ -275,7 +274,7 @@ impl Client {
         .await
     }
 
-    /// What envelopes say about themselves; with an app also what only their inside tells.
+    /// Returns the metadata of envelopes; with an app including the fields inside.
     ///
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
@@ -303,8 +302,8 @@ impl Client {
         .await
     }
 
-    /// Whose API key this is and what it is good for: for whoever takes API keys from others, such as a relay. The engine answers only
-    /// clients that may use the key's app.
+    /// Verifies an API key and returns its permissions, for callers that receive API keys from others, such as a relay. The engine
+    /// answers only clients that may use the key's app.
     ///
     /// # Errors
     /// As every call; `forbidden` where the key is not good, or is for an app that this client may not use.
@@ -357,8 +356,8 @@ impl Client {
         self.observe(prepared.method, prepared.deadline_ms, None, |id, _| prepared.outgoing(id), Ok).await
     }
 
-    /// As [`Client::send`]; `memory` is asked before the answer takes more memory, while it arrives. What it was asked for at the last is
-    /// what the returned answer takes, if that is more than 16 KiB.
+    /// As [`Client::send`]; `memory` is asked before the answer needs more memory, while it arrives. The last amount requested is
+    /// the memory of the returned answer, if that is more than 16 KiB.
     ///
     /// # Errors
     /// As every call; [`ErrorKind::AnswerMemory`] where `memory` refuses.
@@ -387,8 +386,8 @@ impl Client {
         outcome
     }
 
-    /// Waits for a connection to the engine: not at all where one is open, which asks nobody. For whoever is about to do what cannot be
-    /// undone, and will need the engine after that.
+    /// Waits for a connection to the engine; returns at once, without a request, if one is open. For callers that are about to do
+    /// something irreversible and will need the engine afterwards.
     ///
     /// # Errors
     /// No engine was reached.
@@ -449,8 +448,8 @@ fn check_request_size(size: usize, size_max: usize) -> Result<(), ClientError> {
     Err(ClientError::new(ErrorKind::RequestTooLarge, Retry::Never, message))
 }
 
-/// Doubles with each failure up to the longest pause; then, as `chance` from 0 to 1 says, somewhere in the upper half of it, so that
-/// clients of an engine that comes back do not come all at once.
+/// Doubles with each failure up to the longest delay; then `chance`, from 0 to 1, selects a point in the upper half of it, so that
+/// clients of a recovering engine do not reconnect all at once.
 fn backoff(settings: &ClientSettings, failures: u32, chance: f64) -> Duration {
     let doubled = settings.backoff_min.saturating_mul(2_u32.saturating_pow(failures));
     let pause = doubled.min(settings.backoff_max);

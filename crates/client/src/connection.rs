@@ -14,15 +14,15 @@ use crate::error::{ClientError, Sent};
 use crate::shared::{Next, Shared};
 use crate::tls::explain_read;
 
-/// How long the reason of a broken connection is waited for: the engine says it before it closes, while our writing fails at once.
+/// How long to wait for the reason of a broken connection: the engine sends it before it closes, while our writes fail at once.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How long a connection that is given up may take to say so.
+/// How long an abandoned connection may take to close.
 const PARTING: Duration = Duration::from_secs(1);
 
 /// Bytes that are read or written in one go before other tasks of the thread have their turn: some tens of microseconds of TLS.
 const TURN_BYTES_MAX: usize = 64 << 10;
 
-/// What a connection reads and writes: TLS on a socket, or the memory of a simulation.
+/// The transport of a connection: TLS on a socket, or the memory of a simulation.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}

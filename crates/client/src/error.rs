@@ -1,4 +1,4 @@
-//! What can go wrong with a call, in a form that a program can act on.
+//! Errors of a call, in a form that a program can act on.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct ClientError {
-    /// What happened.
+    /// The kind of error.
     pub kind: ErrorKind,
-    /// Whether the same call may succeed when it is made again. All calls can be repeated without harm.
+    /// Whether a retry may succeed. All calls can be repeated without harm.
     pub retry: Retry,
     /// One sentence for a developer.
     pub message: String,
-    /// Position in the list of the first value at fault, where the engine tells one.
+    /// Position in the list of the first value at fault, if known.
     pub index: Option<u64>,
-    /// Byte position in the document or selector, where the engine tells one.
+    /// Byte position in the document or selector, if known.
     pub offset: Option<u64>,
-    /// The pause after which to try again, where the engine tells one.
+    /// The delay before a retry, if the engine gives one.
     pub retry_after: Option<Duration>,
 }
 
-/// What happened to a call.
+/// The kind of error of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The settings are unusable: an address, a certificate, a key.
@@ -32,7 +32,7 @@ pub enum ErrorKind {
     Connect,
     /// TLS: one side did not accept the other's certificate, or they have no version or protocol in common.
     Tls,
-    /// The answer did not come in time. The engine has been told to stop.
+    /// The answer did not arrive in time. The engine was told to stop.
     Timeout,
     /// The connection ended before the answer came.
     ConnectionLost {
@@ -45,9 +45,9 @@ pub enum ErrorKind {
     UnknownEngineError,
     /// The engine leaves the connection and has not begun the request.
     GoingAway,
-    /// The engine ended the connection and said why: this code.
+    /// The engine ended the connection with this code.
     ConnectionRefused(ErrorCode),
-    /// What came back is not the protocol.
+    /// The answer violates the protocol.
     Protocol,
     /// The request is larger than the settings allow.
     RequestTooLarge,
@@ -126,7 +126,7 @@ impl ClientError {
     }
 }
 
-/// The code before the message, where the message does not say the same in words.
+/// The code before the message, unless the message says the same in words.
 fn named(error: &RemoteError<'_>) -> String {
     let words = error.code.replace('_', " ");
     match error.message.starts_with(&words) {

@@ -1,4 +1,4 @@
-//! Whom a client believes, and what it presents.
+//! The client's identity and the authorities that it trusts.
 
 use std::path::Path;
 use std::{fmt, fs};
@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use crate::error::ClientError;
 
-/// Whom the client believes and what it presents, in PEM (RFC 7468).
+/// The authorities that the client trusts and its certificate and key, in PEM (RFC 7468).
 #[derive(Clone)]
 pub struct ClientTls {
     /// The authorities whose server certificates are accepted; the system's own are not.
@@ -38,7 +38,7 @@ impl ClientTls {
 /// A part of [`ClientTls`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsPart {
-    /// Whom the client believes.
+    /// The trusted authorities.
     Authorities,
     /// The client's certificate and those that lead to its authority.
     CertificateChain,

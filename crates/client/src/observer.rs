@@ -1,4 +1,4 @@
-//! Calls as they end, for whoever counts them.
+//! Calls as they end, for metrics.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ pub enum CallOutcome<'e> {
     Abandoned,
 }
 
-/// Is told of each call that ends, on the task that made it: it must not wait.
+/// Receives each call that ends, on the task that made it: it must not block.
 pub trait CallObserver: Send + Sync + 'static {
     /// A call has ended `time` after it was made.
     fn ended(&self, method: Method, outcome: CallOutcome<'_>, time: Duration);
@@ -27,7 +27,7 @@ pub trait CallObserver: Send + Sync + 'static {
     fn repeated(&self, _method: Method, _error: &ClientError) {}
 }
 
-/// A call of which an observer is told: that it was abandoned, where it is dropped before it has ended.
+/// An observed call: it reports itself as abandoned if it is dropped before it has ended.
 pub(crate) struct Observed {
     observer: Option<Arc<dyn CallObserver>>,
     method: Method,

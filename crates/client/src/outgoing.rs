@@ -31,7 +31,7 @@ impl Outgoing {
 
     /// Bytes of it.
     pub(crate) fn size(&self) -> usize {
-        // What is shared holds the place of the head, too.
+        // Shared messages include the place of the head, too.
         self.rest.as_ref().map_or(self.head.len(), |whole| whole.len())
     }
 

@@ -14,7 +14,7 @@ const ANY_ID: u32 = u32::MAX;
 /// How a request begins: its type, and the marker of an id in four bytes.
 const HEAD: [u8; 3] = [0x94, 0x00, 0xce];
 const HEAD_SIZE: usize = HEAD.len() + size_of::<u32>();
-/// Bytes of a request beside its document or file, about.
+/// Approximate bytes of a request besides its document or file.
 const FRAME_SIZE: usize = 1 << 10;
 
 /// An encoded request that lacks only its id. [`Client::send`](crate::Client::send) sends it.

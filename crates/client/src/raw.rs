@@ -1,5 +1,5 @@
-//! One connection without the comforts of [`Client`](crate::Client): requests that are encoded once and sent often, answers as
-//! bytes where they lie. For load generators, whose own cost must stay small beside the engine's.
+//! One connection without the features of [`Client`](crate::Client): requests are encoded once and sent often, answers are bytes in
+//! place. For load generators, whose own cost must be small compared with the engine's.
 //!
 //! Nothing here waits on its own: no task, no timeout, no reconnection. The caller chooses ids, matches answers by them, and keeps
 //! calling [`RawConnection::next`], which moves bytes in both directions.
@@ -22,12 +22,12 @@ use crate::error::{ClientError, Sent};
 use crate::settings::ClientSettings;
 use crate::tls::{self, explain_read};
 
-/// What is gathered before it is encrypted: the largest TLS record (RFC 8446, section 5.1).
+/// Bytes gathered before encryption: the largest TLS record (RFC 8446, section 5.1).
 const RECORD_SIZE: usize = 16_384;
 /// The size that the buffer for answers begins with.
 const READ_SIZE: usize = 65_536;
 
-/// A request but for its id, encoded once. Clones share the bytes.
+/// A request without its id, encoded once. Clones share the bytes.
 #[derive(Clone)]
 pub struct EncodedRequest {
     tail: Arc<[u8]>,
@@ -52,7 +52,7 @@ impl EncodedRequest {
         EncodedRequest { tail: tail.into() }
     }
 
-    /// Bytes but for the id.
+    /// Bytes without the id.
     pub fn size(&self) -> usize {
         self.tail.len()
     }
@@ -107,7 +107,7 @@ impl RawConnector {
     /// Makes a connection.
     ///
     /// # Errors
-    /// The engine cannot be reached; certificates refused by this side. What the engine refuses shows at the first answer.
+    /// If the engine is unreachable, or this side refuses the certificate. The engine's refusal shows at the first answer.
     pub async fn connect(&self) -> Result<RawConnection, ClientError> {
         let stream = dial(&self.settings, &self.connector, &self.settings.addresses[0]).await?;
         Ok(RawConnection::over(stream, self.settings.limits))
@@ -118,7 +118,7 @@ impl RawConnector {
 struct Waiting {
     head: Head,
     tail: Arc<[u8]>,
-    /// How much of both is handed on.
+    /// Bytes of both that were passed on.
     sent: usize,
 }
 
@@ -127,7 +127,7 @@ impl Waiting {
         self.head.size + self.tail.len()
     }
 
-    /// What comes next; empty at the end.
+    /// The next bytes; empty at the end.
     fn rest(&self) -> &[u8] {
         match self.head.bytes().get(self.sent..) {
             Some(head) if !head.is_empty() => head,
@@ -136,7 +136,7 @@ impl Waiting {
     }
 }
 
-/// Why the engine leaves the connection, where the frame says so.
+/// The reason in a `going_away` frame, if it is one.
 fn going_away(frame: &[u8]) -> Option<GoingAway> {
     match Message::parse(frame) {
         Ok(Message::Notification { method: GOING_AWAY, params }) => Some(GoingAway::decode(params)),
@@ -151,14 +151,14 @@ enum Flush {
     Done,
 }
 
-/// What [`RawConnector`] connects by.
+/// The stream of [`RawConnector`].
 pub type TlsStream = tls::Stream;
 
 /// A connection that its caller drives.
 pub struct RawConnection<S = TlsStream> {
     stream: S,
     waiting: VecDeque<Waiting>,
-    /// What is handed to TLS next. It stays as it is until all of it is taken.
+    /// The bytes for TLS. They stay unchanged until all of them are accepted.
     outgoing: Vec<u8>,
     written: usize,
     flush: Flush,
@@ -169,7 +169,7 @@ pub struct RawConnection<S = TlsStream> {
     /// Bytes of those that the caller has seen.
     taken: usize,
     scanner: Scanner,
-    /// Whether the engine has said that it leaves the connection.
+    /// Whether the engine has announced that it leaves the connection.
     is_left: bool,
 }
 
@@ -196,8 +196,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
         }
     }
 
-    /// Whether the engine has said that it leaves the connection. What is in flight is still answered; what is new belongs on another
-    /// connection.
+    /// Whether the engine has announced that it leaves the connection. Requests in flight are still answered; new ones belong on
+    /// another connection.
     pub fn is_left(&self) -> bool {
         self.is_left
     }
@@ -297,7 +297,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Fills the record that goes out next: short messages travel together.
+    /// Fills the next record: short messages are sent together.
     fn gather(&mut self) {
         self.outgoing.clear();
         self.written = 0;
@@ -394,7 +394,7 @@ mod tests {
             }
             let mut answered = Vec::new();
             while answered.len() < 50 {
-                // Each wait ends after one look at both directions, mostly in the middle of a message.
+                // Each wait ends after one check of both directions, mostly in the middle of a message.
                 let wait = timeout(std::time::Duration::ZERO, next_id(&mut connection)).await;
                 answered.extend(wait.ok());
                 tokio::task::yield_now().await;

@@ -1,10 +1,10 @@
-//! What the calls of a connection and its task share: calls in flight, and messages to write.
+//! The state that the calls of a connection and its task share: calls in flight, and messages to write.
 //!
 //! An id belongs to its call until the answer has come, even when nobody waits for it any more: so an answer never reaches
 //! the wrong call, and one that belongs to none is a fault of the peer.
 //!
-//! When the engine says that it is going away, calls whose request is not written fail at once, to be made elsewhere; the connection
-//! ends when the others are answered.
+//! When the engine announces that it is going away, calls whose request is not written fail at once, to be retried elsewhere; the
+//! connection ends when the others are answered.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -39,7 +39,7 @@ struct State {
     next_id: u32,
     /// Set once an answer has come.
     has_answered: bool,
-    /// Set once the engine has said that it leaves the connection; nothing is begun afterwards, what is in flight is finished.
+    /// Set once the engine has announced that it leaves the connection; no call begins afterwards, those in flight finish.
     going_away: Option<GoingAway>,
     /// Set once; nothing is begun afterwards.
     ended: Option<ClientError>,
@@ -53,7 +53,7 @@ struct Queued {
 
 struct Call {
     stage: Stage,
-    /// Who is asked before a large answer takes memory.
+    /// Asked before a large answer takes memory.
     memory: Option<Arc<dyn AnswerMemory>>,
     /// Held until the answer has come.
     _place: OwnedSemaphorePermit,
@@ -68,7 +68,7 @@ enum Stage {
     Abandoned(Instant),
 }
 
-/// What the writer does next.
+/// The writer's next action.
 pub(crate) enum Next {
     Write(Outgoing),
     Wait,
@@ -96,7 +96,7 @@ impl Shared {
         state.ended.is_none() && state.going_away.is_none()
     }
 
-    /// Why the engine leaves the connection, once it has said so.
+    /// The reason why the engine leaves the connection, once announced.
     pub(crate) fn going_away(&self) -> Option<GoingAway> {
         self.lock().going_away
     }
@@ -145,7 +145,7 @@ impl Shared {
         self.to_write.notify_one();
     }
 
-    /// What is to be written now. Requests in it count as written from here on.
+    /// The bytes to write now. Requests in them count as written from here on.
     pub(crate) fn next_write(&self) -> Next {
         let mut state = self.lock();
         let Some(first) = state.queue.pop_front() else {
@@ -171,7 +171,7 @@ impl Shared {
     /// waits for it.
     pub(crate) fn wants(&self, id: u32, size: usize) -> bool {
         let (memory, is_awaited) = self.lock().memory_of(id);
-        // Asked without the lock: what is behind it is not ours.
+        // Called without the lock: it is foreign code.
         let has_room = memory.is_none_or(|memory| memory.resize(size));
         if is_awaited && has_room {
             return true;
@@ -219,7 +219,7 @@ impl Shared {
         }
         match call.map(|call| call.stage) {
             Some(Stage::Written(waiting)) => {
-                // Who waited may have left this very moment; then nobody misses the answer.
+                // The caller may have left at this very moment; then nobody misses the answer.
                 let _ = waiting.send(Answer::of_response(frame));
                 Ok(())
             }
@@ -308,14 +308,14 @@ impl State {
         Ok(id)
     }
 
-    /// Who is asked before the answer to a call takes memory, and whether somebody waits for it. An answer that belongs to no call counts
-    /// as awaited: it is a fault of the peer, which shows when all of it is there.
+    /// Returns the memory limiter of a call's answer, and whether somebody waits for it. An answer without a call counts as
+    /// awaited: it is a fault of the peer, which shows when it is complete.
     fn memory_of(&self, id: u32) -> (Option<Arc<dyn AnswerMemory>>, bool) {
         let Some(call) = self.calls.get(&id) else { return (None, true) };
         (call.memory.clone(), !matches!(call.stage, Stage::Abandoned(_)))
     }
 
-    /// Gives up a call whose answer is dropped while it arrives: gives whoever waits for it.
+    /// Abandons a call whose answer is dropped while it arrives: returns the sender to whoever waits for it.
     fn give_up(&mut self, id: u32, now: Instant) -> Option<oneshot::Sender<Outcome>> {
         let call = self.calls.get_mut(&id)?;
         call.memory = None;

@@ -13,11 +13,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 /// A connection that is being made.
 pub type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Send + 'a>>;
 
-/// What stands for the network and for chance.
+/// Replaces the network and random numbers.
 pub trait Network: Send + Sync + 'static {
     /// Connects to an address of the settings.
     fn connect<'a>(&'a self, address: &'a str) -> Connecting<'a>;
 
-    /// A number from 0 to 1, as the seed says.
+    /// A number from 0 to 1, by the seed.
     fn chance(&self) -> f64;
 }

@@ -1,4 +1,4 @@
-//! The client's side of TLS: what it asks for, and in words what went wrong.
+//! The client's side of TLS: its policy, and its errors in words.
 
 use std::io;
 use std::net::IpAddr;
@@ -34,14 +34,14 @@ pub(crate) fn socket<S: AsyncRead + AsyncWrite>(stream: S) -> Gathered<S> {
 }
 
 impl ClientTls {
-    /// What of it cannot be used, at most one problem for each part; nothing where all can. For callers who know where each part comes
-    /// from, and tell people that.
+    /// Returns the unusable parts, at most one problem for each; empty if all can be used. For callers that know the source of each
+    /// part and report it.
     pub fn problems(&self) -> Vec<TlsProblem> {
         parse(self).err().unwrap_or_default()
     }
 }
 
-/// What stands in [`ClientTls`].
+/// The parsed content of [`ClientTls`].
 pub(crate) struct Parsed {
     authorities: Vec<X509>,
     /// At least one.
@@ -84,7 +84,7 @@ pub(crate) fn connector(tls: &ClientTls) -> Result<SslConnector, ClientError> {
     connector.set_verify(SslVerifyMode::PEER);
     connector.set_alpn_protos(ALPN_LIST).map_err(library)?;
 
-    // A store of our own: the authorities of the system have no say in who our engine is.
+    // A separate store: the system's authorities must not vouch for the engine.
     let mut store = X509StoreBuilder::new().map_err(library)?;
     for authority in authorities {
         store.add_cert(authority).map_err(library)?;
@@ -149,7 +149,7 @@ fn described(certificate: &X509Ref) -> String {
     format!("{}, issued by {}, ", name(certificate.subject_name()), name(certificate.issuer_name()))
 }
 
-/// What the TLS library found wrong with the engine's certificate.
+/// Describes the TLS library's verdict on the engine's certificate.
 fn words_of(verdict: &X509VerifyError, certificate: Option<&X509Ref>) -> String {
     match *verdict {
         X509VerifyError::HOSTNAME_MISMATCH | X509VerifyError::IP_ADDRESS_MISMATCH => {
@@ -177,8 +177,8 @@ fn words_of(verdict: &X509VerifyError, certificate: Option<&X509Ref>) -> String 
     }
 }
 
-/// Why reading failed. In TLS 1.3 the engine judges our certificate after our side of the handshake is over, so that its
-/// alert arrives here. Alerts of other kinds are about a connection that went wrong on the way: a new one may go well.
+/// Explains a failed read. In TLS 1.3 the engine verifies our certificate after our side of the handshake is complete, so its alert
+/// arrives here. Alerts of other kinds concern the connection: a new one may succeed.
 pub(crate) fn explain_read(error: io::Error) -> ClientError {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<SslError>());
     let reasons = inner.and_then(SslError::ssl_error).map(reasons).unwrap_or_default();
@@ -188,7 +188,7 @@ pub(crate) fn explain_read(error: io::Error) -> ClientError {
     }
 }
 
-/// What an alert of the peer says about us, in words (RFC 8446, section 6.2).
+/// Describes an alert of the peer about us (RFC 8446, section 6.2).
 fn verdict(reasons: &str) -> Option<&'static str> {
     const ALERTS: [(&str, &str); 10] = [
         ("ALERT_CERTIFICATE_REQUIRED", "it asks for a client certificate"),

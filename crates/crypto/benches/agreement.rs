@@ -81,7 +81,7 @@ fn table_rows<'a>(context: &'a EcContext, recipient: &'a Recipient) -> Vec<Row<'
     rows
 }
 
-/// Makes a table piece by piece as often as rounds, and tells how long each piece takes, by the median of rounds.
+/// Computes a table piece by piece in each round, and prints the median time of each piece.
 fn tell_pieces(public: &PublicKey, rounds: usize) {
     let mut times = vec![Vec::new(); TABLE_PIECES];
     for _ in 0..rounds {

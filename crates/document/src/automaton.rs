@@ -488,7 +488,7 @@ impl Row {
             let is_alike = self.folded.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name));
             return if is_alike { Err(AmbiguousName) } else { Ok(self.other) };
         }
-        // What is not UTF-8 is no document; that is found behind the walk.
+        // Invalid UTF-8 is detected directly behind the walk.
         std::str::from_utf8(name).map_or(Ok(self.other), |name| self.refused(name))
     }
 

@@ -94,7 +94,7 @@ fn decode(text: &str, piece: Range<usize>, decoded: &mut String, lone: LoneSurro
     decoded.reserve(piece.end);
     let (mut copied, mut stop) = (0, piece.start);
     while copied < piece.end {
-        // Escape sequences come in rows: behind one, the next is looked for at once.
+        // Escape sequences often follow one another: after one, the next is searched at once.
         if copied < stop || inner[stop] != b'\\' {
             stop = scan::special(&inner[..piece.end], stop);
             decoded.push_str(&text[copied..stop]);

@@ -1,10 +1,11 @@
-//! What a field costs in process: both curves, each keying, 1 to 60,000 fields of 32 bytes, as envelope text and through a document,
-//! and opened again. Beside it, in the same run, loops that take one field after the other, over BoringSSL (which Fieldseal uses) and
-//! aws-lc-rs (the fastest one-shot seal measured on CPUs with AVX-512): bare ones, with one-shot AES-256-GCM and base64 of IV and
-//! ciphertext and nothing else; ones from and to the whole text of an envelope; and ones that make a key for it first, by the library.
+//! The cost of a field in process: both curves, each keying, 1 to 60,000 fields of 32 bytes, as envelope text and through a
+//! document, and decrypted again. In the same run, loops that process one field after another, over BoringSSL (which Fieldseal
+//! uses) and aws-lc-rs (the fastest one-shot encryption measured on CPUs with AVX-512): bare ones, with one-shot AES-256-GCM and
+//! base64 of IV and ciphertext and nothing else; ones from and to the whole text of an envelope; and ones that first generate a key
+//! for it, by the library.
 //!
-//! Criterion reports the 2,000-field cases; then a table gives medians of rounds that take all rows in turn, in nanoseconds a
-//! field, with the ratio to the faster bare loop; then what 2,000 fields cost beside what they may.
+//! Criterion reports the 2,000-field cases; then a table gives medians of rounds that take all rows in turn, in nanoseconds per
+//! field, with the ratio to the faster bare loop; then the cost of 2,000 fields beside its limit.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ const COUNTS: [usize; 5] = [1, 30, 150, 2_000, 60_000];
 const TEXT_SIZE: usize = 32;
 /// Bytes of associated data.
 const AAD_SIZE: usize = 33;
-/// An envelope's text: what stands before the IV, the IV, the ephemeral key with its colons, the ciphertext, the end.
+/// An envelope's text: the text before the IV, the IV, the ephemeral key with its colons, the ciphertext, the end.
 const HEAD: &[u8] = b"ev:Tk9D:";
 const IV_SIZE: usize = 16;
 const MIDDLE: [u8; 46] = *b":A1234567890123456789012345678901234567890123:";
@@ -120,7 +121,7 @@ fn bare(library: &impl OneShot, texts: &[String], out: &mut Vec<u8>) {
     }
 }
 
-/// One-shot seal and the whole text of an envelope behind a header.
+/// One-shot encryption and the whole text of an envelope after a header.
 fn one_shot_text(library: &impl OneShot, texts: &[String], out: &mut Vec<u8>) {
     let mut sealed = [0; TEXT_SIZE + TAG_SIZE];
     for (counter, text) in (0_u64..).zip(texts) {
@@ -135,7 +136,7 @@ fn one_shot_text(library: &impl OneShot, texts: &[String], out: &mut Vec<u8>) {
     }
 }
 
-/// What [`one_shot_text`] has written, its header left out, to a text that is UTF-8.
+/// Decrypts the output of [`one_shot_text`], without its header, to text that is UTF-8.
 fn one_shot_open(library: &impl OneShot, texts: &[&[u8]]) {
     let (mut nonce, mut sealed, mut opened) = ([0; 12], [0; TEXT_SIZE + TAG_SIZE], [0; TEXT_SIZE]);
     for text in texts {
@@ -165,7 +166,7 @@ fn options(curve: Curve, keying: Keying) -> EncryptOptions<'static> {
     EncryptOptions { curve: Some(curve), keying: Some(keying), ..EncryptOptions::new("bench") }
 }
 
-/// A request for a list of values: begun, sealed in steps, each envelope behind a header.
+/// A request for a list of values: started, encrypted in steps, each envelope after a header.
 fn encrypt_values(engine: &Engine, options: &EncryptOptions<'_>, values: &[Value<'_>], out: &mut Vec<u8>) {
     let mut encryptor = engine.encryptor(&Caller::Owner, options).expect("begins");
     for part in values.chunks(encryptor.step_values_max()) {
@@ -289,9 +290,9 @@ fn seal(engine: &Engine, curve: Curve, values: &[Value<'_>], document: &str) -> 
     (curve, text, places, sealed_document)
 }
 
-/// Round after round over all rows, so that what disturbs the machine disturbs every row; a row leaves when its time is spent. All
-/// rows write to one buffer, as an engine's connection does, so that none pays for another's cold memory. Every second round goes
-/// backwards: of two requests one makes the other's key too, and it shall not be the same row that makes it each time.
+/// Round after round over all rows, so that interference affects every row; a row ends when its time is used up. All rows write to
+/// one buffer, as an engine's connection does, so that none pays for another's cold memory. Every second round runs backwards: of
+/// two requests one generates the other's key too, and it must not always be the same row.
 fn take_in_turn(rows: &mut [Row<'_>], count: usize) {
     let mut out = Vec::with_capacity(count * 200);
     for round in 0..ROUNDS_MAX {
@@ -338,8 +339,8 @@ fn table(fixture: &Fixture) {
     print_bars(&columns[place]);
 }
 
-/// What the middle case may cost, in nanoseconds a field, and how many times faster than the loops that do the same work one field after
-/// the other it shall be.
+/// The limit for the middle case, in nanoseconds per field, and the required speed-up over the loops that do the same work one
+/// field after another.
 const BAR_COUNT: usize = 2_000;
 
 struct Bar {

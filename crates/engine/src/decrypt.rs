@@ -234,7 +234,7 @@ fn take_run<'a>(texts: &[&'a [u8]], run: &mut Vec<Envelope<'a>>) -> Result<(), M
                     break;
                 }
             }
-            // One behind others waits for its turn: the first fault of all is the one to tell.
+            // A fault after others waits for its turn: the first fault of all is reported.
             Err(malformed) if malformed != Malformed::NotAnEnvelope && run.is_empty() => return Err(malformed),
             Err(_) => break,
         }

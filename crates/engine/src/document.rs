@@ -305,9 +305,9 @@ impl Plan {
         let walked = self.walk.next_batch(document, &mut stretch.matches, self.values_max, self.walked_bytes_max);
         self.planned = match (walked, stretch.matches.last()) {
             (Ok(WalkProgress::Done), _) => document.len(),
-            // No match begins before this position, and none ends behind it.
+            // No match begins before this position, and none ends after it.
             (Ok(WalkProgress::More), _) => self.walk.position().max(self.planned),
-            // The fault comes again when what stands before it is done: the first fault of all is the one to tell.
+            // The fault is returned again when everything before it is done: the first fault of all is reported.
             (Err(_), Some(last)) => last.end,
             (Err(error), None) => return Err(error.into()),
         };

@@ -122,7 +122,7 @@ impl Engine {
         let answered = self.shared.directory.refresh(now);
         let forgets = match &answered {
             Ok(changed) => *changed,
-            // Grants that cannot be looked at any more are not believed for ever.
+            // Grants that cannot be refreshed any more are not trusted forever.
             Err(_) => self.shared.directory.silence(now) >= self.settings().store_silence_max,
         };
         self.note_answer(now, answered.is_ok(), forgets);
@@ -423,7 +423,7 @@ mod tests {
         std::fs::write(&path, content).expect("written");
         at(61);
         assert!(engine.maintain().is_ok() && is_ready());
-        // A store that hangs lets nobody come back to say so.
+        // A hanging store never returns to report that.
         at(61 + 69);
         assert!(is_ready());
         at(61 + 70);

@@ -274,7 +274,7 @@ impl RequestOpenings {
     pub(crate) fn fork(&mut self) -> Self {
         let others = Arc::clone(self.others());
         let (last, count_max) = (self.last.clone(), self.count_max);
-        // The value at hand goes to the first who joins.
+        // The current value goes to the first who joins.
         Self { last, tried: self.tried.take(), others: Some(others), count_max, tally: Tally::default() }
     }
 

@@ -134,7 +134,7 @@ impl Rights {
             Self::Granted(grant) => match act {
                 Act::Encrypt => grant.allows(Operation::Encrypt, app),
                 Act::Decrypt | Act::Inspect => grant.allows(Operation::Decrypt, app),
-                // Tokens are for HTTP, which knows its callers by their keys.
+                // Tokens are for HTTP, where keys identify callers.
                 Act::IssueToken => false,
             },
             Self::Key(key) => key.app == *app && key.operations.contains(&act.of_key()),

@@ -69,8 +69,8 @@ impl Recipients {
             }
             ControlFlow::Continue(work) => (without_table(), Known::AtRest(Box::new(work))),
         };
-        // Where it was forgotten meanwhile, the piece is lost, unless it was the last. Who met it since may have begun anew: then there
-        // are two tables on their way, of which a later piece replaces an earlier one, but nothing replaces what is ready.
+        // If it was evicted meanwhile, the piece is lost, unless it was the last. Another caller may have started again since: then
+        // two tables are in progress, of which a later piece replaces an earlier one, but nothing replaces a complete table.
         let mut locked = lock(known);
         match (locked.get_mut(public), left) {
             (Some(Known::Ready(_)), _) | (None, Known::AtRest(_)) => {}
@@ -163,7 +163,7 @@ mod tests {
         let context = EcContext::new(&mut rng);
         for key in &keys {
             let got: Vec<Arc<Recipient>> = std::thread::scope(|scope| {
-                // Each asks until it gets a table, however often it comes while another works on it.
+                // Each requests the key until it gets a table, however often it comes while another computes it.
                 let ask = || {
                     let mut got = vec![recipients.get(key)];
                     while !got[got.len() - 1].has_table() {

@@ -251,7 +251,7 @@ impl TokenRequestReading {
                 ScalarKind::String { .. } => &mut self.asked.action,
                 ScalarKind::Number | ScalarKind::Boolean => &mut self.asked.expiry,
             };
-            // One of each kind is meant; of two nobody knows which, and no reader takes an empty text.
+            // Exactly one of each kind is expected; two are ambiguous, and no parser accepts an empty text.
             *asked = Some(if asked.is_some() { String::new() } else { text });
         }
         Ok((progress == Progress::Done).then(|| self.asked.clone()))

@@ -1,5 +1,5 @@
-//! Values of 32 bytes, each under a key of its own, in groups as a step of the engine has them: microseconds a value to its envelope's
-//! text, by the library alone and with a recipient's table. And many values under one key: nanoseconds a value to text and back.
+//! Values of 32 bytes, each under its own key, in groups as in a step of the engine: microseconds per value to its envelope's text,
+//! by the library alone and with a recipient's table. And many values under one key: nanoseconds per value to text and back.
 //!
 //! Medians of rounds that take all rows in turn; in brackets how many times faster than the library.
 

@@ -263,7 +263,7 @@ impl<H: Handler> Door<H> {
             tokio::select! {
                 ended = &mut connection => return ended.map_or_else(|error| self.ended(error), |()| End::Closed),
                 () = activity.displaced.notified() => {
-                    // What says so goes out if it can; nobody waits for it, since the new connection has the place already.
+                    // The reason is sent if possible; nobody waits for it, because the new connection has the slot already.
                     end(connection, Duration::ZERO).await;
                     return End::Displaced;
                 }
@@ -312,7 +312,7 @@ fn look_pause(settings: &HttpSettings) -> Duration {
 /// Shuts the connection down gracefully.
 async fn end<C: Connection, O: Outbox + Unpin>(mut connection: Driven<'_, C, O>, limit: Duration) {
     connection.graceful_shutdown();
-    // What the peer makes of it is its own affair.
+    // The peer's reaction does not matter.
     let _ = timeout(limit, connection).await;
 }
 

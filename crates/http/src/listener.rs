@@ -115,7 +115,7 @@ impl<H: Handler> Listener<H> {
     /// Keeps serving and asks clients to go elsewhere: each connection at its own moment of `leaving`, by `Connection: close` in
     /// answers over HTTP/1.1, by GOAWAY over HTTP/2. Returns at once.
     pub fn begin_leaving(&self, leaving: Leaving) {
-        // Whoever calls it again has left already.
+        // It was called before.
         let _ = self.door.leaving.set(leaving);
         self.phase.send_if_modified(|phase| {
             let is_first = *phase == Phase::Serving;
@@ -211,7 +211,7 @@ async fn serve<H: Handler>(
     observer: &dyn Observer,
 ) -> End {
     let mut peer = Peer { address, protocol: Protocol::Http1, server_name: None };
-    // A socket that is already broken tells so when it is read.
+    // A read reports a broken socket.
     let _ = prepare_socket(&socket, door.settings.half_open_timeout);
     let Some(acceptor) = acceptor else { return door.serve_in(place, socket, peer).await };
     let socket = BufWriter::with_capacity(BUFFER_SIZE, BufReader::with_capacity(BUFFER_SIZE, socket));

@@ -48,7 +48,7 @@ impl Problem {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(pause) = self.retry_after {
-            // Whole seconds are all that the header can say: rounded up, so that nobody comes too early.
+            // The header supports only whole seconds: rounded up, so that nobody retries too early.
             let seconds = pause.as_secs() + u64::from(pause.subsec_nanos() > 0);
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }

@@ -147,7 +147,7 @@ pub(crate) fn open_private(what: SecretPath, path: &Path) -> Result<File, Error>
 
 /// Reads all of `file`, at most `size_max` bytes, into a buffer that is wiped; `None` when it is longer. `path` is for errors.
 pub(crate) fn read_secret(mut file: File, path: &Path, size_max: usize) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
-    // Read into room that never grows: a growing vector would leave copies behind.
+    // Read into a buffer that never grows: a growing vector would leave copies behind.
     let mut content = Zeroizing::new(vec![0; size_max + 1]);
     let mut size = 0;
     while size < content.len() {

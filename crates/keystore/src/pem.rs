@@ -118,7 +118,7 @@ fn name(curve: Curve) -> &'static str {
 /// # Errors
 /// [`Error::Io`], and as [`parse_private_key_pem`].
 pub fn read_private_key_pem(path: &Path, curve: Curve, context: &EcContext) -> Result<PrivateKey, Error> {
-    // Whoever imports a key answers for where it comes from: a pipe from another program is as good as a file.
+    // The user who imports a key is responsible for its origin: a pipe from another program is as good as a file.
     let file = File::open(path).map_err(Error::io(path))?;
     let content = files::read_secret(file, path, PEM_SIZE_MAX)?.ok_or(ImportError::TooLarge)?;
     let text = std::str::from_utf8(&content).map_err(|_| ImportError::NotText)?;
@@ -208,7 +208,7 @@ fn blocks(pem: &str) -> Result<Vec<Block>, ImportError> {
     while let Some(line) = lines.next() {
         let Some(begin) = boundary(line, "BEGIN") else { continue };
         let label = Label::parse(begin)?;
-        // Room for everything, as a string that grows would leave copies behind.
+        // Capacity for everything, because a growing string would leave copies behind.
         let mut base64 = Zeroizing::new(String::with_capacity(pem.len()));
         loop {
             let line = lines.next().ok_or(ImportError::Truncated)?;

@@ -30,7 +30,7 @@ pub fn replace_file(path: &Path, content: &[u8], readers: Readers, rng: &mut dyn
     let whole = file.write_all(content).and_then(|()| file.sync_all());
     let written = whole.and_then(|()| fs::rename(&draft, path));
     if written.is_err() {
-        // What has been written of a key must not lie around; the first error is reported.
+        // A partly written key must not remain; the first error is reported.
         let _ = fs::remove_file(&draft);
     }
     written?;

@@ -1,5 +1,5 @@
-//! Base64 of short values: every kernel of this CPU beside two libraries, nanoseconds a call over many values one after the other, and
-//! the whole text of a sealed value.
+//! Base64 of short values: every kernel of this CPU and two libraries, nanoseconds per call over many values one after another, and
+//! the whole text of an encrypted value.
 //!
 //! Medians of rounds that take all rows in turn; in brackets how many times faster than the faster library.
 
@@ -16,7 +16,7 @@ const SIZES: [usize; 7] = [12, 33, 48, 50, 272, 1_040, 65_552];
 const ROUND_SIZE: usize = 32 << 10;
 const ROUNDS: usize = 101;
 
-/// Base64 of chunks of bytes, or the reverse, and how many libraries stand before the kernels.
+/// Base64 of chunks of bytes, or the reverse, and how many libraries precede the kernels.
 type Work<'a> = Box<dyn FnMut(&[u8], &mut [u8]) + 'a>;
 const LIBRARIES: usize = 2;
 /// Nanoseconds a chunk by name.

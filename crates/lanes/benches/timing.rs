@@ -1,7 +1,7 @@
-//! Whether the time of a product tells its scalar, that of sealing its key or text, and that of opening where a tag is wrong:
-//! measurements of one secret and of random ones, in random order, and Welch's t of the two (Reparaz, Balasch and Verbauwhede, "Dude, is my
-//! code constant time?"). Beyond ±10 there is a leak for sure. Functions that leak are measured beside, so that the test shows what it
-//! can see.
+//! Tests whether the time of a product depends on its scalar, that of encryption on its key or text, and that of decryption on the
+//! position of a tag's fault: measurements of one secret and of random ones, in random order, and Welch's t of the two (Reparaz,
+//! Balasch and Verbauwhede, "Dude, is my code constant time?"). Beyond ±10 there is certainly a leak. Functions that leak are
+//! measured too, to show the sensitivity of the test.
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use rand::{RngExt, SeedableRng};
 const MEASUREMENTS: usize = 40_000;
 /// Random secrets, so many that none is known to a branch predictor.
 const SCALARS: usize = 4_096;
-/// What is slower than nine of ten measurements was disturbed.
+/// Measurements slower than nine of ten were disturbed.
 const KEPT: f64 = 0.9;
 const T_MAX: f64 = 10.0;
 
@@ -41,8 +41,8 @@ impl Class {
     }
 }
 
-/// Welch's t of the time that `work` takes with the first scalar and with any other. What it takes is made before, by `prepare`, in
-/// the same place for both, so that they do not differ by what the caches hold.
+/// Welch's t of the time of `work` with the first scalar and with any other. `prepare` creates its input beforehand, in the same
+/// place for both, so that the caches hold the same.
 fn welch_t<T>(
     scalars: &[[u8; SCALAR_SIZE]],
     prepare: impl Fn(&[u8; SCALAR_SIZE]) -> T,
@@ -146,7 +146,7 @@ fn main() -> ExitCode {
     for curve in [Curve::P256, Curve::Secp256k1] {
         for kernel in Kernel::detect() {
             let base = FixedBase::generator(kernel, curve);
-            // A random number below 2^256 is below the order but for once in 2^32.
+            // A random number below 2^256 is below the order, except once in 2^32.
             let scalar = |bytes: &[u8; SCALAR_SIZE]| [Scalar::new(curve, bytes).expect("in range")];
             let mut out = [Point::default()];
             let t = welch_t(&bytes, scalar, |scalar| multiply(&[&base], scalar, black_box(&mut out)));

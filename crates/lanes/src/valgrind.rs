@@ -14,7 +14,7 @@ const MAKE_DEFINED: u64 = MAKE_UNDEFINED + 1;
 fn request(number: u64, [first, second]: [u64; 2]) -> u64 {
     let arguments = [number, first, second, 0, 0, 0];
     let mut answer = 0;
-    // SAFETY: turns a register around by 128 bits and swaps one with itself; Valgrind reads the arguments behind `rax`.
+    // SAFETY: rotates a register by 128 bits and swaps one with itself; Valgrind reads the arguments behind `rax`.
     unsafe {
         asm!(
             "rol rdi, 3", "rol rdi, 13", "rol rdi, 61", "rol rdi, 51", "xchg rbx, rbx",

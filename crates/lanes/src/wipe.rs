@@ -15,7 +15,7 @@ pub(crate) fn overwrite<T: Copy>(values: &mut [T], zero: T) {
     values.fill(zero);
     // Miri executes no assembly; it leaves no write out either.
     #[cfg(not(miri))]
-    // SAFETY: no instruction is executed. The compiler must take it that the memory behind the pointer is read here.
+    // SAFETY: no instruction is executed. The compiler must assume that the memory behind the pointer is read here.
     unsafe {
         asm!("/* {0} */", in(reg) values.as_mut_ptr(), options(nostack, preserves_flags))
     }

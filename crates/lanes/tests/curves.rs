@@ -201,7 +201,7 @@ fn coordinates_not_below_the_prime_are_refused() {
     }
 }
 
-/// A table in pieces, between which another is made, multiplies as one at once does: a piece depends on nothing but the pieces before.
+/// A table in pieces, interleaved with another, multiplies like one computed at once: a piece depends only on the pieces before.
 #[test]
 fn tables_in_pieces_multiply_as_tables_at_once() {
     let scalars = scalars::<P256>(20).into_iter().step_by(17).map(bytes::<P256>).collect::<Vec<Bytes>>();

@@ -93,7 +93,7 @@ fn messages(rng: &mut StdRng, sizes: impl Iterator<Item = (usize, usize)>) -> Ve
         .collect()
 }
 
-/// All lengths, alone, and in groups around the widths of kernels, of one length and mixed.
+/// All lengths, singly, and in groups around the widths of kernels, of one length and mixed.
 #[test]
 fn equals_another_library() {
     let seed = 0x6c61_6e65;
@@ -229,7 +229,7 @@ fn one_bad_message_spoils_only_itself() {
     }
 }
 
-/// What lies beside a message's output is left alone: outputs are exactly as long as their messages.
+/// Bytes around a message's output are not touched: outputs are exactly as long as their messages.
 #[test]
 #[should_panic(expected = "room for exactly these messages")]
 fn room_must_fit() {

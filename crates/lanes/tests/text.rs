@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
 const SIZE_MAX: usize = 300;
-/// What lies around a piece of memory that must be left alone.
+/// The content around a piece of memory that must not be touched.
 const AROUND: u8 = 0x55;
 
 fn random_bytes(rng: &mut StdRng, size: usize) -> Vec<u8> {
@@ -122,7 +122,7 @@ fn every_byte_at_every_place() {
     }
 }
 
-/// A frame of every shape around values of every length, behind what is there already, with and without room.
+/// A frame of every shape around values of every length, after existing content, with and without spare capacity.
 #[test]
 fn frames_are_written_whole() {
     let mut rng = StdRng::seed_from_u64(9);
@@ -144,7 +144,7 @@ fn frames_are_written_whole() {
             assert_eq!(frame.text_size(size), text.len());
             let mut out = vec![AROUND; size % 3];
             if size % 2 == 0 {
-                // Exactly as much as the text needs: no byte of slack is asked for.
+                // Exactly as much as the text needs, without slack.
                 out.reserve_exact(text.len());
                 let place = out.as_ptr();
                 kernel.append(&frame, &nonce, &sealed, &mut out);

@@ -324,7 +324,7 @@ mod tests {
             if let Some(mistake) = mistake.as_ref().filter(|_| number % 3 == 0) {
                 answer.clone_from(mistake);
             }
-            // Behind the kind of a request or response stands its id, behind that of a notification does not.
+            // The id follows the kind of a request or response, but not that of a notification.
             if answer[1] != 2 {
                 answer[2] = answer[2].wrapping_add(request[2]);
             }

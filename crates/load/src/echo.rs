@@ -71,7 +71,7 @@ impl Echo {
 async fn accept(listener: TcpListener, exchange: Exchange, to_worker: Sender<Message>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
-        // A connection that breaks ends alone.
+        // A broken connection ends without affecting others.
         tokio::spawn(serve(stream, exchange, to_worker.clone()));
     }
 }
@@ -100,7 +100,7 @@ fn work(messages: &Receiver<Message>) {
             Some(message) if message.work.is_zero() => end(message),
             Some(message) => large.push_back(message),
             None => {
-                // Nothing in hand and nobody left who could send.
+                // No work, and nobody left who could send.
                 let Some(mut message) = large.pop_front() else { return };
                 spin(SLICE.min(message.work));
                 message.work = message.work.saturating_sub(SLICE);
@@ -111,7 +111,7 @@ fn work(messages: &Receiver<Message>) {
 }
 
 fn end(message: Message) {
-    // Who no longer waits has closed its connection.
+    // A peer that no longer waits has closed its connection.
     let _ = message.done.send(());
 }
 

@@ -456,7 +456,7 @@ impl LoadResult {
             let message = message.split(" at line ").next().unwrap_or("it is damaged").to_owned();
             ResultError::Form { line, column, message }
         };
-        // The head alone first: a report of another kind has another body.
+        // The head first: a report of another kind has another body.
         let Form { kind, schema, aggregate, intermediate } = serde_json::from_str(text).map_err(form)?;
         if kind.is_none() && aggregate.is_some() && intermediate.is_some() {
             return Err(ResultError::Artillery);

@@ -318,7 +318,7 @@ impl Caller {
             Some("cancelled") => {}
             Some(code) => return Err(LoadError::Refused(format!("{code} for a request that was cancelled"))),
         }
-        // What was cancelled too late is answered before this.
+        // A request that was cancelled too late is answered before this.
         self.values().await
     }
 

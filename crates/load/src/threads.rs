@@ -20,7 +20,7 @@ where
             Ok(runtime) => runtime.block_on(work()),
             Err(error) => Err(LoadError::system("a runtime", error)),
         };
-        // Who no longer waits has been told to stop.
+        // A worker that no longer waits was stopped.
         let _ = done.send(outcome);
     });
     async move {

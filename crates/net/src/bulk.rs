@@ -114,7 +114,7 @@ impl<Client: Copy + Eq + Hash + Send + 'static> BulkQueue<Client> {
 
     async fn dispatch(self) {
         loop {
-            // The runtime goes on with this task after those that are woken already, and those that its sockets wake.
+            // The runtime resumes this task after those that are woken already, and those that its sockets wake.
             yield_now().await;
             let Some(next) = self.next() else { return };
             next.wake();

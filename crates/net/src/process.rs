@@ -101,7 +101,7 @@ mod tests {
         drop((std::hint::black_box(memory), files));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
         let age = now - after.began_unix_s.unwrap();
-        // The system's own beginning is told in whole seconds.
+        // The system's boot time is reported in whole seconds.
         assert!((-2.0..24.0 * 3600.0).contains(&age) && before.began_unix_s == after.began_unix_s, "{age} s");
     }
 }

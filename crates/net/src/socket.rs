@@ -65,7 +65,7 @@ mod tests {
         let address = first.local_addr().unwrap();
         assert_eq!(bind(address).unwrap_err().kind(), io::ErrorKind::AddrInUse);
         assert_eq!(bind(([0, 0, 0, 0], address.port()).into()).unwrap_err().kind(), io::ErrorKind::AddrInUse);
-        // Nor does one come in beside it that would share.
+        // Nor can another socket join that would share.
         let other = TcpSocket::new_v4().unwrap();
         other.set_reuseaddr(true).unwrap();
         other.set_reuseport(true).unwrap();

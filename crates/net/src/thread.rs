@@ -40,7 +40,7 @@ impl ListeningThread {
             runtime.block_on(async {
                 tokio::select! {
                     () = serve(listener) => {}
-                    // Told to stop, or whoever would tell is gone: that means the same.
+                    // Stopped, or the sender is gone: both mean the same.
                     _ = stopped => {}
                 }
             });

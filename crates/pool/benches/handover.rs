@@ -1,4 +1,4 @@
-//! What the pool itself costs, and whom it lets wait how long. Four tables, each figure of the fastest round:
+//! The pool's own cost, and waiting times by tenant. Four tables, each figure from the fastest round:
 //!
 //! 1. One thread, no wake-ups: a job from its admission to its end, and a slice handed over, with more and more waiting.
 //! 2. Threads: jobs of no work at all, one at a time and many, with the wake-ups that they took.
@@ -14,7 +14,7 @@ use fieldseal_pool::{Admission, Clock, Job, Pool, PoolSettings, Scheduling, Slic
 
 const ROUNDS: usize = 300;
 const ROUND_TIME: Duration = Duration::from_millis(1);
-/// Calls between two looks at the clock.
+/// Calls between two readings of the clock.
 const CALLS: usize = 16;
 
 fn main() {
@@ -24,7 +24,7 @@ fn main() {
     waits();
 }
 
-/// Runs for as many slices as it says.
+/// Runs for a fixed number of slices.
 struct Slices(AtomicU64);
 
 impl Slices {
@@ -103,7 +103,7 @@ fn submit_and_run(pool: &Pool, tenant: u64, connection: u64) {
     assert!(pool.run_one());
 }
 
-/// Counts down what is outstanding and tells when it is below a mark.
+/// Counts down outstanding jobs and signals when they fall below a mark.
 struct Outstanding {
     count: AtomicUsize,
     mark: usize,
@@ -241,7 +241,7 @@ impl Clock for VirtualClock {
     }
 }
 
-/// What has ended in virtual time.
+/// The jobs that have ended in virtual time.
 #[derive(Default)]
 struct Ended {
     /// From arrival to end of small jobs.
@@ -254,7 +254,7 @@ struct Ended {
 struct Virtual {
     clock: VirtualClock,
     slices: AtomicU64,
-    /// The sender of a large job; small ones came when it says.
+    /// The sender of a large job; the arrival time of a small one.
     origin: Result<u64, Duration>,
     ended: Arc<Mutex<Ended>>,
 }

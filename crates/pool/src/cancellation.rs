@@ -15,7 +15,7 @@ pub struct Cancellation {
 /// Why a job was cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Who asked for it does not want it any more, and waits to hear that.
+    /// The caller does not want it any more, and waits for the confirmation.
     Cancelled,
     /// The caller is gone: no answer reaches anybody.
     Disconnected,

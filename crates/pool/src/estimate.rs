@@ -159,7 +159,7 @@ impl Estimate {
             return;
         }
         let Some(window) = &mut self.window else {
-            // What the slice did before the window begins does not count.
+            // The part of the slice before the window does not count.
             self.window = Some(Window::begun(now));
             return;
         };

@@ -275,7 +275,7 @@ impl Pool {
         let mut state = self.shared.lock();
         match state.scheduler.admit(job, admission, now) {
             Ok(ticket) => {
-                // Who lingers may have lost its core to this very thread: a new job is worth waking another.
+                // A polling worker may have lost its core to this very thread: a new job justifies waking another.
                 self.shared.unlock_beside(state, 0);
                 Ok(ticket)
             }
@@ -418,7 +418,7 @@ impl Shared {
     /// Returns what was run and takes the next slice, waiting for one, with its start time. `None` ends the worker.
     fn next(&self, ran: Option<Ran>) -> Option<(Taken<Arc<dyn Job>>, Instant)> {
         let mut state = self.lock();
-        // The end of one slice is the beginning of the next, unless much lay between them.
+        // The end of one slice is the start of the next, unless much time passed between them.
         let mut now = None;
         let mut may_linger = false;
         if let Some(ran) = ran {
@@ -452,7 +452,7 @@ impl Shared {
         while self.waiting.load(Ordering::Relaxed) == 0 && self.clock.now() < until {
             spin_loop();
         }
-        // What came meanwhile without waking anybody is taken before this worker sleeps.
+        // Jobs that arrived without waking anybody are taken before this worker sleeps.
         let mut state = self.lock();
         state.lingering -= 1;
         state

@@ -316,7 +316,7 @@ impl<T: Clone> Scheduler<T> {
         entry.inside -= 1;
         self.in_hand -= 1;
         match outcome {
-            // A job that says it is done is, whatever became of the other workers inside.
+            // A job that returns `Done` is done, whatever the other workers inside do.
             Outcome::Done => entry.end = Some(End::Done),
             Outcome::Panicked => entry.end = entry.end.or(Some(End::Panicked)),
             Outcome::More | Outcome::Left => {}

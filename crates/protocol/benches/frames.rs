@@ -1,4 +1,4 @@
-//! What a field costs in the wire format: finding the frame, reading the values, writing the answer.
+//! The cost of a field in the wire format: finding the frame, reading the values, writing the answer.
 //!
 //! 2,000 strings of 32 bytes to the engine, 2,000 envelopes of 139 bytes back. Peers in the same run: `rmp` (readers over
 //! `std::io`, no owned values), `rmp-serde` (typed, strings borrowed) and `rmpv` (a tree). After criterion's own report a
@@ -68,7 +68,7 @@ fn decode_rmpv(frame: &[u8]) -> usize {
     values.iter().map(|value| black_box(value.as_str().expect("a string")).len()).sum()
 }
 
-/// The list alone, by `rmp`'s slice reader, which is its quickest.
+/// Only the list, with `rmp`'s slice reader, which is its fastest.
 fn decode_rmp(frame: &[u8]) -> usize {
     let list = frame.len() - FIELDS * (2 + VALUE.len());
     let mut rest = &frame[list..];

@@ -192,7 +192,7 @@ impl FrameBuffer {
         if self.start == 0 && (size >= COPY_SIZE_MAX || !self.pieces.is_empty()) {
             let rest = self.bytes.split_off(size);
             let mut last = std::mem::replace(&mut self.bytes, rest);
-            // The frame may wait long: it shall not hold more than a read beyond its own bytes.
+            // The frame may wait long, so it must not hold more than one read beyond its own bytes.
             if last.capacity() - size > READ_SIZE {
                 last.shrink_to_fit();
             }
@@ -342,7 +342,7 @@ mod tests {
         }
     }
 
-    /// Discarded at any point, a frame takes no more than a piece of memory from then on, and the frames behind it come out whole.
+    /// Discarded at any point, a frame uses no more than a piece of memory from then on, and the frames after it are complete.
     #[test]
     fn a_discarded_frame_is_dropped_as_it_arrives() {
         let mut values = Vec::new();

@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn elements_owed_count_to_the_size() {
-        // 50 elements owe 49 further bytes behind the binary: 3 + 3 + 946 + 49 is one past the limit.
+        // 50 elements owe 49 further bytes after the binary: 3 + 3 + 946 + 49 is one past the limit.
         let mut frame = vec![0xdc, 0, 50, 0xc5];
         frame.extend_from_slice(&946u16.to_be_bytes());
         assert_eq!(scan(small(), &frame), Err(FrameError::TooLarge { offset: 3, size_min: 1001, limit: 1000 }));
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn elements_owed_behind_short_strings_count_to_the_size() {
-        // A hundred strings of 12 bytes: behind the 82nd, 18 are still owed, and 3 + 82 × 12 + 18 is past the limit.
+        // A hundred strings of 12 bytes: after the 82nd, 18 are still owed, and 3 + 82 × 12 + 18 is past the limit.
         let mut frame = vec![0xdc, 0, 100];
         frame.extend_from_slice(&[0xd9, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].repeat(82));
         let error = FrameError::TooLarge { offset: 3 + 81 * 12, size_min: 1005, limit: 1000 };
@@ -395,7 +395,7 @@ mod tests {
         assert_eq!(scanner.scan(&bomb), error, "the error stays");
         // An empty container is one too.
         assert_eq!(scan(small(), &[0x91, 0x91, 0x91, 0x91, 0x80]), Err(FrameError::TooDeep { offset: 4, limit: 4 }));
-        // Containers beside one another are not inside one another.
+        // Adjacent containers are not nested.
         let mut wide = vec![0x9f];
         wide.extend_from_slice(&[0x91, 0x91, 0x90].repeat(15));
         assert_eq!(scan(small(), &wide), Ok(Some(46)));

@@ -29,7 +29,7 @@ pub trait AccessLog: Send + Sync + 'static {
     fn dropped(&self) -> u64;
 }
 
-/// What is known of one request. It is counted and logged when dropped: once its answer is over or nobody waits for it.
+/// The record of one request. It is counted and logged when dropped: once its answer is sent or nobody waits for it.
 pub(crate) struct Record {
     pub(crate) listener: Arc<str>,
     pub(crate) metrics: Arc<ListenerMetrics>,
@@ -44,11 +44,11 @@ pub(crate) struct Record {
     pub(crate) route: Option<Arc<str>>,
     pub(crate) app: Option<Arc<str>>,
     pub(crate) status: u16,
-    /// Counts the request's body as it comes; nothing where none is looked at.
+    /// Counts the received bytes of the request's body; `None` if they are not counted.
     pub(crate) received: Option<Received>,
     sent: u64,
     changed: [u64; 3],
-    /// Envelopes that did not open, and where the first of them stand.
+    /// Envelopes that failed to decrypt, and the paths of the first of them.
     unopened: (u64, Vec<String>),
     refusal: Option<(&'static str, String)>,
     is_whole: bool,
@@ -150,7 +150,7 @@ impl Record {
     }
 }
 
-/// The host that a request is for, as it says it.
+/// The host of a request, as the client named it.
 pub(crate) fn host(head: &hyper::http::request::Parts) -> &str {
     match head.uri.authority() {
         Some(authority) => authority.as_str(),
@@ -188,7 +188,7 @@ impl<B: Body<Data = Bytes, Error = BodyError> + Unpin> Body for Recorded<B> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         let mut is_over = frame.is_none();
         match &frame {
-            // Nothing comes behind trailers, and nobody asks whether there does.
+            // Nothing follows trailers, and nobody polls for it.
             Some(Ok(frame)) if frame.is_trailers() => is_over = true,
             Some(Ok(frame)) => self.record.sent += frame.data_ref().map_or(0, |data| data.len() as u64),
             Some(Err(error)) => {

@@ -1,4 +1,4 @@
-//! What the threads that carry traffic, and the listeners on them, work with.
+//! The state of the threads that carry traffic, and of their listeners.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::refusal_log::RefusalLog;
 use crate::rules::transform::TransformContext;
 use crate::upstream::Pool;
 
-/// What a thread works with under one configuration.
+/// A thread's state under one configuration.
 pub(crate) struct WorkerContext {
     pub(crate) configuration: Arc<Configuration>,
     pub(crate) transforms: TransformContext,
@@ -22,7 +22,7 @@ pub(crate) struct WorkerContext {
     pub(crate) limits: Limits,
     /// The authorities of the outbound listeners, by their place.
     pub(crate) leaf_issuers: Vec<Arc<LeafIssuer>>,
-    /// What `upstream.authorities` held when the pool's connector was made.
+    /// The content of `upstream.authorities` when the pool's connector was created.
     pub(crate) authorities: Arc<Option<Vec<u8>>>,
 }
 

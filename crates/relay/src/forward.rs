@@ -1,4 +1,4 @@
-//! What both relays do with a request once it is known where it goes and what is to be done to it.
+//! Forwards a request of either relay once its destination and rules are known.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub(crate) struct ForwardingPlan<'a> {
     pub(crate) key_id: Option<&'a str>,
     pub(crate) request: &'a Actions,
     pub(crate) response: &'a Actions,
-    /// Whom it came from, and what is told of that.
+    /// The client, and how it is reported upstream.
     pub(crate) source: Source<'a>,
 }
 
@@ -91,7 +91,7 @@ impl ForwardingPlan<'_> {
         let upgrade = self.prepare(&mut message.head)?;
         let is_head = message.head.method == Method::HEAD;
         record.received = Some(message.body.received());
-        // What most requests do not need is in boxes too.
+        // Rarely needed parts are boxed too.
         let request = match self.request.is_empty() {
             true => untouched(*message),
             false => Box::pin(self.rewrite_request(message, record)).await?,
@@ -126,9 +126,9 @@ impl ForwardingPlan<'_> {
         }
     }
 
-    /// Makes the client's header ours. Gives the client's side of another protocol, where it asks for one and may.
+    /// Prepares the client's header for the upstream. Returns the client's side of an upgrade, if it requests one and may.
     fn prepare(&self, head: &mut request::Parts) -> Result<Option<OnUpgrade>, Refusal> {
-        // What another protocol carries cannot be looked into.
+        // The content of another protocol cannot be inspected.
         let may_change = head.version == Version::HTTP_11 && self.request.is_empty() && self.response.is_empty();
         let protocol = hop_headers::upgrade(&head.headers).filter(|_| may_change);
         let upgrade = protocol.as_ref().and_then(|_| head.extensions.remove::<OnUpgrade>());

@@ -30,7 +30,7 @@ const END_TO_END: [HeaderName; 8] = [
     header::TRANSFER_ENCODING,
 ];
 
-/// What tells a body's bytes apart: wrong once they are others.
+/// Fields that depend on the body's bytes: wrong once those change.
 const OF_BYTES: [HeaderName; 7] = [
     header::ACCEPT_RANGES,
     header::CONTENT_LENGTH,
@@ -42,16 +42,16 @@ const OF_BYTES: [HeaderName; 7] = [
 ];
 
 pub(crate) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// The field of RFC 7239 that says the same.
+/// The equivalent field of RFC 7239.
 const FORWARDED: &str = "forwarded";
-/// What the names of all others of the kind begin with.
+/// The prefix of all other such names.
 const X_FORWARDED: &[u8] = b"x-forwarded-";
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-/// Who passed the message on.
+/// The value of `Via`.
 const VIA: HeaderValue = HeaderValue::from_static("1.1 fieldseal");
 
-/// The protocol that a message asks for or goes over to, taken out of its hop.
+/// Removes the upgrade that a message requests or accepts from its hop-by-hop headers, and returns its protocol.
 pub(crate) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     let names_it = |value: &HeaderValue| tokens(value).any(|token| token.eq_ignore_ascii_case("upgrade"));
     let is_asked = headers.get_all(header::CONNECTION).iter().any(names_it);
@@ -108,7 +108,7 @@ pub(crate) fn prepare_request(headers: &mut HeaderMap) -> Result<(), Refusal> {
     let trailers =
         headers.get(header::TE).is_some_and(|te| tokens(te).any(|token| token.eq_ignore_ascii_case("trailers")));
     strip_hop(headers)?;
-    // The body is asked for by whoever reads it: us.
+    // The relay itself decides when the body is sent.
     headers.remove(header::EXPECT);
     if trailers {
         headers.insert(header::TE, HeaderValue::from_static("trailers"));
@@ -127,7 +127,7 @@ pub(crate) fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-/// Whom a request came from, and how that is told.
+/// The client of a request, and how it is reported upstream.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) how: Forwarded,
@@ -167,7 +167,7 @@ impl Source<'_> {
     }
 }
 
-/// Whether a field says by whom a request was passed on, also where `_` or another sign stands for `-`.
+/// Whether a field states who forwarded a request, also with `_` or another sign for `-`.
 fn is_forwarded(name: &HeaderName) -> bool {
     let is_long = name.as_str().len() > X_FORWARDED.len();
     name.as_str() == FORWARDED || (is_long && folded(name).take(X_FORWARDED.len()).eq(X_FORWARDED.iter().copied()))
@@ -181,7 +181,7 @@ fn remove_where(headers: &mut HeaderMap, is_meant: impl Fn(&HeaderName) -> bool)
     }
 }
 
-/// Where answers are read: a part of one cannot be, nor what is coded as we do not know.
+/// For requests whose responses a rule reads: removes ranges, and codings that the relay does not support.
 pub(crate) fn prepare_for_reading(headers: &mut HeaderMap) {
     for name in [header::RANGE, header::IF_RANGE] {
         headers.remove(name);
@@ -216,7 +216,7 @@ pub(crate) fn forget_bytes(headers: &mut HeaderMap, size: usize) {
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
 }
 
-/// Whether an answer has no body whatever its header says.
+/// Whether a response has no body, whatever its header says.
 pub(crate) fn has_no_body(status: StatusCode) -> bool {
     status.is_informational() || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED
 }

@@ -46,7 +46,7 @@ impl Handler for InboundHandler {
     }
 }
 
-/// What is to be done with a request.
+/// The route and rules of a request.
 fn plan<'t>(
     worker: &'t WorkerContext,
     listener: &'t Inbound,
@@ -96,7 +96,7 @@ fn find_route<'l>(listener: &'l Inbound, head: &Parts) -> Result<Option<&'l Rout
 mod tests {
     use super::*;
 
-    /// What becomes of a request: the name of its route, nothing, or a refusal.
+    /// The choice for a request: the name of its route, none, or a refusal.
     fn taken(other_case: &str, method: &str, path: &str) -> Result<Option<String>, &'static str> {
         let hides = "request = [{ action = \"encrypt\", json = [\"$\"] }]";
         let opens = "request = [{ action = \"decrypt\", json = [\"$\"] }]";

@@ -1,8 +1,8 @@
 //! The relay: HTTP in flight, with chosen fields encrypted, decrypted or redacted.
 //!
-//! An *inbound* listener stands in front of an API, an *outbound* one is the proxy of clients that call others. What is not selected
-//! passes untouched and streaming. What a rule selects is read whole, within bounds, handed to the engine, and written again; a message
-//! to which a rule cannot be applied is refused. Nothing that is promised as an envelope is ever passed on as it was.
+//! An *inbound* listener is in front of an API, an *outbound* one is the proxy of clients that call third parties. Unselected bytes
+//! are streamed unchanged. A body that a rule selects from is read completely, within limits, sent to the engine, and written
+//! again; a message to which a rule cannot be applied is refused. Nothing that a rule encrypts is ever forwarded in the clear.
 //!
 //! The crate does no crypto and has no keys of apps. It neither prints nor reads the environment: the program hands it the text of the
 //! configuration and a place for the access log.
@@ -38,7 +38,7 @@ pub use probe::{Probe, ProbeError, ProbeSettings, Round, Sample, Way};
 pub use relay::{Address, Relay, RelayError, check_files, files};
 pub use upstream::ConnectorError;
 
-/// What fuzz targets call.
+/// Entry points for fuzz targets.
 #[doc(hidden)]
 pub mod fuzzing {
     pub use crate::body::coding::fuzzing::{MEMORY_MAX, check_coding};

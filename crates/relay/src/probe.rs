@@ -23,10 +23,10 @@ use crate::upstream::{Connector, ConnectorError, Pool, Sent, Sockets};
 use metrics::ProbeMetrics;
 use webhook::Webhook;
 
-/// Most bytes of an answer beside the values themselves, each of which may take a few times its size.
+/// Maximum bytes of an answer besides the values themselves, each of which may take a few times its size.
 const ANSWER_SIZE_MAX: usize = 1 << 20;
 
-/// What is sent, where, and when that is too slow.
+/// The requests of the probe, their destinations, and the time limit.
 #[derive(Clone, Debug)]
 pub struct ProbeSettings {
     /// The app for which the engine encrypts.
@@ -41,11 +41,12 @@ pub struct ProbeSettings {
     pub failures_max: u32,
     /// The engine, if it is probed.
     pub engine: Option<ClientSettings>,
-    /// A URL behind a relay, if one is probed: it takes a POST of a JSON object, and answers with what came to the upstream.
+    /// A URL behind a relay, if one is probed: it must accept a POST of a JSON object, and answer with what the upstream received.
     pub relay: Option<String>,
-    /// Whether the relay's answer is good by its status alone; else it must hold an envelope for each value, and no value.
+    /// Whether the status of the relay's answer suffices; else it must contain an envelope for each value, and no value in the
+    /// clear.
     pub is_status_enough: bool,
-    /// A URL that is told of an alarm and of its end, by a POST of JSON.
+    /// A URL that receives the start and the end of an alarm, by a POST of JSON.
     pub webhook: Option<String>,
     /// How long the webhook may take to answer; also the pause before a message that failed is sent again.
     pub webhook_timeout: Duration,
@@ -97,7 +98,7 @@ pub struct Sample {
     pub failure: Option<String>,
 }
 
-/// What one round showed.
+/// The result of one round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
     /// Each way.
@@ -114,7 +115,7 @@ struct Target {
     host: HeaderValue,
 }
 
-/// Probes. It lives on the runtime of whoever calls it.
+/// Runs the probe on the caller's runtime.
 pub struct Probe {
     settings: ProbeSettings,
     engine: Option<Client>,
@@ -210,7 +211,7 @@ impl Probe {
         round
     }
 
-    /// Waits for the webhook to be told what it was not told yet, for as long as it may take to answer.
+    /// Waits until the webhook has received all messages, for as long as it may take to answer.
     pub async fn finish(self) {
         if let Some(webhook) = self.webhook {
             webhook.finish().await;
@@ -249,7 +250,7 @@ impl Probe {
         if self.settings.is_status_enough { Ok(()) } else { self.check_sealed(&body) }
     }
 
-    /// What came to the upstream, by its own account.
+    /// Checks what the upstream received, by its own report.
     fn check_sealed(&self, answer: &[u8]) -> Result<(), String> {
         let answer: Value = serde_json::from_slice(answer)
             .map_err(|_| "the upstream did not answer with the JSON that came to it".to_owned())?;

@@ -8,7 +8,7 @@ use fieldseal_document::{DocumentError, DocumentErrorKind};
 use fieldseal_http::{BodyError, Problem};
 use hyper::StatusCode;
 
-/// How long to wait where the engine does not say.
+/// The delay before a retry, if the engine gives none.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Every code that there is, as docs/relay.md has them.
@@ -64,7 +64,7 @@ impl Direction {
         }
     }
 
-    /// What is sent that way.
+    /// The name of a message of that direction.
     pub(crate) fn noun(self) -> &'static str {
         match self {
             Direction::Request => "request",
@@ -98,7 +98,7 @@ impl Refusal {
         Refusal::new(direction.status(StatusCode::BAD_REQUEST), "ambiguous-header", detail)
     }
 
-    /// A field or member that some take for a selected one, by its name or by where it stands.
+    /// A field or member that some parsers read as a selected one, by its name or by its position.
     pub(crate) fn ambiguous_name(direction: Direction, detail: impl std::fmt::Display) -> Self {
         let detail = format!("the {}: {detail}", direction.noun());
         Refusal::new(direction.status(StatusCode::BAD_REQUEST), "ambiguous-name", detail)
@@ -120,7 +120,7 @@ impl Refusal {
         }
     }
 
-    /// A body that cannot be read as what it says it is.
+    /// A body that cannot be parsed as its declared type.
     pub(crate) fn unreadable(direction: Direction, detail: impl std::fmt::Display) -> Self {
         let detail = format!("the {} cannot be read: {detail}", direction.noun());
         Refusal::new(direction.status(StatusCode::BAD_REQUEST), "unreadable-body", detail)
@@ -171,7 +171,7 @@ impl Refusal {
         Refusal { retry_after, ..Refusal::new(StatusCode::SERVICE_UNAVAILABLE, code, detail) }
     }
 
-    /// The same once the upstream has answered: the request is done, so that nothing may ask for it to be repeated.
+    /// The same once the upstream has answered: the request was processed, so the refusal must not ask for a retry.
     pub(crate) fn once_answered(self) -> Self {
         if self.status != StatusCode::SERVICE_UNAVAILABLE {
             return self;
@@ -180,7 +180,7 @@ impl Refusal {
         Refusal::new(StatusCode::BAD_GATEWAY, "answer-lost", detail)
     }
 
-    /// What the engine's answer means for the message.
+    /// The refusal for an error of the engine.
     pub(crate) fn of_engine(direction: Direction, error: &ClientError) -> Self {
         use ErrorCode as Code;
         match error.kind {

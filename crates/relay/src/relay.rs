@@ -34,10 +34,10 @@ use crate::worker::{self, BoundListener, Stage};
 
 /// Offload threads in each lane, for each thread that carries traffic: they only compute.
 const OFFLOAD_THREADS_MAX: usize = 1;
-/// How long the metrics wait for the engine to say how it is; one that takes longer is not ready to them.
+/// How long the metrics wait for the engine's health; a slower engine counts as not ready.
 const READINESS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Why the relay cannot start or take up a configuration.
+/// Errors of starting the relay or loading a configuration.
 #[derive(Debug, Error)]
 pub enum RelayError {
     /// A file cannot be read.
@@ -53,7 +53,7 @@ pub enum RelayError {
     Identity {
         /// The listener's name.
         listener: Arc<str>,
-        /// What is wrong.
+        /// The error.
         error: TlsError,
     },
     /// The authority of an outbound listener.
@@ -61,7 +61,7 @@ pub enum RelayError {
     Authority {
         /// The listener's name.
         listener: Arc<str>,
-        /// What is wrong.
+        /// The error.
         error: LeafIssuerError,
     },
     /// The engine's certificates.
@@ -81,7 +81,7 @@ pub enum RelayError {
     /// No thread.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
-    /// A change that a running relay cannot take up.
+    /// A change that requires a restart.
     #[error("{0} takes effect only after a restart")]
     Restart(&'static str),
 }
@@ -132,7 +132,8 @@ struct Shared {
     log: Option<Arc<dyn AccessLog>>,
 }
 
-/// What every configuration works with: the budget for bodies, offload threads, and the counts of calls to the engine, by thread.
+/// The state that all configurations share: the budget for bodies, offload threads, and the counts of calls to the engine, by
+/// thread.
 struct Held {
     budget: Arc<Budget>,
     sockets: Arc<Sockets>,
@@ -277,13 +278,12 @@ impl Relay {
         &self.addresses
     }
 
-    /// Where health and metrics are told.
+    /// The address of health and metrics.
     pub fn operator_address(&self) -> SocketAddr {
         self.operator.address()
     }
 
-    /// Takes up another configuration: requests that come from now on go by it, those in work by the old one. Certificates are
-    /// read anew.
+    /// Loads another configuration: new requests use it, those in flight the old one. Certificates are read again.
     ///
     /// # Errors
     /// As [`Relay::start`], or a change that takes a restart. Then nothing has changed.
@@ -327,8 +327,8 @@ impl Relay {
         }
     }
 
-    /// From now on the relay is not ready and asks clients to go elsewhere, but still serves everything. Returns `drain_delay`: how long to
-    /// wait before [`Relay::shutdown`].
+    /// From now on the relay is not ready and asks clients to go elsewhere, but still serves everything. Returns `drain_delay`: how
+    /// long to wait before [`Relay::shutdown`].
     pub fn begin_leaving(&self) -> Duration {
         let delay = self.shared.configuration.lock().expect("nothing panics while this is locked").process.drain_delay;
         if !delay.is_zero() {
@@ -399,7 +399,7 @@ struct Plan<'c> {
 }
 
 impl Plan<'_> {
-    /// What a running relay cannot change.
+    /// The properties that only a restart can change.
     fn fixed(&self) -> (&str, SocketAddr, bool) {
         (self.name, self.address, self.is_outbound)
     }
@@ -430,7 +430,7 @@ fn acceptor(plan: &Plan<'_>, base: &Path) -> Result<Option<Acceptor>, RelayError
     acceptor.map(Some).map_err(|error| RelayError::Identity { listener: Arc::clone(plan.name), error })
 }
 
-/// Who the relay is to the engine, and whom it believes.
+/// The relay's identity for the engine, and the authorities that it trusts.
 fn client_settings(engine: &EngineSettings, base: &Path) -> Result<ClientSettings, RelayError> {
     let EngineSettings { addresses, authorities, certificate, private_key, server_name, .. } = engine;
     let EngineSettings { connections_max, timeout, retries_max, .. } = engine;
@@ -487,8 +487,8 @@ fn expiries(configuration: &Configuration, base: &Path) -> Vec<CertificateExpiry
     certificate_files(configuration).into_iter().flat_map(of_file).collect()
 }
 
-/// What is wrong with the files that the configuration names, read as [`Relay::start`] reads them, with relative paths from `base`.
-/// Nothing is listened at and nobody is called.
+/// Returns the problems of the files that the configuration names, read as [`Relay::start`] reads them, with relative paths from
+/// `base`. Opens no listener and no connection.
 pub fn check_files(configuration: &Configuration, base: &Path) -> Vec<RelayError> {
     let engine = client_settings(&configuration.engine, base).and_then(|settings| Ok(Client::new(settings)?));
     let upstream = Connector::new(&configuration.upstream, base);
@@ -498,11 +498,11 @@ pub fn check_files(configuration: &Configuration, base: &Path) -> Vec<RelayError
     wrong
 }
 
-/// What all threads share under one configuration.
+/// The state that all threads share under one configuration.
 struct Made {
     client: ClientSettings,
     connector: Connector,
-    /// What the connector's file of authorities held.
+    /// The content of the connector's file of authorities.
     authorities: Arc<Option<Vec<u8>>>,
     leaf_issuers: Vec<Arc<LeafIssuer>>,
 }

@@ -1,4 +1,4 @@
-//! Whom a request is for: said in one way only, so that nobody behind us reads another.
+//! The host of a request: it must be given in one way only, so that no upstream reads another.
 
 use hyper::header::{HOST, HeaderValue};
 use hyper::http::request::Parts;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional};
 use tokio::time::sleep;
 
-/// A stream that tells when something last came.
+/// A stream that records when data last arrived.
 struct Active<S> {
     stream: S,
     clock: Arc<Clock>,

@@ -25,8 +25,8 @@ const TIDY_PERIOD: Duration = Duration::from_secs(1);
 /// Names that are looked up at a time, for each thread that carries traffic: a look-up takes a thread for as long as the system makes
 /// it wait.
 const LOOKUP_THREADS_MAX: usize = 64;
-/// Turns of connections between two looks at the sockets. The runtime looks after 61, which with a few connections that bring large
-/// bodies, tens of microseconds a turn, is milliseconds in which a small request lies in its socket.
+/// Turns of connections between two polls of the sockets. The runtime's default is 61, which with a few connections that send large
+/// bodies, tens of microseconds per turn, is milliseconds in which a small request waits in its socket.
 const TURNS_BETWEEN_EVENTS: u32 = 8;
 
 /// A socket that listens, and what serves on it.
@@ -41,10 +41,10 @@ pub(crate) struct BoundListener {
 
 /// Opens a socket for each of several threads, all at one address that nobody else has; port 0 lets the system choose one.
 ///
-/// The system shares connections out among sockets that all say that they share their port. Sockets that say so from the beginning would
-/// let another process of the same user in among them, unnoticed. So the first is bound and listens without saying so, which fails where
-/// anybody listens there, another relay with all its shared sockets included; only then does it let the others beside it. Of two
-/// processes that begin at the same time one is refused: the system looks once more when a socket begins to listen.
+/// The system distributes connections among sockets that all share their port. If sockets share it from the beginning, another
+/// process of the same user could join them unnoticed. The first socket is therefore bound and listens without sharing, which fails
+/// if anybody listens there, including another relay with shared sockets; only then does it share the port with the others. Of two
+/// processes that start at the same time one is refused: the system checks again when a socket begins to listen.
 ///
 /// # Errors
 /// An address that is taken, or is not this machine's.
@@ -112,7 +112,7 @@ pub(crate) enum Stage {
     Stopping,
 }
 
-/// Carries traffic until it is told to stop; gives how many connections were not finished in time.
+/// Carries traffic until it is stopped; returns how many connections did not finish in time.
 pub(crate) fn run(
     worker: &SharedWorkerContext,
     listeners: Vec<BoundListener>,

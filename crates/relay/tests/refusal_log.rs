@@ -1,5 +1,5 @@
-//! What clients and upstreams can write into the log: a bounded number of lines, which name the client. Alone in its process, whose log
-//! it collects.
+//! Log lines that clients and upstreams can cause: a bounded number, which name the client. Alone in its process, whose log it
+//! collects.
 
 #[path = "it/common/mod.rs"]
 mod common;
@@ -34,7 +34,7 @@ fn lines(words: &str) -> Vec<String> {
     log.lines().filter(|line| line.contains(words)).map(str::to_owned).collect()
 }
 
-/// An upstream that is down makes a 502 of each request, and one attacker can ask for as many as they like.
+/// An upstream that is down turns each request into a 502, and an attacker can send any number of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_refusals_leaves_few_lines_and_a_count() {
     const SENT: usize = 400;

@@ -1,6 +1,6 @@
-//! What it costs the thread that frees a large buffer, by the program's allocator: frames and answers are freed by workers and network
-//! threads, which shall not be away for longer than a slice may last. Microseconds, by the clock: on a machine with other work the
-//! largest tell of that work.
+//! The cost of freeing a large buffer for its thread, with the program's allocator: frames and answers are freed by workers and
+//! network threads, which must not be busy for longer than a slice may last. Microseconds of wall-clock time: on a machine with
+//! other load the maxima show that load.
 //!
 //! `_RJEM_MALLOC_CONF=background_thread:false` shows what it would cost if the thread that frees gave the memory back itself.
 
@@ -12,7 +12,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const ROUNDS: usize = 9;
 const MIB: usize = 1 << 20;
-/// What a slice may last at most, in microseconds.
+/// Maximum duration of a slice, in microseconds.
 const SLICE_MAX: f64 = 200.0;
 /// Bytes that a part of a list writes, about.
 const PART_SIZE: usize = 26_000;

@@ -1,4 +1,4 @@
-//! What the network costs apart from any work: client and server of one process on loopback, the service echoes.
+//! The cost of the network without any work: client and server of one process on loopback, the service echoes.
 //!
 //! One call at a time, 64 at a time, and bulk. Both ends share the processors, so that the figures bound the server's part
 //! from above.

@@ -1,12 +1,12 @@
-//! What a request costs between its frame and its answer, without a network, and how much faster a large one is on two workers than on
-//! one: lists and documents of 32-byte strings, encrypted and decrypted, by the server's own jobs on its own pool.
+//! The cost of a request between its frame and its answer, without a network, and the speed-up of a large one on two workers: lists
+//! and documents of 32-byte strings, encrypted and decrypted, by the server's own jobs on its own pool.
 //!
 //! Two tables of medians: nanoseconds a field on one worker, and the ratio of one worker's time to two workers' for 60,000 fields and
 //! more. Beside it what the machine gives: two requests at the same time on one worker each, which share nothing but the machine, against
 //! one.
 //! Rounds take all rows in turn, so that what disturbs the machine disturbs them all; the ratio needs two cores that are otherwise idle.
 //!
-//! A word behind `--` limits the rows to those with the word in what the table calls them: `-- 'decrypt, 60000'`.
+//! A word after `--` selects the rows whose name in the table contains it: `-- 'decrypt, 60000'`.
 
 use std::hint::black_box;
 use std::sync::{Arc, Barrier};
@@ -35,7 +35,7 @@ const ID: u32 = 1;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// What is measured, by the server that does it.
+/// The measurements, by the server that makes them.
 const ONE: usize = 0;
 const TWO: usize = 1;
 const TWIN: usize = 2;
@@ -82,7 +82,7 @@ fn result(answer: &[u8]) -> RawValue<'_> {
     }
 }
 
-/// A kind of request, and what it took, nanoseconds a request: on one worker, on two, and beside another on one worker each.
+/// A kind of request, and its times, nanoseconds per request: on one worker, on two, and beside another on one worker each.
 struct Row {
     name: String,
     fields: usize,

@@ -1,6 +1,5 @@
-//! How long a worker is busy before it may look up, where one value, gap or file is 100 MB, or filters look at
-//! much: the steps of such requests, one by one, in CPU time of the
-//! thread, so that other work on the machine counts as little as it can.
+//! How long a worker is busy before it may yield, if one value, gap or file is 100 MB, or filters visit much: the steps of such
+//! requests, one by one, in CPU time of the thread, so that other load on the machine counts as little as possible.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,7 +27,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Runs a request on one thread and says how long its steps took.
+    /// Runs a request on one thread and prints the times of its steps.
     fn row(&self, name: &str, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
         let mut frame = Vec::new();
         write(&mut frame);

@@ -149,7 +149,7 @@ impl Hub {
 
     /// Starts asking connections to close, each at its moment.
     pub(crate) fn begin_leaving(&self, leaving: Leaving) {
-        // Whoever calls it again has left already.
+        // It was called before.
         let _ = self.leaving.set(leaving);
         self.begin(Phase::Leaving);
     }

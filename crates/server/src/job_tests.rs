@@ -486,7 +486,7 @@ fn one_seed(seed: u64) {
     simulation.run();
 
     let answer = told(in_flight.answer().expect("an answer"));
-    // What a part that panicked had done goes with it.
+    // The work of a part that panicked is dropped with it.
     if !panics {
         simulation.assert_is_counted();
     }
@@ -624,7 +624,7 @@ fn what_nobody_waits_for_is_freed_in_pieces() {
         let (pool, tick) =
             (Arc::clone(simulation.world.engine.get().expect("set")), Arc::clone(&simulation.world.tick));
         let at_the_end = Box::new(move || {
-            // From now on each look at the clock ends a slice.
+            // From now on each reading of the clock ends a slice.
             tick.store(SLICE_TIME.as_nanos() as u64, Ordering::Relaxed);
             pool.submit(small, of_small).expect("admitted");
         });

@@ -85,7 +85,7 @@ impl Asker {
             return;
         }
         let client = self.peer.name.as_str();
-        // What is no name could be anything, line ends included.
+        // Invalid names could be anything, line ends included.
         let app = self.app.as_deref().map_or("", |app| if AppName::parse(app).is_ok() { app } else { "(no app name)" });
         self.log.line(Refused::Request, now, &client, || {
             let (fingerprint, code) = (fingerprint(&self.peer), error.code.as_str());

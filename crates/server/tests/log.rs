@@ -1,5 +1,4 @@
-//! What the operator reads: why a client did not get in, and nothing of what clients send. Alone in its process, whose log
-//! it collects.
+//! The operator's log: why a client was refused, and nothing of what clients send. Alone in its process, whose log it collects.
 
 #[path = "it/common/mod.rs"]
 mod common;
@@ -109,7 +108,7 @@ fn wait_for(words: &str) {
     wait_until(words, || LOG.lock().unwrap().contains(words));
 }
 
-/// Tries to connect with `identity` and waits until the log says `words`.
+/// Tries to connect with `identity` and waits until the log contains `words`.
 fn refused(stage: &Stage, identity: Option<Issued>, words: &str) {
     if let Ok(mut raw) = Raw::try_connect(stage.address(), raw_connector(&stage.pki, identity)) {
         raw.read_connection_error_or_alert();
@@ -167,6 +166,6 @@ fn the_log_says_why_and_holds_no_content() {
     wait_for("connection closed by the server");
 
     refused_requests_are_bounded_lines(&stage);
-    // Not the digits alone: a port may have them.
+    // Not only the digits: a port may have them.
     assert!(!LOG.lock().unwrap().contains("plaintext"), "{}", LOG.lock().unwrap());
 }

@@ -75,7 +75,7 @@ impl Service for EngineService {
             (_, Caller::Client { name, .. }) => Tenant::Client(name.as_str()),
             (_, Caller::OnBehalf { asker, .. }) => self.tenant(asker, app),
             (_, Caller::Owner) => Tenant::Owner,
-            // Each is for one app, which the first line knows once a request has needed it.
+            // Each is for one app, which the first line caches once a request has needed it.
             (_, Caller::ApiKey { .. } | Caller::Token { .. }) => Tenant::Public,
         }
     }

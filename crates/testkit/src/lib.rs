@@ -1,4 +1,4 @@
-//! What tests and benches of several crates set up alike: a real store in a folder that goes with it. It never ships.
+//! Shared by tests and benchmarks of several crates: a real store in a temporary folder. Never shipped.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -47,7 +47,7 @@ impl ScratchStore {
         SqliteKeystore::open(&self.path(), OpenMode::CreateIfMissing, environment, Limits::default()).expect("opens")
     }
 
-    /// Where its database lies.
+    /// The path of its database.
     pub fn path(&self) -> PathBuf {
         self.folder.path().join("private").join("store.sqlite")
     }

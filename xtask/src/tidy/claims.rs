@@ -45,7 +45,7 @@ fn references(line: &str) -> impl Iterator<Item = (&str, &str)> {
     quoted(line).filter_map(|text| text.rsplit_once("::")).filter(|(path, _)| path.contains('/'))
 }
 
-/// What stands in backticks.
+/// The text in backticks.
 fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }

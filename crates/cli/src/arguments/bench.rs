@@ -209,7 +209,7 @@ pub struct TableArguments {
     pub engine: ConnectArguments,
 }
 
-/// What is asked.
+/// The operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OperationName {
     /// Encrypt values

@@ -32,7 +32,7 @@ pub struct LoadArguments {
     pub command: Option<LoadCommand>,
 }
 
-/// What is done with results.
+/// Commands for results.
 #[derive(Debug, Subcommand)]
 pub enum LoadCommand {
     /// Render the results of one or more runs as one page of plots and figures

@@ -24,7 +24,7 @@ pub fn run(context: &Context, command: ApiKeysCommand) -> Outcome {
         }
         ApiKeysCommand::List { form } => list(context, form),
         ApiKeysCommand::Revoke { id } => {
-            // Whoever pastes the whole key shall not find it in an error; the id in it is what counts.
+            // If a user pastes the whole key, errors must not contain it; only its id matters.
             let id = id.strip_prefix("fsk_").map_or(&*id, |key| key.split('_').next().unwrap_or_default());
             let id = ApiKeyId::parse(id).map_err(|error| Failure::usage(error.to_string()))?;
             context.store()?.revoke_api_key(&id)?;

@@ -221,7 +221,7 @@ pub fn issue(
     };
     let Grant { apps, operations, roles, pinning: _ } = grant;
     let client = NewClient { name: name.clone(), apps, operations, roles, certificate_sha256 };
-    // The grant first: an unknown app is told before any file is touched.
+    // The grant first: an unknown app is reported before any file is touched.
     let stored = store.put_client(&client)?;
     if stored.disabled {
         store.enable_client(name)?;
@@ -261,7 +261,7 @@ fn certificate_files(folder: &Path) -> Outcome<Vec<String>> {
     };
     let names = entries.filter_map(|entry| {
         let name = entry.ok()?.file_name().into_string().ok()?;
-        // What a kill left half done begins with a dot.
+        // Files that a killed process left behind begin with a dot.
         name.strip_suffix(".pem").filter(|name| !name.starts_with('.')).map(str::to_owned)
     });
     let mut names: Vec<String> = names.collect();

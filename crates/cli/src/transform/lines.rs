@@ -52,7 +52,7 @@ pub fn transform_lines(
             let block = match blocks.next() {
                 Ok(Some(block)) => block,
                 end => {
-                    // What was read before is done first; a line that could not be read comes after it.
+                    // Lines read before are processed first; the error of an unreadable line comes after them.
                     for done in pending {
                         report.add(write(&done, output, &progress)?, failures_max);
                     }

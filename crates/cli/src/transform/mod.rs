@@ -59,7 +59,7 @@ pub struct Job {
     pub on_failure: OnFailure,
 }
 
-/// Whoever does the work.
+/// Runs a job.
 pub trait Door: Sync {
     /// Transforms a document; the result and what is to be reported of it.
     fn document(&self, document: Vec<u8>, progress: &Progress) -> Outcome<(Vec<u8>, Report)>;

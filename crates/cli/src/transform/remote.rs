@@ -112,7 +112,7 @@ impl Remote {
             })?;
             count += rewrapped.count;
             let pairs = batch.iter().zip(&rewrapped.envelopes);
-            // What came back as it was keeps its spelling, with `\\/` for `/` if that is how it stood.
+            // Unchanged values keep their spelling, such as `\\/` for `/`.
             for ((range, _), envelope) in pairs.filter(|((_, text), envelope)| envelope.as_bytes() != &**text) {
                 out.extend_from_slice(&json[copied..range.start]);
                 out.extend_from_slice(envelope.as_bytes());

@@ -94,7 +94,7 @@ fn the_workers_are_free_after_the_socket_is_closed() {
     let mut stage = Stage::new();
     let call = stage.begin(None);
     assert!(!call.is_finished());
-    // Its tasks end where they are: the socket is closed, and nobody has said a word.
+    // Its tasks end at once: the socket is closed without any message.
     let runtime = std::mem::replace(&mut stage.runtime, Runtime::new().expect("threads"));
     runtime.shutdown_background();
     stage.assert_free("disconnected");

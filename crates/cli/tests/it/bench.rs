@@ -1,4 +1,4 @@
-//! `bench` with the real program: its reports have their form, its values come back, and it leaves nothing behind.
+//! `bench` with the real program: its reports have their form, its values come back, and it leaves no files behind.
 
 use crate::common;
 use std::io::Read;
@@ -149,7 +149,7 @@ fn a_signal_ends_it_quietly_with_its_engine_and_its_folder() {
     std::fs::create_dir(&folder).expect("made");
     let mut command = workplace.command(&["bench", "soak", "--duration", "10m"]);
     let mut bench = command.env("TMPDIR", &folder).stderr(std::process::Stdio::piped()).spawn().expect("started");
-    // The last thing that is made before the engine starts.
+    // The last file created before the engine starts.
     let certificate = || {
         let made = std::fs::read_dir(&folder).expect("read").next()?.expect("an entry").path();
         made.join("certs/bench.pem").exists().then_some(())

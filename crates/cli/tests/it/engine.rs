@@ -1,4 +1,4 @@
-//! The program against a running engine and against the store at hand: the same work gives the same result through both doors.
+//! The program against a running engine and on the local store: both give the same result.
 
 use crate::common;
 use std::io::{ErrorKind, Read, Write};
@@ -117,7 +117,7 @@ fn rotation_and_disabling_reach_a_running_engine() {
     let arguments = with(&["encrypt", "--app", "acme", "--format", "jsonl", "--select", "$.card"], &flags);
     let old = workplace.run_with(&arguments, &lines).ok();
     workplace.run(&["keys", "rotate", "acme"]).ok();
-    // The engine looks at the store once a second.
+    // The engine checks the store once per second.
     let versions = |sealed: &[u8]| {
         let facts = workplace.run_with(&["inspect", "--json", "--app", "acme"], sealed).text();
         let version = |line: &str| serde_json::from_str::<Value>(line).expect("JSON")["key_version"].as_u64();
@@ -412,7 +412,7 @@ fn serve_runs_on_what_was_set_up_by_hand() {
     assert_eq!(serde_json::from_str::<Value>(&info).expect("JSON")["protocol"], "1");
     let keys = |door: &[&str]| workplace.run(&with(&["keys", "public", "acme", "--json"], door)).text();
     assert_eq!(keys(&door), keys(&[]));
-    // Probes are answered beside it.
+    // Probes are answered meanwhile.
     let operator = running.ready["operator"].as_str().expect("an operator port");
     let mut probe = TcpStream::connect(operator).expect("connected");
     probe.write_all(b"GET /readyz HTTP/1.1\r\nHost: operator\r\n\r\n").expect("written");

@@ -35,7 +35,7 @@ fn stop(mut child: Child, signal: Signal) -> (ExitStatus, String) {
     (child.wait().expect("ended"), message)
 }
 
-/// The files beside the store.
+/// The files other than the store.
 fn files(workplace: &Workplace) -> Vec<String> {
     let entries = std::fs::read_dir(workplace.0.path()).expect("a folder").map(|entry| entry.expect("an entry"));
     let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();

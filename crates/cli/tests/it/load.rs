@@ -139,7 +139,7 @@ scenarios: [ { engine: e3, flow: [ { send: { numEncrypts: 200, curve: k1, keying
     assert!(number(&server["network"]) > 0.0 && number(&server["workers"]) > 0.0, "{server}");
 }
 
-/// Passes the metrics of `operator` on without CPU time, as engines told them before.
+/// Forwards the metrics of `operator` without CPU time, as older engines sent them.
 fn older(operator: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");

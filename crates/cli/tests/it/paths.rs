@@ -1,5 +1,5 @@
-//! Every path through the CPU that this one has, forced on the whole program: what one seals every other opens, the library among them.
-//! What the CPU lacks, and what nobody has heard of, is refused.
+//! Every implementation that this CPU supports, forced on the whole program: values that one encrypts every other decrypts,
+//! including the library. Unsupported and unknown implementations are refused.
 
 use crate::common;
 use crate::common::{Workplace, document, finish};
@@ -105,7 +105,7 @@ fn what_the_cpu_lacks_and_what_nobody_knows_is_refused() {
     }
 }
 
-/// Who says nothing, or `auto`, gets one that the CPU has; who wants no special instructions gets none for keys either.
+/// The default and `auto` select an implementation that the CPU supports; `portable` applies to keys too.
 #[test]
 fn nothing_is_forced_by_default() {
     let workplace = Workplace::new();

@@ -1,4 +1,4 @@
-//! Engine and relay as they are run: what a client that goes away leaves behind.
+//! Engine and relay as separate processes: what a client that disconnects leaves behind.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Values in a request that keeps one worker for seconds: each takes a key agreement.
 const MANY: usize = 100_000;
 
-/// A sample of the engine's metrics; 0 where it has not been told yet.
+/// A sample of the engine's metrics; 0 if it is missing.
 fn metric(engine: &Running, sample: &str) -> u64 {
     let text = engine.probe("/metrics");
     let value = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));

@@ -1,9 +1,9 @@
 //! Runs `vectors/cli/*.txt`: each holds files, commands and what they print in one text.
 //!
 //! A script begins with its purpose. `== NAME` begins a file, up to the next `==` or command. `$ COMMAND` is run by a shell in an
-//! empty folder with `fieldseal` in its path and `$KEYS` for `vectors/keys`; what follows, up to the next command or file, is what
-//! it prints on standard output and standard error together. `[N]` as the last line of it is the exit code, where that is not 0.
-//! `[..]` stands for any text within a line, a line `...` for any lines. A line that begins with `// ` is for readers.
+//! empty folder with `fieldseal` in its path and `$KEYS` for `vectors/keys`; the lines after it, up to the next command or file,
+//! are its standard output and standard error together. `[N]` as the last of them is the exit code, unless it is 0. `[..]` matches
+//! any text within a line, a line `...` any lines. A line that begins with `// ` is a comment.
 
 use crate::common;
 use std::path::Path;
@@ -86,7 +86,7 @@ fn matches(expected: &[String], found: &[&str]) -> bool {
     }
 }
 
-/// What is printed otherwise than the script says.
+/// The differences between the script and the output.
 fn run(path: &Path) -> Vec<String> {
     let mut problems = Vec::new();
     let script = parse(&std::fs::read_to_string(path).expect("read"));

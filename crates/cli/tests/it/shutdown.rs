@@ -1,4 +1,4 @@
-//! The running program when it is told to stop, with a request in work.
+//! The running program when it is stopped with a request in flight.
 
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ impl Stage {
         Self { engine, client, _workplace: workplace }
     }
 
-    /// Begins a request of so many key agreements, and waits until it is in work.
+    /// Sends a request with this many key agreements, and waits until it runs.
     async fn begin(&self, values: usize) -> JoinHandle<Result<Vec<Value>, ClientError>> {
         let client = self.client.clone();
         let running = tokio::spawn(async move {
@@ -94,7 +94,7 @@ async fn everything_is_served_for_the_drain_delay_while_the_engine_is_not_ready(
     assert_eq!(stage.exit_code().await, Some(0));
 }
 
-/// Whoever sits at the keyboard does not wait.
+/// A person at the keyboard does not wait.
 #[tokio::test]
 async fn an_interrupt_skips_the_drain_delay() {
     let mut stage = Stage::new(&["--set", "server.drain_delay=1h"]);

@@ -1,4 +1,4 @@
-//! The connections of a client: which one a call takes, when another is made, and the pause after those that fail.
+//! The connections of a client: choosing one for a call, opening further ones, and the delay after failures.
 
 use super::*;
 
@@ -6,7 +6,7 @@ pub(crate) struct Inner {
     pub(crate) settings: ClientSettings,
     pub(super) dialler: Dialler,
     pub(super) open: Mutex<Open>,
-    /// Held while a connection is made: one at a time.
+    /// Held while a connection is opened: one at a time.
     pub(super) dialling: Arc<tokio::sync::Mutex<Dialling>>,
     pub(crate) budget: RetryBudget,
 }
@@ -15,9 +15,9 @@ pub(crate) struct Inner {
 #[derive(Default)]
 pub(super) struct Open {
     pub(super) connections: Vec<Arc<Connection>>,
-    /// When engines last said that they shut down, by the places of their addresses.
+    /// When engines last announced a shutdown, by the index of their addresses.
     pub(super) shutdowns: BTreeMap<usize, Instant>,
-    /// How the last connection ended, until another one is made.
+    /// How the last connection ended, until another one is open.
     pub(super) ended: Option<Ended>,
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Ended {
 }
 
 impl Open {
-    /// Removes the connections on which nothing begins any more. What is in flight there goes on.
+    /// Removes the connections on which no call may begin any more. Their calls in flight continue.
     pub(super) fn clean(&mut self) {
         let Open { connections, shutdowns, ended } = self;
         connections.retain(|connection| {
@@ -70,7 +70,7 @@ pub(super) struct Dialling {
     pub(super) failed: Option<(Instant, ClientError)>,
     /// Connections one after the other that ended before they had answered anything.
     pub(super) unused: u32,
-    /// Before this none is made, because of them.
+    /// No connection is opened before this, because of them.
     pub(super) not_before: Option<Instant>,
 }
 
@@ -126,8 +126,8 @@ impl Inner {
         }
     }
 
-    /// The connection with the fewest calls, another than `avoided` where there is one. While all have some a further one is made for
-    /// calls to come: this one does not wait for an address that may not answer.
+    /// Returns the connection with the fewest calls, if possible other than `avoided`. While all are in use a further one is opened
+    /// for later calls: this one does not wait for an address that may not respond.
     pub(super) async fn connection(
         self: &Arc<Self>,
         avoided: Option<&Arc<Connection>>,
@@ -215,7 +215,7 @@ impl Inner {
         }
     }
 
-    /// The pause before a call is made again.
+    /// The delay before a retry.
     pub(crate) fn pause(&self, retries: u32) -> Duration {
         backoff(&self.settings, retries, self.dialler.chance())
     }

@@ -12,12 +12,12 @@ use tokio::time::{Instant, sleep};
 use super::Inner;
 use crate::error::{ClientError, ErrorKind, Sent};
 
-/// What a repetition of a call costs that an engine has refused, where an answer earns 1: at most a tenth more calls reach an engine that
-/// has too much to do, or that cannot do its work.
+/// Cost of a retry of a call that an engine has refused, where an answer earns 1: at most a tenth more calls reach an engine that
+/// is overloaded or unavailable.
 const REPETITION_COST: u32 = 10;
-/// What can be saved: a hundred repetitions.
+/// Maximum credit: a hundred retries.
 const SAVINGS_MAX: u32 = 100 * REPETITION_COST;
-/// What a new client has: ten repetitions.
+/// Initial credit of a client: ten retries.
 const SAVINGS_AT_START: u32 = 10 * REPETITION_COST;
 
 /// Bounds the repetitions of calls that an engine has refused as overloaded, or as unavailable without leaving, over all calls of a client.
@@ -86,7 +86,7 @@ impl<'i> Retries<'i> {
         Retries { inner, began: Instant::now(), deadline, done: 0 }
     }
 
-    /// What is left of the request's deadline, which the engine counts from when it has read the request. The first attempt has all of
+    /// The rest of the request's deadline, which the engine counts from when it has read the request. The first attempt has all of
     /// it, however long it waits for a connection.
     pub(crate) fn deadline_left_ms(&self) -> Option<u32> {
         let left = match self.done {

@@ -51,12 +51,12 @@ unsafe fn wipe(place: *mut u8, size: usize) {
     unsafe { boring_sys::OPENSSL_cleanse(place.cast::<c_void>(), size) }
 }
 
-// SAFETY: every block comes from `inner` and goes back to it with the layout that it was asked for with.
+// SAFETY: every block comes from `inner` and is returned to it with the layout of its allocation.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for WipingAllocator<A> {
-    // SAFETY: what the caller promises is what `inner` asks for.
+    // SAFETY: the caller's guarantees are the requirements of `inner`.
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise is the one that `inner` asks for.
+        // SAFETY: the caller's guarantee is the requirement of `inner`.
         unsafe { self.inner.alloc(layout) }
     }
 
@@ -114,7 +114,7 @@ mod tests {
 
     // SAFETY: the system's allocator does the work; a block is read before it is freed.
     unsafe impl GlobalAlloc for Recorder {
-        // SAFETY: what the caller promises is what the system's allocator asks for.
+        // SAFETY: the caller's guarantees are the requirements of the system's allocator.
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
             // SAFETY: the caller's promise.
             unsafe { System.alloc(layout) }

@@ -32,8 +32,8 @@ impl GcmStream {
         // SAFETY: takes nothing, gives an owned context or null.
         let context = NonNull::new(unsafe { bssl::EVP_CIPHER_CTX_new() });
         let stream = Self(context.expect("only a failed allocation makes no context"));
-        // SAFETY: the algorithm pointers are static; `key` has the length that the algorithm reads, `nonce` the 12 bytes that GCM
-        // reads unless told otherwise, both copied by the call; `aad` comes with its length.
+        // SAFETY: the algorithm pointers are static; `key` has the length that the algorithm reads, `nonce` the default 12 bytes of
+        // GCM, both copied by the call; `aad` is passed with its length.
         let is_ready = unsafe {
             let cipher = match algorithm {
                 AeadAlgorithm::Aes128Gcm => bssl::EVP_aes_128_gcm(),

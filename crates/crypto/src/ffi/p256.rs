@@ -17,7 +17,7 @@ struct Number(NonNull<bssl::BIGNUM>);
 
 impl Number {
     fn new(bytes: &[u8]) -> Self {
-        // SAFETY: `bytes` is readable for its length; a null result argument asks for a new number.
+        // SAFETY: `bytes` is readable for its length; a null result argument allocates a new number.
         let number = unsafe { bssl::BN_bin2bn(bytes.as_ptr(), bytes.len(), null_mut()) };
         Self(NonNull::new(number).expect("only a failed allocation makes no number"))
     }
@@ -102,7 +102,7 @@ pub(crate) fn scalar_is_valid(scalar: &[u8; SCALAR_SIZE]) -> bool {
 pub(crate) fn public_key(scalar: &[u8; SCALAR_SIZE]) -> [u8; UNCOMPRESSED_SIZE] {
     let number = Number::new(scalar);
     let point = Point::new();
-    // SAFETY: all objects belong to the group and live through the call; a null point means the generator alone.
+    // SAFETY: all objects belong to the group and live through the call; a null point means only the generator.
     let multiplied =
         unsafe { bssl::EC_POINT_mul(group(), point.0.as_ptr(), number.0.as_ptr(), null(), null(), null_mut()) };
     assert_eq!(multiplied, 1, "multiplication fails only without memory");

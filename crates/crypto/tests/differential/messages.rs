@@ -103,7 +103,7 @@ impl Group {
         self.messages.len() as u64
     }
 
-    /// What differs, if anything.
+    /// The difference, if any.
     pub fn check(&self, kernels: &[Lanes]) -> Result<(), String> {
         let key = |lanes| AeadKey::with_lanes(lanes, self.algorithm, &self.key).expect("available");
         let items = self.seal_items();

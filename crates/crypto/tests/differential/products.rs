@@ -142,7 +142,7 @@ impl Group {
         Ok(products)
     }
 
-    /// What differs, if anything.
+    /// The difference, if any.
     pub fn check(&self) -> Result<(), String> {
         let expected = self.by_libraries()?;
         let curve = if self.curve == Curve::P256 { ec::Curve::P256 } else { ec::Curve::Secp256k1 };

@@ -45,7 +45,7 @@ impl MediaType {
             rest = tail.trim_start_matches([' ', '\t']);
             let name = name.to_ascii_lowercase();
             let whole = after[..after.len() - tail.len()].to_ascii_lowercase();
-            // Some look for the word alone, wherever it first stands.
+            // Some only search for the word, wherever it first occurs.
             if [BOUNDARY, CHARSET].iter().any(|&word| name != word && whole.contains(word)) {
                 return None;
             }

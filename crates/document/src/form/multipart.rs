@@ -149,7 +149,7 @@ impl Header {
         let mut next = 0;
         for line in text.split("\r\n") {
             let start = next;
-            // The line end of the last line stands before the empty one.
+            // The line end of the last line precedes the empty one.
             next += line.len() + 2;
             let (name, value) = line.split_once(':').ok_or(FormErrorKind::InvalidHeader)?;
             // Some take the separators of Unicode for line ends.
@@ -197,9 +197,9 @@ impl Header {
                 // Encoded words of mail (RFC 2047) are decoded by some.
                 "name" if raw.contains("=?") => return Err(invalid),
                 "name" => self.names = readings(raw, value),
-                // Behind the name, as everybody writes it: some look for the first `name=` alone.
+                // After the name, as is usual: some parsers search only for the first `name=`.
                 "filename" | "filename*" if !self.names.is_empty() => self.is_file = true,
-                // Names in pieces or with a charset (RFC 2231), which RFC 7578, section 4.2, forbids and only some readers know.
+                // Names in pieces or with a charset (RFC 2231), which RFC 7578, section 4.2, forbids and only some parsers support.
                 other if other.contains('*') || other.ends_with("name") => return Err(invalid),
                 _ => {}
             }
@@ -220,7 +220,7 @@ fn names_a_name(raw: &str) -> bool {
 
 /// Whether PHP, for which `'` quotes as `"` does, reads another value than this one, or ends it elsewhere.
 fn quotes_singly(name: &str, raw: &str) -> bool {
-    // `filename*=utf-8''a` has two of them, between which stands a language.
+    // `filename*=utf-8''a` has two of them, with a language in between.
     let expected = if name == "filename*" { 2 } else { 0 };
     let count = if raw.starts_with('"') { 0 } else { raw.matches('\'').count() };
     count != 0 && count != expected

@@ -187,7 +187,7 @@ impl Guard {
     fn takes_text(&self, text: &str) -> bool {
         READERS.iter().enumerate().any(|(number, reader)| {
             let path = (reader.read)(text);
-            // What lies below a selected value belongs to it.
+            // Fields below a selected value are part of it.
             self.paths.iter().map(|paths| &paths[number]).any(|chosen| !chosen.is_empty() && path.starts_with(chosen))
         })
     }

@@ -35,7 +35,7 @@ pub fn find_fields(body: &[u8], names: &FieldNames, limits: &FormLimits) -> Resu
                 Meaning::Selected => found.push(start + equals + 1..start + field.len()),
                 Meaning::Ambiguous => return Err(FormError::new(FormErrorKind::AmbiguousName, start)),
                 Meaning::Other => {
-                    // What could be a field counts as one.
+                    // Anything that could be a field counts as one.
                     let left = limits.fields_max - count;
                     count += reader.pass_semicolons(field, left).map_err(|kind| FormError::new(kind, start))?;
                 }

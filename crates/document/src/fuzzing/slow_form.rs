@@ -52,7 +52,7 @@ pub fn lenient_parts(body: &[u8], boundary: &str) -> Vec<(Range<usize>, Range<us
     let cut = format!("--{boundary}").into_bytes();
     let end = format!("--{boundary}--").into_bytes();
     let mut parts = Vec::new();
-    // Where the part in hand begins, and where its content does.
+    // The start of the current part, and that of its content.
     let (mut part, mut content) = (None, None);
     let mut start = 0;
     while start < body.len() {

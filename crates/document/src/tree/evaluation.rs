@@ -203,7 +203,7 @@ impl Evaluation {
         let parent_end = self.tape.node(parent).next;
         (cursor.child, cursor.end) = match reach {
             Reach::Children => (parent + 1, parent_end),
-            // Below a parent whose ancestor was taken with its descendants all was looked at: `end` lies behind it.
+            // Below a parent whose ancestor was taken with its descendants everything was visited: `end` is after it.
             Reach::Descendants => (cursor.end.max(parent + 1), cursor.end.max(parent_end)),
         };
         Some(Look::Parent)

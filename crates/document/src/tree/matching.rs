@@ -169,7 +169,7 @@ impl Matching {
         text: Text<'_>,
         steps: &mut Steps,
     ) -> Result<Option<bool>, DocumentError> {
-        // What is behind a match in an escaped text still has to be looked at: the text may turn out to be none.
+        // The rest of an escaped text after a match must still be validated: it may turn out not to be text.
         let is_decided_early = matches!(text, Text::Plain(_));
         while !steps.is_over() {
             steps.take_decoded(self.reader.decoded())?;

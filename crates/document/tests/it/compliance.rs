@@ -1,5 +1,5 @@
-//! The public compliance cases of RFC 9535, where they are there: read from `../shared/vectors/jsonpath/cts.json` beside
-//! the repository, never copied into it. Each valid selector is evaluated streaming (where it can) and on the tree.
+//! The public compliance cases of RFC 9535, if available: read from `../shared/vectors/jsonpath/cts.json` beside the repository,
+//! never copied into it. Each valid selector is evaluated streaming (where possible) and on the tree.
 //!
 //! Results are compared as sets of normalized paths and multisets of values without repetition: a rewrite of a document meets
 //! each node once, in document order, where the cases list a node as often as it is selected.

@@ -152,7 +152,7 @@ fn every_limit_holds_at_its_bound_and_one_past() {
     assert_eq!(error.kind, Kind::FilterTooCostly(3));
 }
 
-/// Each pattern alone is within its bound; a document that has many of them is within that of its filters.
+/// Each pattern alone is within its limit; a document with many of them is within that of its filters.
 #[test]
 fn compiling_patterns_counts_by_what_they_take() {
     let limits = Limits { filter_steps_max: 1_500_000, ..Limits::default() };
@@ -196,7 +196,7 @@ fn every_limit_of_filters_holds_at_its_bound_and_one_past() {
         (r#"[{"a":1,"b":2,"c":3},{"b":[],"a":1}]"#, "$[?@ == $[1]]", Err(Kind::TooManyMembers(2))),
         (r#"[{"ab":1},{"ab":1}]"#, "$[?@ == $[1]]", Ok(2)),
         (r#"[{"abcde":1},{"ab":1}]"#, "$[?@ == $[1]]", long),
-        // Neither measuring nor matching has a limit, nor telling values of different kinds apart.
+        // Measuring, matching and distinguishing values of different kinds have no limit.
         (r#"["abcdef", [1,2,3,4,5]]"#, "$[?length(@) > 4]", Ok(6)),
         (r#"["abcdef"]"#, "$[?match(@, '[a-f]{6}')]", Ok(1)),
         (r#"["abcdef"]"#, "$[?@ == 123456]", Ok(0)),

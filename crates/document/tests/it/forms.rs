@@ -7,7 +7,7 @@ use fieldseal_document::form::{
 };
 use serde_json::Value;
 
-/// What a relay makes of the form: the values of the selected field, or the word for why it is refused.
+/// The relay's view of the form: the values of the selected field, or the name of the error.
 fn read(media_type: &str, body: &[u8], selected: &str, other_case: OtherCase) -> Result<Vec<String>, String> {
     let limits = FormLimits::default();
     let names = FieldNames::new([selected]).guarded(other_case, &FieldNames::default());

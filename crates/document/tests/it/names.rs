@@ -1,4 +1,4 @@
-//! Member names that differ from selected ones in case alone: refused, selected or passed over, on the automaton and on the tree.
+//! Member names that differ from selected ones only in case: refused, selected or ignored, on the automaton and on the tree.
 
 use fieldseal_document::{
     DocumentErrorKind, Limits, OtherCase, Progress, Purpose, Selection, Strategy, Walker, select,
@@ -65,9 +65,9 @@ fn a_name_in_another_case_is_refused() {
 fn a_name_that_is_another_in_every_case_passes() {
     for (document, selectors, paths) in [
         (r#"{"card":{"number":1,"numbers":2,"num":3}}"#, &["$.card.number"][..], &["$['card']['number']"][..]),
-        // What lies below a selected value is selected whatever it is called.
+        // Everything below a selected value is selected, whatever its name.
         (r#"{"card":{"number":1,"Number":2,"CARD":3}}"#, &["$.card"], &["$['card']"]),
-        // Names are compared where a selector looks for them alone.
+        // Names are compared only where a selector looks for them.
         (r#"{"x":{"Number":1},"card":{"number":1}}"#, &["$.card.number"], &["$['card']['number']"]),
         (r#"{"Number":1,"card":{"y":1}}"#, &["$.card.number"], &[]),
         (r#"{"Id":1}"#, &["$.*"], &["$['Id']"]),

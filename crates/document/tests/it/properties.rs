@@ -235,7 +235,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// What `serde_json` accepts. What it ignores it does not check for UTF-8, which is put right here, nor for depth.
+/// Whether `serde_json` accepts the document. It does not validate UTF-8 in ignored values, which is added here, nor depth.
 fn serde_accepts(document: &[u8]) -> bool {
     std::str::from_utf8(document).is_ok() && serde_json::from_slice::<IgnoredAny>(document).is_ok()
 }

@@ -1,8 +1,8 @@
 //! The project's own selector cases, `vectors/selectors/*.json`, one or more for every rule of RFC 9535.
 //!
-//! A file holds groups, a group a document and its cases. A case gives one selector or several and what comes of them:
-//! `paths`, the normalized paths of the selected nodes; `encrypt` or `decrypt`, the tokens that a walk hands over, in order;
-//! or `refused`, the byte of the selector where the fault is.
+//! A file contains groups, a group a document and its cases. A case has one selector or several and the expected result: `paths`,
+//! the normalized paths of the selected nodes; `encrypt` or `decrypt`, the tokens that a walk returns, in order; or `refused`, the
+//! byte of the error in the selector.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ fn document(group: &Value) -> Vec<u8> {
     }
 }
 
-/// What is wrong with a case; nothing if it holds.
+/// The failure of a case; `None` if it passes.
 fn check(case: &Value, document: &[u8]) -> Result<(), String> {
     let limits = Limits::default();
     let selection = Selection::parse(&selectors(case), &limits);

@@ -1,4 +1,5 @@
-//! Callers of the HTTP interface: API keys are as powerful as they were told, and tokens open their payload alone, for their time.
+//! Callers of the HTTP interface: API keys allow only what they were created for, and tokens decrypt only their payload, for their
+//! time.
 
 use std::collections::BTreeSet;
 
@@ -219,7 +220,7 @@ fn no_changed_token_is_good_and_none_of_another_store() {
     assert_eq!(kind(other.token(&text)), ErrorKind::Forbidden);
 }
 
-/// Whoever shares the store checks a token that another made, without asking the store or looking anything up in memory.
+/// Every process that shares the store verifies a token that another created, without accessing the store or a lookup.
 #[test]
 fn a_token_is_checked_without_a_look_up() {
     let Bench { engine, store, .. } = bench();

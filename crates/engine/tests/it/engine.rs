@@ -1,4 +1,5 @@
-//! The engine over a real store: documents come back byte for byte, keys rotate, caches forget, and whoever may not is refused.
+//! The engine over a real store: documents come back byte for byte, keys rotate, caches are cleared, and callers without permission
+//! are refused.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Mutex;

@@ -1,5 +1,5 @@
-//! What requests report: what selectors matched, what was sealed already, what did not open. Whole, in small steps and in parts done in
-//! any order, the report is the same.
+//! The reports of requests: selector matches, values already encrypted, envelopes that failed to decrypt. The report is the same
+//! for the whole, in small steps and in parts done in any order.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -174,7 +174,7 @@ fn skipping_leaves_exactly_what_opens_for_this_app_and_role() {
             assert_eq!(left, [0, 2, 6, 7, 9]);
             assert_eq!((count, report.skipped, report.resealed), (5, 5, 3));
         }
-        // With a role only what carries it is protected as was asked.
+        // With a role only envelopes that carry it are protected as requested.
         let options = EncryptOptions { skip_sealed: true, ..pci };
         let (out, ..) = encrypted(&engine, &Caller::Owner, &options, &document).expect("encrypts");
         let out: Vec<String> = serde_json::from_str(&out).expect("JSON");

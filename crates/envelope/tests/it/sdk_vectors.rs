@@ -1,6 +1,6 @@
-//! Everything that the real Node and Python SDKs wrote (`vectors/ev-sdk/`) opens to what they were given: both curves, with and
-//! without role, every type, the cached keys of the quirk cases, files. `rt` is what the SDK itself got back: the Node SDK trims strings
-//! before it seals them. What was given as single values stands in [`singles`], as the files do not repeat it.
+//! Everything that the real Node and Python SDKs wrote (`vectors/ev-sdk/`) decrypts to its input: both curves, with and without
+//! role, every type, the cached keys of the quirk cases, files. `rt` is the SDK's own result: the Node SDK trims strings before it
+//! encrypts them. Inputs of single values are in [`singles`], because the files do not repeat them.
 
 use crate::common::{App, vectors};
 use base64::Engine;
@@ -17,7 +17,7 @@ fn singles() -> [(&'static str, Json); 4] {
     [("str", json!("plain")), ("num", json!(1.5)), ("bool", json!(true)), ("arr", json!([1, "a", true]))]
 }
 
-/// What the quirk cases sealed: their second call, under the key that the first one left.
+/// The plaintext of the quirk cases: their second call, under the key that the first one left.
 const QUIRK_TEXT: &str = "b";
 
 /// Opens every string of `sealed` and compares it with the value at the same place; gives how many there were.

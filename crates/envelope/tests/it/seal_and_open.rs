@@ -138,7 +138,7 @@ fn pieces_and_wholes_are_the_same_envelopes() {
     }
 }
 
-/// What fails as a whole fails in pieces: a tag, base64, a text that is none, a type that is another.
+/// A fault of the whole is a fault in pieces: a tag, base64, invalid text, another type.
 #[test]
 fn pieces_fail_as_wholes_do() {
     let app = App::of_the_vectors();
@@ -235,7 +235,7 @@ fn keying_by_field_makes_an_ephemeral_key_each() {
     }
 }
 
-/// Seals by the library's parts alone, as SDKs of long ago did.
+/// Encrypts with the library's parts alone, as old SDKs did.
 struct Forge<'a> {
     app: &'a App,
     private: PrivateKey,
@@ -486,7 +486,7 @@ fn files_come_back_and_damage_is_named() {
             assert_eq!(open_file(&damaged, &key, 777), Err(OpenError::Malformed(Malformed::FileChecksum)));
             let cut_short = open_file(&file[..file.len() - 1], &key, 777).expect_err("a byte is missing");
             assert!(matches!(cut_short, OpenError::Malformed(Malformed::FileChecksum | Malformed::FileHeader)));
-            // A forger mends the checksum; the tag still tells.
+            // A forger corrects the checksum; the tag still fails.
             let end = damaged.len() - 4;
             let checksum = crc32fast::hash(&damaged[..end]).to_le_bytes();
             damaged[end..].copy_from_slice(&checksum);

@@ -18,7 +18,7 @@ pub fn check_requests(bytes: &[u8]) -> usize {
     let whole = scan(bytes, usize::MAX);
     let pieces: &[usize] = if bytes.len() <= BYTE_BY_BYTE_MAX { &[1, 2, 5, 64] } else { &[997] };
     for &piece in pieces {
-        // Which of several faults is told depends on what has come when the first is seen.
+        // Which of several faults is reported depends on the bytes that have arrived when the first is found.
         let (passed, ended) = scan(bytes, piece);
         assert_eq!((passed, ended.ok()), (whole.0, whole.1.ok()), "in pieces of {piece}");
     }

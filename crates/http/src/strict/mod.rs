@@ -104,7 +104,7 @@ impl<S> Strict<S> {
         }
         let is_in_lines = matches!(self.scanner.state, State::Head | State::Trailers);
         if is_in_lines && self.buffer.len() - self.passed > self.head_size_max {
-            // The library says which bound was passed.
+            // The library reports which limit was exceeded.
             self.passed = self.buffer.len();
         }
     }
@@ -138,7 +138,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Strict<S> {
                     this.scan();
                     continue;
                 }
-                // Whatever stands in the buffer was handed on by then.
+                // Everything in the buffer has been passed on by then.
                 State::Foreign => return Pin::new(&mut this.stream).poll_read(context, out),
                 _ if this.is_over => return Poll::Ready(Ok(())),
                 _ => {}

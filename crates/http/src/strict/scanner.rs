@@ -243,7 +243,7 @@ fn read_head(head: &[u8]) -> Result<Framing, Refused> {
     framing.is_upgrade = line.method == b"CONNECT";
     for fields in lines {
         let (name, value) = read_field(fields?)?;
-        // Most names differ from those that matter in length alone.
+        // Most names differ in length from those that matter.
         match name.len() {
             4 if name.eq_ignore_ascii_case(b"host") => match &mut hosts {
                 [first @ None, _] => *first = Some(value),
@@ -345,7 +345,7 @@ impl<'h> RequestLine<'h> {
         if self.method == b"CONNECT" {
             return Ok(());
         }
-        // RFC 9112, section 3.2.2: the line decides; whoever looks at the field alone would see another host.
+        // RFC 9112, section 3.2.2: the request line decides; a parser that reads only the field would see another host.
         if let Some(at) = memchr::memmem::find(self.target, b"://").filter(|_| self.target[0] != b'/') {
             let rest = &self.target[at + 3..];
             let end = rest.iter().position(|byte| b"/?".contains(byte)).unwrap_or(rest.len());

@@ -110,7 +110,7 @@ proptest! {
             Transfer-Encoding: chunked\r\n|\r\n|X: y\r\n|[0-4]\r\n|abc|0\r\n|\r|\n| ){0,14}",
         piece in 1_usize..9,
     ) {
-        // Which of several faults is told depends on what has come when the first is seen.
+        // Which of several faults is reported depends on the bytes that have arrived when the first is found.
         let kind = |(passed, ended): (usize, Result<State, Refused>)| (passed, ended.ok());
         let whole = kind(scan(bytes.as_bytes(), usize::MAX / 2));
         prop_assert_eq!(kind(scan(bytes.as_bytes(), piece)), whole);

@@ -1,6 +1,6 @@
 //! Replays the fuzzer's corpus of client streams and the smuggling corpus, and keeps the fuzzer's seeds.
 //!
-//! `FIELDSEAL_UPDATE=1` writes the seeds anew.
+//! `FIELDSEAL_UPDATE=1` regenerates the seeds.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -78,7 +78,7 @@ fn the_corpus_holds_the_seeds_and_every_property() {
     assert!(replay(&root().join("vectors/http-smuggling")) > 50);
 }
 
-/// What the comparison stands on: the library reads the requests that are there, and none of those that are refused.
+/// The premise of the comparison: the library parses the valid requests, and none of the refused ones.
 #[test]
 fn the_library_reads_every_request_that_passes() {
     for (name, requests, text) in good() {

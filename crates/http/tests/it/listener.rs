@@ -1,4 +1,4 @@
-//! A listener on real sockets: both protocols, what it refuses, whom it cuts off, and how it ends.
+//! A listener on real sockets: both protocols, refusals, disconnected peers, and shutdown.
 
 use crate::common;
 use std::time::{Duration, Instant};
@@ -190,7 +190,7 @@ async fn slow_bodies_give_way() {
     }
 }
 
-/// One address has its share: its own connections give way to its new ones, others' do not, and a balancer has no such bound.
+/// One address has its share: its new connections displace its own, not those of others, and a balancer has no such limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_client_takes_no_more_than_its_share() {
     let trusted_balancers = vec!["127.9.0.0/16".parse().unwrap()];
@@ -207,7 +207,7 @@ async fn one_client_takes_no_more_than_its_share() {
     }
     served.until(|counters| counters.connections_open >= 6).await;
     assert_eq!(served.listener.counters().connections_displaced, 0, "a balancer");
-    // Once they owe enough, the client's own uploads give way, and nobody else's connections.
+    // Once they are slow enough, the client's own uploads are displaced, and nobody else's connections.
     let asking = async {
         while asked_from(&served, [127, 0, 0, 1]).await.is_none() {
             sleep(Duration::from_millis(20)).await;
@@ -239,7 +239,7 @@ async fn is_echoed(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> bool {
     &echoed == b"ping"
 }
 
-/// What a connection carries beside HTTP is no idleness: it neither gives its place away nor is one more than the bound allows.
+/// Another protocol on a connection is not idleness: the connection keeps its slot and counts towards the limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_of_other_protocols_keep_their_places() {
     let served = Served::start(HttpSettings { connections_max: 2, idle_timeout: SHORT, ..settings() }, false);
@@ -302,7 +302,7 @@ async fn handshakes_are_bounded_in_time_and_by_protocol() {
     }
 }
 
-/// Requests in work end well, new connections are not taken, and idle ones are closed at once.
+/// Requests in flight finish, new connections are refused, and idle ones are closed at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shutdown_lets_requests_end() {
     for is_http2 in [false, true] {
@@ -364,7 +364,7 @@ async fn a_listener_that_leaves_serves_and_asks_clients_to_go() {
         assert!(head.starts_with("http/1.1 200 ") && head.contains(CLOSE), "{head}");
         assert_eq!(exchange(&mut socket).await, "", "it is closed");
     }
-    // A protocol that takes over the connection is none of HTTP's.
+    // A protocol that takes over the connection is not HTTP.
     let mut socket = served.socket().await;
     socket.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\nping").await.unwrap();
     let mut answer = Vec::new();

@@ -21,7 +21,7 @@ impl SqliteKeystore {
             api_key_count: 0,
             faults: database_faults(connection)?,
         };
-        // What a damaged database would say about keys is worth nothing.
+        // What a damaged database reports about keys is meaningless.
         if !report.faults.is_empty() {
             return Ok(report);
         }

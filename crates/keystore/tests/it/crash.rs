@@ -1,8 +1,8 @@
 //! Kill −9 at random moments, and several processes at once: afterwards the store is as before the change or as after it.
 //!
-//! The test binary starts itself again as the process to be killed; [`child`] is that process's part. It reports each change
-//! once it is done, so that the parent knows the two states that are allowed. What a power cut does is up to the journal and
-//! the disk (`docs/decisions/0005-keystore.md`), and is not tested here.
+//! The test binary starts itself again as the process to be killed; [`child`] is that process's part. It reports each change once
+//! it is done, so that the parent knows the two permitted states. The effect of a power failure depends on the journal and the disk
+//! (`docs/decisions/0005-keystore.md`), and is not tested here.
 
 use std::fs;
 use std::io::Read;
@@ -29,16 +29,16 @@ fn limits() -> Limits {
     Limits { version_count_max: 1_000_000, busy_timeout: Duration::from_secs(30), ..Limits::default() }
 }
 
-/// A change to the store that is being changed. They come in a fixed order, so that their number alone says what the store holds.
+/// A change of the store. Changes have a fixed order, so that their number alone determines the content of the store.
 enum Change {
     /// The app `a`, which is there from the start, gets this version.
     Version(u32),
-    /// An app is made, the first one has number 0.
+    /// An app is created; the first one has number 0.
     App(u32),
 }
 
 impl Change {
-    /// The change that stands at `place` in the order, counted from 0: versions and apps in turn, a version first.
+    /// The change at `place` in the order, counted from 0: versions and apps in turn, a version first.
     fn at(place: u32) -> Self {
         if place.is_multiple_of(2) { Self::Version(place / 2 + 2) } else { Self::App(place / 2) }
     }

@@ -1,5 +1,5 @@
-//! What a store does in one process: the life of apps, versions and grants, bounds, refusals at the door, and a property over
-//! random sequences of changes against a model in memory.
+//! A store in one process: the life of apps, versions and grants, limits, refusals, and a property over random sequences of changes
+//! against a model in memory.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -415,7 +415,7 @@ fn a_store_of_a_newer_schema_is_refused() {
     drop(open(&path));
     let raw = rusqlite::Connection::open(&path).expect("opened");
     raw.execute("UPDATE store SET schema_version = 3", []).expect("changed");
-    // A newer schema may have dropped what this one knows.
+    // A newer schema may have dropped what this one uses.
     raw.execute_batch("ALTER TABLE store DROP COLUMN store_id").expect("changed");
     let refused = SqliteKeystore::open(&path, OpenMode::Existing, environment(), Limits::default());
     assert!(matches!(refused, Err(Error::NewerSchema { found: 3, supported: 2 })));
@@ -503,7 +503,7 @@ fn any_change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// What a store must hold: plain vectors, oldest version first.
+/// The expected content of a store: plain vectors, oldest version first.
 #[derive(Default)]
 struct Model {
     apps: [Option<ModelApp>; 3],

@@ -1,5 +1,5 @@
-//! What a store does when its file was changed by someone else: moved keys, slipped-in public keys, missing rows, flipped bits.
-//! The rule over all: a key that loads is the key that was stored.
+//! A store whose file was changed by someone else: moved keys, substituted public keys, missing rows, flipped bits. A key that
+//! loads must be the key that was stored.
 
 use std::fs;
 use std::path::Path;
@@ -238,7 +238,7 @@ fn a_check_goes_on_after_a_row_that_does_not_read() {
         let expected = Fault::Unreadable(format!("{unreadable} cannot be read: {what}"));
         assert!(faults.contains(&expected), "{sql}: {faults:?}");
         let of_b = faults.iter().filter(|fault| matches!(fault, Fault::Key { version: 1, .. })).count();
-        // Without the apps there are no keys to look at.
+        // Without the apps there are no keys to check.
         assert_eq!(of_b, if unreadable == "the apps" { 0 } else { 2 }, "{sql}: {faults:?}");
     }
 }
@@ -264,7 +264,7 @@ fn assert_only_right_keys(keys: &AppKeys, first: u32) {
     }
 }
 
-/// Opens the file as it is and looks at everything: errors are fine, wrong keys and panics are not.
+/// Opens the file as it is and reads everything: errors are fine, wrong keys and panics are not.
 fn look(path: &Path) {
     let Ok(store) = SqliteKeystore::open(path, OpenMode::Existing, environment(), Limits::default()) else {
         return;

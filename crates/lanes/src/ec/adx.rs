@@ -356,7 +356,8 @@ impl Path for Adx {
     fn p256_multiply(self, a: &Words, b: &Words) -> Words {
         let mut product = [0; 4];
         let [r4, r5, r0, r1] = &mut product;
-        // SAFETY: the token says that the CPU has BMI2 and ADX; reads the four words behind each pointer and writes registers only.
+        // SAFETY: the token proves that the CPU has BMI2 and ADX; reads the four words behind each pointer and writes registers
+        // only.
         unsafe {
             asm!(
                 first_row!(),
@@ -450,7 +451,7 @@ impl Path for Adx {
 
     #[inline(always)]
     fn pick(self, entries: &[Entry], index: u64) -> Entry {
-        // SAFETY: the token says that the CPU has AVX2.
+        // SAFETY: the token proves that the CPU has AVX2.
         unsafe { pick(entries, index) }
     }
 }

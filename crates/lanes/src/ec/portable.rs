@@ -75,6 +75,6 @@ fn secp256k1_reduce(product: [u64; 8]) -> Words {
     });
     let (low, high) = carry.carrying_mul(secp256k1::FOLD, 0);
     let (sum, carry) = add(folded, [low, high, 0, 0]);
-    // What is left after a carry is so small that this one has none.
+    // The rest after a carry is so small that this one has none.
     add(sum, [mask(carry) & secp256k1::FOLD, 0, 0, 0]).0
 }

@@ -60,28 +60,28 @@ impl Vector for Lane {
         unsafe { _mm_storeu_si128(blocks[0].as_mut_ptr().cast(), self.0) }
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn gather(_: AesNi, [only, ..]: [*const u8; LANES_MAX]) -> Self {
         // SAFETY: the caller's promise.
         Self(unsafe { _mm_loadu_si128(only.cast()) })
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn gather_short(_: AesNi, [only, ..]: [*const u8; LANES_MAX], [size, ..]: [usize; LANES_MAX]) -> Self {
         // SAFETY: the caller's promise.
         Self(unsafe { load_short(only, size) })
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn scatter(self, [only, ..]: [*mut u8; LANES_MAX]) {
         // SAFETY: the caller's promise.
         unsafe { _mm_storeu_si128(only.cast(), self.0) }
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn scatter_short(self, [only, ..]: [*mut u8; LANES_MAX], [size, ..]: [usize; LANES_MAX]) {
         // SAFETY: the caller's promise.

@@ -64,28 +64,28 @@ impl Vector for Lane {
         unsafe { vst1q_u8(blocks[0].as_mut_ptr(), self.0) }
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn gather(_: Armv8, [only, ..]: [*const u8; LANES_MAX]) -> Self {
         // SAFETY: the caller's promise.
         Self(unsafe { vld1q_u8(only) })
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn gather_short(_: Armv8, [only, ..]: [*const u8; LANES_MAX], [size, ..]: [usize; LANES_MAX]) -> Self {
         // SAFETY: the caller's promise.
         Self(unsafe { from_halves(short::load(only, size)) })
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn scatter(self, [only, ..]: [*mut u8; LANES_MAX]) {
         // SAFETY: the caller's promise.
         unsafe { vst1q_u8(only, self.0) }
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn scatter_short(self, [only, ..]: [*mut u8; LANES_MAX], [size, ..]: [usize; LANES_MAX]) {
         // SAFETY: the caller's promise.

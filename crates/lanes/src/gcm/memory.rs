@@ -24,7 +24,7 @@ impl<const SIZE: usize> Memory<SIZE> {
         const { assert!(align_of::<V>() <= align_of::<Self>() && size_of::<V>() == V::SIZE) };
         let size = count * V::SIZE;
         assert!(size <= SIZE);
-        // SAFETY: the vectors lie within the array, which is aligned for them.
+        // SAFETY: the vectors are within the array, which is aligned for them.
         let places = unsafe { std::slice::from_raw_parts_mut(self.bytes.as_mut_ptr().cast(), count) };
         Filling { places, next: 0, used: &mut self.used }
     }

@@ -64,28 +64,28 @@ impl Vector for Lanes {
         unsafe { _mm256_storeu_si256(blocks.as_mut_ptr().cast(), self.0) }
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn gather(_: Vaes256, [first, second, ..]: [*const u8; LANES_MAX]) -> Self {
         // SAFETY: the caller's promise.
         Self(unsafe { _mm256_loadu2_m128i(second.cast(), first.cast()) })
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn gather_short(_: Vaes256, [first, second, ..]: [*const u8; LANES_MAX], sizes: [usize; LANES_MAX]) -> Self {
         // SAFETY: the caller's promise.
         Self(unsafe { _mm256_set_m128i(load_short(second, sizes[1]), load_short(first, sizes[0])) })
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn scatter(self, [first, second, ..]: [*mut u8; LANES_MAX]) {
         // SAFETY: the caller's promise.
         unsafe { _mm256_storeu2_m128i(second.cast(), first.cast(), self.0) }
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn scatter_short(self, [first, second, ..]: [*mut u8; LANES_MAX], sizes: [usize; LANES_MAX]) {
         // SAFETY: the caller's promise.

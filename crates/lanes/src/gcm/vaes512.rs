@@ -68,7 +68,7 @@ impl Vector for Lanes {
         unsafe { _mm512_storeu_si512(blocks.as_mut_ptr().cast(), self.0) }
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn gather(_: Vaes512, [a, b, c, d]: [*const u8; LANES_MAX]) -> Self {
         // SAFETY: the caller's promise.
@@ -82,7 +82,7 @@ impl Vector for Lanes {
         })
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn gather_short(_: Vaes512, [a, b, c, d]: [*const u8; LANES_MAX], sizes: [usize; LANES_MAX]) -> Self {
         // SAFETY: the caller's promise.
@@ -91,7 +91,7 @@ impl Vector for Lanes {
         })
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn scatter(self, [a, b, c, d]: [*mut u8; LANES_MAX]) {
         // SAFETY: the caller's promise.
@@ -103,7 +103,7 @@ impl Vector for Lanes {
         }
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn scatter_short(self, [a, b, c, d]: [*mut u8; LANES_MAX], sizes: [usize; LANES_MAX]) {
         // SAFETY: the caller's promise; the masks let the stores touch nothing more.

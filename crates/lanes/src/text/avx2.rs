@@ -87,14 +87,14 @@ impl Steps for Avx2 {
     type Cpu = Cpu;
     const BYTES: usize = 24;
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn encode_step(_: Cpu, bytes: *const u8, out: *mut u8) {
         // SAFETY: the caller's promise, and the token.
         unsafe { encode_block(bytes, out) }
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn encode_short(cpu: Cpu, bytes: *const u8, size: usize, out: *mut u8) {
         // SAFETY: the caller's promise.
@@ -111,14 +111,14 @@ impl Steps for Avx2 {
         ssse3::Ssse3::decode_nonce(cpu.into(), text, out)
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn decode_step(_: Cpu, text: *const u8, out: *mut u8) -> bool {
         // SAFETY: the caller's promise, and the token.
         unsafe { decode_block(text, out) }
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn decode_short(cpu: Cpu, text: *const u8, size: usize, out: *mut u8) -> bool {
         // SAFETY: the caller's promise.

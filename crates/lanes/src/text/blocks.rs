@@ -8,14 +8,14 @@ macro_rules! block_steps {
             type Cpu = $cpu;
             const BYTES: usize = 12;
 
-            // SAFETY: the trait says what the caller promises.
+            // SAFETY: the caller upholds the trait's contract.
             #[inline(always)]
             unsafe fn encode_step(cpu: $cpu, bytes: *const u8, out: *mut u8) {
                 // SAFETY: the caller's promise.
                 unsafe { Self::encode_nonce(cpu, &*bytes.cast(), &mut *out.cast::<NonceText>()) }
             }
 
-            // SAFETY: the trait says what the caller promises.
+            // SAFETY: the caller upholds the trait's contract.
             #[inline(always)]
             unsafe fn encode_short(_: $cpu, bytes: *const u8, size: usize, out: *mut u8) {
                 // SAFETY: the caller's promise.
@@ -42,14 +42,14 @@ macro_rules! block_steps {
                 is_right
             }
 
-            // SAFETY: the trait says what the caller promises.
+            // SAFETY: the caller upholds the trait's contract.
             #[inline(always)]
             unsafe fn decode_step(cpu: $cpu, text: *const u8, out: *mut u8) -> bool {
                 // SAFETY: the caller's promise.
                 unsafe { Self::decode_nonce(cpu, &*text.cast(), &mut *out.cast()) }
             }
 
-            // SAFETY: the trait says what the caller promises.
+            // SAFETY: the caller upholds the trait's contract.
             #[inline(always)]
             unsafe fn decode_short(_: $cpu, text: *const u8, size: usize, out: *mut u8) -> bool {
                 // SAFETY: the caller's promise.
@@ -63,7 +63,7 @@ macro_rules! block_steps {
                 let count = decoded_size(size).unwrap_or(0);
                 // SAFETY: the caller's promise.
                 unsafe { short::store([low, high], out, count) }
-                // What no byte has must be zero.
+                // Bits without a byte must be zero.
                 let [kept_low, kept_high] = short::mask_halves(count);
                 is_right && low & !kept_low | high & !kept_high == 0
             }

@@ -73,7 +73,7 @@ impl Steps for Portable {
     type Cpu = AnyCpu;
     const BYTES: usize = STEP;
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn encode_step(_: AnyCpu, bytes: *const u8, out: *mut u8) {
         // SAFETY: the caller's promise.
@@ -83,7 +83,7 @@ impl Steps for Portable {
         unsafe { out.cast::<[u8; CHARACTERS]>().write(text) }
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn encode_short(_: AnyCpu, bytes: *const u8, size: usize, out: *mut u8) {
         // SAFETY: the caller's promise.
@@ -106,7 +106,7 @@ impl Steps for Portable {
         steps::decode::<Self>(cpu, text, out)
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn decode_step(_: AnyCpu, text: *const u8, out: *mut u8) -> bool {
         // SAFETY: the caller's promise.
@@ -117,7 +117,7 @@ impl Steps for Portable {
         (first | second) & FAULT == 0
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn decode_short(_: AnyCpu, text: *const u8, size: usize, out: *mut u8) -> bool {
         let count = decoded_size(size).unwrap_or(0);
@@ -130,7 +130,7 @@ impl Steps for Portable {
         let decoded = &bytes.to_be_bytes()[..count];
         // SAFETY: the caller's promise. Not through a reference: the memory may be uninitialised.
         unsafe { out.copy_from_nonoverlapping(decoded.as_ptr(), count) };
-        // What no byte has must be zero.
+        // Bits without a byte must be zero.
         (first | second) & FAULT == 0 && bytes << (8 * count) == 0
     }
 }

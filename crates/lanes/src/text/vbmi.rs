@@ -65,7 +65,7 @@ fn front(size: usize) -> u64 {
 fn encode_block(bytes: __m512i) -> __m512i {
     let spread = _mm512_permutexvar_epi8(load(&SPREAD), bytes);
     let values = _mm512_multishift_epi64_epi8(_mm512_set1_epi64(PLACES), spread);
-    // A shuffle looks at six bits only.
+    // A shuffle uses only six bits.
     _mm512_permutexvar_epi8(values, load(&ALPHABET))
 }
 
@@ -76,7 +76,7 @@ fn decode_block(text: __m512i) -> (__m512i, bool) {
     let (low, high) = VALUES.split_at(64);
     let (low, high) = (low.first_chunk().expect("64 bytes"), high.first_chunk().expect("64 bytes"));
     let values = _mm512_permutex2var_epi8(load(low), text, load(high));
-    // A shuffle looks at seven bits only: the top bit of a character counts like that of a value.
+    // A shuffle uses only seven bits: the top bit of a character counts like that of a value.
     let is_right = _mm512_movepi8_mask(_mm512_or_si512(text, values)) == 0;
     let pairs = _mm512_maddubs_epi16(values, _mm512_set1_epi32(0x0140_0140));
     let words = _mm512_madd_epi16(pairs, _mm512_set1_epi32(0x0001_1000));
@@ -120,7 +120,7 @@ unsafe fn decode_masked(text: *const u8, size: usize, out: *mut u8) -> bool {
     let kept = front(decoded_size(size).unwrap_or(0));
     // SAFETY: likewise.
     unsafe { _mm512_mask_storeu_epi8(out.cast(), kept, bytes) }
-    // What no byte has must be zero. Beyond a step a shuffle repeats its first byte.
+    // Bits without a byte must be zero. Beyond a step a shuffle repeats its first byte.
     is_right && _mm512_test_epi8_mask(bytes, bytes) & !kept & front(STEP) == 0
 }
 
@@ -128,17 +128,17 @@ impl Steps for Vbmi {
     type Cpu = Cpu;
     const BYTES: usize = STEP;
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn encode_step(_: Cpu, bytes: *const u8, out: *mut u8) {
-        // SAFETY: the caller's promise, and the token; the mask leaves out what lies beyond a step.
+        // SAFETY: the caller's guarantee, and the token; the mask excludes bytes beyond a step.
         unsafe {
             let bytes = _mm512_maskz_loadu_epi8((1 << STEP) - 1, bytes.cast());
             _mm512_storeu_si512(out.cast(), encode_block(bytes));
         }
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn encode_short(_: Cpu, bytes: *const u8, size: usize, out: *mut u8) {
         // SAFETY: the caller's promise, and the token.
@@ -156,10 +156,10 @@ impl Steps for Vbmi {
         ssse3::Ssse3::decode_nonce(cpu.into(), text, out)
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn decode_step(_: Cpu, text: *const u8, out: *mut u8) -> bool {
-        // SAFETY: the caller's promise, and the token; the mask leaves out what lies beyond a step.
+        // SAFETY: the caller's guarantee, and the token; the mask excludes bytes beyond a step.
         unsafe {
             let (bytes, is_right) = decode_block(_mm512_loadu_si512(text.cast()));
             _mm512_mask_storeu_epi8(out.cast(), (1 << STEP) - 1, bytes);
@@ -167,7 +167,7 @@ impl Steps for Vbmi {
         }
     }
 
-    // SAFETY: the trait says what the caller promises.
+    // SAFETY: the caller upholds the trait's contract.
     #[inline(always)]
     unsafe fn decode_short(_: Cpu, text: *const u8, size: usize, out: *mut u8) -> bool {
         // SAFETY: the caller's promise, and the token.

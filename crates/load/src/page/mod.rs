@@ -314,7 +314,7 @@ fn failed_row(place: usize, series: &ResultSeries, colour: usize) -> Vec<String>
     let path = |rest: &str| format!("series.{place}.{rest}");
     let mut cells = vec![name_of(series, colour), count(&Place::here(path("errors")), failures(series))];
     if series.failures.of == 0 {
-        // Older results do not say how long.
+        // Older results lack the durations.
         cells.extend(std::iter::repeat_n(NONE.to_owned(), 5));
     } else {
         cells.extend(latencies(&path("failure_latency_us"), &series.failure_latency_us, series.failures.of));

@@ -208,7 +208,7 @@ fn latency(results: &[&LoadResult], palette: &Palette) -> Plot {
                 let found = row.latencies.iter().find(|latencies| latencies.series == index);
                 found.map_or(f64::NAN, |latencies| quantile(&latencies.histogram, share) / 1e6)
             };
-            // An interval without an answer breaks the line: nobody knows what latency was then.
+            // An interval without an answer breaks the line: its latency is unknown.
             let rows = result.intervals.rows.iter().enumerate();
             rows.map(|(place, row)| ((place as f64 + 0.5) * length, of(row))).collect::<Vec<(f64, f64)>>()
         };

@@ -184,7 +184,7 @@ where
     builder.margin(MARGIN).margin_right(RIGHT).x_label_area_size(BELOW).y_label_area_size(LEFT);
     let mut chart = builder.build_cartesian_2d(xs, ys).expect(IN_MEMORY);
     let text = ("sans-serif", 14).into_font().color(&TEXT);
-    // What is below the axis has no numbers.
+    // Rows below the axis have no numbers.
     let label = |value: &f64| if *value < y.min * 0.999 { String::new() } else { (y.format)(*value) };
     chart
         .configure_mesh()

@@ -52,7 +52,7 @@ impl Observed {
             look.waits = Buckets::read(&text, metrics::QUEUE_WAIT);
             look.cpu = metrics::cpu(&text);
         }
-        // Who names the process wants it from the system itself.
+        // A named process is read through the operating system.
         if let Some(process) = &self.process {
             look.cpu = Some(process.cpu().map_err(|error| LoadError::system(process.to_string(), error))?);
         }
@@ -112,7 +112,7 @@ impl<'a> Watcher<'a> {
         }
         for number in 1.. {
             tokio::time::sleep_until((began + period * number).into()).await;
-            // An engine that does not answer for a while leaves a gap, and the run goes on.
+            // An engine that does not respond for a while leaves a gap, and the run continues.
             if let Ok(look) = self.observed.look().await {
                 self.note(began.elapsed(), look);
             }
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!((point.at, point.length), (Duration::from_secs(4), Duration::from_secs(2)));
         assert_eq!((point.workers_busy, point.cpu), (Some(1.5), Some(look(0.0, 1000).cpu.unwrap())));
         assert!(point.queue_waits.is_none());
-        // An engine that was started anew counts from nothing.
+        // A restarted engine counts from zero.
         let anew = between(&(Duration::ZERO, look(9.0, 900)), (Duration::from_secs(1), &look(1.0, 100)));
         assert_eq!((anew.workers_busy, anew.cpu), (Some(0.0), Some(Cpu::default())));
     }

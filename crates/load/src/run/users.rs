@@ -218,7 +218,7 @@ impl<C: Connect> Users<C> {
                 let judged = self.state.judge(frame, now)?;
                 match judged {
                     Some(judged) => self.state.settle(&judged, now, &mut self.connection),
-                    // The engine says that it will close the connection.
+                    // The engine announces that it will close the connection.
                     None => self.lose(),
                 }
             }

@@ -17,7 +17,7 @@ pub fn check_scenario(bytes: &[u8]) -> bool {
         Err(problems) => {
             assert!(!problems.is_empty(), "a refusal says why");
             assert!(problems.is_sorted_by_key(|problem| problem.place));
-            // Every kind of line end that YAML knows, and the end of the file.
+            // Every kind of line end in YAML, and the end of the file.
             let lines =
                 2 + text.chars().filter(|c| matches!(c, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')).count();
             for problem in problems {

@@ -1,4 +1,4 @@
-//! Runs against servers that do as they like: that stall, break connections, and answer what nobody asked for.
+//! Runs against misbehaving servers: that stall, break connections, and send unexpected answers.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -84,7 +84,7 @@ impl Connect for Connecting {
 
 async fn serve(server: Rc<Server>, mut stream: DuplexStream) {
     let values = values_of(FIELDS, 32, 1);
-    // Ids stay below 128 here: one byte behind the head and the type.
+    // Ids stay below 128 here: one byte after the head and the type.
     let request_size = to_encrypt(&EncryptOptions::new("app_dev"), &values).size() + 3;
     let cancel_size = {
         let mut out = Vec::new();
@@ -173,7 +173,7 @@ fn script_of(phases: &str, flow: &str) -> Script {
     Script::read(&file).unwrap()
 }
 
-/// What of a run was told while it went on.
+/// The progress reports of a run.
 #[derive(Default)]
 struct Watched {
     snapshots: usize,
@@ -239,7 +239,7 @@ fn loaded(
 
 fn result(script: &Script, outcome: &Outcome) -> LoadResult {
     let result = LoadResult::new(script, "test.yml", &Settings::default(), outcome, &Provenance::new(Vec::new()));
-    // What is written is read again, all of it.
+    // Everything written is read again.
     let text = serde_json::to_string(&result).unwrap();
     assert_eq!(LoadResult::read(&text).unwrap(), result);
     result
@@ -259,7 +259,7 @@ fn a_stall_counts_for_every_request_that_was_due_in_it() {
     let result = result(&script, &outcome.unwrap());
     assert_eq!((result.totals.sent, result.totals.ok, result.totals.users.completed), (200, 200, 200));
     let latency = result.totals.latency_us;
-    // 100 of 200 latencies lie evenly between 0 and 2 seconds: the third largest is 1.96 s, the twenty-first 1.6 s.
+    // 100 of 200 latencies are evenly distributed between 0 and 2 seconds: the third largest is 1.96 s, the twenty-first 1.6 s.
     assert!(latency.p99 >= 1.95e6 && latency.p90 >= 1.59e6, "{latency:?}");
     let requests = &result.series[0].requests;
     assert_eq!((requests.of, requests.due_us.len()), (200, 200));
@@ -271,8 +271,8 @@ fn a_stall_counts_for_every_request_that_was_due_in_it() {
     assert_eq!(due, [50, 50, 50, 50], "requests count where they were due");
 }
 
-/// A tester that is late itself: for 300 ms its thread does something else. What was due then is sent after that, and counts from when
-/// it was due, be it a user's first request or one after a pause.
+/// A late tester: for 300 ms its thread is busy. Requests due then are sent afterwards, and count from when they were due, whether
+/// a user's first request or one after a pause.
 #[test]
 fn requests_that_are_sent_late_count_from_when_they_were_due() {
     let (phases, held) = ("[ { duration: 1, arrivalRate: 50 } ]", ms(300));
@@ -404,7 +404,7 @@ fn waiting_for_a_lost_answer_lowers_no_speed() {
     assert!(load_text(&all, &Provenance::new(Vec::new())).contains(" per second over "));
 }
 
-/// A reader of the latencies is told which requests they leave out, and for how long callers waited for these.
+/// The report states which requests the latencies omit, and how long callers waited for these.
 #[test]
 fn the_table_tells_what_its_latencies_leave_out() {
     let script = script("[ { duration: 200ms, arrivalRate: 50 } ]", "");
@@ -419,7 +419,7 @@ fn the_table_tells_what_its_latencies_leave_out() {
     assert!(!load_text(&none, &provenance).contains("not in these latencies"));
 }
 
-/// Where nothing was answered there is no latency, and where nothing waited no wait: neither is told as if it had been 0.
+/// Without answers there is no latency, and without waiting no wait: neither is reported as 0.
 #[test]
 fn figures_of_nothing_are_none() {
     let script = script("[ { duration: 100ms, arrivalRate: 50 } ]", "");
@@ -453,7 +453,7 @@ fn results_without_failures_are_read() {
     assert_eq!(read.series[0].failures, Requests::default());
 }
 
-/// What is kept one by one has one bound for all requests, whatever became of them; some of each kind are kept.
+/// One limit applies to all individually recorded requests, whatever their results; some of each kind are recorded.
 #[test]
 fn requests_that_fail_are_kept_within_the_same_bound() {
     let script = script("[ { duration: 600ms, arrivalRate: 500 } ]", "");

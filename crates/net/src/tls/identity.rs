@@ -60,7 +60,7 @@ pub fn set_identity(context: &mut SslContextBuilder, chain_pem: &[u8], private_k
     for issuer in chain {
         context.add_extra_chain_cert(issuer)?;
     }
-    // The library's words about a key that does not parse say nothing of its content.
+    // The library's message about a key that does not parse reveals nothing of its content.
     let key = PKey::private_key_from_pem(private_key_pem)
         .map_err(|error| TlsError::Unreadable { what: "private key", reason: reasons(&error) })?;
     if !own.public_key()?.public_eq(&key) {

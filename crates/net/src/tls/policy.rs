@@ -36,7 +36,7 @@ fn policy() -> Result<SslAcceptorBuilder, ErrorStack> {
     Ok(context)
 }
 
-/// What a listener needs that accepts clients by their certificates.
+/// The settings of a listener that authenticates clients by certificates.
 #[derive(Clone, Copy, Debug)]
 pub struct MutualTls<'a> {
     /// Its certificate, then those that lead to its authority, in PEM.
@@ -54,7 +54,7 @@ pub struct MutualTls<'a> {
 /// A context for clients with certificates: see the head of this file.
 ///
 /// # Errors
-/// What cannot be read, or does not belong together.
+/// If a part cannot be parsed, or parts do not match.
 pub fn mutual_context(settings: MutualTls<'_>) -> Result<SslContext, TlsError> {
     let mut context = SslContextBuilder::new(SslMethod::tls())?;
     set_mutual_policy(&mut context, settings.groups, settings.alpn)?;

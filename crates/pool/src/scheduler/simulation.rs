@@ -53,7 +53,7 @@ fn every_schedule_keeps_the_promises() {
         let plan = Plan::random(&mut rng);
         seen.add(World::new(rng, plan).run());
     });
-    // What never happened was not tested.
+    // Events that never happened were not tested.
     assert!(!is_whole || seen.least() > 50, "{seen:?}");
 }
 

@@ -134,7 +134,7 @@ fn a_shared_job_is_worked_on_by_several() {
     let mut third = stage.hand('A');
     assert!(stage.share(&mut third));
     let fourth = stage.hand('A');
-    // The holder has nothing to hand out, and nor has anybody else: the turn is away until the other says more.
+    // The holder has no part to give, and nor has anybody else: the turn is taken until the other returns `More`.
     assert_eq!(stage.give_back(fourth, Outcome::Left), None);
     assert!(stage.take().is_none());
     assert_eq!(stage.give_back(third, Outcome::More), None);

@@ -22,7 +22,7 @@ fn bytes(bytes: usize) -> Admission {
     admission(0, 0, bytes)
 }
 
-/// A job that runs a closure for each slice and tells how it ended.
+/// A job that runs a closure for each slice and records how it ended.
 struct Script<F> {
     slice: Mutex<F>,
     ended: Sender<Option<Abandoned>>,

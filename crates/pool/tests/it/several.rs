@@ -39,7 +39,7 @@ struct State {
 }
 
 enum Entered {
-    /// Another worker has said that the job is done.
+    /// Another worker has returned that the job is done.
     Late,
     /// All parts are in other workers' hands, or it was cancelled.
     NothingLeft,
@@ -127,7 +127,7 @@ fn a_job_alone_is_worked_on_by_all_workers_at_once() {
     const WORKERS: usize = 4;
     let pool = pool(WORKERS);
     let (ended, end) = channel();
-    // Nobody goes on before all workers are inside.
+    // Nobody continues before all workers are inside.
     let meeting = Barrier::new(WORKERS);
     let part = move |_| {
         meeting.wait();

@@ -1,6 +1,6 @@
 //! Replays the fuzzer's corpus, and keeps its seeds: one message of every kind, and what breaks each limit.
 //!
-//! `FIELDSEAL_UPDATE=1` writes the seeds anew after the format of a message has changed.
+//! `FIELDSEAL_UPDATE=1` regenerates the seeds after the format of a message has changed.
 
 use std::fs;
 use std::path::PathBuf;

@@ -429,7 +429,7 @@ fn notifications_travel_whole() {
     }
 }
 
-/// A newer engine may give other reasons, and say more.
+/// A newer engine may give other reasons and further elements.
 #[test]
 fn a_reason_for_going_away_that_is_not_known_promises_the_least() {
     for (params, expected) in [
@@ -471,7 +471,7 @@ fn a_document_in_several_buffers_is_the_same_message() {
     assert_eq!([&head, pieces[1], pieces[2], &tail].concat(), whole);
 }
 
-/// A client that knows nothing of reports reads the same result, and one that does finds what is not zero.
+/// A client without support for reports reads the same result, and one with it finds the values that are not zero.
 #[test]
 fn results_carry_a_report_behind_what_was_asked_for() {
     let paths = ["$['a']", "$['b'][3]"];

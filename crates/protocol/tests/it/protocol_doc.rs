@@ -1,4 +1,4 @@
-//! Holds `docs/protocol.md` to the code: every name, code and limit stands there, and the worked example is what is sent.
+//! Compares `docs/protocol.md` with the code: every name, code and limit is in it, and the worked example is what is sent.
 
 use fieldseal_protocol::{
     ALPN, CANCEL, CONNECTION_ERROR, Curve, EncryptOptions, ErrorCode, ErrorObject, Field, GOING_AWAY, GoingAway,

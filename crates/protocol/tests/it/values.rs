@@ -53,7 +53,7 @@ fn as_rmpv(scalar: Scalar<'_>) -> Value {
     }
 }
 
-/// A request `encrypt` that `rmpv` wrote, with the list of values where `values_first` says.
+/// A request `encrypt` written by `rmpv`, with the list of values first or last.
 fn encrypt_frame(values: Vec<Value>, values_first: bool) -> Vec<u8> {
     let mut fields = vec![(Value::from("app"), Value::from("acme")), (Value::from("values"), Value::Array(values))];
     if values_first {

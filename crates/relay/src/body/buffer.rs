@@ -28,7 +28,7 @@ struct Taken {
     size_max: usize,
     client_size_max: usize,
     all: usize,
-    /// Whoever holds something.
+    /// Clients with charged memory.
     clients: HashMap<IpAddr, usize>,
     /// The most that was buffered at a time.
     most: usize,
@@ -149,7 +149,7 @@ impl Drop for BudgetShare {
 /// The memory of an engine's answer while it arrives, charged before it is taken.
 #[derive(Debug)]
 pub(crate) struct AnswerShare {
-    /// What is set aside from the start.
+    /// Reserved from the start.
     reserved: usize,
     share: Mutex<Result<BudgetShare, Refusal>>,
 }
@@ -226,7 +226,8 @@ impl Buffer {
         &self.share
     }
 
-    /// Appends bytes. Memory doubles as it grows, and is charged before it is taken, the old beside the new while bytes move.
+    /// Appends bytes. Memory doubles as it grows and is charged before it is allocated, including both buffers while bytes are
+    /// copied.
     ///
     /// # Errors
     /// Where the budget is used up.
@@ -456,7 +457,7 @@ mod tests {
         assert_eq!(budget.lock().all, 0);
     }
 
-    /// What comes in small frames takes the memory of its own bytes, and a body of several pieces is put together off the network thread.
+    /// A body in small frames uses the memory of its own bytes, and a body of several pieces is joined off the network thread.
     #[test]
     fn a_body_is_charged_while_it_arrives() {
         const SIZE: usize = 600 << 10;

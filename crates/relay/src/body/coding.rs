@@ -64,11 +64,11 @@ pub(crate) enum DecodeError {
     TooLarge,
     /// It has more bytes than allowed for its coded size.
     Expands,
-    /// It is damaged, or goes on behind its end.
+    /// It is damaged, or continues after its end.
     Malformed,
     /// It needs a larger window than HTTP allows.
     Window,
-    /// It is made of parts that take far more work or memory than their size.
+    /// It consists of parts that need far more work or memory than their size.
     Costly,
     /// There is no memory for it now.
     NoRoom(Refusal),
@@ -81,7 +81,7 @@ impl From<Refusal> for DecodeError {
 }
 
 impl Coding {
-    /// The coding that a header names; nothing where it is one that we do not know, or more than one.
+    /// The coding that a header names; `None` for an unknown one, or more than one.
     pub(crate) fn of(headers: &HeaderMap) -> Option<Coding> {
         let mut values = headers.get_all(CONTENT_ENCODING).iter();
         let Some(value) = values.next() else { return Some(Coding::Identity) };
@@ -134,11 +134,11 @@ trait Decoder: Send {
     /// Reads from the rest of a body and writes to `out`, both of bounded work.
     ///
     /// # Errors
-    /// What is wrong with the body, or that there is no memory.
+    /// If the body is malformed, or memory is exhausted.
     fn step(&mut self, rest: &[u8], out: &mut [u8]) -> Result<Moved, DecodeError>;
 }
 
-/// What a step of a decoder did.
+/// The progress of a decoder's step.
 struct Moved {
     read: usize,
     written: usize,

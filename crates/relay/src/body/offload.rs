@@ -1,8 +1,8 @@
 //! Threads for work on bodies. They are not those on which names are looked up, so that a name server which does not answer holds up
 //! nobody's body, and they have a lower priority than those that carry traffic.
 //!
-//! What work costs decides where it runs, never the size in which a body arrives: short work runs where it is asked for, longer work in
-//! slices or in a lane of its own, so that a small body does not wait for large ones.
+//! The cost of work determines where it runs, never the size in which a body arrives: short work runs on the calling thread, longer
+//! work in slices or on a separate thread, so that a small body does not wait for large ones.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use fieldseal_net::SchedulingClass;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Work up to this cost runs on the thread that asks for it, between the turns of two connections.
+/// Work up to this cost runs on the calling thread, between the turns of two connections.
 const INLINE_COST_MAX: Cost = Cost::of_nanoseconds(20_000);
 /// Work up to this cost runs in the lane of short work.
 const SHORT_COST_MAX: Cost = Cost::of_nanoseconds(2_000_000);
@@ -29,7 +29,7 @@ impl Cost {
         Cost(nanoseconds)
     }
 
-    /// The cost of work that looks at `size` bytes, `factor` times a quarter of a nanosecond each.
+    /// The cost of work on `size` bytes, `factor` times a quarter of a nanosecond each.
     pub(crate) const fn of_bytes(size: usize, factor: u64) -> Self {
         Cost((size as u64).saturating_mul(factor) / 4)
     }
@@ -57,7 +57,7 @@ pub(crate) struct Offload {
 }
 
 impl OffloadThreads {
-    /// At most `threads_max` of them in each lane, which the system schedules as `scheduling` says.
+    /// At most `threads_max` threads of each kind, with this scheduling class.
     pub(crate) fn new(threads_max: usize, scheduling: SchedulingClass) -> io::Result<Self> {
         let lane = |name: &str| {
             let mut builder = Builder::new_current_thread();
@@ -105,8 +105,8 @@ impl Offload {
         on(if cost <= SHORT_COST_MAX { &self.short } else { &self.long }, work).await
     }
 
-    /// Runs work that goes on step by step, a slice at a time, never on the thread that asks for it. Between two slices other work has
-    /// its turn; where this future is dropped, no further slice begins.
+    /// Runs work in steps, a slice at a time, never on the calling thread. Between two slices other work has its turn; if this
+    /// future is dropped, no further slice begins.
     pub(crate) async fn run_in_slices<S: Send + 'static, T: Send + 'static>(
         &self,
         mut state: S,
@@ -233,7 +233,7 @@ mod tests {
             tokio::task::yield_now().await;
             let other = timeout(Duration::from_secs(60), way.run(SHORT_COST_MAX, || 7));
             assert_eq!(other.await, Ok(7));
-            // Without an absent caller nothing goes on: else this thread would never be free to be joined.
+            // Without this the thread would never be free to be joined.
             endless.abort();
             assert!(endless.await.unwrap_err().is_cancelled());
         });

@@ -14,7 +14,7 @@ use crate::hop_headers::folded;
 use crate::metrics::ListenerMetrics;
 use crate::refusal::Direction;
 
-/// What is counted where a field of a trailer section is taken out.
+/// The code under which removed trailer fields are counted.
 pub(crate) const HIDDEN_TRAILER: &str = "hidden-trailer";
 
 /// A body that streams, without the trailers that are to be hidden.
@@ -23,7 +23,7 @@ pub(crate) struct Guarded<B> {
     guard: Option<Box<Guard>>,
 }
 
-/// The names that a direction's rules hide, and who is told where one comes.
+/// The names that a direction's rules hide, and the record of removals.
 struct Guard {
     hidden: Vec<HeaderName>,
     direction: Direction,

@@ -1,4 +1,4 @@
-//! Whose API key a client shows, as the engine says it; remembered for a moment.
+//! The owner of an API key, as the engine reports it; cached briefly.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,10 +13,10 @@ use zeroize::Zeroizing;
 use crate::config::{Action, Actions};
 use crate::refusal::{Direction, Refusal};
 
-/// Longest API key in bytes that the engine is asked about.
+/// Maximum length of an API key in bytes that is sent to the engine.
 const KEY_SIZE_MAX: usize = 256;
 
-/// What is known of API keys, by their hash, and since when.
+/// Cached facts about API keys, by their hash, with their time.
 type Known = HashMap<[u8; 32], (Instant, Arc<ApiKeyFacts>)>;
 
 /// The text of a key that a client showed, kept for as long as its tunnel is open.
@@ -27,7 +27,7 @@ impl Key {
     /// The key in the header; nothing where there is none.
     ///
     /// # Errors
-    /// What cannot be a key.
+    /// If it cannot be a key.
     pub(crate) fn shown(headers: &HeaderMap) -> Result<Option<Key>, Refusal> {
         let mut values = headers.get_all(PROXY_AUTHORIZATION).iter();
         let Some(value) = values.next() else { return Ok(None) };
@@ -40,14 +40,14 @@ impl Key {
     }
 }
 
-/// What is remembered of API keys. One for each thread.
+/// The cache of API keys. One per thread.
 #[derive(Default)]
 pub(crate) struct Remembered {
     keys: Mutex<Known>,
 }
 
 impl Remembered {
-    /// Whose key it is, as the engine said within `holds_for`.
+    /// The owner of the key, as the engine reported within `holds_for`.
     ///
     /// # Errors
     /// A key that is not good, or no more, or an engine that does not answer.
@@ -91,7 +91,7 @@ fn not_good() -> Refusal {
     unauthorized("the API key in Proxy-Authorization is not good")
 }
 
-/// Nobody, or nobody we know.
+/// The refusal for a missing or unknown key.
 pub(crate) fn unauthorized(detail: &str) -> Refusal {
     Refusal::new(StatusCode::PROXY_AUTHENTICATION_REQUIRED, "unauthorized", detail)
 }
@@ -107,7 +107,7 @@ pub(crate) fn check(key: &ApiKeyFacts, request: &Actions, response: &Actions) ->
         let may_show = match (&key.roles, &rule.role) {
             (None, _) => true,
             (Some(roles), Some(role)) => roles.iter().any(|it| **it == **role),
-            // What is decrypted is bound to the key's roles by the engine.
+            // The engine enforces the key's roles on decryption.
             (Some(_), None) => true,
         };
         let forbidden = |detail: String| Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden", detail));

@@ -1,7 +1,7 @@
-//! A socket to a destination that is not listed: only to where whoever has a key may go.
+//! A socket to a destination that is not listed: only to addresses that are allowed.
 //!
-//! Names are looked up here, and what is connected to is the address that was looked at: a name cannot mean one address when it is
-//! checked and another when it is called.
+//! Names are resolved here, and the connection uses the checked address: a name cannot have one address when it is checked and
+//! another when it is called.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -59,7 +59,7 @@ impl Dialer {
             }
             match TcpStream::connect(address).await {
                 Ok(socket) => {
-                    // A socket that is already broken tells so when it is used.
+                    // Using it reports a broken socket.
                     let _ = socket.set_nodelay(true);
                     return Ok(socket);
                 }
@@ -76,7 +76,7 @@ impl Dialer {
         let permit = Arc::clone(&self.lookups).acquire_owned().await.map_err(io::Error::other)?;
         let (host, port) = (origin.host.clone(), origin.port);
         let looking = tokio::task::spawn_blocking(move || {
-            // The system's look-up goes on where nobody waits for it any more, and holds its place for as long.
+            // The system's lookup continues when nobody waits for it any more, and keeps its slot as long.
             let _permit = permit;
             (&*host, port).to_socket_addrs().map(Iterator::collect)
         });
@@ -126,13 +126,13 @@ fn is_internal_6(address: Ipv6Addr) -> bool {
     match segments {
         // Unspecified, loopback, and addresses of IPv4 in an old form.
         [0, 0, 0, 0, 0, 0, _, _] => true,
-        // Translated: another network decides which address of IPv4 it is, but for the well-known one.
+        // Translated: except for the well-known prefix, another network decides which IPv4 address it is.
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => embedded(high, low),
         [0x64, 0xff9b, 1, ..] => true,
         [0x2002, high, low, ..] => embedded(high, low),
         // Teredo and others of the IETF, documentation.
         [0x2001, ..0x200, ..] | [0x2001, 0xdb8, ..] | [0x3fff, ..0x1000, ..] => true,
-        // What the Internet has is 2000::/3: the rest is local, multicast or of nobody.
+        // The Internet uses 2000::/3: the rest is local, multicast or unassigned.
         [first, ..] => first & 0xe000 != 0x2000,
     }
 }

@@ -25,9 +25,9 @@ use zeroize::Zeroizing;
 /// How long a certificate is valid, and from how long ago: clocks differ.
 const VALID_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 const VALID_SINCE: Duration = Duration::from_secs(3600);
-/// A certificate that has less time left is made anew.
+/// A certificate with less time left is issued again.
 const LEFT_MIN: Duration = Duration::from_secs(24 * 3600);
-/// Of the certificates that may be kept, what part may be kept beside for callers without a key.
+/// The additional share of the cache for callers without a key.
 const STRANGERS_SHARE: usize = 4;
 /// Longest common name in bytes (RFC 5280, A.1).
 const COMMON_NAME_SIZE_MAX: usize = 64;
@@ -58,13 +58,13 @@ pub(crate) struct LeafIssuer {
     authority_key: PKey<Private>,
     /// One key for all destinations: it lives as long as the process and never leaves it.
     key: PKey<Private>,
-    /// What callers with a key came for.
+    /// Contexts of callers with a key.
     kept: Shelf,
-    /// What others came for: whoever calls names until all are full pushes nobody's out but theirs.
+    /// Contexts of other callers: whoever requests names until the cache is full displaces only these.
     of_strangers: Shelf,
 }
 
-/// Contexts that were made; the one that has not been used for longest gives way.
+/// Issued contexts; the least recently used one is evicted.
 struct Shelf {
     kept: Mutex<HashMap<String, Kept>>,
     kept_max: usize,
@@ -118,8 +118,8 @@ impl LeafIssuer {
         Ok(LeafIssuer { certificate, authority_key, key, kept: Shelf::new(kept_max), of_strangers })
     }
 
-    /// What ends TLS for `host`, a name or an address, in lower case. `is_known`: the caller showed a key that is good. No lock is held
-    /// while something is signed; two who come at once for a host that is new both sign.
+    /// Returns a TLS context for `host`, a name or an address, in lower case. `is_known`: the caller has a valid key. No lock is
+    /// held while signing; two concurrent callers for a new host both sign.
     pub(crate) fn context(&self, host: &str, is_known: bool) -> Result<SslContext, LeafIssuerError> {
         let now = SystemTime::now();
         let shelf = if is_known { &self.kept } else { &self.of_strangers };

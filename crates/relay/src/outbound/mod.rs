@@ -39,12 +39,12 @@ use dial::Dialer;
 
 /// Code of a destination that no setting names.
 const UNLISTED: &str = "unlisted-destination";
-/// How often a tunnel is looked at at most: whether it would be opened now.
+/// How often a tunnel is checked at most: whether it would be opened now.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 
 static NOTHING: Actions = Actions::NONE;
 
-/// Nobody answers here: a door without a handler.
+/// A handler that never answers.
 pub(crate) struct Nobody;
 
 /// Answers `CONNECT` at one listener on one thread.
@@ -60,7 +60,7 @@ struct Tunnel {
     context: ListenerContext,
     remembered: Arc<Remembered>,
     origin: Arc<Origin>,
-    /// The key that `CONNECT` showed. Whether it is good is asked again for each request.
+    /// The key of `CONNECT`. It is verified again for each request.
     key: Option<Key>,
 }
 
@@ -165,7 +165,7 @@ impl Handler for OutboundHandler {
     }
 }
 
-/// Whose key it is now.
+/// The current owner of the key.
 async fn owner(worker: &WorkerContext, remembered: &Remembered, key: &Key) -> Result<Arc<ApiKeyFacts>, Refusal> {
     let limits = &worker.limits;
     remembered.owner(key, &worker.transforms.client, limits.api_key_timeout, limits.api_keys_max).await
@@ -230,7 +230,7 @@ impl Tunnel {
         record.app = Some(caller.app.as_str().into());
         head.headers.remove(hyper::header::PROXY_AUTHORIZATION);
         target::settle(head)?;
-        // A rule goes by the tunnel's host: another one in the request would reach what it does not name.
+        // A rule applies to the tunnel's host: another one in the request would bypass it.
         let named = without_port(host(head)).trim_start_matches('[').trim_end_matches(']');
         let named = named.strip_suffix('.').unwrap_or(named);
         if !named.eq_ignore_ascii_case(&self.origin.host) || head.method == Method::CONNECT {
@@ -245,14 +245,14 @@ impl Tunnel {
                 && (it.paths.is_empty() || it.paths.iter().any(|pattern| pattern.matches_in(case, &path)))
         };
         let found = choose(&listener.destinations, listener.other_case, takes, Destination::hides)?;
-        // It was there when the tunnel was opened. TLS ends here all the same, so that nothing goes on as if it were not looked into.
+        // It existed when the tunnel was opened. TLS still ends here, so that the tunnel does not continue uninspected.
         if found.is_none() && !is_listed(&listener.destinations, &self.origin.host) {
             return Err(unlisted());
         }
         let (request, response) = found.map_or((&NOTHING, &NOTHING), |it| (&it.request, &it.response));
         auth::check(&caller, request, response)?;
         drop(path);
-        // Others are not told whom a call came from.
+        // Third parties do not learn the client's address.
         let source = Source { how: Forwarded::Keep, peer, is_tls: true };
         let key_id = caller.roles.as_ref().map(|_| caller.id.as_str());
         let plan = ForwardingPlan { worker, origin: &self.origin, app: &caller.app, key_id, request, response, source };

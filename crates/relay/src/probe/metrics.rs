@@ -55,7 +55,7 @@ impl ProbeMetrics {
         counts.is_alarm = is_alarm;
     }
 
-    /// The webhook was told something, or it was given up.
+    /// A message to the webhook was delivered, or given up.
     pub(super) fn webhook(&self, is_told: bool) {
         let mut counts = self.lock();
         *(if is_told { &mut counts.webhook_ok } else { &mut counts.webhook_failed }) += 1;

@@ -1,4 +1,5 @@
-//! Tells the webhook, one message after the other, beside the rounds: a webhook that is down or slow delays none of them.
+//! Delivers messages to the webhook, one after another, independently of the rounds: a webhook that is down or slow delays none of
+//! them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ const ATTEMPTS_MAX: u32 = 3;
 /// Most bytes of an answer.
 const ANSWER_SIZE_MAX: usize = 64 << 10;
 
-/// The webhook, and who tells it.
+/// The webhook, and the task that calls it.
 pub(super) struct Webhook {
     messages: Sender<String>,
     task: JoinHandle<()>,
@@ -42,7 +43,7 @@ impl Webhook {
         }
     }
 
-    /// Waits until it knows all, or for as long as one message may take.
+    /// Waits until all messages are delivered, or for as long as one message may take.
     pub(super) async fn finish(self) {
         drop(self.messages);
         let abort = self.task.abort_handle();

@@ -1,4 +1,4 @@
-//! A running relay that is told to take up other files: all of them, or nothing.
+//! Tests of reloading: all changed files, or none.
 
 use std::fs;
 use std::path::PathBuf;
@@ -78,7 +78,7 @@ impl Setting {
         self.relay().reload(configuration(limits))
     }
 
-    /// What the listeners show to those who come.
+    /// The certificates that the listeners present.
     fn shown(&self) -> Vec<Vec<u8>> {
         let shown =
             |acceptor: &Option<Acceptor>| acceptor.as_ref().unwrap().context().certificate().unwrap().to_pem().unwrap();

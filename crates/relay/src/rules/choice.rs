@@ -2,7 +2,7 @@
 
 use crate::refusal::Refusal;
 
-/// What becomes of a path that is that of a route or destination, or of a name that is a selected one, only where case does not count.
+/// The action for a path or name that equals that of a rule only when case is ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OtherCase {

@@ -10,7 +10,7 @@ use crate::body::buffer::Buffer;
 use crate::body::offload::Cost;
 use crate::config::Action;
 
-/// What an encrypted file begins with.
+/// The first bytes of an encrypted file.
 pub(crate) const FILE_START: &[u8] = b"%EVENC";
 /// Memory that work on a form takes, in sizes of its body: its values, the request with them, the answer, and the new body.
 const MEMORY_FACTOR: usize = 6;
@@ -26,7 +26,7 @@ pub(crate) enum FormFault {
     /// A selected value that is not text.
     #[error("a form's value is not UTF-8")]
     NotUtf8,
-    /// A value would end the part in which it stands.
+    /// A value would end its part.
     #[error("a value holds the form's boundary")]
     Boundary,
     /// A role that is not written keeps nobody away, and one that is not there cannot be demanded.
@@ -54,7 +54,7 @@ pub(crate) struct Urlencoded {
 
 impl Urlencoded {
     /// # Errors
-    /// What is wrong with the form.
+    /// If the form is malformed or ambiguous.
     pub(crate) fn read(body: Buffer, names: &FieldNames, limits: &FormLimits) -> Result<Self, FormFault> {
         let bytes = body.as_ref();
         let found = find_fields(bytes, names, limits)?;
@@ -99,7 +99,7 @@ impl Multipart {
     /// `with_role`: what is done to the parts, where the rule names a role.
     ///
     /// # Errors
-    /// What is wrong with the form.
+    /// If the form is malformed or ambiguous.
     pub(crate) fn read(
         body: Buffer,
         boundary: String,
@@ -121,7 +121,7 @@ impl Multipart {
         Ok(Multipart { body: Arc::new(body), boundary, parts, texts: Arc::new(texts) })
     }
 
-    /// The body, and where the selected files stand in it.
+    /// The body, and the ranges of the selected files in it.
     pub(crate) fn files(&self) -> (Arc<Buffer>, Vec<Range<usize>>) {
         let files = self.parts.iter().filter(|part| part.is_file).map(|part| part.content.clone());
         (Arc::clone(&self.body), files.collect())
@@ -130,7 +130,7 @@ impl Multipart {
     /// The body with other texts and files in the selected parts. A file that is not given stays as it is.
     ///
     /// # Errors
-    /// What would cut the form where what stood in its place did not.
+    /// If a value would split the form where the original did not.
     pub(crate) fn write(self, texts: &[String], files: &[Option<Vec<u8>>]) -> Result<Vec<u8>, FormFault> {
         let body = self.body.as_ref().as_ref();
         let dashes = format!("--{}", self.boundary);

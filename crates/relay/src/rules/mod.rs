@@ -1,4 +1,4 @@
-//! What is done to which message: routes, the choice among them, and the work of a route's rules.
+//! Routes, the choice among them, and the work of a route's rules.
 
 pub(crate) mod choice;
 pub(crate) mod forms;

@@ -1,7 +1,7 @@
 //! Which rules a request falls under: patterns of hosts and paths.
 //!
-//! A path is compared segment by segment once its encoding is undone, so that no way of writing the same path passes a rule by.
-//! What an upstream could read as another path than we do is refused: dot segments, encoded slashes, backslashes.
+//! Paths are compared segment by segment after decoding, so that no spelling of a path bypasses a rule. Paths that an upstream
+//! could read differently are refused: dot segments, encoded slashes, backslashes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -47,7 +47,7 @@ impl HostPattern {
     /// Reads a pattern.
     ///
     /// # Errors
-    /// What is no pattern.
+    /// If it is not a pattern.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         if text == "*" {
             return Ok(HostPattern::Any);
@@ -122,10 +122,10 @@ enum Segment {
 }
 
 impl PathPattern {
-    /// Reads a pattern. One slash at its end says nothing.
+    /// Parses a pattern. One slash at its end is ignored.
     ///
     /// # Errors
-    /// What is no pattern.
+    /// If it is not a pattern.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         let rest = text.strip_prefix('/').ok_or(PatternError::NoSlash)?;
         if rest.chars().any(|c| c.is_control() || "%?#;\\".contains(c)) {
@@ -170,7 +170,7 @@ impl PathPattern {
             Case::AsWritten => one == other,
             Case::Any => one.eq_ignore_ascii_case(other),
         };
-        // What is any number of things there can only be taken as such here.
+        // A wildcard that matches any number of items there can only be matched by the same here.
         let is_like = |wide: &Segment, narrow: &Segment| match (wide, narrow) {
             (Segment::Like(wide), Segment::Like(narrow)) => matches_glob(wide, &|byte| *byte == b'*', narrow, &is_same),
             _ => false,
@@ -188,8 +188,8 @@ impl PathPattern {
     }
 }
 
-/// Whether `text` is like `pattern`, in which what `is_star` stands for any number of items. Goes back to the last star alone, which is
-/// enough: an earlier one could take no more than it does.
+/// Whether `text` matches `pattern`, in which `is_star` items match any number of items. Backtracks only to the last star, which
+/// suffices: an earlier one could not match more.
 fn matches_glob<P, T>(
     pattern: &[P],
     is_star: &impl Fn(&P) -> bool,
@@ -231,7 +231,8 @@ pub enum PathError {
     Escape,
 }
 
-/// The path of a request, decoded and cut into segments. What stands behind `;` in a segment is left out, and then every empty segment.
+/// The path of a request, decoded and split into segments. The text after `;` in a segment is dropped, and then every empty
+/// segment.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RequestPath<'a> {
     segments: Vec<Cow<'a, [u8]>>,

@@ -32,7 +32,7 @@ use crate::refusal::{Direction, Refusal};
 use crate::rules::forms::{self, FILE_START, FormFault, Multipart, Urlencoded};
 use redact::{RedactFault, redact_json};
 
-/// What an envelope begins with.
+/// The first characters of an envelope.
 const ENVELOPE_START: &str = "ev:";
 /// Memory of a request to the engine beside its document or file.
 const MESSAGE_SIZE: usize = 4 << 10;
@@ -41,7 +41,7 @@ const TEXT_HEAD_SIZE: usize = 5;
 /// Memory of a text beside its bytes, while it is read from an answer: a value, a string, and what the allocator rounds up.
 const TEXT_SIZE: usize = size_of::<Value>() + size_of::<String>() + 32;
 
-/// Who does the work, and what it may take. One for each thread.
+/// The engine and the limits for rules. One per thread.
 #[derive(Clone)]
 pub(crate) struct TransformContext {
     pub(crate) client: Client,
@@ -62,14 +62,14 @@ pub(crate) struct Job<'a> {
     pub(crate) app: &'a str,
     /// The API key whose rights bound what is decrypted, where those of the relay are not enough.
     pub(crate) key_id: Option<&'a str>,
-    /// For whom a body is held.
+    /// The client that a body's memory is charged to.
     pub(crate) client: IpAddr,
     /// How many values were changed, by action.
     pub(crate) changed: [u64; 3],
     pub(crate) unopened: Unopened,
 }
 
-/// Envelopes that did not open, and where the first of them stand.
+/// Envelopes that failed to decrypt, and the paths of the first of them.
 #[derive(Debug, Default)]
 pub(crate) struct Unopened {
     pub(crate) count: u64,
@@ -83,15 +83,15 @@ impl Unopened {
     }
 }
 
-/// What became of a body.
+/// The result of processing a body.
 pub(crate) enum Outcome<B> {
     /// It passes as it comes.
     Untouched(B),
-    /// It was read, and this stands in its place. Its memory is free once it is dropped.
+    /// It was read, and this replaces it. Its memory is released on drop.
     Rewritten(Bytes),
 }
 
-/// What a body is to the rules.
+/// The kind of a body, as rules see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
     Json,
@@ -168,7 +168,7 @@ impl Job<'_> {
         Ok(Outcome::Rewritten(Bytes::from_owner(coded)))
     }
 
-    /// Applies the rules to the header alone.
+    /// Applies the rules to the header only.
     ///
     /// # Errors
     /// The message is not to be passed on.
@@ -263,7 +263,7 @@ impl Job<'_> {
             }
         };
         let (answer, mut share) = self.call(message, share, write).await?;
-        // What has arrived in pieces is freed piece by piece while it is put together.
+        // A body in pieces is freed piece by piece while it is joined.
         let read = self.transforms.offload.run(Cost::of_copy(answer.size()), move || answer.into_document()).await;
         let answer = read.map_err(|error| Refusal::of_engine(self.direction, &error))?;
         self.changed[rule.action as usize] += answer.count;
@@ -274,7 +274,7 @@ impl Job<'_> {
 
     async fn redact(&mut self, rule: &Rule, fields: &JsonFields, document: Buffer) -> Result<Buffer, Refusal> {
         let (selection, replacement) = (fields.selection.clone(), rule.replacement.clone());
-        // What filters look at is not known from the size.
+        // The work of filters is not known from the size.
         let cost = if selection.streams() { Cost::of_bytes(document.len(), 16) } else { Cost::UNKNOWN };
         let redacted =
             self.transforms.offload.run(cost, move || redact_json(&document, &selection, &replacement)).await;
@@ -359,7 +359,7 @@ impl Job<'_> {
         let offload = &self.transforms.offload;
         let message = share.another(size_of_texts(&texts) + texts.len() * TEXT_HEAD_SIZE + MESSAGE_SIZE)?;
         let (answer, arrived) = self.call(message, share.another(0)?, write).await?;
-        // The texts stand beside the answer while they are read from it.
+        // The texts are in memory beside the answer while they are parsed from it.
         share.grow(answer.size() + texts.len() * TEXT_SIZE)?;
         let cost = cost_of_texts(&texts).max(Cost::of_copy(answer.size()));
         let read = offload.run(cost, move || {
@@ -407,7 +407,7 @@ impl Job<'_> {
         self.fields(rule, &rule.form, encode_field, body).await
     }
 
-    /// A rule applied to the fields of an urlencoded form, or of a query; `encode` writes a value as it stands there.
+    /// Applies a rule to the fields of an urlencoded form, or of a query; `encode` encodes a value for it.
     async fn fields(
         &mut self,
         rule: &Rule,
@@ -462,7 +462,7 @@ impl Job<'_> {
         }
     }
 
-    /// What becomes of a file in a form; nothing where it stays as it is. The share grows by what it takes.
+    /// The replacement of a file in a form; `None` if it stays unchanged. Its memory is added to the share.
     async fn file(
         &mut self,
         rule: &Rule,
@@ -501,7 +501,7 @@ impl Job<'_> {
     }
 }
 
-/// What is said to the engine of each request.
+/// The common parameters of the engine requests.
 struct Terms {
     app: Box<str>,
     role: Option<Box<str>>,
@@ -521,7 +521,7 @@ impl Terms {
     fn decrypt(&self) -> DecryptOptions<'_> {
         let deadline_ms = Some(self.deadline_ms);
         let on_failure = match self.on_failure {
-            // Not sent, so that engines which do not know it yet take the request.
+            // Omitted, so that older engines accept the request.
             OnFailure::Fail => None,
             OnFailure::Leave => Some(fieldseal_client::OnFailure::Leave),
             OnFailure::Null => Some(fieldseal_client::OnFailure::Null),
@@ -571,8 +571,8 @@ fn accepted(actions: &Actions) -> String {
     format!("its Content-Type must be {or}{last}, in UTF-8")
 }
 
-/// The kind of body, if a rule reads such: where something is to be hidden, one that hides. What another rule opens in a document
-/// says nothing of what it holds in the clear.
+/// The kind of body, if a rule reads such: if a rule hides something, one that a hiding rule reads. A rule that only decrypts
+/// reveals nothing about values in the clear.
 fn kind(actions: &Actions, headers: &HeaderMap) -> Option<Kind> {
     let mut types = headers.get_all(CONTENT_TYPE).iter();
     let (Some(first), None) = (types.next(), types.next()) else { return None };
@@ -599,8 +599,8 @@ fn kind(actions: &Actions, headers: &HeaderMap) -> Option<Kind> {
     (is_utf8 && rules.iter().any(reads)).then_some(kind)
 }
 
-/// A header field that no rule names, and that many (CGI, WSGI) take for one that is to be hidden, or that says how a body is
-/// read in which something is.
+/// A header field that no rule names, and that many (CGI, WSGI) read as one that a rule hides, or as one that determines how a body
+/// with hidden values is parsed.
 fn twin<'h>(actions: &Actions, headers: &'h HeaderMap) -> Option<&'h HeaderName> {
     // Another type or coding would make something else of a body in which something is hidden.
     let of_bodies: &[HeaderName] = match actions.rules.iter().any(Rule::hides_in_bodies) {
@@ -615,7 +615,7 @@ fn twin<'h>(actions: &Actions, headers: &'h HeaderMap) -> Option<&'h HeaderName>
     headers.keys().find(is_twin)
 }
 
-/// Whether it is about the file alone.
+/// Whether the error concerns only the file.
 fn does_not_open(error: &ClientError) -> bool {
     matches!(error.kind, ErrorKind::Engine(ErrorCode::DecryptFailed | ErrorCode::InvalidEnvelope))
 }

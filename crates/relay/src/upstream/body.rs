@@ -11,7 +11,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::body::trailers::Guarded;
 
-/// Bytes of a whole body that are handed to a connection in one go: the next are asked for as the upstream takes these.
+/// Bytes of a complete body passed to a connection at once: the next are passed as the upstream accepts these.
 const PIECE_SIZE: usize = 64 << 10;
 
 /// The body of a request to an upstream.
@@ -22,7 +22,7 @@ pub(crate) enum Sent {
     Whole(Option<Bytes>, Option<Arc<Clock>>),
 }
 
-/// Whose turn it is while a request is sent.
+/// Which side is to act while a request is sent.
 #[derive(Debug)]
 pub(crate) struct Clock(Mutex<Turn>);
 
@@ -67,7 +67,7 @@ impl Clock {
         }
     }
 
-    /// A connection has asked for more of the body, and got this.
+    /// A connection has asked for more of the body, with this result.
     fn polled(&self, frame: &Poll<Option<Result<Frame<Bytes>, BodyError>>>) {
         *self.lock() = match frame {
             Poll::Pending => Turn::Client,
@@ -97,7 +97,7 @@ impl Sent {
         }
     }
 
-    /// Whose turn it is, where the body does not go at once.
+    /// Returns which side is to act, if the body is not sent at once.
     pub(crate) fn clock(&mut self) -> Option<Arc<Clock>> {
         let clock = match self {
             Sent::Client(body, clock) if !body.is_end_stream() => clock,
@@ -146,7 +146,7 @@ fn piece(bytes: &mut Option<Bytes>) -> Option<Bytes> {
     }
 }
 
-/// The body of an upstream's answer. What it holds beside, its connection, is dropped with it.
+/// The body of an upstream's answer, together with its connection, which is dropped with it.
 pub(crate) struct AnswerBody<L> {
     incoming: Incoming,
     timeout: Duration,

@@ -29,7 +29,7 @@ const ALPN_1: &[u8] = b"\x08http/1.1";
 
 pub(crate) type Io = TokioIo<Either<TcpStream, SslStream<BufWriter<BufReader<TcpStream>>>>>;
 
-/// What a connection speaks.
+/// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speaks {
     Http1,
@@ -165,7 +165,7 @@ async fn dial_socket(origin: &Origin) -> Result<TcpStream, ConnectError> {
     for address in addresses {
         match TcpStream::connect(address).await {
             Ok(socket) => {
-                // A socket that is already broken tells so when it is used.
+                // Using it reports a broken socket.
                 let _ = prepare_socket(&socket, HALF_OPEN_TIMEOUT);
                 return Ok(socket);
             }

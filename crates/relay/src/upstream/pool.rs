@@ -117,7 +117,7 @@ struct Http2 {
     used: Instant,
 }
 
-/// What carries a request.
+/// The connection for a request.
 enum Carrier {
     Http1(Http1),
     Http2(http2::SendRequest<Sent>, Arc<()>),
@@ -174,7 +174,7 @@ impl Pool {
         Pool(Arc::new(Shared { connector, losses, sockets, state: Mutex::default() }))
     }
 
-    /// A socket beside those of the pool, which counts like one of them.
+    /// A socket outside the pool, which counts as one of its sockets.
     pub(crate) fn socket(&self) -> Result<Socket, UpstreamError> {
         self.socket_in(&mut self.lock())
     }
@@ -248,7 +248,7 @@ impl Pool {
                     match &sent {
                         Some(Ok(_)) => lease.http1 = Some(http1),
                         Some(Err(_)) => {}
-                        // What is left of the request would wait for an upstream that takes nothing.
+                        // The rest of the request would wait for an upstream that reads nothing.
                         None => http1.task.abort(),
                     }
                     sent
@@ -273,7 +273,7 @@ impl Pool {
             };
             let unsent = error.take_message();
             let error = error.into_error();
-            // Over HTTP/2 the error says only that we reset the stream.
+            // Over HTTP/2 the error only reports that we reset the stream.
             if let Some(fault) = client_fault(clock.as_deref()) {
                 return Err(fault);
             }
@@ -406,7 +406,7 @@ fn absolute(mut request: Request<Sent>, origin: &Origin) -> Result<Request<Sent>
     Ok(request)
 }
 
-/// HTTP/1.1 names the host in a field, and a path alone in the target.
+/// HTTP/1.1 names the host in a field, and only a path in the target.
 fn relative(request: &mut Request<Sent>) {
     *request.version_mut() = Version::HTTP_11;
     let Some(authority) = request.uri().authority() else { return };
@@ -430,7 +430,7 @@ async fn within<F: Future + Unpin>(limit: Duration, clock: Option<&Clock>, mut s
     }
 }
 
-/// What the client did to a request that went wrong, if it did.
+/// The client's part in a failed request, if any.
 fn client_fault(clock: Option<&Clock>) -> Option<UpstreamError> {
     Some(match clock?.fault()? {
         ClientFault::Slow => UpstreamError::ClientSlow,

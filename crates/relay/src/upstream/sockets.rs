@@ -1,4 +1,4 @@
-//! The bound on sockets to upstreams and destinations, over all threads: what clients ask for must leave descriptors to listeners.
+//! The limit on sockets to upstreams and destinations, over all threads: clients' requests must leave descriptors for listeners.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -9,7 +9,7 @@ use hyper::{StatusCode, Version};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What came: the number of the connection, method and path.
+/// Received requests: the number of the connection, method and path.
 type Seen = Arc<Mutex<Vec<(usize, String)>>>;
 
 /// An upstream that answers the first request of each connection, reads the second and closes without a word. One to `/never` it

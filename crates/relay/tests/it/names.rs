@@ -15,7 +15,7 @@ const FORM: &str = "application/x-www-form-urlencoded";
 const JSON: &str = "application/json";
 const PARTS: &str = "multipart/form-data; boundary=B";
 
-/// What the upstream would read.
+/// The value that an upstream would read.
 const SECRET: &str = "4242";
 
 /// Answers with the request's target and body.
@@ -120,7 +120,7 @@ async fn no_body_passes_in_which_an_upstream_finds_what_is_hidden() {
             (FORM, "number=1&card=2".to_owned(), "/cards number=1&card=2".to_owned()),
             (JSON, json.to_owned(), "/cards {\"card\":{\"number\":\"[redacted]\"}}".to_owned()),
             ("application/vnd.cards+json", json.to_owned(), "/cards {\"card\":{\"number\":\"[redacted]\"}}".to_owned()),
-            // What is hidden in the document is not found in it by another reader.
+            // A value hidden in the document is not found in it by another parser.
             (
                 JSON,
                 "{\"card\":{\"number\":\"&card_number=4242\"}}".to_owned(),

@@ -1,4 +1,4 @@
-//! What the access log and the metrics say of requests: what came and went, and not what somebody claims.
+//! The access log and the metrics report actual traffic, not claimed sizes.
 
 use crate::common::{Identity, PATIENCE, Pieces, Stage, data, trailers};
 use hyper::body::{Bytes, Frame};

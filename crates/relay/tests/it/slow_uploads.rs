@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
 const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
-/// More than sockets on the way hold.
+/// More than the sockets in between hold.
 const LARGE: usize = 40 << 20;
 
 /// How an upstream reads requests.

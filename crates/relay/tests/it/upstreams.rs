@@ -20,10 +20,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// More than sockets and buffers on the way hold.
+/// More than the sockets and buffers in between hold.
 const LARGE: usize = 32 << 20;
 
-/// Answers with the request's own body as it comes, its trailers too, and says how it was asked.
+/// Echoes the request's own body as it arrives, including its trailers, and reports how it was requested.
 struct Echo;
 
 impl Handler for Echo {
@@ -151,7 +151,7 @@ async fn bodies_stream_both_ways_at_the_same_time_and_trailers_pass() {
     }
 }
 
-/// What was computed over other bytes does not pass; what the rule does not read keeps its trailers.
+/// Digests over other bytes do not pass; a body that no rule reads keeps its trailers.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rewritten_body_has_a_length_and_no_trailers() {
     let rule = "{ action = \"redact\", json = [\"$.card\"] }";
@@ -178,7 +178,7 @@ async fn a_rewritten_body_has_a_length_and_no_trailers() {
     }
 }
 
-/// Whether it is passed on as it comes or held, over either protocol to either protocol: the client is told the same.
+/// Whether it is streamed or buffered, over either protocol to either protocol: the client sees the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_brings_too_little_of_a_body_is_told_so() {
     let limits = "[limits]\nbody_timeout = \"300ms\"";
@@ -336,7 +336,7 @@ async fn an_answer_with_a_larger_header_than_is_allowed_is_refused() {
     }
 }
 
-/// What stands between relay and upstream. Connections that are open when it is cut carry nothing from then on.
+/// The line between relay and upstream. Connections that are open when it is cut carry nothing from then on.
 struct Line {
     address: SocketAddr,
     cut: watch::Sender<bool>,
@@ -368,7 +368,7 @@ impl Line {
     }
 }
 
-/// Takes what comes and says nothing, until the other side ends.
+/// Reads and sends nothing, until the other side closes.
 async fn hold(mut socket: TcpStream) -> io::Result<()> {
     tokio::io::copy(&mut socket, &mut tokio::io::sink()).await.map(drop)
 }

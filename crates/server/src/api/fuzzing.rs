@@ -18,7 +18,7 @@ pub fn check_call(bytes: &[u8]) {
     let end = bytes.windows(2).position(|pair| pair == b"\n\n");
     let (head, body) = end.map_or((bytes, &[][..]), |end| (&bytes[..end], &bytes[end + 2..]));
     let mut lines = head.split(|&byte| byte == b'\n');
-    // What is no text is no target of a request.
+    // Invalid text is not a target of a request.
     if let Some(target) = lines.next().and_then(|target| std::str::from_utf8(target).ok()) {
         let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
         check_path(path);
@@ -54,7 +54,7 @@ fn check_query(query: Option<&str>, takes: Takes) {
     let found = Options::read(query, takes);
     assert_eq!(found.as_ref().ok(), slow_options(query.unwrap_or_default(), takes).as_ref(), "{takes:?}");
     let Err(message) = found else { return };
-    // Nothing else stands in it, and so no value.
+    // It contains nothing else, and so no value.
     let sentences = [
         "the query is not percent-encoded UTF-8",
         "the option `curve` is `r1` or `k1`",

@@ -249,7 +249,7 @@ impl Api {
         let accounts = self.accounts(&caller, &app, peer);
         let engine = self.engine.clone();
         let report = Slot::default();
-        // Only calls that go on behind envelopes that do not open have something to log.
+        // Only calls that continue after envelopes fail to decrypt have something to log.
         let logged = options.on_failure.map(|_| (caller.clone(), app.clone()));
         let slot = Slot::clone(&report);
         let request = gather(read.pieces.into_vec(), size, move |body| {
@@ -404,7 +404,7 @@ impl Observer for Log {
     fn happened(&self, event: &Event<'_>) {
         match event {
             Event::Broken(address, error) => return tracing::debug!(%address, %error, "a connection to the API failed"),
-            // Whoever only looks whether the port answers must not take the place of lines that say something.
+            // Port probes must not take the place of meaningful lines.
             Event::Left(address) => {
                 return tracing::debug!(%address, "the client closed a connection to the API during the handshake");
             }

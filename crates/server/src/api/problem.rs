@@ -46,7 +46,7 @@ fn status(code: ErrorCode) -> (StatusCode, &'static str) {
         ErrorCode::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
         ErrorCode::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
         ErrorCode::DeadlineExceeded => (StatusCode::GATEWAY_TIMEOUT, "timeout"),
-        // The others are of the other door; none is the caller's fault.
+        // The others occur only over RPC; none is the caller's fault.
         _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
     }
 }

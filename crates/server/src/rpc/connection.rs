@@ -296,7 +296,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     fn write(&mut self, cx: &mut Context<'_>, turn: &mut Allowance, now: Instant) -> Result<Moved, End> {
         let before = self.outgoing.bytes();
         let moved = self.write_out(cx, turn);
-        // What moves is the socket, not what is gathered before it: a slow reader takes that in many small parts.
+        // Progress is that of the socket, not of the buffer before it: a slow reader takes that in many small parts.
         let (taken, waiting) = (self.stream.gathered().bytes_taken(), self.outgoing.bytes());
         self.times.write_timeout.note(&self.hub.settings, now, taken, before - waiting, waiting);
         moved
@@ -543,7 +543,8 @@ impl<S: Service, W: Wire> Connection<S, W> {
             Counters::add(&self.hub.counters.connections_faulted);
             self.send(clock::now(), |out| answer::connection_error(error, out));
         } else {
-            // Everything that was read is answered. What the peer has sent meanwhile was not begun: it can be repeated without doubt.
+            // Everything that was read is answered. Requests that the peer has sent meanwhile were not started: they can safely be
+            // retried.
             self.send(clock::now(), |out| answer::going_away(GoingAway::Closed, out));
         }
         let parting = async {

@@ -158,7 +158,7 @@ async fn handshake(
         Ok(Err(error)) => {
             let failure = tls::explain(&error);
             if let Some(stream) = error.into_source_stream() {
-                // The alert that says why is on its way.
+                // The alert with the reason is being sent.
                 let _ = timeout(hub.settings.close_timeout, part(stream)).await;
             }
             Err(failure)

@@ -1,5 +1,5 @@
-//! Between client and server stands a proxy that delays, splits, throttles, cuts, half-closes, loses, stalls, forges and
-//! repeats, by a seeded script. The engine and its store are real, and every call's content names the call.
+//! Between client and server is a proxy that delays, splits, throttles, cuts, half-closes, loses, stalls, forges and repeats, by a
+//! seeded script. The engine and its store are real, and every call's content identifies the call.
 //!
 //! Each call ends in time with its own answer or a clear error; afterwards the same client works again, and the server holds
 //! nothing. The seed decides the script and the calls, not how the system's threads take turns: to replay one, run it more
@@ -34,10 +34,10 @@ use work::{Call, Outcome, round_trip};
 const SEEDS_AT_A_TIME: usize = 8;
 const ROUNDS: usize = 3;
 const CALLS_A_ROUND: usize = 8;
-/// What a call may take in foul weather, and the server may keep of a connection that is silent.
+/// The timeout of a call over a bad network, and the server's idle timeout.
 const SHORT: Duration = Duration::from_millis(800);
 
-/// What all seeds share.
+/// The state that all seeds share.
 struct World {
     pki: Pki,
     engine: EngineFixture,
@@ -91,7 +91,7 @@ impl World {
     }
 }
 
-/// What came of one seed.
+/// The result of one seed.
 struct SeedResult {
     outcomes: Vec<Outcome>,
     seen: Seen,

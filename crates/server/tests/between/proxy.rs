@@ -31,7 +31,7 @@ struct State {
     replaying: Mutex<JoinSet<()>>,
 }
 
-/// What has happened so far.
+/// The events so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen {
     /// Faults that were reached, refused connections included.
@@ -66,7 +66,7 @@ impl Proxy {
         assert!(self.accepting.try_join_next().is_none(), "the proxy has panicked");
     }
 
-    /// Connections that come from now on are left alone; the others keep their plans.
+    /// New connections are left alone; the others keep their plans.
     pub fn heal(&self) {
         self.state.is_healed.store(true, Ordering::SeqCst);
     }
@@ -92,7 +92,7 @@ impl State {
         });
     }
 
-    /// Sends what a client has said once more, as somebody could who has listened, and reads what the server says to it.
+    /// Sends a client's bytes again, as an eavesdropper could, and reads the server's reaction.
     fn replay(&self, bytes: Vec<u8>) {
         let (target, seen) = (self.target, Arc::clone(&self.seen));
         self.note(|seen| seen.replays += 1);
@@ -162,7 +162,7 @@ async fn carry(client: TcpStream, plan: Plan, state: Arc<State>) {
         }
     };
     if end == End::Broken && link.is_lost.load(Ordering::SeqCst) {
-        // Whoever is still there shall not learn that the other has gone.
+        // The remaining side must not learn that the other has gone.
         std::future::pending().await
     }
     if end == End::Reset {
@@ -173,7 +173,7 @@ async fn carry(client: TcpStream, plan: Plan, state: Arc<State>) {
 
 /// A connection between the two.
 struct Link {
-    /// One direction leads nowhere, and neither side knows.
+    /// Bytes of one direction are dropped, and neither side notices.
     is_lost: AtomicBool,
     state: Arc<State>,
 }

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 pub const APP: &str = "acme";
 
-/// What a call does, with what must come of it.
+/// The work of a call, with its expected result.
 pub enum Work {
     Health,
     Encrypt { texts: Vec<String> },
@@ -40,7 +40,7 @@ pub enum Outcome {
 }
 
 impl Call {
-    /// What is to be decrypted is encrypted by `control`, whose connection is sound.
+    /// Values to decrypt are encrypted by `control`, whose connection is undisturbed.
     pub async fn new(number: usize, random: &mut StdRng, name: &str, is_hasty: bool, control: &Client) -> Call {
         let size = [0, 10, 1_000][random.random_range(0..3)];
         let count = random.random_range(1..60);

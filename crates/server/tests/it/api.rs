@@ -1,4 +1,4 @@
-//! The HTTPS API on real sockets over a real engine: what needs a slow, rude or impatient caller. What a well-behaved one sees is in
+//! The HTTPS API on real sockets over a real engine: slow, hostile or impatient callers. Well-behaved ones are tested in
 //! `tests/interop`.
 
 use std::io::{Read, Write};
@@ -106,7 +106,7 @@ impl Stage {
         self.call_of(400_000)
     }
 
-    /// A call in work, with a key agreement for each of so many values.
+    /// A call in progress, with a key agreement for each of this many values.
     fn call_of(&self, values: usize) -> SslStream<TcpStream> {
         let body = format!("[{}1]", "1,".repeat(values));
         let mut stream = self.connect();

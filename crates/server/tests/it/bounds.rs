@@ -1,5 +1,5 @@
-//! The bounds of requests in work, by connection, by app and in all: who is over one is slowed down, then refused, and nobody
-//! else notices.
+//! The limits on requests in flight, by connection, by app and in total: callers above one are slowed down, then refused, and
+//! nobody else notices.
 
 use std::time::{Duration, Instant};
 

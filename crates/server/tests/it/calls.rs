@@ -34,7 +34,7 @@ async fn many_calls_are_in_flight_and_each_gets_its_own_answer() {
         .map(|number| {
             let client = client.clone();
             tokio::spawn(async move {
-                // Sizes around what is merged, copied and handed over.
+                // Sizes around the thresholds for merging, copying and passing on.
                 let size = [1, 100, 16_300, 16_384, 16_400, 70_000, 300_000][number % 7] + number;
                 let document = format!("{number} {}", "x".repeat(size));
                 let answer = call(&client, "echo", &document).await.unwrap();
@@ -47,7 +47,7 @@ async fn many_calls_are_in_flight_and_each_gets_its_own_answer() {
         call.await.unwrap();
     }
     let counters = stage.server.counters();
-    // The client asked for health when it connected.
+    // The client sent `health` when it connected.
     assert_eq!((counters.ended.of(Outcome::Ok), counters.connections_open), (401, 2));
 }
 
@@ -68,7 +68,7 @@ async fn a_small_call_overtakes_a_long_one_on_the_same_connection() {
     assert_eq!(long.await.unwrap().unwrap().json, b"long");
 }
 
-/// Memory for answers up to a size, and the most that was asked for.
+/// Memory for answers up to a size, and the largest request.
 struct Bounded {
     size_max: usize,
     most: AtomicUsize,
@@ -103,7 +103,7 @@ async fn an_answer_takes_memory_as_its_caller_grants_it() {
         assert_eq!(answer, Ok(size));
         assert!(most == 0 || (size..size + size / 4 + 70_000).contains(&most), "{most} for {size}");
     }
-    // What is refused is dropped as it comes; on the same connection others go on meanwhile.
+    // Refused bytes are dropped as they arrive; other calls continue on the same connection meanwhile.
     let large = 20_000_000;
     let (refused, small) = tokio::join!(send_within(&client, large, 1 << 20), send_within(&client, 50_000, 1 << 20));
     assert_eq!((refused.0, small.0), (Err(ErrorKind::AnswerMemory), Ok(50_000)));
@@ -334,10 +334,10 @@ fn a_frame_of_exactly_the_limit_is_served_under_the_narrowest_bounds() {
         frame
     };
     let mut raw = stage.raw();
-    // The second comes with the head of what follows, so that the buffer is not filled by it alone.
+    // The second arrives with the head of what follows, so that it alone does not fill the buffer.
     raw.write(&frame(FRAME_SIZE_MAX));
     assert_eq!(raw.read_response(), (1, String::new()));
-    // The answer may be here before the worker has told the pool that it is done.
+    // The answer may be here before the worker has reported to the pool that it is done.
     wait_until("its room is free", || stage.server.counters().pool.bytes_held == 0);
     raw.write(&frame(FRAME_SIZE_MAX));
     raw.send(|out| request::health(2, out));
@@ -400,7 +400,7 @@ fn a_peer_that_leaves_while_it_is_not_read_is_noticed() {
     let mut raw = stage.raw();
     raw.send(|out| (0..3).for_each(|id| toy_request(id, "gate", "", out)));
     wait_until("one has begun", || stage.toy.begun() == 1);
-    // More bytes than any buffer on the way holds would block; these stay unread in the socket.
+    // More bytes than any buffer in between holds would block; these stay unread in the socket.
     raw.write(&vec![0xc0; 100_000]);
     drop(raw);
     wait_until("it is dropped", || stage.toy.alive() == 0);
@@ -408,7 +408,7 @@ fn a_peer_that_leaves_while_it_is_not_read_is_noticed() {
     stage.assert_healthy();
 }
 
-/// The second address takes connections and says nothing: a dial there lasts as long as it may.
+/// The second address accepts connections and sends nothing: connecting there lasts until its timeout.
 #[tokio::test]
 async fn a_call_does_not_wait_for_an_address_that_does_not_answer_while_a_connection_is_open() {
     let stage = Stage::new();

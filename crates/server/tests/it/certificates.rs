@@ -1,4 +1,4 @@
-//! Who may connect: each wrong certificate, version and protocol ends in a clear error on both sides, and the server goes on.
+//! Authentication: each wrong certificate, version and protocol ends in a clear error on both sides, and the server continues.
 
 use crate::common;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use fieldseal_server::{TlsSettings, issue_client};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Connects with `identity` and tells how that failed.
+/// Connects with `identity` and returns the error.
 async fn refused(stage: &Stage, identity: Issued) -> ClientError {
     let mut settings = stage.client_settings();
     settings.tls = stage.pki.client_tls(identity);
@@ -56,7 +56,7 @@ async fn a_caller_that_the_service_does_not_know_is_told_so() {
     assert_eq!(stage.server.counters().connections_forbidden, 1);
 }
 
-/// What the client reads when its half of the handshake went well and the server's did not.
+/// The client's read error when its half of the handshake succeeded and the server's failed.
 fn alert_of(stage: &Stage, connector: SslConnectorBuilder) -> String {
     match Raw::try_connect(stage.address(), connector) {
         Err(error) => error,
@@ -183,7 +183,7 @@ fn one_address_displaces_no_handshake_of_others() {
     }
 }
 
-/// What the system has been told, by its own account: a timer that probes the silent peer (`tr` 02 of `/proc/net/tcp`).
+/// The system's timer that probes the silent peer (`tr` 02 of `/proc/net/tcp`).
 #[cfg(target_os = "linux")]
 #[test]
 fn the_system_probes_peers_that_are_silent() {

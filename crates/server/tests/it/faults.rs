@@ -1,4 +1,4 @@
-//! What lies between client and server, and servers that break the rules: no answer reaches the wrong call, none is lost
+//! A faulty line between client and server, and servers that violate the protocol: no answer reaches the wrong call, none is lost
 //! silently, and the next call works.
 
 use crate::common;
@@ -100,7 +100,7 @@ async fn a_connection_cut_in_a_frame_fails_its_calls_and_the_next_one_works() {
     }
 }
 
-/// Whether TLS refuses the byte here or at the engine, which says so: the certificates are as good as before.
+/// Whether TLS refuses the byte here or at the engine, which sends an alert: the certificates remain valid.
 #[tokio::test]
 async fn a_byte_that_is_forged_on_the_way_breaks_the_connection_and_the_next_one_works() {
     for is_forged_to_server in [true, false] {

@@ -1,4 +1,4 @@
-//! Bytes that no good client sends, and clients that are too slow: each gets its clear error, and the server goes on.
+//! Bytes that no good client sends, and clients that are too slow: each gets its clear error, and the server continues.
 
 use crate::common;
 use std::io::{Read, Write};
@@ -250,8 +250,8 @@ fn a_peer_that_asks_for_health_and_takes_no_answer_is_read_no_further() {
     stage.assert_healthy();
 }
 
-/// It makes the server pause by not taking an answer, with half a frame on the way: that lasts longer than `frame_timeout`, since the
-/// pause is the server's, and no longer than `paused_frame_timeout`.
+/// It makes the server pause by not reading an answer, with half a frame sent: that lasts longer than `frame_timeout`, because the
+/// pause is the server's, but no longer than `paused_frame_timeout`.
 #[test]
 fn a_pause_does_not_keep_half_a_frame_for_ever() {
     const PAUSED: Duration = Duration::from_secs(4);

@@ -117,7 +117,7 @@ async fn a_call_in_flight_is_finished_where_it_began_and_new_ones_go_elsewhere()
     assert_eq!(*repetitions.after.lock().unwrap(), [], "nothing had to be made again");
 }
 
-/// Even without a delay nothing is lost: what the engine has not begun, and what it gives up, is made again elsewhere.
+/// Even without a delay nothing is lost: requests that the engine has not started, or abandons, are retried elsewhere.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_engine_gives_up_is_made_again_elsewhere() {
     let stage = Stage::with(|settings| settings.drain_timeout = Duration::from_millis(1));
@@ -136,7 +136,7 @@ async fn what_an_engine_gives_up_is_made_again_elsewhere() {
     assert_eq!(repetitions.after.lock().unwrap()[..], [unavailable]);
 }
 
-/// A deadline is the caller's, however often the call is made.
+/// A deadline covers all attempts of a call.
 #[tokio::test]
 async fn repetitions_end_with_the_deadline_and_with_their_number() {
     let stage = Stage::new();
@@ -197,7 +197,7 @@ async fn a_call_in_flight_when_its_connection_reaches_its_age_is_answered_there(
     assert_eq!(stage.toy.begun(), 1, "it was done once");
 }
 
-/// A client that knows nothing of `going_away` is served for the time of grace, and then sees the end of the connection.
+/// A client without support for `going_away` is served during the grace period, and then sees the end of the connection.
 #[test]
 fn an_old_client_is_served_until_the_connection_is_closed() {
     let at_once = |grace| {
@@ -219,7 +219,7 @@ fn an_old_client_is_served_until_the_connection_is_closed() {
     assert_eq!(old.told, [GoingAway::Age, GoingAway::Closed]);
 }
 
-/// A client that receives `closed` knows that nothing of an unanswered request has happened.
+/// A client that receives `closed` can rely on unanswered requests having had no effect.
 #[test]
 fn a_connection_that_is_closed_in_good_order_says_that_nothing_else_was_begun() {
     let stage = Stage::with(|settings| settings.idle_timeout = Duration::from_millis(100));
@@ -238,7 +238,7 @@ fn a_connection_that_is_closed_in_good_order_says_that_nothing_else_was_begun() 
     stopping.join().unwrap();
 }
 
-/// Engines that leave each connection as soon as it is made.
+/// Engines that leave each connection as soon as it is open.
 struct Hostile {
     reason: GoingAway,
     connections: Arc<AtomicUsize>,

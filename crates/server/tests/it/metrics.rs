@@ -1,4 +1,4 @@
-//! What `/metrics` counts: each outcome of a request once, to the byte; connections; and that the document lists exactly that.
+//! The counters of `/metrics`: each outcome of a request once, to the byte; connections; and the document lists exactly these.
 
 use crate::common;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.
 type Sums = [u64; 4];
 const FAMILIES: [&str; 4] = ["requests", "fields", "request_bytes", "answer_bytes"];
 
-/// What went over the wire, by method and outcome.
+/// The traffic on the wire, by method and outcome.
 #[derive(Debug, Default, PartialEq)]
 struct Ledger(BTreeMap<(String, String), Sums>);
 
@@ -35,7 +35,7 @@ impl Ledger {
         known.iter_mut().zip(sums).for_each(|(known, more)| *known += more);
     }
 
-    /// What the metrics say of it.
+    /// The traffic by the metrics.
     fn told(metrics: &str) -> Ledger {
         let mut ledger = Ledger::default();
         for (place, family) in FAMILIES.into_iter().enumerate() {
@@ -56,7 +56,7 @@ impl Ledger {
         self.0.iter().filter(|((method, _), _)| method == of_method).map(|(_, sums)| sums[0]).sum()
     }
 
-    /// The metrics say the same, and that each request was served in some time.
+    /// Asserts that the metrics agree, and that each request has a duration.
     fn assert_told(&self, metrics: &str) {
         assert_eq!(*self, Ledger::told(metrics));
         for (method, _) in self.0.keys() {
@@ -77,7 +77,7 @@ struct Asker {
     ledger: Ledger,
 }
 
-/// What must come of a request.
+/// The expected result of a request.
 struct Expected {
     method: &'static str,
     outcome: &'static str,
@@ -144,7 +144,7 @@ fn values(answer: &[u8]) -> Vec<Scalar<'_>> {
     ValuesResult::decode(result(answer)).expect("values").values.iter().map(|value| value.expect("a value")).collect()
 }
 
-/// A request that none of the encoders would write; `rest` stands behind its id.
+/// A request that none of the encoders would write; `rest` follows its id.
 fn odd_request(rest: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[0x94, 0, 1]);
     out.extend_from_slice(rest);
@@ -154,7 +154,7 @@ fn app(name: &str) -> AppName {
     AppName::parse(name).expect("a name")
 }
 
-/// A real engine with an operator port. The client `shop` has the app `acme` alone, `boss` every app.
+/// A real engine with an operator port. The client `shop` has only the app `acme`, `boss` every app.
 struct EngineStage {
     pki: Pki,
     engine: EngineFixture,

@@ -1,5 +1,5 @@
-//! The operator port: what it answers, when everything else is busy too, and that nobody can clog it. What it tells of requests and
-//! connections is tested in `metrics.rs`.
+//! The operator port: its answers, also under full load, and that nobody can block it. Its metrics of requests and connections are
+//! tested in `metrics.rs`.
 
 use crate::common;
 use std::io::Read;
@@ -57,7 +57,7 @@ fn it_tells_what_the_system_says_of_the_process() {
     assert!(cpu > 0.0 && parts[0] > 0.0, "a handshake was done: {cpu} s, {parts:?}");
     let began = sample(&text, "process_start_time_seconds");
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
-    // The system's own beginning is told in whole seconds.
+    // The system's boot time is reported in whole seconds.
     assert!(began < now + 2.0 && began > now - 24.0 * 3600.0, "{began} at {now}");
     assert!(sample(&text, "process_resident_memory_bytes") > 1e6);
     let (open, max) = (sample(&text, "process_open_fds"), sample(&text, "process_max_fds"));

@@ -287,7 +287,7 @@ fn documents_files_and_lists() {
     assert!(["version", "elements_max", "depth_max", "aes-256-gcm"].into_iter().all(named), "{facts:?}");
 }
 
-/// A relay learns of a key what it has to know, for apps that are its own alone, and nothing of keys that are not good.
+/// A relay learns only the necessary facts about a key, only for its own apps, and nothing of invalid keys.
 #[test]
 fn whose_an_api_key_is_is_told_to_those_who_may_use_its_app() {
     let fixture = fixture();
@@ -401,7 +401,7 @@ fn faults_name_their_place_and_later_requests_are_served() {
         let sealed = answer.windows(3).filter(|bytes| *bytes == b"ev:").count();
         assert_eq!(sealed, count, "{other_case:?}");
     }
-    // Who may not use an app does not get its selectors compiled either.
+    // Selectors of a caller without permission for the app are not compiled either.
     let forbidden = frame(|out| request::encrypt_document(9, &to("other"), Some(&["$["]), b"{}", out));
     assert_eq!(code_of(forbidden), "forbidden");
     let no_file = frame(|out| request::decrypt_file(9, &DecryptFileOptions::new("acme"), b"no file", out));
@@ -463,7 +463,7 @@ fn long_fixture() -> Fixture {
     fixture_with(Settings { step_bytes_max: STEP_BYTES, ..Settings::default() }, 1 << 30)
 }
 
-/// What a step may write: a piece, grown by base64 or by escape sequences, and what stands around it.
+/// The limit on a step's output: a piece, grown by base64 or by escape sequences, and the text around it.
 fn is_bounded(steps: &Steps, growth: f64) -> bool {
     steps.written_max as f64 <= STEP_BYTES as f64 * growth + 200.0
 }
@@ -571,7 +571,7 @@ fn faults_of_long_values_are_told_as_those_of_short_ones() {
     assert_eq!(fault(&run(&fixture, not_text).0), fault(&short.0), "what is no UTF-8");
 }
 
-/// Long tokens of documents, selected and not, and what stands between them.
+/// Long tokens of documents, selected and not, and gaps.
 #[test]
 fn long_tokens_of_documents_are_done_in_pieces() {
     let fixture = long_fixture();
@@ -655,7 +655,7 @@ fn the_search_for_a_key_is_cut_at_each_version() {
     assert_eq!(before as usize, VERSIONS + 1, "each is tried once");
 }
 
-/// An app counts once its first request has made it known; names that say nothing are the caller's own.
+/// An app counts once its first request has cached it; unknown names count to the caller.
 #[test]
 fn a_request_counts_to_an_app_that_is_the_callers_to_use_and_else_to_the_caller() {
     let fixture = fixture();

@@ -1,4 +1,4 @@
-//! Requests on several workers at once, as the server runs them: what comes out is what one worker alone would have written.
+//! Requests on several workers at once, as the server runs them: the output equals that of one worker alone.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -334,7 +334,7 @@ fn of_several_faults_the_first_is_told() {
         let answer = bench
             .call(|out| request::decrypt_document(ID, &DecryptOptions::new("acme"), None, document.as_bytes(), out));
         assert_eq!(fault(&answer), ((*code).to_owned(), None, Some(offset as u64)));
-        // What is wrong with the document itself comes at its place among the others.
+        // A fault of the document itself is reported in its order among the others.
         let cut = &document[..offset.max(50) - 20];
         let answer =
             bench.call(|out| request::decrypt_document(ID, &DecryptOptions::new("acme"), None, cut.as_bytes(), out));

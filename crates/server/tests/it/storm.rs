@@ -15,7 +15,7 @@ const ACTIONS: usize = 150;
 /// Few, so that they come again soon.
 const IDS: [u32; 12] = [0, 1, 2, 3, 127, 128, 255, 256, 65_535, 65_536, u32::MAX - 1, u32::MAX];
 
-/// What a request asked for.
+/// The content of a request.
 enum Asked {
     Health,
     /// The document to come back, which names the request.
@@ -115,7 +115,7 @@ impl Storm<'_> {
         }
     }
 
-    /// Nothing comes that is not awaited: the answer to a last request comes alone.
+    /// Nothing unexpected arrives: the answer to a last request arrives alone.
     fn calm(&mut self) {
         self.write();
         while !self.in_flight.is_empty() {

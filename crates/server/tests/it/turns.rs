@@ -1,4 +1,4 @@
-//! What a connection does before the others of its thread have their turn.
+//! The limit of a connection's turn before the others of its thread have theirs.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -16,7 +16,7 @@ use fieldseal_service::{PeerIdentity, Service};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
 
 const REQUESTS: u32 = 200;
-/// What the server allows itself.
+/// The server's limit.
 const TURN_MESSAGES_MAX: u64 = 8;
 
 struct SystemClock;

@@ -15,7 +15,7 @@ use crate::journal::{End, Open};
 use crate::material::{APPS, Material, document_of, file_of, json, texts, values};
 use crate::world::{Bounds, World};
 
-/// What a call does.
+/// The work of a call.
 #[derive(Clone, Debug)]
 enum Work {
     Health,
@@ -67,7 +67,7 @@ impl Call {
         }
     }
 
-    /// Makes the call; what comes of it must fit.
+    /// Makes the call and checks its result.
     pub async fn make(&self, world: &World, client: usize, engine: &Client) -> Option<End> {
         let open = world.journal.begin(client);
         let asking = engine.call_raw(self.deadline_ms, |id, deadline_ms, out| {

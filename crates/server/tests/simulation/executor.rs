@@ -69,7 +69,7 @@ impl Executor {
         self.ready.add(number);
     }
 
-    /// Polls one of those that are ready, as `choose` says of so many; gives its number.
+    /// Polls one of the ready tasks, which `choose` selects from their number; returns its number.
     pub fn poll_one(&self, choose: impl FnOnce(u64) -> u64) -> Option<u64> {
         let number = {
             let mut ready = self.ready.lock();

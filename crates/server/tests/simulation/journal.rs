@@ -1,4 +1,4 @@
-//! What the clients do, and what came of it: each call ends once, in a way that fits what happened to it.
+//! The calls of the clients and their results: each call ends once, consistently with the events.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -31,7 +31,7 @@ struct State {
     seen: Seen,
 }
 
-/// What a client's connections have gone through.
+/// The events of a client's connections.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Trouble {
     /// One of them broke.
@@ -40,7 +40,7 @@ pub struct Trouble {
     pub is_silent: bool,
 }
 
-/// What happened to the clients.
+/// The events of the clients.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     pub answered: u64,
@@ -83,7 +83,7 @@ pub struct Open {
 }
 
 impl Open {
-    /// What the call sends.
+    /// Records the request of the call.
     pub fn note_request(&self, frame: &[u8]) {
         let mut state = self.journal.lock();
         let known = state.by_frame.insert(hash(frame), self.number);
@@ -92,7 +92,7 @@ impl Open {
         let encoded = state.encoded;
         let call = &mut state.calls[self.number];
         let is_again = call.encoded > 0;
-        // What went before is answered, or was not begun.
+        // Earlier requests are answered, or were not started.
         (call.encoded, call.is_written, call.is_answer_read) = (encoded, false, false);
         state.seen.again += u64::from(is_again);
     }
@@ -225,7 +225,7 @@ impl Journal {
         }
     }
 
-    /// All calls have ended, and the engine was told of each that was given up, unless it `has_left` or could not be told.
+    /// All calls have ended, and the engine was told of each abandoned one, unless it `has_left` or was unreachable.
     pub fn assert_complete(&self, has_left: bool) {
         let mut state = self.lock();
         let mut due = 0;

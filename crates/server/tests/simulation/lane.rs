@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::common::script::{Event, Fault};
 
-/// What a lane holds before its writer has to wait, as the buffers of a socket do.
+/// The capacity of a lane before its writer has to wait, like the buffers of a socket.
 const CAPACITY: usize = 64 << 10;
 
 /// How a lane ends at its reader.
@@ -20,13 +20,13 @@ pub enum End {
     Reset,
 }
 
-/// What is on its way.
+/// A parcel in transit.
 enum Parcel {
     Bytes(Vec<u8>),
     End,
 }
 
-/// What an event does to more than its lane.
+/// The effect of an event beyond its lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Harm {
     /// Somebody may wait in vain.
@@ -71,7 +71,7 @@ pub struct Lane {
     pub read_frames: FrameBuffer,
 }
 
-/// What came of an attempt to write.
+/// The result of a write.
 pub struct Written {
     pub poll: Poll<io::Result<usize>>,
     pub harms: Vec<Harm>,
@@ -144,7 +144,7 @@ impl Lane {
         self.arrive(now);
     }
 
-    /// What the event does here; and what it is to others.
+    /// The effect of the event here; returns that on others.
     fn suffer(&mut self, fault: Fault) -> Option<Harm> {
         match fault {
             Fault::Delay(time) => {

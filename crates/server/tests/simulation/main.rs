@@ -1,6 +1,6 @@
-//! Clients, server and pool in one thread, all of them real but for sockets, TLS and time: seeds decide how the network delays, splits,
-//! loses, cuts and repeats, who is woken first, when a worker takes its next slice, what happens in the middle of one, and when callers
-//! give up, clients go away and the server shuts down.
+//! Clients, server and pool in one thread, all of them real except for sockets, TLS and time: seeds decide how the network delays,
+//! splits, loses, cuts and repeats, who is woken first, when a worker takes its next slice, what happens in the middle of one, and
+//! when callers give up, clients disconnect and the server shuts down.
 //!
 //! Some schedules have two engines that are restarted one after the other: no call is lost then, and none is executed twice.
 //!
@@ -62,7 +62,7 @@ struct Sum {
     clients: journal::Seen,
 }
 
-/// One client of a schedule: what each of its callers does, and when it goes away.
+/// One client of a schedule: the work of each of its callers, and when it disconnects.
 struct Crowd {
     callers: Vec<Vec<Call>>,
     settings: ClientSettings,
@@ -92,7 +92,7 @@ fn a_schedule_is_the_same_each_time() {
     }
 }
 
-/// What never happened was not tested.
+/// Events that never happened were not tested.
 fn assert_much_happened(sum: &Sum) {
     let Sum { server, clients, .. } = sum;
     let counts = [
@@ -120,7 +120,7 @@ fn assert_much_happened(sum: &Sum) {
     assert!(least > Some(10), "{sum:?}");
 }
 
-/// Plays a schedule in a runtime of its own; tells what happened, and a digest of it.
+/// Runs a schedule in its own runtime; returns its events, and a digest of them.
 fn play(seed: u64) -> (Sum, u64) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(tokio::task::unconstrained(schedule(seed)))
@@ -152,7 +152,7 @@ async fn schedule(seed: u64) -> (Sum, u64) {
     (sum, world.digest())
 }
 
-/// All that the clients do, then the end of the server's connections; tells how many requests were abandoned.
+/// The work of all clients, then the end of the server's connections; returns how many requests were abandoned.
 async fn script(world: &Arc<World>, drains_after: Option<Duration>, drain_timeout: Duration) -> usize {
     let mut lives = JoinSet::new();
     for (index, crowd) in crowds(world).into_iter().enumerate() {
@@ -221,7 +221,7 @@ fn nobody() -> ClientTls {
     ClientTls { authorities_pem: Vec::new(), certificate_chain_pem: Vec::new(), private_key_pem: Vec::new().into() }
 }
 
-/// A client's life; it is given back unless it goes away in the middle.
+/// A client's life; it is returned unless it disconnects in the middle.
 async fn live(world: Arc<World>, index: usize, crowd: Crowd) -> Option<Client> {
     let client = Client::simulated(crowd.settings, Way { world: Arc::clone(&world), client: index });
     let mut callers = JoinSet::new();
@@ -247,7 +247,7 @@ async fn live(world: Arc<World>, index: usize, crowd: Crowd) -> Option<Client> {
     Some(client)
 }
 
-/// A client whose connections may be dead, and which does not know it, finds that out by itself.
+/// A client with dead connections that have not been noticed finds that out by itself.
 async fn works_again(client: &Client, index: usize) {
     for _ in 0..100 {
         if client.health().await.is_ok() {
@@ -269,8 +269,8 @@ async fn restart_all(world: &Arc<World>, drain_timeout: Duration) -> usize {
     abandoned
 }
 
-/// As the server does it: for a while it serves and asks clients to go; then what is in flight is finished, what is new refused; then
-/// connections end.
+/// As the server does: for a while it serves and asks clients to leave; then requests in flight finish and new ones are refused;
+/// then connections end.
 async fn shut_down(world: &World, host: usize, drain_timeout: Duration) -> usize {
     let engine = world.engine_at(host);
     let delay = Duration::from_millis(world.below(3) * world.below(30));

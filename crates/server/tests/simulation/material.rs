@@ -1,4 +1,4 @@
-//! What all schedules share: a store, values that are sealed already, and somebody who opens what the engine has sealed.
+//! The state that all schedules share: a store, encrypted values, and a judge that decrypts what the engine has encrypted.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ pub struct Sealed {
     pub file: Vec<u8>,
 }
 
-/// Time that stands still.
+/// A constant clock.
 struct Still(Instant);
 
 impl Clock for Still {
@@ -78,7 +78,7 @@ impl Material {
         Sealed { texts, envelopes, json, document, file }
     }
 
-    /// What the judge answers to a request.
+    /// The judge's answer to a request.
     pub fn ask<T>(&self, encode: impl FnOnce(&mut Vec<u8>), read: impl FnOnce(RawValue<'_>) -> T) -> T {
         let mut frame = Vec::new();
         encode(&mut frame);

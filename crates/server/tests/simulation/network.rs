@@ -1,4 +1,4 @@
-//! Connections in memory, each by its plan. What passes at both ends is told to those who keep the books.
+//! Connections in memory, each by its plan. Messages that pass at both ends are reported to the recorders.
 
 use std::io;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use crate::lane::{Harm, Lane};
 use crate::world::World;
 
 const LATENCY_MAX_MS: u64 = 3;
-/// How long somebody who repeats a connection waits for what comes of it.
+/// How long the repeater of a connection waits for the reaction.
 const REPEATED_MAX_MS: u64 = 40;
 /// The most that one read gives, in some of the connections.
 const SHORT_READ: usize = 700;
@@ -30,7 +30,7 @@ pub enum Side {
     Server,
 }
 
-/// Who made a connection.
+/// The opener of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
     Client(usize),
@@ -45,12 +45,12 @@ struct Link {
     number: u64,
     maker: Maker,
     read_size_max: usize,
-    /// What the client writes, then what the server does.
+    /// The client's lane, then the server's.
     lanes: Mutex<[Lane; 2]>,
     replay: Mutex<Option<Replay>>,
 }
 
-/// What a client has said, until it is said again.
+/// A client's bytes, until they are repeated.
 struct Replay {
     at: u64,
     bytes: Vec<u8>,
@@ -84,7 +84,7 @@ impl Link {
         self.lanes.lock().unwrap()
     }
 
-    /// Changes lanes; what that sets in motion goes on by itself.
+    /// Changes lanes; the effects follow by themselves.
     fn with<T>(self: &Arc<Self>, change: impl FnOnce(&mut [Lane; 2]) -> T) -> T {
         let mut lanes = self.lock();
         let had_ended = lanes[0].has_ended();
@@ -127,7 +127,7 @@ impl Link {
         written
     }
 
-    /// Takes note of what the client says, to say it again when the plan wants it.
+    /// Records the client's bytes, to repeat them when the plan requires it.
     fn listen(&self, bytes: &[u8]) {
         let mut replay = self.replay.lock().unwrap();
         let Some(Replay { at, bytes: heard }) = &mut *replay else { return };
@@ -199,7 +199,7 @@ async fn carry(link: Weak<Link>, index: usize) {
     }
 }
 
-/// Says what somebody has said once more, on a connection of its own, and leaves.
+/// Repeats recorded bytes on its own connection, and closes it.
 async fn repeat(world: Arc<World>, host: usize, bytes: Vec<u8>) {
     let number = world.network_connections.fetch_add(1, Ordering::Relaxed);
     world.journal.count(|seen| seen.repeated += 1);

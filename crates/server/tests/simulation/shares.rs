@@ -1,9 +1,9 @@
-//! Who has had how much of the workers, as the pool counts it: by slices, from being taken to being given back.
+//! The workers' time by flow, as the pool counts it: by slices, from start to return.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Whose work it is. All requests of a schedule are of one client.
+/// The owner of the work. All requests of a schedule are of one client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
     pub app: String,
@@ -80,7 +80,7 @@ impl Shares {
         got(&account).saturating_sub(got(&other))
     }
 
-    /// The longest slice until now, those in hand included.
+    /// The longest slice so far, including running ones.
     pub fn longest_ns(&self, now: Instant) -> u64 {
         let in_hand = self.slices.iter().map(|slice| nanoseconds(slice.began, now));
         in_hand.fold(self.longest_ns, u64::max)

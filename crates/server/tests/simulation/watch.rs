@@ -1,5 +1,5 @@
-//! What the server does, looked at from both of its sides: the messages that it reads and writes, and the requests that its workers
-//! are in. Breaches are kept for whoever drives the schedule, for a panic within a slice would only end the request.
+//! Observes the server from both sides: the messages that it reads and writes, and the requests that its workers run. Violations
+//! are collected for the driver of the schedule, because a panic within a slice would only end the request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
@@ -14,7 +14,7 @@ use crate::shares::{Flow, Served, Shares};
 /// Names a request among all of a schedule.
 pub type Number = u64;
 
-/// What a step does.
+/// The action of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Work,
@@ -36,17 +36,17 @@ struct State {
     /// Requests that are not dropped.
     live: BTreeMap<Number, Live>,
     parts: usize,
-    /// The steps of the slices in hand, the outermost first.
+    /// The steps of the running slices, the outermost first.
     inside: Vec<(Number, Step)>,
     shares: Shares,
     connections: BTreeMap<u64, Connection>,
-    /// What came of the calls of clients, by the calls' numbers: each time that one was begun.
+    /// The executions of clients' calls, by the calls' numbers.
     executions: BTreeMap<usize, Vec<Execution>>,
     breach: Option<String>,
     seen: Seen,
 }
 
-/// What happened in the server.
+/// The events of the server.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen {
     pub steps: u64,
@@ -80,13 +80,13 @@ struct Live {
 struct Stopped {
     /// Steps that may still begin: one for each worker that was planning, since planning and working are one.
     steps_left: usize,
-    /// Set by the first slice that is handed out while no worker is in it, for then the pool looks at the deadlines.
+    /// Set by the first slice that starts while no worker is in it, because then the pool checks the deadlines.
     waiting: Option<Waiting>,
 }
 
 /// A stopped request that waits for its last slice.
 struct Waiting {
-    /// What everybody had been served.
+    /// The service of everybody.
     since: Served,
     /// Live requests of its connection that may still be taken before it: the pool moves at most [`HURRIED_MAX`] late ones at a time.
     passes_left: usize,
@@ -155,8 +155,8 @@ impl Watch {
         self.lock().connections.entry(connection).or_default().has_ended = true;
     }
 
-    /// An engine begins a request, which is that of `call` of a client. It must not run already, nor have been done: a client makes a call
-    /// again only where an engine said so, or has not begun it.
+    /// An engine starts a request, that of `call` of a client. It must not be running already, nor have finished: a client retries
+    /// a call only if an engine permitted it, or has not started it.
     pub fn begin(&self, flow: Flow, id: u32, call: Option<usize>, cancellation: Arc<Cancellation>) -> Number {
         let mut state = self.lock();
         let number = state.next;
@@ -209,7 +209,7 @@ impl Watch {
         self.lock().inside.pop();
     }
 
-    /// Slices in hand.
+    /// Number of running slices.
     pub fn depth(&self) -> usize {
         self.lock().inside.len()
     }
@@ -234,7 +234,7 @@ impl Watch {
         state.seen.nested += u64::from(has_run && !state.inside.is_empty());
     }
 
-    /// `is_parked` tells which connections have nothing more to do at the moment: what was told to them has been done.
+    /// `is_parked` returns which connections are idle at the moment: they have processed everything they received.
     pub fn look_at_connections(&self, is_roomy: bool, is_parked: impl Fn(u64) -> bool) {
         let mut guard = self.lock();
         let state = &mut *guard;

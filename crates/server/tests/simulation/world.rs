@@ -25,13 +25,13 @@ use crate::network::{Endpoint, Maker};
 use crate::service::{SimulatedCaller, Watched};
 use crate::watch::{Number, Step, Watch};
 
-/// What happens within a step at most.
+/// Maximum number of events within a step.
 const INTERLUDES_MAX: u64 = 3;
 /// In dull weather, from the beginning of a call to its answer.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(3);
 /// On machines quick and slow.
 const STEP_NS_MAX: [u64; 3] = [10_000, 500_000, 3_000_000];
-/// The script's places are for messages behind a handshake and in records; here there is less on a connection.
+/// The script's positions are for messages after a handshake and in records; here a connection carries fewer bytes.
 const PLACES_SCALE: [u64; 3] = [1, 5, 30];
 /// Small, so that small requests take many steps.
 const STEP_VALUES: usize = 8;
@@ -40,9 +40,9 @@ const STEP_BYTES: usize = 4 << 10;
 /// How much the server takes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bounds {
-    /// All that the clients can ask.
+    /// Enough for all of the clients' requests.
     Roomy,
-    /// Less than they ask.
+    /// Less than they request.
     Tight,
 }
 
@@ -60,7 +60,7 @@ pub struct World {
     step_ns_max: u64,
     chance: Mutex<StdRng>,
     executor: Executor,
-    /// Nanoseconds of the slice in hand that are not on the runtime's clock yet.
+    /// Nanoseconds of the running slice that are not on the runtime's clock yet.
     ahead: Arc<AtomicU64>,
     hosts: Mutex<Vec<Host>>,
     is_healed: AtomicBool,
@@ -77,7 +77,7 @@ struct Host {
     is_listening: bool,
 }
 
-/// The runtime's clock, and what the slice in hand has used.
+/// The runtime's clock, plus the time used by the running slice.
 #[derive(Clone)]
 struct Time {
     began: Instant,
@@ -157,7 +157,7 @@ impl World {
         Arc::new(Simulated::new(settings, Arc::new(service), Arc::new(time)))
     }
 
-    /// Addresses that clients know.
+    /// Number of addresses that clients have.
     pub fn addresses(&self) -> usize {
         self.hosts.lock().unwrap().len()
     }
@@ -180,7 +180,7 @@ impl World {
         host.is_listening = true;
     }
 
-    /// A number below `limit`, as the seed says.
+    /// A number below `limit`, by the seed.
     pub fn below(&self, limit: u64) -> u64 {
         self.chance.lock().unwrap().random_range(0..limit)
     }
@@ -201,7 +201,7 @@ impl World {
         plan
     }
 
-    /// Connections that come from now on are left alone.
+    /// New connections are left alone.
     pub fn heal(&self) {
         self.is_healed.store(true, Ordering::Relaxed);
     }
@@ -272,7 +272,7 @@ impl World {
         self.digest.lock().unwrap().finish()
     }
 
-    /// Serves a connection; false when the server takes no more.
+    /// Serves a connection; returns false when the server accepts no more.
     pub fn accept(&self, host: usize, number: u64, maker: Maker, socket: Endpoint) -> bool {
         let caller = Arc::new(SimulatedCaller { connection: number, maker, caller: Arc::new(Caller::Owner) });
         let Some(serving) = self.engine_at(host).accept(caller, socket) else { return false };
@@ -306,7 +306,7 @@ impl World {
 
     fn run_slice(&self) {
         let mut busy = self.engines();
-        // Also one whose only request is in hand: another worker may join it.
+        // Also one whose only request is running: another worker may join it.
         busy.retain(|engine| engine.counters().pool.jobs_held > 0);
         if busy.is_empty() {
             return;
@@ -338,7 +338,7 @@ impl World {
             self.watch.assert_sound();
             let is_roomy = self.bounds == Bounds::Roomy;
             let engines = self.engines();
-            // A connection that waits for its turn has not done what was told to it, though nothing wakes it yet.
+            // A connection that waits for its turn has not processed everything, though nothing wakes it yet.
             if engines.iter().all(|engine| engine.turns_are_taken()) {
                 self.watch.look_at_connections(is_roomy, |number| !self.executor.is_ready(number));
             }
@@ -357,7 +357,7 @@ impl World {
         }
     }
 
-    /// A worker's slice. What it used is on the clock before anybody else looks.
+    /// A worker's slice. The time it used is on the clock before anybody else reads it.
     async fn work(&self) {
         self.run_slice();
         let used = Duration::from_nanos(self.ahead.swap(0, Ordering::Relaxed));

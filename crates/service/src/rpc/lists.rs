@@ -138,7 +138,7 @@ fn inspect(
     out: &mut Vec<u8>,
 ) -> Result<(), ErrorObject> {
     if let Some(string) = span.long_string(list) {
-        // An envelope is ASCII: what is not UTF-8 is none, and no more of it is looked at.
+        // An envelope is ASCII: text that is not UTF-8 is none, and is not inspected further.
         if tell(inspector, span, string.bytes, out)? {
             span.pass(&string);
         }

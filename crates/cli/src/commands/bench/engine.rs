@@ -158,7 +158,7 @@ impl Own {
         command.args(["--set", "log.level=error"]);
         command.args(place.set.iter().flat_map(|setting| ["--set", setting]));
         command.args(["serve", "--json", "--address", "127.0.0.1:0"]);
-        // A terminal's Ctrl-C is for this process alone, which then stops the engine.
+        // Ctrl-C in a terminal signals only this process, which then stops the engine.
         command.process_group(0);
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|error| internal("start", error))?;

@@ -58,7 +58,7 @@ pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     }
     let told = settings.api.relay.clone();
     if !arguments.no_relay {
-        // Whoever has a relay of their own beside the folder's engine means that.
+        // A user with their own relay beside the folder's engine has chosen so.
         told.tell(match super::relay::information(context) {
             Some(information) => Some(information),
             None => Some(relay::information(context)?),

@@ -85,7 +85,7 @@ impl TrialRelay {
             (port(self.address(false)), port(self.address(true)), self.upstream.address().port());
         let (ca, relay_ca) = (authority.display(), folder.join("relay-ca.pem"));
         let relay_ca = relay_ca.display();
-        // SDKs take no other names.
+        // SDKs accept no other names.
         let api = api.filter(|_| app.starts_with("app_"));
         let sdk = api.map_or_else(String::new, |api| {
             let api = api.port();

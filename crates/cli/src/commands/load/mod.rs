@@ -212,7 +212,7 @@ mod tests {
         for _ in 0..5 {
             assert_eq!(figure(&recent.with(&Latencies::default()), 0.99), "20.0 ms");
         }
-        // Where there are many, the latest alone count.
+        // If there are many, only the latest count.
         let mut many = Latencies::default();
         (0..SAMPLES_MIN).for_each(|_| many.record(Duration::from_millis(5)));
         assert_eq!(figure(&recent.with(&many), 1.0), "5.0 ms");

@@ -1,4 +1,4 @@
-//! What the tests of the engine share: one over a real store with two apps, and a clock that tests move.
+//! Shared by the engine's tests: an engine over a real store with two apps, and a clock that tests advance.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::collections::BTreeSet;
@@ -66,7 +66,7 @@ pub fn grant(engine: &Engine, name: &str, operations: &[Operation], roles: Roles
     engine.client(name, [7; 32]).expect("granted")
 }
 
-/// What a document comes to.
+/// The result of rewriting a document.
 pub fn rewritten<R: Rewriter>(mut work: DocumentWork<R>, document: &str) -> Result<String, Error> {
     let mut out = Vec::new();
     while work.step(document.as_bytes(), &mut out)? == Progress::More {}

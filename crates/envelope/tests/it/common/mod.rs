@@ -1,4 +1,4 @@
-//! What the tests of this crate share: the SDKs' test keys, and opening by them alone.
+//! Shared by the tests of this crate: the SDKs' test keys, and decryption by them alone.
 
 use fieldseal_crypto::{Curve, EcContext, PrivateKey, PublicKey, Secret};
 use fieldseal_envelope::{Envelope, OpenError, OpenScratch, OpeningKey, ValueType};

@@ -1,4 +1,4 @@
-//! A listener with a handler that does as it is told, and clients of both protocols.
+//! A listener with a scripted handler, and clients of both protocols.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ impl Handler for Echo {
     }
 }
 
-/// What comes in the new protocol goes back.
+/// Echoes the bytes of the new protocol.
 fn change_protocol(mut request: Request<RequestBody>) -> Response<ResponseBody> {
     let is_connect = request.method() == Method::CONNECT;
     let hold = request.extensions_mut().remove::<Hold>();

@@ -1,4 +1,4 @@
-//! What the tests of a store share: folders, environments, keys that a child process can make again.
+//! Shared by the store's tests: folders, environments, keys that a child process can generate again.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::path::{Path, PathBuf};

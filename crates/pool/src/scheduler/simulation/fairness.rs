@@ -79,7 +79,7 @@ impl Floor {
             rng,
         };
         for client in 0..floor.clients.len() {
-            // So many that something always waits, whatever the workers have in hand.
+            // So many that some always wait, whatever the workers run.
             let jobs = if floor.clients[client].is_busy() { workers + 1 } else { 1 };
             (0..jobs).for_each(|_| floor.submit(client));
         }
@@ -185,8 +185,8 @@ fn spread(services: impl Iterator<Item = u64> + Clone) -> u64 {
 fn who_always_has_something_to_do_gets_an_equal_share_and_pauses_win_nothing() {
     play(SCHEDULES, |rng| {
         let mut floor = Floor::new(rng);
-        // Two slices, and half a one for each further worker: costs are random here, so that what is in hand costs anything
-        // but what was expected. It does not grow with time.
+        // Two slices, and half a one for each further worker: costs are random here, so running slices cost anything but the
+        // expectation. It does not grow with time.
         let most = SLICE_MAX_NS * (floor.workers.len() as u64 + 3) / 2;
         for _ in 0..SLICES {
             floor.step();

@@ -501,7 +501,7 @@ impl World {
                 Quiet::Tenant => false,
             };
             let was_earlier = is_first && index < entry.item && (taken.quiet >= passed.quiet || taken.ties(passed));
-            // One that has to stop takes the place of others of its connection.
+            // A stopped one takes the turn of others of its connection.
             let was_earlier = was_earlier || (lane == Lane::Ending && taken.ties(passed));
             assert!(may_pass || was_earlier, "{} waits for more than the slices in hand: {index}", entry.item);
         }
@@ -587,7 +587,7 @@ impl World {
         let outcome = if work.has_entered {
             self.outcome(work.job, work.has_part)
         } else {
-            // After the job has said that it is done, nothing matters any more.
+            // After the job has returned `Done`, nothing matters any more.
             [Outcome::Left, Outcome::More, Outcome::Panicked][self.rng.random_range(0..3)]
         };
         let latency = self.rng.random_range(self.plan.latency_ns.clone());

@@ -76,7 +76,7 @@ impl Decoder for Brotli {
     }
 }
 
-/// What the decoder's allocators have taken.
+/// The memory that the decoder's allocators hold.
 struct Meter(Mutex<Metering>);
 
 struct Metering {
@@ -115,7 +115,8 @@ impl Meter {
     }
 }
 
-/// Gives the library memory that is charged before it is taken. What is refused is empty, which the library takes for a failure.
+/// Gives the library memory that is charged before it is allocated. A refused allocation is empty, which the library treats as a
+/// failure.
 struct Metered(Arc<Meter>);
 
 /// Memory that the library has.

@@ -1,4 +1,4 @@
-//! What must hold for any bytes as a coded body: the fuzz target calls this, and an ordinary test replays its corpus through it.
+//! Properties that hold for any bytes as a coded body: the fuzz target checks them, and an ordinary test replays its corpus.
 //!
 //! Not part of the crate's interface. Every function panics where a property does not hold.
 
@@ -10,7 +10,7 @@ use super::{Coding, DecodeBounds, DecodeError, Decoding};
 use crate::body::buffer::{Budget, Buffer};
 use crate::config::Limits;
 
-/// Memory that decoding may charge, whatever the body says.
+/// Memory that decoding may charge, for any body.
 const ROOM_SIZE: usize = 32 << 20;
 /// Bytes of a decoded body, at most.
 const SIZE_MAX: usize = 1 << 20;
@@ -19,10 +19,10 @@ const EXPANSION_FREE: usize = 4 << 10;
 /// Steps that make no progress would go on for ever; each but a few reads or makes a byte.
 const STEPS_FREE: usize = 16;
 
-/// Bytes of memory that [`check_coding`] takes at most, beside its input: what it charges, and what libraries take that is not charged.
+/// Maximum memory of [`check_coding`] besides its input: what it charges, and what libraries allocate uncharged.
 pub const MEMORY_MAX: usize = ROOM_SIZE + (16 << 20);
 
-/// Any bytes as a coded body, the first of which says how: decoded within every bound, or refused. Says which.
+/// Any bytes as a coded body, whose first byte selects the coding: decoded within every limit, or refused. Returns which.
 pub fn check_coding(bytes: &[u8]) -> bool {
     let Some((&first, coded)) = bytes.split_first() else { return false };
     let coding = [Coding::Gzip, Coding::Brotli, Coding::Zstd][usize::from(first) % 3];
@@ -30,7 +30,7 @@ pub fn check_coding(bytes: &[u8]) -> bool {
     let budget = budget(ROOM_SIZE);
     let decoded = decode(coding, coded, bounds, &budget);
     check_room(&budget, ROOM_SIZE);
-    // With little room the same comes of it, or it is refused for that.
+    // With little memory the result is the same, or it is refused for lack of memory.
     let little = self::budget(64 << 10);
     match (decode(coding, coded, bounds, &little), &decoded) {
         (Err(DecodeError::NoRoom(_)), _) => {}

@@ -84,7 +84,7 @@ impl Decoder for Gzip {
     }
 }
 
-/// Bytes of the header that stands here.
+/// Size of the header at the start of `rest`.
 fn header_size(rest: &[u8]) -> Option<usize> {
     let rest = &rest[..rest.len().min(HEADER_SIZE_MAX)];
     let (&[0x1f, 0x8b, 8, flags, ..], mut after) = rest.split_first_chunk::<HEADER_SIZE_MIN>()? else { return None };

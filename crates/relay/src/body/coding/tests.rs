@@ -93,7 +93,7 @@ fn gzip_headers_are_read() {
     assert_eq!(decode(Coding::Gzip, &endless, bounds(100)), Err(DecodeError::Malformed));
 }
 
-/// Sixteen bytes that ask for a window of a gigabyte.
+/// Sixteen bytes that require a window of a gigabyte.
 #[test]
 fn a_window_that_http_does_not_have_is_refused_before_memory_is_taken() {
     let brotli: [u8; 16] =
@@ -116,7 +116,7 @@ fn a_window_that_http_does_not_have_is_refused_before_memory_is_taken() {
     }
 }
 
-/// What the libraries hold themselves is charged, and what is not there is not taken.
+/// The libraries' own memory is charged, and memory beyond the limit is not allocated.
 #[test]
 fn the_memory_of_a_decoder_is_charged() {
     let plain: Vec<u8> = (0..12_000_000_u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect();

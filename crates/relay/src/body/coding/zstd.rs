@@ -20,7 +20,7 @@ pub(super) struct Zstd {
 }
 
 impl Zstd {
-    /// Bytes that the decoder takes beside its window: its context, and two blocks of 128 KiB.
+    /// Memory of the decoder besides its window: its context, and two blocks of 128 KiB.
     pub(super) const MEMORY_MIN: usize = 512 << 10;
 
     pub(super) fn new(share: BudgetShare) -> Self {
@@ -78,7 +78,7 @@ fn window_size(rest: &[u8]) -> Option<u64> {
         let base = 1_u64 << (10 + (window >> 3));
         return Some(base + base / 8 * u64::from(window & 7));
     }
-    // Such a frame is its own window, and says how large it is behind the number of its dictionary.
+    // The content of such a frame is its window, and its size follows the number of its dictionary.
     let number_size = [0, 1, 2, 4][usize::from(descriptor & 3)];
     let (size, added) = [(1, 0), (2, 256), (4, 0), (8, 0)][usize::from(descriptor >> 6)];
     let told = after.get(number_size..)?.get(..size)?;

@@ -1,4 +1,4 @@
-//! What must hold for any bytes as a path: the fuzz target calls this, and an ordinary test replays its corpus through it.
+//! Properties that hold for any bytes as a path: the fuzz target checks them, and an ordinary test replays its corpus.
 //!
 //! Not part of the crate's interface. Every function panics where a property does not hold.
 

@@ -1,4 +1,4 @@
-//! What a direction does to bodies that no test over sockets shows.
+//! Tests of bodies that no test over sockets covers.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -88,7 +88,7 @@ fn client() -> Client {
     Client::new(ClientSettings::new("localhost:1", tls)).unwrap()
 }
 
-/// Runs the rules on a body while both lanes of the offload threads are taken: whether they can do without, and what comes of it.
+/// Runs the rules on a body while both offload threads are busy: whether they can do without, and the result.
 fn run_while_offload_is_taken(rules: &str, headers: &[(&'static str, &'static str)], body: Vec<u8>) -> (bool, String) {
     let threads = OffloadThreads::new(1, SchedulingClass::Normal).unwrap();
     let limits = Limits::default();
@@ -158,7 +158,7 @@ fn work_on_bodies_leaves_the_threads_that_carry_traffic() {
     // Small bodies do without another thread.
     assert_eq!(run(rules, json, b"{\"card\":1}"), (true, "{\"card\":\"x\"}".to_owned()));
     assert_eq!(run(rules, form, b"a=1&card=2"), (true, "a=1&card=x".to_owned()));
-    // What is slow for its size does not, nor what is large once it is decompressed.
+    // Work that is slow for its size does not, nor a body that is large once decompressed.
     assert!(!run(rules, form, &[b"a=", &b";".repeat(8 << 10)[..]].concat()).0);
     assert!(!run(rules, json, &b" ".repeat(64 << 10)).0);
     assert_eq!(run(filters, json, b"[{\"card\":1}]"), (false, "[{\"card\":\"x\"}]".to_owned()));
@@ -190,7 +190,7 @@ fn redacted_documents_keep_all_other_bytes() {
     let expected = r#" {"card" : "a\"b","a":[1.50, {"card":{"x":"a\"b","y":["a\"b",null]}}]}"#;
     assert_eq!((String::from_utf8(redacted).unwrap().as_str(), count), (expected, 3));
     assert!(matches!(redact_json(&document(b"{\"card\":1"), &selection, "x"), Err(RedactFault::Document(_))));
-    // A replacement many times as long as what it replaces takes no more than there is room for.
+    // A replacement many times as long as the original uses no more memory than permitted.
     let cards = document(format!("[{}0]", "{\"card\":1},".repeat(1000)).as_bytes());
     let refused = redact_json(&cards, &selection, &"x".repeat(2000));
     assert!(matches!(refused, Err(RedactFault::NoRoom(refusal)) if refusal.code == "relay-overloaded"));

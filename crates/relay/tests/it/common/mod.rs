@@ -108,7 +108,7 @@ impl Lines {
 }
 
 impl Stage {
-    /// Before an upstream; `upstream` stands in the section of that name, `routes` behind each listener.
+    /// In front of an upstream; `upstream` is the content of the section of that name, `routes` follows each listener.
     pub fn new(origin: &str, identity: &Identity, upstream: &str, routes: &str) -> Stage {
         let folder = tempfile::tempdir().unwrap();
         let ServerIdentity { certificate_chain_pem, private_key_pem } = identity.of_server();
@@ -145,7 +145,7 @@ impl Stage {
         self.relay.as_ref().expect("running").addresses()[usize::from(is_tls)].address
     }
 
-    /// What it counts, as text.
+    /// Its metrics, as text.
     pub async fn metrics(&self) -> String {
         let address = self.relay.as_ref().expect("running").operator_address();
         let (mut sender, connection) =
@@ -183,7 +183,7 @@ impl Drop for Stage {
     }
 }
 
-/// A body that comes as it is told, and ends when whoever tells is gone.
+/// A body that sends what a test passes in, and ends when the sender is dropped.
 pub struct Pieces(mpsc::UnboundedReceiver<Frame<Bytes>>);
 
 pub type Teller = mpsc::UnboundedSender<Frame<Bytes>>;

@@ -12,7 +12,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         if is_done && self.is_retired {
             return Err(End::Aged);
         }
-        // The timer is set back only when something is due earlier than it: most turns leave it alone.
+        // The timer is moved only if something is due earlier: most turns leave it unchanged.
         loop {
             let due = self.due(is_done);
             if due < self.timer.deadline().into_std() {
@@ -39,7 +39,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let paused = self.is_reading_nothing().then(|| clock::now() + PAUSED_LOOK);
         let room = self.no_room.as_ref().map(Attempts::due);
         let idle = self.is_idle(is_done).then(|| self.times.active + settings.idle_timeout);
-        // With requests in work and nothing else nothing is due, but the timer runs anyway.
+        // With only requests in flight nothing is due, but the timer runs anyway.
         let later = clock::now() + settings.idle_timeout;
         let departure = self.departure.due(settings, self.hub.leaving());
         let departure = departure.filter(|_| !self.is_retired);

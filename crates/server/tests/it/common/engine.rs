@@ -11,7 +11,7 @@ pub struct EngineFixture {
     _store: ScratchStore,
 }
 
-/// The client `client`, who may encrypt and decrypt for `acme` alone, and an engine over the store.
+/// The client `client`, which may encrypt and decrypt only for `acme`, and an engine over the store.
 pub fn engine(settings: Settings, client: &str, certificate_sha256: Option<[u8; 32]>) -> EngineFixture {
     let store = ScratchStore::new(&["acme", "other"]);
     let client = NewClient {

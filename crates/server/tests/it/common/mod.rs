@@ -1,4 +1,4 @@
-//! What the network tests share: certificates made for the occasion, a service whose requests do as they are told, raw TLS.
+//! Shared by the network tests: generated certificates, a scripted service, raw TLS.
 #![allow(dead_code)]
 
 pub mod engine;
@@ -67,7 +67,7 @@ pub fn validity() -> Validity {
     Validity { now: SystemTime::now(), days: 2 }
 }
 
-/// A server with a [`Toy`] behind it.
+/// A server with a [`Toy`] service.
 pub struct Stage {
     pub pki: Pki,
     pub toy: Arc<Toy>,
@@ -111,7 +111,7 @@ impl Stage {
 
     pub fn client_settings(&self) -> ClientSettings {
         let tls = self.pki.client_tls(self.pki.client("shop"));
-        // What happens to a call shows.
+        // Events of a call are observable.
         ClientSettings { retries_max: 0, ..ClientSettings::new(self.address().to_string(), tls) }
     }
 
@@ -164,10 +164,10 @@ pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// A service that takes `encrypt_document` and does what the app's name says: `echo` answers with the document; `large` with
-/// as many bytes as the document says; `spread` with as many parts, of many sizes, by all workers; `sleep` after as many steps of
-/// a millisecond; `gate` when the gate is open; `panic` panics; `mute` answers nothing; `closed` is forbidden. Made-up names that
-/// begin so do the same.
+/// A service that accepts `encrypt_document` and acts by the app's name: `echo` answers with the document; `large` with the number
+/// of bytes in the document; `spread` with that many parts, of many sizes, by all workers; `sleep` after that many steps of a
+/// millisecond; `gate` when the gate is open; `panic` panics; `mute` answers nothing; `closed` is forbidden. Names with these
+/// prefixes act the same.
 #[derive(Default)]
 pub struct Toy {
     pub gate_is_open: Arc<AtomicBool>,
@@ -184,7 +184,7 @@ pub struct Caller {
     name: String,
 }
 
-/// The apps that the toy knows to be there.
+/// The existing apps of the toy service.
 const APPS: [&str; 8] = ["echo", "large", "spread", "sleep", "gate", "panic", "mute", "closed"];
 
 impl Toy {
@@ -348,7 +348,7 @@ impl Part for ToyPart {
     }
 }
 
-/// What a part of `spread` writes: up to some 70 KB.
+/// The output of a part of `spread`: up to some 70 KB.
 pub fn spread_part(number: usize) -> Vec<u8> {
     vec![b'a' + (number % 26) as u8; number * 7_919 % 70_001]
 }

@@ -1,4 +1,4 @@
-//! What happens to each connection of a seed, and where in its bytes.
+//! The events of each connection of a seed, and their positions in its bytes.
 
 use std::time::Duration;
 
@@ -38,11 +38,11 @@ pub enum Fault {
     Flip,
     /// At most this many of the last bytes come again.
     Repeat(usize),
-    /// The direction ends, the other goes on.
+    /// The direction ends, the other continues.
     HalfClose,
     Close,
     Reset,
-    /// What comes is thrown away, its end included, and nobody learns of it.
+    /// Bytes are dropped, including the end of the stream, and nobody notices.
     Lose,
     /// Nothing is taken any more, and nobody learns of it.
     Stall,
@@ -104,7 +104,7 @@ impl Plan {
     }
 }
 
-/// Half of all places lie in the handshake (some 3 KB each way) and shortly after it, the others anywhere in large messages.
+/// Half of all positions are in the handshake (some 3 KB each way) and shortly after it, the others anywhere in large messages.
 fn place(random: &mut StdRng) -> u64 {
     if random.random() { random.random_range(0..8_000) } else { random.random_range(0..200_000) }
 }

@@ -9,7 +9,7 @@ const ONE: &str = "FIELDSEAL_SEED";
 /// How many seeds to run instead of the default: `FIELDSEAL_SEEDS=10000`.
 const MANY: &str = "FIELDSEAL_SEEDS";
 
-/// The seeds to run: from 0 up to `count`, if the environment does not say otherwise.
+/// The seeds to run: from 0 up to `count`, unless the environment overrides them.
 pub fn seeds(count: u64) -> Vec<u64> {
     match (number(ONE), number(MANY)) {
         (Some(seed), _) => vec![seed],
