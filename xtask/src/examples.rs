@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_has_exactly_the_fields_asked_for() {
+    fn a_document_has_exactly_the_requested_fields() {
         for fields in (1..=40).chain([150, 2000, 60_000]) {
             let value: Value = serde_json::from_str(&written(Size::Fields(fields), fields)).expect("it is JSON");
             assert_eq!(scalars(&value), fields);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_has_exactly_the_bytes_asked_for() {
+    fn a_document_has_exactly_the_requested_bytes() {
         for bytes in (BYTES_MIN..BYTES_MIN + 700).step_by(97).chain([1 << 20]) {
             let text = written(Size::Bytes(bytes), 7);
             assert_eq!(text.len() as u64, bytes);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn the_export_in_the_repository_is_what_the_generator_writes() {
+    fn the_export_in_the_repository_is_current() {
         let path = crate::source::root().join("examples/customers.jsonl");
         let export = std::fs::read_to_string(path).expect("the export is in the repository");
         assert!(

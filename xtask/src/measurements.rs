@@ -191,15 +191,15 @@ mod tests {
     }
 
     #[test]
-    fn what_no_result_can_say_is_an_error_with_its_file() {
-        for (run, told) in [
+    fn impossible_results_are_errors_with_their_file() {
+        for (run, reported) in [
             (RUN.replace("Sealing", "Sleeping"), "benches/results/fields.json: index.json has no area \"Sleeping\""),
             (RUN.replace("\"A\"", "\"C\""), "no machine \"C\""),
             (RUN.replace("true", "null"), "\"a field\" needs both a bar and whether it is met"),
             (RUN.replace("figures", "numbers"), "fields.json: unknown field `numbers`"),
         ] {
             let error = page(&sources(&run)).unwrap_err();
-            assert!(error.contains(told), "{error}");
+            assert!(error.contains(reported), "{error}");
         }
         assert_eq!(page(&[]).unwrap_err(), "benches/results/index.json is missing");
     }

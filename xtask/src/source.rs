@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_test_lines_from_shipped_ones() {
+    fn distinguishes_test_lines_from_shipped_ones() {
         let text =
             "fn a() {\n}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\nfn c() {}\n#[cfg(test)]\nmod d;\nfn e() {}\n";
         let source = Source::new("crates/x/src/lib.rs", text);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_found_behind_arrays_and_bounds() {
+    fn a_body_is_found_after_arrays_and_bounds() {
         let code = "fn f(a: [u8; 4]) -> [u8; 2] where u8: Copy { x; }";
         assert_eq!(body(code, 0), Ok(43));
         assert_eq!(body("fn f(a: [u8; 4]);", 0), Err(17));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_what_git_keeps() {
+    fn loads_tracked_files() {
         let sources = load(&root()).expect("the repository can be read");
         let has = |path: &str| sources.iter().any(|source| source.path == path);
         assert!(has("xtask/src/source.rs") && has(".gitignore"));

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_come_out_however_they_arrive() {
+    fn answers_are_complete_however_they_arrive() {
         let long = "x".repeat(100_000);
         let stream = [values_answer(1, &["a", "b"]), values_answer(2, &[&long]), values_answer(3, &[])].concat();
         for piece in [1, 7, READ_SIZE, stream.len()] {
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_noticed_before_the_bytes_behind_it_are_kept() {
+    fn a_limit_is_checked_before_further_bytes_are_stored() {
         let mut incoming = Incoming::new(Limits { frame_size_max: 1000, ..Limits::default() });
         let claim = values_answer(1, &[&"x".repeat(2000)]);
         let error = incoming.push(&claim).unwrap_err();

@@ -21,7 +21,7 @@ pub struct Js {
 }
 
 impl FromNapiValue for Js {
-    // SAFETY: nothing is done with the handle here; whoever calls vouches that both are of the call that is going on.
+    // SAFETY: the handle is not used here; the caller guarantees that both belong to the current call.
     unsafe fn from_napi_value(env: sys::napi_env, value: sys::napi_value) -> napi::Result<Self> {
         Ok(Js { env, value })
     }

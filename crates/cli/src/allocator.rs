@@ -34,16 +34,16 @@ mod tests {
     /// in its own process: memory of other tests is resident too.
     #[cfg(target_os = "linux")]
     #[test]
-    fn who_frees_a_large_buffer_is_not_held_up_and_the_memory_comes_back() {
+    fn freeing_a_large_buffer_is_quick_and_returns_the_memory() {
         const ALONE: &str = "FIELDSEAL_TEST_ALONE";
         if std::env::var_os(ALONE).is_some() {
             return freeing();
         }
         let program = std::env::current_exe().expect("the tests' program");
-        let name = "allocator::tests::who_frees_a_large_buffer_is_not_held_up_and_the_memory_comes_back";
+        let name = "allocator::tests::freeing_a_large_buffer_is_quick_and_returns_the_memory";
         let run = std::process::Command::new(program).args(["--exact", name]).env(ALONE, "1").output().expect("runs");
-        let told = String::from_utf8_lossy(&run.stdout);
-        assert!(run.status.success() && told.contains("1 passed"), "{told}");
+        let reported = String::from_utf8_lossy(&run.stdout);
+        assert!(run.status.success() && reported.contains("1 passed"), "{reported}");
     }
 
     #[cfg(target_os = "linux")]

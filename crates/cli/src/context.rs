@@ -27,7 +27,7 @@ pub struct Context {
 
 /// Whether something was made that was not there before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Made {
+pub enum Created {
     /// It was made now.
     Now,
     /// It was there.
@@ -147,9 +147,9 @@ impl Context {
         if path.exists() {
             return self.open(OpenMode::CreateIfMissing, self.root_key()?);
         }
-        let (store, key_made) = self.new_store()?;
+        let (store, key_created) = self.new_store()?;
         note(format_args!("created the keystore {}", path.display()));
-        if key_made == Made::Now {
+        if key_created == Created::Now {
             let key_path = self.root_key_path();
             let advice = "back it up separately; the keystore cannot be read without it";
             note(format_args!("created the root key {}: {advice}", key_path.display()));
@@ -158,9 +158,9 @@ impl Context {
     }
 
     /// A store where there is none, and whether its root key was made too.
-    pub fn new_store(&self) -> Outcome<(SqliteKeystore, Made)> {
-        let (key, key_made) = self.root_key_or_new()?;
-        Ok((self.open(OpenMode::CreateIfMissing, key)?, key_made))
+    pub fn new_store(&self) -> Outcome<(SqliteKeystore, Created)> {
+        let (key, key_created) = self.root_key_or_new()?;
+        Ok((self.open(OpenMode::CreateIfMissing, key)?, key_created))
     }
 
     fn open(&self, mode: OpenMode, root_key: LocalRootKey) -> Outcome<SqliteKeystore> {
@@ -192,13 +192,13 @@ impl Context {
     }
 
     /// Only for where there is no store yet: a store whose root key is missing must not be given another.
-    fn root_key_or_new(&self) -> Outcome<(LocalRootKey, Made)> {
+    fn root_key_or_new(&self) -> Outcome<(LocalRootKey, Created)> {
         let path = self.root_key_path();
         if path.exists() || root_key_text()?.is_some() {
-            return Ok((self.root_key()?, Made::Before));
+            return Ok((self.root_key()?, Created::Before));
         }
         make_folder(path.parent().unwrap_or(self.folder()))?;
-        Ok((LocalRootKey::create_file(&path, &mut system_random())?, Made::Now))
+        Ok((LocalRootKey::create_file(&path, &mut system_random())?, Created::Now))
     }
 }
 

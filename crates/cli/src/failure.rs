@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_and_a_closed_pipe_are_told_apart() {
+    fn a_full_disk_and_a_closed_pipe_are_different_errors() {
         let full = Failure::writing("standard output", &io::ErrorKind::StorageFull.into());
         assert_eq!(full.exit, Exit::Output);
         assert!(full.message.contains("no space left"), "{full}");

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_named_draft_is_removed_and_the_line_says_what_was_written() {
+    fn a_named_temporary_file_is_removed_and_reported() {
         let folder = tempfile::tempdir().unwrap();
         let draft = folder.path().join(".out.json.fieldseal-x.tmp");
         std::fs::write(&draft, "plaintext").unwrap();

@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_cut_from_addresses() {
+    fn hosts_are_parsed_from_addresses() {
         assert_eq!(host("engine.example.com:3443").unwrap(), "engine.example.com");
         assert_eq!(host("[::1]:3443").unwrap(), "::1");
         assert_eq!(host("127.0.0.1:1").unwrap(), "127.0.0.1");

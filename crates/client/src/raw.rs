@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_connection_is_told() {
+    fn the_end_of_the_connection_is_reported() {
         run(async {
             let (ours, theirs) = duplex(64);
             let mut connection = RawConnection::over(ours, Limits::default());
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_differ_in_their_id_alone() {
+    fn requests_differ_only_in_their_id() {
         let encoded = EncodedRequest::new(request::health);
         for id in [0, 1, 0x7f, 0x80, 0xffff, u32::MAX] {
             let mut expected = Vec::new();

@@ -315,7 +315,7 @@ impl State {
         (call.memory.clone(), !matches!(call.stage, Stage::Abandoned(_)))
     }
 
-    /// Abandons a call whose answer is dropped while it arrives: returns the sender to whoever waits for it.
+    /// Abandons a call whose answer is dropped while it arrives: returns the sender of its waiter.
     fn give_up(&mut self, id: u32, now: Instant) -> Option<oneshot::Sender<Outcome>> {
         let call = self.calls.get_mut(&id)?;
         call.memory = None;

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_cpu_lacks_is_refused() {
+    fn unsupported_paths_are_refused() {
         let available: Vec<&str> = Kernel::detect().into_iter().map(Kernel::name).collect();
         for lanes in Lanes::ALL.into_iter().filter(|lanes| !matches!(lanes, Lanes::Auto | Lanes::Portable)) {
             assert_eq!(lanes.kernel().is_ok(), available.contains(&lanes.name()), "{lanes:?}");

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_too_long_for_a_selector_is_told_by_its_size() {
+    fn a_name_too_long_for_a_selector_is_recognised_by_its_size() {
         assert!(may_unescape_to(b"\"\\u0061\"", 1) && may_unescape_to(b"\"a\"", 1));
         assert!(!may_unescape_to(b"\"\\u0061b\"", 1) && !may_unescape_to(b"\"a\"", 0));
     }

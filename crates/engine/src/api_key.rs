@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_reads_back_as_what_is_stored_and_nothing_else_does() {
+    fn only_a_valid_key_parses_to_its_stored_hash() {
         let secret = ApiKeySecret::generate(&mut rand::rng());
         let id = ApiKeyId::parse("00ff00aa9b8c7d6e").expect("an id");
         let text = secret.text(&id);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_come_back_from_their_digits() {
+    fn bytes_round_trip_through_their_digits() {
         let bytes: Vec<u8> = (0..=255).collect();
         assert_eq!(unhex(&hex(&bytes)), Some(bytes));
         assert_eq!([unhex("0"), unhex("0g"), unhex("AA"), unhex("ä")], [None, None, None, None]);

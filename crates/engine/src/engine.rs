@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn blinding_is_drawn_anew_when_its_time_is_over_and_not_before() {
+    fn blinding_is_renewed_at_its_age_limit_and_not_before() {
         let (folder, hands) = (tempfile::tempdir().expect("a folder"), Arc::new(AtomicU64::new(0)));
         let (engine, _) = engine(&folder, &hands);
         let first = engine.ec();

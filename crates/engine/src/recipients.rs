@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_used_least_goes_and_begins_anew() {
+    fn the_least_used_is_evicted_and_starts_again() {
         let (keys, recipients) = (keys(), Recipients::new(1));
         let [first, second] = [&keys[0], &keys[1]];
         for _ in 0..TABLE_PIECES {
@@ -152,7 +152,7 @@ mod tests {
         let known = recipients.known.as_ref().expect("keeps some");
         lock(known).put(keys[0], Known::Building);
         assert_eq!(are_ready(&recipients, [&keys[0]; TABLE_PIECES + 1]), [false; TABLE_PIECES + 1]);
-        assert!(matches!(lock(known).peek(&keys[0]), Some(Known::Building)), "left to whoever does it");
+        assert!(matches!(lock(known).peek(&keys[0]), Some(Known::Building)), "left to the caller that computes it");
     }
 
     /// Each piece is computed by one of them, so that together they need no more calls than one alone; and the results are correct.

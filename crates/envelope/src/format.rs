@@ -468,7 +468,7 @@ mod tests {
 
     /// Rule 1: what is refused.
     #[test]
-    fn what_is_no_canonical_base64_does_not_decode() {
+    fn non_canonical_base64_does_not_decode() {
         for bad in ["B8D!:$", "B8DR:$", "B8D=:$", "B8DQ=:$", "B8DQ===:$"] {
             let text = SAMPLE.replace("B8DQ:$", bad);
             let result = Envelope::parse(text.as_bytes()).and_then(|e| e.decode_sealed(&mut vec![0; e.sealed_size()]));

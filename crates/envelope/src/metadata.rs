@@ -160,7 +160,7 @@ mod tests {
 
     /// Rule 8.
     #[test]
-    fn reads_what_it_writes() {
+    fn round_trips() {
         for role in [None, Some("a"), Some("card-number-20-chars")] {
             let parsed = role.map(|text| Role::parse(text).expect("a role"));
             let metadata = Metadata::new(parsed.as_ref(), ORIGIN_FIELDSEAL, 1_700_000_000);

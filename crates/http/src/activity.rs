@@ -142,16 +142,16 @@ impl Registry {
     }
 
     /// A place for a new connection from `address`, if need be that of another one.
-    pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Result<Place, Full> {
+    pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Result<Slot, Full> {
         self.take_for(self.clients.client(address))
     }
 
     /// The same for a connection inside another one, which counts to no client: the other one does.
-    pub(crate) fn take_inner(self: &Arc<Self>) -> Result<Place, Full> {
+    pub(crate) fn take_inner(self: &Arc<Self>) -> Result<Slot, Full> {
         self.take_for(None)
     }
 
-    fn take_for(self: &Arc<Self>, client: Option<IpAddr>) -> Result<Place, Full> {
+    fn take_for(self: &Arc<Self>, client: Option<IpAddr>) -> Result<Slot, Full> {
         let mut open = self.lock();
         let of_client = client.and_then(|client| open.clients.get(&client)).map_or(0, BTreeSet::len);
         let yielding = match client {
@@ -170,7 +170,7 @@ impl Registry {
         drop(open);
         self.held.fetch_add(1, Ordering::Relaxed);
         let turns_of = client.map_or(TurnsOf::Connection(number), TurnsOf::Client);
-        Ok(Place { registry: Arc::clone(self), number, turns_of, activity })
+        Ok(Slot { registry: Arc::clone(self), number, turns_of, activity })
     }
 
     /// Waits while too many connections that have given way are still closing: their sockets are open.
@@ -222,21 +222,21 @@ pub(crate) enum TurnsOf {
 
 /// The place of one connection; free again when dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Slot {
     registry: Arc<Registry>,
     pub(crate) number: u64,
     turns_of: TurnsOf,
     pub(crate) activity: Arc<Activity>,
 }
 
-impl Place {
+impl Slot {
     /// The turns of the connection, or of one direction of it.
     pub(crate) fn turns(&self) -> BulkTurns<TurnsOf> {
         self.registry.bulk.join(self.turns_of)
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.registry.lock().remove(self.number);
         self.registry.held.fetch_sub(1, Ordering::Relaxed);
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_longest_without_a_request_gives_way() {
+    fn the_longest_idle_connection_is_displaced() {
         let registry = registry(2, 2);
         let take = || registry.take(HERE);
         let (first, second) = (take().unwrap(), take().unwrap());
@@ -513,21 +513,21 @@ mod tests {
     fn a_client_has_its_share_and_takes_nothing_of_others() {
         let registry = registry(3, 2);
         let [greedy, other, balancer] = ["192.0.2.1", "192.0.2.2", "10.0.0.1"].map(|text| text.parse().unwrap());
-        let places: Vec<_> = (0..2).map(|_| registry.take(greedy).unwrap()).collect();
+        let slots: Vec<_> = (0..2).map(|_| registry.take(greedy).unwrap()).collect();
         let idle = registry.take(other).unwrap();
-        let (first, second) = (places[0].activity.begin(), places[1].activity.begin());
+        let (first, second) = (slots[0].activity.begin(), slots[1].activity.begin());
         assert_eq!(registry.take(greedy).err(), Some(Full::Client), "though another client's is idle");
         drop(second);
         let third = registry.take(greedy).unwrap();
         assert_eq!(registry.lock().clients[&greedy].len(), 2, "its own gave way");
         assert_eq!(registry.lock().clients[&other].len(), 1);
-        drop((places, idle, third, first));
+        drop((slots, idle, third, first));
         let _many: Vec<_> = (0..3).map(|_| registry.take(balancer).unwrap()).collect();
         assert_eq!((registry.counters().connections_open, registry.lock().clients.len()), (3, 0));
     }
 
     #[test]
-    fn slow_peers_give_way_after_idle_ones_and_others_do_not() {
+    fn slow_peers_are_displaced_after_idle_ones_and_others_are_not() {
         let now = Instant::now();
         let later = now + Duration::from_secs(60);
         let activity = Arc::new(Activity::new());
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_follow_what_is_missing() {
+    fn verdicts_follow_the_pending_work() {
         let settings = HttpSettings::default();
         let activity = Arc::new(Activity::new());
         let now = Instant::now();

@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use crate::activity::{Activity, Exchange, Hold, Place, Registry, Verdict, count};
+use crate::activity::{Activity, Exchange, Hold, Registry, Slot, Verdict, count};
 use crate::body::{RequestBody, ResponseBody, Sending};
 use crate::gather::{Gathered, Outbox};
 use crate::progress::Progress;
@@ -76,8 +76,8 @@ pub(crate) enum End {
 }
 
 /// Serves streams as connections of a listener: its shared settings, limits and handler. For streams from another source, such as a
-/// tunnel, use [`Door::serve`].
-pub struct Door<H> {
+/// tunnel, use [`StreamServer::serve`].
+pub struct StreamServer<H> {
     pub(crate) handler: Arc<H>,
     pub(crate) settings: Arc<HttpSettings>,
     pub(crate) registry: Arc<Registry>,
@@ -106,9 +106,9 @@ impl Term {
     }
 }
 
-impl<H> Clone for Door<H> {
+impl<H> Clone for StreamServer<H> {
     fn clone(&self) -> Self {
-        Door {
+        StreamServer {
             handler: Arc::clone(&self.handler),
             settings: Arc::clone(&self.settings),
             registry: Arc::clone(&self.registry),
@@ -118,10 +118,10 @@ impl<H> Clone for Door<H> {
     }
 }
 
-impl<H> Door<H> {
+impl<H> StreamServer<H> {
     /// Returns a server with another handler, within the limits and among the connections of the same listener.
-    pub fn with_handler<T>(&self, handler: Arc<T>) -> Door<T> {
-        Door {
+    pub fn with_handler<T>(&self, handler: Arc<T>) -> StreamServer<T> {
+        StreamServer {
             handler,
             settings: Arc::clone(&self.settings),
             registry: Arc::clone(&self.registry),
@@ -136,33 +136,33 @@ impl<H> Door<H> {
     }
 }
 
-impl<H: Handler> Door<H> {
+impl<H: Handler> StreamServer<H> {
     /// Serves HTTP on a stream until it ends, with the limits and handler of the listener. It counts as a connection of the
     /// listener; at the connection limit it ends at once.
     pub async fn serve<S>(&self, stream: S, peer: Peer)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        if let Ok(place) = self.registry.take_inner() {
-            self.serve_in(place, stream, peer).await;
+        if let Ok(slot) = self.registry.take_inner() {
+            self.serve_in(slot, stream, peer).await;
         }
     }
 
-    pub(crate) async fn serve_in<S>(&self, place: Place, stream: S, peer: Peer) -> End
+    pub(crate) async fn serve_in<S>(&self, slot: Slot, stream: S, peer: Peer) -> End
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let activity = Arc::clone(&place.activity);
-        let term = self.term(place.number);
+        let activity = Arc::clone(&slot.activity);
+        let term = self.term(slot.number);
         let writing = Progress::new(self.settings.write_timeout, self.settings.write_progress_min);
-        let stream = Watched::new(stream, writing, place);
+        let stream = Watched::new(stream, writing, slot);
         let peer = Arc::new(peer);
         let is_http2 = peer.protocol == Protocol::Http2;
-        let (door, for_requests, decision) = (self.clone(), Arc::clone(&activity), Decision::default());
-        let (told, of_requests) = (decision.clone(), term.clone());
+        let (stream_server, for_requests, decision) = (self.clone(), Arc::clone(&activity), Decision::default());
+        let (reported, of_requests) = (decision.clone(), term.clone());
         let service = service_fn(move |request| {
             let (exchange, peer) = (for_requests.begin(), Arc::clone(&peer));
-            door.clone().answer(request, exchange, peer, told.clone(), of_requests.clone())
+            stream_server.clone().answer(request, exchange, peer, reported.clone(), of_requests.clone())
         });
         if is_http2 {
             let stream = Gathered::new(stream);

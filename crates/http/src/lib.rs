@@ -25,7 +25,7 @@ mod watched;
 
 pub use activity::{Hold, HttpCounters, Received};
 pub use body::{BodyError, Buffers, RequestBody, ResponseBody, bytes, empty};
-pub use connection::{Door, Handler, Peer, Protocol};
+pub use connection::{Handler, Peer, Protocol, StreamServer};
 pub use listener::{Event, Listener, ListenerOptions, Observer, protocol_of};
 pub use pieces::{BODY_PIECE_SIZE, Pieces};
 pub use problem::Problem;

@@ -15,8 +15,8 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_boring::{SslStream, SslStreamBuilder};
 
-use crate::activity::{HttpCounters, Place, Registry, count};
-use crate::connection::{Door, End, Handler, Peer, Protocol};
+use crate::activity::{HttpCounters, Registry, Slot, count};
+use crate::connection::{End, Handler, Peer, Protocol, StreamServer};
 use crate::settings::HttpSettings;
 
 /// BoringSSL reads a record in two pieces and writes each at once; these put them together.
@@ -60,7 +60,7 @@ pub struct ListenerOptions {
 /// A running listener. Dropping it ends everything at once; [`Listener::shutdown`] is the polite way.
 pub struct Listener<H> {
     address: SocketAddr,
-    door: Door<H>,
+    stream_server: StreamServer<H>,
     phase: watch::Sender<Phase>,
     accepting: AbortHandle,
 }
@@ -86,9 +86,9 @@ impl<H: Handler> Listener<H> {
         let (phase, watched) = watch::channel(Phase::Serving);
         let registry = Arc::new(Registry::new(settings.connections_max, settings.clients.clone()));
         let leaving = Arc::default();
-        let door = Door { handler, settings: Arc::new(settings), registry, phase: watched, leaving };
-        let accepting = tokio::spawn(accept(listener, door.clone(), acceptor, observer)).abort_handle();
-        Ok(Listener { address, door, phase, accepting })
+        let stream_server = StreamServer { handler, settings: Arc::new(settings), registry, phase: watched, leaving };
+        let accepting = tokio::spawn(accept(listener, stream_server.clone(), acceptor, observer)).abort_handle();
+        Ok(Listener { address, stream_server, phase, accepting })
     }
 
     /// Where it listens.
@@ -98,25 +98,25 @@ impl<H: Handler> Listener<H> {
 
     /// The counters as they are now.
     pub fn counters(&self) -> HttpCounters {
-        self.door.registry.counters()
+        self.stream_server.registry.counters()
     }
 
     /// A way to count later, for metrics.
     pub fn counting(&self) -> impl Fn() -> HttpCounters + Send + Sync + 'static {
-        let registry = Arc::clone(&self.door.registry);
+        let registry = Arc::clone(&self.stream_server.registry);
         move || registry.counters()
     }
 
     /// Returns a handle that serves other streams with the same handler and limits.
-    pub fn door(&self) -> Door<H> {
-        self.door.clone()
+    pub fn stream_server(&self) -> StreamServer<H> {
+        self.stream_server.clone()
     }
 
     /// Keeps serving and asks clients to go elsewhere: each connection at its own moment of `leaving`, by `Connection: close` in
     /// answers over HTTP/1.1, by GOAWAY over HTTP/2. Returns at once.
     pub fn begin_leaving(&self, leaving: Leaving) {
         // It was called before.
-        let _ = self.door.leaving.set(leaving);
+        let _ = self.stream_server.leaving.set(leaving);
         self.phase.send_if_modified(|phase| {
             let is_first = *phase == Phase::Serving;
             if is_first {
@@ -135,14 +135,14 @@ impl<H: Handler> Listener<H> {
     /// The same, then waits up to `drain_timeout` for connections to end. Returns the number of those that did not, which are
     /// dropped.
     pub async fn shutdown(self) -> usize {
-        let deadline = Instant::now() + self.door.settings.drain_timeout;
+        let deadline = Instant::now() + self.stream_server.settings.drain_timeout;
         self.shutdown_until(deadline).await
     }
 
     /// The same until a time of the caller's.
     pub async fn shutdown_until(self, deadline: Instant) -> usize {
         self.begin_shutdown();
-        let registry = Arc::clone(&self.door.registry);
+        let registry = Arc::clone(&self.stream_server.registry);
         let ended = timeout_at(deadline, registry.all_ended()).await;
         let left = if ended.is_ok() { 0 } else { registry.counters().connections_open };
         self.phase.send_replace(Phase::Closing);
@@ -166,26 +166,27 @@ impl<H> Debug for Listener<H> {
 /// Accepts until the task is aborted.
 async fn accept<H: Handler>(
     listener: TcpListener,
-    door: Door<H>,
+    stream_server: StreamServer<H>,
     acceptor: Option<Acceptor>,
     observer: Arc<dyn Observer>,
 ) {
     loop {
-        door.registry.room().await;
+        stream_server.registry.room().await;
         match listener.accept().await {
             Ok((socket, address)) => {
-                count(&door.registry.tallies.accepted);
-                let place = match door.registry.take(address.ip()) {
-                    Ok(place) => place,
+                count(&stream_server.registry.tallies.accepted);
+                let slot = match stream_server.registry.take(address.ip()) {
+                    Ok(slot) => slot,
                     Err(full) => {
-                        count(&door.registry.tallies.refused);
+                        count(&stream_server.registry.tallies.refused);
                         observer.happened(&Event::Refused(address, full));
                         continue;
                     }
                 };
-                let (door, observer, acceptor) = (door.clone(), Arc::clone(&observer), acceptor.clone());
+                let (stream_server, observer, acceptor) =
+                    (stream_server.clone(), Arc::clone(&observer), acceptor.clone());
                 tokio::spawn(async move {
-                    match serve(socket, address, &door, acceptor, place, &*observer).await {
+                    match serve(socket, address, &stream_server, acceptor, slot, &*observer).await {
                         End::Closed | End::Displaced => {}
                         End::Cut(reason) => observer.happened(&Event::Cut(address, reason)),
                         End::Broken(error) => observer.happened(&Event::Broken(address, &error)),
@@ -205,26 +206,26 @@ async fn accept<H: Handler>(
 async fn serve<H: Handler>(
     socket: TcpStream,
     address: SocketAddr,
-    door: &Door<H>,
+    stream_server: &StreamServer<H>,
     acceptor: Option<Acceptor>,
-    place: Place,
+    slot: Slot,
     observer: &dyn Observer,
 ) -> End {
     let mut peer = Peer { address, protocol: Protocol::Http1, server_name: None };
     // A read reports a broken socket.
-    let _ = prepare_socket(&socket, door.settings.half_open_timeout);
-    let Some(acceptor) = acceptor else { return door.serve_in(place, socket, peer).await };
+    let _ = prepare_socket(&socket, stream_server.settings.half_open_timeout);
+    let Some(acceptor) = acceptor else { return stream_server.serve_in(slot, socket, peer).await };
     let socket = BufWriter::with_capacity(BUFFER_SIZE, BufReader::with_capacity(BUFFER_SIZE, socket));
     let context = acceptor.context();
     let shaken = tokio::select! {
-        shaken = door.shake_hands(socket, &context) => shaken,
-        () = place.activity.displaced.notified() => return End::Displaced,
+        shaken = stream_server.shake_hands(socket, &context) => shaken,
+        () = slot.activity.displaced.notified() => return End::Displaced,
     };
     let failure = match shaken {
         Ok(stream) => {
             peer.protocol = protocol_of(&stream);
             peer.server_name = stream.ssl().servername(NameType::HOST_NAME).map(str::to_owned);
-            return door.serve_in(place, stream, peer).await;
+            return stream_server.serve_in(slot, stream, peer).await;
         }
         Err(failure) => failure,
     };
@@ -235,7 +236,7 @@ async fn serve<H: Handler>(
     End::Closed
 }
 
-impl<H> Door<H> {
+impl<H> StreamServer<H> {
     /// Takes up TLS on a stream, within the time for it. A failure counts among the listener's.
     ///
     /// # Errors

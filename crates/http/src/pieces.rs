@@ -77,12 +77,12 @@ mod tests {
             let content: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
             let mut pieces = Pieces::default();
             for data in content.chunks(frame) {
-                let told = pieces.capacity_with(data.len(), size_max);
+                let reported = pieces.capacity_with(data.len(), size_max);
                 let before = pieces.full.len();
                 pieces.push(data, size_max);
                 let taken = pieces.full.iter().map(Vec::capacity).sum::<usize>() + pieces.last.capacity();
-                assert!(taken <= told, "{taken} bytes, and told were {told}");
-                assert!(told <= 2 * pieces.size() + BODY_PIECE_SIZE, "{told} for {} bytes", pieces.size());
+                assert!(taken <= reported, "{taken} bytes, but {reported} were reported");
+                assert!(reported <= 2 * pieces.size() + BODY_PIECE_SIZE, "{reported} for {} bytes", pieces.size());
                 assert!(pieces.full[before..].iter().all(|piece| piece.len() == BODY_PIECE_SIZE));
             }
             assert_eq!(pieces.size(), size);

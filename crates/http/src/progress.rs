@@ -56,7 +56,7 @@ mod tests {
     use tokio::time::{advance, timeout};
 
     #[tokio::test(start_paused = true)]
-    async fn only_waiting_counts_and_enough_bytes_begin_anew() {
+    async fn only_waiting_counts_and_enough_bytes_restart_it() {
         let mut progress = Progress::new(Duration::from_secs(10), 100);
         let wait = async |progress: &mut Progress, millis| {
             timeout(Duration::from_millis(millis), poll_fn(|cx| progress.poll_overdue(cx))).await.is_ok()

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_fit_and_what_makes_no_sense_is_named() {
+    fn the_defaults_are_valid_and_invalid_settings_are_named() {
         assert_eq!(HttpSettings::default().validate(), Ok(()));
         let defaults = HttpSettings::default;
         let none = HttpSettings { streams_max: 0, ..defaults() };

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_connections_give_way_first() {
+    fn idle_connections_are_displaced_first() {
         let of = Duration::from_secs;
         assert!(Yield::Idle(of(0)) > Yield::Slow(of(100)) && Yield::Slow(of(2)) > Yield::Slow(of(1)));
     }

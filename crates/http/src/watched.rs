@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use fieldseal_net::BulkTurns;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::activity::{Place, TurnsOf};
+use crate::activity::{Slot, TurnsOf};
 use crate::progress::Progress;
 
 /// Bytes that are read, or written, before other connections have their turn: some tens of microseconds of TLS. The HTTP library and the
@@ -20,7 +20,7 @@ const TURN_BYTES_MAX: usize = 64 << 10;
 pub(crate) struct Watched<S> {
     stream: S,
     writing: Progress,
-    place: Place,
+    slot: Slot,
     /// Whether what is written waits for the peer, and the bytes that were written since it last did.
     is_waiting: bool,
     written: u64,
@@ -37,8 +37,8 @@ struct Direction {
 }
 
 impl Direction {
-    fn new(place: &Place) -> Self {
-        Direction { turns: place.turns(), moved: 0 }
+    fn new(slot: &Slot) -> Self {
+        Direction { turns: slot.turns(), moved: 0 }
     }
 
     /// Ready while this turn lasts. If enough bytes were moved in it, the connection is served again after all others that are
@@ -60,9 +60,9 @@ impl Direction {
 }
 
 impl<S> Watched<S> {
-    pub(crate) fn new(stream: S, writing: Progress, place: Place) -> Self {
-        let (reads, writes) = (Direction::new(&place), Direction::new(&place));
-        Watched { stream, writing, place, is_waiting: false, written: 0, reads, writes }
+    pub(crate) fn new(stream: S, writing: Progress, slot: Slot) -> Self {
+        let (reads, writes) = (Direction::new(&slot), Direction::new(&slot));
+        Watched { stream, writing, slot, is_waiting: false, written: 0, reads, writes }
     }
 
     /// A pending operation becomes an error once the peer was too slow for too long.
@@ -72,7 +72,7 @@ impl<S> Watched<S> {
             Poll::Pending => {
                 if !self.is_waiting {
                     self.is_waiting = true;
-                    self.place.activity.write_waits(std::mem::take(&mut self.written));
+                    self.slot.activity.write_waits(std::mem::take(&mut self.written));
                 }
                 Poll::Pending
             }
@@ -80,7 +80,7 @@ impl<S> Watched<S> {
                 self.writing.moved(bytes);
                 self.written += bytes;
                 if std::mem::take(&mut self.is_waiting) {
-                    self.place.activity.write_goes_on();
+                    self.slot.activity.write_goes_on();
                 }
                 ready
             }
@@ -96,7 +96,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let came = out.filled().len() - before;
         self.reads.note(&polled, came);
         if came > 0 {
-            self.place.activity.bytes_came();
+            self.slot.activity.bytes_came();
         }
         polled
     }
@@ -177,8 +177,8 @@ mod tests {
 
     fn watched<S>(stream: S) -> Watched<S> {
         let registry = Arc::new(Registry::new(1, ClientBound { connections_max: 1, trusted_balancers: Vec::new() }));
-        let place = registry.take_inner().expect("the only connection");
-        Watched::new(stream, Progress::new(Duration::from_secs(1), 1), place)
+        let slot = registry.take_inner().expect("the only connection");
+        Watched::new(stream, Progress::new(Duration::from_secs(1), 1), slot)
     }
 
     /// Bytes moved before each pause, of four turns.
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_that_is_waited_for_begins_its_turn_anew() {
+    async fn a_stream_that_was_waited_for_starts_a_new_turn() {
         let (near, mut far) = tokio::io::duplex(PIECE);
         let mut stream = watched(near);
         for _ in 0..2 * TURN_BYTES_MAX / PIECE {

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kill_left_is_removed_and_nothing_else() {
+    fn only_files_of_a_killed_process_are_removed() {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("root.key");
         let left = ["root.key.new-0123456789abcdef", ".root.key.00000000000000ff"];

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_refusal_says_how_to_mend_it() {
+    fn the_refusal_says_how_to_fix_it() {
         let what = SecretPath::StoreFile;
         let refusal = Error::Owner { what, path: "store.db".into(), owner: 1001, user: 1000 };
         assert_eq!(

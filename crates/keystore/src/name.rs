@@ -227,7 +227,7 @@ mod tests {
 
     /// Every byte in both places, against the pattern spelt out as the letters themselves.
     #[test]
-    fn client_names_are_what_their_pattern_says() {
+    fn client_names_match_their_pattern() {
         const FIRST: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
         for character in (0..=u8::MAX).map(char::from) {
             let (first, later) = (character.to_string(), format!("a{character}"));

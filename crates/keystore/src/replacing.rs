@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_write_removes_what_a_killed_one_left() {
+    fn the_next_write_removes_files_of_a_killed_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("server.key");
         for left in ["server.key.new-0123456789abcdef", ".server.key.0123456789abcdef"] {

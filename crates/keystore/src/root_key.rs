@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_made_once_and_read_while_it_is_private() {
+    fn a_file_is_created_once_and_read_while_it_is_private() {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("root.key");
         let mut rng = StdRng::seed_from_u64(3);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_start_removes_what_a_killed_creation_left() {
+    fn the_next_start_removes_files_of_a_killed_creation() {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("root.key");
         let left = folder.path().join("root.key.new-0123456789abcdef");

@@ -139,7 +139,7 @@ mod tests {
 
     /// Frozen on disk: another library, fed with the layout as the comments have it, opens what is written.
     #[test]
-    fn another_library_opens_what_is_wrapped() {
+    fn another_library_decrypts_wrapped_keys() {
         for curve in Curve::ALL {
             let mut fixture = fixture(curve);
             let wrapped =

@@ -114,7 +114,7 @@ fn equals_another_library() {
 
 /// Messages that share their associated data by slice, in every mixture of two, and more slices than are remembered.
 #[test]
-fn shared_associated_data_is_told_apart() {
+fn shared_associated_data_is_distinguished() {
     let mut rng = StdRng::seed_from_u64(7);
     let aads: Vec<Vec<u8>> = (0..7).map(|size| random_bytes(&mut rng, 11 * size)).collect();
     let key_bytes = [9; 32];

@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_loop_sends_what_is_due_and_no_more() {
+    fn an_open_loop_sends_exactly_the_due_requests() {
         let tally = load(3, NO_TIME, None, open(1000.0, 100), MS * 60).unwrap().tally;
         assert_eq!((tally.sent, tally.ok(), tally.unsent), (60, 60, 0));
     }
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_until_the_end_is_counted() {
+    fn requests_that_cannot_be_sent_are_counted() {
         let tally = load(1, MS * 100, None, open(1000.0, 2), MS * 50).unwrap().tally;
         // Two at first, and at most two at the last look.
         assert!((2..=4).contains(&tally.sent) && tally.sent + tally.unsent == 50, "{tally:?}");

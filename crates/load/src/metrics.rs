@@ -169,7 +169,7 @@ fieldseal_cpu_seconds_total{threads=\"other\"} 0
     }
 
     #[test]
-    fn stretches_are_told_apart_and_put_together() {
+    fn stretches_are_separated_and_joined() {
         let later = Buckets(vec![(1.0, 5), (2.0, 3)]);
         let stretch = later.since(&Buckets(vec![(1.0, 4), (2.0, 0)]));
         assert_eq!(stretch, Buckets(vec![(1.0, 1), (2.0, 3)]));

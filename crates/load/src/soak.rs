@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_is_more_than_what_comes_and_goes() {
+    fn growth_is_distinguished_from_fluctuation() {
         let outcome = |memory: [u64; 4], threads: [u64; 4]| {
             let sample =
                 |place: usize| Resources { memory: memory[place] << 20, threads: threads[place], descriptors: 9 };

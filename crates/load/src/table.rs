@@ -418,7 +418,7 @@ mod tests {
 
     /// More keys than the engine keeps have passed before one comes again.
     #[test]
-    fn no_key_comes_again_while_it_is_known() {
+    fn no_key_is_repeated_while_it_is_cached() {
         let distinct = |fields, keying, in_flight| distinct(&plan(), content(fields, keying), in_flight);
         assert_eq!(distinct(1, Keying::Request, 8), 13);
         assert_eq!(distinct(2000, Keying::Session, 8), 1);

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_ends_while_it_waits_holds_up_nobody() {
+    fn a_connection_that_ends_while_it_waits_delays_nobody() {
         current_thread().block_on(async {
             let (queue, turns) = (BulkQueue::default(), Arc::new(AtomicUsize::new(0)));
             let mut tasks = JoinSet::new();

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_comes_late_has_what_is_left() {
+    fn a_late_connection_has_the_rest_of_the_time() {
         let now = Instant::now();
         let leaving = Leaving::new(now, 10 * SECOND);
         for number in 0..1000 {

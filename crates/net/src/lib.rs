@@ -2,7 +2,7 @@
 //!
 //! The RPC listener, the HTTP listener and the relay build on it.
 //!
-//! Guarantees: clients that cannot be served hold a socket only briefly ([`Places`]); connections that move much data delay the
+//! Guarantees: clients that cannot be served hold a socket only briefly ([`Slots`]); connections that move much data delay the
 //! others by one turn ([`BulkQueue`]); a failed `accept` is retried after a pause ([`ACCEPT_PAUSE`]); a vanished peer is noticed
 //! ([`prepare_socket`]); a certificate is replaced without a restart ([`tls::Acceptor`]). Not here: the content of connections, and
 //! permissions.
@@ -17,9 +17,9 @@ mod log_limit;
 mod log_line;
 pub mod metrics;
 mod operator;
-mod places;
 mod process;
 mod scheduling;
+mod slots;
 mod socket;
 mod thread;
 pub mod tls;
@@ -34,5 +34,6 @@ pub use operator::{HEADER_SIZE_MIN, OperatorPort, OperatorSettings, Report};
 pub use places::{CLOSING_MAX, Full, Place, Places};
 pub use process::ProcessFigures;
 pub use scheduling::SchedulingClass;
+pub use slots::{CLOSING_MAX, Full, Slot, Slots};
 pub use socket::{ACCEPT_PAUSE, HALF_OPEN_TIMEOUT_MIN, bind, prepare_socket};
 pub use thread::ListeningThread;

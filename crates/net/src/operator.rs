@@ -20,7 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 
 use crate::client::ClientBound;
-use crate::places::{Place, Places};
+use crate::slots::{Slot, Slots};
 use crate::socket::ACCEPT_PAUSE;
 use crate::thread::ListeningThread;
 
@@ -103,14 +103,14 @@ impl OperatorPort {
 }
 
 async fn listen<R: Report>(listener: TcpListener, settings: OperatorSettings, report: Arc<R>) {
-    let places = Arc::new(Places::new(settings.connections_max, settings.clients.clone()));
+    let slots = Arc::new(Slots::new(settings.connections_max, settings.clients.clone()));
     let settings = Arc::new(settings);
     loop {
-        places.room().await;
+        slots.room().await;
         match listener.accept().await {
             Ok((socket, address)) => {
-                let place = places.take(address.ip());
-                tokio::spawn(serve(socket, Arc::clone(&settings), Arc::clone(&report), place));
+                let slot = slots.take(address.ip());
+                tokio::spawn(serve(socket, Arc::clone(&settings), Arc::clone(&report), slot));
             }
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
@@ -122,7 +122,7 @@ async fn listen<R: Report>(listener: TcpListener, settings: OperatorSettings, re
 }
 
 /// The life of a connection: one request, within its time.
-async fn serve<R: Report>(socket: TcpStream, settings: Arc<OperatorSettings>, report: Arc<R>, place: Place) {
+async fn serve<R: Report>(socket: TcpStream, settings: Arc<OperatorSettings>, report: Arc<R>, slot: Slot) {
     let service = service_fn(|request| {
         let report = Arc::clone(&report);
         async move { Ok::<_, Infallible>(respond(&*report, &request).await) }
@@ -133,7 +133,7 @@ async fn serve<R: Report>(socket: TcpStream, settings: Arc<OperatorSettings>, re
     tokio::select! {
         // A call that breaks or takes too long is the caller's loss.
         _ = timeout(settings.call_timeout, serving) => {}
-        () = place.displaced() => {}
+        () = slot.displaced() => {}
     }
 }
 

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_address_is_one_listeners_alone() {
+    async fn an_address_belongs_to_one_listener() {
         let first = bind(([127, 0, 0, 1], 0).into()).unwrap();
         let address = first.local_addr().unwrap();
         assert_eq!(bind(address).unwrap_err().kind(), io::ErrorKind::AddrInUse);

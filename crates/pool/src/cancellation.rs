@@ -90,7 +90,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn goes_on_until_cancelled_and_keeps_the_first_reason() {
+    fn continues_until_cancelled_and_keeps_the_first_reason() {
         let cancellation = Cancellation::new();
         let now = Instant::now();
         assert_eq!((cancellation.check(now), cancellation.reason()), (Ok(()), None));

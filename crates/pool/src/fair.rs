@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_goes_first_and_has_no_credit_from_before() {
+    fn a_new_flow_goes_first_and_has_no_earlier_credit() {
         let (mut queue, mut flows) = (FairQueue::default(), [Flow::default(), Flow::default()]);
         queue.wait(0, &mut flows[0], Arrival::New);
         serve(&mut queue, &mut flows, &[10, 10], 100);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_idle_keeps_its_tag_until_the_others_have_reached_it() {
+    fn an_idle_flow_keeps_its_tag_until_the_others_reach_it() {
         let (mut queue, mut flows) = (FairQueue::default(), [Flow::default(), Flow::default()]);
         flows.iter_mut().enumerate().for_each(|(index, flow)| queue.wait(index, flow, Arrival::New));
         // One expensive slice of flow 0, which then goes idle and comes back at once.
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_hand_is_charged_as_expected() {
+    fn running_slices_are_charged_their_expected_cost() {
         let (mut queue, mut flows) = (FairQueue::default(), [Flow::default(), Flow::default()]);
         flows.iter_mut().enumerate().for_each(|(index, flow)| queue.wait(index, flow, Arrival::New));
         let mut order = Vec::new();

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_released_leaves_nothing() {
+    fn released_objects_leave_no_memory() {
         let mut ledger = ledger();
         let receipts = [receipt(1, 1, 20), receipt(1, 2, 30), receipt(2, 1, 5)];
         receipts.iter().for_each(|&receipt| ledger.enter(receipt).unwrap());

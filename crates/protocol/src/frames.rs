@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_all_sizes_come_out_however_they_arrive() {
+    fn frames_of_all_sizes_are_complete_however_they_arrive() {
         let sizes = [0, 1, 2, 300, READ_SIZE - 4, READ_SIZE - 3, READ_SIZE - 2, 5, 70_000, 100_000, 1];
         let frames: Vec<_> = sizes.into_iter().map(binary).collect();
         let stream = frames.concat();

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_application_protocol_carries_the_version_and_stands_in_the_list_alone() {
+    fn the_application_protocol_contains_the_version_and_is_alone_in_the_list() {
         assert_eq!(ALPN, format!("fieldseal/{PROTOCOL_VERSION}").as_bytes());
         assert_eq!(ALPN_LIST.split_first().map(|(size, name)| (usize::from(*size), name)), Some((ALPN.len(), ALPN)));
     }

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_refused() {
+    fn invalid_numbers_are_refused() {
         for text in [
             "", "-", "+1", "01", "1.", ".5", "1e", "1e+", "0x1", "NaN", "inf", "infinity", " 1", "1 ", "--1", "1_0",
             "١",

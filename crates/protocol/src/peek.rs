@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_our_own_requests_say_is_found() {
+    fn our_own_requests_are_found() {
         let mut out = Vec::new();
         let options = EncryptOptions { deadline_ms: Some(250), role: Some("card"), ..EncryptOptions::new("acme") };
         request::encrypt(1, &options, vec![Scalar::Nil; 60_000].into_iter(), &mut out);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_method_would_take_is_nothing() {
+    fn invalid_parameters_give_nothing() {
         let long = "x".repeat(APP_SIZE_MAX + 1);
         for app in [vec![0xc0], vec![0x01], text(""), text(&long), vec![0xa1, 0xff]] {
             assert_eq!(Peek::at(params(&frame(&[("app", app)]))).app, None);

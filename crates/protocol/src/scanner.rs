@@ -248,7 +248,7 @@ mod tests {
 
     /// Scanned bytes may be dropped at any point without changing the result.
     #[test]
-    fn what_was_passed_may_be_forgotten() {
+    fn scanned_bytes_may_be_dropped() {
         let mut frame = Vec::new();
         write::array_header(3, &mut frame);
         write::array_header(200, &mut frame);
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_owed_behind_short_strings_count_to_the_size() {
+    fn elements_owed_after_short_strings_count_towards_the_size() {
         // A hundred strings of 12 bytes: after the 82nd, 18 are still owed, and 3 + 82 × 12 + 18 is past the limit.
         let mut frame = vec![0xdc, 0, 100];
         frame.extend_from_slice(&[0xd9, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].repeat(82));

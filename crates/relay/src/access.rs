@@ -63,7 +63,7 @@ impl Record {
         peer: Arc<Peer>,
         head: &hyper::http::request::Parts,
     ) -> Self {
-        let shown = |text: &str| if log.is_some() { text.to_owned() } else { String::new() };
+        let logged = |text: &str| if log.is_some() { text.to_owned() } else { String::new() };
         Record {
             listener: Arc::clone(listener),
             metrics: Arc::clone(metrics),
@@ -73,8 +73,8 @@ impl Record {
             peer,
             method: head.method.clone(),
             version: head.version,
-            host: shown(host(head)),
-            path: shown(head.uri.path()),
+            host: logged(host(head)),
+            path: logged(head.uri.path()),
             route: None,
             app: None,
             status: 0,

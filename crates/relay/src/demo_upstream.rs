@@ -43,13 +43,13 @@ impl Handler for Echo {
         let headers = head.headers.iter().map(|(name, value)| {
             (name.to_string(), Value::String(String::from_utf8_lossy(value.as_bytes()).into_owned()))
         });
-        let told = json!({
+        let reported = json!({
             "method": head.method.as_str(),
             "path": head.uri.path(),
             "headers": headers.collect::<Map<String, Value>>(),
             "body": serde_json::from_slice(&body).unwrap_or_else(|_| text()),
         });
-        let mut response = Response::new(bytes(format!("{told}\n").into()));
+        let mut response = Response::new(bytes(format!("{reported}\n").into()));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response
     }

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_at_a_hop_is_taken_out() {
+    fn hop_by_hop_headers_are_removed() {
         let mut request = headers(&[
             ("connection", "X-Own, keep-alive"),
             ("x-own", "1"),
@@ -272,10 +272,10 @@ mod tests {
     }
 
     #[test]
-    fn a_client_cannot_take_out_whom_its_request_came_from() {
+    fn a_client_cannot_remove_its_address_from_forwarded_headers() {
         let address = "192.0.2.7:9".parse().unwrap();
         let peer = Peer { address, protocol: fieldseal_http::Protocol::Http1, server_name: None };
-        let told = |how| {
+        let reported = |how| {
             let mut request = headers(&[
                 ("connection", "close, X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host"),
                 ("host", "a.test"),
@@ -293,9 +293,9 @@ mod tests {
             ("x-forwarded-proto", "http"),
             ("x-forwarded-host", "a.test"),
         ]);
-        assert_eq!(told(Forwarded::Set), expected);
-        assert_eq!(told(Forwarded::Append), expected);
-        assert!(!told(Forwarded::Keep).contains_key(X_FORWARDED_FOR));
+        assert_eq!(reported(Forwarded::Set), expected);
+        assert_eq!(reported(Forwarded::Append), expected);
+        assert!(!reported(Forwarded::Keep).contains_key(X_FORWARDED_FOR));
     }
 
     #[test]
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_a_client_says_of_its_address_is_left_under_any_name() {
+    fn no_forwarded_header_of_a_client_remains_under_any_name() {
         let address = "192.0.2.7:9".parse().unwrap();
         let peer = Peer { address, protocol: fieldseal_http::Protocol::Http1, server_name: None };
         let said = [
@@ -334,7 +334,7 @@ mod tests {
             ("x-forwardedness", "1"),
             ("x-forward", "1"),
         ];
-        let told = |how| {
+        let reported = |how| {
             let mut request = headers(&said);
             Source { how, peer: &peer, is_tls: true }.tell(&mut request);
             let mut names: Vec<String> = request.keys().map(|name| name.as_str().to_owned()).collect();
@@ -342,17 +342,17 @@ mod tests {
             names
         };
         let kept = ["x-forward", "x-forwarded-for", "x-forwarded-proto", "x-forwardedness"];
-        assert_eq!(told(Forwarded::Set), kept);
+        assert_eq!(reported(Forwarded::Set), kept);
         let [forward, chain, proto, ness] = kept;
         assert_eq!(
-            told(Forwarded::Append),
+            reported(Forwarded::Append),
             ["forwarded", forward, chain, "x-forwarded-port", "x-forwarded-prefix", proto, ness]
         );
-        assert_eq!(told(Forwarded::Keep).len(), said.len(), "nothing is removed");
+        assert_eq!(reported(Forwarded::Keep).len(), said.len(), "nothing is removed");
     }
 
     #[test]
-    fn codings_that_we_cannot_read_are_not_asked_for() {
+    fn unsupported_codings_are_not_requested() {
         for (asked, expected) in [
             ("gzip, deflate, br, zstd", "gzip, br, zstd"),
             ("GZIP;q=0.5, dcb", "GZIP;q=0.5"),

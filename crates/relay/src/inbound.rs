@@ -83,7 +83,7 @@ fn find_route<'l>(listener: &'l Inbound, head: &Parts) -> Result<Option<&'l Rout
     let path = RequestPath::parse(head.uri.path()).map_err(|error| Refusal::request("malformed", error.to_string()))?;
     let host = without_port(host(head));
     let is_method = |method: &Method| method.as_str().eq_ignore_ascii_case(head.method.as_str());
-    // But for its path. Some upstreams take a method in any case.
+    // Except for its path. Some upstreams ignore the case of methods.
     let may_take = |route: &Route| {
         (route.methods.is_empty() || route.methods.iter().any(is_method))
             && (route.hosts.is_empty() || route.hosts.iter().any(|pattern| pattern.matches(host)))

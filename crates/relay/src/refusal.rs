@@ -84,7 +84,7 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     pub(crate) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
-        debug_assert!(CODES.contains(&code), "{code} is not told of");
+        debug_assert!(CODES.contains(&code), "{code} is missing in CODES");
         Refusal { status, code, detail: detail.into(), retry_after: None }
     }
 
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_asks_for_a_request_that_is_done_to_be_repeated() {
+    fn no_answer_asks_to_retry_a_processed_request() {
         let before = Refusal::unavailable("relay-overloaded", "too many", None);
         assert_eq!((before.status, before.retry_after), (StatusCode::SERVICE_UNAVAILABLE, Some(RETRY_AFTER)));
         let after = before.once_answered();
@@ -256,7 +256,7 @@ mod tests {
         let (_, section) = text.split_once("## Error responses").unwrap();
         let (section, _) = section.split_once("## HTTP").unwrap();
         let rows = section.lines().filter(|line| line.starts_with("| ")).filter_map(|line| line.split('|').nth(2));
-        let told: BTreeSet<&str> = rows.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
-        assert_eq!(told, CODES.into_iter().collect());
+        let reported: BTreeSet<&str> = rows.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+        assert_eq!(reported, CODES.into_iter().collect());
     }
 }

@@ -119,7 +119,7 @@ struct Counted {
 
 struct Shared {
     boxes: Vec<SharedWorkerContext>,
-    held: Held,
+    resources: SharedResources,
     /// Asks the engine how it is. It lives on the operator's thread.
     probe: ArcSwap<Client>,
     configuration: Mutex<Arc<Configuration>>,
@@ -134,7 +134,7 @@ struct Shared {
 
 /// The state that all configurations share: the budget for bodies, offload threads, and the counts of calls to the engine, by
 /// thread.
-struct Held {
+struct SharedResources {
     budget: Arc<Budget>,
     sockets: Arc<Sockets>,
     offload: OffloadThreads,
@@ -145,11 +145,11 @@ struct Held {
     upstream_losses: Arc<Losses>,
 }
 
-impl Held {
+impl SharedResources {
     fn new(configuration: &Configuration) -> Result<Self, RelayError> {
         let Process { threads, body_scheduling: scheduling, .. } = configuration.process;
         let engine_losses = Arc::new(Losses::new("engine"));
-        Ok(Held {
+        Ok(SharedResources {
             budget: Budget::new(&configuration.limits),
             sockets: Sockets::new(configuration.upstream.sockets_max),
             offload: OffloadThreads::new(threads * OFFLOAD_THREADS_MAX, scheduling).map_err(RelayError::Thread)?,
@@ -187,7 +187,7 @@ impl Report for Shared {
         let upstream_connections = self.boxes.iter().map(|worker| worker.load().pool.open()).sum();
         let snapshot = Snapshot {
             listeners,
-            engine: self.held.engine.iter().chain([&self.held.probe]).cloned().collect(),
+            engine: self.resources.engine.iter().chain([&self.resources.probe]).cloned().collect(),
             is_ready: readiness.is_ok_and(|ready| ready.is_ok()),
             upstream_connections,
             log_lines_dropped: self.log.as_ref().map_or(0, |log| log.dropped()),
@@ -216,10 +216,12 @@ impl Relay {
     ) -> Result<Relay, RelayError> {
         let configuration = Arc::new(configuration);
         let threads = configuration.process.threads;
-        let made = Made::new(&configuration, base)?;
-        let held = Held::new(&configuration)?;
+        let prepared = Prepared::new(&configuration, base)?;
+        let resources = SharedResources::new(&configuration)?;
         let worker = |thread| {
-            made.worker(&configuration, &held, thread, None).map(|worker| Arc::new(ArcSwap::from_pointee(worker)))
+            prepared
+                .worker(&configuration, &resources, thread, None)
+                .map(|worker| Arc::new(ArcSwap::from_pointee(worker)))
         };
         let boxes: Vec<SharedWorkerContext> = (0..threads).map(worker).collect::<Result<_, _>>()?;
         let plans = plans(&configuration);
@@ -249,8 +251,8 @@ impl Relay {
         let operator_address = configuration.process.operator_address;
         let shared = Arc::new(Shared {
             boxes: boxes.clone(),
-            probe: ArcSwap::from_pointee(made.probe(&held.probe)?),
-            held,
+            probe: ArcSwap::from_pointee(prepared.probe(&resources.probe)?),
+            resources,
             configuration: Mutex::new(Arc::clone(&configuration)),
             counted,
             reloads: AtomicU64::new(0),
@@ -292,13 +294,13 @@ impl Relay {
         check_fixed(&current, &configuration)?;
         let configuration = Arc::new(configuration);
         // Everything that can go wrong does so before anything is replaced.
-        let made = Made::new(&configuration, &self.base)?;
+        let prepared = Prepared::new(&configuration, &self.base)?;
         let plans = plans(&configuration);
         let acceptors: Vec<_> = plans.iter().map(|plan| acceptor(plan, &self.base)).collect::<Result<_, _>>()?;
         let shared = &self.shared;
-        let probe = made.probe(&shared.held.probe)?;
+        let probe = prepared.probe(&shared.resources.probe)?;
         let worker = |(thread, before): (usize, &SharedWorkerContext)| {
-            made.worker(&configuration, &shared.held, thread, Some(&before.load_full()))
+            prepared.worker(&configuration, &shared.resources, thread, Some(&before.load_full()))
         };
         let fresh: Vec<WorkerContext> = shared.boxes.iter().enumerate().map(worker).collect::<Result<_, _>>()?;
         for (new, old) in acceptors.iter().zip(&self.acceptors) {
@@ -306,8 +308,8 @@ impl Relay {
                 old.take_from(new);
             }
         }
-        shared.held.budget.resize(&configuration.limits);
-        shared.held.sockets.resize(configuration.upstream.sockets_max);
+        shared.resources.budget.resize(&configuration.limits);
+        shared.resources.sockets.resize(configuration.upstream.sockets_max);
         shared.probe.store(Arc::new(probe));
         for (worker, fresh) in shared.boxes.iter().zip(fresh) {
             worker.store(Arc::new(fresh));
@@ -446,7 +448,7 @@ fn client_settings(engine: &EngineSettings, base: &Path) -> Result<ClientSetting
     })
 }
 
-fn mint(listener: &Outbound, limits: &Limits, base: &Path) -> Result<LeafIssuer, RelayError> {
+fn new_leaf_issuer(listener: &Outbound, limits: &Limits, base: &Path) -> Result<LeafIssuer, RelayError> {
     let (certificate, key) =
         (read(base, &listener.authority.certificate)?, read(base, &listener.authority.private_key)?);
     let leaf_issuer = LeafIssuer::new(&certificate, &Zeroizing::new(key), limits.certificates_max);
@@ -494,12 +496,12 @@ pub fn check_files(configuration: &Configuration, base: &Path) -> Vec<RelayError
     let upstream = Connector::new(&configuration.upstream, base);
     let mut wrong: Vec<RelayError> = engine.err().into_iter().chain(upstream.err().map(RelayError::from)).collect();
     wrong.extend(plans(configuration).iter().filter_map(|plan| acceptor(plan, base).err()));
-    wrong.extend(configuration.outbound.iter().filter_map(|it| mint(it, &configuration.limits, base).err()));
+    wrong.extend(configuration.outbound.iter().filter_map(|it| new_leaf_issuer(it, &configuration.limits, base).err()));
     wrong
 }
 
 /// The state that all threads share under one configuration.
-struct Made {
+struct Prepared {
     client: ClientSettings,
     connector: Connector,
     /// The content of the connector's file of authorities.
@@ -507,14 +509,14 @@ struct Made {
     leaf_issuers: Vec<Arc<LeafIssuer>>,
 }
 
-impl Made {
+impl Prepared {
     fn new(configuration: &Configuration, base: &Path) -> Result<Self, RelayError> {
         let client = client_settings(&configuration.engine, base)?;
-        let leaf_issuer = |it| mint(it, &configuration.limits, base).map(Arc::new);
+        let leaf_issuer = |it| new_leaf_issuer(it, &configuration.limits, base).map(Arc::new);
         let leaf_issuers = configuration.outbound.iter().map(leaf_issuer).collect::<Result<_, _>>()?;
         let settings = &configuration.upstream;
         let authorities = settings.authorities.as_ref().map(|path| read(base, path)).transpose()?;
-        Ok(Made {
+        Ok(Prepared {
             client,
             connector: Connector::new(settings, base)?,
             authorities: Arc::new(authorities),
@@ -537,24 +539,24 @@ impl Made {
     fn worker(
         &self,
         configuration: &Arc<Configuration>,
-        held: &Held,
+        resources: &SharedResources,
         thread: usize,
         before: Option<&WorkerContext>,
     ) -> Result<WorkerContext, RelayError> {
-        let client = self.client(&held.engine[thread])?;
+        let client = self.client(&resources.engine[thread])?;
         let timeout = configuration.engine.timeout.as_millis();
         let is_same = |before: &&WorkerContext| {
             before.configuration.upstream == configuration.upstream && before.authorities == self.authorities
         };
         let kept = before.filter(is_same);
-        let (budget, offload) = (Arc::clone(&held.budget), held.offload.way());
+        let (budget, offload) = (Arc::clone(&resources.budget), resources.offload.way());
         Ok(WorkerContext {
             configuration: Arc::clone(configuration),
             transforms: TransformContext::new(client, budget, offload, timeout, &configuration.limits),
             pool: kept.map_or_else(
                 || {
-                    let losses = Arc::clone(&held.upstream_losses);
-                    Pool::new(self.connector.clone(), Arc::clone(&held.sockets), Some(losses))
+                    let losses = Arc::clone(&resources.upstream_losses);
+                    Pool::new(self.connector.clone(), Arc::clone(&resources.sockets), Some(losses))
                 },
                 |before| before.pool.clone(),
             ),

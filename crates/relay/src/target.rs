@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_is_said_once_and_the_target_is_a_path() {
+    fn the_host_is_named_once_and_the_target_is_a_path() {
         for (uri, hosts, host, path) in [
             ("/a?b", &["x.test"][..], "x.test", "/a?b"),
             ("https://x.test:8443/a", &[], "x.test:8443", "/a"),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_read_as_another_host_is_refused() {
+    fn ambiguous_hosts_are_refused() {
         for (method, uri, hosts) in [
             ("GET", "/", &[][..]),
             ("GET", "/", &[""]),

@@ -127,8 +127,8 @@ pub(crate) fn run(
     let left = runtime.block_on(async {
         let mut inbound = Vec::new();
         let mut outbound = Vec::new();
-        for post in listeners {
-            let BoundListener { socket, name, acceptor, context, is_outbound, counting } = post;
+        for bound in listeners {
+            let BoundListener { socket, name, acceptor, context, is_outbound, counting } = bound;
             let socket = tokio::net::TcpListener::from_std(socket)?;
             let settings = context.worker().configuration.http_settings();
             let address = socket.local_addr()?;
@@ -137,7 +137,7 @@ pub(crate) fn run(
             if is_outbound {
                 let handler = Arc::new(OutboundHandler::new(context));
                 let listener = start(socket, options, Arc::clone(&handler), &counting)?;
-                handler.open(&listener.door());
+                handler.open(&listener.stream_server());
                 outbound.push(listener);
             } else {
                 inbound.push(start(socket, options, Arc::new(InboundHandler { context }), &counting)?);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_one_relays_alone() {
+    fn an_address_belongs_to_one_relay() {
         for threads in [1, 3] {
             let sockets = listen(ANYWHERE, threads).unwrap();
             assert_eq!(sockets.len(), threads);

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_uri_goes_before_the_common_name() {
+    fn the_uri_overrides_the_common_name() {
         type Row<'a> = (&'a [&'a str], &'a [&'a str], Result<&'a str, IdentityError>);
         let rows: &[Row<'_>] = &[
             (&["shop"], &[], Ok("shop")),

@@ -384,7 +384,7 @@ impl ScriptedPart {
 }
 
 /// The content of an answer, or its error's code and message.
-fn told(answer: Vec<Vec<u8>>) -> Result<Vec<u8>, (String, String)> {
+fn reported(answer: Vec<Vec<u8>>) -> Result<Vec<u8>, (String, String)> {
     let bytes = answer.concat();
     match Message::parse(&bytes).expect("one message") {
         Message::Response { id: ID, result: Ok(_) } => Ok(bytes[HEAD_SIZE..].to_vec()),
@@ -485,7 +485,7 @@ fn one_seed(seed: u64) {
     let in_flight = simulation.submit();
     simulation.run();
 
-    let answer = told(in_flight.answer().expect("an answer"));
+    let answer = reported(in_flight.answer().expect("an answer"));
     // The work of a part that panicked is dropped with it.
     if !panics {
         simulation.assert_is_counted();
@@ -539,7 +539,7 @@ fn large_parts_go_out_in_the_buffers_that_they_were_written_in() {
     let answer = in_flight.answer().expect("an answer");
     assert_eq!(answer.iter().map(Vec::len).collect::<Vec<_>>(), [HEAD_SIZE, 20_000, 70, 30_000]);
     assert_eq!(held, answer.iter().map(Vec::capacity).sum::<usize>(), "each byte counts until it is taken");
-    assert_eq!(told(answer).expect("content").len(), sizes.iter().sum::<usize>());
+    assert_eq!(reported(answer).expect("content").len(), sizes.iter().sum::<usize>());
     simulation.assert_all_is_given_back();
 }
 
@@ -567,13 +567,13 @@ fn the_memory_that_a_request_works_with_counts_as_its_answer_does() {
             let (held, expected) = (held.load(Ordering::Relaxed), memory.get(calls - 1).copied().unwrap_or(0));
             assert!((expected..expected + BUFFERS).contains(&held), "{held} bytes before step {step}, not {expected}");
             assert!(simulation.engine.answers_bytes() < BUFFERS, "the answer alone is left");
-            told(in_flight.answer().expect("an answer")).expect("content");
+            reported(in_flight.answer().expect("an answer")).expect("content");
             simulation.assert_all_is_given_back();
         }
         let simulation = Simulation::new(script.clone(), None, 1, 8_999);
         let in_flight = simulation.submit();
         simulation.run();
-        assert_eq!(told(in_flight.answer().expect("an answer")).expect_err("no room").0, "overloaded");
+        assert_eq!(reported(in_flight.answer().expect("an answer")).expect_err("no room").0, "overloaded");
         assert!(simulation.world.steps.load(Ordering::Relaxed) <= 6, "it has ended with the fourth call");
         simulation.assert_all_is_given_back();
     }
@@ -610,7 +610,7 @@ fn a_small_request_waits_for_the_slices_in_hand_only() {
 /// An answer of many parts that nobody waits for any more is freed over many slices, however it ends: else a worker would be away for
 /// milliseconds. Others work meanwhile.
 #[test]
-fn what_nobody_waits_for_is_freed_in_pieces() {
+fn unwanted_answers_are_freed_in_pieces() {
     const PARTS: usize = 5_000;
     let many = parts(&[5_000; PARTS]);
     let faulty = Script { fault_in_planning: Some(PARTS - 1), ..many.clone() };
@@ -631,7 +631,7 @@ fn what_nobody_waits_for_is_freed_in_pieces() {
         *simulation.world.arrival.lock().unwrap() = Some((2 * PARTS - 3, at_the_end));
         let in_flight = simulation.submit();
         simulation.run();
-        assert_eq!(told(in_flight.answer().expect("an answer")).expect_err("no content").0, code);
+        assert_eq!(reported(in_flight.answer().expect("an answer")).expect_err("no content").0, code);
         let counters = simulation.engine.pool().counters();
         let least = PARTS / FREED_BUFFERS_MAX;
         assert!(counters.slices as usize >= least, "{} slices, not {least}", counters.slices);
@@ -649,7 +649,7 @@ fn a_deadline_ends_a_request_between_two_parts() {
     let cancellation = simulation.world.cancellation.lock().unwrap().take().expect("submitted");
     cancellation.set_deadline(Instant::now() - Duration::from_millis(1));
     simulation.run();
-    assert_eq!(told(in_flight.answer().expect("an answer")).expect_err("late").0, "deadline_exceeded");
+    assert_eq!(reported(in_flight.answer().expect("an answer")).expect_err("late").0, "deadline_exceeded");
     assert_eq!(simulation.world.steps.load(Ordering::Relaxed), 0);
     simulation.assert_all_is_given_back();
 }
@@ -661,6 +661,6 @@ fn a_pool_that_shuts_down_answers_for_what_it_drops() {
     simulation.world.depth.store(1, Ordering::Relaxed);
     assert!(simulation.engine.pool().run_one(), "some of it");
     simulation.engine.pool().shutdown(Duration::ZERO);
-    assert_eq!(told(in_flight.answer().expect("an answer")).expect_err("dropped").0, "unavailable");
+    assert_eq!(reported(in_flight.answer().expect("an answer")).expect_err("dropped").0, "unavailable");
     simulation.assert_all_is_given_back();
 }

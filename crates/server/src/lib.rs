@@ -14,7 +14,6 @@ mod attempts;
 mod clock;
 mod counters;
 mod failure_log;
-mod hub;
 mod identity;
 #[doc(hidden)]
 pub mod in_process;
@@ -25,6 +24,7 @@ mod refusals;
 mod request_record;
 mod rpc;
 mod server;
+mod server_state;
 mod settings;
 #[cfg(feature = "simulation")]
 #[doc(hidden)]

@@ -20,10 +20,10 @@ use tokio::task::AbortHandle;
 use crate::api::{self, Api};
 use crate::clock;
 use crate::counters::ServerCounters;
-use crate::hub::Hub;
 use crate::metrics::Times;
 use crate::refusals::RefusalLog;
 use crate::rpc::listener::listen;
+use crate::server_state::ServerState;
 use crate::settings::{ServerSettings, TlsSettings};
 use crate::start_error::StartError;
 use crate::status::Status;
@@ -40,7 +40,7 @@ const CLOSE_MARGIN: Duration = Duration::from_millis(500);
 
 /// A running server. Dropping it stops everything at once; [`Server::shutdown`] is the polite way.
 pub struct Server {
-    hub: Arc<Hub>,
+    server_state: Arc<ServerState>,
     local_address: SocketAddr,
     listener: AbortHandle,
     /// `None` once shut down.
@@ -87,20 +87,20 @@ impl Server {
         let setting = "server.address";
         let (local_address, listener) =
             bind_on(&runtime, address).map_err(|error| StartError::Listen { setting, address, error })?;
-        let hub = Arc::new(Hub::new(settings, pool, times));
-        let operator = start_operator(&hub, &service)?;
-        let api = service.engine().map(|engine| api::start(&hub, engine, &runtime)).transpose()?.flatten();
+        let server_state = Arc::new(ServerState::new(settings, pool, times));
+        let operator = start_operator(&server_state, &service)?;
+        let api = service.engine().map(|engine| api::start(&server_state, engine, &runtime)).transpose()?.flatten();
         let (api, api_acceptor) = api.unzip();
-        let maintenance =
-            Maintenance::start(Arc::clone(&service), Arc::clone(&hub.refusals)).map_err(StartError::Threads)?;
-        let listener = runtime.spawn(listen(listener, Arc::clone(&hub), service, acceptor.clone()));
+        let maintenance = Maintenance::start(Arc::clone(&service), Arc::clone(&server_state.refusals))
+            .map_err(StartError::Threads)?;
+        let listener = runtime.spawn(listen(listener, Arc::clone(&server_state), service, acceptor.clone()));
         let listener = listener.abort_handle();
         let shown = |address: Option<SocketAddr>| address.map(|address| address.to_string());
         let (operator_shown, api_shown) =
             (shown(operator.as_ref().map(OperatorPort::address)), shown(api.as_ref().map(Listener::local_addr)));
         tracing::info!(address = %local_address, operator = operator_shown, api = api_shown, "engine started");
         Ok(Server {
-            hub,
+            server_state,
             local_address,
             listener,
             runtime: Some(runtime),
@@ -143,14 +143,14 @@ impl Server {
 
     /// These certificates are in use: the time at which they expire is a metric, and [`Server::log_expiring`] warns of it.
     pub fn watch_certificates(&self, certificates: Vec<CertificateExpiry>) {
-        self.hub.certificates.replace(certificates);
+        self.server_state.certificates.replace(certificates);
         self.log_expiring();
     }
 
     /// Logs each certificate that has come within 30 days or 7 days of its end, or has expired, once each.
     pub fn log_expiring(&self) {
         let now = SystemTime::now();
-        for certificate in self.hub.certificates.due(now) {
+        for certificate in self.server_state.certificates.due(now) {
             let CertificateExpiry { usage, file, subject, .. } = &certificate;
             tracing::warn!(usage, file, subject, "{}", certificate.warning(now));
         }
@@ -158,20 +158,20 @@ impl Server {
 
     /// The counters as they are now.
     pub fn counters(&self) -> ServerCounters {
-        self.hub.counters()
+        self.server_state.counters()
     }
 
     /// From now on the server is not ready and asks clients to go elsewhere, but still serves everything. Returns `drain_delay`:
     /// how long to wait before [`Server::shutdown`].
     pub fn begin_leaving(&self) -> Duration {
-        let delay = self.hub.settings.drain_delay;
+        let delay = self.server_state.settings.drain_delay;
         if !delay.is_zero() {
             tracing::info!(
                 delay_seconds = delay.as_secs_f64(),
                 "engine stops after a delay: no longer ready, still serving"
             );
             let leaving = Leaving::new(clock::now(), delay);
-            self.hub.begin_leaving(leaving);
+            self.server_state.begin_leaving(leaving);
             if let Some(api) = &self.api {
                 api.begin_leaving(leaving);
             }
@@ -184,17 +184,17 @@ impl Server {
     ///
     /// Waits for all of it: call it from a thread of its own, not from a task of an asynchronous runtime.
     pub fn shutdown(mut self) -> ShutdownReport {
-        let settings = &self.hub.settings;
+        let settings = &self.server_state.settings;
         tracing::info!("engine stopping");
         self.listener.abort();
-        self.hub.begin_draining();
+        self.server_state.begin_draining();
         if let Some(api) = &self.api {
             api.begin_shutdown();
         }
-        let drained = self.hub.pool.shutdown(settings.drain_timeout);
-        self.hub.begin_closing();
+        let drained = self.server_state.pool.shutdown(settings.drain_timeout);
+        self.server_state.begin_closing();
         let deadline = Instant::now() + settings.close_timeout + CLOSE_MARGIN;
-        let mut connections_cut = self.hub.wait_closed(deadline);
+        let mut connections_cut = self.server_state.wait_closed(deadline);
         if let (Some(api), Some(runtime)) = (self.api.take(), &self.runtime) {
             connections_cut += runtime.block_on(api.shutdown_until(deadline.into()));
         }
@@ -229,10 +229,17 @@ impl fmt::Debug for Server {
     }
 }
 
-fn start_operator<S: Service>(hub: &Arc<Hub>, service: &Arc<S>) -> Result<Option<OperatorPort>, StartError> {
-    let settings = &hub.settings.operator;
+fn start_operator<S: Service>(
+    server_state: &Arc<ServerState>,
+    service: &Arc<S>,
+) -> Result<Option<OperatorPort>, StartError> {
+    let settings = &server_state.settings.operator;
     let Some(address) = settings.address else { return Ok(None) };
-    let status = Status { hub: Arc::clone(hub), service: Arc::clone(service), threads: ThreadTimes::default() };
+    let status = Status {
+        server_state: Arc::clone(server_state),
+        service: Arc::clone(service),
+        threads: ThreadTimes::default(),
+    };
     let started = OperatorPort::start(address, settings, Arc::new(status));
     let setting = "operator.address";
     started.map(Some).map_err(|error| StartError::Listen { setting, address, error })

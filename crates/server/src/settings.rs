@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn inconsistent_settings_are_named() {
         let none = ServerSettings { workers: 0, ..ServerSettings::for_tests() };
         assert_eq!(none.validate(), Err(SettingsError::Zero("workers")));
         let at_once = ServerSettings { frame_timeout: Duration::ZERO, ..ServerSettings::for_tests() };

@@ -12,11 +12,11 @@ use fieldseal_net::Leaving;
 
 use crate::clock;
 use crate::counters::ServerCounters;
-use crate::hub::Hub;
 use crate::metrics::Times;
 use crate::rpc::connection::Connection;
 use crate::rpc::gathered::Gathered;
 pub use crate::rpc::wire::Socket;
+use crate::server_state::ServerState;
 use crate::settings::ServerSettings;
 use fieldseal_service::{PeerIdentity, Service};
 
@@ -29,7 +29,7 @@ const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// A server without threads and sockets.
 #[derive(Debug)]
 pub struct Simulated<S> {
-    hub: Arc<Hub>,
+    server_state: Arc<ServerState>,
     service: Arc<S>,
 }
 
@@ -39,7 +39,7 @@ impl<S: Service> Simulated<S> {
         let times = Arc::<Times>::default();
         let observer = Arc::<Times>::clone(&times);
         let pool = Pool::manual(settings.pool(observer), clock);
-        Simulated { hub: Arc::new(Hub::new(settings, pool, times)), service }
+        Simulated { server_state: Arc::new(ServerState::new(settings, pool, times)), service }
     }
 
     /// Serves a connection whose handshake is over; `None` when there are too many.
@@ -48,46 +48,46 @@ impl<S: Service> Simulated<S> {
         caller: Arc<S::Caller>,
         socket: impl Socket,
     ) -> Option<impl Future<Output = ()> + Send + 'static> {
-        let registration = self.hub.register(HERE).ok()?;
-        let (hub, service) = (Arc::clone(&self.hub), Arc::clone(&self.service));
+        let registration = self.server_state.register(HERE).ok()?;
+        let (server_state, service) = (Arc::clone(&self.server_state), Arc::clone(&self.service));
         let expires = clock::now() + VALIDITY;
         Some(async move {
             let stream = Gathered::new(socket);
             let peer = PeerIdentity { name: "simulated".to_owned(), certificate_sha256: [0; 32] };
-            Connection::new(hub, service, Arc::new(peer), caller, stream, &registration, expires).run().await;
+            Connection::new(server_state, service, Arc::new(peer), caller, stream, &registration, expires).run().await;
         })
     }
 
     /// Works for one slice, as a worker would. False when nothing waits.
     pub fn run_one(&self) -> bool {
-        self.hub.pool.run_one()
+        self.server_state.pool.run_one()
     }
 
     /// Whether no connection waits for a turn after one that it used up.
     pub fn turns_are_taken(&self) -> bool {
-        self.hub.bulk.is_empty()
+        self.server_state.bulk.is_empty()
     }
 
     /// The counters as they are now.
     pub fn counters(&self) -> ServerCounters {
-        self.hub.counters()
+        self.server_state.counters()
     }
 
     /// The first part of a shutdown: all is served for this long, and clients are asked to go elsewhere.
     pub fn begin_leaving(&self, delay: Duration) {
-        self.hub.begin_leaving(Leaving::new(clock::now(), delay));
+        self.server_state.begin_leaving(Leaving::new(clock::now(), delay));
     }
 
     /// The second: new requests are refused.
     pub fn begin_draining(&self) {
-        self.hub.begin_draining();
+        self.server_state.begin_draining();
     }
 
     /// The last, when the time for it is over: what is still held is abandoned, and connections end once all is written. Tells how
     /// many requests were abandoned.
     pub fn begin_closing(&self) -> usize {
-        let drained = self.hub.pool.shutdown(Duration::ZERO);
-        self.hub.begin_closing();
+        let drained = self.server_state.pool.shutdown(Duration::ZERO);
+        self.server_state.begin_closing();
         drained.jobs_abandoned
     }
 }

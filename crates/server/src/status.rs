@@ -7,13 +7,13 @@ use fieldseal_net::metrics::ThreadTimes;
 use fieldseal_net::{Phase, ProcessFigures, Report};
 
 use crate::clock;
-use crate::hub::Hub;
 use crate::metrics::Snapshot;
 use crate::refusals::Refused;
+use crate::server_state::ServerState;
 use fieldseal_service::Service;
 
 pub(crate) struct Status<S> {
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) server_state: Arc<ServerState>,
     pub(crate) service: Arc<S>,
     pub(crate) threads: ThreadTimes,
 }
@@ -22,7 +22,7 @@ impl<S: Service> Status<S> {
     /// An overloaded engine stays ready: it answers each caller with `overloaded` and a delay. Removed from its load balancer it
     /// would shift its load to the others, which would then be overloaded too.
     fn is_ready(&self) -> Result<(), String> {
-        match self.hub.phase() {
+        match self.server_state.phase() {
             Phase::Serving => self.service.readiness(),
             Phase::Leaving | Phase::Draining | Phase::Closing => Err("the engine is shutting down".to_owned()),
         }
@@ -36,15 +36,15 @@ impl<S: Service> Report for Status<S> {
 
     async fn metrics(&self) -> String {
         let snapshot = Snapshot {
-            counters: self.hub.counters(),
+            counters: self.server_state.counters(),
             is_ready: self.is_ready().is_ok(),
-            workers: self.hub.pool.workers(),
-            times: self.hub.times.snapshot(),
-            requests: self.hub.requests.snapshot(),
+            workers: self.server_state.pool.workers(),
+            times: self.server_state.times.snapshot(),
+            requests: self.server_state.requests.snapshot(),
             engine: self.service.counters(),
-            api: self.hub.api.snapshot(),
+            api: self.server_state.api.snapshot(),
             process: ProcessFigures::read(),
-            certificates: self.hub.certificates.first(),
+            certificates: self.server_state.certificates.first(),
             cpu: self.threads.read(),
         };
         snapshot.into_text()
@@ -52,6 +52,6 @@ impl<S: Service> Report for Status<S> {
 
     fn cannot_accept(&self, error: &io::Error) {
         let write = || tracing::error!(%error, "cannot accept connections at the operator port");
-        self.hub.refusals.line(Refused::Connection, clock::now(), &"accept", write);
+        self.server_state.refusals.line(Refused::Connection, clock::now(), &"accept", write);
     }
 }

@@ -117,7 +117,7 @@ fn refused(stage: &Stage, identity: Option<Issued>, words: &str) {
 }
 
 #[test]
-fn the_log_says_why_and_holds_no_content() {
+fn the_log_gives_reasons_and_no_content() {
     tracing::subscriber::set_global_default(Collector).unwrap();
     let stage = Stage::with(|settings| settings.handshake_timeout = Duration::from_secs(1));
 

@@ -32,7 +32,7 @@ struct State {
     /// Not here while a worker has it, and after the end.
     request: Option<Box<dyn Request>>,
     phase: Phase,
-    held: Held,
+    outputs: Outputs,
     /// The number of the first of the parts in `held`.
     first: u64,
     /// Workers that run the request or a part of it.
@@ -54,7 +54,7 @@ struct State {
 
 /// The data of a request's job.
 #[derive(Default)]
-struct Held {
+struct Outputs {
     /// The output of the request's own steps; absent while one runs.
     head: Vec<u8>,
     /// The contiguous output from the beginning, once the request has spread or is done.
@@ -92,7 +92,7 @@ enum Ending {
     Starved,
 }
 
-impl Held {
+impl Outputs {
     /// Values that the parts which were put aside have done.
     fn paused_fields(&self) -> u64 {
         self.paused.values().map(|running| running.part.fields()).sum()
@@ -105,7 +105,7 @@ impl Held {
 
     /// Takes as many of them as are freed in one step.
     fn take_some(&mut self) -> Vec<Vec<u8>> {
-        let Held { written, parts, .. } = self;
+        let Outputs { written, parts, .. } = self;
         let last = std::iter::from_fn(|| parts.pop_back().or_else(|| written.pop().map(Some)));
         last.take(FREED_BUFFERS_MAX).flatten().collect()
     }
@@ -147,7 +147,7 @@ struct Remains {
     request: Box<dyn Request>,
     phase: Phase,
     ending: Option<Ending>,
-    held: Held,
+    outputs: Outputs,
     effort: Effort,
 }
 
@@ -157,7 +157,7 @@ impl RequestJob {
         let state = State {
             request: Some(request),
             phase: Phase::Alone,
-            held: Held::default(),
+            outputs: Outputs::default(),
             first: FIRST_PART,
             busy: 0,
             ending: None,
@@ -181,11 +181,11 @@ impl RequestJob {
     /// Drops everything except the obligation to answer, if that remains, and returns the work done so far.
     fn free(&self) -> Option<(Reply, Effort)> {
         let mut state = self.lock();
-        let (request, held, share) = (state.request.take(), std::mem::take(&mut state.held), state.share.take());
+        let (request, outputs, share) = (state.request.take(), std::mem::take(&mut state.outputs), state.share.take());
         let (reply, mut effort) = (state.reply.take(), state.effort);
         drop(state);
-        effort.fields += request.as_ref().map_or(0, |request| request.fields()) + held.paused_fields();
-        drop((request, held, share));
+        effort.fields += request.as_ref().map_or(0, |request| request.fields()) + outputs.paused_fields();
+        drop((request, outputs, share));
         reply.map(|reply| (reply, effort))
     }
 
@@ -239,7 +239,7 @@ impl State {
             return self.leave();
         }
         if self.has_paused()
-            && let Some((_, running)) = self.held.paused.pop_first()
+            && let Some((_, running)) = self.outputs.paused.pop_first()
         {
             self.busy += 1;
             return Task::Work(running, self.others());
@@ -250,7 +250,7 @@ impl State {
         let request = self.request.take().expect("there is more for who has the turn");
         self.busy += 1;
         match self.phase {
-            Phase::Alone => Task::Step(request, std::mem::take(&mut self.held.head)),
+            Phase::Alone => Task::Step(request, std::mem::take(&mut self.outputs.head)),
             _ => Task::Plan(request),
         }
     }
@@ -274,7 +274,7 @@ impl State {
     }
 
     fn has_paused(&self) -> bool {
-        self.held.paused.first_key_value().is_some_and(|(&number, _)| self.wants(number))
+        self.outputs.paused.first_key_value().is_some_and(|(&number, _)| self.wants(number))
     }
 
     /// Whether nothing before this part ends the request.
@@ -293,24 +293,24 @@ impl State {
     /// Takes a new part in.
     fn begin_part(&mut self, part: Box<dyn Part>) -> Running {
         let number = self.next_number();
-        self.held.parts.push_back(None);
+        self.outputs.parts.push_back(None);
         Running { number, part, out: Vec::new() }
     }
 
     fn next_number(&self) -> u64 {
-        self.first + self.held.parts.len() as u64
+        self.first + self.outputs.parts.len() as u64
     }
 
     /// Stores the output of a part, and joins the outputs that have become contiguous.
     fn settle(&mut self, number: u64, out: Vec<u8>) {
         let place = usize::try_from(number - self.first).expect("fewer parts than memory has bytes");
-        self.held.parts[place] = Some(out);
-        while let Some(Some(_)) = self.held.parts.front() {
-            let out = self.held.parts.pop_front().flatten().expect("looked at");
-            let before = out.capacity() + self.held.written.capacity();
-            self.held.written.push(out);
-            self.charge(before, self.held.written.capacity());
-            if self.held.written.size() > self.answer_size_max {
+        self.outputs.parts[place] = Some(out);
+        while let Some(Some(_)) = self.outputs.parts.front() {
+            let out = self.outputs.parts.pop_front().flatten().expect("looked at");
+            let before = out.capacity() + self.outputs.written.capacity();
+            self.outputs.written.push(out);
+            self.charge(before, self.outputs.written.capacity());
+            if self.outputs.written.size() > self.answer_size_max {
                 self.end_at(self.first, Ending::TooLarge);
             }
             self.first += 1;
@@ -340,21 +340,21 @@ impl State {
 
     /// Ends the request, when so little is left of what nobody wants that it is freed in one step.
     fn free_or_end(&mut self, visit: &Visit<'_>) -> Task {
-        if self.ending.is_none() || self.held.count() <= FREED_BUFFERS_MAX {
+        if self.ending.is_none() || self.outputs.count() <= FREED_BUFFERS_MAX {
             return self.end();
         }
         if visit.is_over() {
             return Task::Leave(Slice::More);
         }
         self.busy += 1;
-        Task::Free(self.held.take_some())
+        Task::Free(self.outputs.take_some())
     }
 
     fn end(&mut self) -> Task {
         let request = self.request.take().expect("no worker has it in hand");
         let phase = std::mem::replace(&mut self.phase, Phase::Ended);
         let ending = self.ending.take().map(|(_, ending)| ending);
-        Task::End(Remains { request, phase, ending, held: std::mem::take(&mut self.held), effort: self.effort })
+        Task::End(Remains { request, phase, ending, outputs: std::mem::take(&mut self.outputs), effort: self.effort })
     }
 }
 
@@ -408,14 +408,14 @@ impl<'a> Visit<'a> {
         state.charge(before, head.capacity());
         state.charge_working(working);
         match result {
-            Ok(Step::More) => state.held.head = head,
+            Ok(Step::More) => state.outputs.head = head,
             Ok(Step::Spread { answer_size_max }) => {
-                (state.phase, state.held.written) = (Phase::Spreading, Rope::from(head));
+                (state.phase, state.outputs.written) = (Phase::Spreading, Rope::from(head));
                 state.answer_size_max = answer_size_max;
             }
-            Ok(Step::Done) => (state.phase, state.held.written) = (Phase::Written, Rope::from(head)),
+            Ok(Step::Done) => (state.phase, state.outputs.written) = (Phase::Written, Rope::from(head)),
             Err(error) => {
-                state.held.head = head;
+                state.outputs.head = head;
                 state.end_at(WHOLE, error.into());
             }
         }
@@ -448,7 +448,7 @@ impl<'a> Visit<'a> {
                     return self.work(running, others);
                 }
                 // Planning has used up the slice, or the memory.
-                state.held.paused.insert(running.number, running);
+                state.outputs.paused.insert(running.number, running);
             }
             Ok(Planned::Nothing | Planned::None) => {}
             Err(error) => {
@@ -480,7 +480,7 @@ impl<'a> Visit<'a> {
                 if step == PartStep::Done {
                     state.phase = Phase::Planned;
                 }
-                state.held.parts.push_back(None);
+                state.outputs.parts.push_back(None);
                 state.charge(0, out.capacity());
                 state.settle(number, out);
             }
@@ -512,7 +512,7 @@ impl<'a> Visit<'a> {
             state.look_for_stop(self);
             if self.is_over() || !state.wants(number) {
                 state.busy -= 1;
-                state.held.paused.insert(number, Running { number, part, out });
+                state.outputs.paused.insert(number, Running { number, part, out });
                 return state;
             }
         }
@@ -547,9 +547,9 @@ impl<'a> Visit<'a> {
 
     /// Answers. The request's memory is freed before anybody learns that it has ended.
     fn end(&self, remains: Remains) -> Slice {
-        let Remains { mut request, phase, ending, held, mut effort } = remains;
-        effort.fields += request.fields() + held.paused_fields();
-        let Held { mut written, head, parts, paused } = held;
+        let Remains { mut request, phase, ending, outputs, mut effort } = remains;
+        effort.fields += request.fields() + outputs.paused_fields();
+        let Outputs { mut written, head, parts, paused } = outputs;
         if phase == Phase::Planned && ending.is_none() {
             let (all, mut tail) = (Written { size: written.size(), fields: effort.fields }, Vec::new());
             request.finish(written.first_mut(), all, &mut tail);

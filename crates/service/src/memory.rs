@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_stay_within_the_budget_and_come_back() {
+    fn shares_stay_within_the_budget_and_are_returned() {
         let budget = Arc::new(Budget::new(100, None));
         let share = || Share { budget: Arc::clone(&budget), bytes: 0 };
         let (mut first, mut second) = (share(), share());
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_budget_counts_in_the_whole_and_one_share_alone_may_pass_the_part() {
+    fn a_partial_budget_counts_in_the_whole_and_a_single_share_may_exceed_it() {
         let whole = Arc::new(Budget::new(100, None));
         let part = |max| Arc::new(Budget { admits_one: true, ..Budget::new(max, Some(Arc::clone(&whole))) });
         let (first, second) = (part(50), part(50));

@@ -1,4 +1,4 @@
-//! The obligation to answer one request exactly once, whoever receives the answer.
+//! The obligation to answer one request exactly once, for any receiver.
 
 use std::fmt;
 use std::time::Duration;

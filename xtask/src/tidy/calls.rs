@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_comments_strings_and_longer_names_are_left_alone() {
+    fn tests_comments_strings_and_longer_names_are_ignored() {
         assert_eq!(in_file("crates/pool/src/a.rs", "fn f() { x.unwrap_or(1); g(\".unwrap()\"); } // .unwrap()"), "");
         assert_eq!(in_file("crates/pool/tests/a.rs", "fn f() { x.unwrap(); println!(); }"), "");
         assert_eq!(in_file("crates/pool/src/a.rs", "#[cfg(test)]\nmod tests { fn f() { x.unwrap(); } }"), "");

@@ -75,13 +75,13 @@ impl<'a> Crate<'a> {
         let reached: BTreeMap<&Path, BTreeSet<&Path>> =
             self.imports.keys().map(|module| (module, self.reached(module))).collect();
         let mut circles = Vec::new();
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         for (&module, others) in &reached {
-            if told.contains(module) || !others.contains(module) {
+            if reported.contains(module) || !others.contains(module) {
                 continue;
             }
             let circle: Vec<&Path> = others.iter().copied().filter(|other| reached[*other].contains(module)).collect();
-            told.extend(circle.iter().copied());
+            reported.extend(circle.iter().copied());
             circles.push((self.sources[module].path.clone(), circle.iter().map(|path| path.join("::")).collect()));
         }
         circles
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn known_circles_pass_until_they_are_cut() {
+    fn known_cycles_pass_until_they_are_removed() {
         let a = ("crates/pool/src/a.rs", "use crate::b::B;\n");
         let known: [(&str, &[&str]); 1] = [("pool", &["a", "b"])];
         assert_eq!(circles(&known, &[LIB, a, ("crates/pool/src/b.rs", "use crate::a::A;\n")]), "");

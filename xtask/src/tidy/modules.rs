@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_says_what_it_is_for() {
+    fn a_file_states_its_purpose() {
         let lib = |text: &str| check_files(&[("crates/pool/src/lib.rs", text)]);
         assert_eq!(lib(SAID), "");
         assert_eq!(lib("//! Says what this file is for,\n//! in two lines.\n//!\n//! More."), "");
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_declared_by_tests_alone_is_test_code() {
+    fn a_module_declared_only_by_tests_is_test_code() {
         let repository = sample::repository(&[
             ("crates/pool/Cargo.toml", ""),
             ("crates/pool/src/lib.rs", "//! Lib.\n#[cfg(test)]\nmod slow;\nmod fast;\n"),

@@ -28,8 +28,8 @@ mod tests {
         let good = page(&[crate::source::Source::new(index.0, index.1)]).unwrap();
         assert_eq!(findings(check, &[index, (PAGE, &good)]), "");
         let stale = good.replace("Walking", "Running");
-        let told = findings(check, &[index, (PAGE, &stale)]);
-        assert!(told.contains("not what benches/results says; run `cargo xtask measurements`"), "{told}");
+        let reported = findings(check, &[index, (PAGE, &stale)]);
+        assert!(reported.contains("not what benches/results says; run `cargo xtask measurements`"), "{reported}");
         assert!(findings(check, &[(PAGE, &good)]).contains("index.json is missing"));
     }
 }

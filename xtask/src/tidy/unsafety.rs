@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn crypto_holds_unsafe_in_ffi_alone() {
+    fn crypto_contains_unsafe_only_in_ffi() {
         let block = "fn f() {\n    // SAFETY: checked above.\n    unsafe { g() }\n}\n";
         assert_eq!(sample::findings(check, &[("crates/crypto/src/ffi.rs", block)]), "");
         assert_eq!(sample::findings(check, &[("crates/crypto/src/ffi/aead.rs", block)]), "");

@@ -31,7 +31,7 @@ const REGISTRIES: [&str; 8] = [
 const UNDONE: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX")];
 
 /// Names of our own that were replaced, and the term that the field uses for the same.
-const REPLACED: [(&str, &str); 20] = [
+const REPLACED: [(&str, &str); 27] = [
     (concat!("in_", "work"), "in_flight"),
     (concat!("In", "Work"), "InFlight"),
     (concat!("Pa", "ce"), "WriteTimeout"),
@@ -52,6 +52,21 @@ const REPLACED: [(&str, &str); 20] = [
     (concat!("Mi", "nt"), "LeafIssuer"),
     (concat!("Mint", "Error"), "LeafIssuerError"),
     (concat!("Ro", "om"), "Budget"),
+    (concat!("Do", "or"), "StreamServer, Backend"),
+    (concat!("Hu", "b"), "ServerState"),
+    (concat!("Sho", "wn"), "Authenticated"),
+    (concat!("Ask", "ed"), "CallInput"),
+    (concat!("Ma", "de"), "Created, Prepared"),
+    (concat!("mi", "nt"), "new_leaf_issuer"),
+    (concat!("to", "ld"), "reported"),
+];
+
+/// Phrases that make prose hard to read, and their replacements.
+const PHRASES: [(&str, &str); 4] = [
+    (concat!("an", "ew"), "again"),
+    (concat!("in ", "work"), "in flight, in progress"),
+    (concat!("but ", "for"), "except"),
+    (concat!("gives ", "way"), "is displaced"),
 ];
 
 /// Files whose notes of undone work are ours.
@@ -72,6 +87,7 @@ pub fn check(repository: &Repository) -> Vec<Finding> {
             findings.extend(registries(source));
             findings.extend(undone(source));
             findings.extend(replaced(source));
+            findings.extend(phrases(source));
         }
     }
     findings
@@ -119,6 +135,20 @@ fn replaced(source: &Source) -> Vec<Finding> {
     found
         .map(|(at, old, new)| {
             Finding::new(source, source.line_of(at), format!("the old name `{old}`"), format!("write {new}"))
+        })
+        .collect()
+}
+
+/// Phrases in Markdown and in Rust, comments and messages included.
+fn phrases(source: &Source) -> Vec<Finding> {
+    if !source.is_rust() && !source.path.ends_with(".md") {
+        return Vec::new();
+    }
+    let text = source.text.to_ascii_lowercase();
+    let found = PHRASES.iter().flat_map(|(old, new)| words(&text, old).map(move |at| (at, old, new)));
+    found
+        .map(|(at, old, new)| {
+            Finding::new(source, source.line_of(at), format!("the phrase `{old}`"), format!("write {new}"))
         })
         .collect()
 }
@@ -182,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn replaced_names_are_found_in_code_alone() {
+    fn replaced_names_are_found_only_in_code() {
         for (old, new) in REPLACED {
             assert_eq!(
                 in_file("a.rs", &format!("struct {old};")),
@@ -190,6 +220,16 @@ mod tests {
             );
             assert_eq!(in_file("a.rs", &format!("// {old} it was")), "");
             assert_eq!(in_file("a.md", old), "");
+        }
+    }
+
+    #[test]
+    fn phrases_are_found_in_prose_and_messages() {
+        for (old, new) in PHRASES {
+            let finding = format!("the phrase `{old}`; write {new}");
+            assert_eq!(in_file("a.rs", &format!("// It is\n// {old} so.")), format!("a.rs:2: {finding}"));
+            assert_eq!(in_file("a.md", &format!("It is {old} so.\n")), format!("a.md:1: {finding}"));
+            assert_eq!(in_file("a.md", &format!("It is {old}s so.\n")), "");
         }
     }
 }

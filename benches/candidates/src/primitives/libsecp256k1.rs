@@ -1,4 +1,4 @@
-//! libsecp256k1 through `secp256k1-sys`, with the context as it is and with it blinded anew before every use, as the
+//! libsecp256k1 through `secp256k1-sys`, with the context as it is and with it blinded again before every use, as the
 //! crate `secp256k1` does.
 
 use std::ffi::{c_int, c_uchar, c_void};

@@ -39,9 +39,9 @@ fn create(context: &Context, app: AppName, operations: BTreeSet<ApiOperation>, r
     let key = context.store()?.create_api_key(&new)?;
     let text = secret.text(&key.id);
     if form.json {
-        let mut told = key_json(&key);
-        told["key"] = text.as_str().into();
-        return print_json(&told);
+        let mut reported = key_json(&key);
+        reported["key"] = text.as_str().into();
+        return print_json(&reported);
     }
     note(format_args!("id {}; the key is shown only once", key.id));
     print(&format!("{}\n", *text))

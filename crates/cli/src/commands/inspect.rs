@@ -30,7 +30,7 @@ struct Facts {
 }
 
 /// The source of the metadata.
-enum Door {
+enum Backend {
     Local(Engine),
     Remote(Connection),
 }
@@ -38,16 +38,16 @@ enum Door {
 /// `fieldseal inspect`.
 pub fn run(context: &Context, arguments: &InspectArguments) -> Outcome {
     let texts = texts(context, &arguments.inputs)?;
-    let door = match &arguments.engine.connect {
-        Some(address) => Door::Remote(connect(context, address, &arguments.engine)?),
-        None if arguments.app.is_none() => Door::Local(context.engine_without_keys()?),
-        None => Door::Local(context.engine()?),
+    let backend = match &arguments.engine.connect {
+        Some(address) => Backend::Remote(connect(context, address, &arguments.engine)?),
+        None if arguments.app.is_none() => Backend::Local(context.engine_without_keys()?),
+        None => Backend::Local(context.engine()?),
     };
     let mut output = Output::standard()?;
     let (mut count, mut faults) = (0_u64, 0_u64);
     for text in found(&texts) {
         count += 1;
-        let line = match door.inspect(arguments.app.as_deref(), &text) {
+        let line = match backend.inspect(arguments.app.as_deref(), &text) {
             Ok(facts) if arguments.form.json => format!("{}\n", facts.json()),
             Ok(facts) => facts.text(),
             Err(failure) if is_about_the_envelope(&failure) => {
@@ -102,7 +102,7 @@ fn is_about_the_envelope(failure: &Failure) -> bool {
         && ["unknown_app", "there is no app", "forbidden", "disabled"].iter().all(|other| !message.contains(other))
 }
 
-impl Door {
+impl Backend {
     fn inspect(&self, app: Option<&str>, text: &[u8]) -> Outcome<Facts> {
         match self {
             Self::Local(engine) => Ok(Facts::of_engine(engine.inspect(&Caller::Owner, app, text)?)),

@@ -118,11 +118,11 @@ pub fn information(context: &Context) -> Option<RelayInformation> {
     };
     let outbound = configuration.outbound.first()?;
     let hosts = outbound.destinations.iter().flat_map(|destination| &destination.hosts);
-    let told = |(index, host): (usize, &HostPattern)| RelayDestination {
+    let reported = |(index, host): (usize, &HostPattern)| RelayDestination {
         id: format!("{}-{index}", outbound.name),
         domain: host.to_string(),
     };
-    let destinations = hosts.enumerate().map(told).collect();
+    let destinations = hosts.enumerate().map(reported).collect();
     let certificate = context.path(&outbound.authority.certificate);
     let ca_pem = match std::fs::read(&certificate) {
         Ok(pem) => Some(pem),
@@ -136,11 +136,11 @@ pub fn information(context: &Context) -> Option<RelayInformation> {
 
 /// Where a running relay is reached.
 pub fn addresses(relay: &Relay) -> serde_json::Value {
-    let mut told = json!({ "operator": relay.operator_address().to_string() });
+    let mut reported = json!({ "operator": relay.operator_address().to_string() });
     for address in relay.addresses() {
-        told[&*address.listener] = address.address.to_string().into();
+        reported[&*address.listener] = address.address.to_string().into();
     }
-    told
+    reported
 }
 
 /// With bounds that fit the limit of descriptors.

@@ -15,7 +15,7 @@ use crate::interruption;
 use crate::note::note;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::transform::{Door, Job, Local, Operation, Remote, Report, connect, transform_lines};
+use crate::transform::{Backend, Job, Local, Operation, Remote, Report, connect, transform_lines};
 
 /// The type of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +96,7 @@ fn rewrite(
 ) -> Outcome {
     let (operation, select, on_failure) = (job.operation, job.select.clone(), job.on_failure);
     let check = Check { select: &select, is_strict: strict || context.config().input.strict };
-    let door: Box<dyn Door> = match &engine.connect {
+    let backend: Box<dyn Backend> = match &engine.connect {
         Some(address) => Box::new(Remote::new(connect(context, address, engine)?, job)?),
         None => Box::new(Local::new(context.engine()?, job)?),
     };
@@ -110,9 +110,9 @@ fn rewrite(
     }
     let start = Instant::now();
     let report = match content {
-        Content::Document => document(context, &*door, &input, &check, output)?,
-        Content::Lines => lines(context, &*door, &input, &check, output)?,
-        Content::File => file(context, &*door, &input, output)?,
+        Content::Document => document(context, &*backend, &input, &check, output)?,
+        Content::Lines => lines(context, &*backend, &input, &check, output)?,
+        Content::File => file(context, &*backend, &input, output)?,
     };
     warn(&report, &select, on_failure);
     if stream.form.json {
@@ -210,7 +210,7 @@ fn summary(operation: Operation, report: &Report, select: &[String], seconds: f6
 
 fn document(
     context: &Context,
-    door: &dyn Door,
+    backend: &dyn Backend,
     input: &Input,
     check: &Check<'_>,
     mut output: Output,
@@ -219,7 +219,7 @@ fn document(
     let document = input.read_whole(Bound { size_max, key: "document.document_size_max" })?;
     let lines_start = second_line_start(&document);
     let progress = Progress::bytes("document", Some(document.len() as u64));
-    let done = door.document(document, &progress);
+    let done = backend.document(document, &progress);
     let (text, report) = done.map_err(|failure| match lines_start {
         Some(start) if failure.message.contains(&format!("the end of the document at byte {start}")) => {
             failure.advise("if this is JSON Lines, add --format jsonl")
@@ -240,20 +240,26 @@ fn second_line_start(document: &[u8]) -> Option<usize> {
     Some(line_end + document[line_end..].iter().position(|byte| !byte.is_ascii_whitespace())?)
 }
 
-fn lines(context: &Context, door: &dyn Door, input: &Input, check: &Check<'_>, mut output: Output) -> Outcome<Report> {
+fn lines(
+    context: &Context,
+    backend: &dyn Backend,
+    input: &Input,
+    check: &Check<'_>,
+    mut output: Output,
+) -> Outcome<Report> {
     let (settings, failures_max) = (&context.config().input, context.config().engine.failure_paths_max);
     let line = Bound { size_max: settings.line_size_max, key: "input.line_size_max" };
     let blocks = input.blocks(line, settings.block_lines_max, settings.block_size_max)?;
-    let report = transform_lines(door, blocks, settings.threads, failures_max, &mut output)?;
+    let report = transform_lines(backend, blocks, settings.threads, failures_max, &mut output)?;
     check.apply(&report)?;
     output.finish()?;
     Ok(report)
 }
 
-fn file(context: &Context, door: &dyn Door, input: &Input, mut output: Output) -> Outcome<Report> {
+fn file(context: &Context, backend: &dyn Backend, input: &Input, mut output: Output) -> Outcome<Report> {
     let bound = Bound { size_max: context.config().input.file_size_max, key: "input.file_size_max" };
     let content = input.read_whole(bound)?;
-    let done = door.file(content)?;
+    let done = backend.file(content)?;
     output.write(&done)?;
     output.finish()?;
     Ok(Report::of_count(1))

@@ -39,13 +39,13 @@ pub fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
     log::start(context.config().log);
     warning.iter().for_each(|warning| tracing::warn!("{warning}"));
     context.config().warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
-    let told = settings.api.relay.clone();
-    told.tell(super::relay::information(context));
+    let reported = settings.api.relay.clone();
+    reported.tell(super::relay::information(context));
     let ready = |server: &Server| {
         server.watch_certificates(identity.certificates);
         if arguments.form.json { print_json(&addresses(server)) } else { Ok(()) }
     };
-    let upkeep = Upkeep { context, told, files, level: |context| context.config().log.level };
+    let upkeep = Upkeep { context, reported, files, level: |context| context.config().log.level };
     until_stopped(engine, settings, ready, &upkeep)
 }
 
@@ -54,7 +54,7 @@ pub struct Upkeep<'c, F> {
     /// The place and configuration that it runs with.
     pub context: &'c Context,
     /// The API's information about a relay.
-    pub told: SharedRelayInformation,
+    pub reported: SharedRelayInformation,
     /// Its certificates and keys under a configuration.
     pub files: F,
     /// The log level of a configuration.
@@ -83,7 +83,7 @@ impl<F: Fn(&Context) -> IdentityFiles> Upkeep<'_, F> {
         server.watch_certificates(identity.certificates);
         log::set_level((self.level)(&fresh));
         if let Some(information) = super::relay::information(&fresh) {
-            self.told.tell(Some(information));
+            self.reported.tell(Some(information));
         }
         let keys = changed_keys(running, &fresh).join(",");
         if !keys.is_empty() {

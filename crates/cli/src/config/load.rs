@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_wrong_is_told_with_its_place() {
+    fn all_errors_are_reported_with_their_position() {
         let file = "top = 1\n\n[engine]\nkeyings = \"field\"\ncurve = \"p256\"\nstep_values_max = \"many\"\n\
                     step_bytes_max = -1\nblinding_age_max = 5\nwipe_buffers = \"yes\"\n\
                     [documents]\ndepth_max = 3\n[server]\nworkers = 0\n[server.tls]\nx = 1\n";
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_toml_is_told_with_its_line() {
+    fn invalid_toml_is_reported_with_its_line() {
         for (text, start) in [
             ("[engine]\ncurve = r1\n", "fieldseal.toml:2:9: not TOML: "),
             ("[engine]\ncurve = \"r1\"\ncurve = \"k1\"\n", "fieldseal.toml:3:1: not TOML: "),
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_do_not_fit_together_are_told() {
+    fn inconsistent_keys_are_reported() {
         let problems = loaded("[server]\nqueue_bytes_max = \"1MiB\"\n", &[], &[]).problems;
         assert!(problems.len() == 1 && problems[0].contains("`queue_bytes_max`"), "{problems:?}");
     }

@@ -22,7 +22,7 @@ use fieldseal_server::{Scheduling, ServerSettings, TlsSettings};
 pub use keys::{KEYS, Key};
 pub use load::{Loaded, Origin, Presence, Sources, load};
 
-/// Where the operator port is: only on the machine itself, since whoever reaches it can read what it says.
+/// Where the operator port is: only on the machine itself, because anyone who reaches it can read its content.
 const OPERATOR_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3444);
 
 /// Everything that can be configured.
@@ -116,7 +116,7 @@ impl ClientBounds {
     }
 }
 
-/// The client's own defaults, but for the request: a command may wait for a document of 100 MB on a slow machine.
+/// The client's own defaults, except for the request: a command may wait for a document of 100 MB on a slow machine.
 impl Default for ClientBounds {
     fn default() -> Self {
         let no_certificates = ClientTls {
@@ -163,7 +163,7 @@ pub struct Input {
     pub block_lines_max: usize,
     /// Bytes that are taken together; a longer line is taken alone.
     pub block_size_max: usize,
-    /// Threads that work on blocks of lines; each has one block in work and one waiting.
+    /// Threads that work on blocks of lines; each has one block in progress and one waiting.
     pub threads: usize,
     /// Whether a selector that matches nothing is a failure.
     pub strict: bool,

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use super::{Door, Report};
+use super::{Backend, Report};
 use crate::failure::{Failure, Outcome};
 use crate::input::{Block, Blocks};
 use crate::output::Output;
@@ -30,7 +30,7 @@ type Order = (Block, Sender<Done>);
 /// # Errors
 /// The first failure in the order of the input. The lines before it have been written.
 pub fn transform_lines(
-    door: &dyn Door,
+    backend: &dyn Backend,
     mut blocks: Blocks,
     threads: usize,
     failures_max: usize,
@@ -42,7 +42,7 @@ pub fn transform_lines(
     let blocks_max = threads * BLOCKS_PER_THREAD;
     thread::scope(|scope| {
         for _ in 0..threads {
-            scope.spawn(|| work_on(door, &work));
+            scope.spawn(|| work_on(backend, &work));
         }
         // Moved in, so that the threads end when this ends, however it does.
         let orders = orders;
@@ -72,12 +72,12 @@ pub fn transform_lines(
     })
 }
 
-fn work_on(door: &dyn Door, work: &Mutex<Receiver<Order>>) {
+fn work_on(backend: &dyn Backend, work: &Mutex<Receiver<Order>>) {
     loop {
         let order = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((block, sender)) = order else { return };
         let mut text = Vec::with_capacity(2 * block.text.len());
-        let result = door.lines(&block, &mut text);
+        let result = backend.lines(&block, &mut text);
         // Nobody listens after an earlier block failed.
         let _ = sender.send(Done { text, size: block.text.len() as u64, result });
     }

@@ -5,7 +5,7 @@ use fieldseal_engine::{
     Progress as Step, RewrapOptions, Selection,
 };
 
-use super::{Door, Job, Operation, Report, is_blank};
+use super::{Backend, Job, Operation, Report, is_blank};
 use crate::failure::Outcome;
 use crate::input::Block;
 use crate::progress::Progress;
@@ -85,7 +85,7 @@ impl Local {
     }
 }
 
-impl Door for Local {
+impl Backend for Local {
     fn document(&self, document: Vec<u8>, progress: &Progress) -> Outcome<(Vec<u8>, Report)> {
         let mut out = Vec::with_capacity(document.len());
         let mut work = self.begin(document.len())?;

@@ -60,7 +60,7 @@ pub struct Job {
 }
 
 /// Runs a job.
-pub trait Door: Sync {
+pub trait Backend: Sync {
     /// Transforms a document; the result and what is to be reported of it.
     fn document(&self, document: Vec<u8>, progress: &Progress) -> Outcome<(Vec<u8>, Report)>;
 

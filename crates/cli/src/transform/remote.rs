@@ -11,7 +11,7 @@ use fieldseal_engine::{Curve, Keying};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use super::{Door, Job, Operation, Report, is_blank};
+use super::{Backend, Job, Operation, Report, is_blank};
 use crate::arguments::ConnectArguments;
 use crate::context::Context;
 use crate::envelopes;
@@ -149,7 +149,7 @@ struct ClientErrorAt {
     offset: Option<usize>,
 }
 
-impl Door for Remote {
+impl Backend for Remote {
     fn document(&self, document: Vec<u8>, progress: &Progress) -> Outcome<(Vec<u8>, Report)> {
         let Connection { client, runtime } = &self.connection;
         if self.job.operation == Operation::Rewrap {

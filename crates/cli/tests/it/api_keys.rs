@@ -40,7 +40,7 @@ fn a_key_is_shown_once_listed_by_its_id_and_revoked() {
 }
 
 #[test]
-fn what_makes_no_key_is_refused() {
+fn invalid_key_material_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = folder.path().join("store");
     text(&fieldseal(&store, &["keys", "create", "acme"]));

@@ -173,7 +173,7 @@ fn a_signal_ends_it_quietly_with_its_engine_and_its_folder() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused() {
+fn unmeasurable_plans_are_refused() {
     let workplace = Workplace::new();
     for (arguments, part) in [
         (&["--fields", "0"][..], "0 is not in"),

@@ -28,7 +28,7 @@ fn round_trip(workplace: &Workplace, door: &[&str], encrypt: &[&str], decrypt: &
 }
 
 #[test]
-fn examples_come_back_byte_for_byte_through_both_doors() {
+fn examples_round_trip_locally_and_remotely() {
     let workplace = Workplace::new();
     let engine = workplace.engine(&[]);
     for door in doors(&engine) {
@@ -59,7 +59,7 @@ fn examples_come_back_byte_for_byte_through_both_doors() {
 }
 
 #[test]
-fn what_one_door_seals_the_other_opens() {
+fn values_encrypted_locally_decrypt_remotely_and_vice_versa() {
     let workplace = Workplace::new();
     let engine = workplace.engine(&[]);
     let document = br#"{"a": "one", "b": [2, true, null], "c": ""}"#;
@@ -92,7 +92,7 @@ fn what_one_door_seals_the_other_opens() {
 }
 
 #[test]
-fn files_come_back_through_both_doors() {
+fn files_round_trip_locally_and_remotely() {
     let workplace = Workplace::new();
     let engine = workplace.engine(&[]);
     let big: Vec<u8> = (0..1_000_003_u32).map(|i| (i % 251) as u8).collect();
@@ -160,7 +160,7 @@ fn wait_for<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
 }
 
 #[test]
-fn clients_get_what_they_were_granted_and_no_more() {
+fn clients_have_exactly_their_granted_permissions() {
     let workplace = Workplace::new();
     workplace.run(&["keys", "create", "other"]).ok();
     let engine = workplace.engine(&[]);
@@ -203,7 +203,7 @@ fn clients_get_what_they_were_granted_and_no_more() {
 }
 
 #[test]
-fn certificates_that_are_not_right_are_told() {
+fn invalid_certificates_are_reported() {
     let workplace = Workplace::new();
     let engine = workplace.engine(&[]);
     let address = engine.address();
@@ -280,7 +280,7 @@ fn failures_are_the_same_through_both_doors() {
 }
 
 #[test]
-fn an_engine_that_dies_in_the_middle_is_told_and_nothing_is_written() {
+fn an_engine_that_dies_midway_is_reported_and_nothing_is_written() {
     let workplace = Workplace::new();
     let mut engine = workplace.engine(&[]);
     let address = engine.address().to_owned();
@@ -359,7 +359,7 @@ fn answer_to(address: &str, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn hostile_bytes_at_the_port_harm_nobody_else() {
+fn hostile_bytes_at_the_port_affect_nobody_else() {
     let workplace = Workplace::new();
     let mut engine = workplace.engine(&[]);
     let address = engine.address().to_owned();
@@ -399,7 +399,7 @@ fn hostile_bytes_at_the_port_harm_nobody_else() {
 }
 
 #[test]
-fn serve_runs_on_what_was_set_up_by_hand() {
+fn serve_runs_with_files_created_by_hand() {
     let workplace = Workplace::with_app();
     workplace.run(&["certs", "init"]).ok();
     workplace.run(&["certs", "issue", "billing", "--app", "acme", "--allow", "encrypt,decrypt"]).ok();
@@ -428,7 +428,7 @@ fn serve_runs_on_what_was_set_up_by_hand() {
 }
 
 #[test]
-fn dev_twice_in_one_folder_keeps_what_is_there() {
+fn dev_twice_in_one_folder_keeps_existing_files() {
     let workplace = Workplace::new();
     let (sealed, files) = {
         let engine = workplace.engine(&[]);

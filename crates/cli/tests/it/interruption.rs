@@ -44,7 +44,7 @@ fn files(workplace: &Workplace) -> Vec<String> {
 }
 
 #[test]
-fn a_signal_leaves_no_plaintext_and_says_that_nothing_was_written() {
+fn a_signal_leaves_no_plaintext_and_reports_that_nothing_was_written() {
     let workplace = Workplace::with_app();
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let (status, message) = stop(begin(&workplace), signal);

@@ -90,7 +90,7 @@ fn rows(result: &Value) -> &Vec<Value> {
 }
 
 #[test]
-fn metrics_alone_tell_cpu_and_waiting() {
+fn metrics_alone_give_cpu_and_waiting() {
     let stage = Stage::new(2.3);
     let result = stage.run(&["--metrics", &stage.metrics(), "-o", "result.json"]);
     assert_cpu(&result);
@@ -108,7 +108,7 @@ fn metrics_alone_tell_cpu_and_waiting() {
 }
 
 #[test]
-fn the_process_tells_cpu_alone_and_with_metrics_all() {
+fn the_process_gives_cpu_alone_and_with_metrics_everything() {
     let stage = Stage::new(0.8);
     let result = stage.run(&["--pid", &stage.pid()]);
     assert_cpu(&result);
@@ -124,7 +124,7 @@ fn the_process_tells_cpu_alone_and_with_metrics_all() {
 }
 
 #[test]
-fn an_engine_that_it_starts_tells_all() {
+fn an_engine_that_it_starts_reports_all_figures() {
     let workplace = Workplace::new();
     let scenario = "\
 config: { target: none, e3: { key: none, cert: none }, phases: [ { duration: 0.8, connections: 2 } ] }
@@ -179,7 +179,7 @@ fn busy_workers_are_not_called_cpu() {
 }
 
 #[test]
-fn what_is_no_engine_is_refused() {
+fn other_servers_are_refused() {
     let stage = Stage::new(600.0);
     let own = std::process::id().to_string();
     let nobody = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");

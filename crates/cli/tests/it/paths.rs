@@ -57,7 +57,7 @@ fn values() -> Vec<u8> {
 }
 
 #[test]
-fn what_one_path_of_values_seals_every_other_opens() {
+fn values_of_one_kernel_decrypt_with_every_other() {
     let (workplace, original) = (Workplace::with_app(), values());
     let paths = those_here(lanes());
     for &sealing in &paths {
@@ -74,7 +74,7 @@ fn what_one_path_of_values_seals_every_other_opens() {
 }
 
 #[test]
-fn what_one_path_of_keys_seals_opens() {
+fn every_key_path_round_trips() {
     let (workplace, original) = (Workplace::with_app(), values());
     for path in those_here(curves()) {
         let variables = [("FIELDSEAL_CURVES", path)];
@@ -88,7 +88,7 @@ fn what_one_path_of_keys_seals_opens() {
 }
 
 #[test]
-fn what_the_cpu_lacks_and_what_nobody_knows_is_refused() {
+fn unsupported_and_unknown_paths_are_refused() {
     let workplace = Workplace::new();
     for (variable, all) in [("FIELDSEAL_LANES", lanes().as_slice()), ("FIELDSEAL_CURVES", &curves())] {
         for &(name, is_here) in all.iter().filter(|(_, is_here)| !is_here) {

@@ -43,7 +43,7 @@ fn start_relay(workplace: &Workplace, engine: &Running) -> Running {
 }
 
 #[test]
-fn a_client_that_goes_away_cancels_the_engines_work() {
+fn a_disconnecting_client_cancels_the_engines_work() {
     const CANCELLED: &str = "fieldseal_requests_total{method=\"encrypt_document\",outcome=\"cancelled\"}";
     let workplace = Workplace::new();
     let engine = workplace.engine(&["--no-relay", "--set", "server.workers=1", "--set", "engine.keying=field"]);
@@ -56,5 +56,5 @@ fn a_client_that_goes_away_cancels_the_engines_work() {
     assert_eq!(metric(&engine, CANCELLED), 0);
     drop(client);
     until("the engine has cancelled", || metric(&engine, CANCELLED) == 1);
-    until("nothing is in work", || metric(&engine, "fieldseal_queue_jobs") == 0);
+    until("nothing is in flight", || metric(&engine, "fieldseal_queue_jobs") == 0);
 }

@@ -110,7 +110,7 @@ fn an_engine_reloads_on_sighup_all_or_nothing() {
 }
 
 #[test]
-fn an_engine_takes_changed_files_up_by_itself_where_it_is_asked_to() {
+fn an_engine_reloads_changed_files_if_configured() {
     let workplace = Workplace::with_app();
     workplace.run(&["certs", "init"]).ok();
     let (engine, log) = serve(&workplace, &["--set", "server.reload_check=20ms", "--set", "log.format=json"]);
@@ -203,7 +203,7 @@ fn a_relay_reopens_its_access_log_on_sighup_and_logs_what_it_loses() {
 }
 
 #[test]
-fn both_logs_are_logfmt_where_the_configuration_says_so() {
+fn both_logs_are_logfmt_if_configured() {
     let workplace = Workplace::with_app();
     workplace.run(&["certs", "init"]).ok();
     let settings = ["--set", "log.format=logfmt", "--set", "server.drain_delay=0s"];

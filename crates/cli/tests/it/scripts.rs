@@ -122,7 +122,7 @@ fn run(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn scripts_print_what_they_say() {
+fn scripts_print_the_expected_output() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/cli");
     let mut scripts: Vec<_> =
         std::fs::read_dir(&folder).expect("scripts").map(|entry| entry.expect("entry").path()).collect();

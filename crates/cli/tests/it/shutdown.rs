@@ -103,7 +103,7 @@ async fn an_interrupt_skips_the_drain_delay() {
 }
 
 #[tokio::test]
-async fn what_is_in_work_is_finished_and_what_is_new_is_refused() {
+async fn requests_in_flight_finish_and_new_ones_are_refused() {
     let mut stage = Stage::new(&["--set", "server.drain_delay=0s", "--set", "server.drain_timeout=1h"]);
     assert!(stage.is_ready());
     let connector = RawConnector::new(stage.engine.client_settings()).expect("settings");
@@ -126,7 +126,7 @@ async fn what_is_in_work_is_finished_and_what_is_new_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_not_finished_in_time_is_told_so() {
+async fn unfinished_requests_are_answered_at_the_timeout() {
     let mut stage = Stage::new(&["--set", "server.drain_delay=0s", "--set", "server.drain_timeout=50ms"]);
     let in_flight = stage.begin(1_000_000).await;
     stage.terminate();

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn any_pieces_give_what_the_whole_gives() {
+    fn any_pieces_give_the_result_of_the_whole() {
         let mut rng = StdRng::seed_from_u64(1);
         for algorithm in [AeadAlgorithm::Aes128Gcm, AeadAlgorithm::Aes192Gcm, AeadAlgorithm::Aes256Gcm] {
             let key = AeadKey::new(algorithm, &vec![7; algorithm.key_size()]).expect("length");

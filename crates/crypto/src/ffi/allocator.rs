@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_freed_grows_or_shrinks_is_overwritten() {
+    fn freed_grown_and_shrunk_memory_is_overwritten() {
         for size in [1, BEFORE - 1, BEFORE, BEFORE + 1, 100_000] {
             let (freed, kept) = resize(true, size);
             assert_eq!(freed, [vec![0; BEFORE], vec![0; size]], "{size}");

@@ -59,7 +59,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_encoded_is_decoded_again(text in any::<String>()) {
+    fn encoded_bytes_decode_again(text in any::<String>()) {
         let mut encoded = Vec::new();
         encode_field(&text, &mut encoded);
         prop_assert!(encoded.iter().all(|byte| byte.is_ascii_graphic() && !b"&=\"".contains(byte)));
@@ -97,7 +97,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_cut_as_a_slow_reader_cuts_them(body in "(--B|\r\n|-|B|Content-Disposition: form-data; name=a|\r\n\r\n|x|;|\"){0,24}") {
+    fn any_bytes_are_split_as_by_a_slow_parser(body in "(--B|\r\n|-|B|Content-Disposition: form-data; name=a|\r\n\r\n|x|;|\"){0,24}") {
         if let Ok(parts) = find_parts(body.as_bytes(), "B", &FieldNames::new(["*"]), &limits()) {
             let slow: Vec<&str> = body.split("--B").collect();
             prop_assert_eq!(slow.len(), parts.len() + 2, "nothing before, a cut for each part, the end");
@@ -137,7 +137,7 @@ fn bounds_of_forms_are_kept() {
 }
 
 #[test]
-fn what_readers_could_disagree_about_is_refused() {
+fn ambiguous_forms_are_refused() {
     use FormErrorKind::*;
     let part = |header: &str, content: &str| format!("--B\r\n{header}\r\n\r\n{content}\r\n--B--\r\n");
     let disposition = "Content-Disposition: form-data; name=\"a\"";
@@ -192,7 +192,7 @@ fn a_name_is_meant_by_any_of_its_readings() {
 }
 
 #[test]
-fn a_line_about_the_length_is_told() {
+fn a_length_header_is_found() {
     for header in ["Content-Length: 1\r\nX: y", "X: y\r\ncontent-length: 1"] {
         let body = format!("--B\r\nContent-Disposition: form-data; name=a\r\n{header}\r\n\r\n1\r\n--B--");
         let parts = find_parts(body.as_bytes(), "B", &FieldNames::new(["a"]), &limits()).unwrap();

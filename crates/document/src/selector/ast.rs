@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_select_what_the_loops_of_the_rfc_select() {
+    fn slices_select_as_the_loops_of_the_rfc() {
         for (start, end) in bounds().flat_map(|start| bounds().map(move |end| (start, end))) {
             for (step, length) in (-4..=4).flat_map(|step| (0..=6).map(move |length| (step, length))) {
                 let slice = Slice { start, end, step };

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_mean_what_the_rfc_says() {
+    fn patterns_follow_the_rfc() {
         let rows = [
             ("", "", true),
             ("a|", "", true),
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_i_regexp_compiles_to_nothing() {
+    fn invalid_i_regexps_compile_to_nothing() {
         let patterns = [
             "(",
             ")",
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_much_memory_is_told_and_not_taken_for_a_text_that_does_not_match() {
+    fn excessive_memory_is_an_error_and_not_a_mismatch() {
         for pattern in ["((((a{100}){100}){100}){100})", r"\p{L}\p{N}\p{S}\p{C}\p{P}\p{L}"] {
             assert_eq!(compile(pattern, Extent::Whole, SIZE_MAX).err(), Some(TooLarge), "{pattern:?}");
         }
@@ -293,7 +293,7 @@ mod tests {
     /// To parse such a class takes milliseconds where it is put in order for each of its characters, or where each category is counted
     /// again.
     #[test]
-    fn what_a_class_names_is_counted_before_it_is_put_in_order() {
+    fn the_items_of_a_class_are_counted_before_sorting() {
         let descending: String = (0..1300_u32).rev().filter_map(|at| char::from_u32(0x1000 + 2 * at)).collect();
         let class = compile(&format!("[{descending}]"), Extent::Part, SIZE_MAX).expect("not too large");
         assert!(class.expect("an I-Regexp").size() <= SIZE_MAX);
@@ -307,7 +307,7 @@ mod tests {
 
     /// For patterns with the same meaning in the crate's own parser, both match the same texts.
     #[test]
-    fn patterns_match_what_the_crates_own_parser_has_them_match() {
+    fn patterns_match_as_in_the_crates_own_parser() {
         let patterns = [
             "a|b|",
             "(a|bc)*d?",
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_goes_on_when_states_are_forgotten() {
+    fn a_search_continues_when_states_are_evicted() {
         // Which of the last twelve characters were an a makes thousands of states.
         let pattern = compile("a[ac]{12}b", Extent::Part, 4 << 10).expect("not too large").expect("an I-Regexp");
         let mut random = 88_172_645_463_325_252_u64;

@@ -154,7 +154,7 @@ fn every_limit_holds_at_its_bound_and_one_past() {
 
 /// Each pattern alone is within its limit; a document with many of them is within that of its filters.
 #[test]
-fn compiling_patterns_counts_by_what_they_take() {
+fn compiling_patterns_counts_by_its_cost() {
     let limits = Limits { filter_steps_max: 1_500_000, ..Limits::default() };
     let document = |patterns: usize, pattern: &dyn Fn(usize) -> String| {
         let patterns: Vec<String> = (0..patterns).map(|number| format!("\"{}\"", pattern(number))).collect();
@@ -220,7 +220,7 @@ fn every_limit_of_filters_holds_at_its_bound_and_one_past() {
 }
 
 #[test]
-fn a_filter_stops_within_a_predicate_and_goes_on() {
+fn a_filter_pauses_within_a_predicate_and_resumes() {
     let long = "\\u00e9x".repeat(20_000);
     let list = (0..3000).map(|number| format!("{{\"n\":{number}}}")).collect::<Vec<_>>().join(",");
     let document = format!(r#"{{"text":"{long}","plain":"{}","list":[{list}],"same":[{list}]}}"#, "ab".repeat(50_000));
@@ -355,7 +355,7 @@ fn nested_descendant_filters_end_at_the_step_limit() {
 }
 
 #[test]
-fn a_query_from_the_root_in_a_filter_is_asked_once() {
+fn a_query_from_the_root_in_a_filter_is_evaluated_once() {
     let document = format!("{{\"list\":[{}],\"wanted\":\"7\"}}", vec!["\"7\",\"8\""; 20_000].join(","));
     // Once each, not once per element: otherwise 40,000 times 40,000 values.
     let limits = Limits { filter_steps_max: 1 << 20, ..Limits::default() };
@@ -428,7 +428,7 @@ fn text_edges() {
 }
 
 #[test]
-fn kinds_are_told_apart() {
+fn kinds_are_distinguished() {
     let document = b"[\"a\", \"\\n\", -1e5, true, false, null, {}, []]";
     let found = walk_with(document, &Selection::everything(), &Limits::default()).expect("well-formed");
     let kinds: Vec<_> = found.iter().map(|found| found.kind).collect();

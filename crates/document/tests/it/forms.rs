@@ -29,7 +29,7 @@ fn file(name: &str) -> Value {
 }
 
 #[test]
-fn no_form_hides_a_field_from_one_reader_alone() {
+fn no_form_passes_that_hides_a_field_from_some_parsers() {
     let file = file("card.json");
     let (mut count, mut faults) = (0, Vec::new());
     for group in file["groups"].as_array().unwrap() {
@@ -61,7 +61,7 @@ fn urlencoded(name: &str) -> String {
 }
 
 #[test]
-fn no_name_is_another_to_one_reader_alone() {
+fn no_name_passes_that_a_parser_reads_as_a_selected_one() {
     let file = file("names.json");
     let (mut count, mut faults) = (0, Vec::new());
     for group in file["groups"].as_array().unwrap() {

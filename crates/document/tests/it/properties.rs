@@ -258,7 +258,7 @@ proptest! {
     }
 
     #[test]
-    fn selectors_select_what_the_rfc_says_in_stream_and_tree(
+    fn selectors_follow_the_rfc_in_stream_and_tree(
         document in document(), queries in prop::collection::vec(segments(), 0..3),
     ) {
         let selectors: Vec<_> = queries.iter().map(|segments| written(segments)).collect();
@@ -279,7 +279,7 @@ proptest! {
 
     /// However the selectors overlap, and in whatever pieces the walk goes; with a filter among them the tree counts.
     #[test]
-    fn each_selector_counts_the_scalars_that_it_selects_alone(
+    fn each_selector_counts_its_own_scalars(
         document in document(), queries in prop::collection::vec(segments(), 0..4), pieces in (1_usize..5, 1_usize..40),
     ) {
         let root = slow::read(document.as_bytes(), 128).expect("it is well-formed");
@@ -366,7 +366,7 @@ proptest! {
     }
 
     #[test]
-    fn numbers_are_what_serde_json_takes_for_numbers(text in "[-+0-9.eE]{0,7}") {
+    fn numbers_are_those_of_serde_json(text in "[-+0-9.eE]{0,7}") {
         let expected = serde_json::from_str::<IgnoredAny>(&text).is_ok();
         prop_assert_eq!(is_number(text.as_bytes()), expected);
     }

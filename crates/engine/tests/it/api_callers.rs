@@ -56,7 +56,7 @@ fn id_of(key: &Caller) -> &str {
 }
 
 #[test]
-fn who_acts_for_a_key_may_do_what_both_may() {
+fn acting_for_a_key_allows_what_both_may_do() {
     let Bench { engine, store: _store, .. } = bench();
     let sealed = |role| encrypt(&engine, &Caller::Owner, role, "[\"a\"]").expect("the owner may");
     let card = Roles::Only(BTreeSet::from([RoleName::parse("card").expect("a role")]));
@@ -104,7 +104,7 @@ fn who_acts_for_a_key_may_do_what_both_may() {
 }
 
 #[test]
-fn a_key_is_only_as_powerful_as_it_was_told() {
+fn a_key_allows_only_its_operations() {
     let Bench { engine, store: _store, .. } = bench();
     let sealed = encrypt(&engine, &Caller::Owner, None, "[\"a\"]").expect("the owner may");
     let envelope = sealed.trim_matches(['[', ']', '"']);
@@ -129,7 +129,7 @@ fn a_key_is_only_as_powerful_as_it_was_told() {
 }
 
 #[test]
-fn a_wrong_secret_an_unknown_id_and_a_revoked_key_are_told_the_same() {
+fn a_wrong_secret_an_unknown_id_and_a_revoked_key_give_the_same_error() {
     let Bench { engine, store: _store, .. } = bench();
     let Caller::ApiKey { id, secret_sha256 } = key(&engine, &[ApiOperation::Decrypt], &[]) else { panic!("a key") };
     assert!(engine.known_api_caller(&id, secret_sha256).is_some());

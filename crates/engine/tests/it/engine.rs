@@ -128,7 +128,7 @@ const PAYMENT: &str = " {\r\n \"card\" : {\"number\":\"4242 4242\", \"cvc\":123,
     \"amount\": 1e+21, \"name\": \"h\\u00e9llo \\\"x\\\" \\/ ✓\", \"list\":[ 1 , -0.0, \"\", [], {} ] }\n";
 
 #[test]
-fn what_is_not_selected_stays_byte_for_byte() {
+fn unselected_bytes_stay_unchanged() {
     let Bench { engine, store: _store, .. } = bench();
     let sealed = encrypt(&engine, &["$.card.number", "$.card.cvc"], PAYMENT);
     let found = envelopes(&sealed);
@@ -140,7 +140,7 @@ fn what_is_not_selected_stays_byte_for_byte() {
 }
 
 #[test]
-fn everything_comes_back_for_each_curve_keying_and_role() {
+fn everything_round_trips_for_each_curve_keying_and_role() {
     let Bench { engine, store: _store, .. } = bench();
     // A string that was written with escapes comes back with the escapes that it needs.
     let restored = PAYMENT.replace("h\\u00e9llo \\\"x\\\" \\/ ✓", "héllo \\\"x\\\" / ✓");
@@ -162,7 +162,7 @@ fn everything_comes_back_for_each_curve_keying_and_role() {
 /// Keying `field` on its way to a table: one key agreement a step by the library, with a piece of the table from the second step on, then
 /// groups. No key serves two values.
 #[test]
-fn keys_of_fields_come_in_groups_once_there_is_a_table() {
+fn keys_per_field_are_generated_in_groups_once_there_is_a_table() {
     let steps = TABLE_PIECES + 3;
     for (recipients_max, table_from) in [(256, TABLE_PIECES + 1), (0, steps)] {
         for curve in Curve::ALL {
@@ -374,32 +374,35 @@ fn opening_keys_are_bounded_expire_and_go_with_a_change() {
 }
 
 #[test]
-fn caches_count_what_they_had_and_what_they_lacked() {
+fn caches_count_hits_and_misses() {
     let Bench { engine, hands, store: _store } = bench();
-    let told = |of: fn(&Counters) -> &CacheCounters| {
+    let reported = |of: fn(&Counters) -> &CacheCounters| {
         let CacheCounters { hits, misses, entries } = *of(&engine.counters());
         (hits, misses, entries)
     };
     assert_eq!(engine.counters(), Counters::default());
     let client = grant(&engine, "client", &[Operation::Encrypt, Operation::Decrypt], Roles::Any);
-    assert_eq!(told(|counters| &counters.grants), (0, 1, 1));
+    assert_eq!(reported(|counters| &counters.grants), (0, 1, 1));
     let options = EncryptOptions { keying: Some(Keying::Session), ..EncryptOptions::new("acme") };
     let mut encryptor = engine.encryptor(&client, &options).expect("begins");
-    assert_eq!((told(|counters| &counters.grants), told(|counters| &counters.apps)), ((1, 1, 1), (0, 1, 1)));
+    assert_eq!((reported(|counters| &counters.grants), reported(|counters| &counters.apps)), ((1, 1, 1), (0, 1, 1)));
     let value = Value { value_type: ValueType::Number, text: b"1" };
     let mut step = || encryptor.encrypt(&[value], &mut Vec::new(), |_, _, _| ()).expect("encrypts");
     (0..3).for_each(|_| step());
-    assert_eq!(told(|counters| &counters.sessions), (2, 1, 1));
+    assert_eq!(reported(|counters| &counters.sessions), (2, 1, 1));
     hands.advance(15);
     step();
-    assert_eq!(told(|counters| &counters.sessions), (2, 2, 1), "what is too old is not found");
+    assert_eq!(reported(|counters| &counters.sessions), (2, 2, 1), "what is too old is not found");
     let document = encrypt(&engine, &[], "[1,2]");
     (0..3).for_each(|_| drop(decrypt(&engine, &document).expect("decrypts")));
-    assert_eq!((told(|counters| &counters.opening_keys), engine.counters().opening_agreements), ((2, 1, 1), 1));
-    assert_eq!(told(|counters| &counters.apps), (4, 1, 1));
+    assert_eq!((reported(|counters| &counters.opening_keys), engine.counters().opening_agreements), ((2, 1, 1), 1));
+    assert_eq!(reported(|counters| &counters.apps), (4, 1, 1));
     engine.store().rotate(&app("other")).expect("rotated");
     engine.maintain().expect("refreshed");
-    assert_eq!((told(|counters| &counters.opening_keys), told(|counters| &counters.apps)), ((2, 1, 0), (4, 1, 0)));
+    assert_eq!(
+        (reported(|counters| &counters.opening_keys), reported(|counters| &counters.apps)),
+        ((2, 1, 0), (4, 1, 0))
+    );
 }
 
 fn kind<T>(result: Result<T, Error>) -> ErrorKind {
@@ -407,7 +410,7 @@ fn kind<T>(result: Result<T, Error>) -> ErrorKind {
 }
 
 #[test]
-fn clients_may_do_what_they_are_granted_and_nothing_else() {
+fn clients_may_use_only_granted_operations() {
     let Bench { engine, store: _store, .. } = bench();
     let encrypts = grant(&engine, "writer", &[Operation::Encrypt], Roles::Any);
     let decrypts = grant(&engine, "reader", &[Operation::Decrypt], Roles::Any);
@@ -451,7 +454,7 @@ fn inspecting_the_inside_needs_the_right_to_decrypt_and_the_role() {
 }
 
 #[test]
-fn a_right_that_is_taken_away_ends_the_requests_that_live_on_it() {
+fn revoking_a_permission_ends_requests_that_need_it() {
     let Bench { engine, store: _store, .. } = bench_with(Settings { step_values_max: 1, ..Settings::default() });
     let document = "[1, 2, 3, 4]";
     let sealed = encrypt(&engine, &[], document);
@@ -475,7 +478,7 @@ fn a_right_that_is_taken_away_ends_the_requests_that_live_on_it() {
 }
 
 #[test]
-fn a_right_that_is_taken_away_ends_the_parts_that_live_on_it() {
+fn revoking_a_permission_ends_parts_that_need_it() {
     let Bench { engine, store: _store, .. } = bench_with(Settings { step_values_max: 2, ..Settings::default() });
     let document = "[1, 2, 3, 4, 5, 6, 7, 8]";
     let both = grant(&engine, "both", &[Operation::Encrypt, Operation::Decrypt], Roles::Any);
@@ -529,7 +532,7 @@ fn forks_of_one_request_share_its_keys() {
 
 /// Lists whose values cost agreements fall into small parts, so that several workers have something to do.
 #[test]
-fn parts_are_sized_by_what_the_values_have_cost() {
+fn parts_are_sized_by_the_cost_of_the_values() {
     let Bench { engine, store: _store, .. } = bench();
     let sealed = |keying| {
         let options = EncryptOptions { keying: Some(keying), ..EncryptOptions::new("acme") };
@@ -544,12 +547,12 @@ fn parts_are_sized_by_what_the_values_have_cost() {
             done += decryptor.decrypt(&texts[done..200], |_, _| ()).expect("opens");
         }
         assert!(expected.contains(&decryptor.part_values_max()), "{keying:?}: {}", decryptor.part_values_max());
-        assert!(expected.contains(&decryptor.fork().part_values_max()), "the same for whoever joins");
+        assert!(expected.contains(&decryptor.fork().part_values_max()), "the same for a joining worker");
     }
 }
 
 #[test]
-fn the_first_fault_is_the_one_that_is_told() {
+fn the_first_fault_is_reported() {
     let Bench { engine, store: _store, .. } = bench();
     let sealed = encrypt(&engine, &[], "[1, 2, 3]");
     let texts = envelopes(&sealed);
@@ -561,7 +564,7 @@ fn the_first_fault_is_the_one_that_is_told() {
 }
 
 #[test]
-fn rewrapping_what_is_new_already_copies_nothing_twice() {
+fn rewrapping_current_envelopes_copies_nothing_twice() {
     let Bench { engine, store: _store, .. } = bench();
     let sealed = encrypt(&engine, &[], &format!("[{}]", vec!["1"; 5_000].join(",")));
     let options = RewrapOptions { app: "acme", curve: None };
@@ -601,7 +604,7 @@ fn an_ephemeral_key_costs_one_agreement_a_version_and_one_search() {
 }
 
 #[test]
-fn what_could_not_be_decrypted_again_is_not_made() {
+fn output_too_large_to_decrypt_is_not_produced() {
     let document = DocumentLimits { document_size_max: 2_000, ..DocumentLimits::default() };
     let Bench { engine, store: _store, .. } = bench_with(Settings { document, ..Settings::default() });
     let list = |count: usize| format!("[{}]", vec!["1"; count].join(","));
@@ -697,7 +700,7 @@ fn values_that_only_look_like_envelopes_stay() {
 
 /// Rule 4 of `docs/format.md`.
 #[test]
-fn empty_strings_stay_when_the_setting_says_so() {
+fn empty_strings_stay_if_configured() {
     let Bench { engine, store: _store, .. } =
         bench_with(Settings { empty_strings: EmptyStrings::Leave, ..Settings::default() });
     let sealed = encrypt(&engine, &[], "[\"\", \"a\", \"\"]");
@@ -706,7 +709,7 @@ fn empty_strings_stay_when_the_setting_says_so() {
 }
 
 #[test]
-fn files_come_back_through_any_version() {
+fn files_decrypt_under_any_version() {
     let Bench { engine, store: _store, .. } = bench();
     for curve in [Curve::P256, Curve::Secp256k1] {
         let mut content = b"kept".to_vec();
@@ -809,7 +812,7 @@ fn json() -> impl Strategy<Value = serde_json::Value> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn any_document_comes_back_whatever_the_steps(
+    fn any_document_round_trips_for_any_steps(
         value in json(),
         values_max in 1usize..20,
         bytes_max in 1usize..200,

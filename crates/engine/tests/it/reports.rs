@@ -94,7 +94,7 @@ fn damaged(envelope: &str) -> String {
 }
 
 #[test]
-fn every_selector_reports_what_it_matched_and_strict_work_fails_for_one_that_matched_nothing() {
+fn every_selector_reports_its_matches_and_strict_mode_fails_for_one_without() {
     let document = r#"{"card":{"number":"4242","cvc":null},"list":[1,2,{"card":{"number":"5"}}],"empty":{}}"#;
     let cases: [(&[&str], &[u64]); 5] = [
         (&["$.card.number", "$.card.cvccc"], &[1, 0]),
@@ -135,7 +135,7 @@ fn every_selector_reports_what_it_matched_and_strict_work_fails_for_one_that_mat
 }
 
 #[test]
-fn what_is_sealed_already_is_sealed_again_and_counted() {
+fn encrypted_values_are_encrypted_again_and_counted() {
     for settings in [Settings::default(), small_steps()] {
         let Bench { engine, store: _store, .. } = bench_with(settings);
         let options = EncryptOptions::new("acme");
@@ -153,7 +153,7 @@ fn what_is_sealed_already_is_sealed_again_and_counted() {
 }
 
 #[test]
-fn skipping_leaves_exactly_what_opens_for_this_app_and_role() {
+fn skipping_leaves_exactly_the_envelopes_that_decrypt_for_this_app_and_role() {
     for settings in [Settings::default(), small_steps()] {
         let Bench { engine, store: _store, .. } = bench_with(settings);
         let plain = EncryptOptions::new("acme");
@@ -262,7 +262,7 @@ fn one_string_that_does_not_open_stays_or_becomes_null_and_is_reported() {
 
 /// Older versions are tried for each value, one in a step, and what follows a value that does not open is opened.
 #[test]
-fn lists_go_on_behind_a_text_that_does_not_open() {
+fn lists_continue_after_a_text_that_does_not_decrypt() {
     let Bench { engine, store: _store, .. } = bench();
     let (own, k1) =
         (EncryptOptions::new("acme"), EncryptOptions { curve: Some(Curve::Secp256k1), ..EncryptOptions::new("acme") });

@@ -58,7 +58,7 @@ fn profiles() -> Vec<(Profile, Option<Metadata>)> {
 
 /// Rules 1 and 2 as written, 6, 7 and 8 there and back.
 #[test]
-fn every_profile_and_type_comes_back() {
+fn every_profile_and_type_round_trips() {
     let app = App::of_the_vectors();
     let mut rng = StdRng::seed_from_u64(2);
     let long = "x".repeat(100_000);
@@ -464,7 +464,7 @@ fn one_bad_envelope_spoils_only_itself() {
 
 /// Rule 12.
 #[test]
-fn files_come_back_and_damage_is_named() {
+fn files_round_trip_and_damage_is_named() {
     let app = App::of_the_vectors();
     for curve in Curve::ALL {
         for (size, marking) in [(0, Marking::Live), (1, Marking::Debug), (100_000, Marking::Live)] {
@@ -502,7 +502,7 @@ const ALMOST_ENVELOPES: &str = "(ev:)?(debug:)?(Tk9D|QkTC|RFVC|S0lS|QlJV|TENZ|T1
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn any_texts_come_back(texts in prop::collection::vec(".{0,200}", 0..80), which in 0usize..8) {
+    fn any_texts_round_trip(texts in prop::collection::vec(".{0,200}", 0..80), which in 0usize..8) {
         let app = App::of_the_vectors();
         let (profile, metadata) = profiles().swap_remove(which);
         let recipient = recipient_of(&app, profile.version().curve());
@@ -531,7 +531,7 @@ proptest! {
 }
 
 #[test]
-fn every_version_says_what_it_is() {
+fn every_version_reports_its_properties() {
     let written: Vec<Version> = Version::ALL.into_iter().filter(|version| !version.is_legacy()).collect();
     assert_eq!(written.len(), 4);
     for curve in Curve::ALL {

@@ -34,7 +34,7 @@ fn requests_are_followed_to_their_ends() {
 }
 
 #[test]
-fn what_could_be_cut_otherwise_is_refused() {
+fn ambiguous_framing_is_refused() {
     use Refused::*;
     let with = |field: &str| format!("POST / HTTP/1.1\r\nHost: a\r\n{field}\r\n\r\n");
     let chunked = |body: &str| format!("{}{body}", with("Transfer-Encoding: chunked"));

@@ -52,7 +52,7 @@ async fn a_refusal_reaches_a_caller_that_is_still_sending() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_read_on_after_a_refusal_is_bounded() {
+async fn reading_after_a_refusal_is_limited() {
     let bounds = HttpSettings { refused_body_max: 1 << 20, ..settings() };
     let served = Served::start(bounds, false);
     let mut socket = served.socket().await;
@@ -104,7 +104,7 @@ async fn slow_heads_slow_bodies_and_idle_connections_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_takes_nothing_of_an_answer_is_cut_off() {
+async fn peers_that_read_nothing_are_disconnected() {
     let bounds = HttpSettings { write_timeout: SHORT, ..settings() };
     let served = Served::start(bounds, true);
     let socket = served.socket().await;
@@ -121,7 +121,7 @@ async fn who_takes_nothing_of_an_answer_is_cut_off() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_that_goes_away_ends_its_request() {
+async fn a_disconnecting_caller_ends_its_request() {
     let served = Served::start(settings(), true);
     for is_http2 in [false, true] {
         let mut client = Client::connect(&served, is_http2).await;
@@ -133,7 +133,7 @@ async fn a_caller_that_goes_away_ends_its_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn places_are_bounded_and_the_idle_give_way() {
+async fn connections_are_limited_and_idle_ones_displaced() {
     let served = Served::start(HttpSettings { connections_max: 2, ..settings() }, true);
     let mut first = Client::connect(&served, false).await;
     assert_eq!(first.post("/echo", b"1".to_vec()).await.body, "1");
@@ -175,7 +175,7 @@ async fn asked_from(served: &Served, address: [u8; 4]) -> Option<String> {
 
 /// Uploads that nobody continues hold no places against others, whether their answers wait for them or were given already.
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_bodies_give_way() {
+async fn connections_with_slow_bodies_are_displaced() {
     for path in ["/echo", "/refuse"] {
         let served = Served::start(HttpSettings { connections_max: 2, ..settings() }, false);
         let uploads = [slow_upload(&served, path).await, slow_upload(&served, path).await];
@@ -184,7 +184,7 @@ async fn slow_bodies_give_way() {
                 sleep(Duration::from_millis(20)).await;
             }
         };
-        timeout(PATIENCE, asking).await.expect("a slow upload gives way");
+        timeout(PATIENCE, asking).await.expect("a slow upload is displaced");
         assert!(served.listener.counters().connections_displaced > 0, "{path}");
         drop(uploads);
     }
@@ -213,7 +213,7 @@ async fn one_client_takes_no_more_than_its_share() {
             sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(PATIENCE, asking).await.expect("its own gives way");
+    timeout(PATIENCE, asking).await.expect("its own is displaced");
     let counters = served.listener.counters();
     assert_eq!(counters.connections_displaced, 1);
     served.until(|counters| counters.connections_open == 5).await;
@@ -353,7 +353,7 @@ fn over() -> Leaving {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_listener_that_leaves_serves_and_asks_clients_to_go() {
+async fn a_leaving_listener_serves_and_asks_clients_to_leave() {
     let served = Served::start(settings(), false);
     let mut before = served.socket().await;
     assert!(!exchange(&mut before).await.contains(CLOSE));
@@ -375,7 +375,7 @@ async fn a_listener_that_leaves_serves_and_asks_clients_to_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn over_http2_clients_are_asked_to_go_and_finish_what_they_have_begun() {
+async fn over_http2_clients_are_asked_to_leave_and_finish_their_requests() {
     let served = Served::start(settings(), true);
     let mut idle = Client::connect(&served, true).await;
     assert_eq!(idle.post("/echo", b"1".to_vec()).await.body, "1");

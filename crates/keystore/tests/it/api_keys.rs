@@ -26,7 +26,7 @@ fn with_app() -> (tempfile::TempDir, std::path::PathBuf, SqliteKeystore) {
 }
 
 #[test]
-fn a_key_is_as_powerful_as_it_was_told_and_stays_revoked() {
+fn a_key_has_its_permissions_and_stays_revoked() {
     let (_folder, path, store) = with_app();
     let made = store.create_api_key(&new_key("pay")).expect("made");
     let other = store.create_api_key(&NewApiKey { roles: Roles::Any, ..new_key("pay") }).expect("made");

@@ -215,7 +215,7 @@ fn assert_made(store: &SqliteKeystore, change: &Change) {
 }
 
 #[test]
-fn a_kill_while_root_keys_are_made_leaves_whole_ones() {
+fn a_kill_while_root_keys_are_created_leaves_whole_ones() {
     for _ in 0..ROUND_COUNT / 4 {
         let folder = tempfile::tempdir().expect("folder");
         let reported = kill_at_random(start("root keys", folder.path()));
@@ -230,7 +230,7 @@ fn a_kill_while_root_keys_are_made_leaves_whole_ones() {
 }
 
 #[test]
-fn a_kill_while_stores_are_made_leaves_none_or_an_empty_one() {
+fn a_kill_while_stores_are_created_leaves_none_or_an_empty_one() {
     for _ in 0..ROUND_COUNT / 4 {
         let folder = tempfile::tempdir().expect("folder");
         let reported = kill_at_random(start("stores", folder.path()));

@@ -78,7 +78,7 @@ fn every_other_form_is_refused_for_its_reason() {
 }
 
 #[test]
-fn the_curve_that_a_key_names_is_the_one_asked_for() {
+fn the_curve_of_a_key_must_be_the_requested_one() {
     for found in Curve::ALL {
         for form in ACCEPTED.into_iter().filter(|form| *form != "sec1-bare") {
             let name = format!("{}.{form}.pem", found.short_name());

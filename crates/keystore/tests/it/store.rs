@@ -314,7 +314,7 @@ fn a_copy_put_in_the_place_of_the_store_is_in_force_at_once() {
 }
 
 #[test]
-fn what_is_no_copy_of_the_store_is_refused_in_its_place() {
+fn another_store_is_refused_in_its_place() {
     let (folder, path) = place();
     let (backup, other) = (folder.path().join("backup.db"), folder.path().join("other.db"));
     let store = open(&path);
@@ -335,7 +335,7 @@ fn what_is_no_copy_of_the_store_is_refused_in_its_place() {
 }
 
 #[test]
-fn a_store_is_made_only_when_asked_for() {
+fn a_store_is_created_only_on_request() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("deep/er/store.db");
     let existing = || SqliteKeystore::open(&path, OpenMode::Existing, environment(), Limits::default());
@@ -422,7 +422,7 @@ fn a_store_of_a_newer_schema_is_refused() {
 }
 
 #[test]
-fn a_held_store_is_waited_for_and_then_reported_busy() {
+fn a_locked_store_is_waited_for_and_then_reported_busy() {
     let (_folder, path) = place();
     let limits = Limits { busy_timeout: Duration::from_millis(100), ..Limits::default() };
     let store = open_with(&path, limits);
@@ -600,7 +600,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn random_changes_leave_what_a_model_holds(changes in prop::collection::vec(any_change(), 1..16)) {
+    fn random_changes_agree_with_a_model(changes in prop::collection::vec(any_change(), 1..16)) {
         let (_folder, path) = place();
         let mut store = open(&path);
         let mut model = Model::default();
@@ -624,7 +624,7 @@ proptest! {
     }
 
     #[test]
-    fn imported_keys_come_back_as_they_were(mut r1: [u8; 32], mut k1: [u8; 32]) {
+    fn imported_keys_are_exported_unchanged(mut r1: [u8; 32], mut k1: [u8; 32]) {
         // Below both orders and not zero.
         for scalar in [&mut r1, &mut k1] {
             scalar[0] &= 0x7f;

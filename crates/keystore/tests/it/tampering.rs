@@ -208,7 +208,7 @@ fn damage_to_a_disabled_version_harms_no_other_but_is_found() {
 }
 
 #[test]
-fn a_check_goes_on_after_a_row_that_does_not_read() {
+fn a_check_continues_after_an_unreadable_row() {
     const RANGE: &str = "a value is of another type or range than its column";
     let cases = [
         ("UPDATE key_version SET created_at = -1 WHERE app = 'a'", "the versions of app a", "a date lies before 1970"),

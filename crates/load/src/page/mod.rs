@@ -213,7 +213,7 @@ fn figures(index: usize, named: &Named, palette: &Palette) -> String {
         ("skipped", whole("users.skipped", users.skipped)),
         ("requests sent", whole("sent", totals.sent)),
         ("ok", whole("ok", totals.ok)),
-        ("errors", told("totals.errors", &totals.errors)),
+        ("errors", error_counts("totals.errors", &totals.errors)),
         ("fields", whole("fields", totals.fields)),
         ("requests/s", per_second("requests_per_s", totals.requests_per_s, &format!("{:.1}", totals.requests_per_s))),
         ("fields/s", per_second("fields_per_s", totals.fields_per_s, &short(totals.fields_per_s))),
@@ -258,7 +258,7 @@ fn left_out(place: usize, series: &ResultSeries) -> String {
     out
 }
 
-fn told(path: &str, errors: &std::collections::BTreeMap<String, u64>) -> String {
+fn error_counts(path: &str, errors: &std::collections::BTreeMap<String, u64>) -> String {
     if errors.is_empty() {
         return count(&Place::here(path), 0);
     }
@@ -293,7 +293,7 @@ fn row(place: usize, series: &ResultSeries, colour: usize) -> Vec<String> {
     let mut cells = vec![
         name_of(series, colour),
         count(&Place::here(path("ok")), series.ok),
-        told(&path("errors"), &series.errors),
+        error_counts(&path("errors"), &series.errors),
     ];
     if series.ok == 0 {
         cells.extend(std::iter::repeat_n(NONE.to_owned(), 8));
@@ -325,8 +325,8 @@ fn failed_row(place: usize, series: &ResultSeries, colour: usize) -> Vec<String>
 /// CPU time, as far as it is known.
 fn cpu(result: &LoadResult) -> String {
     let nanoseconds = |path: &str, value: Option<f64>| {
-        let told = |value| format!(", {} per field", number(&Place::here(path), value, &format!("{value:.0} ns")));
-        value.map(told).unwrap_or_default()
+        let reported = |value| format!(", {} per field", number(&Place::here(path), value, &format!("{value:.0} ns")));
+        value.map(reported).unwrap_or_default()
     };
     let seconds = |path: &str, value: f64| number(&Place::here(path), value, &duration(value));
     let mut parts = Vec::new();
@@ -387,17 +387,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plotted_is_told() {
-        let told = |errors, kept: &[u64]| page("t", &[Named { name: "n".to_owned(), result: of(errors, kept) }]);
+    fn requests_that_are_not_plotted_are_stated() {
+        let reported = |errors, kept: &[u64]| page("t", &[Named { name: "n".to_owned(), result: of(errors, kept) }]);
         let text = |errors, kept, why: &str| {
             format!(
                 "\">{kept}</data> of <data data-path=\"series.0.errors\" value=\"{errors}\">{errors}</data> failures are plotted: {why}."
             )
         };
-        assert!(told(9, &[5, 6]).contains(&text(9, 2, "a sample by the seed")));
-        let older = told(9, &[]);
+        assert!(reported(9, &[5, 6]).contains(&text(9, 2, "a sample by the seed")));
+        let older = reported(9, &[]);
         assert!(older.contains(&text(9, 0, "the result does not record them individually")));
         assert!(!older.contains("failure_latency_us"), "their durations are unknown");
-        assert!(!told(2, &[5, 6]).contains("failures are plotted"));
+        assert!(!reported(2, &[5, 6]).contains("failures are plotted"));
     }
 }

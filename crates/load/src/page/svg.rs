@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_value_is_crossed_below_the_axis_in_its_row() {
+    fn points_without_a_value_are_crosses_below_the_axis() {
         let times = vec![(10.0, f64::NAN), (500.0, 7.0)];
         let layers = [
             Layer { colour: 0, form: Form::Points, points: vec![(10.0, 1.0)] },

@@ -26,7 +26,7 @@ pub fn load_text(result: &LoadResult, provenance: &Provenance) -> String {
     let over = duration(result.measured_s());
     out.push_str(&format!(
         "requests {sent} sent, {ok} ok{}, {requests_per_s:.1} per second over {over}\n",
-        told(errors)
+        error_counts(errors)
     ));
     out.push_str(&format!("fields   {fields}, {fields_per_s:.0} per second\n"));
     if let (Some(load), per_field) = (result.cpu.load_s, result.cpu.load_per_field_ns) {
@@ -63,7 +63,7 @@ fn per_field_text(nanoseconds: Option<f64>) -> String {
     nanoseconds.map(|ns| format!(", {ns:.0} ns per field")).unwrap_or_default()
 }
 
-fn told(errors: &BTreeMap<String, u64>) -> String {
+fn error_counts(errors: &BTreeMap<String, u64>) -> String {
     errors.iter().map(|(code, count)| format!(", {count} {code}")).collect()
 }
 
@@ -87,7 +87,7 @@ fn series_text(series: &ResultSeries) -> String {
         "{:>8} {errors:>6} {p50:>9} {p90:>9} {p99:>9} {max:>9} {speed_p50:>10} {speed_p1:>10}  {}{}\n",
         series.ok,
         series.name,
-        told(&series.errors)
+        error_counts(&series.errors)
     )
 }
 

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_of_a_draw_is_a_fair_draw() {
+    fn a_reduced_sample_is_uniform() {
         let mut sample = Sample::new(2000, 3);
         for due_us in 0..100_000 {
             sample.add(Request { due_us, latency_ns: 1 });

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn users_come_by_the_clock_beside_those_of_phases() {
+    fn users_arrive_at_intervals_besides_those_of_phases() {
         let text = "config: { target: h, e3: { key: k, cert: c }, phases: [ { duration: 2, arrivalRate: 1 }, { pause: 2 } ] }\n\
                     scenarios: [ { engine: e3, flow: [ { think: 1 } ] }, { engine: e3, every: 1.5s, flow: [ { think: 1 } ] } ]\n";
         let script = Script::read(text).unwrap();

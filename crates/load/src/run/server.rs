@@ -161,14 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_between_two_looks_is_by_its_length() {
+    fn a_gap_is_read_by_its_length() {
         let point = between(&(Duration::from_secs(2), look(1.0, 500)), (Duration::from_secs(4), &look(4.0, 1500)));
         assert_eq!((point.at, point.length), (Duration::from_secs(4), Duration::from_secs(2)));
         assert_eq!((point.workers_busy, point.cpu), (Some(1.5), Some(look(0.0, 1000).cpu.unwrap())));
         assert!(point.queue_waits.is_none());
         // A restarted engine counts from zero.
-        let anew = between(&(Duration::ZERO, look(9.0, 900)), (Duration::from_secs(1), &look(1.0, 100)));
-        assert_eq!((anew.workers_busy, anew.cpu), (Some(0.0), Some(Cpu::default())));
+        let restarted = between(&(Duration::ZERO, look(9.0, 900)), (Duration::from_secs(1), &look(1.0, 100)));
+        assert_eq!((restarted.workers_busy, restarted.cpu), (Some(0.0), Some(Cpu::default())));
     }
 
     /// Sources must exist before the run starts. That they must be an engine's is tested with the program: in this process other

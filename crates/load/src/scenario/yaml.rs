@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tree_is_told_with_its_place() {
+    fn invalid_yaml_is_reported_with_its_position() {
         for (text, expected) in [
             ("a: [1, 2\nb: 3\n", "2:"),
             ("a: 1\na: 2\n", "2:1: duplicate key `a`"),

@@ -308,7 +308,7 @@ fn closed_phases_have_one_request_on_each_connection() {
 }
 
 #[test]
-fn broken_connections_are_counted_and_made_anew() {
+fn broken_connections_are_counted_and_replaced() {
     let script = script("[ { duration: 500ms, arrivalRate: 100 } ]", "");
     let (outcome, server) = load(&script, Behaviour { answers_max: Some(10), ..Behaviour::default() }, None);
     let totals = result(&script, &outcome.unwrap()).totals;
@@ -364,7 +364,7 @@ fn failures_took(result: &LoadResult, count: u64, least_us: f64) {
 }
 
 #[test]
-fn answers_that_never_come_are_waited_for_so_long() {
+fn missing_answers_are_waited_for_until_the_timeout() {
     let script = script("[ { duration: 100ms, arrivalRate: 50 } ]", "");
     let began = Instant::now();
     let (outcome, _) = load(&script, Behaviour { waits_for_cancel: true, ..Behaviour::default() }, None);
@@ -406,7 +406,7 @@ fn waiting_for_a_lost_answer_lowers_no_speed() {
 
 /// The report states which requests the latencies omit, and how long callers waited for these.
 #[test]
-fn the_table_tells_what_its_latencies_leave_out() {
+fn the_table_states_which_requests_its_latencies_omit() {
     let script = script("[ { duration: 200ms, arrivalRate: 50 } ]", "");
     let provenance = Provenance::new(Vec::new());
     let of = |behaviour| result(&script, &load(&script, behaviour, None).0.unwrap());

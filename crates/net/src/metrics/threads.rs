@@ -108,7 +108,7 @@ mod tests {
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
     #[test]
-    fn what_ended_threads_used_stays() {
+    fn the_time_of_ended_threads_stays() {
         let mut ledger = Ledger::default();
         ledger.note(Look::from([(1, (Part::Network, MS(5))), (2, (Part::Workers, MS(7))), (3, (Part::Other, MS(1)))]));
         assert_eq!(ledger.totals(), [MS(5), MS(7), MS(1)]);

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_is_refused() {
+    fn invalid_certificates_are_refused() {
         for pem in [&b""[..], b"text", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
             assert_eq!(inspect(pem), Err(CertificateError::Unreadable("certificates in PEM")));
         }

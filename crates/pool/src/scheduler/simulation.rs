@@ -58,7 +58,7 @@ fn every_schedule_keeps_the_promises() {
 }
 
 #[test]
-fn a_parallel_job_alone_uses_all_workers() {
+fn a_single_parallel_job_uses_all_workers() {
     for workers in 1..=8 {
         let plan = Plan::parallel(workers, 400);
         let (part, parts) = (plan.part_ns.start, 400);

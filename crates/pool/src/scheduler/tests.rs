@@ -101,7 +101,7 @@ fn connections_share_what_their_tenant_gets() {
 }
 
 #[test]
-fn first_come_first_served_keeps_to_it() {
+fn first_come_first_served_keeps_the_order() {
     let mut stage = Stage::new(Scheduling::FirstComeFirstServed);
     let gone = Arc::new(Cancellation::new());
     for (name, tenant) in [('A', 1), ('B', 2)] {
@@ -144,7 +144,7 @@ fn a_shared_job_is_worked_on_by_several() {
 }
 
 #[test]
-fn done_waits_for_who_has_just_taken_the_turn() {
+fn done_waits_for_the_worker_that_has_just_taken_the_turn() {
     let mut stage = fair();
     stage.submit('A', 0, 0);
     let mut first = stage.hand('A');
@@ -182,7 +182,7 @@ fn a_panic_ends_the_job_when_the_last_worker_is_out() {
 }
 
 #[test]
-fn a_job_that_says_done_is_done_whoever_panicked() {
+fn a_job_that_returns_done_is_done_despite_panics() {
     let mut stage = fair();
     stage.submit('A', 0, 0);
     let mut first = stage.hand('A');
@@ -225,7 +225,7 @@ fn a_hurried_job_goes_first_and_once() {
 }
 
 #[test]
-fn one_that_is_cancelled_while_it_runs_goes_first_when_it_comes_back() {
+fn a_running_job_that_is_cancelled_goes_first_on_return() {
     let mut stage = fair();
     let cancellation = Arc::new(Cancellation::new());
     stage.submit_with('A', 0, 1, &cancellation);
@@ -342,7 +342,7 @@ fn a_job_that_would_be_late_is_refused_while_others_wait_and_only_then() {
 }
 
 #[test]
-fn a_small_job_beside_large_ones_of_its_connection_is_not_refused() {
+fn a_small_job_among_large_ones_of_its_connection_is_not_refused() {
     let mut stage = Stage::refusing();
     for _ in 0..4 {
         let admission = Admission { tenant: 1, client: 1, connection: 0, bytes: 1 << 30, cancellation: Arc::default() };
@@ -376,7 +376,7 @@ fn an_odd_slice_is_soon_forgotten() {
 }
 
 #[test]
-fn a_stop_ends_what_waits_at_once_and_what_runs_when_it_comes_back() {
+fn a_stop_ends_waiting_jobs_at_once_and_running_ones_on_return() {
     let mut stage = fair();
     for name in ['A', 'B', 'C'] {
         stage.submit(name, 0, 0);

@@ -123,7 +123,7 @@ impl<F> Drop for Parts<F> {
 }
 
 #[test]
-fn a_job_alone_is_worked_on_by_all_workers_at_once() {
+fn a_single_job_uses_all_workers_at_once() {
     const WORKERS: usize = 4;
     let pool = pool(WORKERS);
     let (ended, end) = channel();
@@ -340,7 +340,7 @@ fn by_hand_first_come_first_served_serves_whole_jobs() {
 }
 
 #[test]
-fn by_hand_a_shutdown_abandons_what_was_not_run() {
+fn by_hand_a_shutdown_abandons_jobs_that_did_not_run() {
     let stage = Stage::new(one_worker());
     stage.submit('A', 1, 2, 50);
     stage.submit('B', 2, 1, 50);

@@ -181,7 +181,7 @@ fn fields_of_the_wrong_type_or_range_are_named() {
 }
 
 #[test]
-fn largest_and_smallest_options_are_taken() {
+fn largest_and_smallest_options_are_accepted() {
     for (name, value) in [
         ("app", Value::from("a".repeat(128))),
         ("role", Value::from("a".repeat(20))),
@@ -268,7 +268,7 @@ fn fault(message: Value) -> (Option<u32>, MessageFault) {
 }
 
 #[test]
-fn what_is_no_message_is_refused() {
+fn malformed_messages_are_refused() {
     use fieldseal_protocol::Kind;
     let [id, method, params] = [Value::from(5), Value::from("health"), array(&[])];
     let request = |id: Value| array(&[Value::from(0), id, method.clone(), params.clone()]);
@@ -473,7 +473,7 @@ fn a_document_in_several_buffers_is_the_same_message() {
 
 /// A client without support for reports reads the same result, and one with it finds the values that are not zero.
 #[test]
-fn results_carry_a_report_behind_what_was_asked_for() {
+fn results_carry_a_report_after_the_requested_values() {
     let paths = ["$['a']", "$['b'][3]"];
     let report = answer::Report {
         matched: &[2, 0],

@@ -18,7 +18,7 @@ fn hex_block(name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn the_worked_example_is_what_is_sent() {
+fn the_worked_example_matches_the_encoder() {
     let options = EncryptOptions { deadline_ms: Some(500), ..EncryptOptions::new("acme") };
     let mut out = Vec::new();
     request::encrypt(7, &options, [Scalar::UInt(42), Scalar::Nil].into_iter(), &mut out);

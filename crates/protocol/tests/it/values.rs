@@ -108,7 +108,7 @@ proptest! {
     }
 
     #[test]
-    fn an_iteration_goes_on_from_any_position(values in prop::collection::vec(any_scalar(), 0..40), cut in 0u32..41) {
+    fn an_iteration_resumes_from_any_position(values in prop::collection::vec(any_scalar(), 0..40), cut in 0u32..41) {
         with_values(&encrypt_frame(values.clone(), false), |list| {
             let mut front = list.iter();
             let read: Vec<Value> = front.by_ref().take(cut as usize).map(|s| as_rmpv(s.expect("a scalar"))).collect();
@@ -200,7 +200,7 @@ fn raw_frame(value: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_no_scalar_is_named_with_its_index() {
+fn values_that_are_not_scalars_are_named_with_their_index() {
     let rows: &[(Value, &str)] = &[
         (Value::Binary(vec![1]), "found a binary"),
         (Value::Array(vec![]), "found an array"),
@@ -250,7 +250,7 @@ fn a_list_of_strings_refuses_all_else() {
 }
 
 #[test]
-fn a_list_of_strings_goes_on_from_any_position() {
+fn a_list_of_strings_resumes_from_any_position() {
     let texts = ["a", "", "ev:", "Zoë"];
     with_values(&encrypt_frame(texts.map(Value::from).to_vec(), false), |list| {
         for cut in 0..=texts.len() {

@@ -61,7 +61,7 @@ impl Budget {
     }
 
     /// Bytes that are held now, and the most that were at a time.
-    pub(crate) fn held(&self) -> (usize, usize) {
+    pub(crate) fn usage(&self) -> (usize, usize) {
         let taken = self.lock();
         (taken.all, taken.most)
     }
@@ -429,20 +429,20 @@ mod tests {
         let answer = AnswerShare::new(budget.share(client("::1")).another(40).unwrap());
         for (size, charged) in [(10, 40), (41, 41), (100, 100), (60, 60), (20, 40)] {
             assert!(answer.resize(size));
-            assert_eq!(budget.held().0, charged);
+            assert_eq!(budget.usage().0, charged);
         }
         let share = answer.take().unwrap();
         assert_eq!((share.size(), answer.resize(1)), (40, false));
         drop(share);
         let refused = AnswerShare::new(budget.share(client("::1")));
         assert!(refused.resize(100) && !refused.resize(101));
-        assert_eq!(budget.held().0, 0, "what has arrived is dropped");
+        assert_eq!(budget.usage().0, 0, "what has arrived is dropped");
         assert!(!refused.resize(1), "the answer is given up");
         assert_eq!(refused.take().unwrap_err().code, "relay-overloaded");
     }
 
     #[test]
-    fn memory_is_charged_before_it_is_taken() {
+    fn memory_is_charged_before_allocation() {
         let budget = budget(1000, 1000);
         let mut buffer = Buffer::new(budget.share(client("::1")));
         for size in 1..=300 {

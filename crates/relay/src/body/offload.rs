@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn work_goes_on_while_the_threads_for_names_are_taken() {
+    fn work_continues_while_the_lookup_threads_are_busy() {
         let offload = OffloadThreads::new(1, SchedulingClass::Normal).unwrap();
         let (release, released) = channel::<()>();
         runtime().block_on(async {

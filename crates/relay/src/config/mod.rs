@@ -90,7 +90,7 @@ pub struct Inbound {
     pub otherwise: Option<Arc<Origin>>,
     /// How clients' addresses are passed on.
     pub forwarded: Forwarded,
-    /// What becomes of a path that is that of a route but for the case of its letters.
+    /// The action for a path that equals that of a route only when case is ignored.
     pub other_case: OtherCase,
     /// The routes; the first that fits decides.
     pub routes: Vec<Route>,
@@ -134,7 +134,7 @@ pub struct Outbound {
     pub unlisted: Unlisted,
     /// What becomes of those among them that are tunnelled, where their address is internal: loopback, link-local, private or of nobody.
     pub unlisted_internal: Unlisted,
-    /// What becomes of a path that is that of a destination but for the case of its letters.
+    /// The action for a path that equals that of a destination only when case is ignored.
     pub other_case: OtherCase,
     /// The destinations; the first that fits a request decides.
     pub destinations: Vec<Destination>,

@@ -18,7 +18,7 @@ fn inbound(route: &str) -> String {
 }
 
 #[test]
-fn a_route_is_read_with_all_it_says() {
+fn a_route_is_parsed_with_all_its_keys() {
     let route = "hosts = [\"api.example.com\"]\nmethods = [\"POST\"]\npath = \"/users/*/cards\"\napp = \"acme\"\n\
         request = [{ action = \"encrypt\", json = [\"$.card\"], form = [\"card\"], headers = [\"X-Card\"], role = \"pci\" }]\n\
         response = [{ action = \"redact\", json = [\"$..secret\"], replacement = \"gone\" }, { action = \"decrypt\", json = [\"$.a\"] }]\n\
@@ -38,11 +38,11 @@ fn a_route_is_read_with_all_it_says() {
 }
 
 #[test]
-fn what_passes_beside_routes_that_hide_is_told_unless_it_is_meant() {
+fn unmatched_requests_beside_hiding_routes_cause_a_warning() {
     let hides = inbound("path = \"/\"\napp = \"a\"\nresponse = [{ action = \"redact\", json = [\"$\"] }]\n");
     let warnings = |text: &str| parse(text).unwrap().warnings;
-    let told = warnings(&hides);
-    assert!(told.len() == 1 && told[0].line == 7 && told[0].message.contains("unmatched"), "{told:?}");
+    let reported = warnings(&hides);
+    assert!(reported.len() == 1 && reported[0].line == 7 && reported[0].message.contains("unmatched"), "{reported:?}");
     for unmatched in ["pass", "refuse"] {
         let said = hides.replace("[[inbound]]", &format!("[[inbound]]\nunmatched = \"{unmatched}\""));
         assert_eq!(warnings(&said), []);
@@ -52,10 +52,10 @@ fn what_passes_beside_routes_that_hide_is_told_unless_it_is_meant() {
 
 /// What stands before a route decides first: of two in the wrong order the second does nothing.
 #[test]
-fn routes_that_nothing_reaches_are_told() {
+fn unreachable_routes_are_reported() {
     let hides = "app = \"a\"\nrequest = [{ action = \"encrypt\", json = [\"$\"] }]\n";
     let listener = "[[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"http://a\"\nunmatched = \"refuse\"\n";
-    let told = |first: &str, second: &str, hides: &str, setting: &str| {
+    let reported = |first: &str, second: &str, hides: &str, setting: &str| {
         let text = format!("{listener}{setting}\n[[inbound.route]]\n{first}\n[[inbound.route]]\n{second}\n{hides}");
         parse(&text).unwrap().warnings
     };
@@ -67,11 +67,11 @@ fn routes_that_nothing_reaches_are_told() {
             "path = \"/a\"\nhosts = [\"y\", \"a.x\"]\nmethods = [\"PUT\"]",
         ),
     ] {
-        let warnings = told(first, second, hides, "");
+        let warnings = reported(first, second, hides, "");
         let [warning] = warnings.as_slice() else { panic!("{warnings:?} of {first}, {second}") };
         assert!(warning.message.contains("line 11") && warning.message.contains("in the clear"), "{warning}");
         assert_eq!(warning.line, 13 + first.matches('\n').count());
-        assert!(!told(first, second, "", "")[0].message.contains("in the clear"), "it hides nothing");
+        assert!(!reported(first, second, "", "")[0].message.contains("in the clear"), "it hides nothing");
     }
     for (first, second) in [
         ("path = \"/a/b\"", "path = \"/a/**\""),
@@ -79,26 +79,26 @@ fn routes_that_nothing_reaches_are_told() {
         ("path = \"/a/**\"\nhosts = [\"x\"]", "path = \"/a/b\""),
         ("path = \"/A/**\"", "path = \"/a/b\""),
     ] {
-        assert_eq!(told(first, second, hides, ""), [], "{first}, {second}");
+        assert_eq!(reported(first, second, hides, ""), [], "{first}, {second}");
     }
-    assert_eq!(told("path = \"/A/**\"", "path = \"/a/b\"", hides, "other_case = \"same\"").len(), 1);
+    assert_eq!(reported("path = \"/A/**\"", "path = \"/a/b\"", hides, "other_case = \"same\"").len(), 1);
 }
 
 #[test]
-fn destinations_that_nothing_reaches_are_told() {
-    let told = |first: &str, second: &str| {
+fn unreachable_destinations_are_reported() {
+    let reported = |first: &str, second: &str| {
         let listener = "[[outbound]]\naddress = \"127.0.0.1:0\"\nca_certificate = \"a\"\nca_private_key = \"b\"\n";
         let hides = "response = [{ action = \"redact\", json = [\"$\"] }]\n";
         let text = format!("{listener}[[outbound.destination]]\n{first}\n[[outbound.destination]]\n{second}\n{hides}");
         parse(&text).unwrap().warnings
     };
     let narrow = "hosts = [\"a.example.com\"]\npaths = [\"/x\", \"/y/**\"]";
-    let warnings = told("hosts = [\"*.example.com\"]", narrow);
+    let warnings = reported("hosts = [\"*.example.com\"]", narrow);
     assert!(warnings.len() == 1 && warnings[0].line == 12 && warnings[0].message.contains("line 10"), "{warnings:?}");
     assert!(warnings[0].message.contains("in the clear"));
-    assert_eq!(told(narrow, "hosts = [\"*.example.com\"]"), []);
-    assert_eq!(told(narrow, "hosts = [\"a.example.com\"]\npaths = [\"/x\", \"/z\"]"), []);
-    assert_eq!(told(narrow, "hosts = [\"a.example.com\"]\npaths = [\"/y/1\"]").len(), 1);
+    assert_eq!(reported(narrow, "hosts = [\"*.example.com\"]"), []);
+    assert_eq!(reported(narrow, "hosts = [\"a.example.com\"]\npaths = [\"/x\", \"/z\"]"), []);
+    assert_eq!(reported(narrow, "hosts = [\"a.example.com\"]\npaths = [\"/y/1\"]").len(), 1);
 }
 
 /// Every key of the file, by what the program itself reads.
@@ -117,7 +117,7 @@ fn keys(file: &schema::File) -> Vec<String> {
 fn the_example_and_the_documentation_have_every_key_and_the_defaults() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let read = |path: &str| std::fs::read_to_string(format!("{folder}/{path}")).unwrap();
-    let (example, told) = (read("examples/relay.toml"), read("docs/relay.md"));
+    let (example, reported) = (read("examples/relay.toml"), read("docs/relay.md"));
     let configuration = Configuration::parse(&example).unwrap();
     assert_eq!(configuration.warnings, []);
     assert_eq!(configuration.limits, Limits::default());
@@ -129,13 +129,13 @@ fn the_example_and_the_documentation_have_every_key_and_the_defaults() {
     for key in keys {
         let shows = |text: &str| text.contains(&format!("{key} = ")) || text.contains(&format!("{key}]"));
         assert!(shows(&example), "{key} in examples/relay.toml");
-        let is_named = ["`", "`[", "`[[", "."].iter().any(|before| told.contains(&format!("{before}{key}")));
+        let is_named = ["`", "`[", "`[[", "."].iter().any(|before| reported.contains(&format!("{before}{key}")));
         assert!(is_named, "{key} in docs/relay.md");
     }
 }
 
 #[test]
-fn destinations_decrypt_everything_unless_told_otherwise() {
+fn destinations_decrypt_everything_by_default() {
     let text = "[[outbound]]\naddress = \"127.0.0.1:0\"\nca_certificate = \"a\"\nca_private_key = \"b\"\n\
         [[outbound.destination]]\nhosts = [\"*.example.com\"]\n[[outbound.destination]]\nhosts = [\"x\"]\nrequest = []\n";
     let configuration = parse(text).unwrap();
@@ -151,7 +151,7 @@ fn destinations_decrypt_everything_unless_told_otherwise() {
 }
 
 #[test]
-fn what_is_wrong_is_told_by_its_line() {
+fn errors_are_reported_with_their_line() {
     let rule = |rule: &str| inbound(&format!("path = \"/\"\napp = \"a\"\nrequest = [{{ {rule} }}]\n"));
     for (text, line, part) in [
         ("", 1, "nothing to do"),

@@ -28,7 +28,7 @@ impl Key {
     ///
     /// # Errors
     /// If it cannot be a key.
-    pub(crate) fn shown(headers: &HeaderMap) -> Result<Option<Key>, Refusal> {
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Result<Option<Key>, Refusal> {
         let mut values = headers.get_all(PROXY_AUTHORIZATION).iter();
         let Some(value) = values.next() else { return Ok(None) };
         match (value.to_str(), values.next()) {

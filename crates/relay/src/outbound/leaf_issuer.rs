@@ -60,7 +60,7 @@ pub(crate) struct LeafIssuer {
     key: PKey<Private>,
     /// Contexts of callers with a key.
     kept: Shelf,
-    /// Contexts of other callers: whoever requests names until the cache is full displaces only these.
+    /// Contexts of other callers: requesting names until the cache is full displaces only these.
     of_strangers: Shelf,
 }
 
@@ -153,8 +153,8 @@ impl LeafIssuer {
         };
         let (not_before, not_after) = (seconds(now - VALID_SINCE)?, seconds(now + VALID_FOR)?);
         let mut subject = X509NameBuilder::new()?;
-        let shown = if host.len() <= COMMON_NAME_SIZE_MAX { host } else { "fieldseal relay" };
-        subject.append_entry_by_nid(Nid::COMMONNAME, shown)?;
+        let common_name = if host.len() <= COMMON_NAME_SIZE_MAX { host } else { "fieldseal relay" };
+        subject.append_entry_by_nid(Nid::COMMONNAME, common_name)?;
         let mut names = SubjectAlternativeName::new();
         match host.parse::<IpAddr>() {
             Ok(_) => names.ip(host),
@@ -194,7 +194,7 @@ fn serial() -> Result<Asn1Integer, ErrorStack> {
 mod tests {
     use super::*;
 
-    fn mint(kept_max: usize) -> LeafIssuer {
+    fn new_leaf_issuer(kept_max: usize) -> LeafIssuer {
         let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
         let key = PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap();
         let mut builder = X509::builder().unwrap();
@@ -208,46 +208,46 @@ mod tests {
         LeafIssuer::new(&certificate, &Zeroizing::new(key.private_key_to_pem_pkcs8().unwrap()), kept_max).unwrap()
     }
 
-    fn shown(leaf_issuer: &LeafIssuer, host: &str, is_known: bool) -> Vec<u8> {
+    fn certificate_of(leaf_issuer: &LeafIssuer, host: &str, is_known: bool) -> Vec<u8> {
         leaf_issuer.context(host, is_known).unwrap().certificate().unwrap().to_der().unwrap()
     }
 
     #[test]
     fn strangers_push_out_nothing_but_their_own() {
-        let leaf_issuer = mint(8);
-        let known = shown(&leaf_issuer, "known.test", true);
-        let first = shown(&leaf_issuer, "0.test", false);
+        let leaf_issuer = new_leaf_issuer(8);
+        let known = certificate_of(&leaf_issuer, "known.test", true);
+        let first = certificate_of(&leaf_issuer, "0.test", false);
         for number in 0..50 {
-            shown(&leaf_issuer, &format!("{number}.test"), false);
+            certificate_of(&leaf_issuer, &format!("{number}.test"), false);
         }
-        assert_eq!(shown(&leaf_issuer, "known.test", true), known);
-        assert_eq!(shown(&leaf_issuer, "known.test", false), known, "whoever asks, it is the same host");
-        assert_ne!(shown(&leaf_issuer, "0.test", false), first, "it gave way");
+        assert_eq!(certificate_of(&leaf_issuer, "known.test", true), known);
+        assert_eq!(certificate_of(&leaf_issuer, "known.test", false), known, "the same host for any caller");
+        assert_ne!(certificate_of(&leaf_issuer, "0.test", false), first, "it was evicted");
         assert_eq!((leaf_issuer.kept.lock().len(), leaf_issuer.of_strangers.lock().len()), (1, 2));
     }
 
     #[test]
-    fn what_is_used_stays_and_what_a_stranger_began_is_taken_over() {
-        let leaf_issuer = mint(2);
-        let begun = shown(&leaf_issuer, "a.test", false);
-        assert_eq!(shown(&leaf_issuer, "a.test", true), begun);
-        let second = shown(&leaf_issuer, "b.test", true);
-        assert_eq!(shown(&leaf_issuer, "a.test", true), begun);
-        shown(&leaf_issuer, "c.test", true);
+    fn used_certificates_stay_and_a_strangers_is_taken_over() {
+        let leaf_issuer = new_leaf_issuer(2);
+        let begun = certificate_of(&leaf_issuer, "a.test", false);
+        assert_eq!(certificate_of(&leaf_issuer, "a.test", true), begun);
+        let second = certificate_of(&leaf_issuer, "b.test", true);
+        assert_eq!(certificate_of(&leaf_issuer, "a.test", true), begun);
+        certificate_of(&leaf_issuer, "c.test", true);
         assert_eq!(leaf_issuer.kept.lock().len(), 2);
-        assert_eq!(shown(&leaf_issuer, "a.test", true), begun);
-        assert_ne!(shown(&leaf_issuer, "b.test", true), second);
+        assert_eq!(certificate_of(&leaf_issuer, "a.test", true), begun);
+        assert_ne!(certificate_of(&leaf_issuer, "b.test", true), second);
     }
 
     #[test]
-    fn a_certificate_is_made_anew_before_it_ends() {
-        let leaf_issuer = mint(2);
-        let first = shown(&leaf_issuer, "a.test", true);
+    fn a_certificate_is_renewed_before_it_expires() {
+        let leaf_issuer = new_leaf_issuer(2);
+        let first = certificate_of(&leaf_issuer, "a.test", true);
         let set_age = |age: Duration| leaf_issuer.kept.lock().get_mut("a.test").unwrap().made = SystemTime::now() - age;
         set_age(VALID_FOR - LEFT_MIN - Duration::from_secs(60));
-        assert_eq!(shown(&leaf_issuer, "a.test", true), first);
+        assert_eq!(certificate_of(&leaf_issuer, "a.test", true), first);
         set_age(VALID_FOR - LEFT_MIN);
-        assert_ne!(shown(&leaf_issuer, "a.test", true), first);
+        assert_ne!(certificate_of(&leaf_issuer, "a.test", true), first);
         assert_eq!(leaf_issuer.kept.lock().len(), 1);
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fieldseal_client::ApiKeyFacts;
-use fieldseal_http::{Door, Handler, Hold, Peer, Protocol, RequestBody, ResponseBody, empty, protocol_of};
+use fieldseal_http::{Handler, Hold, Peer, Protocol, RequestBody, ResponseBody, StreamServer, empty, protocol_of};
 use http_body_util::BodyExt;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::upgrade::OnUpgrade;
@@ -51,7 +51,7 @@ pub(crate) struct Nobody;
 pub(crate) struct OutboundHandler {
     context: ListenerContext,
     remembered: Arc<Remembered>,
-    door: OnceLock<Door<Nobody>>,
+    stream_server: OnceLock<StreamServer<Nobody>>,
     dialer: Dialer,
 }
 
@@ -83,13 +83,13 @@ struct TunnelHandler {
 
 impl OutboundHandler {
     pub(crate) fn new(context: ListenerContext) -> Self {
-        OutboundHandler { context, remembered: Arc::default(), door: OnceLock::new(), dialer: Dialer::new() }
+        OutboundHandler { context, remembered: Arc::default(), stream_server: OnceLock::new(), dialer: Dialer::new() }
     }
 
     /// Lets tunnels be served among the connections of the listener.
-    pub(crate) fn open(&self, door: &Door<Self>) {
+    pub(crate) fn open(&self, stream_server: &StreamServer<Self>) {
         // Set once, right after the start.
-        let _ = self.door.set(door.with_handler(Arc::new(Nobody)));
+        let _ = self.stream_server.set(stream_server.with_handler(Arc::new(Nobody)));
     }
 
     async fn connect(
@@ -108,7 +108,7 @@ impl OutboundHandler {
         }
         let listener = &worker.configuration.outbound[self.context.index];
         let origin = Arc::new(destination(&request)?);
-        let key = Key::shown(request.headers())?;
+        let key = Key::from_headers(request.headers())?;
         if let Some(key) = &key {
             record.app = Some(owner(worker, &self.remembered, key).await?.app.as_str().into());
         }
@@ -116,7 +116,7 @@ impl OutboundHandler {
         let hold = request.extensions_mut().remove::<Hold>();
         let (context, remembered) = (self.context.clone(), Arc::clone(&self.remembered));
         if is_listed(&listener.destinations, &origin.host) {
-            let Some(door) = self.door.get().cloned() else {
+            let Some(stream_server) = self.stream_server.get().cloned() else {
                 return Err(Refusal::unavailable("starting", "the relay is starting", None));
             };
             let tls = worker.leaf_issuers[self.context.index].context(&origin.host, key.is_some());
@@ -124,7 +124,7 @@ impl OutboundHandler {
                 Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "no-certificate", error.to_string())
             })?;
             let tunnel = Tunnel { context, remembered, origin, key };
-            let serving = tunnel.serve(upgrade, tls, door, Peer::clone(peer));
+            let serving = tunnel.serve(upgrade, tls, stream_server, Peer::clone(peer));
             tokio::spawn(async move {
                 serving.await;
                 drop(hold);
@@ -199,9 +199,15 @@ fn is_listed(destinations: &[Destination], host: &str) -> bool {
 
 impl Tunnel {
     /// Ends TLS in the name of the destination and answers what comes.
-    async fn serve(self, upgrade: OnUpgrade, context: boring::ssl::SslContext, door: Door<Nobody>, mut peer: Peer) {
+    async fn serve(
+        self,
+        upgrade: OnUpgrade,
+        context: boring::ssl::SslContext,
+        stream_server: StreamServer<Nobody>,
+        mut peer: Peer,
+    ) {
         let Ok(stream) = upgrade.await else { return };
-        let stream = match door.shake_hands(TokioIo::new(stream), &context).await {
+        let stream = match stream_server.shake_hands(TokioIo::new(stream), &context).await {
             Ok(stream) => stream,
             Err(reason) => {
                 let reason = reason.as_deref().unwrap_or("the client closed the connection");
@@ -210,7 +216,7 @@ impl Tunnel {
             }
         };
         peer.protocol = protocol_of(&stream);
-        door.with_handler(Arc::new(TunnelHandler { tunnel: self })).serve(stream, peer).await;
+        stream_server.with_handler(Arc::new(TunnelHandler { tunnel: self })).serve(stream, peer).await;
     }
 
     async fn pass_on(
@@ -223,7 +229,7 @@ impl Tunnel {
         let head = &mut message.head;
         let key = match &self.key {
             Some(key) => Some(key.clone()),
-            None => Key::shown(&head.headers)?,
+            None => Key::from_headers(&head.headers)?,
         };
         let key = key.ok_or_else(|| auth::unauthorized("there is no API key in Proxy-Authorization"))?;
         let caller = owner(worker, &self.remembered, &key).await?;

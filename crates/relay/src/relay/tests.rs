@@ -79,10 +79,10 @@ impl Setting {
     }
 
     /// The certificates that the listeners present.
-    fn shown(&self) -> Vec<Vec<u8>> {
-        let shown =
+    fn presented(&self) -> Vec<Vec<u8>> {
+        let presented =
             |acceptor: &Option<Acceptor>| acceptor.as_ref().unwrap().context().certificate().unwrap().to_pem().unwrap();
-        self.relay().acceptors.iter().map(shown).collect()
+        self.relay().acceptors.iter().map(presented).collect()
     }
 
     fn written(&self) -> Vec<Vec<u8>> {
@@ -95,20 +95,20 @@ impl Setting {
 }
 
 #[test]
-fn a_file_that_cannot_be_taken_up_leaves_everything_as_it_was() {
+fn an_unusable_file_leaves_everything_unchanged() {
     let setting = Setting::start();
-    let before = (setting.shown(), setting.worker());
+    let before = (setting.presented(), setting.worker());
     assert_eq!(before.0, setting.written());
     setting.issue("first");
     setting.issue("second");
     fs::write(setting.folder.join("second.key"), "no key").unwrap();
     let error = setting.reload("").unwrap_err();
     assert!(matches!(&error, RelayError::Identity { listener, .. } if &**listener == "second"), "{error}");
-    assert!(setting.shown() == before.0, "the first listener shows what the second cannot");
+    assert!(setting.presented() == before.0, "the first listener shows what the second cannot");
     assert!(Arc::ptr_eq(&setting.worker(), &before.1));
     setting.issue("second");
     setting.reload("").unwrap();
-    assert!(setting.shown() == setting.written() && setting.shown() != before.0);
+    assert!(setting.presented() == setting.written() && setting.presented() != before.0);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn bounds_of_connections_take_a_restart_and_others_hold_at_once() {
                 && error.to_string().ends_with("takes effect only after a restart")
         );
     }
-    let mut share = setting.relay().shared.held.budget.share([127, 0, 0, 1].into());
+    let mut share = setting.relay().shared.resources.budget.share([127, 0, 0, 1].into());
     setting
         .reload("bodies_size_max = 10\nclient_bodies_size_max = 10\nbody_size_max = 10\ntunnel_timeout = \"7s\"")
         .unwrap();
@@ -140,7 +140,7 @@ fn bounds_of_connections_take_a_restart_and_others_hold_at_once() {
 }
 
 #[test]
-fn new_authorities_under_the_same_path_are_taken_up() {
+fn new_authorities_under_the_same_path_are_loaded() {
     let setting = Setting::start();
     let believed = |worker: &WorkerContext| worker.authorities.as_ref().clone().unwrap();
     let before = setting.worker();

@@ -27,7 +27,7 @@ pub(crate) enum Case {
 /// The first of `items` that takes the request.
 ///
 /// # Errors
-/// But for the case of its letters the path is that of one that hides something and would come first, and that is not let through.
+/// The path matches an earlier, protected route only when case is ignored; such requests are refused.
 pub(crate) fn choose<T>(
     items: &[T],
     other_case: OtherCase,
@@ -43,7 +43,7 @@ pub(crate) fn choose<T>(
     let found = first(Case::AsWritten);
     match like {
         Some(like) if Some(like) != found && hides(&items[like]) => {
-            let detail = "but for the case of its letters the path is one whose rules hide something";
+            let detail = "the path matches a route whose rules hide something only when case is ignored";
             Err(Refusal::request("ambiguous-path", detail))
         }
         _ => Ok(found.map(|at| &items[at])),

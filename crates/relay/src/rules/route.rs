@@ -325,7 +325,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn patterns_mean_what_they_mean_when_every_way_is_tried(
+        fn patterns_match_as_in_exhaustive_search(
             pattern in "(/(a|b|\\*|a\\*|\\*b\\*a|\\*\\*)){0,5}", path in "(/(a|b|ab|ba|aba)){0,6}"
         ) {
             let pattern = if pattern.is_empty() { "/".to_owned() } else { pattern };
@@ -341,7 +341,7 @@ mod tests {
         }
 
         #[test]
-        fn what_a_pattern_covers_it_matches(
+        fn a_pattern_matches_what_it_covers(
             wide in "(/(a|b|\\*|a\\*|\\*a|\\*\\*)){1,3}", narrow in "(/(a|b|\\*|a\\*|aba|\\*\\*)){1,3}",
             path in "(/(a|b|ab|ba|aba)){0,4}"
         ) {
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused() {
+    fn invalid_patterns_are_refused() {
         for (pattern, error) in [
             ("v1", PatternError::NoSlash),
             ("/a//b", PatternError::EmptySegment),

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sockets_are_bounded_and_come_back() {
+    fn sockets_are_limited_and_returned() {
         let sockets = Sockets::new(2);
         let (first, second) = (sockets.take().unwrap(), sockets.take());
         assert!(second.is_some() && sockets.take().is_none());

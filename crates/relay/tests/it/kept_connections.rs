@@ -18,11 +18,11 @@ async fn upstream() -> (String, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let origin = format!("http://{}", listener.local_addr().unwrap());
     let seen = Seen::default();
-    let told = Arc::clone(&seen);
+    let reported = Arc::clone(&seen);
     tokio::spawn(async move {
         for number in 0.. {
             let Ok((socket, _)) = listener.accept().await else { return };
-            tokio::spawn(serve(socket, number, Arc::clone(&told)));
+            tokio::spawn(serve(socket, number, Arc::clone(&reported)));
         }
     });
     (origin, seen)
@@ -65,7 +65,7 @@ async fn stage() -> (Stage, Seen) {
     (Stage::new(&origin, &Identity::new(), "", &routes), seen)
 }
 
-fn told(seen: &Seen) -> Vec<(usize, String)> {
+fn reported(seen: &Seen) -> Vec<(usize, String)> {
     std::mem::take(&mut *seen.lock().unwrap())
 }
 
@@ -74,12 +74,12 @@ fn lines(expected: &[(usize, &str)]) -> Vec<(usize, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_can_be_repeated_is_tried_once_more_on_a_new_connection() {
+async fn repeatable_requests_are_retried_once_on_a_new_connection() {
     let (stage, seen) = stage().await;
     for version in [Version::HTTP_11, Version::HTTP_2] {
         let mut client = stage.client(version).await;
         assert_eq!(client.send("GET", "/first", Pieces::of([])).await.status, StatusCode::OK);
-        let first = told(&seen)[0].0;
+        let first = reported(&seen)[0].0;
         for (method, path) in [("GET", "/a"), ("DELETE", "/b"), ("OPTIONS", "/c")] {
             assert_eq!(client.send(method, path, Pieces::of([])).await.body, "ok", "{method} {version:?}");
         }
@@ -92,10 +92,10 @@ async fn what_can_be_repeated_is_tried_once_more_on_a_new_connection() {
             (first + 2, "OPTIONS /c"),
             (first + 3, "OPTIONS /c"),
         ];
-        assert_eq!(told(&seen), lines(&expected));
+        assert_eq!(reported(&seen), lines(&expected));
         // The last connection is used up, so that the next version begins with a new one.
         assert_eq!(client.send("POST", "/last", Pieces::of([])).await.status, StatusCode::BAD_GATEWAY);
-        told(&seen);
+        reported(&seen);
     }
 }
 
@@ -107,11 +107,11 @@ async fn a_body_that_was_read_whole_is_sent_again() {
     let mut request = client.request("PUT", "/redacted", Pieces::of([data(b"{\"card\":4242}")]));
     request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     assert_eq!(client.begin(request).await.status(), StatusCode::OK);
-    assert_eq!(told(&seen), lines(&[(0, "GET /first"), (0, "PUT /redacted"), (1, "PUT /redacted")]));
+    assert_eq!(reported(&seen), lines(&[(0, "GET /first"), (0, "PUT /redacted"), (1, "PUT /redacted")]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_may_have_been_done_is_not_repeated() {
+async fn possibly_processed_requests_are_not_repeated() {
     let (stage, seen) = stage().await;
     let mut client = stage.client(Version::HTTP_11).await;
     let rounds: [(&str, &str, &'static [u8]); 3] =
@@ -125,7 +125,7 @@ async fn what_may_have_been_done_is_not_repeated() {
             (StatusCode::BAD_GATEWAY, "application/problem+json")
         );
         assert!(String::from_utf8_lossy(&answer.body).contains("\"upstream-broke\""), "{answer:?}");
-        assert_eq!(told(&seen), lines(&[(number, "GET /first"), (number, &format!("{method} {path}"))]));
+        assert_eq!(reported(&seen), lines(&[(number, "GET /first"), (number, &format!("{method} {path}"))]));
     }
 }
 
@@ -135,8 +135,8 @@ async fn an_upstream_that_never_answers_is_tried_twice_and_no_more() {
     let mut client = stage.client(Version::HTTP_11).await;
     assert_eq!(client.send("GET", "/first", Pieces::of([])).await.status, StatusCode::OK);
     assert_eq!(client.send("GET", "/never", Pieces::of([])).await.status, StatusCode::BAD_GATEWAY);
-    assert_eq!(told(&seen), lines(&[(0, "GET /first"), (0, "GET /never"), (1, "GET /never")]));
+    assert_eq!(reported(&seen), lines(&[(0, "GET /first"), (0, "GET /never"), (1, "GET /never")]));
     // There is no kept connection: what fails on a new one is the upstream's word.
     assert_eq!(client.send("GET", "/never", Pieces::of([])).await.status, StatusCode::BAD_GATEWAY);
-    assert_eq!(told(&seen), lines(&[(2, "GET /never")]));
+    assert_eq!(reported(&seen), lines(&[(2, "GET /never")]));
 }

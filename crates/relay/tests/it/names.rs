@@ -79,7 +79,7 @@ fn part(name: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_body_passes_in_which_an_upstream_finds_what_is_hidden() {
+async fn no_body_passes_in_which_an_upstream_finds_hidden_values() {
     let rules = "{ action = \"redact\", json = [\"$.card.number\"], form = [\"card_number\"] }";
     let (_upstream, stage) = stage(rules, "");
     let utf16 = |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
@@ -167,7 +167,7 @@ async fn parameters_of_the_query_are_hidden_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_case_of_names_is_ignored_or_counts_where_the_setting_says_so() {
+async fn the_case_of_names_is_ignored_or_counts_as_configured() {
     let rules = "{ action = \"redact\", form = [\"pin\"] }";
     for (setting, expected) in [("same", "Pin=%5Bredacted%5D"), ("other", "Pin=1"), ("refuse", "ambiguous-name")] {
         let (_upstream, stage) = stage(rules, &format!("other_case_names = \"{setting}\""));

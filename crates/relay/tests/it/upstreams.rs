@@ -180,7 +180,7 @@ async fn a_rewritten_body_has_a_length_and_no_trailers() {
 
 /// Whether it is streamed or buffered, over either protocol to either protocol: the client sees the same.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_brings_too_little_of_a_body_is_told_so() {
+async fn a_client_that_sends_a_body_too_slowly_receives_an_error() {
     let limits = "[limits]\nbody_timeout = \"300ms\"";
     let routes = "[[inbound.route]]\npath = \"/held/**\"\nrequest = [{ action = \"redact\", json = [\"$\"] }]";
     for is_http2 in [false, true] {
@@ -220,7 +220,7 @@ async fn a_client_that_brings_too_little_of_a_body_is_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_to_be_hidden_in_headers_does_not_pass_in_trailers() {
+async fn hidden_headers_do_not_pass_in_trailers() {
     const NAMES: [&str; 4] = ["x-own-card", "x_own_card", "x-own_card", "x-checksum"];
     let route = |path: &str, way: &str, action: &str| {
         let rule = format!("{{ action = \"{action}\", headers = [\"X-Own-Card\"] }}");
@@ -283,7 +283,7 @@ async fn a_body_streams_also_where_its_trailers_are_looked_at() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_that_take_nothing_hold_up_nobody_else_on_their_connection_to_the_upstream() {
+async fn clients_that_read_nothing_delay_nobody_else_on_the_upstream_connection() {
     let (upstream, stage) = stage(true, "");
     let mut unread = Vec::new();
     for _ in 0..8 {

@@ -78,8 +78,8 @@ pub(super) async fn read(
     mut share: Share,
     deadline: Instant,
 ) -> Result<Read, Problem> {
-    let told = headers.get(CONTENT_LENGTH).and_then(|size| size.to_str().ok()?.parse::<u64>().ok());
-    if told.is_some_and(|told| told > size_max as u64) {
+    let reported = headers.get(CONTENT_LENGTH).and_then(|size| size.to_str().ok()?.parse::<u64>().ok());
+    if reported.is_some_and(|reported| reported > size_max as u64) {
         return Err(too_large(size_max));
     }
     let mut body = body;
@@ -143,12 +143,12 @@ pub(super) fn head_of(response: Response<ResponseBody>) -> Response<ResponseBody
 }
 
 /// Tells a browser whether the origin of a page may read the answer.
-pub(super) fn let_origin_in(settings: &ApiSettings, asked: &HeaderMap, answer: &mut HeaderMap) {
+pub(super) fn let_origin_in(settings: &ApiSettings, request_headers: &HeaderMap, answer: &mut HeaderMap) {
     if settings.cors_origins.is_empty() {
         return;
     }
     answer.append(VARY, HeaderValue::from_static("origin"));
-    let Some(origin) = asked.get(ORIGIN) else { return };
+    let Some(origin) = request_headers.get(ORIGIN) else { return };
     if let Some(allowed) = allowed_origin(settings, origin) {
         answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
         answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(super::EXPOSED));
@@ -165,10 +165,10 @@ fn allowed_origin(settings: &ApiSettings, origin: &HeaderValue) -> Option<Header
 /// The answer to a CORS preflight request.
 pub(super) fn preflight(
     settings: &ApiSettings,
-    asked: &HeaderMap,
+    request_headers: &HeaderMap,
     method: &Method,
 ) -> Result<Response<ResponseBody>, Problem> {
-    let is_allowed = asked.get(ORIGIN).is_some_and(|origin| allowed_origin(settings, origin).is_some());
+    let is_allowed = request_headers.get(ORIGIN).is_some_and(|origin| allowed_origin(settings, origin).is_some());
     if !is_allowed {
         return Err(forbidden("pages of this origin are not let in: api.cors_origins names those that are"));
     }
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_are_told_by_the_media_type() {
+    fn forms_are_recognised_by_the_media_type() {
         for json in ["application/json", "Application/JSON; charset=UTF-8", "application/json;charset=\"utf-8\""] {
             assert_eq!(form(json), Some(Form::Json), "{json}");
         }

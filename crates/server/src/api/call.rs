@@ -13,12 +13,12 @@ use tokio::sync::oneshot;
 use tokio::time::sleep_until;
 
 use super::problem::problem;
-use super::{Api, Shown};
+use super::{Api, Authenticated};
 use crate::attempts::Attempts;
 use crate::clock;
-use crate::hub::{Hub, Memory};
 use crate::metrics::Arrival;
 use crate::request_record::RequestRecord;
+use crate::server_state::{Memory, ServerState};
 use fieldseal_service::RequestJob;
 use fieldseal_service::Rope;
 use fieldseal_service::Share;
@@ -46,7 +46,7 @@ pub(super) struct Accounts {
 
 /// Work that somebody waits for. Dropped before its end it is cancelled.
 struct Awaited<'a> {
-    hub: &'a Hub,
+    server_state: &'a ServerState,
     cancellation: Arc<Cancellation>,
     ticket: Option<Ticket>,
 }
@@ -55,7 +55,7 @@ impl Drop for Awaited<'_> {
     fn drop(&mut self) {
         self.cancellation.cancel(Reason::Disconnected);
         if let Some(ticket) = &self.ticket {
-            self.hub.pool.hurry(ticket);
+            self.server_state.pool.hurry(ticket);
         }
     }
 }
@@ -84,20 +84,20 @@ impl Api {
     /// tokens together, or the address of a caller without credentials.
     pub(super) fn accounts(&self, caller: &Caller, app: &str, peer: &Peer) -> Accounts {
         let is_public = matches!(caller, Caller::Owner) || !self.engine.is_known_to_use(caller, app);
-        let tenant = self.hub.number_of(if is_public { Tenant::Public } else { Tenant::App(app) });
+        let tenant = self.server_state.number_of(if is_public { Tenant::Public } else { Tenant::App(app) });
         let client = match caller {
-            Caller::ApiKey { id, .. } => self.hub.number_of_client(("key", id)),
-            Caller::Token { .. } => self.hub.number_of_client("tokens"),
+            Caller::ApiKey { id, .. } => self.server_state.number_of_client(("key", id)),
+            Caller::Token { .. } => self.server_state.number_of_client("tokens"),
             Caller::Client { .. } | Caller::OnBehalf { .. } | Caller::Owner => {
-                self.hub.number_of_client(("address", client_of(peer.address.ip())))
+                self.server_state.number_of_client(("address", client_of(peer.address.ip())))
             }
         };
         Accounts { tenant, client }
     }
 
     /// The memory for the call.
-    pub(super) fn memory(&self, shown: &Shown) -> Memory {
-        self.hub.memory(Tenant::App(shown.app().as_str()))
+    pub(super) fn memory(&self, authenticated: &Authenticated) -> Memory {
+        self.server_state.memory(Tenant::App(authenticated.app().as_str()))
     }
 
     /// Has the workers do it, once there is room in their queue.
@@ -109,24 +109,24 @@ impl Api {
         bytes: usize,
         memory: &Memory,
     ) -> Result<(Rope, Share), Problem> {
-        let hub = &*self.hub;
+        let server_state = &*self.server_state;
         let now = clock::now();
         let cancellation = Arc::new(Cancellation::new());
-        cancellation.set_deadline(order.began + hub.settings.api.call_timeout);
+        cancellation.set_deadline(order.began + server_state.settings.api.call_timeout);
         let (sender, receiver) = oneshot::channel();
         let arrival = Arrival { method: order.method, size: order.bytes, at: now };
-        let record = RequestRecord::new(Arc::clone(&hub.requests), arrival, Arc::clone(&cancellation));
-        let reply = Reply::new(CallReceiver { sender, record }).with_retry_after(hub.settings.retry_after);
+        let record = RequestRecord::new(Arc::clone(&server_state.requests), arrival, Arc::clone(&cancellation));
+        let reply = Reply::new(CallReceiver { sender, record }).with_retry_after(server_state.settings.retry_after);
         let job = Arc::new(RequestJob::new(request, Arc::clone(&cancellation), memory.answers_share(), reply));
         // Dropped before the job, so that what ends with it ends as cancelled.
-        let mut awaited = Awaited { hub, cancellation: Arc::clone(&cancellation), ticket: None };
+        let mut awaited = Awaited { server_state, cancellation: Arc::clone(&cancellation), ticket: None };
         let connection = connection_number(order.peer);
         let Accounts { tenant, client } = accounts;
         let mut admission = Admission { tenant, client, connection, bytes, cancellation };
-        let mut attempts = Attempts::new(now, now + hub.settings.admission_wait);
+        let mut attempts = Attempts::new(now, now + server_state.settings.admission_wait);
         loop {
             let submitted: Arc<dyn Job> = Arc::<RequestJob>::clone(&job);
-            let rejected = match hub.pool.submit(submitted, admission) {
+            let rejected = match server_state.pool.submit(submitted, admission) {
                 Ok(ticket) => {
                     awaited.ticket = Some(ticket);
                     break;

@@ -44,10 +44,10 @@ impl NoCredentials {
 impl Credentials {
     /// Reads what the headers show.
     pub(crate) fn read(headers: &HeaderMap) -> Result<Credentials, NoCredentials> {
-        let mut shown = headers.get_all(AUTHORIZATION).iter().map(|value| (true, value));
+        let mut presented = headers.get_all(AUTHORIZATION).iter().map(|value| (true, value));
         let mut keys = headers.get_all(API_KEY).iter().map(|value| (false, value));
-        let (is_authorization, value) = shown.next().or_else(|| keys.next()).ok_or(NoCredentials::Missing)?;
-        if shown.next().is_some() || keys.next().is_some() {
+        let (is_authorization, value) = presented.next().or_else(|| keys.next()).ok_or(NoCredentials::Missing)?;
+        if presented.next().is_some() || keys.next().is_some() {
             return Err(NoCredentials::Several);
         }
         let text = std::str::from_utf8(value.as_bytes()).map_err(|_| NoCredentials::Unreadable)?;
@@ -111,7 +111,7 @@ mod tests {
 
     /// Random changes of bytes neither panic nor give other credentials than base64 decodes to.
     #[test]
-    fn whatever_comes_is_read_or_refused() {
+    fn any_input_is_parsed_or_refused() {
         let mut rng = StdRng::seed_from_u64(17);
         let basic = format!("Basic {}", base64::encode_block(b"app_1:fsk_00ff00ff00ff00ff_0123456789abcdef"));
         for _ in 0..20_000 {
@@ -125,16 +125,16 @@ mod tests {
             let mut map = HeaderMap::new();
             map.insert(AUTHORIZATION, value);
             if let Ok(Credentials::ApiKey { app, key }) = Credentials::read(&map) {
-                let shown = format!("{}:{}", app.expect("Basic names an app"), *key);
+                let presented = format!("{}:{}", app.expect("Basic names an app"), *key);
                 let text = std::str::from_utf8(&bytes).expect("it was read");
                 let encoded = text.split_once(' ').expect("a scheme").1.trim_matches(' ');
-                assert_eq!(base64::decode_block(encoded).expect("it was read"), shown.as_bytes());
+                assert_eq!(base64::decode_block(encoded).expect("it was read"), presented.as_bytes());
             }
         }
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused() {
+    fn unreadable_input_is_refused() {
         let no_colon = format!("Basic {}", base64::encode_block(b"app"));
         let no_text = format!("Basic {}", base64::encode_block(b"\xff:\xff"));
         let long = format!("Token {}", "x".repeat(CREDENTIALS_SIZE_MAX));

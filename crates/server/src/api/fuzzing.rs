@@ -131,8 +131,8 @@ fn percent_decoded(text: &str) -> Option<String> {
 fn check_credentials(headers: &HeaderMap) {
     let of = |name: HeaderName| headers.get_all(name).iter().collect::<Vec<_>>();
     let (authorizations, keys) = (of(AUTHORIZATION), of(API_KEY));
-    let shown = match Credentials::read(headers) {
-        Ok(shown) => shown,
+    let presented = match Credentials::read(headers) {
+        Ok(presented) => presented,
         Err(NoCredentials::Missing) => return assert_eq!(authorizations.len() + keys.len(), 0),
         Err(NoCredentials::Several) => return assert!(authorizations.len() + keys.len() > 1),
         Err(NoCredentials::Unreadable) => {
@@ -144,7 +144,7 @@ fn check_credentials(headers: &HeaderMap) {
     assert_eq!(authorizations.len() + keys.len(), 1);
     let text =
         |values: &[&HeaderValue]| String::from_utf8(values[0].as_bytes().to_vec()).expect("what was read is text");
-    match shown {
+    match presented {
         Credentials::ApiKey { app: None, key } => {
             assert_eq!(*key, text(&keys));
             fuzzing::check_api_key(&key);

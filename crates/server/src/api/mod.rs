@@ -38,8 +38,8 @@ use tokio::task::spawn_blocking;
 
 use crate::clock;
 use crate::failure_log::FailureLog;
-use crate::hub::Hub;
 use crate::refusals::Refused;
+use crate::server_state::ServerState;
 use crate::start_error::StartError;
 use body::{Form, answer_json, answer_static};
 use call::Order;
@@ -51,7 +51,7 @@ use record::Record;
 use report::{REPORT, Slot};
 use route::Call;
 pub use settings::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, SharedRelayInformation};
-use work::Asked;
+use work::CallInput;
 
 /// The content of `GET /openapi.json`.
 pub(crate) const OPEN_API: &str = include_str!("../../../../docs/openapi.json");
@@ -65,11 +65,15 @@ const POLL_INTERVAL: &str = "x-poll-interval";
 const CHALLENGE: &str = "Basic realm=\"fieldseal\", charset=\"UTF-8\"";
 
 /// Starts the listener, if an address is set.
-pub(crate) fn start(hub: &Arc<Hub>, engine: &Engine, runtime: &Runtime) -> Result<Option<Started>, StartError> {
-    let settings = &hub.settings.api;
+pub(crate) fn start(
+    server_state: &Arc<ServerState>,
+    engine: &Engine,
+    runtime: &Runtime,
+) -> Result<Option<Started>, StartError> {
+    let settings = &server_state.settings.api;
     let Some(address) = settings.address else { return Ok(None) };
     settings.validate()?;
-    hub.settings.validate_api()?;
+    server_state.settings.validate_api()?;
     let identity = settings.identity.as_ref().ok_or(ApiSettingsError::NoIdentity)?;
     let acceptor = Acceptor::new(identity).map_err(StartError::ApiIdentity)?;
     // Else the first token would wait for the store, on a network thread.
@@ -79,16 +83,16 @@ pub(crate) fn start(hub: &Arc<Hub>, engine: &Engine, runtime: &Runtime) -> Resul
             "client-side tokens are unavailable until the key store responds"
         );
     }
-    let http = HttpSettings { drain_timeout: hub.settings.drain_timeout, ..settings.http.clone() };
-    let observer = Arc::new(Log { hub: Arc::clone(hub) });
+    let http = HttpSettings { drain_timeout: server_state.settings.drain_timeout, ..settings.http.clone() };
+    let observer = Arc::new(Log { server_state: Arc::clone(server_state) });
     let options = ListenerOptions { address, acceptor: Some(acceptor.clone()), settings: http, observer };
-    let failures = FailureLog::new(hub.settings.refusal_lines_max);
+    let failures = FailureLog::new(server_state.settings.refusal_lines_max);
     let calls = Semaphore::new(settings.calls_max);
-    let api = Api { hub: Arc::clone(hub), engine: engine.clone(), calls, failures };
+    let api = Api { server_state: Arc::clone(server_state), engine: engine.clone(), calls, failures };
     let _context = runtime.enter();
     let listener = Listener::start(options, Arc::new(api));
     let listener = listener.map_err(|error| StartError::Listen { setting: "api.address", address, error })?;
-    hub.api.watch(listener.counting());
+    server_state.api.watch(listener.counting());
     Ok(Some((listener, acceptor)))
 }
 
@@ -97,30 +101,30 @@ type Started = (Listener<Api>, Acceptor);
 
 /// The API as a handler of requests.
 pub(crate) struct Api {
-    hub: Arc<Hub>,
+    server_state: Arc<ServerState>,
     engine: Engine,
     calls: Semaphore,
     failures: FailureLog,
 }
 
 /// The caller of a request.
-enum Shown {
+enum Authenticated {
     Key(ApiCaller),
     Token { caller: Caller, app: AppName, payload: PayloadDigest },
 }
 
-impl Shown {
+impl Authenticated {
     fn app(&self) -> &AppName {
         match self {
-            Shown::Key(key) => key.app(),
-            Shown::Token { app, .. } => app,
+            Authenticated::Key(key) => key.app(),
+            Authenticated::Token { app, .. } => app,
         }
     }
 
     fn into_caller(self) -> (Caller, String, Option<PayloadDigest>) {
         match self {
-            Shown::Key(key) => (key.caller().clone(), key.app().to_string(), None),
-            Shown::Token { caller, app, payload } => (caller, app.to_string(), Some(payload)),
+            Authenticated::Key(key) => (key.caller().clone(), key.app().to_string(), None),
+            Authenticated::Token { caller, app, payload } => (caller, app.to_string(), Some(payload)),
         }
     }
 
@@ -128,10 +132,10 @@ impl Shown {
     fn require(&self, operation: ApiOperation) -> Result<(), Problem> {
         let word = operation.as_str();
         match self {
-            Shown::Key(key) if key.operations().contains(&operation) => Ok(()),
-            Shown::Key(key) => Err(forbidden(format!("API key {} may not be used for {word}", key.id()))),
-            Shown::Token { .. } if operation == ApiOperation::Decrypt => Ok(()),
-            Shown::Token { .. } => Err(forbidden(format!("a token may not be used for {word}"))),
+            Authenticated::Key(key) if key.operations().contains(&operation) => Ok(()),
+            Authenticated::Key(key) => Err(forbidden(format!("API key {} may not be used for {word}", key.id()))),
+            Authenticated::Token { .. } if operation == ApiOperation::Decrypt => Ok(()),
+            Authenticated::Token { .. } => Err(forbidden(format!("a token may not be used for {word}"))),
         }
     }
 }
@@ -150,7 +154,7 @@ impl Handler for Api {
         let (parts, body) = request.into_parts();
         let route = Call::of_path(parts.uri.path());
         let call = route.map(|(call, _)| call);
-        let record = Record::begin(Arc::clone(&self.hub), call, began);
+        let record = Record::begin(Arc::clone(&self.server_state), call, began);
         let result = match route {
             Some((call, app)) => self.answer(call, app, &parts, body, &peer, began).await,
             None => Err(not_found("there is no such call: GET /openapi.json tells what there is")),
@@ -167,7 +171,7 @@ impl Handler for Api {
             response
         });
         if call.is_some_and(|call| is_open_to_pages(call, &parts.headers)) {
-            body::let_origin_in(&self.hub.settings.api, &parts.headers, response.headers_mut());
+            body::let_origin_in(&self.server_state.settings.api, &parts.headers, response.headers_mut());
         }
         let response = if parts.method == hyper::Method::HEAD { body::head_of(response) } else { response };
         record.end(&response, &peer);
@@ -185,7 +189,7 @@ impl Api {
         peer: &Peer,
         began: Instant,
     ) -> Answer {
-        let settings = &self.hub.settings.api;
+        let settings = &self.server_state.settings.api;
         if parts.method == hyper::Method::OPTIONS && call.is_for_pages() && !settings.cors_origins.is_empty() {
             return body::preflight(settings, &parts.headers, &call.method());
         }
@@ -194,8 +198,8 @@ impl Api {
             let detail = format!("this call takes {}", call.allowed());
             return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail));
         }
-        let pause = self.hub.settings.retry_after;
-        if !self.hub.is_serving() {
+        let pause = self.server_state.settings.retry_after;
+        if !self.server_state.is_serving() {
             let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the engine is shutting down");
             return Err(problem.retry_after(pause));
         }
@@ -229,20 +233,22 @@ impl Api {
 
     /// The calls with a body.
     async fn work(&self, call: Call, parts: &Parts, body: RequestBody, peer: &Peer, began: Instant) -> Answer {
-        let settings = &self.hub.settings.api;
-        let shown = self.shown(&parts.headers).await?;
-        operations(call).iter().try_for_each(|&operation| shown.require(operation))?;
+        let settings = &self.server_state.settings.api;
+        let authenticated = self.authenticated(&parts.headers).await?;
+        operations(call).iter().try_for_each(|&operation| authenticated.require(operation))?;
         let form = Form::of(&parts.headers)?;
         let is_file = form == Form::Bytes;
-        if is_file && (!matches!(call, Call::Encrypt | Call::Decrypt) || matches!(shown, Shown::Token { .. })) {
+        if is_file
+            && (!matches!(call, Call::Encrypt | Call::Decrypt) || matches!(authenticated, Authenticated::Token { .. }))
+        {
             return Err(Form::wrong("this call takes application/json"));
         }
         let options = Options::read(parts.uri.query(), takes(call, is_file)).map_err(invalid)?;
         let size_max = if call == Call::Inspect { settings.inspect_size_max } else { settings.body_size_max };
         let deadline = began + settings.call_timeout;
-        let memory = self.memory(&shown);
+        let memory = self.memory(&authenticated);
         let read = body::read(&parts.headers, body, size_max, memory.incoming_share(), deadline).await?;
-        let (caller, app, payload) = shown.into_caller();
+        let (caller, app, payload) = authenticated.into_caller();
         let incoming = Some(read.share);
         let size = read.pieces.size();
         let order = Order { bytes: size, method: method(call, is_file), began, peer, incoming };
@@ -253,24 +259,24 @@ impl Api {
         let logged = options.on_failure.map(|_| (caller.clone(), app.clone()));
         let slot = Slot::clone(&report);
         let request = gather(read.pieces.into_vec(), size, move |body| {
-            let asked = Asked { engine, caller, app, options, body, report: slot };
+            let input = CallInput { engine, caller, app, options, body, report: slot };
             match (call, form) {
-                (Call::Encrypt, Form::Json) => work::encrypt_document(asked),
-                (Call::Encrypt, Form::Bytes) => work::encrypt_file(asked),
-                (Call::Decrypt, Form::Json) => work::decrypt_document(asked, payload),
-                (Call::Decrypt, Form::Bytes) => work::decrypt_file(asked),
-                (Call::Inspect, _) => work::inspect(asked),
-                _ => work::issue_token(asked),
+                (Call::Encrypt, Form::Json) => work::encrypt_document(input),
+                (Call::Encrypt, Form::Bytes) => work::encrypt_file(input),
+                (Call::Decrypt, Form::Json) => work::decrypt_document(input, payload),
+                (Call::Decrypt, Form::Bytes) => work::decrypt_file(input),
+                (Call::Inspect, _) => work::inspect(input),
+                _ => work::issue_token(input),
             }
         });
         let answered = self.run(request, order, accounts, size, &memory).await;
         let mut response = answered.map(|answer| body::answer(form, answer))?;
-        if let Some(told) = report.get() {
-            if let Some(header) = told.header() {
+        if let Some(reported) = report.get() {
+            if let Some(header) = reported.header() {
                 response.headers_mut().insert(REPORT, header);
             }
             if let Some((caller, app)) = logged {
-                self.failures.ended(&caller, &app, &told.report);
+                self.failures.ended(&caller, &app, &reported.report);
             }
         }
         Ok(response)
@@ -278,17 +284,17 @@ impl Api {
 
     async fn public_keys(&self, caller: Caller, app: &str, order: Order<'_>) -> Answer {
         let accounts = self.accounts(&caller, app, order.peer);
-        let memory = self.hub.memory_of(accounts.tenant);
-        let team = self.hub.settings.api.team.clone();
+        let memory = self.server_state.memory_of(accounts.tenant);
+        let team = self.server_state.settings.api.team.clone();
         let options = Options::default();
         let (engine, app, body, report) = (self.engine.clone(), app.to_owned(), Vec::new(), Slot::default());
-        let asked = Asked { engine, caller, app, options, body, report };
-        let answered = self.run(work::public_keys(asked, team), order, accounts, 0, &memory).await;
+        let input = CallInput { engine, caller, app, options, body, report };
+        let answered = self.run(work::public_keys(input, team), order, accounts, 0, &memory).await;
         answered.map(|answer| body::answer(Form::Json, answer))
     }
 
     fn certificate(&self) -> Answer {
-        let relay = self.hub.settings.api.relay.told();
+        let relay = self.server_state.settings.api.relay.reported();
         match relay.and_then(|relay| relay.ca_pem.clone()) {
             Some(pem) => Ok(body::answer_bytes("application/x-pem-file", pem)),
             None => Err(not_found("no outbound relay is configured here, and so no authority of one")),
@@ -297,16 +303,16 @@ impl Api {
 
     async fn relay_outbound(&self, headers: &HeaderMap) -> Answer {
         self.shown_key(headers).await?;
-        let relay = self.hub.settings.api.relay.told();
+        let relay = self.server_state.settings.api.relay.reported();
         let relay = relay.as_deref();
         let destinations = relay.map_or(&[][..], |relay| &relay.destinations).iter();
-        let told: serde_json::Map<String, serde_json::Value> = destinations
+        let reported: serde_json::Map<String, serde_json::Value> = destinations
             .map(|destination| {
-                let told = json!({ "id": destination.id, "destinationDomain": destination.domain });
-                (destination.id.clone(), told)
+                let reported = json!({ "id": destination.id, "destinationDomain": destination.domain });
+                (destination.id.clone(), reported)
             })
             .collect();
-        let mut response = answer_json(&json!({ "outboundDestinations": told }));
+        let mut response = answer_json(&json!({ "outboundDestinations": reported }));
         if let Some(relay) = relay {
             let seconds = HeaderValue::from(relay.poll_interval.as_secs().max(1));
             response.headers_mut().insert(POLL_INTERVAL, seconds);
@@ -315,25 +321,25 @@ impl Api {
     }
 
     /// The caller, by an API key.
-    async fn shown_key(&self, headers: &HeaderMap) -> Result<Shown, Problem> {
-        match self.shown(headers).await? {
-            shown @ Shown::Key(_) => Ok(shown),
-            Shown::Token { .. } => Err(unauthorized("this call takes an API key")),
+    async fn shown_key(&self, headers: &HeaderMap) -> Result<Authenticated, Problem> {
+        match self.authenticated(headers).await? {
+            authenticated @ Authenticated::Key(_) => Ok(authenticated),
+            Authenticated::Token { .. } => Err(unauthorized("this call takes an API key")),
         }
     }
 
-    async fn shown(&self, headers: &HeaderMap) -> Result<Shown, Problem> {
+    async fn authenticated(&self, headers: &HeaderMap) -> Result<Authenticated, Problem> {
         match Credentials::read(headers).map_err(|none| unauthorized(none.detail()))? {
             Credentials::Token(text) => {
                 let token = self.engine.token(&text).map_err(refusal)?;
-                Ok(Shown::Token { caller: token.caller, app: token.app, payload: token.payload })
+                Ok(Authenticated::Token { caller: token.caller, app: token.app, payload: token.payload })
             }
             Credentials::ApiKey { app, key } => {
                 let caller = self.api_caller(&key).await?;
                 if app.is_some_and(|app| app != caller.app().as_str()) {
                     return Err(unauthorized("the API key is for another app than the one it was shown for"));
                 }
-                Ok(Shown::Key(caller))
+                Ok(Authenticated::Key(caller))
             }
         }
     }
@@ -397,7 +403,7 @@ fn method(call: Call, is_file: bool) -> Option<Method> {
 
 /// Logs events of the listener, rate-limited.
 struct Log {
-    hub: Arc<Hub>,
+    server_state: Arc<ServerState>,
 }
 
 impl Observer for Log {
@@ -415,7 +421,7 @@ impl Observer for Log {
             _ => None,
         };
         let source = source.map(|address| client_of(address.ip()));
-        self.hub.refusals.line(Refused::Connection, clock::now(), &source, || match event {
+        self.server_state.refusals.line(Refused::Connection, clock::now(), &source, || match event {
             Event::CannotAccept(error) => tracing::error!(%error, "the API cannot accept connections"),
             Event::Refused(address, full) => {
                 tracing::warn!(%address, reason = %full, "connection to the API rejected");

@@ -11,20 +11,20 @@ use hyper::{Response, StatusCode};
 use super::counters::word_of;
 use super::route::Call;
 use crate::clock;
-use crate::hub::Hub;
 use crate::refusals::Refused;
+use crate::server_state::ServerState;
 
 /// The account of one call. Dropped before its end it counts as one whose caller went away.
 pub(super) struct Record {
-    hub: Arc<Hub>,
+    server_state: Arc<ServerState>,
     call: Option<Call>,
     began: Instant,
     is_counted: bool,
 }
 
 impl Record {
-    pub(super) fn begin(hub: Arc<Hub>, call: Option<Call>, began: Instant) -> Self {
-        Record { hub, call, began, is_counted: false }
+    pub(super) fn begin(server_state: Arc<ServerState>, call: Option<Call>, began: Instant) -> Self {
+        Record { server_state, call, began, is_counted: false }
     }
 
     /// Logs why a call is refused, rate-limited, if that concerns the operator: not for mistakes in the request.
@@ -37,14 +37,14 @@ impl Record {
         let write = || {
             tracing::warn!(address = %peer.address, call = word_of(self.call), status, code, reason = %problem.detail, "call refused");
         };
-        self.hub.refusals.line(Refused::Call, clock::now(), &client_of(peer.address.ip()), write);
+        self.server_state.refusals.line(Refused::Call, clock::now(), &client_of(peer.address.ip()), write);
     }
 
     /// The call is answered; only sending remains.
     pub(super) fn end(mut self, response: &Response<ResponseBody>, peer: &Peer) {
         let status = response.status().as_u16();
         self.count(Some(status));
-        if self.hub.settings.api.access_log {
+        if self.server_state.settings.api.access_log {
             let bytes = response.body().size_hint().exact();
             let milliseconds = clock::now().saturating_duration_since(self.began).as_secs_f64() * 1e3;
             tracing::info!(address = %peer.address, call = word_of(self.call), status, bytes, milliseconds, "call");
@@ -53,7 +53,7 @@ impl Record {
 
     fn count(&mut self, status: Option<u16>) {
         self.is_counted = true;
-        self.hub.api.count(self.call, status, clock::now().saturating_duration_since(self.began));
+        self.server_state.api.count(self.call, status, clock::now().saturating_duration_since(self.began));
     }
 }
 

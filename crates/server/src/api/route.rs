@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn the_open_api_document_has_every_call_and_no_other() {
         let document: serde_json::Value = serde_json::from_str(super::super::OPEN_API).expect("JSON");
-        let told: Vec<(String, String)> = document["paths"]
+        let reported: Vec<(String, String)> = document["paths"]
             .as_object()
             .expect("paths")
             .iter()
@@ -137,8 +137,8 @@ mod tests {
         let mut known: Vec<(String, String)> =
             PATHS.iter().map(|(path, call)| ((*path).to_owned(), call.method().to_string())).collect();
         known.sort();
-        let mut told = told;
-        told.sort();
-        assert_eq!(told, known);
+        let mut reported = reported;
+        reported.sort();
+        assert_eq!(reported, known);
     }
 }

@@ -45,7 +45,7 @@ impl SharedRelayInformation {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = information.map(Arc::new);
     }
 
-    pub(crate) fn told(&self) -> Option<Arc<RelayInformation>> {
+    pub(crate) fn reported(&self) -> Option<Arc<RelayInformation>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_fit_and_what_makes_no_sense_is_named() {
+    fn the_defaults_are_valid_and_invalid_settings_are_named() {
         assert_eq!(ApiSettings::default().validate(), Ok(()));
         let none = ApiSettings { calls_max: 0, ..ApiSettings::default() };
         assert_eq!(none.validate(), Err(ApiSettingsError::Nothing("calls_max")));

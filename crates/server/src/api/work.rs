@@ -19,7 +19,7 @@ use fieldseal_service::{OwnsDocument, error_object, next_part, text_kind, wire_c
 use fieldseal_service::{Planned, Request, Step, Written};
 
 /// The caller and the parameters of a call.
-pub(super) struct Asked {
+pub(super) struct CallInput {
     pub(super) engine: Engine,
     pub(super) caller: Caller,
     pub(super) app: String,
@@ -29,7 +29,7 @@ pub(super) struct Asked {
     pub(super) report: Slot,
 }
 
-impl Asked {
+impl CallInput {
     fn encrypt_options(&self) -> EncryptOptions<'_> {
         let Options { role, curve, keying, skip_sealed, .. } = &self.options;
         let skip_sealed = skip_sealed.unwrap_or(false);
@@ -42,34 +42,34 @@ impl Asked {
     }
 }
 
-impl OwnsDocument for Asked {
+impl OwnsDocument for CallInput {
     fn document(&self) -> &[u8] {
         &self.body
     }
 }
 
-/// Encrypts the selected scalars of [`Asked::body`] as JSON.
-pub(super) fn encrypt_document(asked: Asked) -> Box<dyn Request> {
-    let begin = |asked: &Asked| asked.engine.encryptor(&asked.caller, &asked.encrypt_options());
-    Box::new(Document::<Encryptor> { asked: Arc::new(asked), stage: Stage::Asked, begin, payload: None })
+/// Encrypts the selected scalars of [`CallInput::body`] as JSON.
+pub(super) fn encrypt_document(input: CallInput) -> Box<dyn Request> {
+    let begin = |input: &CallInput| input.engine.encryptor(&input.caller, &input.encrypt_options());
+    Box::new(Document::<Encryptor> { input: Arc::new(input), stage: Stage::Received, begin, payload: None })
 }
 
 /// The same with every envelope in it decrypted that is selected. `payload` is what a token was made for, and nothing else is decrypted
 /// for one.
-pub(super) fn decrypt_document(asked: Asked, payload: Option<PayloadDigest>) -> Box<dyn Request> {
-    let begin = |asked: &Asked| asked.engine.decryptor(&asked.caller, &asked.decrypt_options());
-    Box::new(Document::<Decryptor> { asked: Arc::new(asked), stage: Stage::Asked, begin, payload })
+pub(super) fn decrypt_document(input: CallInput, payload: Option<PayloadDigest>) -> Box<dyn Request> {
+    let begin = |input: &CallInput| input.engine.decryptor(&input.caller, &input.decrypt_options());
+    Box::new(Document::<Decryptor> { input: Arc::new(input), stage: Stage::Received, begin, payload })
 }
 
 struct Document<R: Rewriter> {
-    asked: Arc<Asked>,
+    input: Arc<CallInput>,
     stage: Stage<R>,
-    begin: fn(&Asked) -> Result<R, Error>,
+    begin: fn(&CallInput) -> Result<R, Error>,
     payload: Option<PayloadDigest>,
 }
 
 enum Stage<R: Rewriter> {
-    Asked,
+    Received,
     /// It is not known yet whether the token is for this document.
     Compared(Box<PayloadReading>, PayloadDigest),
     /// The caller's right is known, and its selectors are being compiled, one a step.
@@ -88,28 +88,28 @@ impl<R: Rewriter> Document<R> {
     fn work(&self) -> Option<&DocumentWork<R>> {
         match &self.stage {
             Stage::Working(work) => Some(work),
-            Stage::Asked | Stage::Compared(..) | Stage::Selecting(_) => None,
+            Stage::Received | Stage::Compared(..) | Stage::Selecting(_) => None,
         }
     }
 
     fn begin(&self) -> Result<Stage<R>, Error> {
-        let rewriter = (self.begin)(&self.asked)?;
-        if self.asked.options.select.is_empty() {
+        let rewriter = (self.begin)(&self.input)?;
+        if self.input.options.select.is_empty() {
             return self.begin_work(rewriter, None);
         }
-        let selectors = self.asked.engine.selection_builder();
+        let selectors = self.input.engine.selection_builder();
         Ok(Stage::Selecting(Some(Box::new(Selecting { rewriter, selectors, done: 0 }))))
     }
 
     fn begin_work(&self, rewriter: R, selection: Option<&Selection>) -> Result<Stage<R>, Error> {
-        let Asked { engine, body, options, .. } = &*self.asked;
+        let CallInput { engine, body, options, .. } = &*self.input;
         let work = engine.rewrite_document(rewriter, selection, body.len())?;
         Ok(Stage::Working(Box::new(work.strict(options.strict.unwrap_or(false)))))
     }
 
     /// Compiles the next selector, or starts the work after the last.
     fn select(&self, mut selecting: Box<Selecting<R>>) -> Result<Stage<R>, Error> {
-        let Some(selector) = self.asked.options.select.get(selecting.done) else {
+        let Some(selector) = self.input.options.select.get(selecting.done) else {
             let Selecting { rewriter, selectors, .. } = *selecting;
             return self.begin_work(rewriter, Some(&selectors.finish()));
         };
@@ -121,24 +121,24 @@ impl<R: Rewriter> Document<R> {
     /// Leaves the report about finished work for the answer.
     fn tell(&self, count: u64) {
         let Some(work) = self.work() else { return };
-        let on_failure = self.asked.options.on_failure;
+        let on_failure = self.input.options.on_failure;
         let tells_failures = on_failure.is_some_and(|on_failure| on_failure != OnFailure::Fail);
-        let _ = self.asked.report.set(WorkReport { count, report: work.report(), tells_failures });
+        let _ = self.input.report.set(WorkReport { count, report: work.report(), tells_failures });
     }
 }
 
 impl<R: Rewriter + Send + 'static> Request for Document<R> {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        let asked = Arc::clone(&self.asked);
-        let body = &asked.body;
+        let input = Arc::clone(&self.input);
+        let body = &input.body;
         let stage = match &mut self.stage {
             Stage::Selecting(selecting) => {
                 let selecting = selecting.take().expect("it is put back unless the work begins");
                 self.select(selecting).map_err(error_object)?
             }
-            Stage::Asked => match self.payload.take() {
+            Stage::Received => match self.payload.take() {
                 Some(payload) => {
-                    let reading = self.asked.engine.payload(body.len()).map_err(error_object)?;
+                    let reading = self.input.engine.payload(body.len()).map_err(error_object)?;
                     Stage::Compared(Box::new(reading), payload)
                 }
                 None => self.begin().map_err(error_object)?,
@@ -164,7 +164,7 @@ impl<R: Rewriter + Send + 'static> Request for Document<R> {
 
     fn next_part(&mut self) -> Result<Planned, ErrorObject> {
         let Stage::Working(work) = &mut self.stage else { unreachable!("only work spreads") };
-        next_part(&self.asked, work)
+        next_part(&self.input, work)
     }
 
     fn finish(&mut self, _head: &mut Vec<u8>, written: Written, _tail: &mut Vec<u8>) {
@@ -185,28 +185,28 @@ impl<R: Rewriter + Send + 'static> Request for Document<R> {
     }
 }
 
-/// The file form of [`Asked::body`].
-pub(super) fn encrypt_file(asked: Asked) -> Box<dyn Request> {
-    Box::new(File { asked, work: None, begin: begin_encryption })
+/// The file form of [`CallInput::body`].
+pub(super) fn encrypt_file(input: CallInput) -> Box<dyn Request> {
+    Box::new(File { input, work: None, begin: begin_encryption })
 }
 
-/// The content of the file that [`Asked::body`] is.
-pub(super) fn decrypt_file(asked: Asked) -> Box<dyn Request> {
-    Box::new(File { asked, work: None, begin: begin_decryption })
+/// The content of the file that [`CallInput::body`] is.
+pub(super) fn decrypt_file(input: CallInput) -> Box<dyn Request> {
+    Box::new(File { input, work: None, begin: begin_decryption })
 }
 
-fn begin_encryption(asked: &Asked) -> Result<FileWork, Error> {
-    asked.engine.encrypt_file(&asked.caller, &asked.app, asked.options.curve).map(FileWork::Encrypt)
+fn begin_encryption(input: &CallInput) -> Result<FileWork, Error> {
+    input.engine.encrypt_file(&input.caller, &input.app, input.options.curve).map(FileWork::Encrypt)
 }
 
-fn begin_decryption(asked: &Asked) -> Result<FileWork, Error> {
-    asked.engine.decrypt_file(&asked.caller, &asked.app).map(FileWork::Decrypt)
+fn begin_decryption(input: &CallInput) -> Result<FileWork, Error> {
+    input.engine.decrypt_file(&input.caller, &input.app).map(FileWork::Decrypt)
 }
 
 struct File {
-    asked: Asked,
+    input: CallInput,
     work: Option<FileWork>,
-    begin: fn(&Asked) -> Result<FileWork, Error>,
+    begin: fn(&CallInput) -> Result<FileWork, Error>,
 }
 
 enum FileWork {
@@ -216,10 +216,10 @@ enum FileWork {
 
 impl Request for File {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        let body = &self.asked.body;
+        let body = &self.input.body;
         let progress = match &mut self.work {
             None => {
-                self.work = Some((self.begin)(&self.asked).map_err(error_object)?);
+                self.work = Some((self.begin)(&self.input).map_err(error_object)?);
                 return Ok(Step::More);
             }
             Some(FileWork::Encrypt(work)) => work.step(body, out),
@@ -230,12 +230,12 @@ impl Request for File {
 }
 
 /// Makes a client-side token.
-pub(super) fn issue_token(asked: Asked) -> Box<dyn Request> {
-    Box::new(Issue { asked, reading: None })
+pub(super) fn issue_token(input: CallInput) -> Box<dyn Request> {
+    Box::new(Issue { input, reading: None })
 }
 
 struct Issue {
-    asked: Asked,
+    input: CallInput,
     reading: Option<TokenRequestReading>,
 }
 
@@ -248,7 +248,7 @@ const EXPIRY_MIN_MS: u64 = 1_000;
 
 impl Request for Issue {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        let Asked { engine, caller, app, body, .. } = &self.asked;
+        let CallInput { engine, caller, app, body, .. } = &self.input;
         let Some(reading) = &mut self.reading else {
             self.reading = Some(engine.token_request(body.len()).map_err(error_object)?);
             return Ok(Step::More);
@@ -266,9 +266,9 @@ impl Request for Issue {
             Expiry::At(milliseconds) => milliseconds,
         });
         let token = engine.issue_token(caller, app, request.payload, expires_ms).map_err(error_object)?;
-        let told =
+        let reported =
             json!({ "id": token.id, "token": token.text, "createdAt": token.created_ms, "expiry": token.expires_ms });
-        write(&told, out);
+        write(&reported, out);
         Ok(Step::Done)
     }
 }
@@ -291,19 +291,19 @@ pub(super) fn expiry(text: &str) -> Result<Expiry, ErrorObject> {
 }
 
 /// Returns the metadata of an envelope.
-pub(super) fn inspect(asked: Asked) -> Box<dyn Request> {
-    Box::new(Inspect { asked, work: None })
+pub(super) fn inspect(input: CallInput) -> Box<dyn Request> {
+    Box::new(Inspect { input, work: None })
 }
 
 struct Inspect {
-    asked: Asked,
+    input: CallInput,
     /// The envelope, and its inspector.
     work: Option<(String, Inspector)>,
 }
 
 impl Request for Inspect {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        let Asked { engine, caller, app, body, .. } = &self.asked;
+        let CallInput { engine, caller, app, body, .. } = &self.input;
         let Some((text, inspector)) = &mut self.work else {
             let inspector = engine.inspector(caller, Some(app)).map_err(error_object)?;
             self.work = Some((envelope_of(body)?, inspector));
@@ -312,7 +312,7 @@ impl Request for Inspect {
         let Some(inspected) = inspector.inspect(text.as_bytes()).map_err(error_object)? else {
             return Ok(Step::More);
         };
-        let told = json!({
+        let reported = json!({
             "type": text_kind(inspected.value_type).as_str(),
             "role": inspected.role,
             "encryptedAt": inspected.encrypted_at,
@@ -322,7 +322,7 @@ impl Request for Inspect {
             "keyVersion": inspected.key_version,
             "debug": inspected.marking == fieldseal_engine::Marking::Debug,
         });
-        write(&told, out);
+        write(&reported, out);
         Ok(Step::Done)
     }
 }
@@ -345,21 +345,21 @@ pub(super) fn envelope_of(body: &[u8]) -> Result<String, ErrorObject> {
 }
 
 /// An app's public keys, in the form in which SDKs read them.
-pub(super) fn public_keys(asked: Asked, team: String) -> Box<dyn Request> {
-    Box::new(Keys { asked, team })
+pub(super) fn public_keys(input: CallInput, team: String) -> Box<dyn Request> {
+    Box::new(Keys { input, team })
 }
 
 struct Keys {
-    asked: Asked,
+    input: CallInput,
     team: String,
 }
 
 impl Request for Keys {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
-        let Asked { engine, caller, app, .. } = &self.asked;
+        let CallInput { engine, caller, app, .. } = &self.input;
         let keys = engine.public_keys(caller, app).map_err(error_object)?;
         let [r1, k1] = [&keys.r1, &keys.k1].map(|key| base64::encode_block(&key.compressed()));
-        let told = json!({
+        let reported = json!({
             "teamUuid": self.team,
             "appUuid": app,
             "key": k1,
@@ -369,7 +369,7 @@ impl Request for Keys {
             "keyVersion": keys.version,
             "isDebugMode": false,
         });
-        write(&told, out);
+        write(&reported, out);
         Ok(Step::Done)
     }
 }
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_be_inspected_is_one_string() {
+    fn the_inspected_body_is_one_string() {
         let of = |body: &str| envelope_of(body.as_bytes()).ok();
         assert_eq!(of("\"ev:x\"").as_deref(), Some("ev:x"));
         assert_eq!(of("{\"token\": \"ev:x\"}").as_deref(), Some("ev:x"));

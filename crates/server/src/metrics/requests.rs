@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_counted_in_one_place_alone() {
+    fn a_request_is_counted_exactly_once() {
         let (requests, at) = (Requests::default(), Instant::now());
         let arrival = Arrival { method: Some(Method::Info), size: 7, at };
         let effort = Effort { fields: 3, time: Duration::from_nanos(50) };
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_stands_behind_the_arrival_counts_as_no_time() {
+    fn a_clock_before_the_arrival_counts_as_no_time() {
         let (requests, now) = (Requests::default(), Instant::now());
         let arrival = Arrival { method: None, size: 0, at: now + Duration::from_secs(1) };
         requests.count(&arrival, Outcome::Ok, Effort::default(), 0, now);

@@ -26,7 +26,6 @@ use tokio::time::{Sleep, sleep_until, timeout};
 use crate::attempts::Attempts;
 use crate::clock;
 use crate::counters::Counters;
-use crate::hub::{Hub, Memory, Registration};
 use crate::metrics::{Arrival, Outcome};
 use crate::refusals::Asker;
 use crate::request_record::RequestRecord;
@@ -37,6 +36,7 @@ use crate::rpc::outbox::{Buffers, ConnectionReceiver, Outbox};
 use crate::rpc::turns::TurnTaker;
 use crate::rpc::wire::{Socket, Wire, discard};
 use crate::rpc::write_timeout::WriteTimeout;
+use crate::server_state::{Memory, Registration, ServerState};
 use fieldseal_service::RequestJob;
 use fieldseal_service::gather;
 use fieldseal_service::{Effort, Reply};
@@ -100,7 +100,7 @@ impl Allowance {
 }
 
 pub(crate) struct Connection<S: Service, W: Wire> {
-    hub: Arc<Hub>,
+    server_state: Arc<ServerState>,
     service: Arc<S>,
     caller: Arc<S::Caller>,
     peer: Arc<PeerIdentity>,
@@ -157,7 +157,7 @@ struct Counted {
 impl<S: Service, W: Wire> Connection<S, W> {
     /// `expires` is when the peer's certificate does.
     pub(crate) fn new(
-        hub: Arc<Hub>,
+        server_state: Arc<ServerState>,
         service: Arc<S>,
         peer: Arc<PeerIdentity>,
         caller: Arc<S::Caller>,
@@ -166,14 +166,14 @@ impl<S: Service, W: Wire> Connection<S, W> {
         expires: Instant,
     ) -> Self {
         let now = clock::now();
-        let client = hub.number_of(service.tenant(&caller, None));
-        let memory = hub.memory_of(client);
+        let client = server_state.number_of(service.tenant(&caller, None));
+        let memory = server_state.memory_of(client);
         Connection {
             stream,
-            frames: FrameBuffer::new(hub.settings.limits),
+            frames: FrameBuffer::new(server_state.settings.limits),
             incoming: memory.incoming_share(),
             turn: TurnTaker::new(memory.turns(), registration.number),
-            bulk: hub.bulk.join(client),
+            bulk: server_state.bulk.join(client),
             memory,
             no_room: None,
             in_flight: InFlight::default(),
@@ -182,16 +182,16 @@ impl<S: Service, W: Wire> Connection<S, W> {
             is_flushed: true,
             counted: Counted::default(),
             times: Times { active: now, frame: None, write_timeout: WriteTimeout::new(now), expires },
-            departure: Departure::new(&hub.settings, registration.number, now),
+            departure: Departure::new(&server_state.settings, registration.number, now),
             is_retired: false,
-            timer: Box::pin(sleep_until((now + hub.settings.idle_timeout).into())),
+            timer: Box::pin(sleep_until((now + server_state.settings.idle_timeout).into())),
             number: registration.number,
             client,
             service,
             peer,
             app: None,
             caller,
-            hub,
+            server_state,
         }
     }
 
@@ -228,7 +228,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     fn take_turn(&mut self, cx: &mut Context<'_>, turn: &mut Allowance) -> Result<(), End> {
         self.outbox.register(cx.waker());
         let now = clock::now();
-        self.in_flight.retry(&self.hub.pool, now);
+        self.in_flight.retry(&self.server_state.pool, now);
         self.depart(now);
         loop {
             self.take_answers(now);
@@ -247,18 +247,18 @@ impl<S: Service, W: Wire> Connection<S, W> {
 
     /// Tells the peer that the connection is left, when it is.
     fn depart(&mut self, now: Instant) {
-        if let Some(reason) = self.departure.announce(self.hub.phase(), self.hub.leaving(), now) {
-            Counters::add(&self.hub.counters.connections_left);
+        if let Some(reason) = self.departure.announce(self.server_state.phase(), self.server_state.leaving(), now) {
+            Counters::add(&self.server_state.counters.connections_left);
             self.send(now, |out| answer::going_away(reason, out));
         }
-        self.is_retired = self.departure.is_retired(&self.hub.settings, now);
+        self.is_retired = self.departure.is_retired(&self.server_state.settings, now);
     }
 
     fn count_bytes(&mut self) {
         let gathered = self.stream.gathered();
         let now = Counted { taken: gathered.bytes_taken(), given: gathered.bytes_given() };
         let before = std::mem::replace(&mut self.counted, now);
-        let counters = &self.hub.counters;
+        let counters = &self.server_state.counters;
         Counters::add_many(&counters.network_bytes_sent, self.counted.taken - before.taken);
         Counters::add_many(&counters.network_bytes_received, self.counted.given - before.given);
     }
@@ -298,7 +298,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let moved = self.write_out(cx, turn);
         // Progress is that of the socket, not of the buffer before it: a slow reader takes that in many small parts.
         let (taken, waiting) = (self.stream.gathered().bytes_taken(), self.outgoing.bytes());
-        self.times.write_timeout.note(&self.hub.settings, now, taken, before - waiting, waiting);
+        self.times.write_timeout.note(&self.server_state.settings, now, taken, before - waiting, waiting);
         moved
     }
 
@@ -358,7 +358,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
 
     /// Whether the connection reads no further until something is answered or written, or ever.
     fn is_paused(&self) -> bool {
-        let settings = &self.hub.settings;
+        let settings = &self.server_state.settings;
         self.is_retired
             || !self.in_flight.has_room(settings)
             || self.outgoing.bytes() >= settings.outgoing_bytes_max
@@ -412,7 +412,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
             self.no_room = None;
             return Ok(true);
         }
-        let settings = &self.hub.settings;
+        let settings = &self.server_state.settings;
         let attempts = self.no_room.get_or_insert_with(|| Attempts::new(now, now + settings.incoming_wait));
         if attempts.go_on(now) {
             return Ok(false);
@@ -427,11 +427,11 @@ impl<S: Service, W: Wire> Connection<S, W> {
         match Message::parse(frame.head()) {
             Ok(Message::Request { id, method, params }) => {
                 self.check_id(id)?;
-                Counters::add(&self.hub.counters.requests);
+                Counters::add(&self.server_state.counters.requests);
                 let arrival = Arrival { method: Method::parse(method), size, at: now };
                 if arrival.method == Some(Method::Health) {
                     self.answer_health(id, params, &arrival);
-                } else if self.hub.is_serving() {
+                } else if self.server_state.is_serving() {
                     let known = self.know(params, now);
                     self.admit(frame, id, known, arrival);
                 } else {
@@ -444,7 +444,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
             Ok(Message::Response { .. }) => Err(invalid("the engine sends no requests, so there is nothing to answer")),
             Err(MessageError { id: Some(id), fault }) => {
                 self.check_id(id)?;
-                Counters::add(&self.hub.counters.requests);
+                Counters::add(&self.server_state.counters.requests);
                 let arrival = Arrival { method: None, size, at: now };
                 self.answer_error(id, ErrorCode::InvalidRequest, &fault.to_string(), &arrival);
                 Ok(())
@@ -462,7 +462,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     }
 
     fn answer_health(&mut self, id: u32, params: RawParams<'_>, arrival: &Arrival) {
-        let health = match self.hub.phase() {
+        let health = match self.server_state.phase() {
             Phase::Serving | Phase::Leaving => Health::OK,
             Phase::Draining | Phase::Closing => Health::DRAINING,
         };
@@ -483,7 +483,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     /// Answers a request at once.
     fn answer(&mut self, arrival: &Arrival, outcome: Outcome, encode: impl FnOnce(&mut Vec<u8>)) {
         let size = self.send(arrival.at, encode);
-        self.hub.requests.count(arrival, outcome, Effort::default(), size, clock::now());
+        self.server_state.requests.count(arrival, outcome, Effort::default(), size, clock::now());
     }
 
     /// A quick look at a request.
@@ -493,7 +493,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
             self.app = app.map(Arc::from);
         }
         let deadline = deadline_ms.map(|milliseconds| now + Duration::from_millis(milliseconds.into()));
-        Known { tenant: self.hub.number_of(self.service.tenant(&self.caller, app)), deadline }
+        Known { tenant: self.server_state.number_of(self.service.tenant(&self.caller, app)), deadline }
     }
 
     fn admit(&mut self, frame: Frame, id: u32, known: Known, arrival: Arrival) {
@@ -508,9 +508,10 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let size = frame.size();
         let request =
             gather(frame.into_pieces(), size, move |frame| service.request(&caller, frame, id, now, of_request));
-        let settings = &self.hub.settings;
-        let asker = Asker { log: Arc::clone(&self.hub.refusals), peer: Arc::clone(&self.peer), app: self.app.clone() };
-        let record = RequestRecord::new(Arc::clone(&self.hub.requests), arrival, Arc::clone(&cancellation));
+        let settings = &self.server_state.settings;
+        let asker =
+            Asker { log: Arc::clone(&self.server_state.refusals), peer: Arc::clone(&self.peer), app: self.app.clone() };
+        let record = RequestRecord::new(Arc::clone(&self.server_state.requests), arrival, Arc::clone(&cancellation));
         let record = record.asked_by(asker);
         let receiver = ConnectionReceiver { outbox: Arc::clone(&self.outbox), id, record };
         let reply = Reply::new(receiver).with_retry_after(settings.retry_after);
@@ -519,28 +520,28 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let (tenant, client) = (known.tenant, self.client);
         let admission = Admission { tenant, client, connection: self.number, bytes, cancellation };
         let until = now + settings.admission_wait;
-        self.in_flight.begin(&self.hub.pool, id, job, admission, now, until);
+        self.in_flight.begin(&self.server_state.pool, id, job, admission, now, until);
     }
 
     fn cancel(&mut self, params: RawParams<'_>) -> Result<(), End> {
         let id = decode_cancel(params).map_err(|error| End::Fault(error.into()))?;
-        self.in_flight.cancel(&self.hub.pool, id);
+        self.in_flight.cancel(&self.server_state.pool, id);
         Ok(())
     }
 
     /// Stops the connection's requests and frees its memory, except answers: returns those that it has not taken.
     fn disconnect(&mut self) -> Buffers {
-        self.in_flight.disconnect(&self.hub.pool);
-        self.frames = FrameBuffer::new(self.hub.settings.limits);
+        self.in_flight.disconnect(&self.server_state.pool);
+        self.frames = FrameBuffer::new(self.server_state.settings.limits);
         self.incoming = self.memory.incoming_share();
         self.outbox.close()
     }
 
     /// Writes what is left and why the connection ends, and gives the peer time to read it.
     async fn part(&mut self, end: &End) {
-        let limit = self.hub.settings.close_timeout;
+        let limit = self.server_state.settings.close_timeout;
         if let End::Fault(error) = end {
-            Counters::add(&self.hub.counters.connections_faulted);
+            Counters::add(&self.server_state.counters.connections_faulted);
             self.send(clock::now(), |out| answer::connection_error(error, out));
         } else {
             // Everything that was read is answered. Requests that the peer has sent meanwhile were not started: they can safely be

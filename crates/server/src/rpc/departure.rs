@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_told_once_that_it_is_too_old_and_then_retires() {
+    fn a_connection_announces_its_age_once_and_then_retires() {
         let (settings, now) = (settings(10 * SECOND), Instant::now());
         let mut departure = Departure::new(&settings, 0, now);
         let due = departure.due(&settings, None).unwrap();
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_of_a_server_that_leaves_is_told_at_its_moment_or_when_the_server_drains() {
+    fn a_shutdown_is_announced_at_the_connections_moment_or_when_the_server_drains() {
         let (settings, now) = (settings(Duration::ZERO), Instant::now());
         let leaving = Some(Leaving::new(now, 10 * SECOND));
         let mut departure = Departure::new(&settings, 1, now);

@@ -104,7 +104,7 @@ impl InFlight {
 
     /// A request is answered: its id is free.
     pub(crate) fn end(&mut self, id: u32) {
-        let entry = self.requests.remove(&id).expect("only requests in work are answered");
+        let entry = self.requests.remove(&id).expect("only requests in flight are answered");
         self.bytes -= entry.bytes;
     }
 

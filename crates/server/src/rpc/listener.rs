@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use boring::ssl::SslContext;
 use fieldseal_net::tls::Acceptor;
-use fieldseal_net::{ACCEPT_PAUSE, Full, Place, client_of, prepare_socket};
+use fieldseal_net::{ACCEPT_PAUSE, Full, Slot, client_of, prepare_socket};
 use fieldseal_protocol::{ErrorCode, ErrorObject, answer};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -17,12 +17,12 @@ use tokio_boring::{SslStream, SslStreamBuilder};
 
 use crate::clock;
 use crate::counters::Counters;
-use crate::hub::{Hub, Registration};
 use crate::identity::{peer_identity, valid_for};
 use crate::refusals::{RefusalLog, Refused, fingerprint};
 use crate::rpc::connection::{Connection, End};
 use crate::rpc::gathered::Gathered;
 use crate::rpc::wire::discard;
+use crate::server_state::{Registration, ServerState};
 use crate::tls::{self, HandshakeFailure};
 use fieldseal_service::{PeerIdentity, Refused as Unknown, Service};
 
@@ -38,33 +38,44 @@ struct Admitted<C> {
 }
 
 /// Accepts until the task is aborted.
-pub(crate) async fn listen<S: Service>(listener: TcpListener, hub: Arc<Hub>, service: Arc<S>, context: Acceptor) {
+pub(crate) async fn listen<S: Service>(
+    listener: TcpListener,
+    server_state: Arc<ServerState>,
+    service: Arc<S>,
+    context: Acceptor,
+) {
     loop {
-        hub.handshakes.room().await;
+        server_state.handshakes.room().await;
         match listener.accept().await {
-            Ok((socket, address)) => accept(socket, address, &hub, &service, &context.context()),
+            Ok((socket, address)) => accept(socket, address, &server_state, &service, &context.context()),
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
                 let write = || tracing::error!(%error, "cannot accept connections");
-                hub.refusals.line(Refused::Connection, clock::now(), &"accept", write);
+                server_state.refusals.line(Refused::Connection, clock::now(), &"accept", write);
                 sleep(ACCEPT_PAUSE).await;
             }
         }
     }
 }
 
-fn accept<S: Service>(socket: TcpStream, address: SocketAddr, hub: &Arc<Hub>, service: &Arc<S>, context: &SslContext) {
-    Counters::add(&hub.counters.connections_accepted);
-    if let Err(full) = hub.has_room(address.ip()) {
-        Counters::add(&hub.counters.connections_refused);
+fn accept<S: Service>(
+    socket: TcpStream,
+    address: SocketAddr,
+    server_state: &Arc<ServerState>,
+    service: &Arc<S>,
+    context: &SslContext,
+) {
+    Counters::add(&server_state.counters.connections_accepted);
+    if let Err(full) = server_state.has_room(address.ip()) {
+        Counters::add(&server_state.counters.connections_refused);
         let write = || tracing::warn!(%address, reason = %full, "connection rejected");
-        hub.refusals.line(Refused::Connection, clock::now(), &client_of(address.ip()), write);
+        server_state.refusals.line(Refused::Connection, clock::now(), &client_of(address.ip()), write);
         return;
     }
-    let (place, guest) = (hub.handshakes.take(address.ip()), hub.receive());
-    let (hub, service, context) = (Arc::clone(hub), Arc::clone(service), context.clone());
+    let (slot, guest) = (server_state.handshakes.take(address.ip()), server_state.receive());
+    let (server_state, service, context) = (Arc::clone(server_state), Arc::clone(service), context.clone());
     tokio::spawn(async move {
-        serve(socket, address, hub, service, context, place).await;
+        serve(socket, address, server_state, service, context, slot).await;
         drop(guest);
     });
 }
@@ -73,38 +84,39 @@ fn accept<S: Service>(socket: TcpStream, address: SocketAddr, hub: &Arc<Hub>, se
 async fn serve<S: Service>(
     socket: TcpStream,
     address: SocketAddr,
-    hub: Arc<Hub>,
+    server_state: Arc<ServerState>,
     service: Arc<S>,
     context: SslContext,
-    place: Place,
+    slot: Slot,
 ) {
-    let deadline = Instant::now() + hub.settings.handshake_timeout;
+    let deadline = Instant::now() + server_state.settings.handshake_timeout;
     let began = clock::now();
-    let stream = match shake_hands(socket, &hub, &context, deadline, place).await {
+    let stream = match shake_hands(socket, &server_state, &context, deadline, slot).await {
         Ok(stream) => {
-            hub.times.handshake.observe(clock::now() - began);
+            server_state.times.handshake.observe(clock::now() - began);
             stream
         }
         Err(failure) => {
-            Counters::add(&hub.counters.handshakes_failed);
+            Counters::add(&server_state.counters.handshakes_failed);
             let write = || tracing::warn!(%address, reason = %failure, "handshake failed");
-            hub.refusals.line(Refused::Connection, clock::now(), &client_of(address.ip()), write);
+            server_state.refusals.line(Refused::Connection, clock::now(), &client_of(address.ip()), write);
             return;
         }
     };
-    match admit(&stream, address, &hub, &service, deadline).await {
+    match admit(&stream, address, &server_state, &service, deadline).await {
         Ok(admitted) => {
             let Admitted { peer, caller, registration, expires } = admitted;
             let number = registration.number;
             tracing::debug!(%address, client = %peer.name, connection = number, "connected");
             let peer = Arc::new(peer);
             let who = Arc::clone(&peer);
-            let end =
-                Connection::new(Arc::clone(&hub), service, who, caller, stream, &registration, expires).run().await;
-            log_end(&hub.refusals, &end, &peer, address, number);
+            let end = Connection::new(Arc::clone(&server_state), service, who, caller, stream, &registration, expires)
+                .run()
+                .await;
+            log_end(&server_state.refusals, &end, &peer, address, number);
         }
         Err((error, peer)) => {
-            let counters = &hub.counters;
+            let counters = &server_state.counters;
             let is_forbidden = error.code == ErrorCode::Forbidden;
             Counters::add(if is_forbidden { &counters.connections_forbidden } else { &counters.connections_refused });
             let write = || match &peer {
@@ -114,12 +126,12 @@ async fn serve<S: Service>(
                 }
                 None => tracing::warn!(%address, reason = %error.message, "caller refused"),
             };
-            hub.refusals.line(Refused::Connection, clock::now(), &client_of(address.ip()), write);
+            server_state.refusals.line(Refused::Connection, clock::now(), &client_of(address.ip()), write);
             // A place as for a handshake: who is refused holds a socket no longer than others want it.
-            let place = hub.handshakes.take(address.ip());
+            let slot = server_state.handshakes.take(address.ip());
             tokio::select! {
-                () = refuse(stream, &error, hub.settings.close_timeout) => {}
-                () = place.displaced() => {}
+                () = refuse(stream, &error, server_state.settings.close_timeout) => {}
+                () = slot.displaced() => {}
             }
         }
     }
@@ -128,15 +140,15 @@ async fn serve<S: Service>(
 /// The handshake, for as long as it has its place.
 async fn shake_hands(
     socket: TcpStream,
-    hub: &Hub,
+    server_state: &ServerState,
     context: &SslContext,
     deadline: Instant,
-    place: Place,
+    slot: Slot,
 ) -> Result<Stream, HandshakeFailure> {
     tokio::select! {
-        shaken = handshake(socket, hub, context, deadline) => shaken,
-        () = place.displaced() => {
-            Counters::add(&hub.counters.handshakes_displaced);
+        shaken = handshake(socket, server_state, context, deadline) => shaken,
+        () = slot.displaced() => {
+            Counters::add(&server_state.counters.handshakes_displaced);
             Err(HandshakeFailure::Displaced)
         }
     }
@@ -144,12 +156,12 @@ async fn shake_hands(
 
 async fn handshake(
     socket: TcpStream,
-    hub: &Hub,
+    server_state: &ServerState,
     context: &SslContext,
     deadline: Instant,
 ) -> Result<Stream, HandshakeFailure> {
     let other = |error: io::Error| HandshakeFailure::Other(error.to_string());
-    prepare_socket(&socket, hub.settings.half_open_timeout).map_err(other)?;
+    prepare_socket(&socket, server_state.settings.half_open_timeout).map_err(other)?;
     let session = tls::session(context).map_err(other)?;
     let shaking = SslStreamBuilder::new(session, Gathered::new(socket)).accept();
     match timeout_at(deadline, shaking).await {
@@ -159,7 +171,7 @@ async fn handshake(
             let failure = tls::explain(&error);
             if let Some(stream) = error.into_source_stream() {
                 // The alert with the reason is being sent.
-                let _ = timeout(hub.settings.close_timeout, part(stream)).await;
+                let _ = timeout(server_state.settings.close_timeout, part(stream)).await;
             }
             Err(failure)
         }
@@ -175,7 +187,7 @@ async fn part(mut stream: Gathered<TcpStream>) -> io::Result<()> {
 async fn admit<S: Service>(
     stream: &Stream,
     address: SocketAddr,
-    hub: &Arc<Hub>,
+    server_state: &Arc<ServerState>,
     service: &Arc<S>,
     deadline: Instant,
 ) -> Result<Admitted<S::Caller>, (ErrorObject, Option<PeerIdentity>)> {
@@ -185,7 +197,7 @@ async fn admit<S: Service>(
     let peer = peer_identity(&certificate).map_err(|error| forbidden(error.to_string()))?;
     let valid_for = valid_for(&certificate, SystemTime::now()).map_err(|error| forbidden(error.to_string()))?;
     let expires = clock::now() + valid_for;
-    let registration = match hub.register(address.ip()) {
+    let registration = match server_state.register(address.ip()) {
         Ok(registration) => registration,
         Err(full) => {
             let message = match full {

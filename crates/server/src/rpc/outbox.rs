@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn small_messages_travel_together_and_large_ones_alone() {
+    fn small_messages_are_sent_together_and_large_ones_separately() {
         let mut buffers = Buffers::default();
         let sizes = [10, 20, MERGE_SIZE_MAX - 30, 1, MERGE_SIZE_MAX + 1, 5];
         sizes.into_iter().for_each(|size| buffers.push(vec![size as u8; size].into(), None));
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_written_is_freed_in_pieces_with_its_share() {
+    fn unsent_answers_are_freed_in_pieces_with_their_share() {
         const COUNT: usize = 10 * FREED_BUFFERS_MAX + 1;
         let mut origin = Share::alone(COUNT * MERGE_SIZE_MAX);
         let mut buffers = Buffers::default();

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn places_go_round_in_the_order_in_which_they_were_asked_for() {
+    fn turns_rotate_in_the_order_of_requests() {
         let (turns, [mut a, mut b, mut c]) = guests(1);
         assert!(a.enters());
         a.leaves(true);

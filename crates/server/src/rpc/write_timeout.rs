@@ -84,7 +84,7 @@ mod tests {
 
     /// Each second it takes more than the least, which is not enough for all that waits.
     #[test]
-    fn all_that_waits_is_wanted_in_time_and_what_comes_later_has_its_own() {
+    fn waiting_answers_share_a_deadline_and_later_ones_have_their_own() {
         let (settings, start) = (settings(), Instant::now());
         let at = |seconds: usize| start + Duration::from_secs(seconds as u64);
         let mut timeout = WriteTimeout::new(start);

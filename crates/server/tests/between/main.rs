@@ -99,7 +99,7 @@ struct SeedResult {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn when_connections_break_no_answer_goes_astray_and_none_is_lost_silently() {
+async fn broken_connections_misroute_no_answer_and_lose_none_silently() {
     let world = World::new();
     let results = side_by_side(seeds(48), SEEDS_AT_A_TIME, |seed| run(Arc::clone(&world), seed, Weather::Foul)).await;
     sum_up(&results);
@@ -174,7 +174,7 @@ async fn holds_nothing(server: Server, proxy: &Proxy) {
         counters.connections_open + counters.handshakes_open == 0
     })
     .await;
-    until("nothing is in work", || server.counters().pool.jobs_held == 0).await;
+    until("nothing is in flight", || server.counters().pool.jobs_held == 0).await;
     let counters = server.counters();
     assert_eq!((counters.incoming_bytes, counters.answers_bytes, counters.pool.bytes_held), (0, 0, 0));
     assert_eq!(counters.requests, counters.ended.total(), "{counters:?}");

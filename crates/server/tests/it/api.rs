@@ -112,7 +112,7 @@ impl Stage {
         let mut stream = self.connect();
         stream.write_all(self.head("/encrypt?keying=field", body.len()).as_bytes()).expect("sent");
         stream.write_all(body.as_bytes()).expect("sent");
-        wait_until("the call is in work", || self.server.counters().pool.workers_busy > 0);
+        wait_until("the call is in progress", || self.server.counters().pool.workers_busy > 0);
         stream
     }
 }
@@ -140,7 +140,7 @@ fn read_answer(stream: &mut SslStream<TcpStream>) -> Answer {
 }
 
 #[test]
-fn what_is_encrypted_comes_back_and_is_counted() {
+fn encrypted_values_round_trip_and_are_counted() {
     let stage = Stage::new(|settings| settings.operator.address = Some(([127, 0, 0, 1], 0).into()));
     let sealed = stage.post("/encrypt", b"{\"card\": \"4111\", \"amount\": 1.50}");
     assert_eq!(sealed.status, 200, "{}", sealed.head);
@@ -180,7 +180,7 @@ fn an_empty_file_is_an_answer() {
 }
 
 #[test]
-fn who_shows_nothing_is_refused_before_the_body_comes() {
+fn callers_without_credentials_are_refused_before_the_body() {
     let stage = Stage::new(|_| {});
     let mut stream = stage.connect();
     let head = stage.head("/encrypt", 1000).replace(&stage.authorization, "x-nothing: 1");
@@ -197,7 +197,7 @@ fn who_shows_nothing_is_refused_before_the_body_comes() {
 }
 
 #[test]
-fn a_body_that_comes_too_slowly_is_given_up() {
+fn a_body_that_arrives_too_slowly_is_abandoned() {
     let stage = Stage::new(|settings| settings.api.http.body_timeout = SHORT);
     let mut stream = stage.connect();
     stream.write_all(stage.head("/encrypt", 100).as_bytes()).expect("sent");
@@ -221,7 +221,7 @@ fn a_call_has_its_time() {
 }
 
 #[test]
-fn a_caller_that_goes_away_ends_its_call() {
+fn a_disconnecting_caller_ends_its_call() {
     let stage = Stage::new(|_| {});
     let call = stage.call_of(2_000_000);
     drop(call);
@@ -231,7 +231,7 @@ fn a_caller_that_goes_away_ends_its_call() {
 }
 
 #[test]
-fn a_full_queue_and_too_many_calls_are_told_with_a_pause() {
+fn a_full_queue_and_too_many_calls_give_a_retry_delay() {
     let few_jobs = Stage::new(|settings| {
         (settings.queue_jobs_max, settings.app_jobs_max, settings.admission_wait) = (1, 1, Duration::ZERO);
     });
@@ -249,13 +249,13 @@ fn a_full_queue_and_too_many_calls_are_told_with_a_pause() {
 }
 
 #[test]
-fn a_shutdown_answers_what_is_in_work() {
+fn a_shutdown_answers_requests_in_flight() {
     let stage = Stage::new(|settings| settings.drain_timeout = PATIENCE);
     let body = format!("[{}1]", "1,".repeat(20_000));
     let mut stream = stage.connect();
     stream.write_all(stage.head("/encrypt?keying=field", body.len()).as_bytes()).expect("sent");
     stream.write_all(body.as_bytes()).expect("sent");
-    wait_until("the call is in work", || stage.server.counters().pool.workers_busy > 0);
+    wait_until("the call is in progress", || stage.server.counters().pool.workers_busy > 0);
     let Stage { server, .. } = stage;
     let ending = std::thread::spawn(move || server.shutdown());
     let answer = read_answer(&mut stream);
@@ -265,7 +265,7 @@ fn a_shutdown_answers_what_is_in_work() {
 }
 
 #[test]
-fn what_a_relay_has_is_told() {
+fn the_relays_state_is_reported() {
     let stage = Stage::new(|settings| {
         settings.api.relay.tell(Some(RelayInformation {
             destinations: vec![RelayDestination { id: "d1".to_owned(), domain: "*.example.com".to_owned() }],
@@ -273,10 +273,10 @@ fn what_a_relay_has_is_told() {
             poll_interval: Duration::from_secs(7),
         }));
     });
-    let told = stage.get("/v2/relay-outbound");
-    assert!(told.head.contains("x-poll-interval: 7\r\n"), "{}", told.head);
-    let told: Value = serde_json::from_slice(&told.body).expect("JSON");
-    assert_eq!(told["outboundDestinations"]["d1"]["destinationDomain"], "*.example.com");
+    let reported = stage.get("/v2/relay-outbound");
+    assert!(reported.head.contains("x-poll-interval: 7\r\n"), "{}", reported.head);
+    let reported: Value = serde_json::from_slice(&reported.body).expect("JSON");
+    assert_eq!(reported["outboundDestinations"]["d1"]["destinationDomain"], "*.example.com");
     assert_eq!(stage.get("/").body, b"-----BEGIN CERTIFICATE-----\n");
     let without = Stage::new(|_| {});
     assert_eq!(without.get("/v2/relay-outbound").body, b"{\"outboundDestinations\":{}}");

@@ -30,7 +30,7 @@ fn one_app_cannot_take_the_room_of_another() {
 }
 
 #[test]
-fn made_up_apps_share_the_room_of_who_makes_them_up() {
+fn invented_apps_count_to_their_callers_limit() {
     let stage = Stage::with(|settings| settings.app_jobs_max = 2);
     let (mut inventor, mut other) = (stage.raw_of("inventor"), stage.raw_of("other"));
     inventor.send(|out| (1..4).for_each(|id| toy_request(id, &format!("gate-{id}"), "", out)));
@@ -98,7 +98,7 @@ fn the_deadline_of_a_request_that_waits_for_room_is_kept() {
 }
 
 #[test]
-fn a_request_that_waits_for_room_goes_with_its_connection() {
+fn a_request_waiting_for_room_ends_with_its_connection() {
     let stage = Stage::with(|settings| {
         settings.queue_jobs_max = 1;
         settings.admission_wait = Duration::from_secs(3600);
@@ -115,7 +115,7 @@ fn a_request_that_waits_for_room_goes_with_its_connection() {
 }
 
 #[test]
-fn a_shutdown_refuses_what_waits_for_room() {
+fn a_shutdown_refuses_requests_waiting_for_room() {
     let stage = Stage::with(|settings| {
         settings.queue_jobs_max = 1;
         settings.admission_wait = Duration::from_secs(3600);
@@ -134,7 +134,7 @@ fn a_shutdown_refuses_what_waits_for_room() {
 }
 
 #[test]
-fn a_connection_with_too_many_bytes_in_work_is_read_no_further() {
+fn a_connection_with_too_many_bytes_in_flight_is_paused() {
     let stage = Stage::with(|settings| settings.connection_bytes_max = 1000);
     let mut raw = stage.raw();
     let filler = "x".repeat(600);

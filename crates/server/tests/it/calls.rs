@@ -211,7 +211,7 @@ async fn a_dropped_call_cancels_too_and_its_id_stays_its_own() {
 }
 
 #[tokio::test]
-async fn a_deadline_ends_a_request_in_work() {
+async fn a_deadline_ends_a_request_in_flight() {
     let stage = Stage::new();
     let client = stage.client().await;
     let error = call_in_time(&client, "gate", "", 50).await.unwrap_err();
@@ -264,7 +264,7 @@ async fn a_full_queue_answers_overloaded() {
 }
 
 #[tokio::test]
-async fn a_request_that_would_be_late_is_answered_when_it_comes() {
+async fn a_request_that_would_be_late_is_answered_on_arrival() {
     let stage = Stage::with(|settings| settings.workers = 1);
     // A second connection would share with the first, however much waits there.
     let settings = ClientSettings { connections_max: 1, ..stage.client_settings() };
@@ -290,7 +290,7 @@ async fn a_request_that_would_be_late_is_answered_when_it_comes() {
 }
 
 #[test]
-fn a_caller_that_is_slow_to_look_up_holds_nobody_else_up() {
+fn a_slow_lookup_of_a_caller_delays_nobody_else() {
     let stage = Stage::with(|settings| {
         settings.handshake_timeout = Duration::from_millis(1500);
         settings.authentications_max = 2;
@@ -377,7 +377,7 @@ fn answers_are_bounded_over_all_connections() {
 }
 
 #[test]
-fn a_connection_with_too_much_in_work_is_read_no_further() {
+fn a_connection_with_too_many_requests_in_flight_is_paused() {
     let stage = Stage::with(|settings| {
         settings.workers = 1;
         settings.requests_in_flight_max = 2;
@@ -420,7 +420,7 @@ async fn a_call_does_not_wait_for_an_address_that_does_not_answer_while_a_connec
     let client = Client::connect(settings).await.unwrap();
     let held = call(&client, "gate", "held");
     let others = async {
-        until("it is in work", || stage.toy.begun() == 1).await;
+        until("it is in progress", || stage.toy.begun() == 1).await;
         for _ in 0..3 {
             client.health().await.expect("an answer on the open connection");
         }
@@ -474,7 +474,7 @@ fn one_address_has_its_share_of_connections() {
 }
 
 #[tokio::test]
-async fn draining_finishes_what_is_in_work_and_refuses_what_is_new() {
+async fn draining_finishes_requests_in_flight_and_refuses_new_ones() {
     let stage = Stage::new();
     let client = stage.client().await;
     let (toy, address) = (stage.toy.clone(), stage.address());
@@ -495,7 +495,7 @@ async fn draining_finishes_what_is_in_work_and_refuses_what_is_new() {
             status = Health::decode(result).unwrap().status.to_owned();
         }
         old.send(|out| toy_request(2, "echo", "new", out));
-        (old.read_response(), old.told)
+        (old.read_response(), old.reported)
     });
     let unavailable = (2, "unavailable".to_owned());
     assert_eq!(refused.await.unwrap(), (unavailable, vec![GoingAway::Shutdown]), "what an old client sees");
@@ -512,7 +512,7 @@ async fn draining_finishes_what_is_in_work_and_refuses_what_is_new() {
 }
 
 #[tokio::test]
-async fn draining_ends_in_time_whatever_is_in_work() {
+async fn draining_ends_in_time_whatever_is_in_flight() {
     let stage = Stage::with(|settings| settings.drain_timeout = Duration::from_millis(50));
     let client = stage.client().await;
     let in_flight = tokio::spawn(async move { call(&client, "gate", "never").await });
@@ -549,7 +549,7 @@ async fn a_client_finds_a_restarted_server_again() {
 }
 
 #[test]
-fn maintenance_goes_on_after_a_panic() {
+fn maintenance_continues_after_a_panic() {
     let stage = Stage::new();
     stage.toy.maintenance_panics.store(true, Ordering::SeqCst);
     wait_until("it was called twice", || stage.toy.maintained.load(Ordering::SeqCst) >= 2);

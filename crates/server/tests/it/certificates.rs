@@ -48,7 +48,7 @@ async fn certificates_that_are_not_ours_or_not_now_are_refused() {
 }
 
 #[tokio::test]
-async fn a_caller_that_the_service_does_not_know_is_told_so() {
+async fn an_unknown_caller_receives_an_error() {
     let stage = Stage::new();
     let error = refused(&stage, stage.pki.client("stranger")).await;
     assert_eq!((error.kind, error.retry), (ErrorKind::ConnectionRefused(ErrorCode::Forbidden), Retry::Never));
@@ -86,7 +86,7 @@ fn without_a_certificate_or_tls_1_3_or_our_protocol_there_is_no_connection() {
 }
 
 #[test]
-fn what_is_negotiated_is_what_we_chose() {
+fn the_negotiated_parameters_are_the_chosen_ones() {
     let stage = Stage::new();
     let mut connector = raw_connector(&stage.pki, Some(stage.pki.client("shop")));
     connector.set_alpn_protos(b"\x02h2\x0bfieldseal/1").unwrap();
@@ -140,7 +140,7 @@ fn a_connection_ends_when_its_certificate_expires() {
 }
 
 #[test]
-fn strangers_that_only_hold_a_place_give_way() {
+fn strangers_that_only_hold_a_slot_are_displaced() {
     let stage = Stage::with(|settings| {
         settings.handshakes_max = 3;
         settings.clients.trusted_balancers = vec!["127.0.0.0/8".parse().unwrap()];
@@ -203,7 +203,7 @@ fn the_system_probes_peers_that_are_silent() {
 }
 
 #[test]
-fn what_is_not_tls_is_sent_away() {
+fn connections_without_tls_are_closed() {
     let stage = Stage::with(|settings| settings.handshake_timeout = Duration::from_millis(600));
     for bytes in [&b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"[..], b"\x16\x03\x01\xff\xff", b"", &[0xc1; 1000]] {
         let mut socket = TcpStream::connect(stage.address()).unwrap();
@@ -256,7 +256,7 @@ async fn a_reload_changes_certificates_and_authorities_for_new_connections() {
 }
 
 #[test]
-fn a_server_does_not_start_with_what_does_not_fit() {
+fn a_server_does_not_start_with_inconsistent_settings() {
     use fieldseal_net::tls::TlsError;
     use fieldseal_server::{Server, ServerSettings, StartError};
     let (pki, toy) = (Pki::new(), std::sync::Arc::new(common::Toy::default()));

@@ -96,7 +96,7 @@ async fn a_connection_cut_in_a_frame_fails_its_calls_and_the_next_one_works() {
         assert_eq!(error.retry, Retry::Elsewhere);
         echo(&client, &"x".repeat(100_000)).await.unwrap();
         until("the first connection is gone", || stage.server.counters().connections_open == 1).await;
-        until("nothing is left in work", || stage.server.counters().pool.jobs_held == 0).await;
+        until("nothing is left in flight", || stage.server.counters().pool.jobs_held == 0).await;
     }
 }
 
@@ -330,7 +330,7 @@ async fn the_reason_of_the_engine_reaches_the_caller() {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_twice_reaches_one_call_once() {
+async fn a_duplicate_answer_reaches_one_call_once() {
     let fake = Fake::new(1, |peer, _| {
         let id = peer.read_id().expect("a request");
         let mut both = Vec::new();
@@ -368,8 +368,8 @@ async fn answers_in_reverse_order_find_their_calls() {
                 });
                 let answer = answer.await.unwrap();
                 let facts = fieldseal_protocol::InfoResult::decode(answer.result()).unwrap();
-                let (_, told) = facts.iter().next().unwrap().unwrap();
-                assert_eq!(told, own_id.load(Ordering::SeqCst).to_string());
+                let (_, reported) = facts.iter().next().unwrap().unwrap();
+                assert_eq!(reported, own_id.load(Ordering::SeqCst).to_string());
                 asked.fetch_add(1, Ordering::SeqCst);
             })
         })

@@ -12,27 +12,27 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 
 /// Sends `bytes` on a connection of its own; returns the code and message of its end.
-fn told(stage: &Stage, bytes: &[u8]) -> (String, String) {
+fn reported(stage: &Stage, bytes: &[u8]) -> (String, String) {
     let mut raw = stage.raw();
     raw.write(bytes);
-    let told = raw.read_connection_error();
+    let reported = raw.read_connection_error();
     stage.assert_healthy();
-    told
+    reported
 }
 
 #[test]
 fn bytes_that_are_no_frames_end_the_connection_with_the_reason() {
     let stage = Stage::new();
-    assert_eq!(told(&stage, &[0xc1]).0, "invalid_frame");
-    assert_eq!(told(&stage, &[0x94, 0, 1, 0xc1]).0, "invalid_frame");
-    assert_eq!(told(&stage, &vec![0x91; 100_000]).0, "invalid_frame");
+    assert_eq!(reported(&stage, &[0xc1]).0, "invalid_frame");
+    assert_eq!(reported(&stage, &[0x94, 0, 1, 0xc1]).0, "invalid_frame");
+    assert_eq!(reported(&stage, &vec![0x91; 100_000]).0, "invalid_frame");
 
     let mut oversized = Vec::new();
     write::binary_header((1 << 30) + 1, &mut oversized);
-    let (code, message) = told(&stage, &oversized);
+    let (code, message) = reported(&stage, &oversized);
     assert_eq!(code, "too_large");
     assert!(message.contains("1073741824"), "{message}");
-    assert_eq!(told(&stage, &[0xdd, 0xff, 0xff, 0xff, 0xff]).0, "too_large");
+    assert_eq!(reported(&stage, &[0xdd, 0xff, 0xff, 0xff, 0xff]).0, "too_large");
     assert_eq!(stage.server.counters().connections_faulted, 5);
 }
 
@@ -40,16 +40,16 @@ fn bytes_that_are_no_frames_end_the_connection_with_the_reason() {
 fn frames_that_are_no_messages_end_the_connection_with_the_reason() {
     let stage = Stage::new();
     for bytes in [&[0x2a][..], &[0x90], &[0x94, 3, 1, 0xa1, b'x', 0x90], &[0x94, 0, 0xc0, 0xa1, b'x', 0x90]] {
-        assert_eq!(told(&stage, bytes).0, "invalid_request", "{bytes:?}");
+        assert_eq!(reported(&stage, bytes).0, "invalid_request", "{bytes:?}");
     }
-    let (code, message) = told(&stage, &[0x94, 1, 1, 0xc0, 0xc0]);
+    let (code, message) = reported(&stage, &[0x94, 1, 1, 0xc0, 0xc0]);
     assert_eq!(code, "invalid_request");
     assert!(message.contains("nothing to answer"), "{message}");
-    assert_eq!(told(&stage, &[0x93, 2, 0xa6, b'c', b'a', b'n', b'c', b'e', b'l', 0x91, 0xc0]).0, "invalid_params");
+    assert_eq!(reported(&stage, &[0x93, 2, 0xa6, b'c', b'a', b'n', b'c', b'e', b'l', 0x91, 0xc0]).0, "invalid_params");
 }
 
 #[test]
-fn a_bad_request_with_an_id_is_answered_and_the_connection_goes_on() {
+fn a_malformed_request_with_an_id_is_answered_and_the_connection_continues() {
     let stage = Stage::new();
     let mut raw = stage.raw();
     raw.write(&[0x93, 0, 5, 0xa1, b'x']);
@@ -67,7 +67,7 @@ fn a_bad_request_with_an_id_is_answered_and_the_connection_goes_on() {
 }
 
 #[test]
-fn an_id_in_flight_must_not_come_again() {
+fn an_id_in_flight_must_not_be_reused() {
     let stage = Stage::new();
     let mut raw = stage.raw();
     raw.send(|out| toy_request(3, "gate", "", out));
@@ -155,7 +155,7 @@ fn a_silent_connection_is_closed_but_not_one_that_waits() {
 }
 
 #[test]
-fn a_peer_that_takes_no_answer_is_cut_and_holds_no_memory() {
+fn a_peer_that_reads_no_answer_is_disconnected_and_its_memory_freed() {
     let stage = Stage::with(|settings| {
         settings.write_timeout = Duration::from_millis(200);
         settings.outgoing_bytes_max = 1 << 20;
@@ -182,7 +182,7 @@ fn a_peer_that_takes_no_answer_is_cut_and_holds_no_memory() {
 /// It takes 1 KiB at a time from a small window, 100 KiB a second or what it missed of that while others had the machine; the answer
 /// waits far longer than `write_timeout`.
 #[tokio::test]
-async fn a_slow_reader_that_moves_is_not_cut() {
+async fn a_slow_reader_with_progress_is_not_disconnected() {
     const TIMEOUT: Duration = Duration::from_secs(3);
     let stage = Stage::with(|settings| settings.write_timeout = TIMEOUT);
     let socket = TcpSocket::new_v4().unwrap();
@@ -208,7 +208,7 @@ async fn a_slow_reader_that_moves_is_not_cut() {
 
 /// It takes a kilobyte now and then, more than the least, of an answer that would last it for hours.
 #[test]
-fn a_reader_that_holds_memory_for_long_is_cut_though_it_moves() {
+fn a_reader_that_holds_memory_too_long_is_disconnected_despite_progress() {
     let stage = Stage::with(|settings| {
         settings.write_timeout = Duration::from_secs(3600);
         settings.write_progress_min = 1;
@@ -230,7 +230,7 @@ fn a_reader_that_holds_memory_for_long_is_cut_though_it_moves() {
 
 /// Nobody pays for the answers to `health`, so that few of them may wait.
 #[test]
-fn a_peer_that_asks_for_health_and_takes_no_answer_is_read_no_further() {
+fn a_peer_that_sends_health_and_reads_no_answer_is_paused() {
     let stage = Stage::new();
     let mut raw = stage.raw();
     raw.stream.get_ref().set_write_timeout(Some(Duration::from_secs(1))).unwrap();

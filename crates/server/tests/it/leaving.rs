@@ -119,7 +119,7 @@ async fn a_call_in_flight_is_finished_where_it_began_and_new_ones_go_elsewhere()
 
 /// Even without a delay nothing is lost: requests that the engine has not started, or abandons, are retried elsewhere.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_engine_gives_up_is_made_again_elsewhere() {
+async fn abandoned_requests_are_retried_elsewhere() {
     let stage = Stage::with(|settings| settings.drain_timeout = Duration::from_millis(1));
     let (other_toy, other) = stage.beside(|_| {});
     other_toy.open_gate();
@@ -211,21 +211,21 @@ fn an_old_client_is_served_until_the_connection_is_closed() {
     wait_until("the connection is left", || stage.server.counters().connections_left == 1);
     old.send(|out| toy_request(1, "echo", "x", out));
     assert_eq!(old.read_response(), (1, String::new()));
-    assert_eq!(old.told, [GoingAway::Age]);
+    assert_eq!(old.reported, [GoingAway::Age]);
 
     let stage = at_once(Duration::from_millis(1));
     let mut old = stage.raw();
     assert_eq!(old.read_frame(), Err("closed".to_owned()));
-    assert_eq!(old.told, [GoingAway::Age, GoingAway::Closed]);
+    assert_eq!(old.reported, [GoingAway::Age, GoingAway::Closed]);
 }
 
 /// A client that receives `closed` can rely on unanswered requests having had no effect.
 #[test]
-fn a_connection_that_is_closed_in_good_order_says_that_nothing_else_was_begun() {
+fn a_gracefully_closed_connection_announces_that_nothing_else_was_started() {
     let stage = Stage::with(|settings| settings.idle_timeout = Duration::from_millis(100));
     let mut idle = stage.raw();
     assert_eq!(idle.read_frame(), Err("closed".to_owned()));
-    assert_eq!(idle.told, [GoingAway::Closed]);
+    assert_eq!(idle.reported, [GoingAway::Closed]);
 
     let stage = Stage::new();
     let mut raw = stage.raw();
@@ -234,7 +234,7 @@ fn a_connection_that_is_closed_in_good_order_says_that_nothing_else_was_begun() 
     let server = stage.server;
     let stopping = std::thread::spawn(move || server.shutdown());
     assert_eq!(raw.read_frame(), Err("closed".to_owned()));
-    assert_eq!(raw.told, [GoingAway::Shutdown, GoingAway::Closed]);
+    assert_eq!(raw.reported, [GoingAway::Shutdown, GoingAway::Closed]);
     stopping.join().unwrap();
 }
 

@@ -36,7 +36,7 @@ impl Ledger {
     }
 
     /// The traffic by the metrics.
-    fn told(metrics: &str) -> Ledger {
+    fn reported(metrics: &str) -> Ledger {
         let mut ledger = Ledger::default();
         for (place, family) in FAMILIES.into_iter().enumerate() {
             let prefix = format!("fieldseal_{family}_total{{method=\"");
@@ -58,7 +58,7 @@ impl Ledger {
 
     /// Asserts that the metrics agree, and that each request has a duration.
     fn assert_told(&self, metrics: &str) {
-        assert_eq!(*self, Ledger::told(metrics));
+        assert_eq!(*self, Ledger::reported(metrics));
         for (method, _) in self.0.keys() {
             let served = sample(metrics, &format!("fieldseal_service_seconds_count{{method=\"{method}\"}}"));
             assert_eq!(served, self.requests(method) as f64, "{method}");
@@ -103,12 +103,12 @@ impl Asker {
     /// Reads the answer to a request of so many bytes.
     fn read(&mut self, Expected { method, outcome, fields }: Expected, size: usize) -> Vec<u8> {
         let answer = self.raw.read_frame().expect("an answer");
-        let told = match Message::parse(&answer) {
+        let reported = match Message::parse(&answer) {
             Ok(Message::Response { result: Ok(_), .. }) => "ok",
             Ok(Message::Response { result: Err(error), .. }) => error.error().expect("an error object").code,
             other => panic!("{other:?}"),
         };
-        assert_eq!(told, outcome, "{method}");
+        assert_eq!(reported, outcome, "{method}");
         self.ledger.note(method, outcome, [1, fields, size as u64, answer.len() as u64]);
         answer
     }
@@ -265,7 +265,7 @@ fn ask_everything_that_fails(asker: &mut Asker, stage: &EngineStage) {
 }
 
 #[test]
-fn what_the_engine_answers_is_counted_to_the_byte() {
+fn the_engines_answers_are_counted_to_the_byte() {
     let stage = EngineStage::new();
     let mut asker = Asker::new(stage.raw("boss"));
     ask_everything_that_works(&mut asker, &stage);
@@ -274,10 +274,10 @@ fn what_the_engine_answers_is_counted_to_the_byte() {
     asker.ledger.assert_told(&metrics);
     assert!(work(&metrics, "encrypt", "ok") > 0.0 && work(&metrics, "encrypt_file", "too_large") > 0.0);
     assert_eq!(work(&metrics, "health", "ok"), 0.0, "no worker has seen it");
-    assert_told_of_caches(&stage.engine.engine.counters(), &metrics);
+    assert_cache_metrics(&stage.engine.engine.counters(), &metrics);
 }
 
-fn assert_told_of_caches(counters: &Counters, metrics: &str) {
+fn assert_cache_metrics(counters: &Counters, metrics: &str) {
     let Counters { apps, grants, api_keys, sessions, spare_keys, opening_keys, opening_agreements } = *counters;
     for (cache, counted) in [
         ("apps", apps),
@@ -303,7 +303,7 @@ fn assert_told_of_caches(counters: &Counters, metrics: &str) {
 }
 
 #[test]
-fn what_does_not_come_to_its_end_is_counted_by_its_cause() {
+fn unfinished_messages_are_counted_by_cause() {
     let (stage, address) = stage(|_| {});
     let mut asker = Asker::new(stage.raw());
     let toy = |id: u32, app: &'static str| move |out: &mut Vec<u8>| toy_request(id, app, "x", out);
@@ -319,7 +319,7 @@ fn what_does_not_come_to_its_end_is_counted_by_its_cause() {
     let begin = |raw: &mut Raw| {
         let before = steps();
         raw.write(&frame);
-        wait_until("it is in work", || steps() > before + 1);
+        wait_until("it is in progress", || steps() > before + 1);
     };
     begin(&mut asker.raw);
     asker.raw.send(|out| request::cancel(1, out));
@@ -348,7 +348,7 @@ fn what_does_not_come_to_its_end_is_counted_by_its_cause() {
 }
 
 #[test]
-fn what_is_refused_before_it_is_a_job_is_counted_too() {
+fn refusals_before_the_queue_are_counted_too() {
     let stage = common::Stage::with(|settings| {
         settings.queue_jobs_max = 1;
         settings.operator = settings_of_port();

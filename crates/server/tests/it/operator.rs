@@ -44,7 +44,7 @@ fn it_answers_while_every_worker_is_busy() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn it_tells_what_the_system_says_of_the_process() {
+fn it_reports_the_system_accounting_of_the_process() {
     let (stage, address) = stage(|_| {});
     stage.assert_healthy();
     let look = || {
@@ -127,7 +127,7 @@ fn a_call_is_bounded_in_size_and_time() {
 }
 
 #[test]
-fn callers_that_only_hold_a_place_give_way() {
+fn callers_that_only_hold_a_slot_are_displaced() {
     let (_stage, address) = stage(|operator| {
         operator.connections_max = 2;
         operator.call_timeout = Duration::from_secs(3600);
@@ -140,7 +140,7 @@ fn callers_that_only_hold_a_place_give_way() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named() {
+fn a_port_in_use_is_named() {
     let (_stage, address) = stage(|_| {});
     let pki = common::Pki::new();
     let settings = fieldseal_server::ServerSettings {

@@ -172,7 +172,7 @@ fn values(answer: &[u8]) -> Vec<Scalar<'_>> {
 }
 
 #[test]
-fn native_values_come_back_as_what_they_were() {
+fn native_values_round_trip() {
     let fixture = fixture();
     let mut given: Vec<Scalar<'_>> = vec![
         Scalar::Nil,
@@ -256,17 +256,17 @@ fn documents_files_and_lists() {
     let answer =
         encrypt(&fixture, &EncryptOptions { role: Some("card"), ..options }, &[Scalar::from("a"), Scalar::UInt(1)]);
     let texts: Vec<&str> = values(&answer).iter().map(|value| text_of(value)).collect();
-    let (told, _) = run(&fixture, frame(|out| request::inspect(9, Some("acme"), texts.iter().copied(), out)));
-    let told: Vec<_> =
-        InspectResult::decode(result(&told)).expect("a list").iter().map(|e| e.expect("facts")).collect();
+    let (reported, _) = run(&fixture, frame(|out| request::inspect(9, Some("acme"), texts.iter().copied(), out)));
+    let reported: Vec<_> =
+        InspectResult::decode(result(&reported)).expect("a list").iter().map(|e| e.expect("facts")).collect();
     assert_eq!(
-        (told[0].version, told[0].role, told[0].origin, told[0].key_version),
+        (reported[0].version, reported[0].role, reported[0].origin, reported[0].key_version),
         ("QkTC", Some("card"), Some(70), Some(1))
     );
-    let (told, _) = run(&fixture, frame(|out| request::inspect(9, None, texts.iter().copied(), out)));
-    let told: Vec<_> =
-        InspectResult::decode(result(&told)).expect("a list").iter().map(|e| e.expect("facts")).collect();
-    assert_eq!((told[1].role, told[1].key_version), (None, None), "without an app nothing is opened");
+    let (reported, _) = run(&fixture, frame(|out| request::inspect(9, None, texts.iter().copied(), out)));
+    let reported: Vec<_> =
+        InspectResult::decode(result(&reported)).expect("a list").iter().map(|e| e.expect("facts")).collect();
+    assert_eq!((reported[1].role, reported[1].key_version), (None, None), "without an app nothing is opened");
 
     fixture.engine.engine.store().rotate(&AppName::parse("acme").expect("a name")).expect("rotated");
     fixture.service.maintain();
@@ -289,7 +289,7 @@ fn documents_files_and_lists() {
 
 /// A relay learns only the necessary facts about a key, only for its own apps, and nothing of invalid keys.
 #[test]
-fn whose_an_api_key_is_is_told_to_those_who_may_use_its_app() {
+fn the_owner_of_an_api_key_is_returned_to_those_who_may_use_its_app() {
     let fixture = fixture();
     let store = fixture.engine.engine.store();
     let shown = |app: &str, roles: &[&str]| {
@@ -308,13 +308,13 @@ fn whose_an_api_key_is_is_told_to_those_who_may_use_its_app() {
     let ask = |key: &str| run(&fixture, frame(|out| request::authenticate(9, key, out))).0;
 
     let answer = ask(&own);
-    let told = Authenticated::decode(result(&answer)).expect("a key");
-    assert_eq!((told.key_id, told.app), (own_id.as_str(), "acme"));
-    assert_eq!(told.operations().expect("words"), ["encrypt", "client-side-tokens"]);
-    assert_eq!(told.roles().expect("every role"), None);
+    let reported = Authenticated::decode(result(&answer)).expect("a key");
+    assert_eq!((reported.key_id, reported.app), (own_id.as_str(), "acme"));
+    assert_eq!(reported.operations().expect("words"), ["encrypt", "client-side-tokens"]);
+    assert_eq!(reported.roles().expect("every role"), None);
     let answer = ask(&with_roles);
-    let told = Authenticated::decode(result(&answer)).expect("a key");
-    assert_eq!(told.roles().expect("words"), Some(vec!["card", "pin"]));
+    let reported = Authenticated::decode(result(&answer)).expect("a key");
+    assert_eq!(reported.roles().expect("words"), Some(vec!["card", "pin"]));
 
     let wrong_secret = format!("{}{}", &own[..own.len() - 1], if own.ends_with('0') { '1' } else { '0' });
     let refused = |key: &str| {
@@ -340,7 +340,7 @@ fn text_of<'a>(value: &Scalar<'a>) -> &'a str {
 }
 
 #[test]
-fn the_tree_of_a_document_is_memory_that_its_request_tells() {
+fn the_tree_of_a_document_counts_as_memory_of_its_request() {
     let fixture = fixture_with(Settings { step_bytes_max: 4096, ..Settings::default() }, 1 << 30);
     let document = format!("[{}]", vec!["7"; 10_000].join(","));
     for (selector, expected) in [("$[?@ == 8]", 10_001 * 32), ("$[-1]", 4), ("$.a", 0)] {
@@ -502,7 +502,7 @@ fn long_values_of_lists_are_done_in_pieces() {
 
     let (answer, steps) =
         run_watched(&fixture, frame(|out| request::inspect(9, Some("acme"), texts.iter().copied(), out)));
-    assert_eq!(InspectResult::decode(result(&answer)).expect("told").count(), 3);
+    assert_eq!(InspectResult::decode(result(&answer)).expect("a result").count(), 3);
     assert!(is_bounded(&steps, 1.0) && passes(&steps, LONG) >= 2.0, "{}", steps.count);
 
     fixture.engine.engine.store().rotate(&AppName::parse("acme").expect("a name")).expect("rotated");
@@ -523,7 +523,7 @@ fn long_values_of_lists_are_done_in_pieces() {
 }
 
 #[test]
-fn faults_of_long_values_are_told_as_those_of_short_ones() {
+fn faults_of_long_values_are_reported_like_those_of_short_ones() {
     let fixture = long_fixture();
     let long = "x".repeat(LONG);
     let sealed = |list: &[Scalar<'_>]| {
@@ -633,7 +633,7 @@ fn files_are_done_in_pieces() {
 
 /// Each version that is tried for a value is a step of its own.
 #[test]
-fn the_search_for_a_key_is_cut_at_each_version() {
+fn the_search_for_a_key_pauses_at_each_version() {
     const VERSIONS: usize = 12;
     let fixture = fixture();
     let list = [Scalar::from("text")];

@@ -118,7 +118,7 @@ fn texts(count: usize) -> Vec<String> {
 
 /// Around every width that something is cut at: parts, groups of values, steps.
 #[test]
-fn lists_of_any_length_come_back_whatever_the_parts() {
+fn lists_of_any_length_round_trip_for_any_parts() {
     for step_values_max in [1, 2, 31, 32, 33, 256] {
         let bench = bench(2, Settings { step_values_max, step_bytes_max: 5_000, ..Settings::default() });
         let counts = [1, 31, 32, 33, 255, 256, 257, 511, 513, 2_000].into_iter();
@@ -163,7 +163,7 @@ fn one_ephemeral_key_costs_one_agreement_on_all_workers_together() {
 }
 
 #[test]
-fn documents_come_back_byte_for_byte() {
+fn documents_round_trip_byte_for_byte() {
     for (step_values_max, step_bytes_max) in [(256, 64 << 10), (7, 300), (1, 64)] {
         let bench = bench(2, Settings { step_values_max, step_bytes_max, ..Settings::default() });
         for count in [0, 1, 6, 7, 8, 300, 3_000] {
@@ -237,7 +237,7 @@ fn inspect_one_by_one(bench: &Bench, app: Option<&str>, list: &[&str]) -> Vec<u8
 }
 
 #[test]
-fn inspected_lists_are_told_byte_for_byte_as_one_by_one() {
+fn inspected_lists_equal_single_inspections_byte_for_byte() {
     for step_values_max in [1, 7, 256] {
         let bench = bench(3, Settings { step_values_max, step_bytes_max: 2_000, ..Settings::default() });
         let mut texts = texts(600);
@@ -255,8 +255,8 @@ fn inspected_lists_are_told_byte_for_byte_as_one_by_one() {
             for count in [2, 8, 9, 300, list.len()] {
                 let list = &list[..count];
                 let whole = inspect_one_by_one(&bench, app, list);
-                let told = bench.call(|out| request::inspect(ID, app, list.iter().copied(), out));
-                assert!(told == whole, "{count} envelopes, {step_values_max} a part");
+                let reported = bench.call(|out| request::inspect(ID, app, list.iter().copied(), out));
+                assert!(reported == whole, "{count} envelopes, {step_values_max} a part");
             }
         }
     }
@@ -283,7 +283,7 @@ fn the_answer_to_inspect_is_written_in_parts_by_all_workers() {
 }
 
 #[test]
-fn of_several_faults_of_a_list_that_is_inspected_the_first_is_told() {
+fn the_first_of_several_faults_of_an_inspected_list_is_reported() {
     let bench = bench(3, Settings { step_values_max: 16, ..Settings::default() });
     let sealed = bench.encrypt(Keying::Request, &vec![Scalar::from("text"); 2_000]);
     let sealed = values(&sealed);
@@ -301,7 +301,7 @@ fn of_several_faults_of_a_list_that_is_inspected_the_first_is_told() {
 }
 
 #[test]
-fn of_several_faults_the_first_is_told() {
+fn the_first_of_several_faults_is_reported() {
     let bench = bench(3, Settings { step_values_max: 16, ..Settings::default() });
     let texts = texts(3_000);
     let given: Vec<Scalar<'_>> = texts.iter().map(|text| Scalar::from(text.as_str())).collect();

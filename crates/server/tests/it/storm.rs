@@ -159,7 +159,7 @@ fn every_message_of_a_storm_is_answered_once_and_rightly() {
         stage.assert_healthy();
     }
     wait_until("all connections are gone", || stage.server.counters().connections_open == 0);
-    wait_until("nothing is in work", || stage.server.counters().pool.jobs_held == 0);
+    wait_until("nothing is in flight", || stage.server.counters().pool.jobs_held == 0);
     let counters = stage.server.counters();
     // The repeated ids at the ends count as none.
     assert_eq!((counters.ended.total(), counters.pool.bytes_held, counters.answers_bytes), (counters.requests, 0, 0));

@@ -74,8 +74,8 @@ fn every_schedule_keeps_the_promises() {
     let (mut sum, mut digests, seeds) = (Sum::default(), 0, seeds(SCHEDULES));
     for &seed in &seeds {
         let _named = Named(seed);
-        let (told, digest) = play(seed);
-        sum += told;
+        let (reported, digest) = play(seed);
+        sum += reported;
         digests ^= digest;
     }
     println!("{sum:#?}, the same each time: {digests:x}");
@@ -137,7 +137,7 @@ async fn schedule(seed: u64) -> (Sum, u64) {
     world.watch.assert_empty();
     // An engine that is restarted may have closed a connection before it could announce that.
     world.journal.assert_complete(world.is_closing() || world.addresses() > 1);
-    assert_nothing_is_held(&world);
+    assert_no_memory_is_used(&world);
     let pools: Vec<_> = world.engines().iter().map(|engine| engine.counters().pool).collect();
     let sum = Sum {
         schedules: 1,
@@ -305,12 +305,12 @@ async fn no_connection_is_left(world: &World, patience: Duration) {
     timeout(patience, gone).await.expect("connections that do not end");
 }
 
-fn assert_nothing_is_held(world: &World) {
-    world.engines().iter().for_each(|engine| assert_nothing_is_held_by(&engine.counters()));
+fn assert_no_memory_is_used(world: &World) {
+    world.engines().iter().for_each(|engine| assert_no_memory_is_used_by(&engine.counters()));
     assert!(world.weather == Weather::Rough || world.journal.seen().harms == 0);
 }
 
-fn assert_nothing_is_held_by(counters: &ServerCounters) {
+fn assert_no_memory_is_used_by(counters: &ServerCounters) {
     let pool = counters.pool;
     assert_eq!((counters.connections_open, counters.incoming_bytes, counters.answers_bytes), (0, 0, 0));
     assert_eq!((pool.jobs_held, pool.bytes_held, pool.jobs_waiting, pool.workers_busy), (0, 0, 0, 0));

@@ -328,7 +328,7 @@ impl World {
     pub async fn play<T>(&self, script: impl Future<Output = T>) -> T {
         tokio::select! {
             biased;
-            told = script => told,
+            reported = script => reported,
             never = self.drive() => match never {},
         }
     }

@@ -155,7 +155,7 @@ fn tell(inspector: &mut Inspector, span: &Span, text: &[u8], out: &mut Vec<u8>) 
     let inspected = inspector.inspect(text);
     let inspected = inspected.map_err(|error| convert::error(error).at_index(span.index()))?;
     let Some(inspected) = inspected else { return Ok(false) };
-    let told = Inspected {
+    let reported = Inspected {
         version: inspected.version.text(),
         curve: convert::wire_curve(inspected.version.curve()),
         kind: convert::text_kind(inspected.value_type),
@@ -166,7 +166,7 @@ fn tell(inspector: &mut Inspector, span: &Span, text: &[u8], out: &mut Vec<u8>) 
         encrypted_at: inspected.encrypted_at.map(u64::from),
         key_version: inspected.key_version.map(u64::from),
     };
-    answer::inspected(&told, out);
+    answer::inspected(&reported, out);
     Ok(true)
 }
 
@@ -179,7 +179,7 @@ pub(super) fn public_keys(
 ) -> Result<(), ErrorObject> {
     let keys = engine.public_keys(caller, params.app).map_err(convert::error)?;
     let (r1_pem, k1_pem) = (admin::public_key_pem(&keys.r1), admin::public_key_pem(&keys.k1));
-    let told = PublicKeys {
+    let reported = PublicKeys {
         app: params.app,
         version: u64::from(keys.version),
         r1: &keys.r1.compressed(),
@@ -187,7 +187,7 @@ pub(super) fn public_keys(
         r1_pem: Some(&r1_pem),
         k1_pem: Some(&k1_pem),
     };
-    answer::public_keys(id, &told, out);
+    answer::public_keys(id, &reported, out);
     Ok(())
 }
 
@@ -217,6 +217,6 @@ pub(super) fn info(id: u32, limits: &Limits, out: &mut Vec<u8>) {
         ("depth_max", limits.depth_max.to_string()),
     ];
     facts.extend(fieldseal_engine::facts());
-    let told: Vec<(&str, &str)> = facts.iter().map(|(name, fact)| (*name, fact.as_str())).collect();
-    answer::info(id, &told, out);
+    let reported: Vec<(&str, &str)> = facts.iter().map(|(name, fact)| (*name, fact.as_str())).collect();
+    answer::info(id, &reported, out);
 }

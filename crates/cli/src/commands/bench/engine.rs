@@ -167,9 +167,9 @@ impl Own {
         // No more than a line is expected; a stream without an end must not be kept.
         let read = BufReader::new(output.take(1 << 16)).read_line(&mut line);
         let ready: Option<serde_json::Value> = serde_json::from_str(&line).ok();
-        let told = |name: &str| ready.as_ref().and_then(|ready| ready[name].as_str().map(str::to_owned));
-        let operator = told("operator").and_then(|address| address.parse().ok());
-        let own = Self { child, address: told("address").unwrap_or_default(), operator, _folder: folder };
+        let reported = |name: &str| ready.as_ref().and_then(|ready| ready[name].as_str().map(str::to_owned));
+        let operator = reported("operator").and_then(|address| address.parse().ok());
+        let own = Self { child, address: reported("address").unwrap_or_default(), operator, _folder: folder };
         if own.address.is_empty() {
             let cause = read.err().map_or_else(String::new, |error| format!(": {error}"));
             return Err(Failure::unreachable(format!("the engine did not start{cause}: see its messages above")));

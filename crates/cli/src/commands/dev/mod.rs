@@ -56,10 +56,10 @@ pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
         // No balancer needs time to find another engine.
         settings.drain_delay = Duration::ZERO;
     }
-    let told = settings.api.relay.clone();
+    let reported = settings.api.relay.clone();
     if !arguments.no_relay {
         // A user with their own relay beside the folder's engine has chosen so.
-        told.tell(match super::relay::information(context) {
+        reported.tell(match super::relay::information(context) {
             Some(information) => Some(information),
             None => Some(relay::information(context)?),
         });
@@ -82,7 +82,7 @@ pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
         engine,
         settings,
         ready,
-        &Upkeep { context, told, files, level: |context| quiet_unless_asked(context).level },
+        &Upkeep { context, reported, files, level: |context| quiet_unless_asked(context).level },
     )
 }
 
@@ -152,14 +152,14 @@ struct Ready<'a> {
 impl Ready<'_> {
     fn json(&self) -> serde_json::Value {
         let path = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string();
-        let mut told = addresses(self.server);
-        told["app"] = self.app.as_str().into();
+        let mut reported = addresses(self.server);
+        reported["app"] = self.app.as_str().into();
         if let Some(relay) = self.relay {
-            told["relay"] = relay.json();
+            reported["relay"] = relay.json();
         }
         let files = [("ca", &self.authority), ("certificate", &self.certificate), ("key", &self.key)];
-        files.into_iter().for_each(|(name, file)| told[name] = path(file).into());
-        told
+        files.into_iter().for_each(|(name, file)| reported[name] = path(file).into());
+        reported
     }
 
     fn text(&self, context: &Context) -> String {

@@ -19,7 +19,7 @@ fn names_and_variables_are_unique_and_well_formed() {
 }
 
 #[test]
-fn defaults_are_within_bounds_and_come_back() {
+fn defaults_are_within_limits_and_round_trip() {
     use fieldseal_config::Raw;
     for key in KEYS {
         let mut config = Config::default();

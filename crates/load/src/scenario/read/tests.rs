@@ -27,19 +27,19 @@ fn with_phase(phase: &str) -> String {
 }
 
 #[test]
-fn the_printed_scenario_says_what_it_says() {
+fn the_published_scenario_is_parsed() {
     let script = Script::read(PRINTED).unwrap();
     assert_eq!((script.target.host.as_str(), script.target.port, script.target.connections), ("127.0.0.1", 3443, 2));
     assert_eq!(script.target.authority, Authority::BesideCertificate);
     let load = PhaseLoad::Open { from: 2.0, to: 2.0, process: Process::Even, users_max: None };
     assert_eq!(script.phases, [Phase { name: None, duration: Duration::from_secs(90), load }]);
-    let told: Vec<(&str, u32, u64)> = script
+    let reported: Vec<(&str, u32, u64)> = script
         .scenarios
         .iter()
         .map(|scenario| (scenario.name.as_str(), scenario.weight, scenario.flow.requests()))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [("Send 30 encryptions", 80, 1), ("Send 150 encryptions", 18, 1), ("Send 2000 encryptions", 2, 1)]
     );
     let sizes: Vec<usize> = script.kinds.iter().map(|kind| kind.fields).collect();
@@ -139,7 +139,7 @@ fn the_scenarios_that_are_shipped_are_right() {
 
 /// Every file of the corpus lists all of its errors in its last lines.
 #[test]
-fn the_corpus_of_wrong_files_is_told_line_by_line() {
+fn the_errors_of_the_invalid_corpus_are_reported_line_by_line() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/scenarios");
     let mut count = 0;
     for entry in std::fs::read_dir(folder).unwrap() {

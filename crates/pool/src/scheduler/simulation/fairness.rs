@@ -182,7 +182,7 @@ fn spread(services: impl Iterator<Item = u64> + Clone) -> u64 {
 }
 
 #[test]
-fn who_always_has_something_to_do_gets_an_equal_share_and_pauses_win_nothing() {
+fn busy_flows_get_equal_shares_and_pauses_gain_nothing() {
     play(SCHEDULES, |rng| {
         let mut floor = Floor::new(rng);
         // Two slices, and half a one for each further worker: costs are random here, so running slices cost anything but the

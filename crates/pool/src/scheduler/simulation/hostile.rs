@@ -141,7 +141,7 @@ fn p99(took_ns: &[u64]) -> u64 {
 }
 
 #[test]
-fn jobs_given_up_as_fast_as_can_be_leave_a_quiet_tenant_alone() {
+fn jobs_cancelled_as_fast_as_possible_do_not_affect_a_quiet_tenant() {
     let mut all: [Vec<u64>; 3] = Default::default();
     play(SCHEDULES, |mut rng| {
         let seed = rng.random();

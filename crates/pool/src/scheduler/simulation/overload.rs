@@ -153,7 +153,7 @@ impl Overload {
 }
 
 #[test]
-fn at_ten_times_what_they_can_do_workers_do_nine_tenths_of_it_in_time() {
+fn at_ten_times_their_capacity_workers_finish_nine_tenths_of_it_in_time() {
     play(30, |mut rng| {
         let plan = Plan::random(&mut rng);
         let goodput = Overload::new(rng, plan).run();

@@ -53,7 +53,7 @@ fn budget(size: usize) -> Arc<Budget> {
 }
 
 fn check_room(budget: &Budget, size: usize) {
-    let (held, most) = budget.held();
+    let (held, most) = budget.usage();
     assert!(held == 0 && most <= size, "{held} bytes are still held, {most} were");
 }
 

@@ -103,8 +103,8 @@ fn header_size(rest: &[u8]) -> Option<usize> {
     if flags & HAS_CHECK != 0 {
         let mut check = Crc::new();
         check.update(&rest[..rest.len() - after.len()]);
-        let (told, behind) = after.split_first_chunk::<2>()?;
-        if u32::from(u16::from_le_bytes(*told)) != check.sum() & 0xffff {
+        let (reported, behind) = after.split_first_chunk::<2>()?;
+        if u32::from(u16::from_le_bytes(*reported)) != check.sum() & 0xffff {
             return None;
         }
         after = behind;

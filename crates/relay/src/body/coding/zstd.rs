@@ -81,9 +81,9 @@ fn window_size(rest: &[u8]) -> Option<u64> {
     // The content of such a frame is its window, and its size follows the number of its dictionary.
     let number_size = [0, 1, 2, 4][usize::from(descriptor & 3)];
     let (size, added) = [(1, 0), (2, 256), (4, 0), (8, 0)][usize::from(descriptor >> 6)];
-    let told = after.get(number_size..)?.get(..size)?;
-    let told = told.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte));
-    told.checked_add(added)
+    let reported = after.get(number_size..)?.get(..size)?;
+    let reported = reported.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte));
+    reported.checked_add(added)
 }
 
 #[cfg(test)]

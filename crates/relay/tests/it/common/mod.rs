@@ -190,8 +190,8 @@ pub type Teller = mpsc::UnboundedSender<Frame<Bytes>>;
 
 impl Pieces {
     pub fn new() -> (Teller, Pieces) {
-        let (teller, told) = mpsc::unbounded_channel();
-        (teller, Pieces(told))
+        let (teller, reported) = mpsc::unbounded_channel();
+        (teller, Pieces(reported))
     }
 
     /// The whole of it.

@@ -6,7 +6,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     /// Ends the connection where its time is over, or the server's.
     pub(super) fn check_end(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
         let is_done = self.in_flight.is_empty() && self.outgoing.bytes() == 0 && self.is_flushed;
-        if is_done && self.hub.phase() == Phase::Closing {
+        if is_done && self.server_state.phase() == Phase::Closing {
             return Err(End::ShutDown);
         }
         if is_done && self.is_retired {
@@ -33,7 +33,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
 
     /// When the timeouts must be checked next.
     pub(super) fn due(&self, is_done: bool) -> Instant {
-        let settings = &self.hub.settings;
+        let settings = &self.server_state.settings;
         let frame = self.times.frame.as_ref().map(|frame| frame.due(settings));
         let write = self.is_writing().then(|| self.times.write_timeout.due(settings));
         let paused = self.is_reading_nothing().then(|| clock::now() + PAUSED_LOOK);
@@ -41,7 +41,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let idle = self.is_idle(is_done).then(|| self.times.active + settings.idle_timeout);
         // With only requests in flight nothing is due, but the timer runs anyway.
         let later = clock::now() + settings.idle_timeout;
-        let departure = self.departure.due(settings, self.hub.leaving());
+        let departure = self.departure.due(settings, self.server_state.leaving());
         let departure = departure.filter(|_| !self.is_retired);
         [frame, write, paused, room, idle, departure, self.in_flight.due()]
             .into_iter()
@@ -50,7 +50,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     }
 
     pub(super) fn check_times(&self, is_done: bool, now: Instant) -> Result<(), End> {
-        let settings = &self.hub.settings;
+        let settings = &self.server_state.settings;
         if now >= self.times.expires {
             let message = "the client's certificate has expired";
             return Err(End::Fault(ErrorObject::new(ErrorCode::Forbidden, message)));

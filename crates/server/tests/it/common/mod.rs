@@ -371,7 +371,7 @@ pub struct Raw {
     pub stream: SslStream<TcpStream>,
     received: Vec<u8>,
     /// The reasons of `going_away`, as they came.
-    pub told: Vec<GoingAway>,
+    pub reported: Vec<GoingAway>,
 }
 
 impl Raw {
@@ -384,7 +384,7 @@ impl Raw {
         socket.set_nodelay(true).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let stream = connector.build().connect("localhost", socket).map_err(|error| error.to_string())?;
-        Ok(Raw { stream, received: Vec::new(), told: Vec::new() })
+        Ok(Raw { stream, received: Vec::new(), reported: Vec::new() })
     }
 
     /// Writes bytes; the peer may have gone.
@@ -403,7 +403,9 @@ impl Raw {
         loop {
             let frame = self.read_any_frame()?;
             match Message::parse(&frame) {
-                Ok(Message::Notification { method: GOING_AWAY, params }) => self.told.push(GoingAway::decode(params)),
+                Ok(Message::Notification { method: GOING_AWAY, params }) => {
+                    self.reported.push(GoingAway::decode(params))
+                }
                 _ => return Ok(frame),
             }
         }
@@ -433,9 +435,9 @@ impl Raw {
             panic!("another message");
         };
         let error = connection_error(params).unwrap();
-        let told = (error.code.to_owned(), error.message.to_owned());
-        assert_eq!(self.read_frame(), Err("closed".to_owned()), "after {told:?}");
-        told
+        let reported = (error.code.to_owned(), error.message.to_owned());
+        assert_eq!(self.read_frame(), Err("closed".to_owned()), "after {reported:?}");
+        reported
     }
 
     /// Reads to the end, which must come before any response.

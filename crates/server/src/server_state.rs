@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fieldseal_engine::pool::Pool;
 use fieldseal_net::tls::Expiries;
-use fieldseal_net::{BulkQueue, Full, Leaving, Phase, Places};
+use fieldseal_net::{BulkQueue, Full, Leaving, Phase, Slots};
 
 use crate::api::counters::ApiCounters;
 use crate::counters::{Counters, ServerCounters};
@@ -22,13 +22,13 @@ use fieldseal_service::Tenant;
 use fieldseal_service::{Budget, Share};
 
 #[derive(Debug)]
-pub(crate) struct Hub {
+pub(crate) struct ServerState {
     pub(crate) settings: ServerSettings,
     pub(crate) pool: Pool,
     pub(crate) counters: Counters,
     pub(crate) requests: Arc<Requests>,
     pub(crate) times: Arc<Times>,
-    pub(crate) handshakes: Arc<Places>,
+    pub(crate) handshakes: Arc<Slots>,
     pub(crate) refusals: Arc<RefusalLog>,
     pub(crate) api: ApiCounters,
     /// Turns of RPC connections that move much, by the numbers of their clients.
@@ -90,14 +90,14 @@ impl Memory {
     }
 }
 
-impl Hub {
+impl ServerState {
     /// `pool` must have been created with the same settings, with `times` as its observer.
     pub(crate) fn new(settings: ServerSettings, pool: Pool, times: Arc<Times>) -> Self {
         let incoming = Budget::new(settings.incoming_bytes_max, None);
         let answers = Budget::new(settings.answers_bytes_max, None);
-        let handshakes = Places::new(settings.handshakes_max, settings.handshake_clients());
+        let handshakes = Slots::new(settings.handshakes_max, settings.handshake_clients());
         let refusals = RefusalLog::new(settings.refusal_lines_max);
-        Hub {
+        ServerState {
             settings,
             pool,
             counters: Counters::default(),
@@ -174,7 +174,7 @@ impl Hub {
     /// A connection has come, and may not have its place yet.
     pub(crate) fn receive(self: &Arc<Self>) -> Guest {
         self.lock().guests += 1;
-        Guest { hub: Arc::clone(self) }
+        Guest { server_state: Arc::clone(self) }
     }
 
     /// Waits for all connections to end, including those beyond the limit: their clients may have sent requests already, and are
@@ -217,7 +217,7 @@ impl Hub {
         connections.next += 1;
         let outbox = Arc::new(Outbox::default());
         connections.open.insert(number, Arc::clone(&outbox));
-        Ok(Registration { hub: Arc::clone(self), outbox, client, number })
+        Ok(Registration { server_state: Arc::clone(self), outbox, client, number })
     }
 
     /// The memory for a new connection of this client.
@@ -270,7 +270,7 @@ const UNPOISONED: &str = "nothing panics while this is locked";
 /// The place of one connection; free again when dropped.
 #[derive(Debug)]
 pub(crate) struct Registration {
-    hub: Arc<Hub>,
+    server_state: Arc<ServerState>,
     pub(crate) outbox: Arc<Outbox>,
     client: Option<IpAddr>,
     pub(crate) number: u64,
@@ -279,7 +279,7 @@ pub(crate) struct Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         drop(self.outbox.close());
-        let mut connections = self.hub.lock();
+        let mut connections = self.server_state.lock();
         connections.open.remove(&self.number);
         if let Some(client) = self.client
             && let Some(count) = connections.of_address.get_mut(&client)
@@ -290,19 +290,19 @@ impl Drop for Registration {
             }
         }
         drop(connections);
-        self.hub.connection_ended.notify_all();
+        self.server_state.connection_ended.notify_all();
     }
 }
 
 /// A connection from its acceptance to its end.
 #[derive(Debug)]
 pub(crate) struct Guest {
-    hub: Arc<Hub>,
+    server_state: Arc<ServerState>,
 }
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        self.hub.lock().guests -= 1;
-        self.hub.connection_ended.notify_all();
+        self.server_state.lock().guests -= 1;
+        self.server_state.connection_ended.notify_all();
     }
 }

@@ -35,7 +35,7 @@ impl fmt::Display for Full {
 
 /// A bounded number of places.
 #[derive(Debug)]
-pub struct Places {
+pub struct Slots {
     max: usize,
     clients: ClientBound,
     state: Mutex<State>,
@@ -75,20 +75,20 @@ impl State {
 
 /// A place that is taken; free again when dropped.
 #[derive(Debug)]
-pub struct Place {
-    places: Arc<Places>,
+pub struct Slot {
+    slots: Arc<Slots>,
     number: u64,
     displaced: Arc<Notify>,
 }
 
-impl Places {
+impl Slots {
     /// So many places, all free.
     pub fn new(max: usize, clients: ClientBound) -> Self {
-        Places { max, clients, state: Mutex::default(), held: AtomicUsize::new(0), ended: Notify::new() }
+        Slots { max, clients, state: Mutex::default(), held: AtomicUsize::new(0), ended: Notify::new() }
     }
 
     /// Takes a place for a client at `address`, if need be that of the client's oldest, or of the oldest of all.
-    pub fn take(self: &Arc<Self>, address: IpAddr) -> Place {
+    pub fn take(self: &Arc<Self>, address: IpAddr) -> Slot {
         let client = self.clients.client(address);
         let mut state = self.lock();
         let of_client = client.and_then(|client| state.clients.get(&client));
@@ -109,7 +109,7 @@ impl Places {
         }
         drop(state);
         self.held.fetch_add(1, Ordering::Relaxed);
-        Place { places: Arc::clone(self), number, displaced }
+        Slot { slots: Arc::clone(self), number, displaced }
     }
 
     /// Waits while too many displaced connections still hold their sockets.
@@ -133,18 +133,18 @@ impl Places {
     }
 }
 
-impl Place {
+impl Slot {
     /// Ready when the place has gone to somebody else.
     pub async fn displaced(&self) {
         self.displaced.notified().await;
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
-        self.places.lock().remove(self.number);
-        self.places.held.fetch_sub(1, Ordering::Relaxed);
-        self.places.ended.notify_waiters();
+        self.slots.lock().remove(self.number);
+        self.slots.held.fetch_sub(1, Ordering::Relaxed);
+        self.slots.ended.notify_waiters();
     }
 }
 
@@ -154,55 +154,55 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Waker};
 
-    fn is_displaced(place: &Place) -> bool {
-        pin!(place.displaced()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    fn is_displaced(slot: &Slot) -> bool {
+        pin!(slot.displaced()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
-    fn places(max: usize, of_client: usize) -> Arc<Places> {
+    fn slots(max: usize, of_client: usize) -> Arc<Slots> {
         let clients = ClientBound { connections_max: of_client, trusted_balancers: Vec::new() };
-        Arc::new(Places::new(max, clients))
+        Arc::new(Slots::new(max, clients))
     }
 
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
     #[test]
-    fn the_oldest_gives_way_and_nobody_else() {
-        let places = places(2, 2);
-        let first = places.take(HERE);
-        let second = places.take(HERE);
+    fn only_the_oldest_is_displaced() {
+        let slots = slots(2, 2);
+        let first = slots.take(HERE);
+        let second = slots.take(HERE);
         assert!(!is_displaced(&first) && !is_displaced(&second));
-        let third = places.take(HERE);
+        let third = slots.take(HERE);
         assert!(is_displaced(&first) && !is_displaced(&second) && !is_displaced(&third));
-        assert_eq!(places.count(), 2);
+        assert_eq!(slots.count(), 2);
         drop(first);
-        assert_eq!(places.count(), 2, "its place is another's");
+        assert_eq!(slots.count(), 2, "its place is another's");
         drop(second);
-        let fourth = places.take(HERE);
+        let fourth = slots.take(HERE);
         assert!(!is_displaced(&third) && !is_displaced(&fourth), "there was room");
         drop((third, fourth));
-        assert_eq!((places.count(), places.lock().clients.len()), (0, 0));
+        assert_eq!((slots.count(), slots.lock().clients.len()), (0, 0));
     }
 
     #[test]
     fn a_client_displaces_its_own() {
-        let places = places(3, 2);
-        let other = places.take("192.0.2.1".parse().unwrap());
-        let (first, second, third) = (places.take(HERE), places.take(HERE), places.take(HERE));
+        let slots = slots(3, 2);
+        let other = slots.take("192.0.2.1".parse().unwrap());
+        let (first, second, third) = (slots.take(HERE), slots.take(HERE), slots.take(HERE));
         assert!(!is_displaced(&other) && is_displaced(&first));
         assert!(!is_displaced(&second) && !is_displaced(&third));
-        assert_eq!(places.count(), 3);
+        assert_eq!(slots.count(), 3);
     }
 
     #[tokio::test]
     async fn there_is_no_room_while_those_that_gave_way_hold_their_sockets() {
-        let places = places(1, 1);
-        let mut held: Vec<Place> = (0..CLOSING_MAX).map(|_| places.take(HERE)).collect();
-        places.room().await;
-        held.push(places.take(HERE));
+        let slots = slots(1, 1);
+        let mut held: Vec<Slot> = (0..CLOSING_MAX).map(|_| slots.take(HERE)).collect();
+        slots.room().await;
+        held.push(slots.take(HERE));
         let has_room = |room: std::pin::Pin<&mut dyn Future<Output = ()>>| {
             room.poll(&mut Context::from_waker(Waker::noop())).is_ready()
         };
-        let mut room = pin!(places.room());
+        let mut room = pin!(slots.room());
         assert!(!has_room(room.as_mut()));
         held.pop();
         assert!(has_room(room.as_mut()));
