@@ -85,8 +85,7 @@ fn every_profile_and_type_round_trips() {
     }
 }
 
-/// What is sealed in pieces opens as a whole, and the other way round, whatever the pieces, for each profile and type.
-/// [`ENVELOPE_OVERHEAD`] and four thirds of the value are what a string takes, to the byte of rounding.
+/// The size of a string's envelope is [`ENVELOPE_OVERHEAD`] plus four thirds of the value, to the byte of rounding.
 #[test]
 fn the_overhead_is_that_of_a_string() {
     let app = App::of_the_vectors();
@@ -102,6 +101,7 @@ fn the_overhead_is_that_of_a_string() {
     }
 }
 
+/// Values encrypted in pieces decrypt as a whole, and vice versa, for any pieces, each profile and type.
 #[test]
 fn pieces_and_wholes_are_the_same_envelopes() {
     let app = App::of_the_vectors();

@@ -25,7 +25,7 @@ impl Part {
     }
 }
 
-/// What each thread had used at a look, by its id.
+/// The CPU time of each thread at one reading, by its id.
 type Look = HashMap<i32, (Part, Duration)>;
 
 /// CPU time by part, which never goes back, though threads end.

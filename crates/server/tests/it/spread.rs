@@ -275,7 +275,7 @@ fn the_answer_to_inspect_is_written_in_parts_by_all_workers() {
         let frame = frame(|out| request::inspect(ID, app, list.iter().copied(), out));
         let buffers = bench.server.submit(&bench.caller, frame, ID).wait(PATIENCE);
         bench.wait_until_idle();
-        assert_eq!(InspectResult::decode(result(&buffers.concat())).expect("told").count(), 5_000);
+        assert_eq!(InspectResult::decode(result(&buffers.concat())).expect("a result").count(), 5_000);
         let largest = buffers.iter().map(Vec::capacity).max().expect("some");
         assert!(largest < 128 << 10, "{largest} of {} bytes", buffers.iter().map(Vec::len).sum::<usize>());
         assert!(bench.server.pool().counters().turns_shared > before, "by one worker alone");
