@@ -31,7 +31,6 @@ pub use leaving::{Leaving, Phase, age_reached};
 pub use log_limit::LogLimit;
 pub use log_line::{LogFormat, LogLine};
 pub use operator::{HEADER_SIZE_MIN, OperatorPort, OperatorSettings, Report};
-pub use places::{CLOSING_MAX, Full, Place, Places};
 pub use process::ProcessFigures;
 pub use scheduling::SchedulingClass;
 pub use slots::{CLOSING_MAX, Full, Slot, Slots};

@@ -278,7 +278,7 @@ mod tests {
         assert!(text.ends_with("# EOF\n"));
     }
 
-    /// `UPDATE=1 cargo test -p fieldseal-relay --lib metrics` writes the table anew.
+    /// `UPDATE=1 cargo test -p fieldseal-relay --lib metrics` regenerates the table.
     #[test]
     fn the_documentation_has_every_metric() {
         let metrics: Vec<Arc<ListenerMetrics>> = vec![Arc::default()];

@@ -125,7 +125,7 @@ mod tests {
         assert!(!text.contains("way=\"engine\""), "{text}");
     }
 
-    /// `UPDATE=1 cargo test -p fieldseal-relay --lib metrics` writes the table anew.
+    /// `UPDATE=1 cargo test -p fieldseal-relay --lib metrics` regenerates the table.
     #[tokio::test]
     async fn the_documentation_has_every_metric() {
         let metrics = ProbeMetrics::default();

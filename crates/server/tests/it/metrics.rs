@@ -396,9 +396,9 @@ fn events_are_counted() {
     assert!(sample(&metrics, "fieldseal_network_sent_bytes_total") > 500.0);
 }
 
-/// `UPDATE=1 cargo test -p fieldseal-server --test metrics` writes the table anew.
+/// `UPDATE=1 cargo test -p fieldseal-server --test metrics` regenerates the table.
 #[test]
-fn the_document_lists_what_the_endpoint_tells() {
+fn the_document_lists_the_metrics_of_the_endpoint() {
     let (stage, address) = stage(|_| {});
     stage.assert_healthy();
     stage.server.watch_certificates(CertificateExpiry::of_pem(
