@@ -52,7 +52,7 @@ async function runFlow(flow, e3, more) {
   return run(new E3Engine(whole), whole.scenarios[0]);
 }
 
-test('requests of every kind are answered and told of', async () => {
+test('requests of every kind are answered and reported', async () => {
   const sends = [
     { numEncrypts: 30 },
     { numEncrypts: 30, curve: 'k1', keying: 'field', fieldSize: 1 },
@@ -87,7 +87,7 @@ test('loops and thinking take the steps and the time that they say', async () =>
   assert.ok(took >= 220, `${took} ms`);
 });
 
-test('a request that is cancelled is told of, and its user goes on', async () => {
+test('a cancelled request is reported, and its user continues', async () => {
   const slow = { send: { numEncrypts: 500_000, keying: 'field', cancelAfter: '30ms' } };
   const { counter, error, failure } = await runFlow([slow, { send: { numEncrypts: 1, cancelAfter: '20s' } }]);
   assert.deepEqual([failure, error], [null, ['cancelled']]);
@@ -112,7 +112,7 @@ test('many users share the connections', async () => {
   assert.ok(users.every(({ failure }) => failure === null));
 });
 
-test('an engine that ends is noticed, and one that comes back is used again', async () => {
+test('an engine that stops is noticed, and a restarted one is used again', async () => {
   const own = await Engine.start();
   const whole = script([{ send: { numEncrypts: 1 } }], { port: own.port, key: own.key, cert: own.cert, ca: own.ca, connections: 1 });
   const e3 = new E3Engine(whole);
@@ -165,7 +165,7 @@ async function misbehaving(answer, ALPNProtocols = ['fieldseal/1']) {
 const values = (id, count) =>
   Buffer.from([0x94, 1, id, 0xc0, 0x81, 0xa6, ...Buffer.from('values'), 0x90 + count, ...Array(count).fill(0xc0)]);
 
-test('answers that are wrong, or of nobody, or missing are told of', async () => {
+test('wrong, unexpected and missing answers are reported', async () => {
   const cases = [
     [(socket, id) => socket.write(values(id, 2)), 'wrong_answer'],
     [(socket, id) => socket.write(values(id + 1, 3)), 'wrong_answer'],
@@ -186,7 +186,7 @@ test('answers that are wrong, or of nobody, or missing are told of', async () =>
   server.end();
 });
 
-test('connections are warmed as often as the file says, of which nobody is told', async () => {
+test('connections are warmed up as configured, without being reported', async () => {
   for (const warmUp of [0, 3]) {
     let asked = 0;
     const server = await misbehaving((socket, id) => {
@@ -201,7 +201,7 @@ test('connections are warmed as often as the file says, of which nobody is told'
   }
 });
 
-test('whom the warm-up holds is told of, and how long it took, but not in the latency', async () => {
+test('users held by the warm-up and its duration are reported, but not in the latency', async () => {
   const DELAY = 150;
   let asked = 0;
   const server = await misbehaving((socket, id) => {
@@ -228,7 +228,7 @@ test('whom the warm-up holds is told of, and how long it took, but not in the la
   server.end();
 });
 
-test('what is given up fails, and a cancel that nobody answers changes nothing', async () => {
+test('abandoned requests fail, and an unanswered cancel changes nothing', async () => {
   const received = [];
   const server = await misbehaving((_, id) => received.push(id));
   const { target } = readConfig(script([], { port: server.address().port }), []);

@@ -33,7 +33,7 @@ function problems(text) {
 /** Those of a step in the flow, line 1 of the file. */
 const ofStep = (step) => problems(`scenarios: [ { flow: [ ${step} ] } ]\nconfig: {}\n`).filter((line) => line.startsWith('1:'));
 
-test('steps become what docs/load.md says', () => {
+test('steps follow docs/load.md', () => {
   const text = `
 name: "All of it"
 flow:
@@ -59,7 +59,7 @@ flow:
   assert.equal(kinds.size, 2);
 });
 
-test('what is wrong with a step is told with its place', () => {
+test('errors of a step are reported with their position', () => {
   const cases = {
     '{ send: { numEncrypt: 30 } }': [
       '1:32: STEP.send: the key `numEncrypts` is missing',
@@ -96,7 +96,7 @@ test('what is wrong with a step is told with its place', () => {
   assert.match(ofStep(deep(17))[0], /loops must be nested at most 16 deep/);
 });
 
-test('what is wrong with config is told with its place, all of it at once', () => {
+test('errors of config are all reported at once with their position', () => {
   assert.deepEqual(problems(`config:\n  e3: { port: 70000, keys: x, cert: no.pem }\nscenarios:\n  - ${FLOW}\n`), [
     '2:3: config: the key `target` is missing',
     '2:7: config.e3: the key `key` is missing',
@@ -113,13 +113,13 @@ test('what is wrong with config is told with its place, all of it at once', () =
   const pem = '"-----BEGIN CERTIFICATE-----\\nAAAA\\n-----END CERTIFICATE-----\\n"';
   const unusable = problems(`config:\n  target: a\n  e3: { key: ${pem}, cert: ${pem}, ca: ${pem} }\n`);
   assert.match(unusable.join('\n'), /^3:\d+: config\.e3\.ca: ca cannot be used: /);
-  assert.match(problems(`config:\n  target: a\n  e3: { key: ${pem}, cert: ${pem} }\n`).join('\n'), /`ca` must be there too/);
+  assert.match(problems(`config:\n  target: a\n  e3: { key: ${pem}, cert: ${pem} }\n`).join('\n'), /`ca` is required/);
 });
 
 const VECTORS = new URL('../../vectors/scenarios/', import.meta.url);
 const skip = existsSync(VECTORS) ? false : 'vectors/scenarios is not there: `fieldseal load` brings it';
 
-test('what `fieldseal load` refuses of e3 and of flows is refused here in the same words', { skip }, () => {
+test('errors of e3 and of flows are those of `fieldseal load`', { skip }, () => {
   let lines = 0;
   for (const name of readdirSync(VECTORS).filter((file) => file.endsWith('.yml'))) {
     const text = readFileSync(new URL(name, VECTORS), 'utf8');
@@ -139,7 +139,7 @@ test('users by the clock, and closed phases, are not for Artillery', () => {
   ]);
 });
 
-test('bindings that cannot be had are told in one line', () => {
+test('missing bindings are reported in one line', () => {
   const refused = (rpc, message) => assert.throws(() => loadWire(rpc, folder), { message });
   refused('./nothing.node', /^cannot load the wire bindings from .*nothing\.node: Cannot find module[^\n]*$/);
   refused('no-such-package', /^cannot load the wire bindings from the package no-such-package: [^\n]*$/);

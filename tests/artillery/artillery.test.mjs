@@ -35,7 +35,7 @@ async function counted(metric) {
   return Number(new RegExp(`^${metric}\\{method="encrypt",outcome="ok"\\} (\\d+)$`, 'm').exec(text)?.[1] ?? 0);
 }
 
-test('the published scenario runs as it stands, and every count is right', { timeout: TIMEOUT }, async () => {
+test('the published scenario runs unchanged, and every count is correct', { timeout: TIMEOUT }, async () => {
   const file = printed(engine, folder);
   const before = [await counted('fieldseal_requests_total'), await counted('fieldseal_fields_total')];
   const { code, text, report } = await artillery(file, FULL ? {} : { config: { phases: PHASES, e3: { port: engine.port } } });

@@ -258,7 +258,7 @@ for (const [name, columns] of Object.entries(COLUMNS)) {
   }
 }
 
-test('what failed stands first in the words, and beside the figures that it flatters', async context => {
+test('failures come first in the sentences, and qualify the latencies', async context => {
   if (!browser) return context.skip('no Chromium here');
   const { url, results } = reports.three;
   const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });

@@ -76,7 +76,7 @@ test('fields of one size go from a Buffer as they are', () => {
   assert.throws(() => wire.encodeEncryptFields(3, options, content, 0), has('invalid_argument', /fieldSize/));
 });
 
-test('what an answer holds becomes a request without JavaScript seeing it', () => {
+test('the content of an answer becomes a request outside JavaScript', () => {
   const [answer] = answers(seed('answer_values'));
   assert.deepEqual(wire.encodeDecryptAnswer(200, { app: 'acme', role: 'card', deadlineMs: 70_000 }, answer), seed('decrypt'));
   const [failed] = answers(seed('answer_error'));
@@ -105,7 +105,7 @@ test('answers are read, however they are split', () => {
   }
 });
 
-test('the decoder tells how many messages wait', () => {
+test('the decoder returns the number of waiting messages', () => {
   const decoder = new wire.Decoder();
   const [values, health] = ['answer_values', 'answer_health'].map(seed);
   const pushes = [values.subarray(0, 5), values.subarray(5), health, Buffer.alloc(0), Buffer.concat([values, health])];
@@ -127,7 +127,7 @@ test('an answer that was released holds nothing', () => {
   }
 });
 
-test('numbers come back as what holds them exactly', () => {
+test('numbers are returned as an exact type', () => {
   const [signed, unsigned, float] = [Buffer.alloc(8), Buffer.alloc(8), Buffer.alloc(8)];
   const int = (number) => [0xd3, ...(signed.writeBigInt64BE(number), signed)];
   const uint = (number) => [0xcf, ...(unsigned.writeBigUInt64BE(number), unsigned)];
@@ -144,7 +144,7 @@ test('numbers come back as what holds them exactly', () => {
   for (const [index, [, number]] of cases.entries()) assert.ok(Object.is(seen[index], number), `${seen[index]} is ${number}`);
 });
 
-test('what was not asked for is an error with a code', () => {
+test('unexpected messages are errors with a code', () => {
   const [values, failed] = [answers(seed('answer_values'))[0], answers(seed('answer_error'))[0]];
   assert.throws(() => values.status, has('invalid_answer'));
   assert.throws(() => failed.values(), has('invalid_answer', /look at `error` first/));
@@ -210,7 +210,7 @@ test('hostile bytes are refused, and the stream stays broken', () => {
   for (const message of [seed('http'), seed('encrypt'), ...none]) assert.throws(() => answers(message), has('invalid_message'));
 });
 
-test('what came whole before the fault is still there', () => {
+test('complete messages before a fault remain', () => {
   const decoder = new wire.Decoder();
   assert.throws(() => decoder.push(Buffer.concat([seed('answer_values'), Buffer.from([0xc1])])), has('invalid_frame'));
   assert.equal(decoder.next().id, 1);

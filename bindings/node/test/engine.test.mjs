@@ -36,7 +36,7 @@ async function ask(...messages) {
   return seen;
 }
 
-test('values come back as they were, on both curves and with every keying', async () => {
+test('values round-trip on both curves and with every keying', async () => {
   const values = ['text', '', 'Zoë', 42, -7, 12.5, true, false, null, 2n ** 60n, 'x'.repeat(5000)];
   for (const curve of ['r1', 'k1']) {
     for (const keying of ['field', 'request', 'session']) {
@@ -52,7 +52,7 @@ test('values come back as they were, on both curves and with every keying', asyn
   }
 });
 
-test('60,000 fields from a Buffer come back in one answer', async () => {
+test('60,000 fields from a Buffer round-trip in one answer', async () => {
   const content = Buffer.from(Array.from({ length: 60_000 }, (_, index) => String(index).padStart(32, '.')).join(''));
   const sealed = (await ask(wire.encodeEncryptFields(5, { app: APP }, content, 32))).get(5);
   assert.equal(sealed.count, 60_000);
@@ -87,7 +87,7 @@ test('health, errors and cancelling', async () => {
   assert.equal(seen.get(4).error.code, 'cancelled');
 });
 
-test('what passes the bound of a decoder ends its connection alone', async () => {
+test('exceeding the limit of a decoder ends only its connection', async () => {
   const socket = await engine.connect();
   socket.write(wire.encodeEncrypt(1, { app: APP }, ['x'.repeat(10_000)]));
   const bounded = new wire.Decoder({ frameSizeMax: 5000 });
@@ -95,7 +95,7 @@ test('what passes the bound of a decoder ends its connection alone', async () =>
   assert.equal((await ask(wire.encodeHealth(9))).get(9).status, 'ok');
 });
 
-test('the example of README.md does what it says', async () => {
+test('the example of README.md runs', async () => {
   const [, code] = /```js\n([^`]*(?:`[^`]+`[^`]*)*)```/.exec(readFileSync(new URL('../README.md', import.meta.url), 'utf8'));
   const script = code
     .replace("'.fieldseal/certs'", JSON.stringify(dirname(engine.ca)))
@@ -109,7 +109,7 @@ test('the example of README.md does what it says', async () => {
   assert.match(printed, /^\[\s+'ev:[^']+:\$',\s+'ev:[^']+:\$',\s+null\s+\]\n\[ '4111111111111111', 12.5, null \]\n$/);
 });
 
-test('the engine tells why it ends a connection', async () => {
+test('the engine sends the reason when it ends a connection', async () => {
   const socket = await engine.connect();
   socket.write(Buffer.from([0xc1]));
   for await (const answer of answers(socket)) {

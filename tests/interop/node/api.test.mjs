@@ -104,7 +104,7 @@ test('tokens open their payload, no other, and not for long', async () => {
   assert.deepEqual([late.status, late.body.detail], [401, 'the token has expired']);
 });
 
-test('what the API says of a fault is what the SDK throws', () => {
+test('the SDK throws the error of the API', () => {
   const [{ ok: sealed }] = sdk([{ do: 'encrypt', data: 'value' }]);
   const forged = `${sealed.slice(0, -10)}AAAA${sealed.slice(-6)}`;
   const of = (shown, data) => sdk([{ do: 'decrypt', data }], { shown })[0];

@@ -100,7 +100,7 @@ for (const curve of Object.keys(VERSIONS)) {
   });
 }
 
-test('inspect tells origin, role and time', async () => {
+test('inspect returns origin, role and time', async () => {
   const sdk = new Evervault(APP_ID, API_KEY, { curve: 'prime256v1' });
   const begin = Math.floor(Date.now() / 1000);
   const told = fieldseal.inspect(await sdk.encrypt(42, 'pci-data'));
