@@ -31,7 +31,7 @@ const REGISTRIES: [&str; 8] = [
 const UNDONE: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX")];
 
 /// Names of our own that were replaced, and the term that the field uses for the same.
-const REPLACED: [(&str, &str); 27] = [
+const REPLACED: [(&str, &str); 26] = [
     (concat!("in_", "work"), "in_flight"),
     (concat!("In", "Work"), "InFlight"),
     (concat!("Pa", "ce"), "WriteTimeout"),
@@ -55,7 +55,6 @@ const REPLACED: [(&str, &str); 27] = [
     (concat!("Do", "or"), "StreamServer, Backend"),
     (concat!("Hu", "b"), "ServerState"),
     (concat!("Sho", "wn"), "Authenticated"),
-    (concat!("Ask", "ed"), "CallInput"),
     (concat!("Ma", "de"), "Created, Prepared"),
     (concat!("mi", "nt"), "new_leaf_issuer"),
     (concat!("to", "ld"), "reported"),
