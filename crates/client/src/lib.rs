@@ -16,6 +16,11 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+/// Compiles and runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod answer;
 mod answer_memory;
 mod client;

@@ -13,6 +13,11 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+/// Compiles and runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod answer;
 mod content;
 mod error;
