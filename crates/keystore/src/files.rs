@@ -26,8 +26,13 @@ const ANY_BY_OTHERS: u32 = 0o077;
 /// Writing by group or others.
 const WRITE_BY_OTHERS: u32 = 0o022;
 
+/// Reading by the group.
+const READ_BY_GROUP: u32 = 0o040;
+
 /// The user id of root.
 const ROOT_USER: u32 = 0;
+/// The group id of root.
+const ROOT_GROUP: u32 = 0;
 
 /// The kind of a path that must be private.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,8 +56,12 @@ impl SecretPath {
 
     /// A folder that others may list is no fault, as the files in it are closed to them; one that they may write to is, as
     /// they could put another file in a secret one's place.
-    fn refused_bits(self) -> u32 {
+    ///
+    /// A root key of root's may be readable by root's group: systemd passes credentials in such a file with an access control list for
+    /// the service's user, which the mode shows as the group's bit.
+    fn refused_bits(self, owner: u32, group: u32) -> u32 {
         match self {
+            Self::RootKeyFile if owner == ROOT_USER && group == ROOT_GROUP => ANY_BY_OTHERS & !READ_BY_GROUP,
             Self::RootKeyFile | Self::StoreFile => ANY_BY_OTHERS,
             Self::StoreFolder => WRITE_BY_OTHERS,
         }
@@ -76,7 +85,7 @@ pub(crate) fn check_private(what: SecretPath, path: &Path, metadata: &fs::Metada
         return Err(Error::Owner { what, path: path.to_owned(), owner, user });
     }
     let mode = metadata.mode() & 0o7777;
-    if mode & what.refused_bits() == 0 {
+    if mode & what.refused_bits(owner, metadata.gid()) == 0 {
         return Ok(());
     }
     Err(Error::Permissions { what, path: path.to_owned(), mode })
@@ -218,6 +227,22 @@ mod tests {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("changed");
             let checked = check_private(what, &path, &fs::metadata(&path).expect("there"));
             assert_eq!(checked.is_ok(), private, "{what} {mode:o}");
+        }
+    }
+
+    #[test]
+    fn only_a_root_key_of_root_may_be_readable_by_its_group() {
+        use SecretPath::{RootKeyFile, StoreFile};
+        let cases = [
+            (RootKeyFile, 0, 0, 0o440, true),
+            (RootKeyFile, 0, 0, 0o460, false),
+            (RootKeyFile, 0, 0, 0o444, false),
+            (RootKeyFile, 0, 1000, 0o440, false),
+            (RootKeyFile, 1000, 0, 0o440, false),
+            (StoreFile, 0, 0, 0o440, false),
+        ];
+        for (what, owner, group, mode, private) in cases {
+            assert_eq!(mode & what.refused_bits(owner, group) == 0, private, "{what} {owner}:{group} {mode:o}");
         }
     }
 

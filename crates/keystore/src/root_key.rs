@@ -326,10 +326,10 @@ mod tests {
         assert_eq!(LocalRootKey::read_file(&path).expect("read").bytes, made.bytes);
         assert!(matches!(LocalRootKey::create_file(&path, &mut rng), Err(Error::Io { .. })));
         assert_eq!(LocalRootKey::read_file(&path).expect("read").bytes, made.bytes);
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("changed");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("changed");
         assert!(matches!(
             LocalRootKey::read_file(&path),
-            Err(Error::Permissions { mode: 0o640, what: SecretPath::RootKeyFile, .. })
+            Err(Error::Permissions { mode: 0o644, what: SecretPath::RootKeyFile, .. })
         ));
     }
 
