@@ -99,6 +99,9 @@ pub enum Command {
     /// Show the version, CPU features, and the implementation of each primitive
     #[command(after_help = "Example:\n  fieldseal info --json")]
     Info(InfoArguments),
+    /// Write man pages and shell completions to a folder
+    #[command(hide = true, after_help = "Example:\n  fieldseal generate target/package")]
+    Generate(GenerateArguments),
 }
 
 /// How an answer is printed.
@@ -731,6 +734,14 @@ pub enum Program {
     Serve,
     /// The relay
     Relay,
+}
+
+/// `fieldseal generate`.
+#[derive(Debug, Args)]
+pub struct GenerateArguments {
+    /// Folder for man/man1 and completions; created if it does not exist
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
 }
 
 /// `fieldseal info`.

@@ -5,6 +5,7 @@ mod bench;
 mod certs;
 mod config;
 mod dev;
+mod generate;
 mod info;
 mod inspect;
 mod keys;
@@ -43,6 +44,10 @@ pub fn run(arguments: Arguments) -> Outcome {
     if let Command::Load(arguments) = command {
         return load::run(&place, &arguments);
     }
+    // This reads no configuration.
+    if let Command::Generate(arguments) = command {
+        return generate::run(&arguments);
+    }
     let context = Context::checked(&place)?;
     match command {
         Command::Dev(arguments) => dev::run(&context, &arguments),
@@ -58,6 +63,8 @@ pub fn run(arguments: Arguments) -> Outcome {
         Command::ApiKeys(command) => api_keys::run(&context, command),
         Command::Store(command) => store::run(&context, &command),
         Command::Info(arguments) => info::run(&context, &arguments),
-        Command::Config(_) | Command::Bench(_) | Command::Load(_) => unreachable!("handled above"),
+        Command::Config(_) | Command::Bench(_) | Command::Load(_) | Command::Generate(_) => {
+            unreachable!("handled above")
+        }
     }
 }
