@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check artillery upstreams loom constant-time miri aarch64 audit bench fuzz fuzz-api
+.PHONY: help run setup test check artillery upstreams loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test
 
 # Tools that setup installs stand in front of the machine's own.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -40,12 +40,27 @@ test: check ## everything: the checks, all tests with the fuzz corpora, the othe
 	$(call say,test: the Rust workspace with its doc tests)
 	@cargo test --workspace --profile checked $(if $(CI),--no-fail-fast)
 	@$(MAKE) --no-print-directory loom
+	$(call say,publish: the packages of fieldseal-protocol and fieldseal-client)
+	@scripts/publishable.sh pack
 	$(call say,test: the other languages)
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/interop/run.sh
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/upstreams/run.sh
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/artillery/run.sh
 	$(call say,test: the page of a load report in a browser)
 	@FIELDSEAL='$(TARGET)/checked/fieldseal' tests/browser/run.sh
+
+publishable: ## whether the client's and the protocol's packages are complete: a publication without its last step
+	$(call say,publish: a dry run of fieldseal-protocol and fieldseal-client)
+	@scripts/publishable.sh compile
+
+dist: ## what a release publishes, in target/artifacts: archive, Debian package, symbols, bill of materials, checksums
+	@scripts/setup.sh build
+	@scripts/setup.sh dist
+	@scripts/dist.sh
+
+dist-test: ## install the Debian package of `make dist`, run its services and remove it (as root: under systemd in a container)
+	@tests/packaging/run.sh
+	@tests/packaging/container.sh
 
 artillery: setup ## the Node packages and Artillery against an engine (FULL=1: the published scenario for its 90 seconds)
 	@cargo build --profile checked --package fieldseal-cli

@@ -4,6 +4,7 @@
 #   scripts/setup.sh build   what a build needs
 #   scripts/setup.sh test    and what the checks and tests need
 #   scripts/setup.sh fuzz    what a build and the fuzz targets need
+#   scripts/setup.sh dist    what a build and the packages of a release need
 #
 # Debian packages need root; without it the script names them and ends with 1. Our own tools go to .tools/ and nowhere else.
 set -euo pipefail
@@ -11,9 +12,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 purpose=${1:-build}
 case $purpose in
-build | test | fuzz) ;;
+build | test | fuzz | dist) ;;
 *)
-  echo "usage: scripts/setup.sh build|test|fuzz" >&2
+  echo "usage: scripts/setup.sh build|test|fuzz|dist" >&2
   exit 2
   ;;
 esac
@@ -39,6 +40,13 @@ packages() {
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
     has curl || missing+=(curl)
     has haproxy || [[ -x /usr/sbin/haproxy ]] || missing+=(haproxy)
+    # systemd-analyze checks the units that the package installs.
+    [[ $(uname) != Linux ]] || has systemd-analyze || missing+=(systemd)
+  fi
+  if [[ $purpose == dist ]]; then
+    has objcopy || missing+=(binutils)
+    has dpkg-shlibdeps || missing+=(dpkg-dev)
+    has jq || missing+=(jq)
   fi
   ((${#missing[@]} == 0)) && return 0
   if ! has apt-get || [[ $(id -u) != 0 ]]; then
@@ -67,7 +75,8 @@ rust() {
 # Installs a cargo subcommand into .tools/. Without optimisation: it takes 1 minute on 2 cores and not 2.5, and is quick enough.
 tool() {
   local name=$1 version=$2
-  if PATH=$PWD/.tools/bin:$PATH "$name" --version 2>/dev/null | grep -qF " $version"; then
+  # Called as cargo calls it; not every subcommand has --version without its own name before it.
+  if PATH=$PWD/.tools/bin:$PATH "$name" "${name#cargo-}" --version 2>/dev/null | grep -qF " $version"; then
     return 0
   fi
   echo "== setup: cargo install $name $version (about a minute)"
@@ -81,4 +90,8 @@ rust
 case $purpose in
 test) tool cargo-deny 0.20.2 ;;
 fuzz) tool cargo-fuzz 0.13.2 ;;
+dist)
+  tool cargo-deb 3.8.0
+  tool cargo-cyclonedx 0.5.9
+  ;;
 esac

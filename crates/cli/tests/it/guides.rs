@@ -1,6 +1,7 @@
 //! Runs the guides: the shell blocks of each page of `docs/guides`, in their order, as one script in an empty folder. The metrics
 //! that other blocks name are those of the reference. tests/interop/test_pages.py runs the pages that start an engine. This file also
 //! runs the program of docs/start/rust.md, and compares docs/errors.md with the code.
+//! Blocks of kind `console` need an installed package; the test of the packages runs them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -62,6 +63,14 @@ fn every_command_of_a_guide_works() {
             match language {
                 "sh" => script.push_str(&text),
                 "yaml" => {}
+                // Commands of an administrator on a machine of its own.
+                "console" => {
+                    let runner = read(&root().join("tests/packaging/run.sh"));
+                    assert!(
+                        runner.contains(&format!("docs/guides/{name}")),
+                        "{name}: the test of the packages does not run it"
+                    );
+                }
                 other => panic!("{name}: a block of kind {other:?}: no test knows how to check it"),
             }
         }

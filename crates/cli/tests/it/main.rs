@@ -11,6 +11,8 @@ mod interruption;
 mod large;
 #[cfg(target_os = "linux")]
 mod load;
+#[cfg(target_os = "linux")]
+mod packaging;
 mod paths;
 mod relay;
 mod reload;

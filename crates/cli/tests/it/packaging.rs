@@ -1,0 +1,76 @@
+//! The units that the Debian package installs: how much of the system they expose, and whether systemd understands them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The highest exposure that a unit may have, in tenths, as `systemd-analyze security` rates it.
+const EXPOSURE_MAX: &str = "20";
+/// The program as the units name it.
+const INSTALLED: &str = "/usr/bin/fieldseal";
+
+fn units() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/systemd");
+    let entries = std::fs::read_dir(&folder).expect("the folder of units").map(|entry| entry.expect("an entry").path());
+    let mut units: Vec<PathBuf> = entries.collect();
+    units.sort();
+    assert_eq!(units.len(), 2, "{units:?}");
+    units
+}
+
+fn analyze(arguments: &[&str]) -> Output {
+    let run = Command::new("systemd-analyze").args(arguments).output();
+    run.expect("systemd-analyze must be installed: run scripts/setup.sh test, or install the Debian package systemd")
+}
+
+#[track_caller]
+fn succeeded(output: &Output) {
+    let text = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
+}
+
+#[test]
+fn the_exposure_of_each_unit_is_low() {
+    for unit in units() {
+        let threshold = format!("--threshold={EXPOSURE_MAX}");
+        let unit = unit.to_str().expect("UTF-8");
+        succeeded(&analyze(&["security", "--offline=true", "--no-pager", &threshold, unit]));
+    }
+}
+
+/// Catches unknown settings, which systemd otherwise only logs and ignores: a restriction with a typing error restricts nothing.
+#[test]
+fn systemd_understands_every_line_of_each_unit() {
+    let folder = tempfile::tempdir().expect("folder");
+    for unit in units() {
+        // systemd checks that the program exists, so the copy names this one.
+        let text = std::fs::read_to_string(&unit).expect("read").replace(INSTALLED, env!("CARGO_BIN_EXE_fieldseal"));
+        assert!(text.contains("NoNewPrivileges=yes") && text.contains("ProtectSystem=strict"));
+        let copy = folder.path().join(unit.file_name().expect("a name"));
+        std::fs::write(&copy, text).expect("written");
+        let output = analyze(&["verify", "--man=no", copy.to_str().expect("UTF-8")]);
+        succeeded(&output);
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{}", unit.display());
+    }
+}
+
+/// A stop that systemd cuts short would lose requests which the drain exists to finish.
+#[test]
+fn units_wait_longer_than_a_shutdown_takes() {
+    let seconds = |unit: &str| -> u64 {
+        let text = units().into_iter().find(|path| path.ends_with(unit)).map(std::fs::read_to_string);
+        let text = text.expect("there").expect("read");
+        let line = text.lines().find_map(|line| line.strip_prefix("TimeoutStopSec=")).expect("set");
+        line.trim_end_matches('s').parse().expect("whole seconds")
+    };
+    let shown = Command::new(env!("CARGO_BIN_EXE_fieldseal")).args(["config", "show"]).output().expect("runs");
+    let shown = String::from_utf8(shown.stdout).expect("UTF-8");
+    let default = |key: &str| -> u64 {
+        let line = shown.lines().find(|line| line.contains(key)).unwrap_or_else(|| panic!("{key}: {shown}"));
+        let value = line.split('"').nth(1).expect("a time");
+        value.trim_end_matches('s').parse().expect("whole seconds")
+    };
+    assert!(seconds("fieldseal.service") > default("drain_delay = ") + default("drain_timeout = "));
+    let relay = fieldseal_relay::Configuration::parse(include_str!("../../../../examples/relay.toml")).expect("valid");
+    let relay = relay.process;
+    assert!(seconds("fieldseal-relay.service") > (relay.drain_delay + relay.drain_timeout).as_secs());
+}

@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# Builds what a release publishes, below target/artifacts:
+#
+#   fieldseal-VERSION-TARGET.tar.gz         program, units, man pages, completions, examples
+#   fieldseal-VERSION-TARGET.debug.tar.xz   debug symbols, to unpack at /
+#   fieldseal_VERSION_ARCH.deb              the same for Debian and Ubuntu, with users and units
+#   fieldseal-VERSION.cdx.json              software bill of materials (CycloneDX)
+#   Containerfile, container/               what an image is built from
+#   SHA256SUMS
+#
+# DIST_PROGRAM names a program that is built already; without it the profile `dist` is built.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+target=${CARGO_TARGET_DIR:-$PWD/target}
+# Below the profile's folder, where cargo-deb looks for files that a build has made.
+stage=$target/dist/package
+artifacts=$target/artifacts
+# What may be published as the program, in bytes.
+size_max=25000000
+# Everything else is linked statically. The C library is not: name resolution loads modules that must fit it.
+libraries='libc.so.6 libm.so.6 libgcc_s.so.1 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1'
+
+version=$(cargo metadata --no-deps --format-version 1 | jq -r '.packages[] | select(.name == "fieldseal-cli").version')
+triple=$(rustc -vV | sed -n 's/^host: //p')
+name=fieldseal-$version-$triple
+# The same commit gives the same archives.
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
+
+say() { printf '== dist: %s\n' "$1"; }
+die() { printf 'dist: %s\n' "$1" >&2; exit 1; }
+pack() { tar --create --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" "$@"; }
+
+build() {
+  local archive
+  if [[ -n ${DIST_PROGRAM:-} ]]; then
+    program=$DIST_PROGRAM
+    return
+  fi
+  say 'build the program (profile dist)'
+  # The linker prefers a shared library within a folder, and takes folders in order: this one has only the archive.
+  mkdir -p "$target/dist/static"
+  archive=$(c++ -print-file-name=libstdc++.a)
+  [[ -f $archive ]] || die 'the compiler has no libstdc++.a: install its development files'
+  ln -sf "$archive" "$target/dist/static/libstdc++.a"
+  FIELDSEAL_COMMIT=$(git rev-parse --short HEAD) cargo rustc --locked --profile dist --package fieldseal-cli --bin fieldseal -- \
+    -L "native=$target/dist/static"
+  program=$target/dist/fieldseal
+}
+
+check_libraries() {
+  local library
+  for library in $(readelf --dynamic "$stage/fieldseal" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
+    [[ " $libraries " == *" $library "* ]] || die "the program needs the shared library $library, which must be linked statically"
+  done
+}
+
+# The program without symbols, and its symbols under the name by which debuggers look for them.
+strip_program() {
+  local id
+  say 'separate the debug symbols'
+  id=$(readelf --notes "$program" | sed -n 's/.*Build ID: //p')
+  [[ -n $id ]] || die "$program has no build ID"
+  symbols=$stage/debug/usr/lib/debug/.build-id/${id:0:2}/${id:2}.debug
+  mkdir -p "$(dirname "$symbols")"
+  objcopy --only-keep-debug --compress-debug-sections=zlib "$program" "$symbols"
+  chmod 644 "$symbols"
+  objcopy --strip-all "$program" "$stage/fieldseal"
+  chmod 755 "$stage/fieldseal"
+  check_libraries
+  check_size "$stage/fieldseal"
+}
+
+check_size() {
+  local size
+  size=$(stat --format=%s "$1")
+  printf '   %s: %d bytes\n' "$(basename "$1")" "$size"
+  ((size < size_max)) || die "$(basename "$1") must be smaller than $size_max bytes"
+}
+
+documents() {
+  say 'man pages and completions'
+  "$stage/fieldseal" generate "$stage"
+  gzip --best --no-name "$stage"/man/man1/*.1
+  gzip --best --no-name --stdout CHANGELOG.md >"$stage/CHANGELOG.md.gz"
+}
+
+tarball() {
+  local folder=$stage/$name
+  say "$name.tar.gz"
+  mkdir -p "$folder"/{bin,etc,share/man/man1,share/completions,systemd}
+  cp "$stage/fieldseal" "$folder/bin/"
+  cp "$stage"/man/man1/* "$folder/share/man/man1/"
+  cp "$stage"/completions/* "$folder/share/completions/"
+  cp deploy/systemd/*.service "$folder/systemd/"
+  cp deploy/fieldseal.toml examples/relay.toml "$folder/etc/"
+  cp LICENSE README.md CHANGELOG.md "$folder/"
+  pack --directory "$stage" "$name" | gzip --best --no-name >"$artifacts/$name.tar.gz"
+  check_size "$artifacts/$name.tar.gz"
+  pack --directory "$stage/debug" usr | xz -2 >"$artifacts/$name.debug.tar.xz"
+}
+
+debian_package() {
+  say 'Debian package'
+  cargo deb --quiet --locked --no-build --no-strip --profile dist --package fieldseal-cli --output "$artifacts/"
+  check_size "$(compgen -G "$artifacts/fieldseal_*.deb")"
+}
+
+# The image takes the program alone; an engine needs nothing else.
+container() {
+  mkdir -p "$artifacts/container"
+  cp "$stage/fieldseal" deploy/container/Containerfile "$artifacts/container/"
+}
+
+bill_of_materials() {
+  local written=crates/cli/fieldseal-$version.cdx.json
+  say 'software bill of materials'
+  cargo cyclonedx --quiet --manifest-path crates/cli/Cargo.toml --format json --spec-version 1.5 --override-filename "fieldseal-$version.cdx"
+  # It writes one beside the manifest of every package of the workspace, each with this machine's path of that package.
+  sed "s|$PWD|/fieldseal|g" "$written" >"$artifacts/$(basename "$written")"
+  find crates bindings xtask -name "fieldseal-$version.cdx.json" -delete
+  jq -e '.bomFormat == "CycloneDX" and (.components | length > 50)' "$artifacts/$(basename "$written")" >/dev/null ||
+    die 'the bill of materials is incomplete'
+}
+
+rm -rf "$stage" "$artifacts"
+mkdir -p "$stage" "$artifacts"
+build
+strip_program
+documents
+tarball
+debian_package
+container
+bill_of_materials
+say 'checksums'
+(cd "$artifacts" && find . -type f ! -name SHA256SUMS -printf '%P\n' | LC_ALL=C sort | xargs sha256sum >SHA256SUMS && cat SHA256SUMS)

@@ -1,0 +1,152 @@
+#!/usr/bin/env bash
+# Runs inside the container, as root, under its systemd: the life of an installed package.
+set -euo pipefail
+source /tests/wait.sh
+
+passed=0
+scratch=$(mktemp -d)
+step=start
+begin() {
+  step=$1
+  printf '   %s\n' "$step"
+}
+finish() {
+  local status=$?
+  if ((status == 0)); then return; fi
+  printf 'FAILED: %s\n' "$step"
+  journalctl --no-pager --lines=40 --output=cat || true
+  exit "$status"
+}
+trap finish EXIT
+ok() { passed=$((passed + 1)); }
+
+# Runs the command line as the engine's user, with the engine's settings.
+engine() {
+  runuser -u fieldseal -- env FIELDSEAL_DIR=/var/lib/fieldseal FIELDSEAL_CONFIG=/etc/fieldseal/fieldseal.toml fieldseal "$@"
+}
+round_trip() {
+  local document='{"card":"4111111111111111"}' sealed
+  sealed=$(engine encrypt --connect localhost:3443 --client billing --app acme --select '$.card' <<<"$document")
+  [[ $sealed == *ev:* ]]
+  [[ $(engine decrypt --connect localhost:3443 --client billing --app acme <<<"$sealed") == "$document" ]]
+}
+# The files of the system, without what any installation writes: logs, caches and backups of the lists of users and packages.
+files() {
+  find / -xdev \( -path /proc -o -path /sys -o -path /run -o -path /tmp -o -path /results -o -path /var/log -o -path /var/cache \
+    -o -path /var/lib/dpkg -o -path /var/lib/systemd -o -path /var/tmp \) -prune -o -print | grep -v -e '^/etc/[a-z]*-$' | sort
+}
+property() { systemctl show --value --property "$2" "$1"; }
+# Reads all of the journal: a reader that left early would end journalctl with an error.
+logged() { journalctl --unit "$1" --output=cat --no-pager | grep -F "$2"; }
+stopped_gracefully() {
+  [[ $(property "$1" Result) == success && $(property "$1" ExecMainCode) == 1 && $(property "$1" ExecMainStatus) == 0 ]]
+}
+
+# A fresh Debian has no names at all.
+echo '127.0.0.1 localhost' >/etc/hosts
+files >"$scratch/before"
+
+begin 'installs, with services that are neither enabled nor running'
+dpkg --install /package.deb
+for name in fieldseal fieldseal-relay; do
+  (($(id -u "$name") > 0 && $(id -u "$name") < 1000))
+  [[ $(getent passwd "$name") == *:/usr/sbin/nologin ]]
+  [[ $(stat --format='%a %U' "/var/lib/$name") == "700 $name" ]]
+  [[ $(systemctl is-enabled "$name" || true) == disabled ]]
+  [[ $(systemctl is-active "$name" || true) == inactive ]]
+done
+[[ -f /usr/share/man/man1/fieldseal-keys-create.1.gz ]]
+ok
+
+begin 'without a keystore the engine is skipped, not failed'
+systemctl start fieldseal
+[[ $(property fieldseal ConditionResult) == no && $(systemctl is-failed fieldseal || true) != failed ]]
+ok
+
+begin 'serves under the restrictions of its unit, set up by the commands of the guide'
+awk '/^```console/ { inside = 1; next } /^```/ { inside = 0 } inside' /installation.md >"$scratch/guide.sh"
+grep -q 'systemctl enable' "$scratch/guide.sh"
+bash -euo pipefail -x "$scratch/guide.sh"
+until_true 'the engine is ready' is_ready 3444
+[[ ! -e /var/lib/fieldseal/root.key ]]
+round_trip
+ok
+
+begin 'the restrictions are in force'
+pid=$(property fieldseal MainPID)
+status() { sed -n "s/^$1:\t//p" "/proc/$pid/status"; }
+[[ $(status Seccomp) == 2 && $(status NoNewPrivs) == 1 && $(status CapEff) == 0000000000000000 && $(status CapBnd) == 0000000000000000 ]]
+[[ $(status Uid | cut -f1) == "$(id -u fieldseal)" ]]
+for path in /usr/bin/x /etc/fieldseal/x /var/lib/x; do
+  if nsenter --target "$pid" --mount touch "$path" 2>/dev/null; then false; fi
+done
+if nsenter --target "$pid" --mount ls /root 2>/dev/null | grep .; then false; fi
+ok
+
+begin 'reloads, and keeps its settings when the new ones are wrong'
+systemctl reload fieldseal
+until_true 'the engine logs the reload' logged fieldseal 'engine reloaded'
+cp /etc/fieldseal/fieldseal.toml "$scratch/"
+echo 'server.no_such_key = 1' >>/etc/fieldseal/fieldseal.toml
+systemctl reload fieldseal
+until_true 'the engine logs why it does not reload' logged fieldseal 'engine not reloaded'
+cp "$scratch/fieldseal.toml" /etc/fieldseal/
+round_trip
+ok
+
+begin 'stops gracefully'
+systemctl stop fieldseal
+stopped_gracefully fieldseal
+ok
+
+begin 'the relay serves as a user of its own, without access to the keystore'
+systemctl start fieldseal
+until_true 'the engine is ready' is_ready 3444
+cp /tests/relay.toml /etc/fieldseal/relay.toml
+# Enabled, so that systemd remembers how it ended.
+systemctl enable --now fieldseal-relay
+until_true 'the relay is ready' is_ready 3445
+pid=$(property fieldseal-relay MainPID)
+[[ $(status Seccomp) == 2 && $(status CapEff) == 0000000000000000 ]]
+if runuser -u fieldseal-relay -- ls /var/lib/fieldseal 2>/dev/null; then false; fi
+systemctl reload fieldseal-relay
+until_true 'the relay logs the reload' logged fieldseal-relay 'relay reloaded'
+echo 'no_such_key = 1' >>/etc/fieldseal/relay.toml
+if systemctl reload fieldseal-relay; then false; fi
+is_ready 3445
+systemctl stop fieldseal-relay
+stopped_gracefully fieldseal-relay
+rm -r /etc/fieldseal/relay.toml /var/lib/fieldseal-relay/certs
+ok
+
+begin 'reinstalling restarts a running engine'
+before=$(property fieldseal MainPID)
+dpkg --install /package.deb
+until_true 'the engine is ready' is_ready 3444
+[[ $(property fieldseal MainPID) != "$before" ]]
+round_trip
+ok
+
+begin 'removal stops the engine and keeps settings and keys'
+dpkg --remove fieldseal
+[[ $(systemctl is-active fieldseal || true) == inactive ]]
+[[ ! -e /usr/bin/fieldseal && -f /etc/fieldseal/fieldseal.toml && -f /etc/fieldseal/root.key && -f /var/lib/fieldseal/keystore.db ]]
+ok
+
+begin 'purge keeps keys, and leaves nothing else'
+install -o fieldseal -g fieldseal -m 600 /etc/fieldseal/root.key /var/lib/fieldseal/root.key
+rm -r /etc/systemd/system/fieldseal.service.d /etc/fieldseal/root.key
+dpkg --purge fieldseal
+[[ ! -e /etc/fieldseal && -f /var/lib/fieldseal/root.key && -f /var/lib/fieldseal/keystore.db && ! -e /var/lib/fieldseal-relay ]]
+dpkg --install /package.deb
+round_trip_offline=$(engine encrypt --app acme <<<'{"a":"b"}')
+[[ $round_trip_offline == *ev:* ]]
+rm -rf /var/lib/fieldseal/{*,.[!.]*}
+dpkg --purge fieldseal
+systemctl daemon-reload
+files >"$scratch/after"
+diff "$scratch/before" "$scratch/after"
+if getent passwd fieldseal || getent passwd fieldseal-relay; then false; fi
+ok
+
+echo "$passed passed, 0 failed"

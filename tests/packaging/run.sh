@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Installs the Debian package that `make dist` built into a fresh Debian system, runs its services, and removes it.
+#
+#   tests/packaging/run.sh [PACKAGE]     by default target/artifacts/fieldseal_*.deb
+#
+# As root on Linux, with debootstrap and systemd-nspawn, the system is a container that boots its own systemd, so that the services run
+# under all restrictions of their units; the first run downloads it. Otherwise the package is unpacked into a scratch folder, and the
+# engine runs from there without the units' restrictions.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+target=${CARGO_TARGET_DIR:-$root/target}
+
+die() {
+  echo "tests/packaging: $1" >&2
+  exit 2
+}
+
+package=${1:-$(compgen -G "$target/artifacts/fieldseal_*.deb" || true)}
+[[ -f $package ]] || die 'build the package first: make dist'
+package=$(cd "$(dirname "$package")" && pwd)/$(basename "$package")
+
+missing() {
+  local tool
+  [[ $(uname) == Linux && $(id -u) == 0 ]] || { echo 'root on Linux' && return; }
+  for tool in debootstrap systemd-nspawn; do
+    command -v "$tool" >/dev/null || { echo "$tool" && return; }
+  done
+}
+
+# A minimal Debian, made once. Nothing writes to it: each run has an overlay of its own.
+make_system() {
+  local system=$1
+  [[ -f $system.stamp ]] && return
+  echo '== packaging: debootstrap (a minute or two, 200 MB)'
+  rm -rf "$system"
+  mkdir -p "$system"
+  debootstrap --variant=minbase --include=systemd-sysv,dbus,adduser,procps,ca-certificates bookworm "$system" >"$system.log" 2>&1 ||
+    { tail "$system.log" >&2 && die 'debootstrap failed'; }
+  touch "$system.stamp"
+}
+
+in_container() {
+  local system=$target/packaging/system results status=0
+  make_system "$system"
+  results=$(mktemp -d "${TMPDIR:-/tmp}/fieldseal-packaging.XXXXXX")
+  trap "rm -rf '$results'" EXIT
+  # Its own network: nothing but a loopback device. `systemd.wants` starts the test once the system has booted.
+  systemd-nspawn --quiet --register=no --keep-unit --directory "$system" --volatile=overlay --private-network --console=pipe \
+    --machine=fieldseal-packaging --bind-ro="$package:/package.deb" --bind-ro="$here:/tests" --bind-ro="$root/docs/guides/installation.md:/installation.md" \
+    --bind-ro="$here/package-test.service:/etc/systemd/system/package-test.service" --bind="$results:/results" \
+    --boot systemd.wants=package-test.service </dev/null >"$results/console" 2>&1 || status=$?
+  cat "$results/log" || tail -30 "$results/console"
+  return "$status"
+}
+
+# What is left of the test without root or systemd: the files are in place and the engine starts, serves and stops.
+in_folder() {
+  local folder status=0
+  folder=$(mktemp -d "${TMPDIR:-/tmp}/fieldseal-packaging.XXXXXX")
+  trap "rm -rf '$folder'" EXIT
+  dpkg-deb --extract "$package" "$folder/root"
+  PATH=$folder/root/usr/bin:$PATH FIELDSEAL_DIR=$folder/state FIELDSEAL_CONFIG=$folder/root/etc/fieldseal/fieldseal.toml \
+    bash "$here/unpacked.sh" "$folder/root" || status=$?
+  return "$status"
+}
+
+lacks=$(missing)
+if [[ -z $lacks ]]; then
+  echo '== packaging: install, run and remove the package under systemd'
+  in_container
+else
+  [[ ${PACKAGING:-} != systemd ]] || die "the test under systemd needs $lacks"
+  echo "== packaging: run the unpacked package; a test under systemd needs $lacks"
+  in_folder
+fi

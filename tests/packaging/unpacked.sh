@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# The engine of a package that is unpacked below the folder $1, first in PATH.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/wait.sh"
+root=$1
+
+for file in usr/lib/systemd/system/fieldseal.service usr/share/man/man1/fieldseal-keys-create.1.gz \
+  usr/share/bash-completion/completions/fieldseal etc/fieldseal/fieldseal.toml; do
+  [[ -f $root/$file ]] || { echo "the package has no $file" >&2 && exit 1; }
+done
+fieldseal keys create acme
+fieldseal certs init --name localhost
+fieldseal certs issue billing --app acme --allow encrypt,decrypt
+fieldseal serve --address 127.0.0.1:0 --json >"$root/address" 2>"$root/log" &
+engine=$!
+trap 'kill "$engine" 2>/dev/null || true' EXIT
+until_true 'the engine prints its address' test -s "$root/address"
+address=$(sed 's/.*"address":"[^"]*:\([0-9]*\)".*/localhost:\1/' "$root/address")
+echo '{"card":"4111"}' | fieldseal encrypt --connect "$address" --app acme --select '$.card' |
+  fieldseal decrypt --connect "$address" --app acme | grep -qF '{"card":"4111"}'
+kill -TERM "$engine"
+wait "$engine"
+echo '1 passed, 0 failed'
