@@ -2,6 +2,7 @@
 //!
 //! Whatever goes wrong is a refusal: a message of which a rule could not be applied is not passed on.
 
+mod body_type;
 mod other_readings;
 mod query;
 mod redact;
@@ -15,7 +16,7 @@ use fieldseal_client::{
     Answer, Client, ClientError, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode,
     ErrorKind, OtherCase, Prepared, Scalar, Value, Values,
 };
-use fieldseal_document::form::{FieldNames, FormLimits, MediaType, encode_field};
+use fieldseal_document::form::{FieldNames, FormLimits, encode_field};
 use fieldseal_document::{DocumentError, Limits as DocumentLimits, Progress, Purpose, Selection, Walker, escape_into};
 use fieldseal_http::BodyError;
 use hyper::StatusCode;
@@ -30,6 +31,7 @@ use crate::config::{Action, Actions, JsonFields, Limits, Mismatch, OnFailure, Ru
 use crate::hop_headers;
 use crate::refusal::{Direction, Refusal};
 use crate::rules::forms::{self, FILE_START, FormFault, Multipart, Urlencoded};
+use body_type::{Kind, accepted, kind};
 use redact::{RedactFault, redact_json};
 
 /// The first characters of an envelope.
@@ -89,15 +91,6 @@ pub(crate) enum Outcome<B> {
     Untouched(B),
     /// It was read, and this replaces it. Its memory is released on drop.
     Rewritten(Bytes),
-}
-
-/// The kind of a body, as rules see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Kind {
-    Json,
-    Urlencoded,
-    Multipart(String),
-    Other,
 }
 
 impl TransformContext {
@@ -554,49 +547,6 @@ fn into_buffer(mut bytes: Vec<u8>, mut share: BudgetShare) -> Result<Buffer, Ref
     bytes.shrink_to_fit();
     share.resize(bytes.capacity())?;
     Ok(Buffer::of(bytes, share))
-}
-
-/// Returns the types that [`kind`] accepts, for the refusal of another.
-fn accepted(actions: &Actions) -> String {
-    let must_hide = actions.mismatch == Mismatch::Refuse && actions.rules.iter().any(Rule::hides_in_bodies);
-    let readers = || actions.rules.iter().filter(move |rule| !must_hide || rule.hides_in_bodies());
-    let (json, form) = (readers().any(|rule| rule.json.is_some()), readers().any(|rule| !rule.form.is_empty()));
-    let types: &[&str] = match (json, form) {
-        (true, false) => &["application/json"],
-        (false, _) => &["application/x-www-form-urlencoded", "multipart/form-data"],
-        (true, true) => &["application/json", "application/x-www-form-urlencoded", "multipart/form-data"],
-    };
-    let (last, others) = types.split_last().expect("each row has one");
-    let or = if others.is_empty() { String::new() } else { format!("{} or ", others.join(", ")) };
-    format!("its Content-Type must be {or}{last}, in UTF-8")
-}
-
-/// The kind of body, if a rule reads such: if a rule hides something, one that a hiding rule reads. A rule that only decrypts
-/// reveals nothing about values in the clear.
-fn kind(actions: &Actions, headers: &HeaderMap) -> Option<Kind> {
-    let mut types = headers.get_all(CONTENT_TYPE).iter();
-    let (Some(first), None) = (types.next(), types.next()) else { return None };
-    let media = MediaType::parse(first.as_bytes())?;
-    let kind = if media.is_json() {
-        Kind::Json
-    } else if media.is_urlencoded() {
-        Kind::Urlencoded
-    } else if media.is_multipart() {
-        Kind::Multipart(media.boundary.clone()?)
-    } else {
-        Kind::Other
-    };
-    // Other encodings of text would hide what the rules look for.
-    let is_utf8 = media.is_utf8();
-    let reads = |rule: &Rule| match kind {
-        Kind::Json => rule.json.is_some(),
-        Kind::Urlencoded | Kind::Multipart(_) => !rule.form.is_empty(),
-        Kind::Other => false,
-    };
-    let rules = &actions.rules;
-    let must_hide = actions.mismatch == Mismatch::Refuse && rules.iter().any(Rule::hides_in_bodies);
-    let reads = |rule: &Rule| reads(rule) && (!must_hide || rule.hides_in_bodies());
-    (is_utf8 && rules.iter().any(reads)).then_some(kind)
 }
 
 /// A header field that no rule names, and that many (CGI, WSGI) read as one that a rule hides, or as one that determines how a body

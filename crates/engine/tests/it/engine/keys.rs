@@ -1,0 +1,242 @@
+//! Which keys a request uses: sessions, spare keys, versions, and the caches of opening keys.
+
+use super::*;
+
+#[test]
+fn a_document_without_values_costs_no_key_and_stays() {
+    let Bench { engine, store: _store, .. } = bench();
+    for document in ["null", " [ ] ", "{}", "{\"a\":[null,{}]}"] {
+        assert_eq!(encrypt(&engine, &[], document), document);
+        assert_eq!(decrypt(&engine, document).expect("decrypts"), document);
+    }
+    assert_eq!(decrypt(&engine, PAYMENT).expect("nothing to decrypt"), PAYMENT);
+    let scalar = encrypt(&engine, &[], " true ");
+    assert!(scalar.starts_with(" \"ev:") && scalar.ends_with("\" "));
+    assert_eq!(decrypt(&engine, &scalar).expect("decrypts"), " true ");
+}
+
+#[test]
+fn sessions_end_by_time_and_by_count() {
+    let settings = Settings { session_values_max: 1_000, ..Settings::default() };
+    let Bench { engine, hands, store: _store } = bench_with(settings);
+    let options = EncryptOptions { keying: Some(Keying::Session), ..EncryptOptions::new("acme") };
+    let key_of = |document: &str| {
+        let text = encrypt_with(&engine, &options, &[], document).expect("encrypts");
+        Envelope::parse(envelopes(&text)[0].as_bytes()).expect("well formed").ephemeral
+    };
+    let first = key_of("[1]");
+    assert_eq!(key_of("[2]"), first, "one session");
+    hands.advance(14);
+    assert_eq!(key_of("[3]"), first, "younger than 15 s");
+    hands.advance(1);
+    let second = key_of("[4]");
+    assert_ne!(second, first, "15 s are over");
+    let many = format!("[{}]", vec!["7"; 2_500].join(","));
+    let sealed = encrypt_with(&engine, &options, &[], &many).expect("encrypts");
+    assert_eq!(ephemerals(&sealed), 3, "999 are left, then 1,000, then 501");
+    assert_eq!(decrypt(&engine, &sealed).expect("decrypts"), many);
+}
+
+/// A bench at which both curves of `acme` have their tables, so that keys are made in pairs.
+fn bench_with_tables(settings: Settings) -> Bench {
+    let bench = bench_with(settings);
+    for curve in [Curve::P256, Curve::Secp256k1] {
+        let options = EncryptOptions { curve: Some(curve), keying: Some(Keying::Field), ..EncryptOptions::new("acme") };
+        for _ in 0..=TABLE_PIECES + 1 {
+            encrypt_with(&bench.engine, &options, &[], "[1]").expect("encrypts");
+        }
+    }
+    bench
+}
+
+fn ephemeral_of(engine: &Engine, options: &EncryptOptions<'_>) -> Vec<u8> {
+    let text = encrypt_with(engine, options, &[], "[\"one\",2]").expect("encrypts");
+    assert_eq!(ephemerals(&text), 1, "one key for a request");
+    assert_eq!(decrypt(engine, &text).expect("decrypts"), "[\"one\",2]");
+    Envelope::parse(envelopes(&text)[0].as_bytes()).expect("well formed").ephemeral.to_vec()
+}
+
+#[test]
+fn a_spare_key_serves_the_next_request_and_no_other() {
+    let Bench { engine, store: _store, .. } = bench_with_tables(Settings::default());
+    let counted = |engine: &Engine| engine.counters().spare_keys;
+    let before = counted(&engine);
+    let mut seen = HashSet::new();
+    for curve in [Curve::P256, Curve::Secp256k1] {
+        // With a role the envelopes have another form, and the key of one form never serves the other.
+        for role in [None, Some("card")] {
+            let options = EncryptOptions { curve: Some(curve), role, ..EncryptOptions::new("acme") };
+            (0..4).for_each(|_| assert!(seen.insert(ephemeral_of(&engine, &options)), "fresh for each request"));
+        }
+    }
+    let after = counted(&engine);
+    assert_eq!((after.hits - before.hits, after.misses - before.misses, after.entries), (8, 8, 0));
+}
+
+#[test]
+fn a_spare_key_is_gone_when_its_time_is_over_the_key_is_rotated_or_none_is_wanted() {
+    let Bench { engine, hands, store: _store } = bench_with_tables(Settings::default());
+    let options = EncryptOptions::new("acme");
+    ephemeral_of(&engine, &options);
+    assert_eq!(engine.counters().spare_keys.entries, 1);
+    hands.advance(1);
+    let hits = engine.counters().spare_keys.hits;
+    ephemeral_of(&engine, &options);
+    assert_eq!(engine.counters().spare_keys.hits, hits, "1 s is over");
+    hands.advance(1);
+    engine.maintain().expect("maintained");
+    assert_eq!(engine.counters().spare_keys.entries, 0, "wiped though nobody asks for it");
+    ephemeral_of(&engine, &options);
+    engine.store().rotate(&app("acme")).expect("rotated");
+    engine.maintain().expect("refreshed");
+    assert_eq!(engine.counters().spare_keys.entries, 0);
+    let none = Settings { spare_key_age_max: Duration::ZERO, ..Settings::default() };
+    let Bench { engine, store: _store, .. } = bench_with_tables(none);
+    ephemeral_of(&engine, &options);
+    ephemeral_of(&engine, &options);
+    assert_eq!((engine.counters().spare_keys.hits, engine.counters().spare_keys.entries), (0, 0));
+}
+
+#[test]
+fn threads_never_share_a_spare_key() {
+    let Bench { engine, store: _store, .. } = bench_with_tables(Settings::default());
+    let all = std::thread::scope(|scope| {
+        let ask = || (0..200).map(|_| ephemeral_of(&engine, &EncryptOptions::new("acme"))).collect::<Vec<_>>();
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("ends")).collect::<Vec<_>>()
+    });
+    assert_eq!(all.iter().collect::<HashSet<_>>().len(), 800);
+    assert!(engine.counters().spare_keys.hits > 0);
+}
+
+#[test]
+fn a_session_shared_by_threads_repeats_no_nonce() {
+    let Bench { engine, store: _store, .. } = bench();
+    let ivs = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let options = EncryptOptions { keying: Some(Keying::Session), ..EncryptOptions::new("acme") };
+                let sealed = encrypt_with(&engine, &options, &[], &format!("[{}]", vec!["1"; 3_000].join(",")));
+                let found = envelopes(&sealed.expect("encrypts"));
+                let parsed = found.iter().map(|text| Envelope::parse(text.as_bytes()).expect("well formed"));
+                ivs.lock().expect("no panic").extend(parsed.map(|envelope| (envelope.ephemeral, envelope.iv)));
+            });
+        }
+    });
+    let ivs = ivs.into_inner().expect("no panic");
+    assert_eq!(ivs.iter().collect::<HashSet<_>>().len(), 12_000);
+}
+
+#[test]
+fn old_versions_open_new_values_use_the_newest_and_rewrap_brings_them_up() {
+    let Bench { engine, store: _store, .. } = bench();
+    let old =
+        encrypt_with(&engine, &EncryptOptions { role: Some("card"), ..EncryptOptions::new("acme") }, &[], PAYMENT)
+            .expect("encrypts");
+    let plain = decrypt(&engine, &old).expect("decrypts");
+    assert_eq!(rewrap(&engine, &old), (old.clone(), 0));
+    engine.store().rotate(&app("acme")).expect("rotated");
+    engine.store().rotate(&app("acme")).expect("rotated");
+    engine.maintain().expect("refreshed");
+    let version_of =
+        |text: &str| engine.inspect(&Caller::Owner, Some("acme"), text.as_bytes()).expect("opens").key_version;
+    assert_eq!(version_of(&envelopes(&old)[0]), Some(1));
+    assert_eq!(decrypt(&engine, &old).expect("the first version still decrypts"), plain);
+    let new = encrypt(&engine, &[], "[1]");
+    assert_eq!(version_of(&envelopes(&new)[0]), Some(3));
+    let (rewrapped, count) = rewrap(&engine, &old);
+    assert_eq!(count, 9);
+    for text in envelopes(&rewrapped) {
+        let inspected = engine.inspect(&Caller::Owner, Some("acme"), text.as_bytes()).expect("opens");
+        assert_eq!((inspected.key_version, inspected.role.as_deref()), (Some(3), Some("card")));
+    }
+    assert_eq!(decrypt(&engine, &rewrapped).expect("decrypts"), plain);
+    assert_eq!(rewrap(&engine, &rewrapped), (rewrapped.clone(), 0));
+    engine.store().disable_version(&app("acme"), 1).expect("disabled");
+    engine.maintain().expect("refreshed");
+    assert_eq!(decrypt(&engine, &old).expect_err("disabled").kind, ErrorKind::DecryptFailed);
+    assert_eq!(decrypt(&engine, &rewrapped).expect("decrypts"), plain);
+}
+
+#[test]
+fn opening_keys_are_bounded_expire_and_go_with_a_change() {
+    let settings =
+        Settings { opening_keys_max: 3, opening_key_age_max: Duration::from_secs(10), ..Settings::default() };
+    let Bench { engine, hands, store: _store } = bench_with(settings);
+    let sealed: Vec<String> = (0..5).map(|i| encrypt(&engine, &[], &format!("[{i}]"))).collect();
+    for document in &sealed {
+        decrypt(&engine, document).expect("decrypts");
+    }
+    assert_eq!(engine.counters().opening_keys.entries, 3);
+    hands.advance(9);
+    engine.maintain().expect("maintained");
+    assert_eq!(engine.counters().opening_keys.entries, 3);
+    hands.advance(1);
+    engine.maintain().expect("maintained");
+    assert_eq!(engine.counters().opening_keys.entries, 0);
+    decrypt(&engine, &sealed[0]).expect("decrypts");
+    assert_eq!(engine.counters().opening_keys.entries, 1);
+    engine.store().rotate(&app("other")).expect("rotated");
+    engine.maintain().expect("refreshed");
+    assert_eq!(engine.counters().opening_keys.entries, 0);
+    let none = bench_with(Settings { opening_keys_max: 0, ..Settings::default() });
+    let document = encrypt(&none.engine, &[], "[1,2]");
+    assert_eq!(decrypt(&none.engine, &document).expect("decrypts"), "[1,2]");
+    assert_eq!(none.engine.counters().opening_keys.entries, 0);
+}
+
+#[test]
+fn caches_count_hits_and_misses() {
+    let Bench { engine, hands, store: _store } = bench();
+    let reported = |of: fn(&Counters) -> &CacheCounters| {
+        let CacheCounters { hits, misses, entries } = *of(&engine.counters());
+        (hits, misses, entries)
+    };
+    assert_eq!(engine.counters(), Counters::default());
+    let client = grant(&engine, "client", &[Operation::Encrypt, Operation::Decrypt], Roles::Any);
+    assert_eq!(reported(|counters| &counters.grants), (0, 1, 1));
+    let options = EncryptOptions { keying: Some(Keying::Session), ..EncryptOptions::new("acme") };
+    let mut encryptor = engine.encryptor(&client, &options).expect("begins");
+    assert_eq!((reported(|counters| &counters.grants), reported(|counters| &counters.apps)), ((1, 1, 1), (0, 1, 1)));
+    let value = Value { value_type: ValueType::Number, text: b"1" };
+    let mut step = || encryptor.encrypt(&[value], &mut Vec::new(), |_, _, _| ()).expect("encrypts");
+    (0..3).for_each(|_| step());
+    assert_eq!(reported(|counters| &counters.sessions), (2, 1, 1));
+    hands.advance(15);
+    step();
+    assert_eq!(reported(|counters| &counters.sessions), (2, 2, 1), "what is too old is not found");
+    let document = encrypt(&engine, &[], "[1,2]");
+    (0..3).for_each(|_| drop(decrypt(&engine, &document).expect("decrypts")));
+    assert_eq!((reported(|counters| &counters.opening_keys), engine.counters().opening_agreements), ((2, 1, 1), 1));
+    assert_eq!(reported(|counters| &counters.apps), (4, 1, 1));
+    engine.store().rotate(&app("other")).expect("rotated");
+    engine.maintain().expect("refreshed");
+    assert_eq!(
+        (reported(|counters| &counters.opening_keys), reported(|counters| &counters.apps)),
+        ((2, 1, 0), (4, 1, 0))
+    );
+}
+
+#[test]
+fn an_ephemeral_key_costs_one_agreement_a_version_and_one_search() {
+    for opening_keys_max in [0, 100] {
+        let Bench { engine, store: _store, .. } = bench_with(Settings { opening_keys_max, ..Settings::default() });
+        let old = encrypt(&engine, &[], &format!("[{}]", vec!["1"; 1_000].join(",")));
+        for _ in 0..3 {
+            engine.store().rotate(&app("acme")).expect("rotated");
+        }
+        engine.maintain().expect("refreshed");
+        decrypt(&engine, &old).expect("decrypts");
+        assert_eq!(engine.counters().opening_agreements, 4, "one for each version, whatever the number of values");
+        decrypt(&engine, &old).expect("decrypts");
+        let expected = if opening_keys_max == 0 { 8 } else { 4 };
+        assert_eq!(engine.counters().opening_agreements, expected, "kept across requests where the setting says so");
+        let before = engine.counters().opening_agreements;
+        let mut inspector = engine.inspector(&Caller::Owner, Some("acme")).expect("begins");
+        for text in envelopes(&old) {
+            while inspector.inspect(text.as_bytes()).expect("opens").is_none() {}
+        }
+        assert!(engine.counters().opening_agreements - before <= 4, "within a request always");
+    }
+}

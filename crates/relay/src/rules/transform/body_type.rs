@@ -1,0 +1,58 @@
+//! The types of bodies that rules read.
+
+use fieldseal_document::form::MediaType;
+use hyper::header::{CONTENT_TYPE, HeaderMap};
+
+use crate::config::{Actions, Mismatch, Rule};
+
+/// The kind of a body, as rules see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Json,
+    Urlencoded,
+    Multipart(String),
+    Other,
+}
+
+/// Returns the types that [`kind`] accepts, for the refusal of another.
+pub(super) fn accepted(actions: &Actions) -> String {
+    let must_hide = actions.mismatch == Mismatch::Refuse && actions.rules.iter().any(Rule::hides_in_bodies);
+    let readers = || actions.rules.iter().filter(move |rule| !must_hide || rule.hides_in_bodies());
+    let (json, form) = (readers().any(|rule| rule.json.is_some()), readers().any(|rule| !rule.form.is_empty()));
+    let types: &[&str] = match (json, form) {
+        (true, false) => &["application/json"],
+        (false, _) => &["application/x-www-form-urlencoded", "multipart/form-data"],
+        (true, true) => &["application/json", "application/x-www-form-urlencoded", "multipart/form-data"],
+    };
+    let (last, others) = types.split_last().expect("each row has one");
+    let or = if others.is_empty() { String::new() } else { format!("{} or ", others.join(", ")) };
+    format!("its Content-Type must be {or}{last}, in UTF-8")
+}
+
+/// The kind of body, if a rule reads such: if a rule hides something, one that a hiding rule reads. A rule that only decrypts
+/// reveals nothing about values in the clear.
+pub(super) fn kind(actions: &Actions, headers: &HeaderMap) -> Option<Kind> {
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    let (Some(first), None) = (types.next(), types.next()) else { return None };
+    let media = MediaType::parse(first.as_bytes())?;
+    let kind = if media.is_json() {
+        Kind::Json
+    } else if media.is_urlencoded() {
+        Kind::Urlencoded
+    } else if media.is_multipart() {
+        Kind::Multipart(media.boundary.clone()?)
+    } else {
+        Kind::Other
+    };
+    // Other encodings of text would hide what the rules look for.
+    let is_utf8 = media.is_utf8();
+    let reads = |rule: &Rule| match kind {
+        Kind::Json => rule.json.is_some(),
+        Kind::Urlencoded | Kind::Multipart(_) => !rule.form.is_empty(),
+        Kind::Other => false,
+    };
+    let rules = &actions.rules;
+    let must_hide = actions.mismatch == Mismatch::Refuse && rules.iter().any(Rule::hides_in_bodies);
+    let reads = |rule: &Rule| reads(rule) && (!must_hide || rule.hides_in_bodies());
+    (is_utf8 && rules.iter().any(reads)).then_some(kind)
+}
