@@ -718,12 +718,27 @@ Example:
         program: Option<Program>,
     },
     /// Print every key with its value and the origin of the value
-    #[command(after_help = "Example:\n  fieldseal config show --json")]
+    #[command(
+        after_help = "Examples:\n  fieldseal config show --json\n  fieldseal config show --for relay --relay relay.toml"
+    )]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: each key with its value, origin, default and range")))]
     Show {
+        /// Relay configuration [default: DIR/relay.toml]
+        #[arg(long, value_name = "FILE")]
+        relay: Option<PathBuf>,
+        /// The program whose configuration is printed
+        #[arg(long = "for", value_enum, value_name = "PROGRAM", default_value = "serve")]
+        program: Program,
         /// The form.
         #[command(flatten)]
         form: Form,
+    },
+    /// Print the JSON Schema of a configuration file, for editors
+    #[command(after_help = "Example:\n  fieldseal config schema --for relay > relay.schema.json")]
+    Schema {
+        /// The program whose configuration file the schema describes
+        #[arg(long = "for", value_enum, value_name = "PROGRAM", default_value = "serve")]
+        program: Program,
     },
 }
 

@@ -1,14 +1,15 @@
-//! `config check` and `config show`: what is wrong with the configuration, and what holds and why.
+//! `config check`, `config show` and `config schema`: what is wrong with the configuration, what applies and why, and what is valid.
 
 use std::path::Path;
 
-use fieldseal_relay::check_files;
+use fieldseal_config::Document;
+use fieldseal_relay::{Configuration, check_files};
 use serde_json::{Map, Value, json};
 
 use super::relay::RELAY_FILE;
 
 use crate::arguments::{ConfigCommand, Program};
-use crate::config::{Config, KEYS, Origin};
+use crate::config::{Config, KEYS, Origin, engine_schema, relay_schema};
 use crate::context::Context;
 use crate::descriptors;
 use crate::failure::{Failure, Outcome};
@@ -24,9 +25,34 @@ pub fn run(context: &Context, command: &ConfigCommand) -> Outcome {
     }
     match command {
         ConfigCommand::Check { relay, program } => check(context, relay.as_deref(), *program),
+        ConfigCommand::Schema { program } => schema(*program),
+        ConfigCommand::Show { relay, program: Program::Relay, form } => {
+            let beside = context.folder().join(RELAY_FILE);
+            show_relay(relay.as_deref().unwrap_or(&beside), form.json)
+        }
         ConfigCommand::Show { .. } if !loaded.problems.is_empty() => Err(Failure::usage(loaded.problems.join("\n"))),
-        ConfigCommand::Show { form } if form.json => print_json(&as_json(context)),
+        ConfigCommand::Show { form, .. } if form.json => print_json(&as_json(context)),
         ConfigCommand::Show { .. } => print(&as_toml(context)),
+    }
+}
+
+/// Prints the JSON Schema of a program's file.
+fn schema(program: Program) -> Outcome {
+    let schema = match program {
+        Program::Serve => engine_schema(),
+        Program::Relay => relay_schema(),
+    };
+    print(&format!("{schema:#}\n"))
+}
+
+/// Prints the relay's settings as a file, each with its line where the file has it, or as JSON with all that is known of each.
+fn show_relay(file: &Path, is_json: bool) -> Outcome {
+    super::relay::read(file)?;
+    let text = std::fs::read_to_string(file).map_err(|error| Failure::reading(file, &error))?;
+    let document = Document::parse(&text).map_err(|problem| Failure::usage(format!("{}:{problem}", file.display())))?;
+    match is_json {
+        true => print_json(&Value::Object(document.facts(Configuration::schema()))),
+        false => print(&format!("# {}\n{}", file.display(), document.show(Configuration::schema()))),
     }
 }
 
@@ -106,7 +132,13 @@ fn check_relay(context: &Context, file: &Path, limit: usize, findings: &mut Find
     };
     findings.add_fit(&file.display().to_string(), descriptors::fit_relay(&mut configuration, limit));
     for warning in &configuration.warnings {
-        findings.lines.push_str(&format!("{}:{}: warning: {}\n", file.display(), warning.line, warning.message));
+        findings.lines.push_str(&format!(
+            "{}:{}:{}: warning: {}\n",
+            file.display(),
+            warning.line,
+            warning.column,
+            warning.message
+        ));
     }
     let wrong = check_files(&configuration, context.folder()).into_iter();
     findings

@@ -1,5 +1,6 @@
 //! `docs/configuration.md` as the table of keys has it. Compiled for its test alone, which holds the file against this text.
 
+use super::schema::SECTIONS;
 use super::{Config, KEYS};
 
 /// The text before the tables.
@@ -21,7 +22,9 @@ The same by environment: `FIELDSEAL_ENGINE_KEYING=session`; by flag: `--set engi
 - `fieldseal config check` reports everything that would prevent `serve` from starting, and `relay` if it has a file, all errors at once:
   invalid keys and values (`file:line:column: what is wrong and what to write`), a missing folder, the keystore and its root key,
   certificates and keys. `--for serve` or `--for relay` checks only one of them.
-- `fieldseal config show` prints every key, its value, and the source of the value.
+- `fieldseal config show` prints every key, its value, and the source of the value; with `--for relay`, those of the relay's file.
+- `fieldseal config schema` prints the JSON Schema of `fieldseal.toml`, and with `--for relay` that of the relay's file. They are also in
+  [schema/](schema/). Editors complete and check a file whose first line is `#:schema PATH_OR_URL` (Taplo, Even Better TOML).
 - A duration is a number and one of the units `ms`, `s`, `m` and `h`: `"500ms"`, `"1.5s"`, `"2m"`. A size is a number of bytes, or has one
   of the units `B`, `KiB`, `MiB` and `GiB`: `65536`, `"64KiB"`. A flag is `true` or `false`. A list is written `["a", "b"]`; in environment
   variables and `--set` its items are separated by spaces. The relay's file uses the same syntax.
@@ -71,22 +74,6 @@ renamed; a kill between these two system calls leaves it under that name. On oth
 name while it is written; only SIGKILL or a power failure leaves it behind. Standard output receives a JSON document only once all of it
 is ready, and JSON Lines in whole lines: those before the one that failed. With exit code 4 or 141 the output may be truncated anywhere.
 "#;
-
-/// The purpose of each section.
-const SECTIONS: [(&str, &str); 9] = [
-    ("engine", "Encryption, keys in memory, and how long a worker runs before it yields."),
-    ("document", "Limits on JSON documents and selectors. A request that exceeds one is refused."),
-    ("keystore", "Where keys are stored, and the limits of the store."),
-    ("server", "The listener of `serve` and `dev`."),
-    (
-        "api",
-        "The [HTTPS API](api.md) of `serve` and `dev`. It shares the queue, workers, memory and `admission_wait` of `[server]`.",
-    ),
-    ("operator", "The [operator port](metrics.md) of `serve` and `dev`: probes and metrics over plain HTTP."),
-    ("client", "Connections of commands with `--connect`."),
-    ("input", "Input of commands: files and standard input."),
-    ("log", "The log of `serve`, `relay`, `probe` and `dev`, on standard error."),
-];
 
 /// The whole document in Markdown.
 fn markdown() -> String {

@@ -8,6 +8,7 @@
 mod docs;
 mod keys;
 mod load;
+mod schema;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ use fieldseal_server::{Scheduling, ServerSettings, TlsSettings};
 
 pub use keys::{KEYS, Key};
 pub use load::{Loaded, Origin, Presence, Sources, load};
+pub use schema::{engine_schema, relay_schema};
 
 /// Where the operator port is: only on the machine itself, because anyone who reaches it can read its content.
 const OPERATOR_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3444);

@@ -12,7 +12,7 @@ mod value;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use fieldseal_document::form::FieldNames;
@@ -21,8 +21,9 @@ use fieldseal_http::HttpSettings;
 use fieldseal_net::ClientBound;
 use hyper::Method;
 use hyper::header::HeaderName;
+use schemars::generate::SchemaSettings;
 
-pub use read::Problem;
+pub use fieldseal_config::Problem;
 pub use schema::{Limits, OnFailure, Process, UpstreamSettings};
 
 pub use crate::rules::choice::OtherCase;
@@ -108,7 +109,7 @@ impl OtherCase {
 }
 
 /// What becomes of `Forwarded` and `X-Forwarded-*` of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Forwarded {
     /// Set by the relay; all that the client said is dropped, in `_` for `-` too.
@@ -141,7 +142,7 @@ pub struct Outbound {
 }
 
 /// What becomes of destinations that are not configured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Unlisted {
     /// They are tunnelled, untouched and unseen.
@@ -279,7 +280,7 @@ impl Actions {
 }
 
 /// What becomes of a body that no rule reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mismatch {
     /// The message is refused.
@@ -347,7 +348,7 @@ pub struct JsonFields {
 }
 
 /// What is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     /// Values become envelopes.
@@ -418,6 +419,11 @@ impl Configuration {
         http_settings(&self.limits, &self.process)
     }
 
+    /// The JSON Schema of a file, which [`Configuration::parse`] checks first.
+    pub fn schema() -> &'static serde_json::Value {
+        &SCHEMA
+    }
+
     /// Reads the text of a file.
     ///
     /// # Errors
@@ -426,6 +432,14 @@ impl Configuration {
         read::parse(text)
     }
 }
+
+static SCHEMA: LazyLock<serde_json::Value> = LazyLock::new(|| {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.inline_subschemas = true;
+    let mut schema = settings.into_generator().into_root_schema_for::<schema::File>().to_value();
+    fieldseal_config::without_null(&mut schema);
+    schema
+});
 
 fn http_settings(limits: &Limits, process: &Process) -> HttpSettings {
     HttpSettings {

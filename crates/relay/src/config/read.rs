@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use fieldseal_config::{Document, Problem, line_column};
 use fieldseal_document::form::FieldNames;
 use fieldseal_document::{Limits as DocumentLimits, OtherCase as NameCase, Selection};
 use hyper::Method;
@@ -46,22 +47,11 @@ pub(super) const FRAMING: [HeaderName; 16] = [
     header::VIA,
 ];
 
-/// Something wrong with the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// The line, from 1.
-    pub line: usize,
-    /// What is wrong and what would be right.
-    pub message: String,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.line, self.message)
-    }
-}
-
 pub(super) fn parse(text: &str) -> Result<Configuration, Vec<Problem>> {
+    let problems = Document::parse(text).map_err(|problem| vec![problem])?.check(Configuration::schema());
+    if !problems.is_empty() {
+        return Err(problems);
+    }
     let mut reader = Reader { text, problems: Vec::new(), warnings: Vec::new() };
     let file: schema::File = match toml::from_str(text) {
         Ok(file) => file,
@@ -72,7 +62,7 @@ pub(super) fn parse(text: &str) -> Result<Configuration, Vec<Problem>> {
         }
     };
     let mut configuration = reader.configuration(file);
-    reader.problems.sort_by_key(|problem| problem.line);
+    reader.problems.sort_by_key(|problem| (problem.line, problem.column));
     configuration.warnings = reader.warnings;
     if reader.problems.is_empty() { Ok(configuration) } else { Err(reader.problems) }
 }
@@ -84,18 +74,10 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    fn found(&self, offset: usize, message: impl Into<String>) -> Problem {
-        let line =
-            self.text.as_bytes()[..offset.min(self.text.len())].iter().filter(|&&byte| byte == b'\n').count() + 1;
-        // One line each, whatever is quoted.
-        let message = message.into().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        Problem { line, message }
-    }
-
     /// Tells of routes or destinations that no request reaches.
     fn unreached(&mut self, turns: &[Turn<'_>], other_case: OtherCase) {
         for Unreached { offset, behind, is_open } in unreached(turns, other_case) {
-            let line = self.found(behind, "").line;
+            let line = line_column(self.text, behind).0;
             let lost = if is_open { ", and passes in the clear what this one is to hide" } else { "" };
             self.warning(
                 offset,
@@ -105,13 +87,11 @@ impl Reader<'_> {
     }
 
     fn problem(&mut self, offset: usize, message: impl Into<String>) {
-        let problem = self.found(offset, message);
-        self.problems.push(problem);
+        self.problems.push(Problem::at(self.text, offset, message));
     }
 
     fn warning(&mut self, offset: usize, message: impl Into<String>) {
-        let warning = self.found(offset, message);
-        self.warnings.push(warning);
+        self.warnings.push(Problem::at(self.text, offset, message));
     }
 
     /// Each of a list through a parser; what it refuses is a problem.

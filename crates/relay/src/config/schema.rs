@@ -5,54 +5,69 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fieldseal_net::{Network, SchedulingClass};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::value::{count, networks, retries, scheduling_class, size, time, time_or_zero};
+use super::value;
 use super::{Action, Forwarded, Mismatch, OtherCase, Unlisted};
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
+    /// The process.
     #[serde(default)]
     pub relay: Process,
+    /// The engine that does the cryptography.
     pub engine: Engine,
+    /// Connections to upstreams and destinations.
     #[serde(default)]
     pub upstream: UpstreamSettings,
+    /// Limits on clients.
     #[serde(default)]
     pub limits: Limits,
+    /// Listeners in front of your APIs.
     #[serde(default)]
     pub inbound: Vec<Inbound>,
+    /// Listeners for your clients that call third parties.
     #[serde(default)]
     pub outbound: Vec<Outbound>,
 }
 
 /// `[relay]`: the process.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Process {
     /// Threads that carry traffic. Default: one per core.
-    #[serde(deserialize_with = "count")]
+    #[serde(with = "value::count")]
+    #[schemars(with = "value::count::Kinded", extend("defaultText" = "one per core"))]
     pub threads: usize,
     /// Where probes and metrics are served. Default 127.0.0.1:3445.
+    #[serde(with = "value::address")]
+    #[schemars(with = "value::address::Kinded")]
     pub operator_address: SocketAddr,
     /// Whether each request is logged in the access log. Default true.
     pub access_log: bool,
     /// How long the relay keeps serving after the signal to stop, while it reports that it is not ready and asks clients to go elsewhere.
     /// Set it longer than load balancers take to notice. Default 5 s.
-    #[serde(deserialize_with = "time_or_zero")]
+    #[serde(with = "value::duration_or_zero")]
+    #[schemars(with = "value::duration_or_zero::Kinded")]
     pub drain_delay: Duration,
     /// How long the relay then waits for requests in flight. Default 15 s.
-    #[serde(deserialize_with = "time")]
+    #[serde(with = "value::duration")]
+    #[schemars(with = "value::duration::Kinded")]
     pub drain_timeout: Duration,
     /// How often the relay checks its file, certificates and keys for changes and reloads them as on SIGHUP. Default 0: never.
-    #[serde(deserialize_with = "time_or_zero")]
+    #[serde(with = "value::duration_or_zero")]
+    #[schemars(with = "value::duration_or_zero::Kinded")]
     pub reload_check: Duration,
     /// Maximum number of log lines in 10 s about refused requests and connections. Default 100.
-    #[serde(deserialize_with = "count")]
+    #[serde(with = "value::count")]
+    #[schemars(with = "value::count::Kinded")]
     pub refusal_lines_max: usize,
     /// How the system schedules the threads that work on long bodies. Default: at a lower priority than those that carry traffic.
-    #[serde(deserialize_with = "scheduling_class")]
+    #[serde(with = "value::scheduling_class")]
+    #[schemars(with = "value::scheduling_class::Kinded")]
     pub body_scheduling: SchedulingClass,
     /// Whether memory is overwritten when it is freed; the program that runs the relay must implement it. Default false.
     pub wipe_buffers: bool,
@@ -74,19 +89,31 @@ impl Default for Process {
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Engine {
+    /// `HOST:PORT` of one engine, or of several that serve the same apps.
+    #[schemars(with = "Vec<String>")]
     pub addresses: Vec<Spanned<String>>,
+    /// PEM file of the authorities that issue the engines' certificates.
     pub authorities: PathBuf,
+    /// PEM file of the relay's certificate chain.
     pub certificate: PathBuf,
+    /// PEM file of its private key.
     pub private_key: PathBuf,
+    /// Name in the engine's certificate, if it is not the host of the address.
     pub server_name: Option<String>,
-    #[serde(default = "engine_connections", deserialize_with = "count")]
+    /// Maximum number of connections of one thread.
+    #[serde(default = "engine_connections", with = "value::count")]
+    #[schemars(with = "value::count::Kinded")]
     pub connections_max: usize,
-    #[serde(default = "engine_timeout", deserialize_with = "time")]
+    /// Maximum duration of a call.
+    #[serde(default = "engine_timeout", with = "value::duration")]
+    #[schemars(with = "value::duration::Kinded")]
     pub timeout: Duration,
-    #[serde(default = "engine_retries", deserialize_with = "retries")]
+    /// Maximum number of retries of a call that the engine has not started, or has refused as unavailable or overloaded.
+    #[serde(default = "engine_retries", with = "value::retries")]
+    #[schemars(with = "value::retries::Kinded")]
     pub retries_max: u32,
 }
 
@@ -103,7 +130,7 @@ fn engine_timeout() -> Duration {
 }
 
 /// `[upstream]`: connections to upstreams.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct UpstreamSettings {
     /// PEM file of additional authorities that are trusted for upstreams.
@@ -113,45 +140,58 @@ pub struct UpstreamSettings {
     /// Whether HTTP/2 is used with upstreams that offer it. Default true.
     pub http2: bool,
     /// Maximum time to connect, including name resolution and TLS. Default 5 s.
-    #[serde(deserialize_with = "time")]
+    #[serde(with = "value::duration")]
+    #[schemars(with = "value::duration::Kinded")]
     pub connect_timeout: Duration,
     /// Maximum time from the end of a request to the head of its answer. Default 60 s.
-    #[serde(deserialize_with = "time")]
+    #[serde(with = "value::duration")]
+    #[schemars(with = "value::duration::Kinded")]
     pub response_timeout: Duration,
     /// Maximum time between two pieces of an answer's body. Default 5 minutes, for server-sent events.
-    #[serde(deserialize_with = "time")]
+    #[serde(with = "value::duration")]
+    #[schemars(with = "value::duration::Kinded")]
     pub body_timeout: Duration,
     /// How long a connection is kept without a request. Default 60 s.
-    #[serde(deserialize_with = "time")]
+    #[serde(with = "value::duration")]
+    #[schemars(with = "value::duration::Kinded")]
     pub idle_timeout: Duration,
     /// Maximum number of connections of all threads to all upstreams and destinations, including tunnels; one more displaces an idle one.
     /// Default 32,768.
-    #[serde(deserialize_with = "count")]
+    #[serde(with = "value::count")]
+    #[schemars(with = "value::count::Kinded")]
     pub sockets_max: usize,
     /// Maximum number of connections of one thread to one upstream. Default 1,024.
-    #[serde(deserialize_with = "count")]
+    #[serde(with = "value::count")]
+    #[schemars(with = "value::count::Kinded")]
     pub connections_max: usize,
     /// Maximum number of idle connections of one thread to one upstream. Default 64.
-    #[serde(deserialize_with = "count")]
+    #[serde(with = "value::count")]
+    #[schemars(with = "value::count::Kinded")]
     pub idle_connections_max: usize,
     /// Maximum size of an answer's header in bytes, at least 8 KiB. Default 64 KiB.
-    #[serde(deserialize_with = "size")]
+    #[serde(with = "value::size")]
+    #[schemars(with = "value::size::Kinded")]
     pub header_size_max: usize,
     /// Maximum number of header fields of an answer over HTTP/1.1. Default 128.
-    #[serde(deserialize_with = "count")]
+    #[serde(with = "value::count")]
+    #[schemars(with = "value::count::Kinded")]
     pub headers_max: usize,
     /// HTTP/2 stream window: bytes of one answer that an upstream may send before the client reads them. Default 256 KiB.
-    #[serde(deserialize_with = "size")]
+    #[serde(with = "value::size")]
+    #[schemars(with = "value::size::Kinded")]
     pub stream_window: usize,
     /// HTTP/2 connection window: the same for all answers on a connection. The default of 512 MiB has room for two thousand clients that
     /// do not read, so that they do not block others.
-    #[serde(deserialize_with = "size")]
+    #[serde(with = "value::size")]
+    #[schemars(with = "value::size::Kinded")]
     pub connection_window: usize,
     /// Silence on an HTTP/2 connection after which the relay sends a PING. Default 20 s.
-    #[serde(deserialize_with = "time")]
+    #[serde(with = "value::duration")]
+    #[schemars(with = "value::duration::Kinded")]
     pub ping_interval: Duration,
     /// Maximum time for the answer to that PING. Default 10 s.
-    #[serde(deserialize_with = "time")]
+    #[serde(with = "value::duration")]
+    #[schemars(with = "value::duration::Kinded")]
     pub ping_timeout: Duration,
 }
 
@@ -179,85 +219,109 @@ impl Default for UpstreamSettings {
 }
 
 /// `[limits]`: limits on clients.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Maximum number of client connections of one listener on one thread. One more displaces an idle or slow one; if there is none, it is
     /// closed at once. Default 16,384.
-    #[serde(deserialize_with = "count")]
+    #[serde(with = "value::count")]
+    #[schemars(with = "value::count::Kinded")]
     pub connections_max: usize,
     /// Maximum number of these connections per client (an IPv4 address, a /64 of IPv6). Default 4,096.
-    #[serde(deserialize_with = "count")]
+    #[serde(with = "value::count")]
+    #[schemars(with = "value::count::Kinded")]
     pub client_connections_max: usize,
     /// Addresses and networks of load balancers that connect from their own address for all clients behind them; they are exempt from that
     /// limit. Default none.
-    #[serde(deserialize_with = "networks")]
+    #[serde(with = "value::networks")]
+    #[schemars(with = "Vec<String>")]
     pub trusted_balancers: Vec<Network>,
     /// Maximum number of requests in flight on one HTTP/2 connection. Default 128.
-    #[serde(deserialize_with = "count")]
+    #[serde(with = "value::count")]
+    #[schemars(with = "value::count::Kinded")]
     pub streams_max: usize,
     /// Maximum size of a message's header in bytes, at least 8 KiB. Default 32 KiB.
-    #[serde(deserialize_with = "size")]
+    #[serde(with = "value::size")]
+    #[schemars(with = "value::size::Kinded")]
     pub header_size_max: usize,
     /// Maximum number of header fields of a message. Default 128.
-    #[serde(deserialize_with = "count")]
+    #[serde(with = "value::count")]
+    #[schemars(with = "value::count::Kinded")]
     pub headers_max: usize,
     /// Maximum size in bytes of a body that is read completely, before and after decompression. Default 64 MiB.
-    #[serde(deserialize_with = "size")]
+    #[serde(with = "value::size")]
+    #[schemars(with = "value::size::Kinded")]
     pub body_size_max: usize,
     /// Maximum ratio of the decompressed size of a body to its compressed size. Default 100.
-    #[serde(deserialize_with = "count")]
+    #[serde(with = "value::count")]
+    #[schemars(with = "value::count::Kinded")]
     pub expansion_max: usize,
     /// Decompressed size in bytes up to which `expansion_max` does not apply. Default 1 MiB.
-    #[serde(deserialize_with = "size")]
+    #[serde(with = "value::size")]
+    #[schemars(with = "value::size::Kinded")]
     pub expansion_free_size: usize,
     /// Maximum memory in bytes of all bodies that are read completely, including everything derived from them and the memory of decoders.
     /// Default 1 GiB.
-    #[serde(deserialize_with = "size")]
+    #[serde(with = "value::size")]
+    #[schemars(with = "value::size::Kinded")]
     pub bodies_size_max: usize,
     /// The same per client (an IPv4 address, a /64 of IPv6). Behind a load balancer that hides client addresses, set it to
     /// `bodies_size_max`. Default 512 MiB.
-    #[serde(deserialize_with = "size")]
+    #[serde(with = "value::size")]
+    #[schemars(with = "value::size::Kinded")]
     pub client_bodies_size_max: usize,
     /// Maximum time for a body that is read completely to arrive, from its first byte to its last. Default 2 minutes.
-    #[serde(deserialize_with = "time")]
+    #[serde(with = "value::duration")]
+    #[schemars(with = "value::duration::Kinded")]
     pub buffered_body_timeout: Duration,
     /// Maximum number of fields of a form. Default 10,000.
-    #[serde(deserialize_with = "count")]
+    #[serde(with = "value::count")]
+    #[schemars(with = "value::count::Kinded")]
     pub form_fields_max: usize,
     /// Maximum duration of a TLS handshake. Default 10 s.
-    #[serde(deserialize_with = "time")]
+    #[serde(with = "value::duration")]
+    #[schemars(with = "value::duration::Kinded")]
     pub handshake_timeout: Duration,
     /// Maximum time for a header to arrive, from its first byte to its last. Default 15 s.
-    #[serde(deserialize_with = "time")]
+    #[serde(with = "value::duration")]
+    #[schemars(with = "value::duration::Kinded")]
     pub header_timeout: Duration,
     /// Time in which a client must send 16 KiB of a request's body that the relay waits for, or the rest of it. Default 30 s.
-    #[serde(deserialize_with = "time")]
+    #[serde(with = "value::duration")]
+    #[schemars(with = "value::duration::Kinded")]
     pub body_timeout: Duration,
     /// Time in which a client must read 16 KiB of its answer, or the rest of it. Default 30 s.
-    #[serde(deserialize_with = "time")]
+    #[serde(with = "value::duration")]
+    #[schemars(with = "value::duration::Kinded")]
     pub write_timeout: Duration,
     /// How long a connection is kept without a request. Default 75 s.
-    #[serde(deserialize_with = "time")]
+    #[serde(with = "value::duration")]
+    #[schemars(with = "value::duration::Kinded")]
     pub idle_timeout: Duration,
     /// Age at which a connection closes with its next answer, each at 80 to 100 % of it; 0 disables the limit. Default 1 h.
-    #[serde(deserialize_with = "time_or_zero")]
+    #[serde(with = "value::duration_or_zero")]
+    #[schemars(with = "value::duration_or_zero::Kinded")]
     pub connection_age_max: Duration,
     /// How long a tunnel or WebSocket may be silent. Default 1 h.
-    #[serde(deserialize_with = "time")]
+    #[serde(with = "value::duration")]
+    #[schemars(with = "value::duration::Kinded")]
     pub tunnel_timeout: Duration,
     /// Maximum number of cached certificates for destinations. Default 1,000.
-    #[serde(deserialize_with = "count")]
+    #[serde(with = "value::count")]
+    #[schemars(with = "value::count::Kinded")]
     pub certificates_max: usize,
     /// How long the engine's answer about an API key is cached. Default 1 s.
-    #[serde(deserialize_with = "time")]
+    #[serde(with = "value::duration")]
+    #[schemars(with = "value::duration::Kinded")]
     pub api_key_timeout: Duration,
     /// Maximum number of API keys that one thread caches. Default 10,000.
-    #[serde(deserialize_with = "count")]
+    #[serde(with = "value::count")]
+    #[schemars(with = "value::count::Kinded")]
     pub api_keys_max: usize,
     /// Maximum number of paths of envelopes that failed to decrypt in one line of the access log; further ones are only counted.
     /// Default 16.
-    #[serde(deserialize_with = "count")]
+    #[serde(with = "value::count")]
+    #[schemars(with = "value::count::Kinded")]
     pub failure_paths_max: usize,
 }
 
@@ -292,26 +356,39 @@ impl Default for Limits {
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Inbound {
+    /// Name in logs and metrics.
     pub name: Option<String>,
+    /// IP address and port to listen on.
+    #[schemars(with = "value::address::Kinded")]
     pub address: Spanned<SocketAddr>,
+    /// PEM file of the certificate chain. Without it the listener serves plain HTTP/1.1.
     pub certificate: Option<PathBuf>,
+    /// PEM file of its private key.
     pub private_key: Option<PathBuf>,
+    /// Default upstream: `http://HOST:PORT` or `https://HOST:PORT`.
+    #[schemars(with = "Option<String>")]
     pub upstream: Option<Spanned<String>>,
+    /// What happens to requests that no route matches.
     pub unmatched: Option<Unmatched>,
+    /// What happens to a path that equals that of a route except for the case of its letters.
     #[serde(default)]
     pub other_case: OtherCase,
+    /// The same for names of JSON members, form fields and query parameters.
     #[serde(default)]
     pub other_case_names: OtherCase,
+    /// What happens to `Forwarded` and `X-Forwarded-*` headers of a request.
     #[serde(default = "forwarded")]
     pub forwarded: Forwarded,
+    /// Routes; the first that matches applies.
     #[serde(default)]
+    #[schemars(with = "Vec<Route>")]
     pub route: Vec<Spanned<Route>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Unmatched {
     Pass,
@@ -322,44 +399,74 @@ fn forwarded() -> Forwarded {
     Forwarded::Set
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Route {
+    /// Name in logs; default: the path.
     pub name: Option<String>,
+    /// Hosts that match, such as `api.example.com` or `*.example.com`; none means all.
     #[serde(default)]
+    #[schemars(with = "Vec<String>")]
     pub hosts: Vec<Spanned<String>>,
+    /// Methods that match; none means all.
     #[serde(default)]
+    #[schemars(with = "Vec<String>")]
     pub methods: Vec<Spanned<String>>,
+    /// Pattern of the path: `*` stands for one segment, a final `**` for any number.
+    #[schemars(with = "String")]
     pub path: Spanned<String>,
+    /// Upstream of this route, if it is not that of the listener.
+    #[schemars(with = "Option<String>")]
     pub upstream: Option<Spanned<String>>,
+    /// App whose keys encrypt and decrypt.
+    #[schemars(with = "Option<String>")]
     pub app: Option<Spanned<String>>,
+    /// Rules for requests, applied in order.
     #[serde(default)]
+    #[schemars(with = "Vec<Rule>")]
     pub request: Vec<Spanned<Rule>>,
+    /// Rules for responses, applied in order.
     #[serde(default)]
+    #[schemars(with = "Vec<Rule>")]
     pub response: Vec<Spanned<Rule>>,
+    /// What happens to a request body that no rule can read.
     pub request_mismatch: Option<Mismatch>,
+    /// What happens to a response body that no rule can read.
     pub response_mismatch: Option<Mismatch>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Rule {
+    /// What happens to the selected values.
     pub action: Action,
+    /// Data role: written when encrypting, required when decrypting.
+    #[schemars(with = "Option<String>")]
     pub role: Option<Spanned<String>>,
+    /// JSONPath selectors of values in JSON bodies.
     #[serde(default)]
+    #[schemars(with = "Vec<String>")]
     pub json: Vec<Spanned<String>>,
+    /// Names of form fields; `*` selects all.
     #[serde(default)]
+    #[schemars(with = "Vec<String>")]
     pub form: Vec<Spanned<String>>,
+    /// Names of query parameters, in requests.
     #[serde(default)]
+    #[schemars(with = "Vec<String>")]
     pub query: Vec<Spanned<String>>,
+    /// Names of header fields.
     #[serde(default)]
+    #[schemars(with = "Vec<String>")]
     pub headers: Vec<Spanned<String>>,
+    /// What `redact` writes in place of a value; default `[redacted]`.
     pub replacement: Option<String>,
+    /// What happens to an envelope that does not decrypt.
     pub on_failure: Option<OnFailure>,
 }
 
 /// What becomes of an envelope that does not open.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OnFailure {
     /// The message is refused.
@@ -371,24 +478,37 @@ pub enum OnFailure {
     Null,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Outbound {
+    /// Name in logs and metrics.
     pub name: Option<String>,
+    /// IP address and port to listen on.
+    #[schemars(with = "value::address::Kinded")]
     pub address: Spanned<SocketAddr>,
+    /// PEM file of the proxy's own certificate chain. Without it the listener serves plain HTTP.
     pub certificate: Option<PathBuf>,
+    /// PEM file of its private key.
     pub private_key: Option<PathBuf>,
+    /// PEM file of the authority that signs certificates for destinations.
     pub ca_certificate: PathBuf,
+    /// PEM file of its private key.
     pub ca_private_key: PathBuf,
+    /// What happens to requests to destinations that are not listed.
     #[serde(default = "unlisted")]
     pub unlisted: Unlisted,
+    /// The same for loopback, link-local, private and reserved addresses.
     #[serde(default = "unlisted")]
     pub unlisted_internal: Unlisted,
+    /// What happens to a path that equals that of a destination except for the case of its letters.
     #[serde(default)]
     pub other_case: OtherCase,
+    /// The same for names of JSON members, form fields and query parameters.
     #[serde(default)]
     pub other_case_names: OtherCase,
+    /// Destinations; the first that matches applies.
     #[serde(default)]
+    #[schemars(with = "Vec<Destination>")]
     pub destination: Vec<Spanned<Destination>>,
 }
 
@@ -396,15 +516,25 @@ fn unlisted() -> Unlisted {
     Unlisted::Refuse
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Destination {
+    /// Hosts that match, such as `api.example.com` or `*.example.com`.
+    #[schemars(with = "Vec<String>")]
     pub hosts: Vec<Spanned<String>>,
+    /// Patterns of paths that match; none means all.
     #[serde(default)]
+    #[schemars(with = "Vec<String>")]
     pub paths: Vec<Spanned<String>>,
+    /// Rules for requests; default: decrypt every envelope in JSON and forms.
+    #[schemars(with = "Option<Vec<Rule>>")]
     pub request: Option<Vec<Spanned<Rule>>>,
+    /// Rules for responses.
     #[serde(default)]
+    #[schemars(with = "Vec<Rule>")]
     pub response: Vec<Spanned<Rule>>,
+    /// What happens to a request body that no rule can read.
     pub request_mismatch: Option<Mismatch>,
+    /// What happens to a response body that no rule can read.
     pub response_mismatch: Option<Mismatch>,
 }

@@ -155,10 +155,10 @@ fn errors_are_reported_with_their_line() {
     let rule = |rule: &str| inbound(&format!("path = \"/\"\napp = \"a\"\nrequest = [{{ {rule} }}]\n"));
     for (text, line, part) in [
         ("", 1, "nothing to do"),
-        ("[engin]\n", 6, "unknown field"),
+        ("[engin]\n", 6, "there is no key engin; did you mean engine?"),
         ("[limits]\nbody_size_max = \"1 parsec\"\n", 7, "64KiB"),
-        ("[limits]\nidle_timeout = 5\n", 7, "string"),
-        ("[relay]\nbody_scheduling = \"sometimes\"\n", 7, "\"normal\" or \"idle\""),
+        ("[limits]\nidle_timeout = 5\n", 7, "limits.idle_timeout must be a duration from 1ms"),
+        ("[relay]\nbody_scheduling = \"sometimes\"\n", 7, "relay.body_scheduling must be one of \"normal\", \"idle\""),
         ("[limits]\nheader_size_max = 1000\n", 1, "`header_size_max` is out of range: set it to 8192 to 16777216"),
         ("[limits]\nheader_size_max = \"17MiB\"\n", 1, "to 16777216 bytes"),
         ("[upstream]\nheader_size_max = 8191\n", 1, "upstream.header_size_max is out of range: set it to 8192"),
@@ -187,10 +187,44 @@ fn errors_are_reported_with_their_line() {
         (&rule("action = \"encrypt\", headers = [\"Host\"]"), 12, "cannot be changed"),
         (&rule("action = \"encrypt\", json = [\"$\"], role = \"PCI\""), 12, "data role"),
         (&rule("action = \"encrypt\", json = [\"$\"], replacement = \"x\""), 12, "only the action redact"),
-        (&rule("action = \"burn\", json = [\"$\"]"), 12, "unknown variant"),
+        (
+            &rule("action = \"burn\", json = [\"$\"]"),
+            12,
+            "inbound[0].route[0].request[0].action must be one of \"encrypt\", \"decrypt\", \"redact\"",
+        ),
     ] {
         let problems = parse(text).expect_err(part);
         let found = problems.iter().find(|problem| problem.message.contains(part));
         assert!(found.is_some_and(|problem| problem.line == line), "{part} in line {line}: {problems:?}");
     }
+}
+
+/// As in the engine's file: one run reports all.
+#[test]
+fn all_faults_of_shape_are_reported_at_once_with_line_and_column() {
+    let text = "[relay]\naccess_log = \"yes\"\ntheads = 3\n[limits]\nbody_size_max = \"64MB\"\n[[inbound]]\nadress = \"127.0.0.1:0\"\n\
+        [[inbound.route]]\npath = \"/\"\nrequest = [{ action = \"encrypts\", json = \"$\" }]\n";
+    let problems: Vec<String> = Configuration::parse(text).unwrap_err().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        problems,
+        [
+            "1:1: the key engine is missing",
+            "2:14: relay.access_log must be true or false: write true, not \"yes\"",
+            "3:1: there is no key relay.theads; did you mean threads?",
+            "5:17: limits.body_size_max must be a size from 1 to 1024GiB, such as 65536 or \"64KiB\"",
+            "6:1: the key inbound[0].address is missing",
+            "7:1: there is no key inbound[0].adress; did you mean address?",
+            "10:23: inbound[0].route[0].request[0].action must be one of \"encrypt\", \"decrypt\", \"redact\"",
+            "10:42: inbound[0].route[0].request[0].json must be a list of texts",
+        ]
+    );
+}
+
+/// What is shown of the example is the example, with the same meaning.
+#[test]
+fn a_shown_file_means_the_same() {
+    let example = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/relay.toml")).unwrap();
+    let shown = fieldseal_config::Document::parse(&example).unwrap().show(Configuration::schema());
+    let (before, after) = (Configuration::parse(&example).unwrap(), Configuration::parse(&shown).unwrap());
+    assert_eq!(format!("{before:?}"), format!("{after:?}"));
 }

@@ -1,81 +1,126 @@
-//! Times and sizes as the file writes them: `"15s"`, `"64MiB"`.
+//! The kinds of values in the file: each has its bounds, its reader and its schema in one place.
 
 use std::fmt;
 use std::time::Duration;
 
-use fieldseal_config::{DURATION_MAX, parse_duration, parse_size};
+use fieldseal_config::{Kind, Raw, Value};
 use fieldseal_net::{Network, SchedulingClass};
-use serde::Deserialize;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserializer, Error, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
 
-/// A length of time of at least a millisecond.
-pub fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    parse_duration(&text)
-        .filter(|duration| (Duration::from_millis(1)..=DURATION_MAX).contains(duration))
-        .ok_or_else(|| D::Error::custom("it takes a time from 1ms to 8760h, such as \"500ms\", \"15s\" or \"2m\""))
+/// A module for `#[serde(with = "…")]`, and in it the type for `#[schemars(with = "…")]`.
+macro_rules! kind {
+    ($(#[$about:meta])* $module:ident, $type:ty, $kind:expr, $read:expr, $write:expr) => {
+        $(#[$about])*
+        pub mod $module {
+            use super::*;
+
+            const KIND: Kind<'static> = $kind;
+
+            pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<$type, D::Error> {
+                let read: fn(Value) -> $type = $read;
+                deserializer.deserialize_any(Read(KIND)).map(read)
+            }
+
+            /// For defaults in the schema.
+            pub fn serialize<S: Serializer>(value: &$type, serializer: S) -> Result<S::Ok, S::Error> {
+                let write: fn(&$type) -> Value = $write;
+                let json: serde_json::Value = serde_json::from_str(&KIND.write(&write(value))).expect("JSON");
+                json.serialize(serializer)
+            }
+
+            pub struct Kinded;
+
+            impl JsonSchema for Kinded {
+                fn inline_schema() -> bool {
+                    true
+                }
+
+                fn schema_name() -> std::borrow::Cow<'static, str> {
+                    stringify!($module).into()
+                }
+
+                fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
+                    KIND.schema().try_into().expect("a schema")
+                }
+            }
+        }
+    };
 }
 
-/// A length of time, which may be none.
-pub fn time_or_zero<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    parse_duration(&text)
-        .filter(|duration| *duration <= DURATION_MAX)
-        .ok_or_else(|| D::Error::custom("it takes a time from 0s to 8760h, such as \"10s\" or \"2m\""))
+kind!(
+    /// A duration of at least a millisecond.
+    duration, Duration, Kind::Time(1), |value| value.time(), |duration| Value::Time(*duration)
+);
+kind!(
+    /// A duration, which may be zero.
+    duration_or_zero, Duration, Kind::Time(0), |value| value.time(), |duration| Value::Time(*duration)
+);
+kind!(
+    /// A size in bytes, at least 1.
+    size, usize, Kind::Size(1, 1 << 40), number, |size| Value::Number(*size as u64)
+);
+kind!(
+    /// A count of at least 1.
+    count, usize, Kind::Count(1, 1 << 24), number, |count| Value::Number(*count as u64)
+);
+kind!(
+    /// A count from 0 to 1,000.
+    retries, u32, Kind::Count(0, 1000),
+    |value| u32::try_from(value.number()).expect("bounded by its kind"), |count| Value::Number(u64::from(*count))
+);
+kind!(
+    /// An IP address and a port.
+    address, std::net::SocketAddr, Kind::Address, |value| value.address(), |address| Value::Address(*address)
+);
+kind!(
+    /// `normal` or `idle`.
+    scheduling_class, SchedulingClass, Kind::Choice(std::borrow::Cow::Borrowed(&["normal", "idle"])),
+    |value| if value.text() == "idle" { SchedulingClass::Idle } else { SchedulingClass::Normal },
+    |class| Value::Text(if *class == SchedulingClass::Idle { "idle" } else { "normal" }.to_owned())
+);
+
+fn number(value: Value) -> usize {
+    usize::try_from(value.number()).expect("bounded by its kind")
 }
 
-/// A size in bytes, at least 1.
-pub fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
-    struct Size;
-    impl Visitor<'_> for Size {
-        type Value = usize;
+/// Reads a value of a kind.
+struct Read(Kind<'static>);
 
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("bytes from 1 to 1024GiB, such as 65536 or \"64KiB\"")
-        }
-
-        fn visit_i64<E: Error>(self, number: i64) -> Result<usize, E> {
-            let size = usize::try_from(number).ok().filter(|size| (1..=1 << 40).contains(size));
-            size.ok_or_else(|| E::custom("it takes bytes from 1 to 1024GiB"))
-        }
-
-        fn visit_str<E: Error>(self, text: &str) -> Result<usize, E> {
-            let size = parse_size(text).and_then(|size| i64::try_from(size).ok());
-            size.map_or_else(
-                || Err(E::custom("it takes bytes, such as 65536 or \"64KiB\"")),
-                |size| self.visit_i64(size),
-            )
-        }
+impl Read {
+    fn read<E: Error>(self, raw: &Raw<'_>) -> Result<Value, E> {
+        self.0.read(raw).map_err(E::custom)
     }
-    deserializer.deserialize_any(Size)
+}
+
+impl Visitor<'_> for Read {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Value, E> {
+        self.read(&u64::try_from(number).map_or(Raw::Other, Raw::Number))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
+        self.read(&Raw::Text(text))
+    }
 }
 
 /// A list of IP addresses and networks.
-pub fn networks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Network>, D::Error> {
-    let texts = Vec::<String>::deserialize(deserializer)?;
-    let parse = |text: &String| text.parse().map_err(|error| D::Error::custom(format_args!("{text:?}: {error}")));
-    texts.iter().map(parse).collect()
-}
+pub mod networks {
+    use super::*;
 
-/// A count from 0 to 1,000.
-pub fn retries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
-    let number = i64::deserialize(deserializer)?;
-    let count = u32::try_from(number).ok().filter(|count| *count <= 1000);
-    count.ok_or_else(|| D::Error::custom("it takes a whole number from 0 to 1000"))
-}
-
-/// `normal` or `idle`.
-pub fn scheduling_class<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SchedulingClass, D::Error> {
-    match String::deserialize(deserializer)?.as_str() {
-        "normal" => Ok(SchedulingClass::Normal),
-        "idle" => Ok(SchedulingClass::Idle),
-        _ => Err(D::Error::custom("it takes \"normal\" or \"idle\"")),
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Network>, D::Error> {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        let parse = |text: &String| text.parse().map_err(|error| D::Error::custom(format_args!("{text:?}: {error}")));
+        texts.iter().map(parse).collect()
     }
-}
 
-/// A count of at least 1.
-pub fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
-    let number = i64::deserialize(deserializer)?;
-    let count = usize::try_from(number).ok().filter(|count| (1..=1 << 24).contains(count));
-    count.ok_or_else(|| D::Error::custom("it takes a whole number from 1 to 16777216"))
+    pub fn serialize<S: Serializer>(networks: &[Network], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(networks.iter().map(ToString::to_string))
+    }
 }

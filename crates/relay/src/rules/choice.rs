@@ -3,7 +3,7 @@
 use crate::refusal::Refusal;
 
 /// The action for a path or name that equals that of a rule only when case is ignored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OtherCase {
     /// It is refused where something is hidden there: the upstream may take it for the same.
