@@ -14,7 +14,7 @@ from engine import Engine
 from fieldseal import Fieldseal
 from relay_parts import rule
 from relays import Relay
-from upstream import Upstream, echo
+from upstream import Upstream, echo, wait_until
 
 BODIES_SIZE_MAX = 8 << 20
 #: What the relay's process may take beside: connections, the TLS of both sides, what the allocator has not given back.
@@ -69,6 +69,9 @@ def test_an_answer_for_which_there_is_no_room_is_dropped_as_it_arrives(front: Re
     # The connection to the engine goes on, and what was charged is free again.
     large = json.dumps({"list": [1] * 10_000, "x": "x" * (1 << 20)}).encode()
     assert post(front, "application/json", large).status == 200
+    wait_until(lambda: front.metric("fieldseal_relay_buffered_bodies_bytes") == 0)
+    assert front.metric("fieldseal_relay_buffered_bodies_limit_bytes") == BODIES_SIZE_MAX
+    assert 1 << 20 < front.metric("fieldseal_relay_buffered_bodies_peak_bytes") <= BODIES_SIZE_MAX
 
 
 def test_answers_for_forms_are_charged_too(front: Relay, upstream: Upstream) -> None:

@@ -10,6 +10,7 @@ use fieldseal_http::HttpCounters;
 use fieldseal_net::ProcessFigures;
 use fieldseal_net::metrics::{Histogram, Named, Writer, openmetrics};
 
+use crate::body::buffer::Usage;
 use crate::config::Action;
 
 mod engine;
@@ -69,6 +70,8 @@ pub(crate) struct Snapshot {
     pub(crate) engine: Vec<Arc<EngineMetrics>>,
     pub(crate) is_ready: bool,
     pub(crate) upstream_connections: usize,
+    /// Memory of bodies that are buffered.
+    pub(crate) bodies: Usage,
     pub(crate) log_lines_dropped: u64,
     pub(crate) reloads: u64,
     pub(crate) process: ProcessFigures,
@@ -86,6 +89,7 @@ impl Snapshot {
         self.write_state(out)?;
         self.write_requests(out)?;
         self.write_messages(out)?;
+        self.write_buffered_bodies(out)?;
         self.write_connections(out)?;
         engine::write(&self.engine, out)?;
         self.write_rest(out)?;
@@ -153,6 +157,18 @@ impl Snapshot {
             [([&*it.name, "received"], it.sum(|it| &it.received)), ([&*it.name, "sent"], it.sum(|it| &it.sent))]
         });
         out.counters(BODIES, ["listener", "direction"], bodies)
+    }
+
+    fn write_buffered_bodies(&self, out: &mut Writer<'_>) -> fmt::Result {
+        const HELD: Named = Named::bytes(
+            "relay_buffered_bodies",
+            "Memory of bodies that are read completely, with everything derived from them and the memory of decoders",
+        );
+        const PEAK: Named = Named::bytes("relay_buffered_bodies_peak", "The maximum of that memory since the start");
+        const LIMIT: Named = Named::bytes("relay_buffered_bodies_limit", "The limit of that memory: bodies_size_max");
+        out.gauge(HELD, self.bodies.held as u64)?;
+        out.gauge(PEAK, self.bodies.most as u64)?;
+        out.gauge(LIMIT, self.bodies.max as u64)
     }
 
     fn write_connections(&self, out: &mut Writer<'_>) -> fmt::Result {
@@ -231,6 +247,7 @@ mod tests {
             engine: vec![Arc::new(EngineMetrics::new(&Arc::new(crate::losses::Losses::new("engine"))))],
             is_ready: true,
             upstream_connections: 0,
+            bodies: Usage { held: 4096, most: 65_536, max: 1 << 30 },
             log_lines_dropped: 3,
             certificates: vec![(["api".to_owned(), "localhost".to_owned()], 1_700_000_000)],
             reloads: 0,
@@ -262,6 +279,9 @@ mod tests {
             "fieldseal_relay_values_total{listener=\"api\",action=\"redact\"} 4",
             "fieldseal_relay_refusals_total{listener=\"api\",code=\"engine-unavailable\"} 1",
             "fieldseal_relay_body_bytes_total{listener=\"api\",direction=\"sent\"} 12",
+            "fieldseal_relay_buffered_bodies_bytes 4096",
+            "fieldseal_relay_buffered_bodies_peak_bytes 65536",
+            "fieldseal_relay_buffered_bodies_limit_bytes 1073741824",
             "fieldseal_relay_upstream_connections_open 9",
             "fieldseal_relay_reloads_total 1",
             "fieldseal_relay_ready 1",

@@ -190,6 +190,7 @@ impl Report for Shared {
             engine: self.resources.engine.iter().chain([&self.resources.probe]).cloned().collect(),
             is_ready: readiness.is_ok_and(|ready| ready.is_ok()),
             upstream_connections,
+            bodies: self.resources.budget.usage(),
             log_lines_dropped: self.log.as_ref().map_or(0, |log| log.dropped()),
             reloads: self.reloads.load(Ordering::Relaxed),
             process: ProcessFigures::read(),

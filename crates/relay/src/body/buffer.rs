@@ -34,6 +34,16 @@ struct Taken {
     most: usize,
 }
 
+/// Bytes of the budget.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Usage {
+    /// Taken now.
+    pub(crate) held: usize,
+    /// The most that was taken at a time.
+    pub(crate) most: usize,
+    pub(crate) max: usize,
+}
+
 /// A part of the budget; free again when dropped.
 #[derive(Debug)]
 pub(crate) struct BudgetShare {
@@ -60,10 +70,9 @@ impl Budget {
         BudgetShare { budget: Arc::clone(self), client: client_of(client), size: 0 }
     }
 
-    /// Bytes that are held now, and the most that were at a time.
-    pub(crate) fn usage(&self) -> (usize, usize) {
+    pub(crate) fn usage(&self) -> Usage {
         let taken = self.lock();
-        (taken.all, taken.most)
+        Usage { held: taken.all, most: taken.most, max: taken.size_max }
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
@@ -429,14 +438,14 @@ mod tests {
         let answer = AnswerShare::new(budget.share(client("::1")).another(40).unwrap());
         for (size, charged) in [(10, 40), (41, 41), (100, 100), (60, 60), (20, 40)] {
             assert!(answer.resize(size));
-            assert_eq!(budget.usage().0, charged);
+            assert_eq!(budget.usage().held, charged);
         }
         let share = answer.take().unwrap();
         assert_eq!((share.size(), answer.resize(1)), (40, false));
         drop(share);
         let refused = AnswerShare::new(budget.share(client("::1")));
         assert!(refused.resize(100) && !refused.resize(101));
-        assert_eq!(budget.usage().0, 0, "what has arrived is dropped");
+        assert_eq!(budget.usage().held, 0, "what has arrived is dropped");
         assert!(!refused.resize(1), "the answer is given up");
         assert_eq!(refused.take().unwrap_err().code, "relay-overloaded");
     }

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::{Coding, DecodeBounds, DecodeError, Decoding};
-use crate::body::buffer::{Budget, Buffer};
+use crate::body::buffer::{Budget, Buffer, Usage};
 use crate::config::Limits;
 
 /// Memory that decoding may charge, for any body.
@@ -53,7 +53,7 @@ fn budget(size: usize) -> Arc<Budget> {
 }
 
 fn check_room(budget: &Budget, size: usize) {
-    let (held, most) = budget.usage();
+    let Usage { held, most, .. } = budget.usage();
     assert!(held == 0 && most <= size, "{held} bytes are still held, {most} were");
 }
 

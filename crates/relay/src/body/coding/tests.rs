@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hyper::header::HeaderValue;
 
 use super::*;
-use crate::body::buffer::Budget;
+use crate::body::buffer::{Budget, Usage};
 use crate::config::Limits;
 
 const CODED: [Coding; 3] = [Coding::Gzip, Coding::Brotli, Coding::Zstd];
@@ -36,7 +36,7 @@ fn decode_in(budget: &Arc<Budget>, coding: Coding, coded: &[u8], bounds: DecodeB
 fn decode(coding: Coding, coded: &[u8], bounds: DecodeBounds) -> Result<Vec<u8>, DecodeError> {
     let budget = budget(ROOM_SIZE);
     let decoded = decode_in(&budget, coding, coded, bounds);
-    assert_eq!(budget.usage().0, 0, "the whole budget is free again");
+    assert_eq!(budget.usage().held, 0, "the whole budget is free again");
     decoded
 }
 
@@ -105,7 +105,7 @@ fn a_window_beyond_the_http_limit_is_refused_before_allocation() {
     for (coding, coded) in [(Coding::Brotli, &brotli[..]), (Coding::Zstd, &zstd)] {
         let budget = budget(ROOM_SIZE);
         assert_eq!(decode_in(&budget, coding, coded, bounds(1 << 20)), Err(DecodeError::Window), "{coding:?}");
-        let (held, most) = budget.usage();
+        let Usage { held, most, .. } = budget.usage();
         assert!(held == 0 && most < 1 << 20, "{coding:?}: {most}");
     }
     for log in [10, 23] {
@@ -125,13 +125,17 @@ fn the_memory_of_a_decoder_is_charged() {
     let brotli = brotli.into_inner();
     let budget = budget(ROOM_SIZE);
     assert!(decode_in(&budget, Coding::Brotli, &brotli, bounds(plain.len())).unwrap() == plain);
-    assert!(budget.usage().1 > brotli.len() + plain.len() + (16 << 20), "the window is 16 MiB: {}", budget.usage().1);
+    assert!(
+        budget.usage().most > brotli.len() + plain.len() + (16 << 20),
+        "the window is 16 MiB: {}",
+        budget.usage().most
+    );
     let small = self::budget(brotli.len() + (12 << 20));
     match decode_in(&small, Coding::Brotli, &brotli, bounds(plain.len())) {
         Err(DecodeError::NoRoom(refusal)) => assert_eq!(refusal.code, "relay-overloaded"),
         other => panic!("{:?}", other.map(|plain| plain.len())),
     }
-    assert_eq!(small.usage().0, 0);
+    assert_eq!(small.usage().held, 0);
     for log in [10, 17, 20, 23] {
         let mut coder = ::zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
         coder.set_parameter(::zstd::zstd_safe::CParameter::WindowLog(log)).unwrap();
@@ -160,7 +164,7 @@ fn expansion_is_bounded_as_a_ratio_and_in_all() {
         let budget = budget(2 << 20);
         let refused = decode_in(&budget, coding, &coded, bounds(100_000, 1));
         assert!(matches!(refused, Err(DecodeError::NoRoom(_))), "{coding:?}: {:?}", refused.map(|plain| plain.len()));
-        assert!(budget.usage().1 <= 2 << 20, "charged before it is taken");
+        assert!(budget.usage().most <= 2 << 20, "charged before it is taken");
     }
 }
 

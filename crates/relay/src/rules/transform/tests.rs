@@ -145,7 +145,7 @@ fn run_while_offload_is_taken(rules: &str, headers: &[(&'static str, &'static st
         };
         (is_inline, outcome)
     });
-    assert_eq!(budget.usage().0, 0, "the whole budget is free again");
+    assert_eq!(budget.usage().held, 0, "the whole budget is free again");
     outcome
 }
 
