@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fieldseal_lanes::gcm::{self, Kernel};
 use rand_core::CryptoRng;
+use thiserror::Error;
 use zeroize::Zeroize;
 
 use crate::ffi::aead::Context;
@@ -35,28 +36,14 @@ const OPENED_MAX: usize = 64;
 const ROOM: &str = "room for exactly these messages";
 
 /// The key has the wrong length for its algorithm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the key has the wrong length for this algorithm")]
 pub struct InvalidKeyLength;
 
-impl std::fmt::Display for InvalidKeyLength {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the key has the wrong length for this algorithm")
-    }
-}
-
-impl std::error::Error for InvalidKeyLength {}
-
 /// The nonce is empty.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the nonce is empty")]
 pub struct InvalidNonceLength;
-
-impl std::fmt::Display for InvalidNonceLength {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the nonce is empty")
-    }
-}
-
-impl std::error::Error for InvalidNonceLength {}
 
 /// An expanded AEAD key, ready to use from any thread. Wiped on drop.
 pub struct AeadKey {

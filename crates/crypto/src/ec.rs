@@ -4,6 +4,7 @@
 //! cofactor 1, so that is full validation). Private-key operations run in constant time in the libraries below.
 
 use rand_core::CryptoRng;
+use thiserror::Error;
 
 use crate::ffi::{k256, p256};
 use crate::secret::Secret;
@@ -55,24 +56,15 @@ fn spki_prefix(curve: Curve) -> &'static [u8] {
 }
 
 /// Bytes that are no valid key on the curve they claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum InvalidKey {
     /// Not a compressed or uncompressed point of the curve: wrong length or tag, a coordinate too large, off the curve, infinity.
+    #[error("not a valid point of this curve")]
     Point,
     /// Not a scalar between 1 and the group order − 1.
+    #[error("not a valid private key of this curve")]
     Scalar,
 }
-
-impl std::fmt::Display for InvalidKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Point => "not a valid point of this curve",
-            Self::Scalar => "not a valid private key of this curve",
-        })
-    }
-}
-
-impl std::error::Error for InvalidKey {}
 
 /// A point on a curve, not infinity.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use fieldseal_lanes::gcm::Kernel;
 use fieldseal_lanes::{ec, text};
+use thiserror::Error;
 
 /// The implementations that a process may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -107,16 +108,9 @@ impl CurveLanes {
 }
 
 /// The chosen kernel cannot serve.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("this CPU cannot run `{0}`, or gives wrong answers by it, or another choice was in use before")]
 pub struct LanesUnavailable(&'static str);
-
-impl std::fmt::Display for LanesUnavailable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "this CPU cannot run `{}`, or gives wrong answers by it, or another choice was in use before", self.0)
-    }
-}
-
-impl std::error::Error for LanesUnavailable {}
 
 /// The kernels of this CPU that give the known answers, the fastest first; looked for once.
 fn usable() -> &'static [Kernel] {

@@ -30,16 +30,9 @@ pub use recipient::{Encapsulation, Recipient, RecipientWork, prepare_tables};
 pub use secret::Secret;
 
 /// A tag, key or padding fault. It deliberately carries no detail: the cause must not be distinguishable from outside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("decrypt failed")]
 pub struct DecryptFailed;
-
-impl std::fmt::Display for DecryptFailed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("decrypt failed")
-    }
-}
-
-impl std::error::Error for DecryptFailed {}
 
 /// Which library serves which primitive, for `fieldseal info`: pairs of primitive and implementation.
 pub fn implementations() -> Vec<(&'static str, String)> {
