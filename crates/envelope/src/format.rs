@@ -6,6 +6,7 @@ use fieldseal_crypto::ec::COMPRESSED_SIZE;
 use fieldseal_crypto::{Curve, PublicKey, text_kernel};
 pub(crate) use fieldseal_lanes::text::encoded_size;
 use fieldseal_lanes::text::{NONCE_TEXT_SIZE, decoded_size};
+use thiserror::Error;
 
 /// The first bytes of every envelope.
 const ENVELOPE_PREFIX: &[u8] = b"ev:";
@@ -145,45 +146,36 @@ impl Version {
 }
 
 /// Why a text is no envelope. No case depends on a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Malformed {
     /// It does not begin with `ev:`, or neither ends with `:$` nor names a known version.
+    #[error("not an envelope: it must begin with \"ev:\" and end with \":$\"")]
     NotAnEnvelope,
     /// It begins as an envelope of a known version but does not end with `:$`.
+    #[error("an envelope that was cut short: it does not end with \":$\"")]
     CutShort,
     /// The version is none that is known.
+    #[error("an envelope of an unknown version")]
     UnknownVersion,
     /// The initialisation vector is not 16 characters of base64.
+    #[error("an envelope whose initialisation vector is not 12 bytes of base64")]
     Iv,
     /// The ephemeral key is not 44 characters of base64.
+    #[error("an envelope whose ephemeral key is not 33 bytes of base64")]
     Ephemeral,
     /// The ephemeral key is no point of the version's curve.
+    #[error("an envelope whose ephemeral key is not a point of its curve")]
     EphemeralPoint,
     /// The ciphertext is not base64, or is shorter than a tag.
+    #[error("an envelope whose ciphertext is not base64 or is too short to hold a tag")]
     Ciphertext,
     /// A file whose header is not that of the file form.
+    #[error("not an encrypted file: its header is wrong")]
     FileHeader,
     /// A file whose checksum does not fit its content: it was damaged or cut short.
+    #[error("an encrypted file that was damaged or cut short: its checksum is wrong")]
     FileChecksum,
 }
-
-impl std::fmt::Display for Malformed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::NotAnEnvelope => "not an envelope: it must begin with \"ev:\" and end with \":$\"",
-            Self::CutShort => "an envelope that was cut short: it does not end with \":$\"",
-            Self::UnknownVersion => "an envelope of an unknown version",
-            Self::Iv => "an envelope whose initialisation vector is not 12 bytes of base64",
-            Self::Ephemeral => "an envelope whose ephemeral key is not 33 bytes of base64",
-            Self::EphemeralPoint => "an envelope whose ephemeral key is not a point of its curve",
-            Self::Ciphertext => "an envelope whose ciphertext is not base64 or is too short to hold a tag",
-            Self::FileHeader => "not an encrypted file: its header is wrong",
-            Self::FileChecksum => "an encrypted file that was damaged or cut short: its checksum is wrong",
-        })
-    }
-}
-
-impl std::error::Error for Malformed {}
 
 /// An envelope taken apart. The ciphertext is still base64, so that it can be decoded straight to where it is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

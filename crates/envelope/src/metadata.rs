@@ -3,6 +3,7 @@
 //! strict about form and bounds, and ignores unknown keys with plain values.
 
 use rmp::Marker;
+use thiserror::Error;
 
 /// Bytes of the longest role.
 pub const ROLE_SIZE_MAX: usize = 20;
@@ -16,16 +17,9 @@ const ENTRIES_MAX: usize = 16;
 pub struct Role(String);
 
 /// A text that is no role.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("a role has 1 to 20 of the characters a–z, 0–9 and -")]
 pub struct InvalidRole;
-
-impl std::fmt::Display for InvalidRole {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a role has 1 to 20 of the characters a–z, 0–9 and -")
-    }
-}
-
-impl std::error::Error for InvalidRole {}
 
 impl Role {
     /// Takes a text of the right length and alphabet.

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use fieldseal_crypto::aead::{NONCE_SIZE, OpenItem, OpenStream, TAG_SIZE};
 use fieldseal_crypto::{AeadAlgorithm, AeadKey, DecryptFailed, EcContext, Nonce, PrivateKey, PublicKey, Secret};
+use thiserror::Error;
 
 use crate::aad::AssociatedData;
 use crate::format::{Envelope, Malformed, Marking, ValueType, Version};
@@ -262,24 +263,15 @@ impl OpeningKey {
 }
 
 /// Why an envelope did not open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum OpenError {
     /// Its text is wrong, whatever the key.
+    #[error(transparent)]
     Malformed(Malformed),
     /// Its tag, key or content is wrong.
+    #[error("{}", DecryptFailed)]
     DecryptFailed,
 }
-
-impl std::fmt::Display for OpenError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Malformed(malformed) => malformed.fmt(f),
-            Self::DecryptFailed => DecryptFailed.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for OpenError {}
 
 /// Ciphertexts one after the other in `sealed`, and which of them are not base64: their bytes count for nothing.
 fn decode_group(group: &[Envelope<'_>], sealed: &mut Vec<u8>) -> [Result<(), Malformed>; GROUP_VALUES_MAX] {

@@ -8,6 +8,7 @@ use fieldseal_crypto::{
     Secret, text_kernel,
 };
 use fieldseal_lanes::text::{Frame, Kernel};
+use thiserror::Error;
 
 use crate::aad::AssociatedData;
 use crate::base64::append_base64;
@@ -66,16 +67,9 @@ impl Profile {
 }
 
 /// The key has sealed as many values as it may: make a fresh one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the sealing key has sealed as many values as it may")]
 pub struct KeySpent;
-
-impl std::fmt::Display for KeySpent {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the sealing key has sealed as many values as it may")
-    }
-}
-
-impl std::error::Error for KeySpent {}
 
 /// Buffers that live longer than one call, to save allocations.
 #[derive(Default)]
