@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use thiserror::Error;
+
 /// What the grammar requires where a document has something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
@@ -82,7 +84,8 @@ pub enum DocumentErrorKind {
 }
 
 /// A document that was refused, and where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{}", document_message(*.kind, *.offset))]
 pub struct DocumentError {
     /// The kind of fault.
     pub kind: DocumentErrorKind,
@@ -100,65 +103,66 @@ impl DocumentError {
     }
 }
 
-impl fmt::Display for DocumentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let offset = self.offset;
-        match self.kind {
-            DocumentErrorKind::Empty => write!(f, "the document is empty"),
-            DocumentErrorKind::ByteOrderMark => {
-                write!(f, "the document begins with a UTF-8 byte order mark: remove it")
-            }
-            DocumentErrorKind::InvalidUtf8 => write!(f, "invalid UTF-8 at byte {offset}"),
-            DocumentErrorKind::UnexpectedEnd => write!(f, "the document ends too early, at byte {offset}"),
-            DocumentErrorKind::Unexpected(expected) => write!(f, "expected {expected} at byte {offset}"),
-            DocumentErrorKind::ControlCharacter => {
-                write!(f, "unescaped control character in a string at byte {offset}")
-            }
-            DocumentErrorKind::InvalidEscape => write!(f, "invalid escape sequence at byte {offset}"),
-            DocumentErrorKind::InvalidNumber => write!(f, "invalid number: expected a digit at byte {offset}"),
-            DocumentErrorKind::InvalidLiteral => write!(f, "expected true, false or null at byte {offset}"),
-            DocumentErrorKind::TooDeep(max) => write!(f, "nested deeper than {max} levels at byte {offset}"),
-            DocumentErrorKind::TooLarge(max) => write!(f, "the document has {offset} bytes, the limit is {max}"),
-            DocumentErrorKind::TooManyNodes(max) => {
-                write!(f, "more than {max} values, the limit for selectors with filters, at byte {offset}")
-            }
-            DocumentErrorKind::FilterTooCostly(max) => {
-                write!(f, "the selectors' filters would look at more than {max} values")
-            }
-            DocumentErrorKind::ComparisonTooLong(max) => {
-                write!(f, "a filter compares more than {max} bytes of a value, at byte {offset}")
-            }
-            DocumentErrorKind::TooManyMembers(max) => {
-                write!(f, "a filter compares an object with more than {max} members, at byte {offset}")
-            }
-            DocumentErrorKind::AmbiguousName => {
-                write!(f, "the member name at byte {offset} differs from a selected one in case alone")
-            }
-            DocumentErrorKind::PatternTooLarge(max) => {
-                write!(f, "a pattern of match or search takes more than {max} bytes: write a simpler one")
-            }
+/// The message of an error. Most kinds name their place in the middle of it.
+fn document_message(kind: DocumentErrorKind, offset: usize) -> impl fmt::Display {
+    fmt::from_fn(move |f| match kind {
+        DocumentErrorKind::Empty => write!(f, "the document is empty"),
+        DocumentErrorKind::ByteOrderMark => {
+            write!(f, "the document begins with a UTF-8 byte order mark: remove it")
         }
-    }
+        DocumentErrorKind::InvalidUtf8 => write!(f, "invalid UTF-8 at byte {offset}"),
+        DocumentErrorKind::UnexpectedEnd => write!(f, "the document ends too early, at byte {offset}"),
+        DocumentErrorKind::Unexpected(expected) => write!(f, "expected {expected} at byte {offset}"),
+        DocumentErrorKind::ControlCharacter => {
+            write!(f, "unescaped control character in a string at byte {offset}")
+        }
+        DocumentErrorKind::InvalidEscape => write!(f, "invalid escape sequence at byte {offset}"),
+        DocumentErrorKind::InvalidNumber => write!(f, "invalid number: expected a digit at byte {offset}"),
+        DocumentErrorKind::InvalidLiteral => write!(f, "expected true, false or null at byte {offset}"),
+        DocumentErrorKind::TooDeep(max) => write!(f, "nested deeper than {max} levels at byte {offset}"),
+        DocumentErrorKind::TooLarge(max) => write!(f, "the document has {offset} bytes, the limit is {max}"),
+        DocumentErrorKind::TooManyNodes(max) => {
+            write!(f, "more than {max} values, the limit for selectors with filters, at byte {offset}")
+        }
+        DocumentErrorKind::FilterTooCostly(max) => {
+            write!(f, "the selectors' filters would look at more than {max} values")
+        }
+        DocumentErrorKind::ComparisonTooLong(max) => {
+            write!(f, "a filter compares more than {max} bytes of a value, at byte {offset}")
+        }
+        DocumentErrorKind::TooManyMembers(max) => {
+            write!(f, "a filter compares an object with more than {max} members, at byte {offset}")
+        }
+        DocumentErrorKind::AmbiguousName => {
+            write!(f, "the member name at byte {offset} differs from a selected one in case alone")
+        }
+        DocumentErrorKind::PatternTooLarge(max) => {
+            write!(f, "a pattern of match or search takes more than {max} bytes: write a simpler one")
+        }
+    })
 }
 
-impl std::error::Error for DocumentError {}
-
 /// Why a string token has no text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TextErrorKind {
     /// It does not begin and end with a quotation mark, or holds a bare one.
+    #[error("not a JSON string")]
     NotAString,
     /// Bytes that are not UTF-8.
+    #[error("invalid UTF-8 in a string")]
     InvalidUtf8,
     /// A backslash followed by none of `"\/bfnrt` or `u` and four hexadecimal digits.
+    #[error("invalid escape sequence in a string")]
     InvalidEscape,
     /// `\uD800` to `\uDFFF` without its other half: RFC 8259 permits it in a document, but it is not Unicode text.
+    #[error("lone surrogate in a string, which is no Unicode text")]
     LoneSurrogate,
 }
 
 /// A string token that could not be turned into text, and where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{kind}, at byte {offset} of it")]
 pub struct TextError {
     /// The kind of fault.
     pub kind: TextErrorKind,
@@ -166,48 +170,45 @@ pub struct TextError {
     pub offset: usize,
 }
 
-impl fmt::Display for TextError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.kind {
-            TextErrorKind::NotAString => "not a JSON string",
-            TextErrorKind::InvalidUtf8 => "invalid UTF-8 in a string",
-            TextErrorKind::InvalidEscape => "invalid escape sequence in a string",
-            TextErrorKind::LoneSurrogate => "lone surrogate in a string, which is no Unicode text",
-        };
-        write!(f, "{what}, at byte {} of it", self.offset)
-    }
-}
-
-impl std::error::Error for TextError {}
-
 /// Why a selector was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SelectorErrorKind {
     /// The grammar of RFC 9535 requires something else there; the text says what.
+    #[error("expected {0}")]
     Expected(&'static str),
     /// An index, slice bound or step outside −(2^53 − 1) to 2^53 − 1 (RFC 9535, section 2.1).
+    #[error("integer outside -(2^53-1) to 2^53-1")]
     IntegerRange,
     /// A function other than `length`, `count`, `match`, `search` and `value`.
+    #[error("unknown function: there are length, count, match, search and value")]
     UnknownFunction,
     /// A function with the wrong number of arguments; the number is the right one.
+    #[error("the function takes {0} argument(s)")]
     ArgumentCount(usize),
     /// Grammatical, but ill-typed (RFC 9535, section 2.4.3); the text gives the required type.
+    #[error("{0}")]
     Type(&'static str),
     /// The selector is longer than `selector_length_max`, the number given.
+    #[error("longer than {0} bytes")]
     TooLong(usize),
     /// More selectors than `selectors_max`, the number given.
+    #[error("more than {0} selectors")]
     TooMany(usize),
     /// More segments, and selectors in them, than `segments_max`, the number given.
+    #[error("more than {0} segments in all selectors together")]
     TooManySegments(usize),
     /// More calls of `match` and `search` than `patterns_max`, the number given.
+    #[error("more than {0} calls of match and search in all selectors together")]
     TooManyPatterns(usize),
     /// Nested deeper than `filter_depth_max`, the number given.
+    #[error("nested deeper than {0} levels")]
     TooDeep(usize),
 }
 
 /// A selector that was refused: which one, where in it, and why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("selector {selector}, byte {position}: {kind}")]
 pub struct SelectorError {
     /// Which of the selectors given, counted from 0.
     pub selector: usize,
@@ -216,27 +217,3 @@ pub struct SelectorError {
     /// The kind of fault.
     pub kind: SelectorErrorKind,
 }
-
-impl fmt::Display for SelectorError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "selector {}, byte {}: ", self.selector, self.position)?;
-        match self.kind {
-            SelectorErrorKind::Expected(what) => write!(f, "expected {what}"),
-            SelectorErrorKind::IntegerRange => write!(f, "integer outside -(2^53-1) to 2^53-1"),
-            SelectorErrorKind::UnknownFunction => {
-                write!(f, "unknown function: there are length, count, match, search and value")
-            }
-            SelectorErrorKind::ArgumentCount(count) => write!(f, "the function takes {count} argument(s)"),
-            SelectorErrorKind::Type(what) => write!(f, "{what}"),
-            SelectorErrorKind::TooLong(max) => write!(f, "longer than {max} bytes"),
-            SelectorErrorKind::TooMany(max) => write!(f, "more than {max} selectors"),
-            SelectorErrorKind::TooManySegments(max) => write!(f, "more than {max} segments in all selectors together"),
-            SelectorErrorKind::TooManyPatterns(max) => {
-                write!(f, "more than {max} calls of match and search in all selectors together")
-            }
-            SelectorErrorKind::TooDeep(max) => write!(f, "nested deeper than {max} levels"),
-        }
-    }
-}
-
-impl std::error::Error for SelectorError {}

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use thiserror::Error;
+
 /// Why a form was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -35,7 +37,8 @@ pub enum FormErrorKind {
 }
 
 /// A form that was refused, and where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{}", message(*.kind, *.offset))]
 pub struct FormError {
     /// The kind of fault.
     pub kind: FormErrorKind,
@@ -49,40 +52,36 @@ impl FormError {
     }
 }
 
-impl fmt::Display for FormError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let offset = self.offset;
-        match self.kind {
-            FormErrorKind::TooManyFields(max) => write!(f, "the form has more than {max} fields"),
-            FormErrorKind::InvalidUtf8 => write!(f, "the form's value at byte {offset} is not UTF-8"),
-            FormErrorKind::NoBoundary => write!(f, "the form does not begin with its boundary"),
-            FormErrorKind::StrayBoundary => {
-                write!(f, "the form's boundary stands where it cuts nothing, at byte {offset}")
-            }
-            FormErrorKind::UnexpectedEnd => write!(f, "the form ends before its last boundary"),
-            FormErrorKind::TrailingData => write!(f, "the form goes on behind its last boundary, at byte {offset}"),
-            FormErrorKind::HeaderTooLong(max) => {
-                write!(f, "the header of the part at byte {offset} has no end within {max} bytes")
-            }
-            FormErrorKind::InvalidHeader => write!(f, "a header line of the part at byte {offset} is malformed"),
-            FormErrorKind::InvalidDisposition => {
-                write!(f, "the part at byte {offset} does not say once that it is form-data of one name")
-            }
-            FormErrorKind::EncodedPart => {
-                write!(f, "the part at byte {offset} is selected and encoded, or made of parts itself")
-            }
-            FormErrorKind::ForeignCharset => write!(f, "the form is not in UTF-8, by its field at byte {offset}"),
-            FormErrorKind::Semicolon => {
-                write!(f, "the form has a `;` in its field at byte {offset} that could begin a selected one")
-            }
-            FormErrorKind::AmbiguousName => {
-                write!(
-                    f,
-                    "the field at byte {offset} has a name that some readers take for a selected one: write it exactly so"
-                )
-            }
+/// The message of an error. Most kinds name their place in the middle of it.
+fn message(kind: FormErrorKind, offset: usize) -> impl fmt::Display {
+    fmt::from_fn(move |f| match kind {
+        FormErrorKind::TooManyFields(max) => write!(f, "the form has more than {max} fields"),
+        FormErrorKind::InvalidUtf8 => write!(f, "the form's value at byte {offset} is not UTF-8"),
+        FormErrorKind::NoBoundary => write!(f, "the form does not begin with its boundary"),
+        FormErrorKind::StrayBoundary => {
+            write!(f, "the form's boundary stands where it cuts nothing, at byte {offset}")
         }
-    }
+        FormErrorKind::UnexpectedEnd => write!(f, "the form ends before its last boundary"),
+        FormErrorKind::TrailingData => write!(f, "the form goes on behind its last boundary, at byte {offset}"),
+        FormErrorKind::HeaderTooLong(max) => {
+            write!(f, "the header of the part at byte {offset} has no end within {max} bytes")
+        }
+        FormErrorKind::InvalidHeader => write!(f, "a header line of the part at byte {offset} is malformed"),
+        FormErrorKind::InvalidDisposition => {
+            write!(f, "the part at byte {offset} does not say once that it is form-data of one name")
+        }
+        FormErrorKind::EncodedPart => {
+            write!(f, "the part at byte {offset} is selected and encoded, or made of parts itself")
+        }
+        FormErrorKind::ForeignCharset => write!(f, "the form is not in UTF-8, by its field at byte {offset}"),
+        FormErrorKind::Semicolon => {
+            write!(f, "the form has a `;` in its field at byte {offset} that could begin a selected one")
+        }
+        FormErrorKind::AmbiguousName => {
+            write!(
+                f,
+                "the field at byte {offset} has a name that some readers take for a selected one: write it exactly so"
+            )
+        }
+    })
 }
-
-impl std::error::Error for FormError {}
