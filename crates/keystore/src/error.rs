@@ -11,16 +11,22 @@ use crate::root_key::{RootKeyError, RootKeyId};
 use crate::{ApiKeyId, AppName, ClientName};
 
 /// The reason why an operation was refused or failed. Unless stated otherwise nothing was changed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No store at this path, or an empty file.
+    #[error("no keystore at {0}: create one first")]
     NoStore(PathBuf),
     /// The file is something else.
+    #[error("{0} is not a Fieldseal keystore")]
     NotAStore(PathBuf),
     /// Another store was put in the place of the one that is open.
+    #[error(
+        "{0} is not the keystore any more that this program opened, but another one: put it back, or restart to use this one"
+    )]
     OtherStore(PathBuf),
     /// The store was written by a newer Fieldseal.
+    #[error("the keystore has schema version {found}, this program knows up to {supported}: use a newer Fieldseal")]
     NewerSchema {
         /// The schema version of the store.
         found: u32,
@@ -28,6 +34,7 @@ pub enum Error {
         supported: u32,
     },
     /// The store was made with another root key.
+    #[error("this store was made with root key {store}, the one given is {given}")]
     WrongRootKey {
         /// The id that the store names.
         store: RootKeyId,
@@ -35,6 +42,10 @@ pub enum Error {
         given: RootKeyId,
     },
     /// Others than the owner may reach a file or folder that must be private.
+    #[error(
+        "{what} {path} has mode {mode:04o}, which lets others reach it: run chmod {} {path}",
+        .what.wanted_mode()
+    )]
     Permissions {
         /// Which kind of path.
         what: SecretPath,
@@ -44,6 +55,10 @@ pub enum Error {
         mode: u32,
     },
     /// A file or folder that must be private belongs to a user who is neither root nor the one this process runs as.
+    #[error(
+        "{what} {path} belongs to user {owner}, who can change it at any time, while this program runs as user {user}: \
+         run it as user {owner}, or, if you trust what is in it, run chown {user} {path}"
+    )]
     Owner {
         /// Which kind of path.
         what: SecretPath,
@@ -55,6 +70,7 @@ pub enum Error {
         user: u32,
     },
     /// A private file is a folder, a FIFO, a device or the like.
+    #[error("{what} {path} is not a regular file")]
     NotAFile {
         /// Which kind of path.
         what: SecretPath,
@@ -62,10 +78,13 @@ pub enum Error {
         path: PathBuf,
     },
     /// No app of this name.
+    #[error("no app {0}")]
     UnknownApp(AppName),
     /// An app of this name is there already.
+    #[error("app {0} already exists")]
     AppExists(AppName),
     /// The app has no such version.
+    #[error("app {app} has no version {version}")]
     UnknownVersion {
         /// The app.
         app: AppName,
@@ -73,6 +92,7 @@ pub enum Error {
         version: u32,
     },
     /// Disabling this version would leave the app without an active one.
+    #[error("version {version} is the only active one of app {app}: disable the app instead, or rotate first")]
     LastActiveVersion {
         /// The app.
         app: AppName,
@@ -80,6 +100,7 @@ pub enum Error {
         version: u32,
     },
     /// The key to import is in the store already: keys are never shared between apps or versions.
+    #[error("this {} key is already version {version} of app {app}", .curve.short_name())]
     KeyInUse {
         /// The curve of the key.
         curve: Curve,
@@ -89,10 +110,13 @@ pub enum Error {
         version: u32,
     },
     /// No client of this name.
+    #[error("no client {0}")]
     UnknownClient(ClientName),
     /// No API key of this id.
+    #[error("no API key {0}")]
     UnknownApiKey(ApiKeyId),
     /// One more would pass a bound of [`Limits`](crate::Limits).
+    #[error("too many {what}: at most {limit}")]
     TooMany {
         /// The kind of entry with a limit.
         what: Counted,
@@ -100,6 +124,10 @@ pub enum Error {
         limit: u32,
     },
     /// A private key of the store is not usable.
+    #[error(
+        "the {} private key of app {app}, version {version}, is unusable: {fault}",
+        .curve.short_name()
+    )]
     DamagedKey {
         /// The app.
         app: AppName,
@@ -111,16 +139,22 @@ pub enum Error {
         fault: KeyFault,
     },
     /// A row of the store breaks a rule that every writer keeps.
+    #[error("the keystore is inconsistent: {0}")]
     Inconsistent(&'static str),
     /// Another process held the store for longer than the busy timeout. Trying again may help.
+    #[error("the keystore is locked by another process: nothing was changed, try again")]
     Busy,
     /// The disk is full, or the store reached its largest size.
+    #[error("no space for the keystore to grow: nothing was changed")]
     Full,
     /// The root key could not be read, made or used.
-    RootKey(RootKeyError),
+    #[error("{0}")]
+    RootKey(#[from] RootKeyError),
     /// A PEM was refused.
-    Import(ImportError),
+    #[error("{0}")]
+    Import(#[from] ImportError),
     /// A file or folder could not be read or written.
+    #[error("{path}: {source}")]
     Io {
         /// The path.
         path: PathBuf,
@@ -128,7 +162,8 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The database reported something unexpected.
-    Storage(Box<dyn std::error::Error + Send + Sync>),
+    #[error("the keystore's database failed: {0}")]
+    Storage(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// Entries that are counted against a limit.
@@ -179,90 +214,6 @@ impl fmt::Display for Counted {
             Self::GrantEntries => "apps or roles in the grant",
             Self::ApiKeys => "API keys in the store",
         })
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoStore(path) => write!(f, "no keystore at {}: create one first", path.display()),
-            Self::NotAStore(path) => write!(f, "{} is not a Fieldseal keystore", path.display()),
-            Self::OtherStore(path) => write!(
-                f,
-                "{} is not the keystore any more that this program opened, but another one: put it back, or restart to use this one",
-                path.display()
-            ),
-            Self::NewerSchema { found, supported } => write!(
-                f,
-                "the keystore has schema version {found}, this program knows up to {supported}: use a newer Fieldseal"
-            ),
-            Self::WrongRootKey { store, given } => {
-                write!(f, "this store was made with root key {store}, the one given is {given}")
-            }
-            Self::Permissions { what, path, mode } => write!(
-                f,
-                "{what} {} has mode {mode:04o}, which lets others reach it: run chmod {} {}",
-                path.display(),
-                what.wanted_mode(),
-                path.display()
-            ),
-            Self::Owner { what, path, owner, user } => write!(
-                f,
-                "{what} {path} belongs to user {owner}, who can change it at any time, while this program runs as user {user}: \
-                 run it as user {owner}, or, if you trust what is in it, run chown {user} {path}",
-                path = path.display()
-            ),
-            Self::NotAFile { what, path } => write!(f, "{what} {} is not a regular file", path.display()),
-            Self::UnknownApp(app) => write!(f, "no app {app}"),
-            Self::AppExists(app) => write!(f, "app {app} already exists"),
-            Self::UnknownVersion { app, version } => write!(f, "app {app} has no version {version}"),
-            Self::LastActiveVersion { app, version } => write!(
-                f,
-                "version {version} is the only active one of app {app}: disable the app instead, or rotate first"
-            ),
-            Self::KeyInUse { curve, app, version } => {
-                write!(f, "this {} key is already version {version} of app {app}", curve.short_name())
-            }
-            Self::UnknownClient(client) => write!(f, "no client {client}"),
-            Self::UnknownApiKey(id) => write!(f, "no API key {id}"),
-            Self::TooMany { what, limit } => write!(f, "too many {what}: at most {limit}"),
-            Self::DamagedKey { app, version, curve, fault } => write!(
-                f,
-                "the {} private key of app {app}, version {version}, is unusable: {fault}",
-                curve.short_name()
-            ),
-            Self::Inconsistent(what) => write!(f, "the keystore is inconsistent: {what}"),
-            Self::Busy => f.write_str("the keystore is locked by another process: nothing was changed, try again"),
-            Self::Full => f.write_str("no space for the keystore to grow: nothing was changed"),
-            Self::RootKey(error) => error.fmt(f),
-            Self::Import(error) => error.fmt(f),
-            Self::Io { path, source } => write!(f, "{}: {source}", path.display()),
-            Self::Storage(source) => write!(f, "the keystore's database failed: {source}"),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::RootKey(error) => Some(error),
-            Self::Import(error) => Some(error),
-            Self::Io { source, .. } => Some(source),
-            Self::Storage(source) => Some(source.as_ref()),
-            _ => None,
-        }
-    }
-}
-
-impl From<RootKeyError> for Error {
-    fn from(error: RootKeyError) -> Self {
-        Self::RootKey(error)
-    }
-}
-
-impl From<ImportError> for Error {
-    fn from(error: ImportError) -> Self {
-        Self::Import(error)
     }
 }
 

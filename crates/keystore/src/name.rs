@@ -4,23 +4,17 @@ use std::fmt;
 use std::str::FromStr;
 
 use fieldseal_crypto::CryptoRng;
+use thiserror::Error;
 
 /// Text that is no name of its kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("not {kind} name: it must match {pattern}")]
 pub struct InvalidName {
     /// The kind of the name.
     kind: &'static str,
     /// The pattern of such names.
     pattern: &'static str,
 }
-
-impl fmt::Display for InvalidName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not {} name: it must match {}", self.kind, self.pattern)
-    }
-}
-
-impl std::error::Error for InvalidName {}
 
 /// Which letters a kind of name has.
 #[derive(PartialEq, Eq)]

@@ -3,7 +3,6 @@
 //! A PEM names its curve and may contain its public key: both are compared with the request. Text outside the blocks is ignored
 //! (RFC 7468, 2). Buffers that held a private key are wiped; base64 is decoded in constant time.
 
-use std::fmt;
 use std::fs::File;
 use std::path::Path;
 
@@ -28,33 +27,46 @@ const SECP256R1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.
 const SECP256K1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.10");
 
 /// Why a PEM gives no private key. Holds nothing of the input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
     /// Longer than [`PEM_SIZE_MAX`].
+    #[error("too long for the PEM of one private key")]
     TooLarge,
     /// Not UTF-8, so no PEM.
+    #[error("not a PEM: it is not text (for DER, run openssl pkey -inform DER -in FILE -out KEY.pem)")]
     NotText,
     /// No PEM block.
+    #[error("no private key: expected a PEM block EC PRIVATE KEY or PRIVATE KEY")]
     NoKey,
     /// More than one private key: which one is meant?
+    #[error("more than one private key: give each a file of its own")]
     SeveralKeys,
     /// A block begins and does not end.
+    #[error("the PEM is cut off: a block begins and does not end")]
     Truncated,
     /// A block's content is not base64.
+    #[error("the PEM is damaged: a block is not base64")]
     NotBase64,
     /// A block that is no EC private key.
+    #[error("a PEM block {0}: expected one EC PRIVATE KEY or PRIVATE KEY and nothing else")]
     OtherBlock(&'static str),
     /// The key is encrypted under a pass phrase.
+    #[error("the private key is encrypted: run openssl pkey -in FILE -out KEY.pem, import KEY.pem, destroy it")]
     Encrypted,
     /// Not the DER that the block's label promises.
+    #[error("the private key is damaged: its content is not the DER that its PEM label names")]
     Malformed,
     /// A PKCS#8 key of another algorithm, such as RSA or Ed25519.
+    #[error("the private key is not an elliptic-curve key")]
     NotEllipticCurve,
     /// Neither P-256 nor secp256k1.
+    #[error("the private key is on another curve: only P-256 (r1) and secp256k1 (k1) are supported")]
     OtherCurve,
     /// The curve's numbers instead of its name.
+    #[error("the private key spells its curve out: run openssl ec -in FILE -param_enc named_curve -out KEY.pem")]
     ExplicitParameters,
     /// The other of the two curves.
+    #[error("this is a {} key where a {} key is expected", name(*.found), name(*.expected))]
     WrongCurve {
         /// The requested curve.
         expected: Curve,
@@ -62,42 +74,12 @@ pub enum ImportError {
         found: Curve,
     },
     /// Not a scalar between 1 and the group order − 1.
+    #[error("the private key is out of range for its curve")]
     InvalidScalar,
     /// The public key inside does not belong to the private key.
+    #[error("the public key inside does not belong to the private key")]
     PublicKeyMismatch,
 }
-
-impl fmt::Display for ImportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::TooLarge => "too long for the PEM of one private key",
-            Self::NotText => "not a PEM: it is not text (for DER, run openssl pkey -inform DER -in FILE -out KEY.pem)",
-            Self::NoKey => "no private key: expected a PEM block EC PRIVATE KEY or PRIVATE KEY",
-            Self::SeveralKeys => "more than one private key: give each a file of its own",
-            Self::Truncated => "the PEM is cut off: a block begins and does not end",
-            Self::NotBase64 => "the PEM is damaged: a block is not base64",
-            Self::OtherBlock(label) => {
-                return write!(f, "a PEM block {label}: expected one EC PRIVATE KEY or PRIVATE KEY and nothing else");
-            }
-            Self::Encrypted => {
-                "the private key is encrypted: run openssl pkey -in FILE -out KEY.pem, import KEY.pem, destroy it"
-            }
-            Self::Malformed => "the private key is damaged: its content is not the DER that its PEM label names",
-            Self::NotEllipticCurve => "the private key is not an elliptic-curve key",
-            Self::OtherCurve => "the private key is on another curve: only P-256 (r1) and secp256k1 (k1) are supported",
-            Self::ExplicitParameters => {
-                "the private key spells its curve out: run openssl ec -in FILE -param_enc named_curve -out KEY.pem"
-            }
-            Self::WrongCurve { expected, found } => {
-                return write!(f, "this is a {} key where a {} key is expected", name(*found), name(*expected));
-            }
-            Self::InvalidScalar => "the private key is out of range for its curve",
-            Self::PublicKeyMismatch => "the public key inside does not belong to the private key",
-        })
-    }
-}
-
-impl std::error::Error for ImportError {}
 
 /// Everything that `der` reports is the same to us; its errors carry positions, not content.
 impl From<der::Error> for ImportError {

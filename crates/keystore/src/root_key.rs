@@ -52,31 +52,22 @@ impl fmt::Debug for RootKeyId {
 }
 
 /// Why a root key could not be had or used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RootKeyError {
     /// The text is not `fieldseal-root-key-1:` and the base64 of 32 bytes.
+    #[error("not a root key: it must be one line, fieldseal-root-key-1: and the base64 of 32 bytes")]
     Text,
     /// The text has an unsupported version.
+    #[error("unsupported root key version: use a newer Fieldseal")]
     TextVersion,
     /// The ciphertext is damaged, or was encrypted under another key or for another place.
+    #[error("decrypt failed")]
     DecryptFailed,
     /// The device that holds the key does not answer. Trying again may help.
+    #[error("the device that holds the root key does not respond")]
     Unavailable,
 }
-
-impl fmt::Display for RootKeyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Text => "not a root key: it must be one line, fieldseal-root-key-1: and the base64 of 32 bytes",
-            Self::TextVersion => "unsupported root key version: use a newer Fieldseal",
-            Self::DecryptFailed => "decrypt failed",
-            Self::Unavailable => "the device that holds the root key does not respond",
-        })
-    }
-}
-
-impl std::error::Error for RootKeyError {}
 
 /// Encrypts private keys for storage. Used a few times per key version, never per value, so a round trip to hardware is fine.
 pub trait RootKey: Send + Sync {
