@@ -1,6 +1,8 @@
 //! One error type for all callers: a stable kind, a message that says what to do, and the position in the input. No plaintext, no
 //! key.
 
+use std::fmt;
+
 use fieldseal_document::{DocumentError, DocumentErrorKind, SelectorError, TextError};
 use fieldseal_envelope::{InvalidRole, Malformed, OpenError};
 
@@ -38,7 +40,8 @@ pub enum ErrorKind {
 }
 
 /// An error of the engine.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}{}", place(*.kind, *.index, *.offset))]
 pub struct Error {
     /// The kind.
     pub kind: ErrorKind,
@@ -85,30 +88,27 @@ impl Error {
     }
 }
 
-impl std::fmt::Display for Error {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)?;
-        // Errors about a document's form or a selector name their place themselves.
-        let names_its_place = [
-            ErrorKind::InvalidDocument,
-            ErrorKind::InvalidSelector,
-            ErrorKind::UnmatchedSelector,
-            ErrorKind::AmbiguousName,
-        ];
-        if names_its_place.contains(&self.kind) {
-            return Ok(());
-        }
-        if let Some(index) = self.index {
+/// The place after a message.
+fn place(kind: ErrorKind, index: Option<u64>, offset: Option<u64>) -> impl fmt::Display {
+    // Errors about a document's form or a selector name their place themselves.
+    let names_its_place = matches!(
+        kind,
+        ErrorKind::InvalidDocument
+            | ErrorKind::InvalidSelector
+            | ErrorKind::UnmatchedSelector
+            | ErrorKind::AmbiguousName
+    );
+    let [index, offset] = [index, offset].map(|number| number.filter(|_| !names_its_place));
+    fmt::from_fn(move |f| {
+        if let Some(index) = index {
             write!(f, " (value {index})")?;
         }
-        match self.offset {
+        match offset {
             Some(offset) => write!(f, " (at byte {offset})"),
             None => Ok(()),
         }
-    }
+    })
 }
-
-impl std::error::Error for Error {}
 
 impl From<OpenError> for Error {
     fn from(error: OpenError) -> Self {
