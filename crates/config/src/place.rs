@@ -1,9 +1,10 @@
 //! Where in a file something is wrong, and which name was probably meant.
 
-use std::fmt;
+use thiserror::Error;
 
 /// Something wrong with a file, or worth a warning.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{line}:{column}: {message}")]
 pub struct Problem {
     /// The line, from 1.
     pub line: usize,
@@ -19,12 +20,6 @@ impl Problem {
         let (line, column) = line_column(text, offset);
         let message = message.into().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         Problem { line, column, message }
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.line, self.column, self.message)
     }
 }
 
