@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
+use thiserror::Error;
 
 /// Bytes that a file may have.
 pub const TEXT_SIZE_MAX: usize = 1 << 20;
@@ -34,7 +35,8 @@ impl fmt::Display for Place {
 }
 
 /// Something wrong in a file, where it is, and in one line what.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{place}: {message}")]
 pub struct Problem {
     /// Where.
     pub place: Place,
@@ -47,12 +49,6 @@ impl Problem {
     pub(crate) fn new(place: Place, message: impl fmt::Display) -> Self {
         let message = message.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         Problem { place, message }
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.message)
     }
 }
 
