@@ -3,11 +3,11 @@
 //! its own.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use thiserror::Error;
 use tokio::sync::Notify;
 
 use crate::client::ClientBound;
@@ -16,21 +16,14 @@ use crate::client::ClientBound;
 pub const CLOSING_MAX: usize = 16;
 
 /// Why there is no place for a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Full {
     /// The listener is at its limit, and no connection can be displaced.
+    #[error("too many connections")]
     Listener,
     /// The client is at its limit, and none of its connections can be displaced.
+    #[error("too many connections of one client")]
     Client,
-}
-
-impl fmt::Display for Full {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Full::Listener => "too many connections",
-            Full::Client => "too many connections of one client",
-        })
-    }
 }
 
 /// A bounded number of places.
