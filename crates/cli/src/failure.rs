@@ -9,6 +9,7 @@ use std::path::Path;
 
 use fieldseal_engine::admin;
 use fieldseal_engine::{Error as EngineError, ErrorKind};
+use thiserror::Error;
 
 /// Exit codes; `docs/configuration.md` has the same table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +31,8 @@ pub enum Exit {
 }
 
 /// Why a command failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{message}")]
 pub struct Failure {
     /// The exit code.
     pub exit: Exit,
@@ -97,12 +99,6 @@ impl Failure {
     /// The same failure with advice after its message.
     pub fn advise(self, advice: impl fmt::Display) -> Self {
         Self { message: format!("{}: {advice}", self.message), ..self }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
     }
 }
 
