@@ -3,7 +3,9 @@
 //! Each step prints what it does; the first that fails ends the run. One profile, `checked`, serves clippy and the tests, so that
 //! the C libraries are built once.
 
-use std::{env, ffi::OsString, fmt, io, path::Path, process::Command};
+use std::{env, ffi::OsString, io, path::Path, process::Command};
+
+use thiserror::Error;
 
 use crate::tidy;
 
@@ -32,30 +34,21 @@ const STEPS: [Step; 5] = [
 ];
 
 /// Why the checks ended.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 pub enum CheckError {
     /// A command could not be started.
+    #[error("cannot start {0}: {1}")]
     Start(&'static str, io::Error),
     /// A command failed and printed why.
+    #[error("failed: {0}")]
     Failed(&'static str),
     /// Tidy found this many faults; they are printed.
+    #[error("tidy: {0} to mend")]
     Tidy(usize),
     /// The repository could not be read.
+    #[error("tidy: {0}")]
     Read(String),
 }
-
-impl fmt::Display for CheckError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Start(says, error) => write!(f, "cannot start {says}: {error}"),
-            Self::Failed(says) => write!(f, "failed: {says}"),
-            Self::Tidy(count) => write!(f, "tidy: {count} to mend"),
-            Self::Read(error) => write!(f, "tidy: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for CheckError {}
 
 /// Runs every step on the repository at `root`.
 pub fn check(root: &Path) -> Result<(), CheckError> {

@@ -4,10 +4,9 @@
 //! Fictitious: names are combined at random, hosts and telephone numbers are those reserved for examples, card numbers are in a
 //! test range. `null`s are written but not counted, because they are never encrypted.
 
-use std::{
-    fmt,
-    io::{self, Write},
-};
+use std::io::{self, Write};
+
+use thiserror::Error;
 
 /// Most scalar values of a document.
 const FIELDS_MAX: u64 = 10_000_000;
@@ -34,29 +33,18 @@ pub struct Order {
 }
 
 /// Errors of the arguments.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Error)]
 pub enum OrderError {
     /// None or several of `--fields`, `--bytes`, `--lines`.
+    #[error("examples: give one of --fields N, --bytes N, --lines N")]
     OneSize,
     /// An argument that is not known.
+    #[error("examples: unknown argument {0}")]
     Unknown(String),
     /// A number is missing, malformed or out of range.
+    #[error("examples: {0} needs a number in its range; see `cargo xtask help`")]
     Number(String),
 }
-
-impl fmt::Display for OrderError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OneSize => write!(f, "examples: give one of --fields N, --bytes N, --lines N"),
-            Self::Unknown(argument) => write!(f, "examples: unknown argument {argument}"),
-            Self::Number(argument) => {
-                write!(f, "examples: {argument} needs a number in its range; see `cargo xtask help`")
-            }
-        }
-    }
-}
-
-impl std::error::Error for OrderError {}
 
 impl Order {
     /// Reads `--fields N`, `--bytes N` or `--lines N`, and `--seed N`.
