@@ -137,11 +137,11 @@ fn decode_escape(text: &[u8]) -> Result<(char, usize), TextErrorKind> {
 
 /// The character of a `\u` escape, or of a pair of them that makes one character (RFC 8259, section 7).
 fn decode_unicode(text: &[u8]) -> Result<(char, usize), TextErrorKind> {
-    let high = hex_unit(text).ok_or(TextErrorKind::InvalidEscape)?;
+    let high = escaped_unit(text).ok_or(TextErrorKind::InvalidEscape)?;
     if let Some(character) = char::from_u32(u32::from(high)) {
         return Ok((character, 6));
     }
-    let low = hex_unit(&text[6..]).ok_or(TextErrorKind::LoneSurrogate)?;
+    let low = escaped_unit(&text[6..]).ok_or(TextErrorKind::LoneSurrogate)?;
     match char::decode_utf16([high, low]).next() {
         Some(Ok(character)) => Ok((character, 12)),
         _ => Err(TextErrorKind::LoneSurrogate),
@@ -149,8 +149,13 @@ fn decode_unicode(text: &[u8]) -> Result<(char, usize), TextErrorKind> {
 }
 
 /// The UTF-16 unit of the `\uXXXX` that `text` begins with.
-fn hex_unit(text: &[u8]) -> Option<u16> {
-    let digits = text.strip_prefix(b"\\u")?.first_chunk::<4>()?;
+fn escaped_unit(text: &[u8]) -> Option<u16> {
+    hex_unit(text.strip_prefix(b"\\u")?)
+}
+
+/// The UTF-16 unit of the four hexadecimal digits that `text` begins with.
+pub(crate) fn hex_unit(text: &[u8]) -> Option<u16> {
+    let digits = text.first_chunk::<4>()?;
     digits.iter().try_fold(0, |unit, &digit| Some(unit << 4 | char::from(digit).to_digit(16)? as u16))
 }
 
@@ -263,7 +268,7 @@ pub(crate) fn begins_like_envelope(token: &[u8], escaped: bool) -> bool {
     for &wanted in MARK {
         // None of the three characters has a short escape, so `\u` is the only other spelling.
         let (unit, length) = match rest.first() {
-            Some(b'\\') => (hex_unit(rest), 6),
+            Some(b'\\') => (escaped_unit(rest), 6),
             first => (first.map(|&byte| u16::from(byte)), 1),
         };
         if unit != Some(u16::from(wanted)) {

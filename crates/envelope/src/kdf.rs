@@ -3,31 +3,26 @@
 
 use fieldseal_crypto::hash::sha256_secret;
 use fieldseal_crypto::{Curve, PublicKey, Secret};
+use hex_literal::hex;
 
 /// DER of the SubjectPublicKeyInfo on P-256 up to the point: explicit parameters, an uncompressed generator, a seed.
-const DER_PREFIX_P256: [u8; 270] = decode_hex(
-    concat!(
-        "3082014b3082010306072a8648ce3d02013081f7020101302c06072a8648ce3d0101022100ffffffff00000001000000",
-        "000000000000000000ffffffffffffffffffffffff305b0420ffffffff00000001000000000000000000000000ffffff",
-        "fffffffffffffffffc04205ac635d8aa3a93e7b3ebbd55769886bc651d06b0cc53b0f63bce3c3e27d2604b031500c49d",
-        "360886e704936a6678e1139d26b7819f7e900441046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a139",
-        "45d898c2964fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5022100ffffffff00000000",
-        "ffffffffffffffffbce6faada7179e84f3b9cac2fc632551020101034200",
-    )
-    .as_bytes(),
+const DER_PREFIX_P256: [u8; 270] = hex!(
+    "3082014b3082010306072a8648ce3d02013081f7020101302c06072a8648ce3d0101022100ffffffff00000001000000"
+    "000000000000000000ffffffffffffffffffffffff305b0420ffffffff00000001000000000000000000000000ffffff"
+    "fffffffffffffffffc04205ac635d8aa3a93e7b3ebbd55769886bc651d06b0cc53b0f63bce3c3e27d2604b031500c49d"
+    "360886e704936a6678e1139d26b7819f7e900441046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a139"
+    "45d898c2964fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5022100ffffffff00000000"
+    "ffffffffffffffffbce6faada7179e84f3b9cac2fc632551020101034200"
 );
 
 /// The same on secp256k1.
-const DER_PREFIX_SECP256K1: [u8; 246] = decode_hex(
-    concat!(
-        "308201333081ec06072a8648ce3d02013081e0020101302c06072a8648ce3d0101022100ffffffffffffffffffffffff",
-        "fffffffffffffffffffffffffffffffefffffc2f30440420000000000000000000000000000000000000000000000000",
-        "00000000000000000420000000000000000000000000000000000000000000000000000000000000000704410479be66",
-        "7ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798483ada7726a3c4655da4fbfc0e1108a8fd17b4",
-        "48a68554199c47d08ffb10d4b8022100fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141",
-        "020101034200",
-    )
-    .as_bytes(),
+const DER_PREFIX_SECP256K1: [u8; 246] = hex!(
+    "308201333081ec06072a8648ce3d02013081e0020101302c06072a8648ce3d0101022100ffffffffffffffffffffffff"
+    "fffffffffffffffffffffffffffffffefffffc2f30440420000000000000000000000000000000000000000000000000"
+    "00000000000000000420000000000000000000000000000000000000000000000000000000000000000704410479be66"
+    "7ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798483ada7726a3c4655da4fbfc0e1108a8fd17b4"
+    "48a68554199c47d08ffb10d4b8022100fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141"
+    "020101034200"
 );
 
 /// The counter of the KDF's only block.
@@ -40,23 +35,4 @@ pub(crate) fn derive(shared: &Secret<32>, key: &PublicKey) -> Secret<32> {
         Curve::Secp256k1 => &DER_PREFIX_SECP256K1,
     };
     sha256_secret(&[shared.expose(), &COUNTER, prefix, key.uncompressed()])
-}
-
-const fn decode_hex<const N: usize>(text: &[u8]) -> [u8; N] {
-    assert!(text.len() == 2 * N);
-    let mut bytes = [0; N];
-    let mut i = 0;
-    while i < N {
-        bytes[i] = (hex_digit(text[2 * i]) << 4) | hex_digit(text[2 * i + 1]);
-        i += 1;
-    }
-    bytes
-}
-
-const fn hex_digit(digit: u8) -> u8 {
-    match digit {
-        b'0'..=b'9' => digit - b'0',
-        b'a'..=b'f' => digit - b'a' + 10,
-        _ => panic!("a hex digit"),
-    }
 }

@@ -6,6 +6,7 @@
 use super::ast::{Expression, Query, Reach, Segment, Selector, Slice};
 use crate::error::SelectorErrorKind;
 use crate::limits::Limits;
+use crate::text::hex_unit;
 
 /// The bounds of I-JSON integers (RFC 9535, section 2.1).
 const INTEGER_MAX: i64 = (1 << 53) - 1;
@@ -263,12 +264,7 @@ impl<'a> Parser<'a> {
     }
 
     fn hex_unit(&mut self, start: usize) -> Parsed<u16> {
-        let digits = self.text.as_bytes().get(self.position..self.position + 4);
-        let unit = digits.and_then(|digits| {
-            let mut digits = digits.iter().map(|&digit| char::from(digit).to_digit(16));
-            digits.try_fold(0, |unit, digit| Some(unit << 4 | digit? as u16))
-        });
-        let Some(unit) = unit else {
+        let Some(unit) = self.text.as_bytes().get(self.position..).and_then(hex_unit) else {
             self.position = start;
             return self.expected("four hexadecimal digits after \\u");
         };
