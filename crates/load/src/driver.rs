@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::arrivals::{Arrivals, Process};
 use crate::error::LoadError;
-use crate::measure::Tally;
+use crate::latencies::Tally;
 use crate::timer::Timer;
 
 /// How long answers may be missing after the last request was sent.

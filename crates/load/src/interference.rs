@@ -13,8 +13,8 @@ use crate::arrivals::Process;
 use crate::driver::{self, LoadModel, Rotation};
 use crate::echo::Exchange;
 use crate::error::LoadError;
+use crate::latencies::Tally;
 use crate::material::{self, Content};
-use crate::measure::Tally;
 use crate::metrics::{self, Buckets};
 use crate::threads::on_own_thread;
 

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use crate::accounting::Cpu;
 use crate::error::LoadError;
+use crate::statistics::quantile;
 
 /// The most that an answer may be.
 const SIZE_MAX: u64 = 4 << 20;
@@ -108,15 +109,7 @@ impl Buckets {
 
     /// The upper end of the bucket that holds the one which a `share` of all does not pass; seconds, 0 of none.
     pub fn quantile(&self, share: f64) -> f64 {
-        let rank = (self.count() as f64 * share).ceil().max(1.0) as u64;
-        let mut below = 0;
-        for &(end, count) in &self.0 {
-            below += count;
-            if below >= rank {
-                return end;
-            }
-        }
-        0.0
+        quantile(&self.0, share).unwrap_or(0.0)
     }
 }
 

@@ -12,8 +12,8 @@ use crate::accounting::Process;
 use crate::arrivals;
 use crate::driver::{self, LoadModel, Rotation, answer_size, ask};
 use crate::error::LoadError;
+use crate::latencies::{Latencies, Tally};
 use crate::material::{self, Content};
-use crate::measure::{Latencies, Tally};
 use crate::threads::on_own_thread;
 
 /// Requests in flight on each connection while the engine's capacity is measured.

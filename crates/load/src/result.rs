@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::accounting::Cpu;
-use crate::measure::Latencies;
+use crate::latencies::Latencies;
 use crate::metrics::Buckets;
 use crate::report::{Provenance, SCHEMA};
 use crate::run::{Ended, Outcome, Sample, Settings, UserCounts, stretches};

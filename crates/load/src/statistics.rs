@@ -1,4 +1,4 @@
-//! Small statistics of repeated measurements.
+//! Small statistics of repeated measurements, and of buckets that another process has filled.
 
 /// The middle of some numbers, of the two in the middle the mean. 0 of none.
 pub fn median(mut numbers: Vec<f64>) -> f64 {
@@ -19,9 +19,28 @@ pub fn spread(numbers: &[f64]) -> f64 {
     if middle > 0.0 { (greatest - least) / 2.0 / middle } else { 0.0 }
 }
 
+/// Of values in rising order, each with how often it occurs, the one that a `share` of all does not pass, from 0 to 1. Nothing of none.
+pub fn quantile<T: Copy>(counts: &[(T, u64)], share: f64) -> Option<T> {
+    let count: u64 = counts.iter().map(|(_, count)| count).sum();
+    let rank = (count as f64 * share).ceil().max(1.0) as u64;
+    let mut below = 0;
+    let reaches = |&&(_, count): &&(T, u64)| {
+        below += count;
+        below >= rank
+    };
+    counts.iter().find(reaches).map(|(value, _)| *value)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quantiles_of_sparse_counts() {
+        let counts = [(10, 98), (20, 1), (900, 1)];
+        assert_eq!([0.0, 0.5, 0.98, 0.99, 1.0].map(|share| quantile(&counts, share)), [10, 10, 10, 20, 900].map(Some));
+        assert_eq!(quantile::<u64>(&[], 0.5), None);
+    }
 
     #[test]
     fn medians() {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::accounting::Machine;
-use crate::measure::Latencies;
+use crate::latencies::Latencies;
 
 pub use interference::{interference_json, interference_text};
 pub use load::load_text;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use super::sample::{Request, Sample};
-use crate::measure::Latencies;
+use crate::latencies::Latencies;
 use crate::scenario::{Script, Step};
 
 /// The shortest interval for which figures are kept.

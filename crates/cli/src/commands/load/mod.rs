@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use fieldseal_client::raw::RawConnector;
-use fieldseal_load::measure::Latencies;
+use fieldseal_load::latencies::Latencies;
 use fieldseal_load::report::{Provenance, load_text};
 use fieldseal_load::result::LoadResult;
 use fieldseal_load::run::{self, CANCELLED, Outcome as RunOutcome, Settings, Snapshot};
