@@ -23,7 +23,6 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod automaton;
 mod chunks;
 mod error;
 mod fold;

@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use crate::automaton::Detail;
 use crate::error::{DocumentError, DocumentErrorKind};
 use crate::limits::{DOCUMENT_SIZE_CEILING, Limits};
 use crate::machine::{Container, Reach, Scalar, Sink};
 use crate::path::{push_index, push_name_whole};
 use crate::selector::Selection;
+use crate::selector::automaton::Detail;
 use crate::tracker::{Lengths, Tracker};
 use crate::tree::{Evaluated, Evaluation, Place, Tape};
 use crate::walker::{FallibleSink, Pass};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::automaton::{AmbiguousName, Automaton, Detail, Program, SetId};
 use crate::chunks::Chunks;
 use crate::machine::{Container, Scalar, Sink};
+use crate::selector::automaton::{AmbiguousName, Automaton, Detail, Program, SetId};
 
 /// The number of elements of each array of a document, in the order in which the arrays begin. Taken in a pass of its
 /// own, only for selectors that count from an array's end; four bytes an array.

@@ -9,12 +9,12 @@ mod locator;
 
 use std::sync::Arc;
 
-use crate::automaton::Detail;
 use crate::error::{DocumentError, DocumentErrorKind};
 use crate::limits::{DEPTH_CEILING, DOCUMENT_SIZE_CEILING, Limits};
 use crate::machine::{Container, Machine, Reach, Scalar, Sink};
 use crate::places::{Key, Places, Trail};
 use crate::selector::Selection;
+use crate::selector::automaton::Detail;
 use crate::text::begins_like_envelope;
 use crate::tracker::{Lengths, Tracker};
 use crate::tree::{Evaluated, Evaluation, Place, SelectedNodes, Tape};

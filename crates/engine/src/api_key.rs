@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fieldseal_crypto::hash::sha256;
+use fieldseal_crypto::secret::equal_constant_time;
 use fieldseal_crypto::{CryptoRng, Secret};
 use fieldseal_keystore::{ApiKey, ApiKeyId, ApiOperation, AppName, Roles};
 use zeroize::Zeroizing;
 
 use crate::error::Error;
-use crate::policy::{Caller, Rights};
+use crate::permissions::{Caller, Rights, not_a_key};
 
 /// The first characters of every key, so that people and secret scanners recognise it.
 const PREFIX: &str = "fsk_";
@@ -42,6 +43,18 @@ pub fn read_api_key(text: &str) -> Option<(ApiKeyId, [u8; 32])> {
     let secret = Zeroizing::new(unhex(secret)?);
     (secret.len() == SECRET_SIZE).then_some(())?;
     Some((ApiKeyId::parse(id).ok()?, sha256(&[&secret])))
+}
+
+impl Rights {
+    /// The permissions of the holder of an API key's secret. Takes the same time wherever the secret differs.
+    pub(crate) fn of_key(key: Option<Arc<ApiKey>>, secret_sha256: &[u8; 32]) -> Result<Self, Error> {
+        match key {
+            Some(key) if equal_constant_time(&key.secret_sha256, secret_sha256) && key.revoked_at.is_none() => {
+                Ok(Self::Key(key))
+            }
+            _ => Err(not_a_key()),
+        }
+    }
 }
 
 /// The holder of a valid API key.

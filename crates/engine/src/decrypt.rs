@@ -9,8 +9,8 @@ use fieldseal_envelope::{Envelope, Malformed, OpenScratch, Opened, OpenedMetadat
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::opening::{EphemeralId, Opening, RequestOpenings};
+use crate::permissions::{Act, Caller, Rights};
 use crate::permit::{Permit, Renewal};
-use crate::policy::{Act, Caller, Rights};
 use crate::report::{OnFailure, Report, Tally};
 
 /// Neighbours that are taken apart before they are opened: what is known of them then stays in a first-level cache.

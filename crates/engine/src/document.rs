@@ -21,7 +21,7 @@ use crate::encrypt::{EncryptOptions, Encryptor, Settled};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};
-use crate::policy::Caller;
+use crate::permissions::Caller;
 use crate::report::{OnFailure, Report};
 use crate::rewrap::{RewrapOptions, Rewrapper};
 pub(crate) use rewriters::text_of;

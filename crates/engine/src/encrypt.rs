@@ -12,8 +12,8 @@ use crate::cost;
 use crate::decrypt::{DecryptOptions, Decryptor};
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::permissions::{Act, Caller};
 use crate::permit::{Permit, Renewal};
-use crate::policy::{Act, Caller};
 use crate::report::{OnFailure, Report, Tally};
 use crate::settings::{EmptyStrings, Keying};
 

@@ -15,7 +15,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::counters::Counters;
 use crate::error::{Error, ErrorKind};
 use crate::opening::{Agreements, EphemeralId, Opening, OpeningCache};
-use crate::policy::{Act, Caller, Rights, not_a_key};
+use crate::permissions::{Act, Caller, Rights, not_a_key};
 use crate::recipients::Recipients;
 use crate::sessions::Sessions;
 use crate::settings::Settings;

@@ -11,8 +11,8 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::long::wipe;
 use crate::opening::{EphemeralId, LongSearch};
+use crate::permissions::{Act, Caller};
 use crate::permit::{Permit, Renewal};
-use crate::policy::{Act, Caller};
 
 /// A file that is being encrypted.
 pub struct FileEncryption {

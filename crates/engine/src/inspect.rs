@@ -9,8 +9,8 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::long::LongOpen;
 use crate::opening::{EphemeralId, RequestOpenings};
+use crate::permissions::{Act, Caller};
 use crate::permit::{Permit, Renewal};
-use crate::policy::{Act, Caller};
 
 /// The metadata of an envelope; the last four fields only if it was decrypted.
 #[derive(Debug, Clone, PartialEq, Eq)]

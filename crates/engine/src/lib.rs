@@ -26,8 +26,8 @@ mod file;
 mod inspect;
 mod long;
 mod opening;
+mod permissions;
 mod permit;
-mod policy;
 mod recipients;
 mod report;
 mod rewrap;
@@ -56,7 +56,7 @@ pub use fieldseal_envelope::{
 pub use file::{FileDecryption, FileEncryption};
 pub use inspect::{Inspected, Inspector, PublicKeys};
 pub use long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};
-pub use policy::Caller;
+pub use permissions::Caller;
 pub use report::{Failure, OnFailure, Report};
 pub use rewrap::{RewrapOptions, Rewrapper};
 pub use settings::{EmptyStrings, Keying, Settings};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::apps::App;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::policy::{Act, Caller, Rights};
+use crate::permissions::{Act, Caller, Rights};
 
 /// Whether anything changed since the permit was last checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

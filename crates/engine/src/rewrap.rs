@@ -13,8 +13,8 @@ use crate::decrypt::check_role;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::opening::{EphemeralId, RequestOpenings};
+use crate::permissions::{Act, Caller};
 use crate::permit::{Permit, Renewal};
-use crate::policy::{Act, Caller};
 
 /// The options of a rewrap.
 #[derive(Debug, Clone, Copy)]

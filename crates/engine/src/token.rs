@@ -21,7 +21,7 @@ use crate::cost;
 use crate::document::text_of;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
-use crate::policy::{Act, Caller, Rights};
+use crate::permissions::{Act, Caller, Rights};
 use crate::settings::Settings;
 
 /// Default validity of a token.

@@ -14,8 +14,8 @@ use thiserror::Error;
 use tokio::time::timeout;
 
 use crate::activity::{Exchange, Received};
-use crate::progress::Progress;
 use crate::settings::HttpSettings;
+use crate::slow_peer::Progress;
 
 /// Bytes handed to the connection in one go: what an answer holds is freed as the peer takes it.
 const PIECE_SIZE: usize = 64 << 10;

@@ -22,8 +22,8 @@ use tokio::time::{sleep, timeout};
 use crate::activity::{Activity, Exchange, Hold, Registry, Slot, Verdict, count};
 use crate::body::{RequestBody, ResponseBody, Sending};
 use crate::gather::{Gathered, Outbox};
-use crate::progress::Progress;
 use crate::settings::HttpSettings;
+use crate::slow_peer::Progress;
 use crate::strict::{Decision, Strict};
 use crate::watched::Watched;
 

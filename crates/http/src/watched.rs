@@ -9,7 +9,7 @@ use fieldseal_net::BulkTurns;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::activity::{Slot, TurnsOf};
-use crate::progress::Progress;
+use crate::slow_peer::Progress;
 
 /// Bytes that are read, or written, before other connections have their turn: some tens of microseconds of TLS. The HTTP library and the
 /// runtime bound a turn by the number of reads and writes, which lets a connection that is never waited for move megabytes in one go.

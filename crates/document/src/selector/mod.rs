@@ -1,6 +1,7 @@
 //! Selections: JSONPath selectors (RFC 9535) compiled to be shared between documents.
 
 pub(crate) mod ast;
+pub(crate) mod automaton;
 pub(crate) mod code;
 mod filter;
 mod iregexp;
@@ -9,11 +10,11 @@ pub(crate) mod pattern;
 
 use std::sync::Arc;
 
-use crate::automaton::Program;
 use crate::error::{SelectorError, SelectorErrorKind};
 use crate::fold::OtherCase;
 use crate::limits::Limits;
 use ast::Query;
+use automaton::Program;
 use code::Code;
 use parser::{Counts, Parser};
 

@@ -10,7 +10,7 @@ use fieldseal_keystore::{AppName, RoleName, Roles};
 
 use super::{FORM, OPTION_SIZE_MAX, PayloadDigest, PayloadReading, TokenRequest, TokenRequestReading};
 use crate::api_key::{hex, read_api_key, unhex};
-use crate::policy::Caller;
+use crate::permissions::Caller;
 use crate::settings::Settings;
 
 /// Any bytes as the content of a token whose MAC is good, as the text of an API key, as a payload and as a request for a token.

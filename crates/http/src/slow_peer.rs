@@ -1,4 +1,4 @@
-//! Whether a peer moves: so many bytes in so long, counting only the time in which we wait for it.
+//! Whether a peer is too slow: it moves so many bytes in so long, counting only the time in which we wait for it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use fieldseal_crypto::secret::equal_constant_time;
 use fieldseal_keystore::{
     ApiKey, ApiKeyId, ApiOperation, AppName, ClientGrant, ClientName, Operation, RoleName, Roles,
 };
@@ -94,16 +93,6 @@ impl Rights {
             return Err(Error::new(ErrorKind::Forbidden, message));
         }
         Ok(Self::Granted(grant))
-    }
-
-    /// The permissions of the holder of an API key's secret. Takes the same time wherever the secret differs.
-    pub(crate) fn of_key(key: Option<Arc<ApiKey>>, secret_sha256: &[u8; 32]) -> Result<Self, Error> {
-        match key {
-            Some(key) if equal_constant_time(&key.secret_sha256, secret_sha256) && key.revoked_at.is_none() => {
-                Ok(Self::Key(key))
-            }
-            _ => Err(not_a_key()),
-        }
     }
 
     /// The permissions that an asker and the key that it acts for have in common.
