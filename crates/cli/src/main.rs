@@ -23,6 +23,8 @@ mod note;
 mod output;
 mod paths;
 mod progress;
+#[cfg(test)]
+mod reference;
 mod signals;
 mod transform;
 mod watched;
