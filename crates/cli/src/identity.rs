@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fieldseal_engine::admin::{remove_abandoned, remove_abandoned_in};
 use fieldseal_net::tls::{CertificateExpiry, ServerIdentity};
 use fieldseal_server::{StartError, TlsSettings, check_identity};
 
@@ -54,6 +55,13 @@ impl IdentityFiles {
         let mut paths = vec![self.chain.clone(), self.key.clone(), self.authorities.clone()];
         paths.extend(self.api.iter().flat_map(|(chain, key)| [chain.clone(), key.clone()]));
         paths
+    }
+
+    /// Removes what killed processes left behind, perhaps with a private key in it: temporary files beside these, and of any key or
+    /// certificate in the folder of certificates.
+    pub fn remove_abandoned(&self, context: &Context) {
+        self.paths().iter().for_each(|path| remove_abandoned(path));
+        remove_abandoned_in(&context.certificates());
     }
 
     /// Everything that is wrong with the files: those that cannot be read, or what they hold, each with its file.

@@ -57,9 +57,22 @@ impl Draft {
 /// Removes abandoned temporary files of `path`. Files that cannot be examined or removed stay; they are never read.
 pub fn remove_abandoned(path: &Path) {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return };
-    let Ok(entries) = fs::read_dir(folder_of(path)) else { return };
+    remove_where(folder_of(path), |other| is_draft(other, name));
+}
+
+/// Removes abandoned temporary files of every key and certificate in a folder (`NAME.key`, `NAME.pem`), likewise.
+pub fn remove_abandoned_in(folder: &Path) {
+    remove_where(folder, |other| {
+        let end = other.rfind(MARK).or_else(|| other.rfind('.'));
+        let name = end.map(|end| other[..end].trim_start_matches('.')).unwrap_or_default();
+        (name.ends_with(".key") || name.ends_with(".pem")) && is_draft(other, name)
+    });
+}
+
+fn remove_where(folder: &Path, is_meant: impl Fn(&str) -> bool) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
-        if entry.file_name().to_str().is_some_and(|other| is_draft(other, name)) && is_abandoned(&entry.path()) {
+        if entry.file_name().to_str().is_some_and(&is_meant) && is_abandoned(&entry.path()) {
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -119,6 +132,22 @@ mod tests {
         let mut expected = [kept, vec!["root.key.new-0000000000000000", "root.key.new-1111111111111111"]].concat();
         expected.sort_unstable();
         assert_eq!(names(folder.path()), expected);
+    }
+
+    #[test]
+    fn files_of_a_killed_process_are_removed_from_a_folder_of_keys() {
+        let folder = tempfile::tempdir().expect("folder");
+        let left = ["shop.key.new-0123456789abcdef", "ca.pem.new-00000000000000ff", ".relay-ca.key.0123456789abcdef"];
+        let kept = [".key.new-", "notes.txt.new-0123456789abcdef", "shop.key", "shop.key.new-0123456789abcdeg"];
+        for name in left.iter().chain(&kept) {
+            fs::write(folder.path().join(name), "secret").expect("written");
+        }
+        let draft = Draft::create(&folder.path().join("other.key"), 0o600, 0).expect("created");
+        remove_abandoned_in(folder.path());
+        let mut expected = [&kept[..], &["other.key.new-0000000000000000"]].concat();
+        expected.sort_unstable();
+        assert_eq!(names(folder.path()), expected);
+        drop(draft);
     }
 
     #[test]

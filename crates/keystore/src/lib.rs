@@ -26,7 +26,7 @@ mod wrapping;
 
 pub use fieldseal_crypto::Secret;
 
-pub use drafts::remove_abandoned;
+pub use drafts::{remove_abandoned, remove_abandoned_in};
 pub use error::{Counted, Error, KeyFault};
 pub use files::SecretPath;
 pub use model::{

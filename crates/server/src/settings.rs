@@ -1,12 +1,10 @@
 //! Settings of the network side: every limit and its default.
 
+use std::fmt;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, fs, io};
 
-use fieldseal_engine::admin::remove_abandoned;
 use fieldseal_engine::pool::{Observer, PoolSettings, Scheduling};
 use fieldseal_net::{ClientBound, HALF_OPEN_TIMEOUT_MIN, OperatorSettings};
 use fieldseal_protocol::{Limits, PORT, READ_SIZE};
@@ -24,24 +22,6 @@ pub struct TlsSettings {
     pub private_key_pem: Zeroizing<Vec<u8>>,
     /// The authorities whose client certificates are accepted.
     pub client_authorities_pem: Vec<u8>,
-}
-
-impl TlsSettings {
-    /// Reads the three files. Removes temporary files next to them that a killed process left behind.
-    ///
-    /// # Errors
-    /// If one cannot be read; the message names it.
-    pub fn from_files(certificate_chain: &Path, private_key: &Path, client_authorities: &Path) -> io::Result<Self> {
-        let read = |path: &Path| {
-            remove_abandoned(path);
-            fs::read(path).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
-        };
-        Ok(TlsSettings {
-            certificate_chain_pem: read(certificate_chain)?,
-            private_key_pem: Zeroizing::new(read(private_key)?),
-            client_authorities_pem: read(client_authorities)?,
-        })
-    }
 }
 
 impl fmt::Debug for TlsSettings {

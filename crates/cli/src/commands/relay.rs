@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use fieldseal_engine::admin::remove_abandoned_in;
 use fieldseal_relay::rules::route::HostPattern;
 use fieldseal_relay::{AccessLog, Configuration, Relay, RelayError};
 use fieldseal_server::{RelayDestination, RelayInformation};
@@ -33,6 +34,7 @@ pub const POLL_INTERVAL: Duration = Duration::from_secs(5);
 pub fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
     let file = arguments.file.clone().unwrap_or_else(|| context.folder().join(RELAY_FILE));
     let configuration = read(&file)?;
+    remove_abandoned_in(&context.certificates());
     allocator::set_wiping(configuration.process.wipe_buffers || context.config().wipe_buffers);
     log::start(context.config().log);
     let configuration = fitted(configuration)?;

@@ -32,6 +32,7 @@ pub fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
     settings.api.address = arguments.api.or(settings.api.address);
     let has_api = settings.api.address.is_some();
     let files = |context: &Context| IdentityFiles::configured(context, has_api);
+    files(context).remove_abandoned(context);
     let identity = files(context).read()?;
     settings.tls = identity.tls;
     settings.api.identity = identity.api;

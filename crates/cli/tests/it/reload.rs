@@ -67,6 +67,22 @@ fn expiry(running: &Running, family: &str) -> Vec<String> {
 }
 
 #[test]
+fn what_killed_creations_of_keys_left_is_gone_after_the_start() {
+    let workplace = Workplace::with_app();
+    workplace.run(&["certs", "init"]).ok();
+    let left = ["server.key.new-0123456789abcdef", "ca.key.new-0123456789abcdef", "shop.key.new-0123456789abcdef"];
+    left.iter()
+        .for_each(|name| drop(workplace.write(&format!(".fieldseal/certs/{name}"), "-----BEGIN PRIVATE KEY-----")));
+    let kept = workplace.write(".fieldseal/certs/notes.new-0123456789abcdef", "another's");
+    let (engine, _) = serve(&workplace, &[]);
+    for name in left {
+        assert!(!workplace.path(&format!(".fieldseal/certs/{name}")).exists(), "{name}");
+    }
+    assert!(kept.exists());
+    drop(engine);
+}
+
+#[test]
 fn an_engine_reloads_on_sighup_all_or_nothing() {
     let workplace = Workplace::with_app();
     workplace.run(&["certs", "init"]).ok();

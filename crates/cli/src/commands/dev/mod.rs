@@ -46,6 +46,7 @@ pub fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     let authority = folder.join("ca.pem");
     let mut settings = context.config().server.clone();
     let files = |_: &Context| trial_files(&folder);
+    files(context).remove_abandoned(context);
     let identity = files(context).read()?;
     settings.tls = identity.tls;
     settings.address = ports.engine;
