@@ -33,7 +33,8 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// From here on SIGINT, SIGTERM and SIGHUP end the process with its draft removed, and with a line on standard error.
+/// From here on SIGINT, SIGTERM and SIGHUP end the process with its draft removed, and with a line on standard error; but not those that
+/// it ignored from the start, as under `nohup`.
 ///
 /// # Errors
 /// When the system gives no thread or no signals.

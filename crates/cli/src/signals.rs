@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use fieldseal_net::ignores_signal;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
@@ -48,10 +49,12 @@ impl Signals {
     }
 }
 
-/// Waits for a signal that ends a command which does not wait for signals itself.
+/// Waits for a signal that ends a command which does not wait for signals itself. A signal that the process ignored from the start stays
+/// ignored.
 pub struct Deadly {
-    signals: Signals,
-    hangup: Signal,
+    interrupt: Option<Signal>,
+    terminate: Option<Signal>,
+    hangup: Option<Signal>,
 }
 
 impl Deadly {
@@ -60,15 +63,19 @@ impl Deadly {
     /// # Errors
     /// When the system refuses.
     pub fn listen() -> Outcome<Self> {
-        Ok(Self { signals: Signals::listen()?, hangup: kept(SignalKind::hangup())? })
+        Ok(Self {
+            interrupt: kept_unless_ignored(SignalKind::interrupt())?,
+            terminate: kept_unless_ignored(SignalKind::terminate())?,
+            hangup: kept_unless_ignored(SignalKind::hangup())?,
+        })
     }
 
     /// The number of the next signal.
     pub async fn next(&mut self) -> u8 {
         let kind = tokio::select! {
-            _ = self.signals.interrupt.recv() => SignalKind::interrupt(),
-            _ = self.signals.terminate.recv() => SignalKind::terminate(),
-            _ = self.hangup.recv() => SignalKind::hangup(),
+            () = received(&mut self.interrupt) => SignalKind::interrupt(),
+            () = received(&mut self.terminate) => SignalKind::terminate(),
+            () = received(&mut self.hangup) => SignalKind::hangup(),
         };
         u8::try_from(kind.as_raw_value()).unwrap_or_default()
     }
@@ -80,6 +87,17 @@ impl Deadly {
 /// When the system refuses.
 pub fn hangups() -> Outcome<Signal> {
     kept(SignalKind::hangup())
+}
+
+async fn received(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
+    }
+}
+
+fn kept_unless_ignored(kind: SignalKind) -> Outcome<Option<Signal>> {
+    if ignores_signal(kind.as_raw_value()) { Ok(None) } else { kept(kind).map(Some) }
 }
 
 fn kept(kind: SignalKind) -> Outcome<Signal> {

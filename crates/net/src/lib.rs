@@ -31,7 +31,7 @@ pub use leaving::{Leaving, Phase, age_reached};
 pub use log_limit::LogLimit;
 pub use log_line::{LogFormat, LogLine};
 pub use operator::{HEADER_SIZE_MIN, OperatorPort, OperatorSettings, Report};
-pub use process::ProcessFigures;
+pub use process::{ProcessFigures, ignores_signal};
 pub use scheduling::SchedulingClass;
 pub use slots::{CLOSING_MAX, Full, Slot, Slots};
 pub use socket::{ACCEPT_PAUSE, HALF_OPEN_TIMEOUT_MIN, bind, prepare_socket};

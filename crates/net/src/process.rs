@@ -39,6 +39,13 @@ impl ProcessFigures {
     }
 }
 
+/// Whether the process ignores a signal. `nohup`, and shells that run a command in the background, have it ignore SIGHUP or SIGINT, which a
+/// command then leaves ignored. False where the system does not say.
+pub fn ignores_signal(number: i32) -> bool {
+    let bit = u32::try_from(number).ok().and_then(|number| number.checked_sub(1));
+    bit.and_then(|bit| system::ignored_signals().checked_shr(bit)).is_some_and(|signals| signals & 1 == 1)
+}
+
 /// Figures of this process from `/proc`; `None` where a sandbox hides a file.
 #[cfg(target_os = "linux")]
 mod system {
@@ -48,6 +55,11 @@ mod system {
     pub(super) fn memory() -> Option<u64> {
         let kibibytes = Process::myself().ok()?.status().ok()?.vmrss?;
         kibibytes.checked_mul(1024)
+    }
+
+    /// The signals that are ignored, signal 1 in the lowest bit.
+    pub(super) fn ignored_signals() -> u64 {
+        Process::myself().and_then(|process| process.status()).map_or(0, |status| status.sigign)
     }
 
     /// Open descriptors, with the one that `/proc/self` is read through.
@@ -65,6 +77,10 @@ mod system {
 
 #[cfg(not(target_os = "linux"))]
 mod system {
+    pub(super) fn ignored_signals() -> u64 {
+        0
+    }
+
     pub(super) fn memory() -> Option<u64> {
         None
     }

@@ -64,6 +64,30 @@ fn a_signal_leaves_no_plaintext_and_reports_that_nothing_was_written() {
 
 #[cfg(target_os = "linux")]
 #[test]
+fn a_signal_that_is_ignored_from_the_start_stays_ignored() {
+    let workplace = Workplace::with_app();
+    let sealed = workplace.run_with(&["encrypt", "--app", "acme"], br#"["4242"]"#).ok();
+    // As nohup does it.
+    let program = workplace.command(&["decrypt", "--app", "acme", "-o", "out.json"]);
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "trap '' HUP INT; exec \"$0\" \"$@\""]).arg(program.get_program()).args(program.get_args());
+    shell.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.current_dir(program.get_current_dir().unwrap_or(workplace.0.path()));
+    let mut child = shell.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    let mut stdin = child.stdin.take().expect("piped");
+    // Its handlers, if it sets any, are set before it has taken more than the pipe holds.
+    stdin.write_all(&vec![b' '; 1 << 20]).expect("read");
+    for signal in [Signal::HUP, Signal::INT] {
+        kill_process(Pid::from_child(&child), signal).expect("it runs");
+    }
+    stdin.write_all(&sealed).expect("it still runs");
+    drop(stdin);
+    assert!(child.wait().expect("ended").success());
+    assert_eq!(workplace.read("out.json").trim_ascii(), br#"["4242"]"#);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
 fn a_kill_leaves_no_plaintext_where_files_without_a_name_exist() {
     use rustix::fs::{Mode, OFlags, open};
     let workplace = Workplace::with_app();
