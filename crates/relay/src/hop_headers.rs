@@ -100,14 +100,27 @@ fn strip_named(headers: &mut HeaderMap) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Whether a field is not one that frames the message, and gateways of the CGI kind take it for one.
+fn is_taken_for_framing(name: &HeaderName) -> bool {
+    const FRAMING: [HeaderName; 2] = [header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
+    let frames = |framing: &HeaderName| name != framing && folded(name).eq(framing.as_str().bytes());
+    // Most names differ in length from these.
+    matches!(name.as_str().len(), 14 | 17) && FRAMING.iter().any(frames)
+}
+
 /// Makes a client's header that of our request.
 ///
 /// # Errors
-/// As [`strip_hop`].
+/// As [`strip_hop`], or a field that some take for one that frames the message.
 pub(crate) fn prepare_request(headers: &mut HeaderMap) -> Result<(), Refusal> {
     let trailers =
         headers.get(header::TE).is_some_and(|te| tokens(te).any(|token| token.eq_ignore_ascii_case("trailers")));
     strip_hop(headers)?;
+    if headers.keys().any(is_taken_for_framing) {
+        let detail =
+            "the header has a field that software which takes _ for - reads as Content-Length or Transfer-Encoding";
+        return Err(Refusal::request("malformed", detail));
+    }
     // The relay itself decides when the body is sent.
     headers.remove(header::EXPECT);
     if trailers {
@@ -269,6 +282,18 @@ mod tests {
         }
         let websocket = headers(&[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")]);
         assert_eq!(upgrade(&websocket).unwrap(), "websocket");
+    }
+
+    #[test]
+    fn fields_that_gateways_take_for_framing_are_refused() {
+        for name in ["transfer_encoding", "content_length", "content.length", "transfer-encoding_", "x-content_length"]
+        {
+            let mut request = headers(&[("host", "a")]);
+            request.insert(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_static("1"));
+            let is_harmless = matches!(name, "transfer-encoding_" | "x-content_length");
+            assert_eq!(prepare_request(&mut request).is_ok(), is_harmless, "{name}");
+        }
+        assert!(prepare_request(&mut headers(&[("content-length", "1"), ("transfer-encoding", "chunked")])).is_ok());
     }
 
     #[test]
