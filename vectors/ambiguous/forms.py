@@ -245,6 +245,10 @@ def multipart() -> None:
         ("file-bare", "form-data; name=card_number; filename=f", "a bare file name"),
         ("file-star", "form-data; name=\"card_number\"; filename*=utf-8''f", "a file name by RFC 5987"),
         ("file-alone", 'form-data; filename="card_number"', "Rack takes a file name for the name"),
+        ("empty-then-file", 'form-data; name=""; filename="card_number"', "Rack takes a file name for an empty name"),
+        ("empty", 'form-data; name=""', "an empty name"),
+        ("parameter-before", 'form-data; x=1; name="card_number"', "a parameter before the name"),
+        ("colon-before", 'form-data; x=":"; name="card_number"', "Rack finds no name behind a colon"),
         ("file-apostrophes", "form-data; name='card_number'; filename='f'", "apostrophes around both"),
         ("path", 'form-data; name="a/card_number"', "a path"),
         ("path-windows", 'form-data; name="C:\\card_number"', "a path of Windows"),
@@ -266,6 +270,13 @@ def multipart() -> None:
         ("type-name", part(None, SECRET, 'Content-Type: text/plain; name="card_number"'), "a name in the part's type"),
         ("type-as-name", part(None, SECRET, "Content-Type: card_number"), "Rack takes the type for the name of a list"),
         ("type-as-list", part("form-data", SECRET, "Content-Type: card_number"), "Rack takes the type for the name of a list"),
+        ("colon-then-id", part(f'form-data; x=":"; name="a"', SECRET, "Content-ID: card_number"), "Rack finds no name behind a colon, and takes Content-ID"),
+        ("id-of-another", part(OTHER, SECRET, "Content-ID: card_number"), "Content-ID beside another name"),
+        ("empty-then-type", part('form-data; name=""', SECRET, "Content-Type: card_number"), "Rack takes the type for an empty name of a list"),
+        ("empty-then-id", part('form-data; name=""', SECRET, "Content-ID: card_number"), "Content-ID beside an empty name"),
+        ("prefixed", f"--B\r\nX-Content-Disposition: form-data; name=card_number\r\nContent-Disposition: {OTHER}\r\n\r\n{SECRET}\r\n", "Rack searches the whole head"),
+        ("prefixed-behind", f"--B\r\nContent-Disposition: {OTHER}\r\nX-Content-Disposition: {headed}\r\n\r\n{SECRET}\r\n", "Rack searches the whole head"),
+        ("in-value", f"--B\r\nX: Content-Disposition: {headed}\r\nContent-Disposition: {OTHER}\r\n\r\n{SECRET}\r\n", "Rack searches the whole head"),
         ("lower", f"--B\r\ncontent-disposition: {headed}\r\n\r\n{SECRET}\r\n", "the header in lower case"),
         ("space-colon", f"--B\r\nContent-Disposition : {headed}\r\n\r\n{SECRET}\r\n", "white space before the colon"),
         ("space-first", f"--B\r\n Content-Disposition: {headed}\r\n\r\n{SECRET}\r\n", "white space before the header"),
@@ -359,5 +370,13 @@ def multipart() -> None:
         accepted = name in ("quoted", "upper")
         for route, ending in ((ALL, ""), (FORM_ONLY, "-at-form")):
             add(topic, f"type-{name}{ending}", about, body, kind, target=route, accepted=accepted)
+    hidden = f"--B,x\r\nContent-Disposition: {OTHER}\r\n\r\nz\r\n--B\r\nContent-Disposition: {headed}\r\n\r\n{SECRET}\r\n--B--\r\n\r\n--B,x--"
+    for name, kind, about in [
+        ("boundary-comma", 'multipart/form-data; boundary="B,x"', "PHP and Rack end a boundary at a comma"),
+        ("boundary-comma-bare", "multipart/form-data; boundary=B,x", "PHP and Rack end a boundary at a comma"),
+        ("boundary-within", 'multipart/form-data; boundary="B,x boundary=B"', "Rack takes the last boundary"),
+    ]:
+        for route, ending in ((ALL, ""), (FORM_ONLY, "-at-form")):
+            add(topic, f"{name}{ending}", about, hidden, kind, target=route)
     utf_16 = part(headed, SECRET).split("\r\n\r\n")[0].encode() + b"\r\nContent-Type: text/plain; charset=utf-16le\r\n\r\n"
     add(topic, "value-utf-16", "a value in another charset", utf_16 + SECRET.encode("utf-16le") + b"\r\n" + END.encode(), MULTIPART)

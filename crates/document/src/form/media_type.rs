@@ -19,7 +19,7 @@ pub struct MediaType {
 
 impl MediaType {
     /// Reads the value of the header field. Nothing where it is malformed, names a boundary or charset twice, or where two readers
-    /// could take different parameters from it: those of RFC 2231, which only some put together, escapes and semicolons in quotation
+    /// could take different parameters from it: those of RFC 2231, which only some put together, escapes, semicolons and commas in quotation
     /// marks, and the word `boundary` or `charset` in the name or value of another parameter.
     pub fn parse(value: &[u8]) -> Option<MediaType> {
         let text = std::str::from_utf8(value).ok()?.trim_matches([' ', '\t']);
@@ -39,14 +39,15 @@ impl MediaType {
             }
             let (name, value, tail) = parameter(after)?;
             let written = &after[name.len() + 1..after.len() - tail.len()];
-            if name.contains('*') || written.contains([';', '\\']) {
+            if name.contains('*') || written.contains([';', ',', '\\']) {
                 return None;
             }
             rest = tail.trim_start_matches([' ', '\t']);
             let name = name.to_ascii_lowercase();
             let whole = after[..after.len() - tail.len()].to_ascii_lowercase();
-            // Some only search for the word, wherever it first occurs.
-            if [BOUNDARY, CHARSET].iter().any(|&word| name != word && whole.contains(word)) {
+            // Some only search for the word, wherever it first or last occurs.
+            let others = |word: &str| if name == word { &whole[word.len()..] } else { &whole[..] };
+            if [BOUNDARY, CHARSET].iter().any(|&word| others(word).contains(word)) {
                 return None;
             }
             let place = match name.as_str() {

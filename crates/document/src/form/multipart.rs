@@ -9,6 +9,9 @@ use super::media_type::{BOUNDARY_SIZE_MAX, MediaType, is_token, parameter};
 use super::names::Meaning;
 use super::{CHARSET_FIELD, FieldNames, FormError, FormErrorKind, FormLimits, check_charset};
 
+/// The field that names a part.
+const DISPOSITION: &str = "content-disposition";
+
 /// A selected part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
@@ -70,9 +73,9 @@ pub fn find_parts(
     unreachable!("the loop has no end of its own")
 }
 
-/// RFC 2046, section 5.1.1, without the space that mail allows.
+/// RFC 2046, section 5.1.1, without the space that mail allows, and without the comma, at which PHP and Rack end a boundary.
 fn is_boundary_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"'()+_,-./:=?".contains(&byte)
+    byte.is_ascii_alphanumeric() || b"'()+_-./:=?".contains(&byte)
 }
 
 /// The part from `start` to `end`, if it is selected.
@@ -158,9 +161,14 @@ impl Header {
                 return Err(FormErrorKind::InvalidHeader);
             }
             let value = value.trim_matches([' ', '\t']);
+            let is_disposition = name.eq_ignore_ascii_case(DISPOSITION);
+            // Rack searches the whole head for the word.
+            if !is_disposition && line.to_ascii_lowercase().contains(DISPOSITION) {
+                return Err(FormErrorKind::InvalidDisposition);
+            }
             match name.to_ascii_lowercase().as_str() {
-                "content-disposition" if header.names.is_empty() => header.read_disposition(value)?,
-                "content-disposition" => return Err(FormErrorKind::InvalidDisposition),
+                DISPOSITION if header.names.is_empty() => header.read_disposition(value)?,
+                DISPOSITION => return Err(FormErrorKind::InvalidDisposition),
                 "content-transfer-encoding" => {
                     header.is_encoded |= !["7bit", "8bit", "binary"].contains(&value.to_ascii_lowercase().as_str());
                 }
@@ -194,11 +202,12 @@ impl Header {
                 return Err(invalid);
             }
             match name.as_str() {
-                // Encoded words of mail (RFC 2047) are decoded by some.
-                "name" if raw.contains("=?") => return Err(invalid),
+                // Encoded words of mail (RFC 2047) are decoded by some. For an empty name Rack takes that of the file, or the type.
+                "name" if raw.contains("=?") || value.is_empty() => return Err(invalid),
                 "name" => self.names = readings(raw, value),
-                // After the name, as is usual: some parsers search only for the first `name=`.
-                "filename" | "filename*" if !self.names.is_empty() => self.is_file = true,
+                // The name comes first, as all clients write it: some parsers search for the first `name=`, and not behind a colon.
+                _ if self.names.is_empty() => return Err(invalid),
+                "filename" | "filename*" => self.is_file = true,
                 // Names in pieces or with a charset (RFC 2231), which RFC 7578, section 4.2, forbids and only some parsers support.
                 other if other.contains('*') || other.ends_with("name") => return Err(invalid),
                 _ => {}

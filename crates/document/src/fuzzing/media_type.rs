@@ -16,6 +16,7 @@ pub fn check_media_type(bytes: &[u8]) {
         let value = value.map(|value| value.to_ascii_lowercase());
         assert_eq!(after_word(text, word), value, "a reader that looks for {word}=");
         assert_eq!(parameter(text, word), value, "a reader that splits at every semicolon");
+        assert_eq!(before_comma(text, word), value, "a reader that ends a value at a comma, quoted or not");
     }
 }
 
@@ -44,6 +45,14 @@ fn after_word(text: &str, word: &str) -> Option<String> {
         None => value.split([',', ';']).next().unwrap_or_default().trim_end(),
     };
     Some(value.to_owned())
+}
+
+/// Rack: up to a quotation mark, a semicolon or a comma.
+fn before_comma(text: &str, word: &str) -> Option<String> {
+    let text = text.to_ascii_lowercase();
+    let (_, value) = text.rsplit_once(&format!("{word}="))?;
+    let value = value.strip_prefix('"').unwrap_or(value);
+    Some(value.split(['"', ';', ',']).next().unwrap_or_default().trim_end().to_owned())
 }
 
 /// A parser that accepts quotation marks only around a whole value.

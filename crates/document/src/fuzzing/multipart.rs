@@ -20,19 +20,19 @@ pub fn check_multipart_form(bytes: &[u8]) {
     let limits = FormLimits { fields_max: 64, part_header_size_max: 512 };
     let Ok(found) = find_parts(body, boundary, &guarded, &limits) else { return };
     for (header, content) in slow_form::lenient_parts(body, boundary) {
-        let Some(disposition) = disposition(&body[header]) else { continue };
-        for (reader, read) in [("PHP", php_name(&disposition)), ("Rack", rack_name(&disposition))] {
+        let head = String::from_utf8_lossy(&body[header]);
+        let php = disposition(&head).and_then(|disposition| php_name(&disposition));
+        for (reader, read) in [("PHP", php), ("Rack", rack_name(&head))] {
             let is_selected = read.is_some_and(|read| read == name);
             let is_found = found.iter().any(|part| part.content == content);
-            assert!(!is_selected || is_found, "{reader} reads {disposition} as {name}");
+            assert!(!is_selected || is_found, "{reader} reads {name} in {head}");
         }
     }
 }
 
 /// The value of the first such field.
-fn disposition(header: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(header);
-    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+fn disposition(head: &str) -> Option<String> {
+    let mut lines = head.lines().filter_map(|line| line.split_once(':'));
     let field = lines.find(|(name, _)| name.trim().eq_ignore_ascii_case("content-disposition"));
     field.map(|(_, value)| value.trim().to_owned())
 }
@@ -102,14 +102,34 @@ fn php_variable(name: &str) -> String {
     root.replace([' ', '.'], "_")
 }
 
-/// Rack: the first `name=` after a semicolon, quoted or a token, and then the text between its brackets.
-fn rack_name(disposition: &str) -> Option<String> {
-    let mut pieces = disposition.split(';').skip(1).map(str::trim_start);
-    let value =
-        pieces.find_map(|piece| piece.get(..5).filter(|key| key.eq_ignore_ascii_case("name=")).map(|_| &piece[5..]))?;
-    let value = match value.strip_prefix('"') {
-        Some(quoted) => quoted.split('"').next().unwrap_or_default(),
-        None => value.split([' ', '\t']).next().unwrap_or_default(),
-    };
-    value.trim_start_matches(['[', ']']).split(['[', ']']).next().map(str::to_owned)
+/// Rack 2: what its expressions find anywhere in the head of a part, and then the text between its brackets.
+fn rack_name(head: &str) -> Option<String> {
+    let line = |text: &str| text.split("\r\n").next().unwrap_or_default().trim_start().to_owned();
+    let named = after_each(head, "content-disposition:").into_iter().find_map(rack_value);
+    let identified = || after_each(head, "content-id:").first().map(|text| line(text));
+    let file = || after_each(head, "filename=").first().map(|text| line(text).trim_matches('"').to_owned());
+    let media_type = || after_each(head, "content-type: ").first().map(|text| line(text));
+    let name = named.or_else(identified).filter(|name| !name.is_empty()).or_else(file).or_else(media_type)?;
+    name.trim_start_matches(['[', ']']).split(['[', ']']).next().map(str::to_owned)
+}
+
+/// What follows each occurrence of `word`, in any case.
+fn after_each<'t>(text: &'t str, word: &str) -> Vec<&'t str> {
+    let lower = text.to_ascii_lowercase();
+    lower.match_indices(word).map(|(at, _)| &text[at + word.len()..]).collect()
+}
+
+/// The value of the last `name=` behind a semicolon and before a colon, quoted or a token.
+fn rack_value(text: &str) -> Option<String> {
+    let before_colon = &text[..text.find(':').unwrap_or(text.len())];
+    let lower = before_colon.to_ascii_lowercase();
+    let mut places = lower.rmatch_indices("name=").filter(|(at, _)| lower[..*at].trim_end().ends_with(';'));
+    places.find_map(|(at, word)| {
+        let value = &text[at + word.len()..];
+        if let Some(quoted) = value.strip_prefix('"') {
+            return quoted.find('"').map(|end| quoted[..end].to_owned());
+        }
+        let end = value.find(|c: char| c.is_whitespace() || "()<>,;:\\\"/[]?=".contains(c)).unwrap_or(value.len());
+        (end > 0).then(|| value[..end].to_owned())
+    })
 }
