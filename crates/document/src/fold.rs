@@ -34,8 +34,13 @@ pub(crate) fn fold_into(name: &str, out: &mut String) {
     out.extend(name.chars().map(fold_char));
 }
 
-/// A name without its case.
-pub(crate) fn folded(name: &str) -> String {
+/// A name without its case, to be compared with others. Two names that any of the usual readers take for one another where case does
+/// not count become equal: `K` (U+212A) is `k`, `ſ` (U+017F) is `s`.
+///
+/// ```
+/// assert_eq!(fieldseal_document::folded("\u{212a}ey"), fieldseal_document::folded("KEY"));
+/// ```
+pub fn folded(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     fold_into(name, &mut out);
     out

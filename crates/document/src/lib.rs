@@ -44,7 +44,7 @@ mod walker;
 pub use error::{
     DocumentError, DocumentErrorKind, Expected, SelectorError, SelectorErrorKind, TextError, TextErrorKind,
 };
-pub use fold::OtherCase;
+pub use fold::{OtherCase, folded};
 pub use limits::{DEPTH_CEILING, DOCUMENT_SIZE_CEILING, Limits};
 pub use nodes::{SelectedNode, Strategy, select};
 pub use path::PATH_SIZE_MAX;

@@ -12,7 +12,7 @@ use crate::context::{ListenerContext, WorkerContext};
 use crate::forward::{ForwardingPlan, Message, refuse};
 use crate::hop_headers::Source;
 use crate::refusal::Refusal;
-use crate::rules::choice::choose;
+use crate::rules::choice::choose_in_all_readings;
 use crate::rules::route::{RequestPath, without_port};
 use crate::target;
 
@@ -58,7 +58,10 @@ fn plan<'t>(
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "no-tunnel", "this is no proxy for CONNECT"));
     }
     target::settle(head)?;
-    let route = if listener.routes.is_empty() { None } else { find_route(listener, head)? };
+    let route = match &*listener.routes {
+        [] => None,
+        _ => find_route(listener, head, worker.configuration.limits.path_segments_max)?,
+    };
     let source = Source { how: listener.forwarded, peer, is_tls: listener.tls.is_some() };
     Ok(match route {
         Some(route) => {
@@ -79,8 +82,9 @@ fn otherwise(listener: &Inbound) -> Result<&Arc<Origin>, Refusal> {
 }
 
 /// The first route that takes the request.
-fn find_route<'l>(listener: &'l Inbound, head: &Parts) -> Result<Option<&'l Route>, Refusal> {
-    let path = RequestPath::parse(head.uri.path()).map_err(|error| Refusal::request("malformed", error.to_string()))?;
+fn find_route<'l>(listener: &'l Inbound, head: &Parts, segments_max: usize) -> Result<Option<&'l Route>, Refusal> {
+    let paths = RequestPath::readings(head.uri.path(), segments_max);
+    let paths = paths.map_err(|error| Refusal::request("malformed", error.to_string()))?;
     let host = without_port(host(head));
     let is_method = |method: &Method| method.as_str().eq_ignore_ascii_case(head.method.as_str());
     // Except for its path. Some upstreams ignore the case of methods.
@@ -88,8 +92,8 @@ fn find_route<'l>(listener: &'l Inbound, head: &Parts) -> Result<Option<&'l Rout
         (route.methods.is_empty() || route.methods.iter().any(is_method))
             && (route.hosts.is_empty() || route.hosts.iter().any(|pattern| pattern.matches(host)))
     };
-    let takes = |route: &Route, case| may_take(route) && route.path.matches_in(case, &path);
-    choose(&listener.routes, listener.other_case, takes, Route::hides)
+    let takes = |route: &Route, case, path: &RequestPath<'_>| may_take(route) && route.path.matches_in(case, path);
+    choose_in_all_readings(&listener.routes, &paths, listener.other_case, takes, Route::hides)
 }
 
 #[cfg(test)]
@@ -110,11 +114,34 @@ mod tests {
             route("hides", "/cards/*.json", &format!("methods = [\"PUT\"]\n{hides}")),
             route("opens", "/open/**", opens),
             route("rest", "/cards/**", ""),
+            route("search", "/people/search", ""),
+            route("people", "/people/*", hides),
+            route("lists", "/lists/*", ""),
+            route("items", "/lists/*/*", hides),
         );
         let configuration = crate::Configuration::parse(&text).unwrap();
         let request = Request::builder().method(method).uri(path).header("host", "a").body(()).unwrap();
-        let found = find_route(&configuration.inbound[0], &request.into_parts().0);
+        let found = find_route(&configuration.inbound[0], &request.into_parts().0, 16);
         found.map(|route| route.map(|route| route.name.to_string())).map_err(|refusal| refusal.code)
+    }
+
+    #[test]
+    fn a_path_that_some_servers_read_as_that_of_a_rule_does_not_pass_it_by() {
+        let some = |name: &str| Ok(Some(name.to_owned()));
+        for (path, expected) in [
+            ("/people/search", some("search")),
+            ("/people/search/", some("search")),
+            ("/people/1;x", some("people")),
+            ("/people/search;x", Err("ambiguous-path")),
+            ("/people/search%3Bx", Err("ambiguous-path")),
+            ("/people//search", some("search")),
+            ("/lists/1", some("lists")),
+            ("/lists//1", Err("ambiguous-path")),
+            ("/lists/1/2;x", some("items")),
+            ("/Lists/1/2;x", Err("ambiguous-path")),
+        ] {
+            assert_eq!(taken("", "GET", path), expected, "{path}");
+        }
     }
 
     #[test]

@@ -278,6 +278,10 @@ pub struct Limits {
     #[serde(with = "value::count")]
     #[schemars(with = "value::count::Kinded")]
     pub form_fields_max: usize,
+    /// Maximum number of segments of a path that is compared with routes. Default 256.
+    #[serde(with = "value::count")]
+    #[schemars(with = "value::count::Kinded")]
+    pub path_segments_max: usize,
     /// Maximum duration of a TLS handshake. Default 10 s.
     #[serde(with = "value::duration")]
     #[schemars(with = "value::duration::Kinded")]
@@ -341,6 +345,7 @@ impl Default for Limits {
             client_bodies_size_max: 512 << 20,
             buffered_body_timeout: Duration::from_secs(120),
             form_fields_max: 10_000,
+            path_segments_max: 256,
             handshake_timeout: Duration::from_secs(10),
             header_timeout: Duration::from_secs(15),
             body_timeout: Duration::from_secs(30),

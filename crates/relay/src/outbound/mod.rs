@@ -26,7 +26,7 @@ use crate::context::{ListenerContext, WorkerContext};
 use crate::forward::{Answer, ForwardingPlan, Message, of_upstream, refuse};
 use crate::hop_headers::Source;
 use crate::refusal::Refusal;
-use crate::rules::choice::choose;
+use crate::rules::choice::choose_in_all_readings;
 use crate::rules::route::{RequestPath, without_port};
 use crate::target;
 use crate::tunnel;
@@ -243,21 +243,22 @@ impl Tunnel {
             let detail = "the request is for another host than the tunnel";
             return Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, "misdirected", detail));
         }
-        let path = RequestPath::parse(head.uri.path());
-        let path = path.map_err(|error| Refusal::request("malformed", error.to_string()))?;
+        let paths = RequestPath::readings(head.uri.path(), worker.configuration.limits.path_segments_max);
+        let paths = paths.map_err(|error| Refusal::request("malformed", error.to_string()))?;
         let listener = &worker.configuration.outbound[self.context.index];
-        let takes = |it: &Destination, case| {
+        let takes = |it: &Destination, case, path: &RequestPath<'_>| {
             is_host(it, &self.origin.host)
-                && (it.paths.is_empty() || it.paths.iter().any(|pattern| pattern.matches_in(case, &path)))
+                && (it.paths.is_empty() || it.paths.iter().any(|pattern| pattern.matches_in(case, path)))
         };
-        let found = choose(&listener.destinations, listener.other_case, takes, Destination::hides)?;
+        let destinations = &listener.destinations;
+        let found = choose_in_all_readings(destinations, &paths, listener.other_case, takes, Destination::hides)?;
         // It existed when the tunnel was opened. TLS still ends here, so that the tunnel does not continue uninspected.
         if found.is_none() && !is_listed(&listener.destinations, &self.origin.host) {
             return Err(unlisted());
         }
         let (request, response) = found.map_or((&NOTHING, &NOTHING), |it| (&it.request, &it.response));
         auth::check(&caller, request, response)?;
-        drop(path);
+        drop(paths);
         // Third parties do not learn the client's address.
         let source = Source { how: Forwarded::Keep, peer, is_tls: true };
         let key_id = caller.roles.as_ref().map(|_| caller.id.as_str());

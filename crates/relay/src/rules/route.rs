@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use fieldseal_document::folded;
 use thiserror::Error;
 
 use crate::rules::choice::Case;
@@ -113,6 +114,8 @@ pub fn without_port(authority: &str) -> &str {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathPattern {
     segments: Vec<Segment>,
+    /// The same without the case of their letters.
+    folded: Vec<Segment>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,7 +136,7 @@ impl PathPattern {
         }
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         if rest.is_empty() {
-            return Ok(PathPattern { segments: Vec::new() });
+            return Ok(PathPattern { segments: Vec::new(), folded: Vec::new() });
         }
         let segment = |text: &str| match text {
             "**" => Ok(Segment::Any),
@@ -141,17 +144,23 @@ impl PathPattern {
             text if text.contains("**") => Err(PatternError::PartOfSegment),
             text => Ok(Segment::Like(text.as_bytes().into())),
         };
-        Ok(PathPattern { segments: rest.split('/').map(segment).collect::<Result<_, _>>()? })
+        let segments = |text: &str| text.split('/').map(segment).collect::<Result<Vec<Segment>, PatternError>>();
+        Ok(PathPattern { segments: segments(rest)?, folded: segments(&folded(rest))? })
     }
 
     /// Whether the path is meant.
     pub fn matches(&self, path: &RequestPath<'_>) -> bool {
-        self.matches_by(path, &|a, b| a == b)
+        matches_segments(&self.segments, &path.segments, &|a, b| a == b)
     }
 
-    /// Whether the path is meant where the case of ASCII letters does not count.
+    /// Whether the path is meant where the case of letters does not count.
     pub fn matches_in_any_case(&self, path: &RequestPath<'_>) -> bool {
-        self.matches_by(path, &u8::eq_ignore_ascii_case)
+        if path.segments.iter().all(|segment| segment.is_ascii()) {
+            return matches_segments(&self.folded, &path.segments, &|a, b| *a == b.to_ascii_lowercase());
+        }
+        let fold = |segment: &Cow<'_, [u8]>| folded(&String::from_utf8_lossy(segment)).into_bytes();
+        let segments: Vec<Vec<u8>> = path.segments.iter().map(fold).collect();
+        matches_segments(&self.folded, &segments, &|a, b| a == b)
     }
 
     /// One of the two.
@@ -166,26 +175,28 @@ impl PathPattern {
     /// `/*/**` and `/**/*`.
     pub(crate) fn covers(&self, other: &PathPattern, case: Case) -> bool {
         let is_any = |segment: &Segment| matches!(segment, Segment::Any);
-        let is_same = |one: &u8, other: &u8| match case {
-            Case::AsWritten => one == other,
-            Case::Any => one.eq_ignore_ascii_case(other),
-        };
+        let [wide, narrow] = [self, other].map(|pattern| match case {
+            Case::AsWritten => &pattern.segments,
+            Case::Any => &pattern.folded,
+        });
         // A wildcard that matches any number of items there can only be matched by the same here.
         let is_like = |wide: &Segment, narrow: &Segment| match (wide, narrow) {
-            (Segment::Like(wide), Segment::Like(narrow)) => matches_glob(wide, &|byte| *byte == b'*', narrow, &is_same),
+            (Segment::Like(wide), Segment::Like(narrow)) => {
+                matches_glob(wide, &|byte| *byte == b'*', narrow, &|one, other| one == other)
+            }
             _ => false,
         };
-        matches_glob(&self.segments, &is_any, &other.segments, &is_like)
+        matches_glob(wide, &is_any, narrow, &is_like)
     }
+}
 
-    fn matches_by(&self, path: &RequestPath<'_>, is_same: &impl Fn(&u8, &u8) -> bool) -> bool {
-        let is_any = |segment: &Segment| matches!(segment, Segment::Any);
-        let is_like = |segment: &Segment, text: &Cow<'_, [u8]>| match segment {
-            Segment::Any => false,
-            Segment::Like(pattern) => matches_glob(pattern, &|byte| *byte == b'*', text, is_same),
-        };
-        matches_glob(&self.segments, &is_any, &path.segments, &is_like)
-    }
+fn matches_segments(pattern: &[Segment], path: &[impl AsRef<[u8]>], is_same: &impl Fn(&u8, &u8) -> bool) -> bool {
+    let is_any = |segment: &Segment| matches!(segment, Segment::Any);
+    let is_like = |segment: &Segment, text: &_| match segment {
+        Segment::Any => false,
+        Segment::Like(pattern) => matches_glob(pattern, &|byte| *byte == b'*', AsRef::<[u8]>::as_ref(text), is_same),
+    };
+    matches_glob(pattern, &is_any, path, &is_like)
 }
 
 /// Whether `text` matches `pattern`, in which `is_star` items match any number of items. Backtracks only to the last star, which
@@ -229,47 +240,110 @@ pub enum PathError {
     /// `%` without two hexadecimal digits, or an encoded control character.
     #[error("the path has a malformed escape")]
     Escape,
+    /// So many that to compare them with every route would take long.
+    #[error("the path has more than {0} segments (path_segments_max)")]
+    TooManySegments(usize),
 }
 
-/// The path of a request, decoded and split into segments. The text after `;` in a segment is dropped, and then every empty
-/// segment.
+/// What a server makes of `;` in a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Parameters {
+    /// It drops what follows, after decoding.
+    Dropped,
+    /// It drops what follows, before decoding: `%3B` is part of the name.
+    DroppedUnlessEncoded,
+    /// They are part of the name.
+    Kept,
+}
+
+/// How servers read a path: what they make of `;`, and whether they keep empty segments. The first is the relay's own.
+const READINGS: [(Parameters, bool); 6] = [
+    (Parameters::Dropped, false),
+    (Parameters::Dropped, true),
+    (Parameters::DroppedUnlessEncoded, false),
+    (Parameters::DroppedUnlessEncoded, true),
+    (Parameters::Kept, false),
+    (Parameters::Kept, true),
+];
+
+/// The path of a request, decoded and split into segments, as one server reads it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RequestPath<'a> {
     segments: Vec<Cow<'a, [u8]>>,
 }
 
 impl<'a> RequestPath<'a> {
-    /// Reads the path of a request target, without its query.
+    /// Reads the path of a request target, without its query, as the relay does: the text after `;` in a segment is dropped, and then
+    /// every empty segment.
     ///
     /// # Errors
-    /// A path that two readers could take for different ones.
-    pub fn parse(path: &'a str) -> Result<Self, PathError> {
+    /// A path of more than `segments_max` segments, or one that two readers could take for different ones.
+    pub fn parse(path: &'a str, segments_max: usize) -> Result<Self, PathError> {
         if path.contains('\\') {
             return Err(PathError::EncodedSlash);
         }
         if path.starts_with("//") {
             return Err(PathError::Authority);
         }
-        let mut segments = Vec::with_capacity(8);
-        for segment in path.split('/') {
-            let decoded = decode(segment.as_bytes())?;
-            let end = decoded.iter().position(|&byte| byte == b';').unwrap_or(decoded.len());
-            let decoded = match decoded {
-                Cow::Borrowed(text) => Cow::Borrowed(&text[..end]),
-                Cow::Owned(mut text) => {
-                    text.truncate(end);
-                    Cow::Owned(text)
+        if memchr::memchr_iter(b'/', path.as_bytes()).nth(segments_max).is_some() {
+            return Err(PathError::TooManySegments(segments_max));
+        }
+        Self::read(path, READINGS[0])
+    }
+
+    /// The path as servers read it, the relay's own reading first. They differ where `;` ends a segment for some only, and where some
+    /// drop empty segments.
+    ///
+    /// # Errors
+    /// As [`RequestPath::parse`].
+    pub fn readings(path: &'a str, segments_max: usize) -> Result<Vec<Self>, PathError> {
+        let mut readings = vec![Self::parse(path, segments_max)?];
+        if path.contains("//") || memchr::memchr2(b';', b'%', path.as_bytes()).is_some() {
+            for reading in &READINGS[1..] {
+                let read = Self::read(path, *reading)?;
+                if !readings.contains(&read) {
+                    readings.push(read);
                 }
+            }
+        }
+        Ok(readings)
+    }
+
+    fn read(path: &'a str, (parameters, keeps_empty): (Parameters, bool)) -> Result<Self, PathError> {
+        let mut segments = Vec::with_capacity(8);
+        for segment in path.strip_prefix('/').unwrap_or(path).split('/') {
+            let read = match parameters {
+                Parameters::Dropped => without_parameters(decode(segment.as_bytes())?),
+                Parameters::DroppedUnlessEncoded => decode(before_semicolon(segment.as_bytes()))?,
+                Parameters::Kept => decode(segment.as_bytes())?,
             };
-            if matches!(&*decoded, b"." | b"..") {
+            if matches!(&*read, b"." | b"..") {
                 return Err(PathError::DotSegment);
             }
             // Servers drop the parameters of a segment first: what they leave empty is no segment any more.
-            if !decoded.is_empty() {
-                segments.push(decoded);
+            if keeps_empty || !read.is_empty() {
+                segments.push(read);
             }
         }
+        // One slash at the end is none of a segment more.
+        if keeps_empty && segments.last().is_some_and(|last| last.is_empty()) {
+            segments.pop();
+        }
         Ok(RequestPath { segments })
+    }
+}
+
+fn before_semicolon(segment: &[u8]) -> &[u8] {
+    &segment[..memchr::memchr(b';', segment).unwrap_or(segment.len())]
+}
+
+fn without_parameters(segment: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+    match segment {
+        Cow::Borrowed(text) => Cow::Borrowed(before_semicolon(text)),
+        Cow::Owned(mut text) => {
+            text.truncate(before_semicolon(&text).len());
+            Cow::Owned(text)
+        }
     }
 }
 
@@ -306,8 +380,10 @@ mod tests {
 
     use super::*;
 
+    const SEGMENTS_MAX: usize = 16;
+
     fn matches(pattern: &str, path: &str) -> bool {
-        PathPattern::parse(pattern).unwrap().matches(&RequestPath::parse(path).unwrap())
+        PathPattern::parse(pattern).unwrap().matches(&RequestPath::parse(path, SEGMENTS_MAX).unwrap())
     }
 
     /// All ways of a star tried one after the other.
@@ -346,7 +422,7 @@ mod tests {
             path in "(/(a|b|ab|ba|aba)){0,4}"
         ) {
             let [wide, narrow] = [&wide, &narrow].map(|pattern| PathPattern::parse(pattern).unwrap());
-            let path = RequestPath::parse(&path).unwrap();
+            let path = RequestPath::parse(&path, SEGMENTS_MAX).unwrap();
             if wide.covers(&narrow, Case::AsWritten) && narrow.matches(&path) {
                 prop_assert!(wide.matches(&path));
             }
@@ -355,7 +431,7 @@ mod tests {
 
         #[test]
         fn any_path_is_read_or_refused(path in "/[a%2fF5cC./;\\\\e]{0,24}") {
-            if let Ok(read) = RequestPath::parse(&path) {
+            if let Ok(read) = RequestPath::parse(&path, SEGMENTS_MAX) {
                 let has = |part: &str| path.to_ascii_lowercase().contains(part);
                 prop_assert!(!has("%2f") && !has("%5c") && !has("\\"));
                 prop_assert!(!read.segments.iter().any(|segment| matches!(&**segment, b"" | b"." | b"..")));
@@ -383,8 +459,48 @@ mod tests {
             ("/v1/c%00", PathError::Escape),
             ("/v1/%2561", PathError::Escape),
         ] {
-            assert_eq!(RequestPath::parse(path), Err(error), "{path}");
+            assert_eq!(RequestPath::parse(path, SEGMENTS_MAX), Err(error), "{path}");
         }
+    }
+
+    #[test]
+    fn a_path_has_a_reading_for_each_way_to_treat_semicolons_and_empty_segments() {
+        let readings = |path| {
+            let readings = RequestPath::readings(path, SEGMENTS_MAX).unwrap();
+            let text = |read: &RequestPath<'_>| String::from_utf8(read.segments.join(&b'/')).unwrap();
+            readings.iter().map(text).collect::<Vec<_>>()
+        };
+        for path in ["/a/b", "/a/b/", "/%61/b"] {
+            assert_eq!(readings(path), ["a/b"], "{path}");
+        }
+        for (path, expected) in [
+            ("/a/b;x", &["a/b", "a/b;x"][..]),
+            ("/a/b%3Bx", &["a/b", "a/b;x"]),
+            ("/a;x%3By/b", &["a/b", "a;x;y/b"]),
+            ("/a%3bx;y/b", &["a/b", "a;x/b", "a;x;y/b"]),
+            ("/a//b", &["a/b", "a//b"]),
+            ("/;x/a", &["a", "/a", ";x/a"]),
+        ] {
+            assert_eq!(readings(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_of_many_segments_is_refused() {
+        let path = |count| "/a".repeat(count);
+        assert!(RequestPath::parse(&path(SEGMENTS_MAX), SEGMENTS_MAX).is_ok());
+        let error = RequestPath::parse(&path(SEGMENTS_MAX + 1), SEGMENTS_MAX).unwrap_err();
+        assert_eq!(error, PathError::TooManySegments(SEGMENTS_MAX));
+    }
+
+    #[test]
+    fn letters_that_servers_take_for_one_another_are_the_same_in_any_case() {
+        let pattern = PathPattern::parse("/v1/tokens/*.json").unwrap();
+        for path in ["/v1/TOKENS/a.JSON", "/v1/to%E2%84%AAens/a.json", "/v1/token%C5%BF/\u{e9}.json"] {
+            let path = RequestPath::parse(path, SEGMENTS_MAX).unwrap();
+            assert!(pattern.matches_in_any_case(&path) && !pattern.matches(&path), "{path:?}");
+        }
+        assert!(!pattern.matches_in_any_case(&RequestPath::parse("/v1/toens/a.json", SEGMENTS_MAX).unwrap()));
     }
 
     #[test]

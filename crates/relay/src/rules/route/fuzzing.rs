@@ -4,6 +4,8 @@
 
 use super::{PathPattern, RequestPath};
 
+const SEGMENTS_MAX: usize = 64;
+
 /// A pattern on the first line, the path of a request on the second. A path that is accepted is, to each of the usual readers, a path
 /// that the pattern judges in the same way. Returns whether pattern and path were accepted.
 pub fn check_path(bytes: &[u8]) -> bool {
@@ -14,12 +16,13 @@ pub fn check_path(bytes: &[u8]) -> bool {
         return false;
     }
     let Ok(pattern) = PathPattern::parse(pattern) else { return false };
-    let Ok(read) = RequestPath::parse(path) else { return false };
+    let Ok(read) = RequestPath::parse(path, SEGMENTS_MAX) else { return false };
     let is_matched = pattern.matches(&read);
     assert!(!is_matched || pattern.matches_in_any_case(&read), "a pattern that matches does so in any case");
     for (reader, normalized) in readers(path) {
         // Written as the reader has it, the path is the same.
-        let again = RequestPath::parse(&normalized).unwrap_or_else(|error| panic!("{reader}: {normalized}: {error}"));
+        let again = RequestPath::parse(&normalized, SEGMENTS_MAX)
+            .unwrap_or_else(|error| panic!("{reader}: {normalized}: {error}"));
         assert_eq!(again, read, "{reader} reads {normalized}");
         assert_eq!(pattern.matches(&again), is_matched, "{reader} reads {normalized}");
     }
