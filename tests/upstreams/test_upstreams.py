@@ -28,7 +28,7 @@ ROUTES = {
     "/v1/cards": ([FORM_RULE, JSON_RULE, QUERY_RULE, HEADER_RULE], {"form", "json", "query", "header", "params"}),
     "/v1/form": ([FORM_RULE], {"form"}),
     "/v1/json": ([JSON_RULE], {"json"}),
-    "/v1/query": ([QUERY_RULE], {"query"}),
+    "/v1/query": ([QUERY_RULE], {"query", "params"}),
 }
 # Refusals that say that the request is at fault.
 REFUSALS = range(400, 500)

@@ -131,6 +131,31 @@ def query() -> None:
     ]:
         add("query", name, about, target=f"{ALL}?{text}", method="GET")
         add("query", f"{name}-at-query", about, target=f"{QUERY_ONLY}?{text}", method="GET")
+    # Many upstreams merge a form's fields with the parameters.
+    for name, body, kind, about in [
+        ("form", f"card_number={SECRET}", FORM, "a field"),
+        ("form-dot", f"card.number={SECRET}", FORM, "a field that PHP reads as the parameter"),
+        ("form-brackets", f"[card_number]={SECRET}", FORM, "a field that Rack reads as the parameter"),
+        ("form-escaped", f"card%5Fnumber={SECRET}", FORM, "an escaped field"),
+        ("form-semicolon", f"a=1;card_number={SECRET}", FORM, "a field behind a semicolon"),
+        ("form-charset", f"card_number={SECRET}", f"{FORM}; charset=utf-7", "a field in another charset"),
+        ("form-comma", f"card_number={SECRET}", f"{FORM}, text/plain", "two types"),
+        ("form-no-type", f"card_number={SECRET}", None, "no type: Rack assumes a form"),
+        ("form-empty-type", f"card_number={SECRET}", "", "an empty type"),
+        ("parts", part('form-data; name="card_number"') + END, MULTIPART, "a part"),
+        ("parts-dot", part('form-data; name="card.number"') + END, MULTIPART, "a part that PHP reads as the parameter"),
+        ("parts-file", part('form-data; name="card_number"; filename="f"') + END, MULTIPART, "a file"),
+        ("parts-mixed", part('form-data; name="card_number"') + END, "multipart/mixed; boundary=B", "parts that Rack reads"),
+        ("parts-no-boundary", part('form-data; name="card_number"') + END, "multipart/form-data", "parts without a boundary"),
+        ("parts-malformed", "x" + part('form-data; name="card_number"') + END, MULTIPART, "text before the parts"),
+    ]:
+        add("query", f"body-{name}", about, body, kind, target=f"{QUERY_ONLY}?a=1")
+    add("query", "body-form-twice", "two types", f"card_number={SECRET}", "text/plain", ("Content-Type", FORM), target=f"{QUERY_ONLY}?a=1")
+    body = gzip.compress(f"card_number={SECRET}".encode(), mtime=0)
+    add("query", "body-form-gzip", "a compressed form", body, FORM, ("Content-Encoding", "gzip"), target=f"{QUERY_ONLY}?a=1")
+    add("query", "body-form-coding", "an unknown coding", f"card_number={SECRET}", FORM, ("Content-Encoding", "x"), target=f"{QUERY_ONLY}?a=1")
+    add("query", "body-other-field", "another field", "a=2", FORM, target=f"{QUERY_ONLY}?card_number={SECRET}", accepted=True)
+    add("query", "body-json", "JSON", CARD, JSON, target=f"{QUERY_ONLY}?card_number={SECRET}", accepted=True)
     add("query", "post", "with a body", "a=1", FORM, target=f"{ALL}?card_number={SECRET}", accepted=True)
     add("query", "post-both", "a field and a parameter", "a=x", FORM, target=f"{ALL}?card_number={SECRET}", accepted=True)
     add("query", "post-json", "with JSON", CARD, JSON, target=f"{ALL}?card_number={SECRET}", accepted=True)

@@ -221,6 +221,8 @@ pub struct Hidden {
     pub in_bodies: FieldNames,
     /// Those of them that no rule hides in the query.
     pub in_query: FieldNames,
+    /// Parameters of the query that are hidden by name, and that no rule hides in forms.
+    pub in_forms: FieldNames,
 }
 
 impl Actions {
@@ -249,7 +251,9 @@ impl Actions {
         let in_bodies = FieldNames::new(form.iter()).guarded(case, &FieldNames::default());
         let left = form.iter().filter(|name| !query.has(name.as_bytes()));
         let in_query = FieldNames::new(left).guarded(case, &query);
-        let hidden = hides.then(|| Arc::new(Hidden { json, json_root, in_bodies, in_query }));
+        let left = query.iter().filter(|name| !form.has(name.as_bytes()));
+        let in_forms = FieldNames::new(left).guarded(case, &form);
+        let hidden = hides.then(|| Arc::new(Hidden { json, json_root, in_bodies, in_query, in_forms }));
         Actions { rules, mismatch, hidden }
     }
 
@@ -271,6 +275,11 @@ impl Actions {
     /// Whether a rule takes the engine.
     pub fn need_the_engine(&self) -> bool {
         self.rules.iter().any(|rule| rule.action != Action::Redact)
+    }
+
+    /// Whether a form is refused that has a field which a rule hides in the query alone.
+    pub fn guard_forms(&self) -> bool {
+        self.hidden.as_ref().is_some_and(|hidden| !hidden.in_forms.is_empty())
     }
 
     /// Whether a rule looks into bodies.

@@ -31,7 +31,7 @@ use crate::config::{Action, Actions, JsonFields, Limits, Mismatch, OnFailure, Ru
 use crate::hop_headers;
 use crate::refusal::{Direction, Refusal};
 use crate::rules::forms::{self, FILE_START, FormFault, Multipart, Urlencoded};
-use body_type::{Kind, accepted, kind};
+use body_type::{Kind, accepted, kind, may_be_form};
 use redact::{RedactFault, redact_json};
 
 /// The first characters of an envelope.
@@ -129,17 +129,19 @@ impl Job<'_> {
     {
         self.headers(headers).await?;
         let actions = self.actions;
-        if !actions.read_bodies() || body.is_end_stream() {
+        let guards = actions.guard_forms() && may_be_form(headers);
+        if body.is_end_stream() || !(actions.read_bodies() || guards) {
             return Ok(Outcome::Untouched(body));
         }
+        let passes = actions.mismatch == Mismatch::Pass && !guards;
         let kind = match kind(actions, headers) {
             Some(kind) => kind,
-            None if actions.mismatch == Mismatch::Pass => return Ok(Outcome::Untouched(body)),
+            None if passes => return Ok(Outcome::Untouched(body)),
             None => return self.whole_of_nothing(body, &accepted(actions)).await,
         };
         let coding = match Coding::of(headers) {
             Some(coding) => coding,
-            None if actions.mismatch == Mismatch::Pass => return Ok(Outcome::Untouched(body)),
+            None if passes => return Ok(Outcome::Untouched(body)),
             None => {
                 return Err(Refusal::mismatch(
                     self.direction,

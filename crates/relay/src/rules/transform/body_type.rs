@@ -54,5 +54,17 @@ pub(super) fn kind(actions: &Actions, headers: &HeaderMap) -> Option<Kind> {
     let rules = &actions.rules;
     let must_hide = actions.mismatch == Mismatch::Refuse && rules.iter().any(Rule::hides_in_bodies);
     let reads = |rule: &Rule| reads(rule) && (!must_hide || rule.hides_in_bodies());
-    (is_utf8 && rules.iter().any(reads)).then_some(kind)
+    let is_guarded = actions.guard_forms() && !must_hide && matches!(kind, Kind::Urlencoded | Kind::Multipart(_));
+    (is_utf8 && (is_guarded || rules.iter().any(reads))).then_some(kind)
+}
+
+/// Whether an upstream could take a body for a form: its type is that of one, or there is none (Rack reads such a body as a form), or none
+/// that all read alike.
+pub(super) fn may_be_form(headers: &HeaderMap) -> bool {
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    match (types.next(), types.next()) {
+        (Some(only), None) => MediaType::parse(only.as_bytes())
+            .is_none_or(|media| media.is_urlencoded() || media.essence.starts_with("multipart/")),
+        _ => true,
+    }
 }

@@ -1,58 +1,88 @@
 //! Bodies that say one thing of themselves and can be read as another: an upstream that does not go by `Content-Type` (PHP's
 //! `json_decode` or `parse_str` of the input, Flask's `force`, Express' `type: "*/*"`) must not find in the clear what rules hide.
 
-use std::sync::Arc;
-
-use fieldseal_document::form::holds_field;
+use fieldseal_document::form::{FieldNames, FormLimits, find_parts, holds_field};
 use fieldseal_document::is_number;
 
 use super::{Job, Kind};
 use crate::body::buffer::Buffer;
+use crate::config::Hidden;
 use crate::refusal::Refusal;
 use crate::rules::forms;
 
+const AS_JSON: &str = "its type is that of a form, and its bytes can be read as JSON";
+const AS_PARTS: &str = "its type is that of a form, and its bytes can be read as parts";
+const AS_URLENCODED: &str = "software that takes it for an urlencoded form finds a field in it that a rule hides";
+const MERGED: &str =
+    "it has a field that a rule hides in the query alone, and many upstreams read both as one: select it with form too";
+
 impl Job<'_> {
-    /// Refuses a body, as the rules leave it, in which software that takes it for another kind finds what the rules hide in that kind.
-    /// Fields that are hidden by `*` alone have no names to be found by.
+    /// Refuses a body, as the rules leave it, in which software that takes it for another kind, or its fields for parameters of the query,
+    /// finds what the rules hide there. Fields that are hidden by `*` alone have no names to be found by.
     pub(super) async fn refuse_other_readings(&self, kind: &Kind, body: Buffer) -> Result<Buffer, Refusal> {
-        let Some(hidden) = &self.actions.hidden else { return Ok(body) };
-        match kind {
-            Kind::Urlencoded if hidden.json && may_be_json(body.as_ref(), hidden.json_root) => {
-                Err(Refusal::mismatch(self.direction, "its type is that of a form, and its bytes can be read as JSON"))
-            }
-            Kind::Urlencoded if may_be_multipart(body.as_ref()) => {
-                Err(Refusal::mismatch(self.direction, "its type is that of a form, and its bytes can be read as parts"))
-            }
-            Kind::Json | Kind::Multipart(_) if !hidden.in_bodies.is_empty() => {
-                let (hidden, cost) = (Arc::clone(hidden), forms::cost(body.len(), hidden.in_bodies.comparisons()));
-                let look = move || (holds_field(body.as_ref(), &hidden.in_bodies), body);
-                let (holds, body) = self.transforms.offload.run(cost, look).await;
-                let what = "software that takes it for an urlencoded form finds a field in it that a rule hides";
-                if holds { Err(Refusal::mismatch(self.direction, what)) } else { Ok(body) }
-            }
-            _ => Ok(body),
+        let Some(hidden) = self.actions.hidden.clone() else { return Ok(body) };
+        let comparisons = match kind {
+            Kind::Urlencoded => hidden.in_forms.comparisons(),
+            Kind::Json if hidden.in_bodies.is_empty() => return Ok(body),
+            Kind::Json => hidden.in_bodies.comparisons(),
+            Kind::Multipart(_) if hidden.in_bodies.is_empty() && hidden.in_forms.is_empty() => return Ok(body),
+            Kind::Multipart(_) => hidden.in_bodies.comparisons() + hidden.in_forms.comparisons(),
+            Kind::Other => return Ok(body),
+        };
+        let (kind, limits, cost) = (kind.clone(), self.transforms.form.clone(), forms::cost(body.len(), comparisons));
+        let look = move || (other_reading(&kind, body.as_ref(), &hidden, &limits), body);
+        let (found, body) = self.transforms.offload.run(cost, look).await;
+        found.map_or(Ok(body), |what| Err(Refusal::mismatch(self.direction, what)))
+    }
+}
+
+/// What a body can be read as in which the rules hide something.
+fn other_reading(kind: &Kind, body: &[u8], hidden: &Hidden, limits: &FormLimits) -> Option<&'static str> {
+    let holds = |names: &FieldNames| !names.is_empty() && holds_field(body, names);
+    match kind {
+        Kind::Urlencoded if hidden.json && may_be_json(body, hidden.json_root) => Some(AS_JSON),
+        Kind::Urlencoded if may_be_multipart(body) => Some(AS_PARTS),
+        Kind::Urlencoded => holds(&hidden.in_forms).then_some(MERGED),
+        Kind::Json | Kind::Multipart(_) if holds(&hidden.in_bodies) => Some(AS_URLENCODED),
+        Kind::Multipart(boundary) if !hidden.in_forms.is_empty() => {
+            let found = find_parts(body, boundary, &hidden.in_forms, limits);
+            // One that is malformed has been refused where a rule reads forms.
+            found.map_or(true, |parts| !parts.is_empty()).then_some(MERGED)
         }
+        Kind::Json | Kind::Multipart(_) | Kind::Other => None,
     }
 }
 
 /// Whether a reader, lenient ones included, could take the bytes for a JSON text: with a byte order mark, in UTF-16 or UTF-32, behind
-/// white space or a comment. No form that a client encodes begins like one, unless its first name is a number; that counts where
+/// white space (of Unicode too), a comment or a prefix against inclusion (`)]}'`, which Gson skips). No form that a client encodes begins like one, unless its first name is a number; that counts where
 /// `hides_root`, because Go's decoder reads the number of `4111&a=b` and looks no further.
 fn may_be_json(body: &[u8], hides_root: bool) -> bool {
     let is_wide =
         body.iter().take(4).any(|&byte| byte == 0) || body.starts_with(b"\xff\xfe") || body.starts_with(b"\xfe\xff");
-    let text = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
+    let text = without_leading_space(body);
     let is_space = |byte: &u8| *byte <= b' ';
-    let start = text.iter().position(|byte| !is_space(byte)).unwrap_or(text.len());
-    let text = &text[start..];
     // Some readers stop after the first value, and look at nothing behind it.
     let word = text.split(is_space).next().unwrap_or_default();
     let is_scalar = || matches!(word, b"true" | b"false") || is_number(word);
     let begins_as_number = || word.strip_prefix(b"-").unwrap_or(word).first().is_some_and(u8::is_ascii_digit);
     is_wide
-        || matches!(text.first(), Some(b'{' | b'[' | b'"' | b'\'' | b'/' | b'#'))
+        || matches!(text.first(), Some(b'{' | b'[' | b'"' | b'\'' | b'/' | b'#' | b'(' | b')'))
         || is_scalar()
         || hides_root && begins_as_number()
+}
+
+/// The text behind what readers skip before it: controls, white space of Unicode, byte order marks.
+fn without_leading_space(mut text: &[u8]) -> &[u8] {
+    loop {
+        let ascii = text.iter().position(|byte| *byte > b' ').unwrap_or(text.len());
+        text = &text[ascii..];
+        let head = &text[..text.len().min(4)];
+        let first = head.utf8_chunks().next().and_then(|chunk| chunk.valid().chars().next());
+        match first.filter(|&first| first.is_whitespace() || matches!(first, '\u{feff}' | '\u{180e}' | '\u{200b}')) {
+            Some(space) => text = &text[space.len_utf8()..],
+            None => return text,
+        }
+    }
 }
 
 /// Whether a reader that takes the boundary from a body's first line finds parts.
@@ -89,6 +119,9 @@ mod tests {
             b" -1.5e3\n",
             b"true",
             b"{\"card\":1}=",
+            b")]}'\n{\"card\":1}",
+            b"\xc2\xa0{\"card\":1}",
+            b" \xe3\x80\x80\xef\xbb\xbf\xc2\x85\n[1]",
         ] {
             assert!(may_be_json(body, false), "{}", String::from_utf8_lossy(body));
         }
@@ -100,6 +133,7 @@ mod tests {
         {
             assert!(!may_be_json(body, false), "{}", String::from_utf8_lossy(body));
         }
+        assert!(!may_be_json("\u{e9}=1".as_bytes(), false) && !may_be_json(b"\xc2", false));
     }
 
     #[test]
