@@ -109,7 +109,7 @@ mod tests {
         };
         let text = format!(
             "[engine]\naddresses = [\"a:1\"]\nauthorities = \"a\"\ncertificate = \"a\"\nprivate_key = \"a\"\n\
-             [[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"http://a\"\n{other_case}\n{}{}{}{}",
+             [[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"http://a\"\n{other_case}\n{}{}{}{}{}{}{}{}",
             route("first", "/First/**", ""),
             route("hides", "/cards/*.json", &format!("methods = [\"PUT\"]\n{hides}")),
             route("opens", "/open/**", opens),
