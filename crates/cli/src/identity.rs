@@ -1,6 +1,6 @@
 //! The certificates and keys of an engine: their files, read together, with the time at which each certificate expires.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -64,20 +64,22 @@ impl IdentityFiles {
         remove_abandoned_in(&context.certificates());
     }
 
-    /// Everything that is wrong with the files: those that cannot be read, or what they hold, each with its file.
+    /// Everything that is wrong with the files: those that cannot be read, and what the others hold, each with its file.
     pub fn problems(&self) -> Vec<String> {
-        let identity = match self.read() {
-            Ok(identity) => identity,
-            Err(failure) => return failure.message.lines().map(str::to_owned).collect(),
-        };
+        let content = self.content();
+        let unread = content.failure().map_or(String::new(), |failure| failure.message);
+        let Content { tls, api, unreadable } = content;
         let shown =
             |paths: &[&PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
-        let files = |error: &StartError| match (error, &self.api) {
-            (StartError::ApiIdentity(_), Some((chain, key))) => shown(&[chain, key]),
-            _ => shown(&[&self.chain, &self.key, &self.authorities]),
-        };
-        let faults = check_identity(&identity.tls, identity.api.as_ref());
-        faults.iter().map(|error| format!("{}: {error}", files(error))).collect()
+        let faults = check_identity(&tls, api.as_ref()).into_iter().filter_map(|error| {
+            let files = match (&error, &self.api) {
+                (StartError::ApiIdentity(_), Some((chain, key))) => vec![chain, key],
+                _ => vec![&self.chain, &self.key, &self.authorities],
+            };
+            let is_read = files.iter().all(|path| !unreadable.contains_key(*path));
+            is_read.then(|| format!("{}: {error}", shown(&files)))
+        });
+        unread.lines().map(str::to_owned).chain(faults).collect()
     }
 
     /// Reads them.
@@ -85,11 +87,26 @@ impl IdentityFiles {
     /// # Errors
     /// Every file that cannot be read, a line each.
     pub fn read(&self) -> Outcome<Identity> {
-        let (mut problems, mut is_missing) = (BTreeSet::new(), false);
+        let content = self.content();
+        if let Some(failure) = content.failure() {
+            return Err(failure);
+        }
+        let Content { tls, api, .. } = content;
+        let expiry =
+            |usage, path: &Path, pem: &[u8]| CertificateExpiry::of_pem(usage, &path.display().to_string(), pem);
+        let mut certificates = expiry("server", &self.chain, &tls.certificate_chain_pem);
+        certificates.extend(expiry("client-authorities", &self.authorities, &tls.client_authorities_pem));
+        if let (Some(api), Some((chain, _))) = (&api, &self.api) {
+            certificates.extend(expiry("api", chain, &api.certificate_chain_pem));
+        }
+        Ok(Identity { tls, api, certificates })
+    }
+
+    fn content(&self) -> Content {
+        let mut unreadable = BTreeMap::new();
         let mut file = |path: &Path| {
             std::fs::read(path).unwrap_or_else(|error| {
-                is_missing |= error.kind() == ErrorKind::NotFound;
-                problems.insert(format!("{}: {}", path.display(), plain(&error)));
+                unreadable.insert(path.to_owned(), (format!("{}: {}", path.display(), plain(&error)), error.kind()));
                 Vec::new()
             })
         };
@@ -102,18 +119,24 @@ impl IdentityFiles {
             certificate_chain_pem: file(chain),
             private_key_pem: file(key).into(),
         });
-        if !problems.is_empty() {
-            let lines: Vec<String> = problems.into_iter().collect();
-            return Err(Failure::usage(lines.join("\n")).advise(advice(is_missing)));
-        }
-        let expiry =
-            |usage, path: &Path, pem: &[u8]| CertificateExpiry::of_pem(usage, &path.display().to_string(), pem);
-        let mut certificates = expiry("server", &self.chain, &tls.certificate_chain_pem);
-        certificates.extend(expiry("client-authorities", &self.authorities, &tls.client_authorities_pem));
-        if let (Some(api), Some((chain, _))) = (&api, &self.api) {
-            certificates.extend(expiry("api", chain, &api.certificate_chain_pem));
-        }
-        Ok(Identity { tls, api, certificates })
+        Content { tls, api, unreadable }
+    }
+}
+
+/// What could be read of the files; what could not is empty.
+struct Content {
+    tls: TlsSettings,
+    api: Option<ServerIdentity>,
+    /// A line for each file that could not be read, and why.
+    unreadable: BTreeMap<PathBuf, (String, ErrorKind)>,
+}
+
+impl Content {
+    /// The files that could not be read, a line each, with advice.
+    fn failure(&self) -> Option<Failure> {
+        let lines: Vec<&str> = self.unreadable.values().map(|(line, _)| line.as_str()).collect();
+        let is_missing = self.unreadable.values().any(|(_, kind)| *kind == ErrorKind::NotFound);
+        (!lines.is_empty()).then(|| Failure::usage(lines.join("\n")).advise(advice(is_missing)))
     }
 }
 
