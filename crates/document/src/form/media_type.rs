@@ -19,8 +19,8 @@ pub struct MediaType {
 
 impl MediaType {
     /// Reads the value of the header field. Nothing where it is malformed, names a boundary or charset twice, or where two readers
-    /// could take different parameters from it: those of RFC 2231, which only some put together, escapes, semicolons and commas in quotation
-    /// marks, and the word `boundary` or `charset` in the name or value of another parameter.
+    /// could take different parameters from it: those of RFC 2231, which only some put together; escapes, semicolons and commas in
+    /// quotation marks; and the word `boundary` or `charset` in the name or value of another parameter.
     pub fn parse(value: &[u8]) -> Option<MediaType> {
         let text = std::str::from_utf8(value).ok()?.trim_matches([' ', '\t']);
         let (essence, mut rest) = text.split_at(text.find(';').unwrap_or(text.len()));
@@ -45,9 +45,12 @@ impl MediaType {
             rest = tail.trim_start_matches([' ', '\t']);
             let name = name.to_ascii_lowercase();
             let whole = after[..after.len() - tail.len()].to_ascii_lowercase();
-            // Some only search for the word, wherever it first or last occurs.
-            let others = |word: &str| if name == word { &whole[word.len()..] } else { &whole[..] };
-            if [BOUNDARY, CHARSET].iter().any(|&word| others(word).contains(word)) {
+            // Some only search for the word, wherever it first or last occurs; clients write it into their boundaries.
+            let is_elsewhere = |word: &str| match whole.strip_prefix(word) {
+                Some(rest) if name == word => rest.contains(&format!("{word}=")),
+                _ => whole.contains(word),
+            };
+            if [BOUNDARY, CHARSET].into_iter().any(is_elsewhere) {
                 return None;
             }
             let place = match name.as_str() {

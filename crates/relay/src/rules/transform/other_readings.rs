@@ -54,8 +54,9 @@ fn other_reading(kind: &Kind, body: &[u8], hidden: &Hidden, limits: &FormLimits)
 }
 
 /// Whether a reader, lenient ones included, could take the bytes for a JSON text: with a byte order mark, in UTF-16 or UTF-32, behind
-/// white space (of Unicode too), a comment or a prefix against inclusion (`)]}'`, which Gson skips). No form that a client encodes begins like one, unless its first name is a number; that counts where
-/// `hides_root`, because Go's decoder reads the number of `4111&a=b` and looks no further.
+/// white space (of Unicode too), a comment or a prefix against inclusion (`)]}'`, which Gson skips). No form that a client encodes begins
+/// like one, unless its first name is a number; that counts where `hides_root`, because Go's decoder reads the number of `4111&a=b` and
+/// looks no further.
 fn may_be_json(body: &[u8], hides_root: bool) -> bool {
     let is_wide =
         body.iter().take(4).any(|&byte| byte == 0) || body.starts_with(b"\xff\xfe") || body.starts_with(b"\xfe\xff");
