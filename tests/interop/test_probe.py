@@ -15,6 +15,7 @@ from http.client import HTTPConnection
 import pytest
 
 import engine as engines
+import pages
 import relays
 import upstream as upstreams
 from engine import Engine
@@ -126,6 +127,11 @@ def run(setting: Setting, *arguments: str) -> tuple[int, list[dict[str, object]]
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode()
 
 
+def fields(message: dict[str, object]) -> list[object]:
+    """The names in a message to the webhook, without the figures."""
+    return [set(message), *((sample["way"], set(sample)) for sample in message["samples"])]
+
+
 def ways(round_: dict[str, object]) -> dict[str, object]:
     return {sample["way"]: sample["failure"] for sample in round_["samples"]}
 
@@ -171,6 +177,7 @@ def test_a_relay_that_does_not_seal_is_no_good_relay(setting: Setting) -> None:
 
 
 def test_an_alarm_begins_and_ends_at_metrics_readiness_and_webhook(setting: Setting) -> None:
+    [documented] = [json.loads(block.text) for block in pages.blocks((pages.ROOT / "docs/relay.md").read_text()) if block.language == "json"]
     with upstreams.running() as hook:
         arguments = ("--every", "100ms", "--limit", SHORT_LIMIT, "--failures", "2", "--webhook", f"{hook.url}/alarm?from=probe")
         with probing(setting, *setting.both(), *arguments) as probe:
@@ -200,6 +207,7 @@ def test_an_alarm_begins_and_ends_at_metrics_readiness_and_webhook(setting: Sett
             assert request.header("Content-Type") == "application/json"
             told = json.loads(request.body)
             assert told["alarm"] is is_alarm and told in probe.rounds
+            assert fields(told) == fields(documented)
         assert ways(json.loads(begun.body))["engine"] == "it took longer than 2000 ms"
         assert ways(json.loads(ended.body)) == {"engine": None, "relay": None}
 

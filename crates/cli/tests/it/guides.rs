@@ -1,7 +1,7 @@
-//! Runs the guides: the shell blocks of each page of `docs/guides`, in their order, as one script in an empty folder. The metrics
-//! that other blocks name are those of the reference. tests/interop/test_pages.py runs the pages that start an engine. This file also
-//! runs the program of docs/start/rust.md, and compares docs/errors.md with the code.
-//! Blocks of kind `console` need an installed package; the test of the packages runs them.
+//! Runs the reference and the guides: the shell blocks of each page of `docs` and `docs/guides`, in their order, as one script in an
+//! empty folder. The metrics that other blocks name are those of the reference. tests/interop/test_pages.py runs the pages that start
+//! an engine. This file also runs the program of docs/start/rust.md, and compares docs/errors.md with the code.
+//! Blocks of kind `console` need an installed package, and the test of the packages runs them; or a comment says why none does.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,65 +21,91 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The pages that start no engine, by name.
-fn guides() -> Vec<(String, String)> {
-    let mut guides = Vec::new();
-    for entry in std::fs::read_dir(root().join("docs/guides")).expect("the folder of guides") {
-        let path = entry.expect("an entry").path();
-        let page = read(&path);
-        if !page.contains("fieldseal dev &") {
-            guides.push((path.file_name().expect("a name").to_string_lossy().into_owned(), page));
+/// The pages of the reference and of the guides that start no engine, by path.
+fn pages() -> Vec<(String, String)> {
+    let mut pages = Vec::new();
+    for folder in ["docs", "docs/guides"] {
+        for entry in std::fs::read_dir(root().join(folder)).expect("the folder of pages") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_some_and(|extension| extension == "md") {
+                let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+                pages.push((format!("{folder}/{name}"), read(&path)));
+            }
         }
     }
-    guides.sort();
-    assert!(!guides.is_empty());
-    guides
+    pages.retain(|(_, page)| !page.contains("fieldseal dev &"));
+    pages.sort();
+    assert!(pages.iter().any(|(path, _)| path == "docs/guides/operations.md"));
+    pages
 }
 
-/// The fenced blocks of a page: language and text.
-fn blocks(page: &str) -> Vec<(&str, String)> {
+/// A fenced block of a page.
+#[derive(Debug, PartialEq)]
+struct Block<'a> {
+    /// The text behind the fence: the language, and a name where it has one.
+    kind: &'a str,
+    text: String,
+    /// The reason why no test runs it, if the comment before it gives one.
+    not_run: Option<&'a str>,
+}
+
+fn blocks(page: &str) -> Vec<Block<'_>> {
     let mut blocks = Vec::new();
-    let mut open: Option<(&str, String)> = None;
+    let mut open: Option<Block<'_>> = None;
+    let mut before = "";
     for line in page.lines() {
         match (&mut open, line.strip_prefix("```")) {
-            (None, Some(language)) => open = Some((language, String::new())),
+            (None, Some(kind)) => {
+                let not_run = before.strip_prefix("<!-- not run: ").and_then(|text| text.strip_suffix(" -->"));
+                open = Some(Block { kind, text: String::new(), not_run });
+            }
             (Some(_), Some("")) => blocks.extend(open.take()),
-            (Some((_, text)), _) => {
-                text.push_str(line);
-                text.push('\n');
+            (Some(block), _) => {
+                block.text.push_str(line);
+                block.text.push('\n');
             }
             (None, None) => {}
         }
+        before = line;
     }
     assert!(open.is_none(), "a block is not closed");
     blocks
 }
 
+/// Whether another test covers a block that is no script for an empty folder.
+fn is_covered(path: &str, block: &Block<'_>) -> bool {
+    match block.kind.split_once(' ').unwrap_or((block.kind, "")) {
+        // `alerts_name_metrics_that_there_are`.
+        ("yaml" | "promql", "") => true,
+        ("hex", name) => {
+            let test = read(&root().join("crates/protocol/tests/it/protocol_doc.rs"));
+            path == "docs/protocol.md" && test.contains(&format!("hex_block(\"{name}\")"))
+        }
+        // Commands of an administrator on a machine of its own, or a reason.
+        ("console", "") => block.not_run.is_some() || read(&root().join("tests/packaging/run.sh")).contains(path),
+        _ => false,
+    }
+}
+
 #[test]
-fn every_command_of_a_guide_works() {
-    for (name, page) in guides() {
-        let mut script = "set -euo pipefail\n".to_owned();
-        for (language, text) in blocks(&page) {
-            match language {
-                "sh" => script.push_str(&text),
-                "yaml" => {}
-                // Commands of an administrator on a machine of its own.
-                "console" => {
-                    let runner = read(&root().join("tests/packaging/run.sh"));
-                    assert!(
-                        runner.contains(&format!("docs/guides/{name}")),
-                        "{name}: the test of the packages does not run it"
-                    );
-                }
-                other => panic!("{name}: a block of kind {other:?}: no test knows how to check it"),
+fn every_command_of_a_page_works() {
+    for (name, page) in pages() {
+        let mut script = String::new();
+        for block in blocks(&page) {
+            match block.kind {
+                "sh" => script.push_str(&block.text),
+                kind => assert!(is_covered(&name, &block), "{name}: no test runs or reads this block of kind {kind:?}"),
             }
+        }
+        if script.is_empty() {
+            continue;
         }
         let folder = tempfile::tempdir().expect("a folder");
         let programs = Path::new(env!("CARGO_BIN_EXE_fieldseal")).parent().expect("a folder").to_path_buf();
         let path = std::env::var_os("PATH").expect("a path");
         let path = std::env::join_paths([programs].into_iter().chain(std::env::split_paths(&path))).expect("a path");
         let mut command = Command::new("bash");
-        command.args(["-c", &script]).current_dir(folder.path()).env("PATH", path);
+        command.args(["-c", &format!("set -euo pipefail\n{script}")]).current_dir(folder.path()).env("PATH", path);
         for (key, _) in std::env::vars().filter(|(key, _)| key.starts_with("FIELDSEAL_")) {
             command.env_remove(key);
         }
@@ -96,13 +122,23 @@ fn metrics(text: &str) -> BTreeSet<&str> {
 }
 
 #[test]
+fn a_block_that_is_not_run_has_a_reason() {
+    let page = |before: &str| format!("{before}\n```console\n$ true\n```\n");
+    let [without, with] = ["", "<!-- not run: it takes an hour -->"].map(page);
+    assert!(!is_covered("docs/a.md", &blocks(&without)[0]));
+    assert_eq!(blocks(&with)[0].not_run, Some("it takes an hour"));
+    assert!(is_covered("docs/a.md", &blocks(&with)[0]));
+}
+
+#[test]
 fn alerts_name_metrics_that_there_are() {
     let references = ["docs/metrics.md", "docs/relay.md"].map(|path| read(&root().join(path)));
-    let known: BTreeSet<&str> = references.iter().flat_map(|text| metrics(text)).collect();
+    let rows = references.iter().flat_map(|text| text.lines()).filter(|line| line.starts_with("| `"));
+    let known: BTreeSet<&str> = rows.flat_map(metrics).collect();
     let mut seen = 0;
-    for (name, page) in guides() {
-        for (_, text) in blocks(&page).iter().filter(|(language, _)| *language == "yaml") {
-            for metric in metrics(text) {
+    for (name, page) in pages() {
+        for block in blocks(&page).iter().filter(|block| matches!(block.kind, "yaml" | "promql")) {
+            for metric in metrics(&block.text) {
                 assert!(known.contains(metric), "{name}: there is no metric {metric}");
                 seen += 1;
             }
@@ -115,7 +151,11 @@ fn alerts_name_metrics_that_there_are() {
 fn the_rust_page_shows_the_example_and_it_runs() {
     let [page, example] =
         ["docs/start/rust.md", "crates/client/examples/round_trip.rs"].map(|path| read(&root().join(path)));
-    assert_eq!(blocks(&page), [("rust", example)], "docs/start/rust.md must show the example as it is");
+    assert_eq!(
+        blocks(&page),
+        [Block { kind: "rust", text: example, not_run: None }],
+        "docs/start/rust.md must show the example as it is"
+    );
     let workplace = common::Workplace::new();
     let engine = workplace.engine(&["--no-relay"]);
     let certs = Path::new(engine.ready["ca"].as_str().expect("a path")).parent().expect("a folder").to_path_buf();
