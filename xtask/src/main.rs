@@ -1,7 +1,7 @@
 //! `cargo xtask`: the project's own tools, in its own language.
 //!
-//! `tidy` checks style, `check` runs what CI runs before the tests, `examples` writes documents of any size. Anything that needs
-//! more than a shell line is here and not in a script.
+//! `tidy` checks style, `check` runs what CI runs before the tests, `licenses` writes the notices of a release, `examples` documents of
+//! any size. Anything that needs more than a shell line is here and not in a script.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -9,6 +9,7 @@
 mod check;
 mod examples;
 mod lexer;
+mod licenses;
 mod measurements;
 mod metadata;
 mod source;
@@ -21,6 +22,7 @@ usage: cargo xtask COMMAND
 
   tidy                  crate edges, import circles, files, calls, words and lengths
   check                 fmt, clippy, tidy and deny: what CI runs before the tests
+  licenses TARGET       notices of the libraries that the program is built from for this target
   measurements          docs/measurements.md, from the results in benches/results
   examples --fields N   a JSON document of exactly N scalar values (1 to 10,000,000)
   examples --bytes N    a JSON document of exactly N bytes (at least 1,024)
@@ -46,6 +48,10 @@ fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     match command.as_str() {
         "tidy" => Ok(check::tidy(&source::root())?),
         "check" => Ok(check::check(&source::root())?),
+        "licenses" => match rest {
+            [target] => Ok(licenses::write(&source::root(), target, &mut io::stdout().lock())?),
+            _ => Err(HELP.into()),
+        },
         "measurements" => {
             let root = source::root();
             measurements::write(&root, &source::load(&root)?)

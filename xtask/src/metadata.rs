@@ -1,8 +1,11 @@
 //! The part of `cargo metadata` that the rules need, as plain data with paths below the repository's root.
 
-use std::path::Path;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
 
-use cargo_metadata::{DependencyKind, MetadataCommand, TargetKind};
+use cargo_metadata::{DependencyKind, MetadataCommand, Node, PackageId, TargetKind};
 
 use crate::source::relative;
 
@@ -54,6 +57,21 @@ pub struct Package {
     pub targets: Vec<Target>,
 }
 
+/// A package of other authors that a program is built from.
+#[derive(Clone, Debug, Default)]
+pub struct Library {
+    /// The package's name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The SPDX expression of its licence; empty where it declares none.
+    pub license: String,
+    /// The address of its repository; empty where it declares none.
+    pub repository: String,
+    /// The folder of its source.
+    pub folder: PathBuf,
+}
+
 /// The members of the workspace whose manifest is `manifest`, as declared (nothing is resolved, so nothing is downloaded).
 ///
 /// # Errors
@@ -61,6 +79,45 @@ pub struct Package {
 pub fn load(root: &Path, manifest: &Path) -> Result<Vec<Package>, cargo_metadata::Error> {
     let metadata = MetadataCommand::new().cargo_path(env!("CARGO")).manifest_path(manifest).no_deps().exec()?;
     Ok(metadata.packages.iter().map(|item| package(root, item)).collect())
+}
+
+/// The packages of other authors that `program`, a member of the workspace at `root`, is built from for `target`: its dependencies
+/// and theirs, in the order of names. Packages that only build scripts or tests use are not among them.
+///
+/// Cargo chooses features for the whole workspace, so there may be packages that only another member has switched on.
+///
+/// # Errors
+/// Cargo cannot be run, or refuses the workspace or the target.
+pub fn libraries(root: &Path, program: &str, target: &str) -> Result<Vec<Library>, cargo_metadata::Error> {
+    let options = ["--locked", "--filter-platform", target].map(str::to_owned);
+    let metadata = MetadataCommand::new().cargo_path(env!("CARGO")).current_dir(root).other_options(options).exec()?;
+    let nodes = metadata.resolve.iter().flat_map(|graph| &graph.nodes);
+    let nodes: BTreeMap<&PackageId, &Node> = nodes.map(|node| (&node.id, node)).collect();
+    let mut open: Vec<&PackageId> =
+        metadata.packages.iter().filter(|item| item.name == program).map(|item| &item.id).collect();
+    let mut found = BTreeSet::new();
+    while let Some(id) = open.pop() {
+        if found.insert(id) {
+            let dependencies = nodes.get(id).into_iter().flat_map(|node| &node.deps);
+            let is_linked =
+                |kinds: &[cargo_metadata::DepKindInfo]| kinds.iter().any(|item| item.kind == DependencyKind::Normal);
+            open.extend(dependencies.filter(|item| is_linked(&item.dep_kinds)).map(|item| &item.pkg));
+        }
+    }
+    let others = metadata.packages.iter().filter(|item| item.source.is_some() && found.contains(&item.id));
+    let mut libraries: Vec<Library> = others.map(library).collect();
+    libraries.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
+    Ok(libraries)
+}
+
+fn library(item: &cargo_metadata::Package) -> Library {
+    Library {
+        name: item.name.to_string(),
+        version: item.version.to_string(),
+        license: item.license.clone().unwrap_or_default(),
+        repository: item.repository.clone().unwrap_or_default(),
+        folder: item.manifest_path.as_std_path().parent().map(Path::to_owned).unwrap_or_default(),
+    }
 }
 
 fn package(root: &Path, item: &cargo_metadata::Package) -> Package {
@@ -104,6 +161,20 @@ mod tests {
         assert!(xtask.targets[0].is_shipped());
         assert!(xtask.dependencies.iter().any(|dependency| dependency.name == "serde_json"));
         assert!(packages.iter().any(|package| package.name == "crypto" && package.folder == "crates/crypto"));
+    }
+
+    #[test]
+    fn reads_what_the_program_is_built_from() {
+        let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+        let libraries = libraries(&root(), "fieldseal-cli", &target).expect("the workspace has metadata");
+        let find = |name: &str| libraries.iter().find(|library| library.name == name);
+        let boring = find("boring-sys").expect("TLS is linked");
+        assert!(boring.license == "MIT" && boring.folder.join("Cargo.toml").exists());
+        // Of ourselves, of a build script, and of tests.
+        for name in ["fieldseal-engine", "bindgen", "criterion"] {
+            assert!(find(name).is_none(), "{name}");
+        }
+        assert!(super::libraries(&root(), "fieldseal-cli", "no-such-target").is_err());
     }
 
     #[test]
