@@ -8,7 +8,10 @@
 #   Containerfile, container/               what an image is built from
 #   SHA256SUMS
 #
+# All but the debug symbols and the bill of materials carry the licence texts of the libraries in the program.
+#
 # DIST_PROGRAM names a program that is built already; without it the profile `dist` is built.
+# DEBFULLNAME and DEBEMAIL are the publisher, as in Debian's tools: the maintainer of the package.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -27,6 +30,8 @@ name=fieldseal-$version-$triple
 # The same commit gives the same archives.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
+# The default is an address that can never exist: a package that nobody publishes has no maintainer.
+maintainer="${DEBFULLNAME:-The Fieldseal authors} <${DEBEMAIL:-nobody@fieldseal.invalid}>"
 
 say() { printf '== dist: %s\n' "$1"; }
 die() { printf 'dist: %s\n' "$1" >&2; exit 1; }
@@ -84,6 +89,48 @@ documents() {
   "$stage/fieldseal" generate "$stage"
   gzip --best --no-name "$stage"/man/man1/*.1
   gzip --best --no-name --stdout CHANGELOG.md >"$stage/CHANGELOG.md.gz"
+  debian_changelog | gzip --best --no-name >"$stage/changelog.Debian.gz"
+  gzip --decompress --stdout "$stage/changelog.Debian.gz" >"$stage/changelog"
+  [[ $(dpkg-parsechangelog --file "$stage/changelog" --show-field Version) == "$version-1" &&
+    $(dpkg-parsechangelog --file "$stage/changelog" --show-field Maintainer) == "$maintainer" ]] ||
+    die "CHANGELOG.md does not describe version $version"
+}
+
+# CHANGELOG.md as Debian's tools read it: an entry for each release. What is not released yet is an entry of this version.
+debian_changelog() {
+  local unreleased=$version
+  if grep -qF "## [$version]" CHANGELOG.md; then unreleased=''; fi
+  awk -v unreleased="$unreleased" -v now="@$SOURCE_DATE_EPOCH" -v maintainer="$maintainer" '
+    function finish(command, stamp) {
+      if (release != "" && has_items) {
+        command = "date --utc --rfc-email --date=" date
+        command | getline stamp
+        close(command)
+        printf "fieldseal (%s-1) unstable; urgency=medium\n%s\n -- %s  %s\n\n", release, text, maintainer, stamp
+      }
+      text = ""
+      has_items = 0
+    }
+    /^## \[/ {
+      finish()
+      release = substr($2, 2, length($2) - 2)
+      date = $4
+      if (release == "Unreleased") { release = unreleased; date = now }
+    }
+    /^### / { text = text "\n  [ " substr($0, 5) " ]\n" }
+    /^- / { text = text "  * " substr($0, 3) "\n"; has_items = 1 }
+    /^  / && has_items { text = text "    " substr($0, 3) "\n" }
+    END { finish() }' CHANGELOG.md
+}
+
+# The licence texts of everything that the program contains.
+notices() {
+  local library
+  say 'notices of third-party software'
+  cargo xtask licenses "$triple" >"$stage/THIRD-PARTY-NOTICES"
+  library=$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html
+  [[ -f $library ]] || die "the Rust toolchain has no $library: install it with rustup"
+  gzip --best --no-name --stdout "$library" >"$stage/rust-standard-library.html.gz"
 }
 
 tarball() {
@@ -95,22 +142,23 @@ tarball() {
   cp "$stage"/completions/* "$folder/share/completions/"
   cp deploy/systemd/*.service "$folder/systemd/"
   cp deploy/fieldseal.toml examples/relay.toml "$folder/etc/"
-  cp LICENSE README.md CHANGELOG.md "$folder/"
+  cp LICENSE README.md CHANGELOG.md "$stage/THIRD-PARTY-NOTICES" "$stage/rust-standard-library.html.gz" "$folder/"
   pack --directory "$stage" "$name" | gzip --best --no-name >"$artifacts/$name.tar.gz"
   check_size "$artifacts/$name.tar.gz"
   pack --directory "$stage/debug" usr | xz -2 >"$artifacts/$name.debug.tar.xz"
 }
 
 debian_package() {
-  say 'Debian package'
-  cargo deb --quiet --locked --no-build --no-strip --profile dist --package fieldseal-cli --output "$artifacts/"
+  say "Debian package of $maintainer"
+  cargo deb --quiet --locked --maintainer "$maintainer" --no-build --no-strip --profile dist --package fieldseal-cli --output "$artifacts/"
   check_size "$(compgen -G "$artifacts/fieldseal_*.deb")"
 }
 
-# The image takes the program alone; an engine needs nothing else.
+# The image takes the program with its licences; an engine needs nothing else.
 container() {
   mkdir -p "$artifacts/container"
-  cp "$stage/fieldseal" deploy/container/Containerfile "$artifacts/container/"
+  cp "$stage/fieldseal" deploy/container/Containerfile LICENSE "$stage/THIRD-PARTY-NOTICES" "$stage/rust-standard-library.html.gz" \
+    "$artifacts/container/"
 }
 
 bill_of_materials() {
@@ -129,6 +177,7 @@ mkdir -p "$stage" "$artifacts"
 build
 strip_program
 documents
+notices
 tarball
 debian_package
 container

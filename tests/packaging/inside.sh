@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs inside the container, as root, under its systemd: the life of an installed package.
 set -euo pipefail
+source /tests/documents.sh
 source /tests/wait.sh
 
 passed=0
@@ -56,6 +57,10 @@ for name in fieldseal fieldseal-relay; do
   [[ $(systemctl is-active "$name" || true) == inactive ]]
 done
 [[ -f /usr/share/man/man1/fieldseal-keys-create.1.gz ]]
+ok
+
+begin 'carries the licences of its libraries and a changelog'
+check_documents ''
 ok
 
 begin 'without a keystore the engine is skipped, not failed'

@@ -41,6 +41,15 @@ make_system() {
   touch "$system.stamp"
 }
 
+# The archive that was built with the package carries the same licences.
+check_archive() {
+  local archive=$1 files file
+  files=$(tar --list --gzip --file "$archive")
+  for file in LICENSE CHANGELOG.md THIRD-PARTY-NOTICES rust-standard-library.html.gz; do
+    grep -q "^[^/]*/$file\$" <<<"$files" || die "$archive has no $file"
+  done
+}
+
 in_container() {
   local system=$target/packaging/system results status=0
   make_system "$system"
@@ -65,6 +74,9 @@ in_folder() {
     bash "$here/unpacked.sh" "$folder/root" || status=$?
   return "$status"
 }
+
+archive=$(compgen -G "$(dirname "$package")/fieldseal-*.tar.gz" || true)
+if [[ -f $archive ]]; then check_archive "$archive"; fi
 
 lacks=$(missing)
 if [[ -z $lacks ]]; then

@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # The engine of a package that is unpacked below the folder $1, first in PATH.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/wait.sh"
+here=$(dirname "${BASH_SOURCE[0]}")
+source "$here/documents.sh"
+source "$here/wait.sh"
 root=$1
 
 for file in usr/lib/systemd/system/fieldseal.service usr/share/man/man1/fieldseal-keys-create.1.gz \
   usr/share/bash-completion/completions/fieldseal etc/fieldseal/fieldseal.toml; do
   [[ -f $root/$file ]] || { echo "the package has no $file" >&2 && exit 1; }
 done
+check_documents "$root"
 fieldseal keys create acme
 fieldseal certs init --name localhost
 fieldseal certs issue billing --app acme --allow encrypt,decrypt

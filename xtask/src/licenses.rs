@@ -38,7 +38,7 @@ The program `fieldseal` is built from the packages below, which belong to their 
 and the licence that it declares, as an SPDX expression. The files below it are its licence texts, those of C libraries inside the package
 included; their numbers are those of the texts at the end. Some packages only generate code while the program is built.
 
-The notices of the Rust standard library, which the program contains too, are in rust-standard-library.html.
+The notices of the Rust standard library, which the program contains too, are in rust-standard-library.html.gz.
 ";
 
 /// Why there are no notices.
