@@ -104,16 +104,26 @@ systemctl stop fieldseal
 stopped_gracefully fieldseal
 ok
 
-begin 'the relay serves as a user of its own, without access to the keystore'
+begin 'the relay encrypts on the way to a service, as a user of its own without access to the keystore'
 systemctl start fieldseal
 until_true 'the engine is ready' is_ready 3444
 cp /tests/relay.toml /etc/fieldseal/relay.toml
+# Without compiled copies of modules, which would be left on the system.
+python3 -B /tests/upstream.py 8080 &
+upstream=$!
+until_true 'the service behind the relay answers' curl --fail --silent http://127.0.0.1:8080/
 # Enabled, so that systemd remembers how it ended.
 systemctl enable --now fieldseal-relay
 until_true 'the relay is ready' is_ready 3445
 pid=$(property fieldseal-relay MainPID)
 [[ $(status Seccomp) == 2 && $(status CapEff) == 0000000000000000 ]]
 if runuser -u fieldseal-relay -- ls /var/lib/fieldseal 2>/dev/null; then false; fi
+payment='{"card":"4111111111111111","amount":12.50}'
+# The service returns what it received.
+received=$(curl --fail --silent --show-error --json "$payment" http://127.0.0.1:8444/payments)
+[[ $received == '{"card":"ev:'*':$","amount":12.50}' ]]
+[[ $(engine decrypt --connect localhost:3443 --client billing --app acme <<<"$received") == "$payment" ]]
+[[ $(curl --silent --output /dev/null --write-out '%{http_code}' --json "$payment" http://127.0.0.1:8444/other) == 404 ]]
 systemctl reload fieldseal-relay
 until_true 'the relay logs the reload' logged fieldseal-relay 'relay reloaded'
 echo 'no_such_key = 1' >>/etc/fieldseal/relay.toml
@@ -121,6 +131,7 @@ if systemctl reload fieldseal-relay; then false; fi
 is_ready 3445
 systemctl stop fieldseal-relay
 stopped_gracefully fieldseal-relay
+kill "$upstream"
 rm -r /etc/fieldseal/relay.toml /var/lib/fieldseal-relay/certs
 ok
 
