@@ -53,6 +53,14 @@ fn systemd_understands_every_line_of_each_unit() {
     }
 }
 
+/// Where the tests of the package need root and do not run, their relay has at least a valid file.
+#[test]
+fn the_relay_of_the_package_test_is_valid() {
+    let text = include_str!("../../../../tests/packaging/relay.toml");
+    let relay = fieldseal_relay::Configuration::parse(text).expect("valid");
+    assert!(relay.warnings.is_empty(), "{:?}", relay.warnings);
+}
+
 /// A stop that systemd cuts short would lose requests which the drain exists to finish.
 #[test]
 fn units_wait_longer_than_a_shutdown_takes() {
