@@ -1,4 +1,4 @@
-//! What must hold for any bytes as a configuration: the fuzz target calls this, and an ordinary test replays its corpus through it.
+//! Properties that hold for any bytes as a configuration: the fuzz target checks them, and an ordinary test replays its corpus.
 //!
 //! Not part of the crate's interface. Every function panics where a property does not hold.
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Action, Actions, Configuration, Limits, Origin};
 use crate::rules::route::{HostPattern, PathPattern, RequestPath};
 
-/// Any bytes as a configuration: read to what can be run, or refused with the lines of all that is wrong. Says which.
+/// Treats any bytes as a configuration: it is valid, or refused with all its problems and their lines. Returns which.
 pub fn check_configuration(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
     let configuration = match Configuration::parse(text) {
@@ -54,7 +54,7 @@ fn check_limits(limits: &Limits) {
     assert!(limits.idle_timeout > Duration::ZERO);
 }
 
-/// Written as in a `Host` it is read as the same.
+/// Written as in a `Host` header, an origin parses as the same origin.
 fn check_origin(origin: &Origin) {
     assert!(!origin.host.is_empty() && origin.port > 0);
     let scheme = if origin.is_tls { "https" } else { "http" };
@@ -62,21 +62,21 @@ fn check_origin(origin: &Origin) {
     assert_eq!(Origin::parse(&url).as_ref(), Some(origin), "{url}");
 }
 
-/// Its text is read as the same, and it means its own name.
+/// The text of a pattern parses as the same pattern, and the pattern matches its own name.
 fn check_host(pattern: &HostPattern) {
     let text = pattern.to_string();
     assert_eq!(HostPattern::parse(&text).as_ref(), Ok(pattern), "{text}");
     assert!(pattern.matches(&text.replace('*', "a")) || text.ends_with('.'), "{text}");
 }
 
-/// No path makes it panic.
+/// No path makes a pattern panic.
 fn check_path(pattern: &PathPattern) {
     for path in ["/", "/a", "/a/b/c.json", "/a//b;x/", "/%61/b"] {
         let _ = pattern.matches(&RequestPath::parse(path, 8).expect("a path"));
     }
 }
 
-/// Each rule selects something, and none changes how a message is read.
+/// Each rule selects something, and none changes a header that frames or routes the message.
 fn check_actions(actions: &Actions) {
     for rule in &actions.rules {
         assert!(rule.json.is_some() || !rule.form.is_empty() || !rule.query.is_empty() || !rule.headers.is_empty());

@@ -1,6 +1,6 @@
-//! What the relay is to do: a file of TOML, read, checked and turned into patterns and rules.
+//! The relay's configuration: a TOML file, parsed, validated and compiled into patterns and rules.
 //!
-//! The program reads the file and hands over its text; paths in it stay paths until the relay starts or is reloaded.
+//! The program reads the file and passes its text; paths in it are opened only when the relay starts or reloads.
 
 pub mod fuzzing;
 mod reach;
@@ -32,44 +32,44 @@ use crate::rules::route::{HostPattern, PathPattern};
 /// The whole configuration.
 #[derive(Clone, Debug)]
 pub struct Configuration {
-    /// The process.
+    /// The `[relay]` section: settings of the process.
     pub process: Process,
-    /// The engine that does the work.
+    /// The engine that the relay calls.
     pub engine: EngineSettings,
     /// Connections to upstreams.
     pub upstream: UpstreamSettings,
-    /// Bounds.
+    /// Limits.
     pub limits: Limits,
-    /// Listeners in front of APIs.
+    /// Listeners of inbound relays, in front of APIs.
     pub inbound: Vec<Inbound>,
-    /// Listeners of clients that call others.
+    /// Listeners of outbound relays, for clients that call third parties.
     pub outbound: Vec<Outbound>,
-    /// What is allowed and may yet not be meant.
+    /// Settings that are valid but probably unintended.
     pub warnings: Vec<Problem>,
 }
 
-/// Where the engine is and who the relay is to it.
+/// The engine's addresses and the relay's identity for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineSettings {
-    /// `HOST:PORT` of one engine, or of several that serve the same apps.
+    /// `HOST:PORT` of the engine, or of several that serve the same apps.
     pub addresses: Vec<String>,
-    /// PEM of the authorities whose engines are believed.
+    /// PEM file of the authorities that the engine's certificate must be signed by.
     pub authorities: PathBuf,
-    /// PEM of the relay's certificate chain.
+    /// PEM file of the relay's certificate chain.
     pub certificate: PathBuf,
-    /// PEM of its private key.
+    /// PEM file of its private key.
     pub private_key: PathBuf,
-    /// The name in the engine's certificate, where it is not the host of the address.
+    /// The name in the engine's certificate, if it is not the host of the address.
     pub server_name: Option<String>,
-    /// Connections of one thread.
+    /// Connections per thread.
     pub connections_max: usize,
-    /// How long a call may take; the engine is told the same.
+    /// Maximum duration of a call; also sent to the engine as the deadline.
     pub timeout: Duration,
-    /// Repetitions of a call that the engine has not begun, or has refused as unavailable or overloaded.
+    /// Retries of a call that the engine has not started, or has refused as unavailable or overloaded.
     pub retries_max: u32,
 }
 
-/// Certificate chain and private key, PEM.
+/// Certificate chain and private key, as PEM files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPair {
     /// The chain.
@@ -81,24 +81,24 @@ pub struct KeyPair {
 /// A listener in front of APIs.
 #[derive(Clone, Debug)]
 pub struct Inbound {
-    /// What logs and metrics call it.
+    /// The name in logs and metrics.
     pub name: Arc<str>,
-    /// Where it listens.
+    /// The address to listen on.
     pub address: SocketAddr,
-    /// Its certificate; without one it speaks plain HTTP.
+    /// The listener's certificate; without one it serves plain HTTP.
     pub tls: Option<KeyPair>,
-    /// What becomes of requests that no route takes: they go to this upstream, or are refused.
+    /// The upstream for requests that no route matches; without one they are refused.
     pub otherwise: Option<Arc<Origin>>,
-    /// How clients' addresses are passed on.
+    /// How clients' addresses are forwarded.
     pub forwarded: Forwarded,
     /// The action for a path that equals that of a route only when case is ignored.
     pub other_case: OtherCase,
-    /// The routes; the first that fits decides.
+    /// The routes; the first match applies.
     pub routes: Vec<Route>,
 }
 
 impl OtherCase {
-    /// How a rule takes names. What a name in doubt holds may stay sealed.
+    /// How a rule compares names. An ambiguous value may stay encrypted but must not be revealed.
     fn for_names(self, hides: bool) -> NameCase {
         match self {
             OtherCase::Refuse if hides => NameCase::Refuse,
@@ -112,32 +112,32 @@ impl OtherCase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Forwarded {
-    /// Set by the relay; all that the client said is dropped, in `_` for `-` too.
+    /// Set by the relay; the client's fields are dropped, including spellings with `_`.
     Set,
-    /// The client's address is appended to what the client said.
+    /// The client's address is appended to the client's fields.
     Append,
-    /// Left as it came.
+    /// Forwarded unchanged.
     Keep,
 }
 
-/// A listener of clients that call others.
+/// A listener for clients that call third parties.
 #[derive(Clone, Debug)]
 pub struct Outbound {
-    /// What logs and metrics call it.
+    /// The name in logs and metrics.
     pub name: Arc<str>,
-    /// Where it listens.
+    /// The address to listen on.
     pub address: SocketAddr,
-    /// The proxy's own certificate; without one it speaks plain HTTP.
+    /// The proxy's own certificate; without one it serves plain HTTP.
     pub tls: Option<KeyPair>,
-    /// The authority that signs for destinations.
+    /// The authority that signs the certificates of destinations.
     pub authority: KeyPair,
-    /// What becomes of other destinations.
+    /// What the relay does with requests to unlisted destinations.
     pub unlisted: Unlisted,
-    /// What becomes of those among them that are tunnelled, where their address is internal: loopback, link-local, private or of nobody.
+    /// The same for tunnels to internal addresses: loopback, link-local, private or unassigned.
     pub unlisted_internal: Unlisted,
     /// The action for a path that equals that of a destination only when case is ignored.
     pub other_case: OtherCase,
-    /// The destinations; the first that fits a request decides.
+    /// The destinations; the first match applies.
     pub destinations: Vec<Destination>,
 }
 
@@ -145,9 +145,9 @@ pub struct Outbound {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Unlisted {
-    /// They are tunnelled, untouched and unseen.
+    /// Tunnels them without inspection.
     Tunnel,
-    /// They are refused.
+    /// Refuses them.
     Refuse,
 }
 
@@ -156,11 +156,11 @@ pub enum Unlisted {
 pub struct Destination {
     /// Its hosts.
     pub hosts: Vec<HostPattern>,
-    /// Its paths; none means all. Others of the same hosts are forwarded as they are.
+    /// Paths; empty means all. Requests to other paths of these hosts are forwarded unchanged.
     pub paths: Vec<PathPattern>,
-    /// What is done to requests.
+    /// Rules for requests.
     pub request: Actions,
-    /// What is done to answers.
+    /// Rules for responses.
     pub response: Actions,
 }
 
@@ -174,21 +174,21 @@ impl Destination {
 /// A route of incoming requests.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// What logs call it.
+    /// The name in logs.
     pub name: Arc<str>,
-    /// Its hosts; none means all.
+    /// Hosts; empty means all.
     pub hosts: Vec<HostPattern>,
-    /// Its methods; none means all.
+    /// Methods; empty means all.
     pub methods: Vec<Method>,
     /// Its path.
     pub path: PathPattern,
-    /// Where its requests go.
+    /// The upstream.
     pub upstream: Arc<Origin>,
-    /// The app whose keys serve; routes without rules need none.
+    /// The app whose keys are used; not required for routes without rules.
     pub app: Arc<str>,
-    /// What is done to requests.
+    /// Rules for requests.
     pub request: Actions,
-    /// What is done to answers.
+    /// Rules for responses.
     pub response: Actions,
 }
 
@@ -199,23 +199,23 @@ impl Route {
     }
 }
 
-/// What is done to messages of one direction.
+/// The rules for messages of one direction.
 #[derive(Clone, Debug)]
 pub struct Actions {
     /// The rules, in the order in which they are applied.
     pub rules: Vec<Rule>,
-    /// What becomes of a body of a type that no rule reads.
+    /// What to do with a body of a type that no rule reads.
     pub mismatch: Mismatch,
-    /// What no reader may find in the clear, whatever it takes the message for; nothing where no rule hides anything.
+    /// What must not be readable in the clear under any interpretation of the message; `None` if no rule hides anything.
     pub hidden: Option<Arc<Hidden>>,
 }
 
-/// What the rules of a direction hide, for parts of a message in which they do not look for it.
+/// Values that the rules of a direction hide, for parts of a message that these rules do not read.
 #[derive(Clone, Debug)]
 pub struct Hidden {
     /// Whether values of JSON documents are hidden.
     pub json: bool,
-    /// Whether a document that is one value is.
+    /// Whether a document that is a single value is hidden.
     pub json_root: bool,
     /// Form fields that are hidden by name, for bodies of another type.
     pub in_bodies: FieldNames,
@@ -226,10 +226,10 @@ pub struct Hidden {
 }
 
 impl Actions {
-    /// Nothing is done.
+    /// No rules.
     pub const NONE: Actions = Actions { rules: Vec::new(), mismatch: Mismatch::Pass, hidden: None };
 
-    /// These rules, each of which refuses names that some readers take for those that it hides.
+    /// Creates actions from these rules; each refuses names that some parsers treat as one that it hides.
     fn new(mut rules: Vec<Rule>, mismatch: Mismatch, other_case: OtherCase) -> Actions {
         let hiding = || rules.iter().filter(|rule| rule.hides());
         let form = FieldNames::union(hiding().map(|rule| &*rule.form));
@@ -257,7 +257,7 @@ impl Actions {
         Actions { rules, mismatch, hidden }
     }
 
-    /// Whether nothing is done.
+    /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
@@ -272,7 +272,7 @@ impl Actions {
         self.rules.iter().filter(|rule| rule.hides()).flat_map(|rule| &rule.headers)
     }
 
-    /// Whether a rule takes the engine.
+    /// Whether a rule calls the engine.
     pub fn need_the_engine(&self) -> bool {
         self.rules.iter().any(|rule| rule.action != Action::Redact)
     }
@@ -292,42 +292,42 @@ impl Actions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mismatch {
-    /// The message is refused.
+    /// Refuse the message.
     Refuse,
-    /// It passes untouched.
+    /// Forward it unchanged.
     Pass,
 }
 
-/// What is done to some fields.
+/// An action on selected fields.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// What.
+    /// The action.
     pub action: Action,
-    /// The data role: written when encrypting, demanded when decrypting.
+    /// The data role: written on encryption, required on decryption.
     pub role: Option<Box<str>>,
     /// JSON values.
     pub json: Option<JsonFields>,
     /// Form fields.
     pub form: Arc<FieldNames>,
-    /// Parameters of the query.
+    /// Query parameters.
     pub query: Arc<FieldNames>,
     /// Header fields.
     pub headers: Vec<HeaderName>,
-    /// What stands in the place of redacted values.
+    /// The replacement of redacted values.
     pub replacement: Box<str>,
-    /// What becomes of envelopes that do not open, where it decrypts.
+    /// What to do with envelopes that fail to decrypt; for decryption only.
     pub on_failure: OnFailure,
-    /// How names of JSON members are compared with those of the selectors; of forms and queries `form` and `query` have it.
+    /// How names of JSON members are compared with selectors; `form` and `query` contain the same setting.
     pub names: NameCase,
 }
 
 impl Rule {
-    /// Whether something is encrypted or redacted, in whatever part of a message.
+    /// Whether the rule encrypts or redacts, in any part of a message.
     pub fn hides(&self) -> bool {
         self.action != Action::Decrypt
     }
 
-    /// The word for [`Rule::names`] in calls of the engine, where it is not the engine's default.
+    /// The value of [`Rule::names`] in calls to the engine; `None` for the engine's default.
     pub(crate) fn names_on_the_wire(&self) -> Option<fieldseal_client::OtherCase> {
         match self.names {
             NameCase::Refuse => Some(fieldseal_client::OtherCase::Refuse),
@@ -336,12 +336,12 @@ impl Rule {
         }
     }
 
-    /// Whether something is encrypted or redacted in bodies.
+    /// Whether the rule encrypts or redacts in bodies.
     pub fn hides_in_bodies(&self) -> bool {
         self.hides() && self.reads_bodies()
     }
 
-    /// Whether it looks into bodies.
+    /// Whether the rule reads bodies.
     pub fn reads_bodies(&self) -> bool {
         self.json.is_some() || !self.form.is_empty()
     }
@@ -350,9 +350,9 @@ impl Rule {
 /// Selected values of JSON documents.
 #[derive(Clone, Debug)]
 pub struct JsonFields {
-    /// JSONPath, for the engine.
+    /// JSONPath selectors, for the engine.
     pub selectors: Arc<[String]>,
-    /// The same, compiled.
+    /// The compiled selectors.
     pub selection: Selection,
 }
 
@@ -360,11 +360,11 @@ pub struct JsonFields {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
-    /// Values become envelopes.
+    /// Replaces values with envelopes.
     Encrypt,
-    /// Envelopes become values.
+    /// Replaces envelopes with their values.
     Decrypt,
-    /// Values are replaced.
+    /// Replaces values with a fixed text.
     Redact,
 }
 
@@ -379,19 +379,19 @@ impl Action {
     }
 }
 
-/// Where requests are sent: scheme, host and port.
+/// The destination of requests: scheme, host and port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
-    /// Whether over TLS.
+    /// Whether to use TLS.
     pub is_tls: bool,
     /// Host name or address, without brackets.
     pub host: Box<str>,
-    /// Port.
+    /// The port.
     pub port: u16,
 }
 
 impl Origin {
-    /// Reads `http://HOST[:PORT]` or `https://HOST[:PORT]`, in which nothing else may stand.
+    /// Parses `http://HOST[:PORT]` or `https://HOST[:PORT]`; nothing may follow.
     pub fn parse(text: &str) -> Option<Origin> {
         let (is_tls, rest) = match text.split_once("://")? {
             ("https", rest) => (true, rest),
@@ -412,7 +412,7 @@ impl Origin {
         (!host.is_empty()).then(|| Origin { is_tls, host: host.to_ascii_lowercase().into(), port })
     }
 
-    /// `host:port`, or `host` where the scheme implies the port.
+    /// `host:port`, or `host` if the scheme implies the port.
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.to_string() };
         match (self.is_tls, self.port) {
@@ -423,7 +423,7 @@ impl Origin {
 }
 
 impl Configuration {
-    /// The bounds of listeners, which hold from the start on.
+    /// The limits of listeners, which only a restart changes.
     pub(crate) fn http_settings(&self) -> HttpSettings {
         http_settings(&self.limits, &self.process)
     }
@@ -436,7 +436,7 @@ impl Configuration {
     /// Reads the text of a file.
     ///
     /// # Errors
-    /// Everything that is wrong with it, with lines.
+    /// All problems, with their lines.
     pub fn parse(text: &str) -> Result<Configuration, Vec<Problem>> {
         read::parse(text)
     }

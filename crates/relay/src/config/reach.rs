@@ -1,4 +1,4 @@
-//! Routes and destinations that no request ever reaches, because one before them takes all that they would take.
+//! Finds routes and destinations that no request reaches, because an earlier one matches all their requests.
 
 use hyper::Method;
 
@@ -6,11 +6,11 @@ use super::{Actions, Destination, OtherCase, Route};
 use crate::rules::choice::Case;
 use crate::rules::route::{HostPattern, PathPattern};
 
-/// One of those that are asked in turn whether they take a request.
-pub(super) struct Turn<'c> {
-    /// Where it begins in the file.
+/// A route or destination, as the relay tries them in turn.
+pub(super) struct Candidate<'c> {
+    /// Its offset in the file.
     offset: usize,
-    /// None means all, as of methods and paths.
+    /// Empty means all, as for methods and paths.
     hosts: &'c [HostPattern],
     methods: &'c [Method],
     paths: &'c [PathPattern],
@@ -18,53 +18,53 @@ pub(super) struct Turn<'c> {
     response: &'c Actions,
 }
 
-/// One that is never reached.
+/// An unreachable route or destination.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unreached {
+pub(super) struct Unreachable {
     pub offset: usize,
-    /// Where the one before it begins that takes all its requests.
+    /// The offset of the earlier one that matches all its requests.
     pub behind: usize,
-    /// Whether that one leaves messages as they are of which this one would hide something.
-    pub is_open: bool,
+    /// Whether the earlier one leaves values in the clear that this one would hide.
+    pub reveals: bool,
 }
 
-impl<'c> Turn<'c> {
+impl<'c> Candidate<'c> {
     pub(super) fn of_route(offset: usize, route: &'c Route) -> Self {
         let Route { hosts, methods, path, request, response, .. } = route;
-        Turn { offset, hosts, methods, paths: std::slice::from_ref(path), request, response }
+        Candidate { offset, hosts, methods, paths: std::slice::from_ref(path), request, response }
     }
 
     pub(super) fn of_destination(offset: usize, destination: &'c Destination) -> Self {
         let Destination { hosts, paths, request, response } = destination;
-        Turn { offset, hosts, methods: &[], paths, request, response }
+        Candidate { offset, hosts, methods: &[], paths, request, response }
     }
 
-    /// Whether it takes every request that `later` would take.
-    fn takes_all_of(&self, later: &Turn<'_>, case: Case) -> bool {
+    /// Whether it matches every request that `later` matches.
+    fn matches_all_of(&self, later: &Candidate<'_>, case: Case) -> bool {
         let is_method = |one: &Method, other: &Method| one.as_str().eq_ignore_ascii_case(other.as_str());
         covers(self.hosts, later.hosts, HostPattern::covers)
             && covers(self.methods, later.methods, is_method)
             && covers(self.paths, later.paths, |one, other| one.covers(other, case))
     }
 
-    fn leaves_open_what(&self, later: &Turn<'_>) -> bool {
-        let is_open = |mine: &Actions, its: &Actions| its.hide() && !mine.hide();
-        is_open(self.request, later.request) || is_open(self.response, later.response)
+    fn reveals_values_of(&self, later: &Candidate<'_>) -> bool {
+        let reveals = |mine: &Actions, its: &Actions| its.hide() && !mine.hide();
+        reveals(self.request, later.request) || reveals(self.response, later.response)
     }
 }
 
-/// Whether `wide` has all of `narrow`, where none means all.
+/// Whether `wide` covers `narrow`, where empty means all.
 fn covers<T>(wide: &[T], narrow: &[T], one_covers: impl Fn(&T, &T) -> bool) -> bool {
     let is_covered = |narrow: &T| wide.iter().any(|wide| one_covers(wide, narrow));
     wide.is_empty() || (!narrow.is_empty() && narrow.iter().all(is_covered))
 }
 
-/// Those that stand behind one that takes all their requests.
-pub(super) fn unreached(turns: &[Turn<'_>], other_case: OtherCase) -> Vec<Unreached> {
+/// Those behind an earlier one that matches all their requests.
+pub(super) fn find_unreachable(candidates: &[Candidate<'_>], other_case: OtherCase) -> Vec<Unreachable> {
     let case = if other_case == OtherCase::Same { Case::Any } else { Case::AsWritten };
-    let behind = |(at, later): (usize, &Turn<'_>)| {
-        let first = turns[..at].iter().find(|first| first.takes_all_of(later, case))?;
-        Some(Unreached { offset: later.offset, behind: first.offset, is_open: first.leaves_open_what(later) })
+    let behind = |(at, later): (usize, &Candidate<'_>)| {
+        let first = candidates[..at].iter().find(|first| first.matches_all_of(later, case))?;
+        Some(Unreachable { offset: later.offset, behind: first.offset, reveals: first.reveals_values_of(later) })
     };
-    turns.iter().enumerate().filter_map(behind).collect()
+    candidates.iter().enumerate().filter_map(behind).collect()
 }

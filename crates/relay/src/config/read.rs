@@ -1,4 +1,4 @@
-//! From the file's text to the configuration, with everything that is wrong told at once and by its line.
+//! Parses the file's text into the configuration and reports all problems at once, with their lines.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use hyper::Method;
 use hyper::header::{self, HeaderName, HeaderValue};
 use toml::Spanned;
 
-use super::reach::{Turn, Unreached, unreached};
+use super::reach::{Candidate, Unreachable, find_unreachable};
 use super::schema::{self, Unmatched};
 use super::{
     Action, Actions, Configuration, Destination, EngineSettings, Inbound, JsonFields, KeyPair, Mismatch, OnFailure,
@@ -19,15 +19,15 @@ use super::{
 };
 use crate::rules::route::{HostPattern, PathPattern};
 
-/// Sizes that an upstream's headers may be given: what hyper reads at least, and as much as for listeners.
+/// Limits of an upstream's header size: the least that hyper accepts, and the same maximum as for listeners.
 const UPSTREAM_HEADER_SIZES: (usize, usize) = (8 << 10, 16 << 20);
-/// Windows of HTTP/2: from the one that a connection begins with to the largest there is (RFC 9113, section 6.9).
+/// Limits of HTTP/2 windows: the initial window of a connection, and the largest possible (RFC 9113, section 6.9).
 const WINDOWS: (usize, usize) = ((1 << 16) - 1, (1 << 31) - 1);
 
-/// What stands in the place of redacted values unless a rule says otherwise.
+/// The default replacement of redacted values.
 const REPLACEMENT: &str = "[redacted]";
 
-/// Header fields that say how a message is read or where it goes: no rule may change them.
+/// Header fields that frame or route a message: no rule may change them.
 pub(super) const FRAMING: [HeaderName; 16] = [
     header::ACCEPT_ENCODING,
     header::CONNECTION,
@@ -94,7 +94,7 @@ impl Reader<'_> {
         self.warnings.push(Problem::at(self.text, offset, message));
     }
 
-    /// Each of a list through a parser; what it refuses is a problem.
+    /// Parses each text of a list; errors are reported as problems.
     fn each<T, E: fmt::Display>(
         &mut self,
         texts: &[Spanned<String>],
@@ -117,16 +117,10 @@ impl Reader<'_> {
             self.problem(0, format!("section [limits]: {error}"));
         }
         if limits.bodies_size_max < limits.body_size_max {
-            self.problem(
-                0,
-                "limits.bodies_size_max is smaller than limits.body_size_max: no body of that size would fit",
-            );
+            self.problem(0, "limits.bodies_size_max must be at least limits.body_size_max");
         }
         if limits.client_bodies_size_max < limits.body_size_max {
-            self.problem(
-                0,
-                "limits.client_bodies_size_max is smaller than limits.body_size_max: no body of that size would fit",
-            );
+            self.problem(0, "limits.client_bodies_size_max must be at least limits.body_size_max");
         }
         for (key, size, (min, max)) in [
             ("header_size_max", upstream.header_size_max, UPSTREAM_HEADER_SIZES),
@@ -134,11 +128,11 @@ impl Reader<'_> {
             ("connection_window", upstream.connection_window, WINDOWS),
         ] {
             if !(min..=max).contains(&size) {
-                self.problem(0, format!("upstream.{key} is out of range: set it to {min} to {max} bytes"));
+                self.problem(0, format!("upstream.{key} must be from {min} to {max} bytes"));
             }
         }
         if inbound.is_empty() && outbound.is_empty() {
-            self.problem(0, "there is nothing to do: add an [[inbound]] or an [[outbound]] section");
+            self.problem(0, "the file has no listener: add an [[inbound]] or an [[outbound]] section");
         }
         let engine = self.engine(engine);
         let inbound: Vec<Inbound> =
@@ -155,24 +149,24 @@ impl Reader<'_> {
             self.problem(
                 0,
                 format!(
-                    "{name:?} is not a valid listener name: write 1 to 64 of the characters a-z, A-Z, 0-9, -, _ and ."
+                    "{name:?} is not a valid listener name: it must have 1 to 64 of the characters a-z, A-Z, 0-9, -, _ and ."
                 ),
             );
         }
         names.sort();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            self.problem(0, format!("two listeners have the name {:?}", twice[0]));
+            self.problem(0, format!("two listeners have the name {:?}: names must be unique", twice[0]));
         }
         Configuration { process: relay, engine, upstream, limits, inbound, outbound, warnings: Vec::new() }
     }
 
     fn engine(&mut self, engine: schema::Engine) -> EngineSettings {
         if engine.addresses.is_empty() {
-            self.problem(0, "engine.addresses is empty: write at least one HOST:PORT");
+            self.problem(0, "engine.addresses must contain at least one HOST:PORT");
         }
         let addresses = self.each(&engine.addresses, "engine address", |text| match text.rsplit_once(':') {
             Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(text.to_owned()),
-            _ => Err("write HOST:PORT"),
+            _ => Err("must be HOST:PORT"),
         });
         EngineSettings {
             addresses,
@@ -211,21 +205,21 @@ impl Reader<'_> {
         let offsets: Vec<usize> = inbound.route.iter().map(|route| route.span().start).collect();
         let routes: Vec<Route> =
             inbound.route.into_iter().map(|route| self.route(route, default.as_ref(), has_default, names)).collect();
-        let turns: Vec<Turn<'_>> =
-            offsets.iter().zip(&routes).map(|(&offset, route)| Turn::of_route(offset, route)).collect();
-        self.unreached(&turns, inbound.other_case);
+        let candidates: Vec<Candidate<'_>> =
+            offsets.iter().zip(&routes).map(|(&offset, route)| Candidate::of_route(offset, route)).collect();
+        self.warn_of_unreachable(&candidates, inbound.other_case);
         let unmatched = inbound.unmatched.unwrap_or(Unmatched::Pass);
         if inbound.unmatched.is_none() && routes.iter().any(Route::hides) {
             self.warning(
                 offset,
-                "what no route takes passes as it is, also where the upstream takes its path for that of a route that hides something: \
-                 write unmatched = \"refuse\", or \"pass\" where that is meant",
+                "requests that no route matches are forwarded unchanged, even if the upstream treats their path as that of a route that hides \
+                 values: set unmatched = \"refuse\", or \"pass\" if this is intended",
             );
         }
         if unmatched == Unmatched::Pass && inbound.upstream.is_none() {
             self.problem(
                 offset,
-                "there is no `upstream` for requests that no route matches: set it, or write unmatched = \"refuse\"",
+                "there is no `upstream` for requests that no route matches: set it, or set unmatched = \"refuse\"",
             );
         }
         Inbound {
@@ -243,7 +237,7 @@ impl Reader<'_> {
         let origin = Origin::parse(upstream.get_ref());
         if origin.is_none() {
             let message = format!(
-                "upstream {:?}: write http://HOST:PORT or https://HOST:PORT, without a path",
+                "upstream {:?}: must be http://HOST:PORT or https://HOST:PORT, without a path",
                 upstream.get_ref()
             );
             self.problem(upstream.span().start, message);
@@ -296,7 +290,7 @@ impl Reader<'_> {
     /// Answers have no query.
     fn no_query(&mut self, rules: &[Spanned<schema::Rule>]) {
         for rule in rules.iter().filter(|rule| !rule.get_ref().query.is_empty()) {
-            self.problem(rule.span().start, "`query` selects in requests; remove it from this response rule");
+            self.problem(rule.span().start, "`query` is only valid for requests: remove it from this response rule");
         }
     }
 
@@ -307,7 +301,7 @@ impl Reader<'_> {
         other_case: OtherCase,
     ) -> Actions {
         let rules: Vec<Rule> = rules.iter().map(|rule| self.rule(rule, other_case)).collect();
-        // What is to be hidden must not pass for want of a type; what is to be shown may stay hidden.
+        // Values to hide must not pass because of an unknown type; values to reveal may stay hidden.
         let hides = rules.iter().any(Rule::hides);
         let default = if hides { Mismatch::Refuse } else { Mismatch::Pass };
         Actions::new(rules, mismatch.unwrap_or(default), other_case)
@@ -317,16 +311,16 @@ impl Reader<'_> {
         let rule = spanned.get_ref();
         let offset = spanned.span().start;
         if rule.json.is_empty() && rule.form.is_empty() && rule.query.is_empty() && rule.headers.is_empty() {
-            self.problem(offset, "the rule selects nothing: give it json, form, query or headers");
+            self.problem(offset, "the rule selects nothing: set json, form, query or headers");
         }
         if rule.replacement.is_some() && rule.action != Action::Redact {
-            self.problem(offset, "only the action redact has a replacement");
+            self.problem(offset, "`replacement` is only valid with action = \"redact\"");
         }
         if rule.role.is_some() && rule.action == Action::Redact {
-            self.problem(offset, "the action redact has no role");
+            self.problem(offset, "`role` is not valid with action = \"redact\"");
         }
         if rule.on_failure.is_some() && rule.action != Action::Decrypt {
-            self.problem(offset, "only the action decrypt has on_failure");
+            self.problem(offset, "`on_failure` is only valid with action = \"decrypt\"");
         }
         let role = rule.role.as_ref().map(|role| self.each(std::slice::from_ref(role), "role", parse_role));
         let limits = DocumentLimits::default();
@@ -341,7 +335,7 @@ impl Reader<'_> {
         });
         let replacement = rule.replacement.clone().unwrap_or_else(|| REPLACEMENT.to_owned());
         if HeaderValue::from_str(&replacement).is_err() && !rule.headers.is_empty() {
-            self.problem(offset, "the replacement cannot stand in a header");
+            self.problem(offset, "`replacement` is not a valid header value");
         }
         Rule {
             action: rule.action,
@@ -363,9 +357,9 @@ impl Reader<'_> {
         let offsets: Vec<usize> = outbound.destination.iter().map(|it| it.span().start).collect();
         let destinations: Vec<Destination> =
             outbound.destination.into_iter().map(|it| self.destination(it, names)).collect();
-        let turns: Vec<Turn<'_>> =
-            offsets.iter().zip(&destinations).map(|(&offset, it)| Turn::of_destination(offset, it)).collect();
-        self.unreached(&turns, outbound.other_case);
+        let candidates: Vec<Candidate<'_>> =
+            offsets.iter().zip(&destinations).map(|(&offset, it)| Candidate::of_destination(offset, it)).collect();
+        self.warn_of_unreachable(&candidates, outbound.other_case);
         Outbound {
             name: outbound.name.unwrap_or_else(|| format!("outbound-{index}")).into(),
             address: *outbound.address.get_ref(),
@@ -382,7 +376,7 @@ impl Reader<'_> {
         let offset = spanned.span().start;
         let destination = spanned.into_inner();
         if destination.hosts.is_empty() {
-            self.problem(offset, "the destination names at least one host");
+            self.problem(offset, "`hosts` must contain at least one host");
         }
         let hosts = self.each(&destination.hosts, "host", HostPattern::parse);
         let paths = self.each(&destination.paths, "path", PathPattern::parse);
@@ -399,7 +393,7 @@ impl Reader<'_> {
     }
 }
 
-/// What becomes of a destination's requests unless rules are given: every envelope in JSON and forms is opened.
+/// The default rule for a destination's requests: decrypts every envelope in JSON and forms.
 fn decrypt_everything() -> Rule {
     Rule {
         action: Action::Decrypt,
@@ -417,13 +411,13 @@ fn decrypt_everything() -> Rule {
 fn parse_role(text: &str) -> Result<Box<str>, &'static str> {
     let is_role = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_valid = (1..=20).contains(&text.len()) && text.bytes().all(is_role);
-    is_valid.then(|| text.into()).ok_or("a data role has 1 to 20 characters of a-z, 0-9 and -")
+    is_valid.then(|| text.into()).ok_or("a data role must have 1 to 20 characters of a-z, 0-9 and -")
 }
 
 fn parse_header(text: &str) -> Result<HeaderName, &'static str> {
-    let name = HeaderName::from_bytes(text.as_bytes()).map_err(|_| "this is no name of a header field")?;
+    let name = HeaderName::from_bytes(text.as_bytes()).map_err(|_| "not a valid header name")?;
     if FRAMING.contains(&name) {
-        return Err("this field says how a message is read or where it goes, and cannot be changed");
+        return Err("this header frames or routes the message and cannot be changed");
     }
     Ok(name)
 }

@@ -1,4 +1,4 @@
-//! The file as it is written: sections, keys, defaults.
+//! The file's structure: sections, keys, defaults.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -474,12 +474,12 @@ pub(super) struct Rule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OnFailure {
-    /// The message is refused.
+    /// Refuse the message.
     #[default]
     Fail,
-    /// It stays as it is.
+    /// Leave the envelope as it is.
     Leave,
-    /// `null` takes its place; in forms and headers nothing does.
+    /// Replace it with `null`; in forms and headers with nothing.
     Null,
 }
 

@@ -1,4 +1,4 @@
-//! Configuration files, right and wrong.
+//! Valid and invalid configuration files.
 
 use super::*;
 
@@ -50,7 +50,7 @@ fn unmatched_requests_beside_hiding_routes_cause_a_warning() {
     assert_eq!(warnings(&hides.replace("redact", "decrypt")), []);
 }
 
-/// What stands before a route decides first: of two in the wrong order the second does nothing.
+/// The first match applies: of two routes in the wrong order the second is never reached.
 #[test]
 fn unreachable_routes_are_reported() {
     let hides = "app = \"a\"\nrequest = [{ action = \"encrypt\", json = [\"$\"] }]\n";
@@ -101,7 +101,7 @@ fn unreachable_destinations_are_reported() {
     assert_eq!(reported(narrow, "hosts = [\"a.example.com\"]\npaths = [\"/y/1\"]").len(), 1);
 }
 
-/// Every key of the file, by what the program itself reads.
+/// Every key of the file, as the program's own structures name them.
 fn keys(file: &schema::File) -> Vec<String> {
     let text = format!("{file:#?}");
     let names = text.lines().filter_map(|line| line.trim().split_once(": ")).map(|(name, _)| name.to_owned());
@@ -161,16 +161,16 @@ fn errors_are_reported_with_their_line() {
         ("[relay]\nbody_scheduling = \"sometimes\"\n", 7, "relay.body_scheduling must be one of \"normal\", \"idle\""),
         ("[limits]\nheader_size_max = 1000\n", 1, "`header_size_max` is out of range: set it to 8192 to 16777216"),
         ("[limits]\nheader_size_max = \"17MiB\"\n", 1, "to 16777216 bytes"),
-        ("[upstream]\nheader_size_max = 8191\n", 1, "upstream.header_size_max is out of range: set it to 8192"),
-        ("[upstream]\nstream_window = 65534\n", 1, "upstream.stream_window is out of range: set it to 65535"),
+        ("[upstream]\nheader_size_max = 8191\n", 1, "upstream.header_size_max must be from 8192"),
+        ("[upstream]\nstream_window = 65534\n", 1, "upstream.stream_window must be from 65535"),
         (
             "[upstream]\nconnection_window = \"2GiB\"\n",
             1,
-            "upstream.connection_window is out of range: set it to 65535 to 2147483647",
+            "upstream.connection_window must be from 65535 to 2147483647",
         ),
         ("[upstream]\nping_interval = \"0s\"\n", 7, "from 1ms"),
-        ("[limits]\nbodies_size_max = \"1MiB\"\n", 1, "limits.bodies_size_max is smaller"),
-        ("[limits]\nclient_bodies_size_max = \"1MiB\"\n", 1, "limits.client_bodies_size_max is smaller"),
+        ("[limits]\nbodies_size_max = \"1MiB\"\n", 1, "limits.bodies_size_max must be at least"),
+        ("[limits]\nclient_bodies_size_max = \"1MiB\"\n", 1, "limits.client_bodies_size_max must be at least"),
         ("[[inbound]]\naddress = \"127.0.0.1:0\"\n", 7, "unmatched"),
         ("[[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"ftp://x\"\n", 8, "http://HOST:PORT"),
         ("[[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"http://x/y\"\n", 8, "without a path"),
@@ -181,7 +181,7 @@ fn errors_are_reported_with_their_line() {
         (
             &rule("action = \"redact\", query = [\"a\"]").replace("request", "response"),
             12,
-            "`query` selects in requests",
+            "`query` is only valid for requests",
         ),
         (&rule("action = \"encrypt\", json = [\"$[\"]"), 12, "selector"),
         (&rule("action = \"encrypt\", headers = [\"Host\"]"), 12, "cannot be changed"),
