@@ -17,19 +17,19 @@ use crate::metrics::ListenerMetrics;
 use crate::refusal::Refusal;
 use crate::refusal_log::RefusalLog;
 
-/// Takes the lines of the access log. It is called on the threads that carry traffic, and must not wait.
+/// Receives the lines of the access log. Called on the threads that carry traffic, so it must not block.
 pub trait AccessLog: Send + Sync + 'static {
     /// The format of lines.
     fn format(&self) -> LogFormat;
 
-    /// Takes a line, without its line end.
+    /// Writes a line; `line` has no line break at its end.
     fn write(&self, line: &str);
 
-    /// Lines that were not written and never will be, since the start.
+    /// Lines that were dropped since the start.
     fn dropped(&self) -> u64;
 }
 
-/// The record of one request. It is counted and logged when dropped: once its answer is sent or nobody waits for it.
+/// The record of one request. On drop it is counted and logged: when the answer is sent or the client is gone.
 pub(crate) struct Record {
     pub(crate) listener: Arc<str>,
     pub(crate) metrics: Arc<ListenerMetrics>,
@@ -103,7 +103,7 @@ impl Record {
         self.refusal = Some((refusal.code, refusal.detail.clone()));
     }
 
-    /// Where the request came from.
+    /// The address that the request came from.
     pub(crate) fn client(&self) -> SocketAddr {
         self.peer.address
     }
@@ -150,7 +150,7 @@ impl Record {
     }
 }
 
-/// The host of a request, as the client named it.
+/// The host of a request, as the client sent it.
 pub(crate) fn host(head: &hyper::http::request::Parts) -> &str {
     match head.uri.authority() {
         Some(authority) => authority.as_str(),
@@ -188,7 +188,7 @@ impl<B: Body<Data = Bytes, Error = BodyError> + Unpin> Body for Recorded<B> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         let mut is_over = frame.is_none();
         match &frame {
-            // Nothing follows trailers, and nobody polls for it.
+            // No frame follows trailers, so nothing polls for one.
             Some(Ok(frame)) if frame.is_trailers() => is_over = true,
             Some(Ok(frame)) => self.record.sent += frame.data_ref().map_or(0, |data| data.len() as u64),
             Some(Err(error)) => {

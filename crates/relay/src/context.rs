@@ -20,7 +20,7 @@ pub(crate) struct WorkerContext {
     pub(crate) transforms: TransformContext,
     pub(crate) pool: Pool,
     pub(crate) limits: Limits,
-    /// The authorities of the outbound listeners, by their place.
+    /// The issuers of the outbound listeners, by index.
     pub(crate) leaf_issuers: Vec<Arc<LeafIssuer>>,
     /// The content of `upstream.authorities` when the pool's connector was created.
     pub(crate) authorities: Arc<Option<Vec<u8>>>,
@@ -29,7 +29,7 @@ pub(crate) struct WorkerContext {
 /// The context of a thread, which a reload replaces.
 pub(crate) type SharedWorkerContext = Arc<ArcSwap<WorkerContext>>;
 
-/// A listener's place on a thread.
+/// The context of a listener on one thread.
 #[derive(Clone)]
 pub(crate) struct ListenerContext {
     pub(crate) worker: SharedWorkerContext,

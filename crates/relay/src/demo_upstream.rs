@@ -1,4 +1,4 @@
-//! A small upstream to try the relay on: it answers what it received.
+//! A small upstream for trying out the relay: it echoes what it received.
 
 use std::future::pending;
 use std::io;
@@ -15,12 +15,12 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
 
-/// Bytes of a body that it takes.
+/// Maximum size of a body.
 const BODY_SIZE_MAX: usize = 1 << 20;
-/// Connections at a time.
+/// Maximum number of connections.
 const CONNECTIONS_MAX: usize = 64;
 
-/// The running upstream; closed when dropped.
+/// The running upstream; it stops on drop.
 pub struct DemoUpstream {
     thread: ListeningThread,
 }
@@ -56,10 +56,10 @@ impl Handler for Echo {
 }
 
 impl DemoUpstream {
-    /// Listens at `address`, over TLS with `identity`.
+    /// Listens on `address`, over TLS with `identity`.
     ///
     /// # Errors
-    /// An address that is taken, an identity that is none, no thread.
+    /// If the address is in use, the identity is invalid, or a thread cannot be started.
     pub fn start(address: SocketAddr, identity: &ServerIdentity) -> io::Result<DemoUpstream> {
         let acceptor = Acceptor::new(identity).map_err(io::Error::other)?;
         let serve = move |socket| async move {
@@ -73,7 +73,7 @@ impl DemoUpstream {
         Ok(DemoUpstream { thread: ListeningThread::start("fieldseal-demo", address, serve)? })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.thread.address()
     }

@@ -22,12 +22,12 @@ use crate::rules::transform::{Job, Outcome, Unopened};
 use crate::tunnel;
 use crate::upstream::{Sent, UpstreamAnswer, UpstreamError};
 
-/// Where a request goes, and what is done to it and its answer.
+/// The destination of a request, and the rules for it and its answer.
 pub(crate) struct ForwardingPlan<'a> {
     pub(crate) worker: &'a WorkerContext,
     pub(crate) origin: &'a Arc<Origin>,
     pub(crate) app: &'a str,
-    /// The API key that the request came with, where it is limited to data roles.
+    /// The API key of the request, if it is restricted to data roles.
     pub(crate) key_id: Option<&'a str>,
     pub(crate) request: &'a Actions,
     pub(crate) response: &'a Actions,
@@ -35,7 +35,7 @@ pub(crate) struct ForwardingPlan<'a> {
     pub(crate) source: Source<'a>,
 }
 
-/// A request as it came, in a box: the futures of all that is done with it are kept for each request, and moved.
+/// A request as it arrived. Boxed: the futures of all its steps hold it, and are moved.
 pub(crate) struct Message {
     pub(crate) head: request::Parts,
     pub(crate) body: RequestBody,
@@ -50,14 +50,14 @@ impl Message {
 
 /// An answer before its record is closed.
 pub(crate) enum Answer {
-    /// As the upstream sends it.
+    /// Streamed from the upstream.
     Streamed(Response<Guarded<UpstreamAnswer>>),
-    /// Made or read here.
+    /// Created or buffered here.
     Whole(Response<Bytes>),
 }
 
 impl Answer {
-    /// The answer, which ends the record when it is over.
+    /// Returns the response; its record ends when the response is sent.
     pub(crate) fn finish(self, mut record: Record) -> Response<ResponseBody> {
         record.status = match &self {
             Answer::Streamed(answer) => answer.status().as_u16(),
@@ -72,7 +72,7 @@ impl Answer {
     }
 }
 
-/// The answer to a message that is not passed on.
+/// Returns the response to a message that is not forwarded.
 pub(crate) fn refuse(refusal: &Refusal, mut record: Record) -> Response<ResponseBody> {
     record.refused(refusal);
     record.status = refusal.status.as_u16();
@@ -86,18 +86,18 @@ pub(crate) fn refuse(refusal: &Refusal, mut record: Record) -> Response<Response
 }
 
 impl ForwardingPlan<'_> {
-    /// Sends the request on and gives what is to be answered.
+    /// Forwards the request and returns the answer.
     pub(crate) async fn run(&self, mut message: Box<Message>, record: &mut Record) -> Result<Answer, Refusal> {
         let upgrade = self.prepare(&mut message.head)?;
         let is_head = message.head.method == Method::HEAD;
         record.received = Some(message.body.received());
-        // Rarely needed parts are boxed too.
+        // Rarely used futures are boxed too.
         let request = match self.request.is_empty() {
             true => untouched(*message),
             false => Box::pin(self.rewrite_request(message, record)).await?,
         };
         if self.response.need_the_engine() {
-            // Without it the answer would be lost, and the request done all the same.
+            // Without an engine the answer could not be processed, although the upstream had executed the request.
             let ready = Box::pin(self.worker.transforms.client.ready()).await;
             ready.map_err(|error| Refusal::of_engine(Direction::Request, &error))?;
         }
@@ -126,9 +126,9 @@ impl ForwardingPlan<'_> {
         }
     }
 
-    /// Prepares the client's header for the upstream. Returns the client's side of an upgrade, if it requests one and may.
+    /// Prepares the client's header for the upstream. Returns the client's side of an upgrade, if it requests one that is permitted.
     fn prepare(&self, head: &mut request::Parts) -> Result<Option<OnUpgrade>, Refusal> {
-        // The content of another protocol cannot be inspected.
+        // Rules cannot be applied to another protocol's content.
         let may_change = head.version == Version::HTTP_11 && self.request.is_empty() && self.response.is_empty();
         let protocol = hop_headers::upgrade(&head.headers).filter(|_| may_change);
         let upgrade = protocol.as_ref().and_then(|_| head.extensions.remove::<OnUpgrade>());
@@ -136,7 +136,7 @@ impl ForwardingPlan<'_> {
             hop_headers::join_cookies(&mut head.headers);
         }
         hop_headers::prepare_request(&mut head.headers)?;
-        self.source.tell(&mut head.headers);
+        self.source.write(&mut head.headers);
         if let (Some(protocol), Some(_)) = (protocol, &upgrade) {
             head.headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
             head.headers.insert(header::UPGRADE, protocol);
@@ -235,7 +235,7 @@ fn broke(what: &str) -> Refusal {
     Refusal::new(StatusCode::BAD_GATEWAY, "upstream-broke", format!("the upstream broke off: {what}"))
 }
 
-/// A request that the upstream does not answer.
+/// Returns the refusal of a request that the upstream did not answer.
 pub(crate) fn of_upstream(error: UpstreamError) -> Refusal {
     let (status, code) = (error.status(), error.code());
     match status {
@@ -244,7 +244,7 @@ pub(crate) fn of_upstream(error: UpstreamError) -> Refusal {
     }
 }
 
-/// Another protocol between client and upstream.
+/// Joins client and upstream after an upgrade to another protocol.
 async fn join(ours: OnUpgrade, theirs: OnUpgrade, silence_max: Duration) {
     let (Ok(ours), Ok(theirs)) = tokio::join!(ours, theirs) else { return };
     if let Err(error) = tunnel::join(TokioIo::new(ours), TokioIo::new(theirs), silence_max).await {

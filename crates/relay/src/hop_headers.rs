@@ -1,4 +1,4 @@
-//! Header fields that end at a hop, and those that a change of the body makes wrong.
+//! Hop-by-hop headers, and headers that become invalid when the body changes.
 
 use fieldseal_http::Peer;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -7,7 +7,7 @@ use hyper::{StatusCode, Version};
 use crate::config::Forwarded;
 use crate::refusal::Refusal;
 
-/// Fields of one hop (RFC 9110, section 7.6.1), and older ones of the same kind.
+/// Hop-by-hop fields (RFC 9110, section 7.6.1), and older ones of the same kind.
 const HOP: [HeaderName; 7] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -18,7 +18,7 @@ const HOP: [HeaderName; 7] = [
     header::UPGRADE,
 ];
 
-/// Fields that `Connection` may not name: without them the message would be another.
+/// Fields that `Connection` may not name: the message would mean something else without them.
 const END_TO_END: [HeaderName; 8] = [
     header::AUTHORIZATION,
     header::CONTENT_ENCODING,
@@ -30,7 +30,7 @@ const END_TO_END: [HeaderName; 8] = [
     header::TRANSFER_ENCODING,
 ];
 
-/// Fields that depend on the body's bytes: wrong once those change.
+/// Fields that depend on the body's bytes: invalid once these change.
 const OF_BYTES: [HeaderName; 7] = [
     header::ACCEPT_RANGES,
     header::CONTENT_LENGTH,
@@ -44,7 +44,7 @@ const OF_BYTES: [HeaderName; 7] = [
 pub(crate) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// The equivalent field of RFC 7239.
 const FORWARDED: &str = "forwarded";
-/// The prefix of all other such names.
+/// The prefix of the `X-Forwarded-*` fields.
 const X_FORWARDED: &[u8] = b"x-forwarded-";
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -56,7 +56,7 @@ pub(crate) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     let names_it = |value: &HeaderValue| tokens(value).any(|token| token.eq_ignore_ascii_case("upgrade"));
     let is_asked = headers.get_all(header::CONNECTION).iter().any(names_it);
     let protocol = headers.get(header::UPGRADE).filter(|_| is_asked)?;
-    // HTTP/2 is chosen in the TLS handshake or not at all.
+    // HTTP/2 is negotiated in the TLS handshake or not at all.
     (!tokens(protocol).any(|token| token.eq_ignore_ascii_case("h2c"))).then(|| protocol.clone())
 }
 
@@ -64,13 +64,13 @@ fn tokens(value: &HeaderValue) -> impl Iterator<Item = &str> {
     value.to_str().unwrap_or_default().split(',').map(str::trim)
 }
 
-/// Takes out what ends here.
+/// Removes hop-by-hop headers.
 ///
 /// # Errors
-/// A `Connection` that names a field which belongs to the message.
+/// If `Connection` names a field that belongs to the message.
 pub(crate) fn strip_hop(headers: &mut HeaderMap) -> Result<(), Refusal> {
     if let Some(connection) = headers.get(header::CONNECTION) {
-        // The usual case is one word that names no field.
+        // Usually it is one word that names no field.
         let is_plain =
             matches!(connection.as_bytes(), b"keep-alive" | b"close" | b"Keep-Alive" | b"Upgrade" | b"upgrade");
         if !is_plain || headers.get_all(header::CONNECTION).iter().nth(1).is_some() {
@@ -130,7 +130,7 @@ pub(crate) fn prepare_request(headers: &mut HeaderMap) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// HTTP/2 may cut cookies into several fields; HTTP/1.1 has one (RFC 9113, section 8.2.3).
+/// Joins cookies: HTTP/2 may split them into several fields, HTTP/1.1 has one (RFC 9113, section 8.2.3).
 pub(crate) fn join_cookies(headers: &mut HeaderMap) {
     let cookies: Vec<&[u8]> = headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
     if cookies.len() > 1
@@ -149,19 +149,19 @@ pub(crate) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Says it in the header of our request. Once what ends here is taken out of it: `Connection` may name these fields too.
-    pub(crate) fn tell(&self, headers: &mut HeaderMap) {
+    /// Writes the forwarded headers of the request. Call it after hop-by-hop headers are removed: `Connection` may name these fields.
+    pub(crate) fn write(&self, headers: &mut HeaderMap) {
         match self.how {
             Forwarded::Keep => return,
             Forwarded::Set => remove_where(headers, is_forwarded),
-            // CGI, WSGI and PHP take those with `_` or `.` for ours.
+            // CGI, WSGI and PHP treat names with `_` or `.` as these.
             Forwarded::Append => {
                 remove_where(headers, |name| is_forwarded(name) && !folded(name).eq(name.as_str().bytes()))
             }
         }
         let mut chain = Vec::new();
         if self.how == Forwarded::Append {
-            // The lines of a list are one list (RFC 9110, section 5.3).
+            // Several lines of a list are one list (RFC 9110, section 5.3).
             for line in headers.get_all(&X_FORWARDED_FOR) {
                 chain.extend_from_slice(line.as_bytes());
                 chain.extend_from_slice(b", ");
@@ -180,21 +180,21 @@ impl Source<'_> {
     }
 }
 
-/// Whether a field states who forwarded a request, also with `_` or another sign for `-`.
+/// Whether a field reports who forwarded a request, including spellings with `_` or other punctuation for `-`.
 fn is_forwarded(name: &HeaderName) -> bool {
     let is_long = name.as_str().len() > X_FORWARDED.len();
     name.as_str() == FORWARDED || (is_long && folded(name).take(X_FORWARDED.len()).eq(X_FORWARDED.iter().copied()))
 }
 
 fn remove_where(headers: &mut HeaderMap, is_meant: impl Fn(&HeaderName) -> bool) {
-    // The usual request has none of them.
+    // Usually there is none of them.
     let names: Vec<HeaderName> = headers.keys().filter(|name| is_meant(name)).cloned().collect();
     for name in names {
         headers.remove(name);
     }
 }
 
-/// For requests whose responses a rule reads: removes ranges, and codings that the relay does not support.
+/// Prepares a request whose response a rule reads: removes ranges, and codings that the relay does not support.
 pub(crate) fn prepare_for_reading(headers: &mut HeaderMap) {
     for name in [header::RANGE, header::IF_RANGE] {
         headers.remove(name);
@@ -214,8 +214,8 @@ pub(crate) fn prepare_for_reading(headers: &mut HeaderMap) {
     }
 }
 
-/// Makes the header that of a body with other bytes.
-pub(crate) fn forget_bytes(headers: &mut HeaderMap, size: usize) {
+/// Adapts the header to a body with other bytes.
+pub(crate) fn update_for_new_body(headers: &mut HeaderMap, size: usize) {
     for name in &OF_BYTES {
         headers.remove(name);
     }
@@ -229,12 +229,12 @@ pub(crate) fn forget_bytes(headers: &mut HeaderMap, size: usize) {
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
 }
 
-/// Whether a response has no body, whatever its header says.
+/// Whether a response has no body, regardless of its header.
 pub(crate) fn has_no_body(status: StatusCode) -> bool {
     status.is_informational() || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED
 }
 
-/// The version as logs write it.
+/// The HTTP version as logs write it.
 pub(crate) fn version(version: Version) -> &'static str {
     match version {
         Version::HTTP_10 => "1.0",
@@ -244,7 +244,7 @@ pub(crate) fn version(version: Version) -> &'static str {
     }
 }
 
-/// The bytes of a name with each sign as `-`.
+/// The bytes of a name with all punctuation as `-`.
 pub(crate) fn folded(name: &HeaderName) -> impl Iterator<Item = u8> {
     name.as_str().bytes().map(|byte| if byte.is_ascii_alphanumeric() { byte } else { b'-' })
 }
@@ -308,7 +308,7 @@ mod tests {
                 ("x-forwarded-proto", "https"),
             ]);
             prepare_request(&mut request).unwrap();
-            Source { how, peer: &peer, is_tls: false }.tell(&mut request);
+            Source { how, peer: &peer, is_tls: false }.write(&mut request);
             request
         };
         let expected = headers(&[
@@ -332,7 +332,7 @@ mod tests {
             for line in ["1.1.1.1, 2.2.2.2", "3.3.3.3"] {
                 request.append(X_FORWARDED_FOR, HeaderValue::from_static(line));
             }
-            Source { how, peer: &peer, is_tls: true }.tell(&mut request);
+            Source { how, peer: &peer, is_tls: true }.write(&mut request);
             let lines: Vec<String> =
                 request.get_all(X_FORWARDED_FOR).iter().map(|line| line.to_str().unwrap().to_owned()).collect();
             lines
@@ -361,7 +361,7 @@ mod tests {
         ];
         let reported = |how| {
             let mut request = headers(&said);
-            Source { how, peer: &peer, is_tls: true }.tell(&mut request);
+            Source { how, peer: &peer, is_tls: true }.write(&mut request);
             let mut names: Vec<String> = request.keys().map(|name| name.as_str().to_owned()).collect();
             names.sort();
             names
@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn marks_of_old_bytes_do_not_stay() {
         let mut answer = headers(&[("etag", "\"a\""), ("digest", "x"), ("content-length", "9"), ("x", "y")]);
-        forget_bytes(&mut answer, 12);
+        update_for_new_body(&mut answer, 12);
         assert_eq!(answer, headers(&[("etag", "W/\"a\""), ("x", "y"), ("content-length", "12")]));
     }
 }

@@ -1,4 +1,4 @@
-//! The inbound relay: requests to an API, by the first route that takes them.
+//! The inbound relay: forwards requests to an API by the first route that matches.
 
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ fn find_route<'l>(listener: &'l Inbound, head: &Parts, segments_max: usize) -> R
     let paths = paths.map_err(|error| Refusal::request("malformed", error.to_string()))?;
     let host = without_port(host(head));
     let is_method = |method: &Method| method.as_str().eq_ignore_ascii_case(head.method.as_str());
-    // Except for its path. Some upstreams ignore the case of methods.
+    // Compares everything but the path. Some upstreams ignore the case of methods.
     let may_take = |route: &Route| {
         (route.methods.is_empty() || route.methods.iter().any(is_method))
             && (route.hosts.is_empty() || route.hosts.iter().any(|pattern| pattern.matches(host)))
@@ -100,7 +100,7 @@ fn find_route<'l>(listener: &'l Inbound, head: &Parts, segments_max: usize) -> R
 mod tests {
     use super::*;
 
-    /// The choice for a request: the name of its route, none, or a refusal.
+    /// Chooses a route for a request: returns its name, `None`, or a refusal.
     fn taken(other_case: &str, method: &str, path: &str) -> Result<Option<String>, &'static str> {
         let hides = "request = [{ action = \"encrypt\", json = [\"$\"] }]";
         let opens = "request = [{ action = \"decrypt\", json = [\"$\"] }]";

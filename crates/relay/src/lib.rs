@@ -1,11 +1,11 @@
-//! The relay: HTTP in flight, with chosen fields encrypted, decrypted or redacted.
+//! The relay encrypts, decrypts or redacts selected fields of HTTP traffic in flight.
 //!
-//! An *inbound* listener is in front of an API, an *outbound* one is the proxy of clients that call third parties. Unselected bytes
-//! are streamed unchanged. A body that a rule selects from is read completely, within limits, sent to the engine, and written
-//! again; a message to which a rule cannot be applied is refused. Nothing that a rule encrypts is ever forwarded in the clear.
+//! An *inbound* listener is in front of an API, an *outbound* one is the proxy of clients that call third parties. Unselected bytes are
+//! streamed unchanged. A body in which a rule selects fields is buffered within limits, sent to the engine, and written again; a message to
+//! which a rule cannot be applied is refused. No value that a rule encrypts is ever forwarded in the clear.
 //!
-//! The crate does no crypto and has no keys of apps. It neither prints nor reads the environment: the program hands it the text of the
-//! configuration and a place for the access log.
+//! The crate does no crypto and holds no app keys. It neither prints nor reads the environment: the program passes the text of the
+//! configuration and a destination for the access log.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -17,8 +17,8 @@ mod demo_upstream;
 mod forward;
 mod hop_headers;
 mod inbound;
-mod losses;
 mod metrics;
+mod outages;
 mod outbound;
 mod probe;
 mod refusal;
@@ -34,7 +34,7 @@ pub use access::AccessLog;
 pub use config::{Configuration, Problem};
 pub use demo_upstream::DemoUpstream;
 pub use outbound::LeafIssuerError;
-pub use probe::{Probe, ProbeError, ProbeSettings, Round, Sample, Way};
+pub use probe::{Probe, ProbeError, ProbeSettings, ProbeTarget, Round, Sample};
 pub use relay::{Address, Relay, RelayError, check_files, files};
 pub use upstream::ConnectorError;
 

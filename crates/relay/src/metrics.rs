@@ -1,4 +1,4 @@
-//! What is counted, by each thread for itself, and how it is exposed.
+//! The relay's metrics: counted by each thread for itself, exposed as sums.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,10 +17,10 @@ mod engine;
 
 pub(crate) use engine::EngineMetrics;
 
-/// The counts of one listener on one thread.
+/// The counters of one listener on one thread.
 #[derive(Debug, Default)]
 pub(crate) struct ListenerMetrics {
-    /// By the first digit of the status; 0 where the client went away before one.
+    /// By the first digit of the status; 0 if the client left before an answer.
     statuses: [AtomicU64; 6],
     duration: Histogram,
     received: AtomicU64,
@@ -31,7 +31,7 @@ pub(crate) struct ListenerMetrics {
 }
 
 impl ListenerMetrics {
-    /// A request is over.
+    /// Counts a finished request.
     pub(crate) fn ended(&self, status: u16, time: Duration, received: u64, sent: u64) {
         let class = usize::from(status / 100).min(5);
         self.statuses[class].fetch_add(1, Ordering::Relaxed);
@@ -40,30 +40,30 @@ impl ListenerMetrics {
         self.sent.fetch_add(sent, Ordering::Relaxed);
     }
 
-    /// Envelopes did not open, and their messages went on.
+    /// Counts envelopes that failed to decrypt in messages that were forwarded.
     pub(crate) fn unopened(&self, count: u64) {
         self.unopened.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Values were changed.
+    /// Counts changed values.
     pub(crate) fn changed(&self, action: Action, count: u64) {
         self.values[action as usize].fetch_add(count, Ordering::Relaxed);
     }
 
-    /// A message was not passed on.
+    /// Counts a message that was not forwarded.
     pub(crate) fn refused(&self, code: &'static str) {
         *self.refusals.lock().expect("nothing panics while this is locked").entry(code).or_default() += 1;
     }
 }
 
-/// All counts of one listener.
+/// All counters of one listener.
 pub(crate) struct ListenerSnapshot {
     pub(crate) name: Arc<str>,
     pub(crate) metrics: Vec<Arc<ListenerMetrics>>,
     pub(crate) connections: Vec<HttpCounters>,
 }
 
-/// All figures of one moment.
+/// All metrics at one moment.
 pub(crate) struct Snapshot {
     pub(crate) listeners: Vec<ListenerSnapshot>,
     /// By thread.
@@ -80,7 +80,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// As OpenMetrics text.
+    /// Formats the metrics as OpenMetrics text.
     pub(crate) fn into_text(self) -> String {
         openmetrics(move |out| self.write(out))
     }
@@ -212,16 +212,16 @@ impl Snapshot {
     }
 }
 
-/// Classes of statuses; the first is that of requests without an answer.
+/// Classes of statuses; the first stands for requests without an answer.
 const CLASSES: [&str; 6] = ["0xx", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
 impl ListenerSnapshot {
-    /// A count of all threads.
+    /// Sums a counter over all threads.
     fn sum(&self, of: impl Fn(&ListenerMetrics) -> &AtomicU64) -> u64 {
         self.metrics.iter().map(|metrics| of(metrics).load(Ordering::Relaxed)).sum()
     }
 
-    /// Refusals of all threads, by code.
+    /// Sums refusals over all threads, by code.
     fn refusals(&self) -> BTreeMap<&'static str, u64> {
         let mut counts = BTreeMap::new();
         for metrics in &self.metrics {
@@ -244,7 +244,7 @@ mod tests {
                 metrics,
                 connections: vec![HttpCounters::default()],
             }],
-            engine: vec![Arc::new(EngineMetrics::new(&Arc::new(crate::losses::Losses::new("engine"))))],
+            engine: vec![Arc::new(EngineMetrics::new(&Arc::new(crate::outages::Outages::new("engine"))))],
             is_ready: true,
             upstream_connections: 0,
             bodies: Usage { held: 4096, most: 65_536, max: 1 << 30 },

@@ -1,4 +1,4 @@
-//! The probe: the same small request again and again, through the engine and through a relay, and an alarm when it takes too long.
+//! A probe: sends the same small request repeatedly to the engine and through a relay, and raises an alarm if requests fail or are slow.
 
 mod metrics;
 mod webhook;
@@ -23,89 +23,90 @@ use crate::upstream::{Connector, ConnectorError, Pool, Sent, Sockets};
 use metrics::ProbeMetrics;
 use webhook::Webhook;
 
-/// Maximum bytes of an answer besides the values themselves, each of which may take a few times its size.
+/// Maximum bytes of an answer besides its values, each of which may take several times its size.
 const ANSWER_SIZE_MAX: usize = 1 << 20;
 
-/// The requests of the probe, their destinations, and the time limit.
+/// The probe's requests, destinations and limits.
 #[derive(Clone, Debug)]
 pub struct ProbeSettings {
     /// The app for which the engine encrypts.
     pub app: String,
-    /// Values of a request. 100 is what alarms of this kind commonly send.
+    /// Values per request; 100 is common for alarms of this kind.
     pub count: usize,
-    /// Bytes of a value.
+    /// Size of a value in bytes.
     pub size: usize,
-    /// A request that takes longer counts as failed.
+    /// Time after which a request counts as failed.
     pub limit: Duration,
-    /// Failures one after the other that raise the alarm, at least 1.
+    /// Consecutive failures that raise the alarm, at least 1.
     pub failures_max: u32,
-    /// The engine, if it is probed.
+    /// The engine, if it is to be probed.
     pub engine: Option<ClientSettings>,
-    /// A URL behind a relay, if one is probed: it must accept a POST of a JSON object, and answer with what the upstream received.
+    /// The URL of an endpoint behind a relay, if one is to be probed: it must accept a POST of a JSON object and echo what the upstream
+    /// received.
     pub relay: Option<String>,
-    /// Whether the status of the relay's answer suffices; else it must contain an envelope for each value, and no value in the
+    /// Whether the status of the relay's answer suffices; otherwise the answer must contain an envelope for each value, and no value in the
     /// clear.
     pub is_status_enough: bool,
-    /// A URL that receives the start and the end of an alarm, by a POST of JSON.
+    /// A URL that receives the start and the end of an alarm as a POST of JSON.
     pub webhook: Option<String>,
-    /// How long the webhook may take to answer; also the pause before a message that failed is sent again.
+    /// Maximum duration of a call to the webhook; also the pause before a retry.
     pub webhook_timeout: Duration,
-    /// Further authorities of relay and webhook, PEM.
+    /// Additional authorities for the relay and the webhook, PEM.
     pub authorities: Option<std::path::PathBuf>,
 }
 
-/// Why there is no probe.
+/// Why a probe could not be created.
 #[derive(Debug, Error)]
 pub enum ProbeError {
-    /// A URL that is none.
+    /// An invalid URL.
     #[error("{0}: write https://HOST[:PORT]/PATH")]
     Url(String),
-    /// Certificates of the engine.
+    /// The engine's certificates cannot be used.
     #[error("{0}")]
     Engine(#[from] ClientError),
-    /// The authorities.
+    /// The authorities cannot be used.
     #[error("{0}")]
     Authorities(#[from] ConnectorError),
 }
 
-/// Where a request went.
+/// The target of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// To the engine.
+pub enum ProbeTarget {
+    /// The engine.
     Engine,
-    /// Through a relay.
+    /// A relay.
     Relay,
 }
 
-impl Way {
-    /// The word in metrics and messages.
+impl ProbeTarget {
+    /// The name in metrics and messages.
     pub fn as_str(self) -> &'static str {
         match self {
-            Way::Engine => "engine",
-            Way::Relay => "relay",
+            ProbeTarget::Engine => "engine",
+            ProbeTarget::Relay => "relay",
         }
     }
 }
 
-/// How one request went.
+/// The result of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Where it went.
-    pub way: Way,
-    /// How long it took, up to its failure where it failed.
+    /// Its target.
+    pub target: ProbeTarget,
+    /// Its duration, until its failure if it failed.
     pub time: Duration,
-    /// Why it failed; too slow counts.
+    /// Why it failed; exceeding the time limit is a failure.
     pub failure: Option<String>,
 }
 
 /// The result of one round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// Each way.
+    /// One sample per target.
     pub samples: Vec<Sample>,
-    /// Whether there is an alarm now.
+    /// Whether an alarm is raised.
     pub is_alarm: bool,
-    /// Whether that has changed with this round.
+    /// Whether this round raised or cleared the alarm.
     pub has_changed: bool,
 }
 
@@ -115,7 +116,7 @@ struct Target {
     host: HeaderValue,
 }
 
-/// Runs the probe on the caller's runtime.
+/// A probe that runs on the caller's runtime.
 pub struct Probe {
     settings: ProbeSettings,
     engine: Option<Client>,
@@ -130,11 +131,11 @@ pub struct Probe {
 }
 
 impl Round {
-    /// As scripts and the webhook read it.
+    /// Formats the round for scripts and the webhook.
     pub fn json(&self) -> Value {
         let samples = self.samples.iter().map(|sample| {
             json!({
-                "way": sample.way.as_str(),
+                "way": sample.target.as_str(),
                 "ms": sample.time.as_micros() as f64 / 1e3,
                 "failure": sample.failure,
             })
@@ -144,10 +145,10 @@ impl Round {
 }
 
 impl Probe {
-    /// A probe that has not sent anything yet.
+    /// Creates a probe; it sends nothing yet.
     ///
     /// # Errors
-    /// URLs, certificates or authorities that cannot be used.
+    /// If URLs, certificates or authorities cannot be used.
     ///
     /// # Panics
     /// Outside of a runtime.
@@ -176,49 +177,49 @@ impl Probe {
         })
     }
 
-    /// Tells metrics at `address` from now on; `/readyz` fails during an alarm. Gives where it listens.
+    /// Serves metrics at `address`; `/readyz` fails during an alarm. Returns the bound address.
     ///
     /// # Errors
-    /// An address that is taken.
-    pub fn tell(&mut self, address: SocketAddr) -> io::Result<SocketAddr> {
+    /// If the address is in use.
+    pub fn serve_metrics(&mut self, address: SocketAddr) -> io::Result<SocketAddr> {
         let port = OperatorPort::start(address, &OperatorSettings::default(), Arc::clone(&self.metrics))?;
         let address = port.address();
         self.port = Some(port);
         Ok(address)
     }
 
-    /// One request each way. Where the alarm begins or ends the webhook is metrics, for which nothing waits.
+    /// Sends one request to each target. If the alarm changes, the webhook is called in the background.
     pub async fn round(&mut self) -> Round {
         let mut samples = Vec::new();
         if let Some(client) = &self.engine {
-            samples.push(self.sample(Way::Engine, self.ask_engine(client)).await);
+            samples.push(self.sample(ProbeTarget::Engine, self.probe_engine(client)).await);
         }
         if let Some(target) = &self.relay {
-            samples.push(self.sample(Way::Relay, self.ask_relay(target)).await);
+            samples.push(self.sample(ProbeTarget::Relay, self.probe_relay(target)).await);
         }
         let has_failed = samples.iter().any(|sample| sample.failure.is_some());
         self.failures = if has_failed { self.failures.saturating_add(1) } else { 0 };
         let was_alarm = self.metrics.is_alarm();
-        // An alarm ends with the first round that goes well.
+        // An alarm is cleared by the first round without a failure.
         let is_alarm = self.failures >= self.settings.failures_max || (was_alarm && self.failures > 0);
         self.metrics.count(&samples, is_alarm);
         let round = Round { samples, is_alarm, has_changed: is_alarm != was_alarm };
         if round.has_changed
             && let Some(webhook) = &self.webhook
         {
-            webhook.tell(round.json().to_string());
+            webhook.send(round.json().to_string());
         }
         round
     }
 
-    /// Waits until the webhook has received all messages, for as long as it may take to answer.
+    /// Waits until the webhook has received all messages, within its time limit.
     pub async fn finish(self) {
         if let Some(webhook) = self.webhook {
             webhook.finish().await;
         }
     }
 
-    async fn sample(&self, way: Way, request: impl Future<Output = Result<(), String>>) -> Sample {
+    async fn sample(&self, target: ProbeTarget, request: impl Future<Output = Result<(), String>>) -> Sample {
         let limit = self.settings.limit;
         let began = Instant::now();
         let outcome = timeout(limit, request).await;
@@ -227,10 +228,10 @@ impl Probe {
             Ok(Err(error)) => Some(error),
             Err(_) => Some(format!("it took longer than {} ms", limit.as_millis())),
         };
-        Sample { way, time: began.elapsed(), failure }
+        Sample { target, time: began.elapsed(), failure }
     }
 
-    async fn ask_engine(&self, client: &Client) -> Result<(), String> {
+    async fn probe_engine(&self, client: &Client) -> Result<(), String> {
         let values: Vec<Scalar<'_>> = self.values.iter().map(|value| Scalar::from(value.as_str())).collect();
         let answer = client.encrypt(&EncryptOptions::new(&self.settings.app), &values).await;
         let answer = answer.map_err(|error| error.to_string())?;
@@ -241,7 +242,7 @@ impl Probe {
         }
     }
 
-    async fn ask_relay(&self, target: &Target) -> Result<(), String> {
+    async fn probe_relay(&self, target: &Target) -> Result<(), String> {
         let answer_max = self.document.len().saturating_mul(4).saturating_add(ANSWER_SIZE_MAX);
         let (status, body) = post(&self.pool, target, self.document.clone(), answer_max).await?;
         if !status.is_success() {
@@ -250,7 +251,7 @@ impl Probe {
         if self.settings.is_status_enough { Ok(()) } else { self.check_sealed(&body) }
     }
 
-    /// Checks what the upstream received, by its own report.
+    /// Checks what the upstream received, as its answer reports it.
     fn check_sealed(&self, answer: &[u8]) -> Result<(), String> {
         let answer: Value = serde_json::from_slice(answer)
             .map_err(|_| "the upstream did not answer with the JSON that came to it".to_owned())?;
@@ -276,7 +277,7 @@ impl Probe {
     }
 }
 
-/// A POST of JSON; status and body of the answer.
+/// Posts JSON; returns the status and body of the answer.
 async fn post(pool: &Pool, target: &Target, body: Vec<u8>, answer_max: usize) -> Result<(StatusCode, Vec<u8>), String> {
     let mut request = Request::new(Sent::whole(body.into()));
     *request.method_mut() = Method::POST;

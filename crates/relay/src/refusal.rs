@@ -1,4 +1,4 @@
-//! Why a message is not passed on, as it is answered and logged. No refusal holds a value of the message.
+//! Why a message is not forwarded, for the answer and the log. A refusal contains no value of the message.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use fieldseal_document::{DocumentError, DocumentErrorKind};
 use fieldseal_http::{BodyError, Problem};
 use hyper::StatusCode;
 
-/// The delay before a retry, if the engine gives none.
+/// The delay before a retry if the engine returns none.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Every code that there is, as docs/relay.md has them.
+/// Every code, in the order of docs/relay.md.
 const CODES: [&str; 33] = [
     "ambiguous-header",
     "ambiguous-name",
@@ -48,7 +48,7 @@ const CODES: [&str; 33] = [
     "wrong-role",
 ];
 
-/// The way that the message was going.
+/// The direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Request,
@@ -56,7 +56,7 @@ pub(crate) enum Direction {
 }
 
 impl Direction {
-    /// Where the fault is the message's: the client's, or the upstream's.
+    /// The status that blames the message: the client's request or the upstream's answer.
     fn status(self, of_request: StatusCode) -> StatusCode {
         match self {
             Direction::Request => of_request,
@@ -73,7 +73,7 @@ impl Direction {
     }
 }
 
-/// A message that is not passed on.
+/// The refusal of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
@@ -88,12 +88,12 @@ impl Refusal {
         Refusal { status, code, detail: detail.into(), retry_after: None }
     }
 
-    /// A request that is at fault.
+    /// Refuses an invalid request.
     pub(crate) fn request(code: &'static str, detail: impl Into<String>) -> Self {
         Refusal::new(StatusCode::BAD_REQUEST, code, detail)
     }
 
-    /// A header field that some take for another.
+    /// Refuses a header field that some software treats as another.
     pub(crate) fn ambiguous_header(direction: Direction, detail: impl Into<String>) -> Self {
         Refusal::new(direction.status(StatusCode::BAD_REQUEST), "ambiguous-header", detail)
     }
@@ -104,7 +104,7 @@ impl Refusal {
         Refusal::new(direction.status(StatusCode::BAD_REQUEST), "ambiguous-name", detail)
     }
 
-    /// A document that cannot be read.
+    /// Refuses an unreadable document.
     pub(crate) fn of_document(direction: Direction, error: DocumentError) -> Self {
         match error.kind {
             DocumentErrorKind::AmbiguousName => Self::ambiguous_name(direction, error),
@@ -112,7 +112,7 @@ impl Refusal {
         }
     }
 
-    /// A form or query that cannot be read.
+    /// Refuses an unreadable form or query.
     pub(crate) fn of_form(direction: Direction, error: FormError) -> Self {
         match error.kind {
             FormErrorKind::AmbiguousName => Self::ambiguous_name(direction, error),
@@ -126,13 +126,13 @@ impl Refusal {
         Refusal::new(direction.status(StatusCode::BAD_REQUEST), "unreadable-body", detail)
     }
 
-    /// A body of a type or coding that no rule reads.
+    /// Refuses a body of a type or coding that no rule reads.
     pub(crate) fn mismatch(direction: Direction, detail: &str) -> Self {
         let detail = format!("the relay's rules cannot read the {}: {detail}", direction.noun());
         Refusal::new(direction.status(StatusCode::UNSUPPORTED_MEDIA_TYPE), "unsupported-body", detail)
     }
 
-    /// A body that is not there in time to be read whole.
+    /// Refuses a body that did not arrive in time.
     pub(crate) fn late(direction: Direction, time_max: Duration) -> Self {
         Self::slow(direction, &format!("took longer than {time_max:?}"))
     }
@@ -153,25 +153,25 @@ impl Refusal {
         }
     }
 
-    /// A body that is too large to be read whole.
+    /// Refuses a body that is too large to buffer.
     pub(crate) fn too_large(direction: Direction, size_max: usize) -> Self {
         let detail = format!("the {} has more than {size_max} bytes", direction.noun());
         Refusal::new(direction.status(StatusCode::PAYLOAD_TOO_LARGE), "too-large", detail)
     }
 
-    /// A body that is too large for its coded size.
+    /// Refuses a body that is too large relative to its coded size.
     pub(crate) fn expands(direction: Direction, expansion_max: usize) -> Self {
         let detail = format!("the {} has more than {expansion_max} times its coded size", direction.noun());
         Refusal::new(direction.status(StatusCode::PAYLOAD_TOO_LARGE), "too-large", detail)
     }
 
-    /// No room or nobody there; later there may be.
+    /// Refuses a message for lack of resources or of an engine; a retry may succeed.
     pub(crate) fn unavailable(code: &'static str, detail: impl Into<String>, retry_after: Option<Duration>) -> Self {
         let retry_after = Some(retry_after.unwrap_or(RETRY_AFTER));
         Refusal { retry_after, ..Refusal::new(StatusCode::SERVICE_UNAVAILABLE, code, detail) }
     }
 
-    /// The same once the upstream has answered: the request was processed, so the refusal must not ask for a retry.
+    /// The same after the upstream has answered: the request was processed, so the refusal must not ask for a retry.
     pub(crate) fn once_answered(self) -> Self {
         if self.status != StatusCode::SERVICE_UNAVAILABLE {
             return self;
@@ -196,7 +196,7 @@ impl Refusal {
                 Refusal::new(direction.status(StatusCode::BAD_REQUEST), name, detail)
             }
             ErrorKind::Engine(Code::AmbiguousName) => Refusal::ambiguous_name(direction, &error.message),
-            // With the place of a value, it is about that value and not about what the relay may do.
+            // An index or a path means that the error concerns a value, not the relay's permissions.
             ErrorKind::Engine(Code::Forbidden) if error.index.is_some() || error.offset.is_some() => {
                 let detail = format!("the {}: {}", direction.noun(), error.message);
                 Refusal::new(direction.status(StatusCode::BAD_REQUEST), "wrong-role", detail)
@@ -223,7 +223,7 @@ impl Refusal {
         }
     }
 
-    /// The answer.
+    /// The response.
     pub(crate) fn problem(&self) -> Problem {
         let problem = Problem::new(self.status, self.code, self.detail.clone());
         match self.retry_after {

@@ -1,4 +1,4 @@
-//! The relay as a whole: started, reloaded, stopped.
+//! The relay: start, reload, shutdown.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,8 +23,8 @@ use crate::body::buffer::Budget;
 use crate::body::offload::OffloadThreads;
 use crate::config::{Configuration, EngineSettings, KeyPair, Limits, Outbound, Process};
 use crate::context::{ListenerContext, SharedWorkerContext, WorkerContext};
-use crate::losses::Losses;
 use crate::metrics::{EngineMetrics, ListenerMetrics, ListenerSnapshot, Snapshot};
+use crate::outages::Outages;
 use crate::outbound::LeafIssuerError;
 use crate::outbound::leaf_issuer::LeafIssuer;
 use crate::refusal_log::RefusalLog;
@@ -32,9 +32,9 @@ use crate::rules::transform::TransformContext;
 use crate::upstream::{Connector, ConnectorError, Pool, Sockets};
 use crate::worker::{self, BoundListener, Stage};
 
-/// Offload threads in each lane, for each thread that carries traffic: they only compute.
+/// Offload threads per lane, for each thread that carries traffic: they only compute.
 const OFFLOAD_THREADS_MAX: usize = 1;
-/// How long the metrics wait for the engine's health; a slower engine counts as not ready.
+/// Maximum time that a readiness check waits for the engine; a slower engine counts as not ready.
 const READINESS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Errors of starting the relay or loading a configuration.
@@ -86,14 +86,14 @@ pub enum RelayError {
     Restart(&'static str),
 }
 
-/// Where the relay listens.
+/// A listener's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     /// The listener's name.
     pub listener: Arc<str>,
-    /// Where.
+    /// The bound address.
     pub address: SocketAddr,
-    /// Whether clients call it as a proxy.
+    /// Whether the listener is an outbound proxy.
     pub is_outbound: bool,
 }
 
@@ -120,7 +120,7 @@ struct Counted {
 struct Shared {
     boxes: Vec<SharedWorkerContext>,
     resources: SharedResources,
-    /// Asks the engine how it is. It lives on the operator's thread.
+    /// The client of readiness checks. It is used on the operator's thread.
     probe: ArcSwap<Client>,
     configuration: Mutex<Arc<Configuration>>,
     counted: Vec<Counted>,
@@ -139,23 +139,23 @@ struct SharedResources {
     sockets: Arc<Sockets>,
     offload: OffloadThreads,
     engine: Vec<Arc<EngineMetrics>>,
-    /// Those of the operator's thread.
+    /// The counters of the operator's thread.
     probe: Arc<EngineMetrics>,
     /// Upstreams that cannot be reached.
-    upstream_losses: Arc<Losses>,
+    upstream_outages: Arc<Outages>,
 }
 
 impl SharedResources {
     fn new(configuration: &Configuration) -> Result<Self, RelayError> {
         let Process { threads, body_scheduling: scheduling, .. } = configuration.process;
-        let engine_losses = Arc::new(Losses::new("engine"));
+        let engine_outages = Arc::new(Outages::new("engine"));
         Ok(SharedResources {
             budget: Budget::new(&configuration.limits),
             sockets: Sockets::new(configuration.upstream.sockets_max),
             offload: OffloadThreads::new(threads * OFFLOAD_THREADS_MAX, scheduling).map_err(RelayError::Thread)?,
-            engine: (0..threads).map(|_| Arc::new(EngineMetrics::new(&engine_losses))).collect(),
-            probe: Arc::new(EngineMetrics::new(&engine_losses)),
-            upstream_losses: Arc::new(Losses::new("upstream")),
+            engine: (0..threads).map(|_| Arc::new(EngineMetrics::new(&engine_outages))).collect(),
+            probe: Arc::new(EngineMetrics::new(&engine_outages)),
+            upstream_outages: Arc::new(Outages::new("upstream")),
         })
     }
 }
@@ -206,10 +206,10 @@ impl Report for Shared {
 }
 
 impl Relay {
-    /// Starts a relay. Relative paths of the configuration begin at `base`.
+    /// Starts a relay. Relative paths of the configuration are resolved from `base`.
     ///
     /// # Errors
-    /// Files that cannot be read or used, addresses that are taken, no threads.
+    /// If files cannot be read or used, addresses are in use, or threads cannot be started.
     pub fn start(
         configuration: Configuration,
         base: &Path,
@@ -276,25 +276,25 @@ impl Relay {
         Ok(Relay { base: base.to_owned(), shared, addresses, acceptors, operator, stage, threads: running })
     }
 
-    /// Where it listens.
+    /// The addresses of the listeners.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
 
-    /// The address of health and metrics.
+    /// The address of health checks and metrics.
     pub fn operator_address(&self) -> SocketAddr {
         self.operator.address()
     }
 
-    /// Loads another configuration: new requests use it, those in flight the old one. Certificates are read again.
+    /// Loads another configuration: new requests use it, those in flight finish under the old one. Certificates are read again.
     ///
     /// # Errors
-    /// As [`Relay::start`], or a change that takes a restart. Then nothing has changed.
+    /// As [`Relay::start`], or for a change that requires a restart. Nothing has changed then.
     pub fn reload(&self, configuration: Configuration) -> Result<(), RelayError> {
         let mut current = self.shared.configuration.lock().expect("nothing panics while this is locked");
         check_fixed(&current, &configuration)?;
         let configuration = Arc::new(configuration);
-        // Everything that can go wrong does so before anything is replaced.
+        // Everything that can fail happens before anything is replaced.
         let prepared = Prepared::new(&configuration, &self.base)?;
         let plans = plans(&configuration);
         let acceptors: Vec<_> = plans.iter().map(|plan| acceptor(plan, &self.base)).collect::<Result<_, _>>()?;
@@ -321,7 +321,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Logs each certificate that has come within 30 days or 7 days of its end, or has expired, once each.
+    /// Logs each certificate that expires within 30 days or 7 days, or has expired; each event once.
     pub fn log_expiring(&self) {
         let now = SystemTime::now();
         for certificate in self.shared.certificates.due(now) {
@@ -330,8 +330,8 @@ impl Relay {
         }
     }
 
-    /// From now on the relay is not ready and asks clients to go elsewhere, but still serves everything. Returns `drain_delay`: how
-    /// long to wait before [`Relay::shutdown`].
+    /// Begins the shutdown: the relay is not ready any more and asks clients to reconnect elsewhere, but still serves everything. Returns
+    /// `drain_delay`, the time to wait before [`Relay::shutdown`].
     pub fn begin_leaving(&self) -> Duration {
         let delay = self.shared.configuration.lock().expect("nothing panics while this is locked").process.drain_delay;
         if !delay.is_zero() {
@@ -345,10 +345,11 @@ impl Relay {
         delay
     }
 
-    /// Takes no connection any more, lets requests in flight end, within `drain_timeout`; returns how many connections were not finished.
+    /// Stops accepting connections and lets requests in flight finish within `drain_timeout`. Returns the number of connections that did
+    /// not finish.
     ///
     /// # Errors
-    /// A thread that could not serve.
+    /// If a thread failed.
     pub fn shutdown(self) -> io::Result<usize> {
         tracing::info!("relay stopping");
         self.shared.is_leaving.store(true, Ordering::Relaxed);
@@ -369,7 +370,7 @@ fn log_start(addresses: &[Address], operator: SocketAddr, threads: usize) {
     tracing::info!(%operator, threads, "relay started");
 }
 
-/// Whether a running relay can take the new configuration up.
+/// Checks whether a running relay can adopt the new configuration.
 fn check_fixed(old: &Configuration, new: &Configuration) -> Result<(), RelayError> {
     let (old_plans, new_plans) = (plans(old), plans(new));
     if !old_plans.iter().map(Plan::fixed).eq(new_plans.iter().map(Plan::fixed)) {
@@ -391,13 +392,13 @@ fn check_fixed(old: &Configuration, new: &Configuration) -> Result<(), RelayErro
     Ok(())
 }
 
-/// A listener as the configuration has it.
+/// A listener of the configuration.
 struct Plan<'c> {
     name: &'c Arc<str>,
     address: SocketAddr,
     tls: Option<&'c KeyPair>,
     is_outbound: bool,
-    /// Its place among those of its way.
+    /// Its index among the inbound or the outbound listeners.
     index: usize,
 }
 
@@ -456,7 +457,7 @@ fn new_leaf_issuer(listener: &Outbound, limits: &Limits, base: &Path) -> Result<
     leaf_issuer.map_err(|error| RelayError::Authority { listener: Arc::clone(&listener.name), error })
 }
 
-/// The files with certificates that the configuration names, and what each is for.
+/// The certificate files of the configuration, with the purpose of each.
 fn certificate_files(configuration: &Configuration) -> Vec<(String, &Path)> {
     let Configuration { engine, upstream, outbound, .. } = configuration;
     let mut files = vec![
@@ -480,7 +481,7 @@ pub fn files(configuration: &Configuration, base: &Path) -> Vec<PathBuf> {
     files.into_iter().map(|file| base.join(file)).collect()
 }
 
-/// When the certificates of the configuration expire. A file that cannot be read any more was an error before.
+/// The expiry of the configuration's certificates. A file that has become unreadable is skipped; loading it reported the error.
 fn expiries(configuration: &Configuration, base: &Path) -> Vec<CertificateExpiry> {
     let of_file = |(usage, file): (String, &Path)| {
         let file = base.join(file);
@@ -525,18 +526,18 @@ impl Prepared {
         })
     }
 
-    /// A client of the engine whose calls are counted there.
+    /// Creates an engine client whose calls are counted in `counts`.
     fn client(&self, counts: &Arc<EngineMetrics>) -> Result<Client, ClientError> {
         Ok(Client::new(self.client.clone())?.observed_by(Arc::<EngineMetrics>::clone(counts)))
     }
 
-    /// The same for readiness, which is the engine's as it is now: nothing is repeated.
+    /// The same for readiness checks, without retries: the engine's present state counts.
     fn probe(&self, counts: &Arc<EngineMetrics>) -> Result<Client, ClientError> {
         let settings = ClientSettings { retries_max: 0, ..self.client.clone() };
         Ok(Client::new(settings)?.observed_by(Arc::<EngineMetrics>::clone(counts)))
     }
 
-    /// The tools of one thread. Connections to upstreams go on where nothing that concerns them has changed.
+    /// Creates the context of one thread. Connections to upstreams are kept if none of their settings changed.
     fn worker(
         &self,
         configuration: &Arc<Configuration>,
@@ -556,8 +557,8 @@ impl Prepared {
             transforms: TransformContext::new(client, budget, offload, timeout, &configuration.limits),
             pool: kept.map_or_else(
                 || {
-                    let losses = Arc::clone(&resources.upstream_losses);
-                    Pool::new(self.connector.clone(), Arc::clone(&resources.sockets), Some(losses))
+                    let outages = Arc::clone(&resources.upstream_outages);
+                    Pool::new(self.connector.clone(), Arc::clone(&resources.sockets), Some(outages))
                 },
                 |before| before.pool.clone(),
             ),

@@ -1,4 +1,4 @@
-//! The host of a request: it must be given in one way only, so that no upstream reads another.
+//! The host of a request: it must be unambiguous, so that no upstream reads another one.
 
 use hyper::header::{HOST, HeaderValue};
 use hyper::http::request::Parts;
@@ -6,11 +6,12 @@ use hyper::{Method, Uri};
 
 use crate::refusal::Refusal;
 
-/// Makes the target a path and `Host` the one word about the host, whatever the version of HTTP.
+/// Moves the host of the target to `Host` and leaves a path, regardless of the HTTP version.
 ///
 /// # Errors
-/// No host, several, one that is none, or two that differ; another scheme than that of HTTP; `*` for anything but `OPTIONS`.
-pub(crate) fn settle(head: &mut Parts) -> Result<(), Refusal> {
+/// If there is no host, several, an invalid one, or two that differ; for a scheme other than HTTP's; for `*` with a method other than
+/// `OPTIONS`.
+pub(crate) fn normalize(head: &mut Parts) -> Result<(), Refusal> {
     let refused = |what: &str| Err(Refusal::request("malformed", what));
     let mut hosts = head.headers.get_all(HOST).iter();
     let (host, second) = (hosts.next().cloned(), hosts.next());
@@ -44,7 +45,7 @@ pub(crate) fn settle(head: &mut Parts) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A name or address, perhaps with a port: no user, no list, no escapes.
+/// Whether it is a name or address with an optional port: no user, list or escapes.
 fn is_host(host: &[u8]) -> bool {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
     let (name, rest) = match host.strip_prefix(b"[") {
@@ -82,7 +83,7 @@ mod tests {
             request = request.header(HOST, *host);
         }
         let (mut head, ()) = request.body(()).unwrap().into_parts();
-        settle(&mut head)?;
+        normalize(&mut head)?;
         assert_eq!(head.headers.get_all(HOST).iter().count(), 1);
         Ok((head.headers[HOST].to_str().unwrap().to_owned(), head.uri.to_string()))
     }

@@ -1,4 +1,4 @@
-//! Two streams joined until either ends or both are silent for too long.
+//! Joins two streams until either ends or both are silent for too long.
 
 use std::io;
 use std::pin::Pin;
@@ -50,7 +50,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Active<S> {
     }
 }
 
-/// Joins two streams; gives the bytes that went each way.
+/// Joins two streams; returns the bytes transferred in each direction.
 pub(crate) async fn join(
     one: impl AsyncRead + AsyncWrite + Unpin,
     other: impl AsyncRead + AsyncWrite + Unpin,

@@ -18,18 +18,17 @@ use crate::inbound::InboundHandler;
 use crate::outbound::OutboundHandler;
 use crate::refusal_log::RefusalLog;
 
-/// Connections that the system accepts before we do.
+/// Connections that the system accepts before this process does.
 const BACKLOG: i32 = 4096;
-/// How often what was kept for too long is closed.
+/// How often expired connections and caches are closed.
 const TIDY_PERIOD: Duration = Duration::from_secs(1);
-/// Names that are looked up at a time, for each thread that carries traffic: a look-up takes a thread for as long as the system makes
-/// it wait.
+/// Concurrent name lookups per thread that carries traffic: a lookup occupies a thread until the system returns.
 const LOOKUP_THREADS_MAX: usize = 64;
-/// Turns of connections between two polls of the sockets. The runtime's default is 61, which with a few connections that send large
-/// bodies, tens of microseconds per turn, is milliseconds in which a small request waits in its socket.
+/// Task polls between two polls of the sockets. With the runtime's default of 61, a few connections that send large bodies, at tens of
+/// microseconds per poll, would keep a small request waiting in its socket for milliseconds.
 const TURNS_BETWEEN_EVENTS: u32 = 8;
 
-/// A socket that listens, and what serves on it.
+/// A bound socket, and the server of its connections.
 pub(crate) struct BoundListener {
     pub(crate) socket: std::net::TcpListener,
     pub(crate) name: Arc<str>,
@@ -39,15 +38,15 @@ pub(crate) struct BoundListener {
     pub(crate) counting: Arc<OnceLock<Box<dyn Fn() -> HttpCounters + Send + Sync>>>,
 }
 
-/// Opens a socket for each of several threads, all at one address that nobody else has; port 0 lets the system choose one.
+/// Opens one socket per thread, all at the same address, which no other process may use; port 0 lets the system choose.
 ///
-/// The system distributes connections among sockets that all share their port. If sockets share it from the beginning, another
-/// process of the same user could join them unnoticed. The first socket is therefore bound and listens without sharing, which fails
-/// if anybody listens there, including another relay with shared sockets; only then does it share the port with the others. Of two
-/// processes that start at the same time one is refused: the system checks again when a socket begins to listen.
+/// The system distributes connections among sockets that share their port. If sockets share it from the beginning, another process of the
+/// same user could join them unnoticed. The first socket is therefore bound and listens without sharing, which fails if another socket
+/// listens there, including a relay's shared ones; only then does it share the port with the others. Of two processes that start at the
+/// same time one is refused: the system checks again when a socket begins to listen.
 ///
 /// # Errors
-/// An address that is taken, or is not this machine's.
+/// If the address is in use, or is not an address of this machine.
 pub(crate) fn listen(address: SocketAddr, threads: usize) -> io::Result<Vec<std::net::TcpListener>> {
     let first = bind(address, false)?;
     let address = first.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
@@ -61,7 +60,7 @@ pub(crate) fn listen(address: SocketAddr, threads: usize) -> io::Result<Vec<std:
 
 fn bind(address: SocketAddr, is_shared: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // A restarted process takes its port back while old connections are still fading.
+    // A restarted process can reuse its port while old connections are in TIME_WAIT.
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(is_shared)?;
     socket.set_nonblocking(true)?;
@@ -70,7 +69,7 @@ fn bind(address: SocketAddr, is_shared: bool) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Tells the log what happens at a listener.
+/// Logs the events of a listener.
 struct Watcher {
     name: Arc<str>,
     refusals: Arc<RefusalLog>,
@@ -86,7 +85,7 @@ impl Observer for Watcher {
             Event::Refused(client, full) => self.refusals.line(Some(*client), || {
                 tracing::warn!(listener, %client, reason = %full, "connection rejected");
             }),
-            // Anybody can make these, as many as they like: `fieldseal_relay_connections_total` counts them.
+            // Clients can cause any number of these, so they are not logged: `fieldseal_relay_connections_total` counts them.
             Event::Left(client) => {
                 tracing::debug!(listener, %client, "the client closed a connection during the TLS handshake")
             }
@@ -101,18 +100,18 @@ impl Observer for Watcher {
     }
 }
 
-/// How far the relay is on its way out.
+/// The phase of a shutdown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stage {
-    /// It is not.
+    /// No shutdown.
     Serving,
-    /// Everything is served; clients are asked to go elsewhere.
+    /// Everything is served; clients are asked to reconnect elsewhere.
     Leaving(Leaving),
-    /// Requests in flight are finished, new ones are not begun.
+    /// Requests in flight finish, new ones are refused.
     Stopping,
 }
 
-/// Carries traffic until it is stopped; returns how many connections did not finish in time.
+/// Serves connections until it is stopped; returns how many did not finish in time.
 pub(crate) fn run(
     worker: &SharedWorkerContext,
     listeners: Vec<BoundListener>,
@@ -148,10 +147,10 @@ pub(crate) fn run(
             tokio::select! {
                 _ = tidy.tick() => {
                     worker.load().pool.tidy();
-                    refusals.tell_overdue();
+                    refusals.log_overdue();
                 }
                 changed = stage.changed() => {
-                    // The sender is gone: that means to stop.
+                    // The sender was dropped, which means to stop.
                     let now = changed.map_or(Stage::Stopping, |()| *stage.borrow_and_update());
                     match now {
                         Stage::Serving => {}
@@ -211,7 +210,7 @@ mod tests {
             let sockets = listen(ANYWHERE, threads).unwrap();
             assert_eq!(sockets.len(), threads);
             let address = address_of(&sockets);
-            // The wildcard holds every address.
+            // The wildcard address conflicts with every address.
             for other in [address, SocketAddr::new([0, 0, 0, 0].into(), address.port())] {
                 for others in [1, 2] {
                     let refused = listen(other, others).expect_err("a second relay at the address of the first");
@@ -235,7 +234,7 @@ mod tests {
                         scope.spawn(|| {
                             begin.wait();
                             let sockets = listen(address, 2);
-                            // Nobody lets go before all have tried.
+                            // No thread releases its sockets before all have tried.
                             done.wait();
                             sockets.is_ok()
                         })
@@ -256,7 +255,7 @@ mod tests {
         let clients: Vec<TcpStream> = (0..400).map(|_| TcpStream::connect(address).unwrap()).collect();
         let counts: Vec<usize> = sockets.iter().map(|it| std::iter::from_fn(|| it.accept().ok()).count()).collect();
         assert_eq!(counts.iter().sum::<usize>(), clients.len());
-        // A hundred each; with a fair share of chance none has ever so few.
+        // A hundred each on average; fewer than this is practically impossible.
         assert!(counts.iter().all(|&count| count >= 40), "{counts:?}");
     }
 }

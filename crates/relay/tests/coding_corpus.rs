@@ -1,4 +1,4 @@
-//! Replays the fuzzer's corpus of coded bodies, under a bound on the memory of the whole process.
+//! Replays the fuzzer's corpus of coded bodies, with a limit on the memory of the whole process.
 
 use std::alloc::System;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 use cap::Cap;
 use fieldseal_relay::fuzzing;
 
-/// Beyond the bound an allocation fails, and the test with it.
+/// Beyond the limit an allocation fails, and with it the test.
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
@@ -26,7 +26,7 @@ fn the_corpus_holds_every_property_within_its_memory() {
     assert!(taken >= 9 && refused >= 12, "{taken} taken, {refused} refused");
 }
 
-/// The fuzzer's work in small: each body of the corpus that is short, with each byte changed.
+/// A small version of the fuzzer: each short body of the corpus, with each byte changed.
 #[test]
 fn changed_bodies_hold_every_property() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/codings");

@@ -56,7 +56,7 @@ impl RefusalLog {
     }
 
     /// Writes the counts of suppressed lines that no later line has carried.
-    pub(crate) fn tell_overdue(&self, now: Instant) {
+    pub(crate) fn log_overdue(&self, now: Instant) {
         for kind in Refused::ALL {
             tell(kind, self.limits[kind as usize].overdue(now).unwrap_or_default());
         }

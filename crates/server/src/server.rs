@@ -266,7 +266,7 @@ impl Maintenance {
                 if std::panic::catch_unwind(call).is_err() {
                     tracing::error!("maintenance panicked");
                 }
-                refusals.tell_overdue(clock::now());
+                refusals.log_overdue(clock::now());
             }
         })?;
         Ok(Maintenance { stop: Some(stop), thread: Some(thread) })

@@ -43,7 +43,7 @@ async fn probe(settings: ProbeSettings, arguments: &ProbeArguments) -> Outcome {
     let mut signals = Signals::listen()?;
     let mut probe = Probe::new(settings)?;
     if let Some(address) = arguments.metrics {
-        let address = probe.tell(address).map_err(|error| {
+        let address = probe.serve_metrics(address).map_err(|error| {
             Failure::unreachable(format!("cannot listen at {address}: {}", crate::failure::plain(&error)))
         })?;
         if arguments.form.json {
@@ -65,7 +65,7 @@ async fn rounds(probe: &mut Probe, ticks: &mut Interval, signals: &mut Signals, 
             _ = signals.next() => break,
         }
         let round = probe.round().await;
-        tell(&round, arguments.form.json)?;
+        print_round(&round, arguments.form.json)?;
         let is_last = arguments.rounds.is_some_and(|rounds| done >= rounds);
         if round.is_alarm && (is_last || arguments.exit_on_alarm) {
             return Err(Failure::failed("alarm: the probe failed or took longer than its limit"));
@@ -77,7 +77,7 @@ async fn rounds(probe: &mut Probe, ticks: &mut Interval, signals: &mut Signals, 
     Ok(())
 }
 
-fn tell(round: &Round, is_json: bool) -> Outcome {
+fn print_round(round: &Round, is_json: bool) -> Outcome {
     if is_json {
         return print_json(&round.json());
     }
@@ -85,7 +85,7 @@ fn tell(round: &Round, is_json: bool) -> Outcome {
     for sample in &round.samples {
         let milliseconds = sample.time.as_secs_f64() * 1e3;
         let failure = sample.failure.as_ref().map_or_else(String::new, |failure| format!(" ({failure})"));
-        line.push_str(&format!("{} {milliseconds:.2} ms{failure}  ", sample.way.as_str()));
+        line.push_str(&format!("{} {milliseconds:.2} ms{failure}  ", sample.target.as_str()));
     }
     let alarm = if round.is_alarm { "ALARM" } else { "ok" };
     print(&format!("{line}{alarm}\n"))

@@ -1,5 +1,5 @@
-//! Bodies that are read as a whole, within a bound for each, one for each client and one for all, and within a time. Memory is charged
-//! before it is taken, while a body grows.
+//! Buffered bodies, limited in size per body, per client and in total, and in time. Memory is charged before it is allocated, while a body
+//! grows.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use crate::body::offload::{Cost, Offload};
 use crate::config::Limits;
 use crate::refusal::{Direction, Refusal};
 
-/// The memory budget of all bodies that are buffered at a time.
+/// The memory budget of all bodies that are buffered at the same time.
 #[derive(Debug)]
 pub(crate) struct Budget {
     taken: Mutex<Taken>,
@@ -28,9 +28,9 @@ struct Taken {
     size_max: usize,
     client_size_max: usize,
     all: usize,
-    /// Clients with charged memory.
+    /// Clients with charged memory, in bytes.
     clients: HashMap<IpAddr, usize>,
-    /// The most that was buffered at a time.
+    /// The peak of the buffered bytes.
     most: usize,
 }
 
@@ -60,7 +60,7 @@ impl Budget {
         })
     }
 
-    /// Takes up other bounds; what is held stays held.
+    /// Sets new limits; shares that are held are kept.
     pub(crate) fn resize(&self, limits: &Limits) {
         let mut taken = self.lock();
         (taken.size_max, taken.client_size_max) = (limits.bodies_size_max, limits.client_bodies_size_max);
@@ -81,10 +81,10 @@ impl Budget {
 }
 
 impl BudgetShare {
-    /// Takes more.
+    /// Charges `size` more bytes.
     ///
     /// # Errors
-    /// Where there is not so much left.
+    /// If the budget is exhausted.
     pub(crate) fn grow(&mut self, size: usize) -> Result<(), Refusal> {
         let mut taken = self.budget.lock();
         let taken = &mut *taken;
@@ -105,7 +105,7 @@ impl BudgetShare {
         Ok(())
     }
 
-    /// Gives a part back.
+    /// Releases `size` bytes.
     pub(crate) fn shrink(&mut self, size: usize) {
         debug_assert!(size <= self.size, "more is given back than was taken");
         let mut taken = self.budget.lock();
@@ -119,10 +119,10 @@ impl BudgetShare {
         }
     }
 
-    /// Takes or gives back, so that the share has this size.
+    /// Grows or shrinks the share to `size` bytes.
     ///
     /// # Errors
-    /// As [`Share::grow`].
+    /// As [`BudgetShare::grow`].
     pub(crate) fn resize(&mut self, size: usize) -> Result<(), Refusal> {
         match size.checked_sub(self.size) {
             Some(more) => self.grow(more),
@@ -133,17 +133,17 @@ impl BudgetShare {
         }
     }
 
-    /// Another share of the same client, of this size.
+    /// Creates another share of `size` bytes for the same client.
     ///
     /// # Errors
-    /// As [`Share::grow`].
+    /// As [`BudgetShare::grow`].
     pub(crate) fn another(&self, size: usize) -> Result<BudgetShare, Refusal> {
         let mut share = BudgetShare { budget: Arc::clone(&self.budget), client: self.client, size: 0 };
         share.grow(size)?;
         Ok(share)
     }
 
-    /// Bytes of the budget that it takes.
+    /// The size of the share in bytes.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
@@ -155,24 +155,24 @@ impl Drop for BudgetShare {
     }
 }
 
-/// The memory of an engine's answer while it arrives, charged before it is taken.
+/// The memory of an engine's answer while it arrives, charged before it is allocated.
 #[derive(Debug)]
 pub(crate) struct AnswerShare {
-    /// Reserved from the start.
+    /// Bytes reserved at the start.
     reserved: usize,
     share: Mutex<Result<BudgetShare, Refusal>>,
 }
 
 impl AnswerShare {
-    /// One that holds what `share` holds, and grows from there.
+    /// Creates an answer share that starts with what `share` holds.
     pub(crate) fn new(share: BudgetShare) -> Arc<Self> {
         Arc::new(AnswerShare { reserved: share.size(), share: Mutex::new(Ok(share)) })
     }
 
-    /// The share, once the answer is there. Nothing more is granted afterwards.
+    /// Returns the share once the answer has arrived. Later requests for memory are refused.
     ///
     /// # Errors
-    /// Where the answer was refused its memory.
+    /// If the answer was refused its memory.
     pub(crate) fn take(&self) -> Result<BudgetShare, Refusal> {
         let taken = Refusal::unavailable("relay-overloaded", "the answer has arrived", None);
         std::mem::replace(&mut *self.lock(), Err(taken))
@@ -204,20 +204,20 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// An empty one, which grows within this share.
+    /// Creates an empty buffer that grows within this share.
     pub(crate) fn new(share: BudgetShare) -> Self {
         Buffer { bytes: Vec::new(), share }
     }
 
-    /// Bytes for whose memory the share was taken before.
+    /// Wraps bytes that are already charged to the share.
     pub(crate) fn of(bytes: Vec<u8>, share: BudgetShare) -> Self {
         Buffer { bytes, share }
     }
 
-    /// An empty one with memory for `size` bytes.
+    /// Creates an empty buffer with memory for `size` bytes.
     ///
     /// # Errors
-    /// Where the budget is used up.
+    /// If the budget is exhausted.
     pub(crate) fn with_capacity(size: usize, share: &BudgetShare) -> Result<Self, Refusal> {
         let share = share.another(size)?;
         Ok(Buffer { bytes: Vec::with_capacity(size), share })
@@ -235,11 +235,10 @@ impl Buffer {
         &self.share
     }
 
-    /// Appends bytes. Memory doubles as it grows and is charged before it is allocated, including both buffers while bytes are
-    /// copied.
+    /// Appends bytes. Memory doubles as it grows and is charged before it is allocated, including both buffers while bytes are copied.
     ///
     /// # Errors
-    /// Where the budget is used up.
+    /// If the budget is exhausted.
     pub(crate) fn extend(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
         let (before, needed) = (self.bytes.capacity(), self.bytes.len() + bytes.len());
         if needed > before {
@@ -252,7 +251,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// The bytes and their share.
+    /// Returns the bytes and their share.
     pub(crate) fn into_parts(self) -> (Vec<u8>, BudgetShare) {
         (self.bytes, self.share)
     }
@@ -267,7 +266,7 @@ impl AsRef<[u8]> for Buffer {
 /// Reads a body to its end. Trailers are dropped.
 ///
 /// # Errors
-/// It is too large, takes longer than `time_max`, breaks off, or the budget is used up.
+/// If the body is too large, takes longer than `time_max` or breaks off, or if the budget is exhausted.
 pub(crate) async fn read_whole<B>(
     body: B,
     direction: Direction,
@@ -297,7 +296,7 @@ where
         return Err(Refusal::too_large(direction, size_max));
     }
     let mut body = body;
-    // Room is taken as the bytes come, not by what somebody claims.
+    // Memory is charged as bytes arrive, not by the announced length.
     let mut pieces = Pieces::default();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Refusal::of_body(direction, &error))?;
@@ -311,7 +310,7 @@ where
     Ok((pieces, share))
 }
 
-/// Puts the pieces of a body together.
+/// Joins the pieces of a body.
 async fn join(pieces: Pieces, mut share: BudgetShare, offload: &Offload) -> Result<Buffer, Refusal> {
     let size = pieces.size();
     let mut pieces = pieces.into_vec();
@@ -394,7 +393,7 @@ mod tests {
         assert!(budget.share(client("::1")).grow(6).is_err());
     }
 
-    /// A body of which a byte comes, and never another.
+    /// A body that sends one byte and never ends.
     struct Endless(bool);
 
     impl Body for Endless {
@@ -458,7 +457,7 @@ mod tests {
             buffer.extend(b"x").unwrap();
             assert!(buffer.bytes.capacity() <= budget.lock().all, "{size} bytes");
         }
-        // 512 bytes: to double them takes three times as much for a moment.
+        // Growing 512 bytes briefly needs three times as much.
         let more = vec![b'y'; 213];
         assert!(buffer.extend(&more).is_err());
         assert_eq!((buffer.len(), buffer.bytes.capacity(), budget.lock().all), (300, 512, 512));

@@ -1,8 +1,8 @@
-//! Content codings (RFC 9110, section 8.4): undone before a body is read, done again after it was rewritten.
+//! Content codings (RFC 9110, section 8.4): decoded before a body is read, encoded again after it was rewritten.
 //!
-//! A few bytes can become very many, and a decoder can take much memory for them. So decoding goes in steps of bounded work, which a
-//! network thread never does itself; what it makes is bounded in all and by the size of what came; and its memory, the decoder's own
-//! included, is charged before it is taken.
+//! A few bytes can expand to very many, and a decoder can allocate much memory for them. Decoding therefore proceeds in steps of bounded
+//! work, never on a network thread; output is limited in total and relative to the input; memory, the decoder's own included, is charged
+//! before it is allocated.
 
 mod brotli;
 pub mod fuzzing;
@@ -22,13 +22,13 @@ use self::zstd::Zstd;
 use crate::body::buffer::{BudgetShare, Buffer};
 use crate::refusal::Refusal;
 
-/// Levels that suit traffic in flight.
+/// Compression levels that suit traffic in flight.
 const GZIP_LEVEL: u32 = 4;
 const BROTLI_QUALITY: u32 = 4;
 const ZSTD_LEVEL: i32 = 3;
-/// Bytes that a decoder makes in one step, at most.
+/// Maximum bytes that a decoder writes in one step.
 const PIECE_SIZE: usize = 16 << 10;
-/// Bytes that a decoder reads in one step, at most: even those that make nothing take time.
+/// Maximum bytes that a decoder reads in one step: bytes without output take time too.
 const READ_SIZE: usize = 1 << 10;
 
 /// How a body is coded.
@@ -40,14 +40,14 @@ pub(crate) enum Coding {
     Zstd,
 }
 
-/// How large a body may be once its coding is undone.
+/// Limits on the size of a decoded body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DecodeBounds {
-    /// Bytes in all.
+    /// Maximum size in bytes.
     pub(crate) size_max: usize,
-    /// So many times its coded size.
+    /// Maximum ratio to the coded size.
     pub(crate) expansion_max: usize,
-    /// Bytes up to which expansion does not count.
+    /// Size in bytes up to which the ratio does not apply.
     pub(crate) expansion_free: usize,
 }
 
@@ -60,17 +60,17 @@ impl DecodeBounds {
 /// Why a body could not be decoded.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DecodeError {
-    /// It has more bytes than allowed in all.
+    /// The decoded body exceeds the maximum size.
     TooLarge,
-    /// It has more bytes than allowed for its coded size.
+    /// The decoded body exceeds the maximum ratio.
     Expands,
-    /// It is damaged, or continues after its end.
+    /// The body is damaged, or continues after its end.
     Malformed,
-    /// It needs a larger window than HTTP allows.
+    /// The body needs a larger window than HTTP allows.
     Window,
-    /// It consists of parts that need far more work or memory than their size.
+    /// The body consists of parts that need far more work or memory than their size.
     Costly,
-    /// There is no memory for it now.
+    /// The memory budget is exhausted.
     NoRoom(Refusal),
 }
 
@@ -81,7 +81,7 @@ impl From<Refusal> for DecodeError {
 }
 
 impl Coding {
-    /// The coding that a header names; `None` for an unknown one, or more than one.
+    /// The coding that the header names; `None` if it is unknown or not the only one.
     pub(crate) fn of(headers: &HeaderMap) -> Option<Coding> {
         let mut values = headers.get_all(CONTENT_ENCODING).iter();
         let Some(value) = values.next() else { return Some(Coding::Identity) };
@@ -97,7 +97,7 @@ impl Coding {
         }
     }
 
-    /// The body with its coding. The memory of what is written is that of `plain` at most, and some for the coder.
+    /// Encodes a body. The output is at most as large as `plain`, plus some for the coder.
     pub(crate) fn encode(self, plain: &[u8]) -> io::Result<Vec<u8>> {
         let room = Vec::with_capacity(plain.len() / 2);
         match self {
@@ -118,10 +118,10 @@ impl Coding {
     }
 }
 
-/// A body whose coding is being undone.
+/// A body that is being decoded.
 pub(crate) struct Decoding {
     coded: Buffer,
-    /// Bytes of it that were read.
+    /// Bytes that have been read.
     at: usize,
     decoder: Box<dyn Decoder>,
     piece: Vec<u8>,
@@ -129,9 +129,9 @@ pub(crate) struct Decoding {
     bounds: DecodeBounds,
 }
 
-/// Undoes one coding.
+/// A decoder of one coding.
 trait Decoder: Send {
-    /// Reads from the rest of a body and writes to `out`, both of bounded work.
+    /// Reads from the rest of a body and writes to `out`, with bounded work.
     ///
     /// # Errors
     /// If the body is malformed, or memory is exhausted.
@@ -142,28 +142,28 @@ trait Decoder: Send {
 struct Moved {
     read: usize,
     written: usize,
-    /// Whether the body may end here, and whether anything may follow.
+    /// Whether the body may end here, and whether more may follow.
     end: End,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// Something is missing.
+    /// More input is required.
     NotYet,
-    /// It may end, or go on with another part.
+    /// The body may end, or continue with another part.
     Possible,
-    /// It ends.
+    /// The body ends.
     Final,
 }
 
 impl Decoding {
-    /// Begins to undo a coding.
+    /// Creates a decoder.
     ///
     /// # Errors
-    /// There is no room for the decoder.
+    /// If there is no memory for the decoder.
     ///
     /// # Panics
-    /// Where nothing is coded.
+    /// If the coding is identity.
     pub(crate) fn new(coding: Coding, coded: Buffer, bounds: DecodeBounds) -> Result<Self, Refusal> {
         let share = |size| coded.share().another(size);
         let decoder: Box<dyn Decoder> = match coding {
@@ -176,7 +176,7 @@ impl Decoding {
         Ok(Decoding { at: 0, decoder, piece: vec![0; PIECE_SIZE], plain, bounds, coded })
     }
 
-    /// Goes on for one step; in the end gives the body without its coding.
+    /// Runs one step; breaks with the decoded body or an error.
     pub(crate) fn step(mut self) -> ControlFlow<Result<Buffer, DecodeError>, Self> {
         match self.advance() {
             Ok(false) => ControlFlow::Continue(self),
@@ -185,7 +185,7 @@ impl Decoding {
         }
     }
 
-    /// One step; true at the end.
+    /// Runs one step; returns true at the end.
     fn advance(&mut self) -> Result<bool, DecodeError> {
         let rest = &self.coded.as_ref()[self.at..];
         let Moved { read, written, end } = self.decoder.step(rest, &mut self.piece)?;
@@ -201,7 +201,7 @@ impl Decoding {
         let is_all_read = self.at == self.coded.len();
         match end {
             End::Possible | End::Final if is_all_read => Ok(true),
-            // A more lenient decoder would show what follows the end.
+            // A more lenient decoder would read what follows the end.
             End::Final => Err(DecodeError::Malformed),
             _ if read == 0 && written == 0 => Err(DecodeError::Malformed),
             _ => Ok(false),
@@ -209,7 +209,7 @@ impl Decoding {
     }
 }
 
-/// The first bytes of the rest of a body, as many as are read in one step.
+/// The start of the rest of a body, limited to what one step reads.
 fn head(rest: &[u8]) -> &[u8] {
     &rest[..rest.len().min(READ_SIZE)]
 }

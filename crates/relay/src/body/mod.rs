@@ -1,4 +1,4 @@
-//! Bodies of messages: read whole within budgets, decoded, worked on away from the threads that carry traffic.
+//! Message bodies: buffered within budgets, decoded, and processed away from the threads that carry traffic.
 
 pub(crate) mod buffer;
 pub(crate) mod coding;

@@ -1,8 +1,8 @@
-//! Threads for work on bodies. They are not those on which names are looked up, so that a name server which does not answer holds up
-//! nobody's body, and they have a lower priority than those that carry traffic.
+//! Threads for work on bodies. They are separate from those that resolve names, so that an unresponsive name server delays no body, and
+//! have a lower priority than those that carry traffic.
 //!
-//! The cost of work determines where it runs, never the size in which a body arrives: short work runs on the calling thread, longer
-//! work in slices or on a separate thread, so that a small body does not wait for large ones.
+//! The cost of work determines where it runs, not the size in which a body arrives: short work runs on the calling thread, longer work in
+//! slices or on a separate thread, so that a small body does not wait for large ones.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 use fieldseal_net::SchedulingClass;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Work up to this cost runs on the calling thread, between the turns of two connections.
+/// Work up to this cost runs on the calling thread.
 const INLINE_COST_MAX: Cost = Cost::of_nanoseconds(20_000);
 /// Work up to this cost runs in the lane of short work.
 const SHORT_COST_MAX: Cost = Cost::of_nanoseconds(2_000_000);
-/// How long a slice of work lasts before other work of the lane has its turn.
+/// Duration of a slice, after which other work of the lane runs.
 const SLICE_TIME: Duration = Duration::from_micros(500);
-/// By how much the priority of these threads is below that of threads that carry traffic (`nice`).
+/// The `nice` value of these threads: a lower priority than that of threads that carry traffic.
 const NICENESS: i32 = 5;
 
-/// An estimate of the time that work takes, made before it begins.
+/// An estimate of the duration of work, made before it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cost(u64);
 
@@ -43,7 +43,7 @@ impl Cost {
     pub(crate) const UNKNOWN: Cost = Cost(u64::MAX);
 }
 
-/// The threads; started when they are needed, and not waited for at the end.
+/// The threads. They are started on demand; dropping does not wait for them.
 pub(crate) struct OffloadThreads {
     short: Option<Runtime>,
     long: Option<Runtime>,
@@ -57,7 +57,7 @@ pub(crate) struct Offload {
 }
 
 impl OffloadThreads {
-    /// At most `threads_max` threads of each kind, with this scheduling class.
+    /// Creates at most `threads_max` threads of each lane, with this scheduling class.
     pub(crate) fn new(threads_max: usize, scheduling: SchedulingClass) -> io::Result<Self> {
         let lane = |name: &str| {
             let mut builder = Builder::new_current_thread();
@@ -84,12 +84,13 @@ impl Drop for OffloadThreads {
     }
 }
 
-/// A thread that carries traffic then has most of a core that it shares with one of these; with [`SchedulingClass::Idle`], all of it.
+/// Lowers the priority of the current thread. A thread that carries traffic then gets most of a core that both share; with
+/// [`SchedulingClass::Idle`], all of it.
 fn lower_priority(scheduling: SchedulingClass) {
     if let Err(error) = scheduling.enter() {
         tracing::warn!(%error, "relay.body_scheduling: cannot give a body thread the scheduling class idle");
     }
-    // On Linux this is the priority of the thread alone; elsewhere it would be that of the process.
+    // On Linux this is the priority of the thread; elsewhere it would be that of the process.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::nice(NICENESS) {
         tracing::debug!(%error, "cannot lower the priority of a body thread");
@@ -97,7 +98,7 @@ fn lower_priority(scheduling: SchedulingClass) {
 }
 
 impl Offload {
-    /// Runs work: at once where it is short, else where no traffic waits for it.
+    /// Runs work: on the calling thread if it is short, otherwise on an offload thread.
     pub(crate) async fn run<T: Send + 'static>(&self, cost: Cost, work: impl FnOnce() -> T + Send + 'static) -> T {
         if cost <= INLINE_COST_MAX {
             return work();
@@ -105,8 +106,8 @@ impl Offload {
         on(if cost <= SHORT_COST_MAX { &self.short } else { &self.long }, work).await
     }
 
-    /// Runs work in steps, a slice at a time, never on the calling thread. Between two slices other work has its turn; if this
-    /// future is dropped, no further slice begins.
+    /// Runs work in steps, one slice at a time, never on the calling thread. Other work runs between two slices; if this future is dropped,
+    /// no further slice begins.
     pub(crate) async fn run_in_slices<S: Send + 'static, T: Send + 'static>(
         &self,
         mut state: S,
@@ -159,7 +160,7 @@ mod tests {
         let offload = OffloadThreads::new(1, SchedulingClass::Normal).unwrap();
         let (release, released) = channel::<()>();
         runtime().block_on(async {
-            // A name server that does not answer.
+            // A name server that does not respond.
             let looking = tokio::task::spawn_blocking(move || released.recv());
             let work = offload.way();
             let done = timeout(Duration::from_secs(60), work.run(Cost::of_nanoseconds(1_000_000), thread_name));
@@ -172,7 +173,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn threads_of_the_idle_class_are_idle() {
-        /// sched(7).
+        /// From sched(7).
         const SCHED_IDLE: &str = "5";
         let offload = OffloadThreads::new(1, SchedulingClass::Idle).unwrap();
         runtime().block_on(async {
@@ -222,7 +223,7 @@ mod tests {
         });
     }
 
-    /// The long one would take the thread for ever.
+    /// The long job would occupy the thread forever.
     #[test]
     fn work_in_slices_takes_turns() {
         let offload = OffloadThreads::new(1, SchedulingClass::Normal).unwrap();
@@ -233,7 +234,7 @@ mod tests {
             tokio::task::yield_now().await;
             let other = timeout(Duration::from_secs(60), way.run(SHORT_COST_MAX, || 7));
             assert_eq!(other.await, Ok(7));
-            // Without this the thread would never be free to be joined.
+            // Otherwise the thread would never end.
             endless.abort();
             assert!(endless.await.unwrap_err().is_cancelled());
         });

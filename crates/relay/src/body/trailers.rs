@@ -1,4 +1,4 @@
-//! Trailers of bodies that stream: what the rules hide in headers does not pass in them.
+//! Trailers of streamed bodies: fields that rules hide in headers do not pass as trailers.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::refusal::Direction;
 /// The code under which removed trailer fields are counted.
 pub(crate) const HIDDEN_TRAILER: &str = "hidden-trailer";
 
-/// A body that streams, without the trailers that are to be hidden.
+/// A streamed body without the trailers that rules hide.
 pub(crate) struct Guarded<B> {
     body: B,
     guard: Option<Box<Guard>>,
@@ -31,13 +31,13 @@ struct Guard {
     metrics: Arc<ListenerMetrics>,
 }
 
-/// Whether software that takes `_` for `-` (CGI, WSGI), or every sign for it (PHP's `.`, lighttpd), takes one name for the other.
+/// Whether software that treats `_` as `-` (CGI, WSGI), or any punctuation as `-` (PHP's `.`, lighttpd), treats the two names as equal.
 pub(crate) fn is_taken_for(one: &HeaderName, other: &HeaderName) -> bool {
     folded(one).eq(folded(other))
 }
 
 impl<B> Guarded<B> {
-    /// As it comes: no rule hides anything.
+    /// Wraps a body for which no rule hides anything.
     pub(crate) fn open(body: B) -> Self {
         Guarded { body, guard: None }
     }
@@ -53,8 +53,8 @@ impl<B> Guarded<B> {
 }
 
 impl Guard {
-    /// A trailer comes when its head is long gone: the message can no longer be refused, but this part of it is not passed on.
-    /// None where nothing is left.
+    /// Removes hidden fields from trailers. The head was sent long ago, so the message cannot be refused any more. Returns `None` if
+    /// nothing remains.
     fn cleared(&self, mut trailers: HeaderMap) -> Option<Frame<Bytes>> {
         let is_hidden = |name: &&HeaderName| self.hidden.iter().any(|hidden| is_taken_for(hidden, name));
         let taken_out: Vec<HeaderName> = trailers.keys().filter(is_hidden).cloned().collect();

@@ -1,4 +1,4 @@
-//! Calls to the engine as the relay sees them: how each ended, and how long it took with the way there and back.
+//! Metrics of calls to the engine, as the relay sees them: outcome, and duration including the network.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,12 +9,12 @@ use std::time::Duration;
 use fieldseal_client::{CallObserver, CallOutcome, ClientError, ErrorCode, ErrorKind, Method};
 use fieldseal_net::metrics::{Histogram, Named, Writer};
 
-use crate::losses::Losses;
+use crate::outages::Outages;
 
-/// All engines of the configuration: a call goes to any of them.
+/// The label for all engines of the configuration: a call may go to any of them.
 const PEER: &str = "engine";
 
-/// What a relay calls, in the order in which it is told.
+/// The methods that a relay calls, in the order of the metrics.
 const METHODS: [Method; 8] = [
     Method::Encrypt,
     Method::Decrypt,
@@ -26,39 +26,39 @@ const METHODS: [Method; 8] = [
     Method::Health,
 ];
 
-/// The counts of the calls of one thread.
+/// The counters of one thread's calls.
 #[derive(Debug)]
 pub(crate) struct EngineMetrics {
-    /// Where loss and recovery of the engine are logged, which all threads share.
-    losses: Arc<Losses>,
-    methods: [OfMethod; METHODS.len()],
+    /// Logs loss and recovery of the engine; shared by all threads.
+    outages: Arc<Outages>,
+    methods: [MethodCounts; METHODS.len()],
 }
 
 #[derive(Debug, Default)]
-struct OfMethod {
+struct MethodCounts {
     time: Histogram,
-    /// By how they ended.
+    /// By outcome.
     outcomes: Mutex<BTreeMap<&'static str, u64>>,
     repeated: AtomicU64,
 }
 
 impl EngineMetrics {
-    pub(crate) fn new(losses: &Arc<Losses>) -> Self {
-        EngineMetrics { losses: Arc::clone(losses), methods: Default::default() }
+    pub(crate) fn new(outages: &Arc<Outages>) -> Self {
+        EngineMetrics { outages: Arc::clone(outages), methods: Default::default() }
     }
 
     fn log_loss(&self, outcome: CallOutcome<'_>) {
         match outcome {
             CallOutcome::Abandoned => {}
-            CallOutcome::Failed(error) if is_loss(error.kind) => self.losses.failed(PEER, error),
-            // Every other error is an answer, or the call's own affair.
-            CallOutcome::Ok | CallOutcome::Failed(_) => self.losses.succeeded(|| PEER.to_owned()),
+            CallOutcome::Failed(error) if is_outage(error.kind) => self.outages.failed(PEER, error),
+            // Any other error is an answer, or concerns only this call.
+            CallOutcome::Ok | CallOutcome::Failed(_) => self.outages.succeeded(|| PEER.to_owned()),
         }
     }
 }
 
-/// Whether no engine took the call.
-fn is_loss(kind: ErrorKind) -> bool {
+/// Whether no engine accepted the call.
+fn is_outage(kind: ErrorKind) -> bool {
     matches!(
         kind,
         ErrorKind::Connect
@@ -87,7 +87,7 @@ impl CallObserver for EngineMetrics {
     }
 }
 
-/// The word in metrics: that of the engine's error, where it is one.
+/// The label of an outcome: the engine's error code, if there is one.
 fn word(outcome: CallOutcome<'_>) -> &'static str {
     match outcome {
         CallOutcome::Ok => OK,
@@ -108,7 +108,7 @@ fn word(outcome: CallOutcome<'_>) -> &'static str {
 
 const OK: &str = "ok";
 
-/// The calls of all threads.
+/// Writes the calls of all threads.
 pub(super) fn write(threads: &[Arc<EngineMetrics>], out: &mut Writer<'_>) -> fmt::Result {
     const CALLS: Named = Named::plain(
         "relay_engine_calls",
@@ -139,8 +139,8 @@ pub(super) fn write(threads: &[Arc<EngineMetrics>], out: &mut Writer<'_>) -> fmt
     )
 }
 
-/// Calls of one method by outcome; `ok` is always among them.
-fn outcomes<'m>(threads: impl Iterator<Item = &'m OfMethod>) -> BTreeMap<&'static str, u64> {
+/// The calls of one method by outcome; `ok` is always included.
+fn outcomes<'m>(threads: impl Iterator<Item = &'m MethodCounts>) -> BTreeMap<&'static str, u64> {
     let mut counts = BTreeMap::from([(OK, 0)]);
     for thread in threads {
         let outcomes = thread.outcomes.lock().expect("nothing panics while this is locked");
@@ -163,8 +163,8 @@ mod tests {
 
     #[test]
     fn adds_up_the_calls_of_all_threads_by_method_and_outcome() {
-        let losses = Arc::new(Losses::new("engine"));
-        let threads: [Arc<EngineMetrics>; 2] = std::array::from_fn(|_| Arc::new(EngineMetrics::new(&losses)));
+        let outages = Arc::new(Outages::new("engine"));
+        let threads: [Arc<EngineMetrics>; 2] = std::array::from_fn(|_| Arc::new(EngineMetrics::new(&outages)));
         let (short, long) = (Duration::from_micros(100), Duration::from_secs(2));
         threads[0].ended(Method::Encrypt, CallOutcome::Ok, short);
         threads[1].ended(Method::Encrypt, CallOutcome::Ok, long);

@@ -13,21 +13,21 @@ use zeroize::Zeroizing;
 use crate::config::{Action, Actions};
 use crate::refusal::{Direction, Refusal};
 
-/// Maximum length of an API key in bytes that is sent to the engine.
+/// Maximum length in bytes of an API key that is sent to the engine.
 const KEY_SIZE_MAX: usize = 256;
 
-/// Cached facts about API keys, by their hash, with their time.
+/// Cached facts about API keys, by the hash of the key, with the time of the lookup.
 type Known = HashMap<[u8; 32], (Instant, Arc<ApiKeyFacts>)>;
 
-/// The text of a key that a client showed, kept for as long as its tunnel is open.
+/// The text of a client's API key, kept while its tunnel is open.
 #[derive(Clone)]
 pub(crate) struct Key(Arc<Zeroizing<String>>);
 
 impl Key {
-    /// The key in the header; nothing where there is none.
+    /// Reads the key from the header; `None` if there is none.
     ///
     /// # Errors
-    /// If it cannot be a key.
+    /// If it cannot be an API key.
     pub(crate) fn from_headers(headers: &HeaderMap) -> Result<Option<Key>, Refusal> {
         let mut values = headers.get_all(PROXY_AUTHORIZATION).iter();
         let Some(value) = values.next() else { return Ok(None) };
@@ -42,15 +42,15 @@ impl Key {
 
 /// The cache of API keys. One per thread.
 #[derive(Default)]
-pub(crate) struct Remembered {
+pub(crate) struct ApiKeyCache {
     keys: Mutex<Known>,
 }
 
-impl Remembered {
-    /// The owner of the key, as the engine reported within `holds_for`.
+impl ApiKeyCache {
+    /// Returns the owner of the key, as the engine reported it within the last `holds_for`.
     ///
     /// # Errors
-    /// A key that is not good, or no more, or an engine that does not answer.
+    /// If the key is unknown or revoked, or the engine does not answer.
     pub(crate) async fn owner(
         &self,
         key: &Key,
@@ -96,7 +96,7 @@ pub(crate) fn unauthorized(detail: &str) -> Refusal {
     Refusal::new(StatusCode::PROXY_AUTHENTICATION_REQUIRED, "unauthorized", detail)
 }
 
-/// Whether the key is good for all that the rules do.
+/// Whether the key permits everything that the rules do.
 pub(crate) fn check(key: &ApiKeyFacts, request: &Actions, response: &Actions) -> Result<(), Refusal> {
     for rule in request.rules.iter().chain(&response.rules) {
         let operation = match rule.action {

@@ -1,7 +1,6 @@
-//! A socket to a destination that is not listed: only to addresses that are allowed.
+//! Connects to destinations that are not listed, at permitted addresses only.
 //!
-//! Names are resolved here, and the connection uses the checked address: a name cannot have one address when it is checked and
-//! another when it is called.
+//! Names are resolved here, and the connection uses the checked address, so that a name cannot resolve to another address after the check.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -17,10 +16,10 @@ use crate::config::{Origin, Unlisted};
 use crate::refusal::Refusal;
 use crate::upstream::plain;
 
-/// Look-ups at a time on one thread: those of destinations that are configured must find a thread too.
+/// Maximum number of concurrent lookups on one thread: configured destinations need lookup threads too.
 const LOOKUPS_MAX: usize = 8;
 
-/// Makes the sockets of one thread.
+/// Opens the sockets of one thread.
 pub(super) struct Dialer {
     lookups: Arc<Semaphore>,
 }
@@ -30,10 +29,10 @@ impl Dialer {
         Dialer { lookups: Arc::new(Semaphore::new(LOOKUPS_MAX)) }
     }
 
-    /// A socket, within a time.
+    /// Connects within a time limit.
     ///
     /// # Errors
-    /// A destination that does not answer, or that is internal where that is refused.
+    /// If the destination does not answer, or is internal and internal destinations are refused.
     pub(super) async fn dial(
         &self,
         origin: &Origin,
@@ -59,7 +58,7 @@ impl Dialer {
             }
             match TcpStream::connect(address).await {
                 Ok(socket) => {
-                    // Using it reports a broken socket.
+                    // A broken socket is reported when it is used.
                     let _ = socket.set_nodelay(true);
                     return Ok(socket);
                 }
@@ -76,7 +75,7 @@ impl Dialer {
         let permit = Arc::clone(&self.lookups).acquire_owned().await.map_err(io::Error::other)?;
         let (host, port) = (origin.host.clone(), origin.port);
         let looking = tokio::task::spawn_blocking(move || {
-            // The system's lookup continues when nobody waits for it any more, and keeps its slot as long.
+            // The system's lookup continues when the caller has gone, and keeps its slot until it ends.
             let _permit = permit;
             (&*host, port).to_socket_addrs().map(Iterator::collect)
         });
@@ -97,7 +96,7 @@ fn refused(reason: &str) -> Refusal {
     Refusal::new(StatusCode::BAD_GATEWAY, "upstream-unreachable", detail)
 }
 
-/// Whether an address is of this machine, its networks, or of nobody in the Internet (the special-purpose registries of RFC 6890).
+/// Whether an address is internal: of this machine or its networks, or not assigned on the Internet (special-purpose registries, RFC 6890).
 fn is_internal(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_internal_4(address),
@@ -108,7 +107,7 @@ fn is_internal(address: IpAddr) -> bool {
 fn is_internal_4(address: Ipv4Addr) -> bool {
     let [first, second, third, _] = address.octets();
     match first {
-        // This network, private, loopback, multicast and what is reserved.
+        // This network, private, loopback, multicast and reserved.
         0 | 10 | 127 | 224.. => true,
         100 => second & 0xc0 == 64,
         169 => second == 254,
@@ -124,13 +123,13 @@ fn is_internal_6(address: Ipv6Addr) -> bool {
     let segments = address.segments();
     let embedded = |high: u16, low: u16| is_internal_4(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
     match segments {
-        // Unspecified, loopback, and addresses of IPv4 in an old form.
+        // Unspecified, loopback, and IPv4 addresses in an old form.
         [0, 0, 0, 0, 0, 0, _, _] => true,
-        // Translated: except for the well-known prefix, another network decides which IPv4 address it is.
+        // Translated: outside the well-known prefix, another network decides which IPv4 address it is.
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => embedded(high, low),
         [0x64, 0xff9b, 1, ..] => true,
         [0x2002, high, low, ..] => embedded(high, low),
-        // Teredo and others of the IETF, documentation.
+        // Teredo and other IETF assignments, documentation.
         [0x2001, ..0x200, ..] | [0x2001, 0xdb8, ..] | [0x3fff, ..0x1000, ..] => true,
         // The Internet uses 2000::/3: the rest is local, multicast or unassigned.
         [first, ..] => first & 0xe000 != 0x2000,
@@ -211,7 +210,7 @@ mod tests {
         }
     }
 
-    /// However the loopback is named, and whether or not something listens there.
+    /// Regardless of how loopback is written, and whether anything listens there.
     #[test]
     fn internal_destinations_are_called_only_where_that_is_allowed() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,4 +1,4 @@
-//! Certificates for destinations, signed by the relay's own authority when a destination is first called, and kept.
+//! Issues certificates for destinations, signed by the relay's own authority on the first request, and caches them.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -22,14 +22,14 @@ use fieldseal_net::tls::TlsError;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-/// How long a certificate is valid, and from how long ago: clocks differ.
+/// Validity of a certificate, and how far its start is backdated because clocks differ.
 const VALID_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 const VALID_SINCE: Duration = Duration::from_secs(3600);
-/// A certificate with less time left is issued again.
+/// A certificate with less time left is replaced.
 const LEFT_MIN: Duration = Duration::from_secs(24 * 3600);
-/// The additional share of the cache for callers without a key.
-const STRANGERS_SHARE: usize = 4;
-/// Longest common name in bytes (RFC 5280, A.1).
+/// The cache for callers without a key is smaller than the other by this factor.
+const KEYLESS_SHARE: usize = 4;
+/// Maximum length of a common name in bytes (RFC 5280, A.1).
 const COMMON_NAME_SIZE_MAX: usize = 64;
 
 /// Why the authority cannot sign.
@@ -56,57 +56,61 @@ pub enum LeafIssuerError {
 pub(crate) struct LeafIssuer {
     certificate: X509,
     authority_key: PKey<Private>,
-    /// One key for all destinations: it lives as long as the process and never leaves it.
+    /// One key for all destinations: it is created with the process and never leaves it.
     key: PKey<Private>,
-    /// Contexts of callers with a key.
-    kept: Shelf,
-    /// Contexts of other callers: requesting names until the cache is full displaces only these.
-    of_strangers: Shelf,
+    /// TLS contexts for callers with a key.
+    with_key: ContextCache,
+    /// TLS contexts for other callers: names that they request displace only these.
+    without_key: ContextCache,
 }
 
-/// Issued contexts; the least recently used one is evicted.
-struct Shelf {
-    kept: Mutex<HashMap<String, Kept>>,
-    kept_max: usize,
+/// Cached contexts; the least recently used one is evicted.
+struct ContextCache {
+    entries: Mutex<HashMap<String, CachedContext>>,
+    entries_max: usize,
 }
 
 #[derive(Clone)]
-struct Kept {
+struct CachedContext {
     context: SslContext,
     made: SystemTime,
     used: SystemTime,
 }
 
-impl Shelf {
-    fn new(kept_max: usize) -> Self {
-        Shelf { kept: Mutex::default(), kept_max }
+impl ContextCache {
+    fn new(entries_max: usize) -> Self {
+        ContextCache { entries: Mutex::default(), entries_max }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Kept>> {
-        self.kept.lock().expect("nothing panics while this is locked")
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, CachedContext>> {
+        self.entries.lock().expect("nothing panics while this is locked")
     }
 
-    fn find(&self, host: &str, now: SystemTime) -> Option<Kept> {
-        let mut kept = self.lock();
-        let found = kept.get_mut(host)?;
+    fn find(&self, host: &str, now: SystemTime) -> Option<CachedContext> {
+        let mut entries = self.lock();
+        let found = entries.get_mut(host)?;
         found.used = now;
         now.duration_since(found.made).is_ok_and(|age| age < VALID_FOR - LEFT_MIN).then(|| found.clone())
     }
 
-    fn put(&self, host: &str, made: Kept) {
-        let mut kept = self.lock();
-        if kept.len() >= self.kept_max
-            && !kept.contains_key(host)
-            && let Some(oldest) = kept.iter().min_by_key(|(_, kept)| kept.used).map(|(host, _)| host.clone())
+    fn put(&self, host: &str, made: CachedContext) {
+        let mut entries = self.lock();
+        if entries.len() >= self.entries_max
+            && !entries.contains_key(host)
+            && let Some(oldest) = entries.iter().min_by_key(|(_, entry)| entry.used).map(|(host, _)| host.clone())
         {
-            kept.remove(&oldest);
+            entries.remove(&oldest);
         }
-        kept.insert(host.to_owned(), made);
+        entries.insert(host.to_owned(), made);
     }
 }
 
 impl LeafIssuer {
-    pub(crate) fn new(certificate: &[u8], key: &Zeroizing<Vec<u8>>, kept_max: usize) -> Result<Self, LeafIssuerError> {
+    pub(crate) fn new(
+        certificate: &[u8],
+        key: &Zeroizing<Vec<u8>>,
+        entries_max: usize,
+    ) -> Result<Self, LeafIssuerError> {
         let certificate = X509::from_pem(certificate).map_err(|_| LeafIssuerError::Certificate)?;
         let authority_key = PKey::private_key_from_pem(key).map_err(|_| LeafIssuerError::Key)?;
         if !certificate.public_key()?.public_eq(&authority_key) {
@@ -114,24 +118,24 @@ impl LeafIssuer {
         }
         let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1)?;
         let key = PKey::from_ec_key(EcKey::generate(&group)?)?;
-        let of_strangers = Shelf::new((kept_max / STRANGERS_SHARE).max(1));
-        Ok(LeafIssuer { certificate, authority_key, key, kept: Shelf::new(kept_max), of_strangers })
+        let without_key = ContextCache::new((entries_max / KEYLESS_SHARE).max(1));
+        Ok(LeafIssuer { certificate, authority_key, key, with_key: ContextCache::new(entries_max), without_key })
     }
 
-    /// Returns a TLS context for `host`, a name or an address, in lower case. `is_known`: the caller has a valid key. No lock is
-    /// held while signing; two concurrent callers for a new host both sign.
+    /// Returns a TLS context for `host`, a name or an address in lower case. `is_known`: the caller has a valid key. No lock is held while
+    /// signing; two concurrent callers for a new host both sign.
     pub(crate) fn context(&self, host: &str, is_known: bool) -> Result<SslContext, LeafIssuerError> {
         let now = SystemTime::now();
-        let shelf = if is_known { &self.kept } else { &self.of_strangers };
-        if let Some(found) = self.kept.find(host, now) {
+        let cache = if is_known { &self.with_key } else { &self.without_key };
+        if let Some(found) = self.with_key.find(host, now) {
             return Ok(found.context);
         }
-        let found = match self.of_strangers.find(host, now) {
+        let found = match self.without_key.find(host, now) {
             Some(found) if !is_known => return Ok(found.context),
             Some(found) => found,
-            None => Kept { context: self.make(host, now)?, made: now, used: now },
+            None => CachedContext { context: self.make(host, now)?, made: now, used: now },
         };
-        shelf.put(host, found.clone());
+        cache.put(host, found.clone());
         Ok(found.context)
     }
 
@@ -145,7 +149,7 @@ impl LeafIssuer {
     }
 
     fn sign(&self, host: &str, now: SystemTime) -> Result<X509, ErrorStack> {
-        /// X.509 version 3 is written as 2.
+        /// X.509 encodes version 3 as 2.
         const VERSION_3: i32 = 2;
         let seconds = |time: SystemTime| {
             let since = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -194,7 +198,7 @@ fn serial() -> Result<Asn1Integer, ErrorStack> {
 mod tests {
     use super::*;
 
-    fn new_leaf_issuer(kept_max: usize) -> LeafIssuer {
+    fn new_leaf_issuer(entries_max: usize) -> LeafIssuer {
         let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
         let key = PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap();
         let mut builder = X509::builder().unwrap();
@@ -205,7 +209,7 @@ mod tests {
         builder.append_extension(&BasicConstraints::new().critical().ca().build().unwrap()).unwrap();
         builder.sign(&key, MessageDigest::sha256()).unwrap();
         let certificate = builder.build().to_pem().unwrap();
-        LeafIssuer::new(&certificate, &Zeroizing::new(key.private_key_to_pem_pkcs8().unwrap()), kept_max).unwrap()
+        LeafIssuer::new(&certificate, &Zeroizing::new(key.private_key_to_pem_pkcs8().unwrap()), entries_max).unwrap()
     }
 
     fn certificate_of(leaf_issuer: &LeafIssuer, host: &str, is_known: bool) -> Vec<u8> {
@@ -213,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_push_out_nothing_but_their_own() {
+    fn callers_without_a_key_displace_only_their_own_certificates() {
         let leaf_issuer = new_leaf_issuer(8);
         let known = certificate_of(&leaf_issuer, "known.test", true);
         let first = certificate_of(&leaf_issuer, "0.test", false);
@@ -223,18 +227,18 @@ mod tests {
         assert_eq!(certificate_of(&leaf_issuer, "known.test", true), known);
         assert_eq!(certificate_of(&leaf_issuer, "known.test", false), known, "the same host for any caller");
         assert_ne!(certificate_of(&leaf_issuer, "0.test", false), first, "it was evicted");
-        assert_eq!((leaf_issuer.kept.lock().len(), leaf_issuer.of_strangers.lock().len()), (1, 2));
+        assert_eq!((leaf_issuer.with_key.lock().len(), leaf_issuer.without_key.lock().len()), (1, 2));
     }
 
     #[test]
-    fn used_certificates_stay_and_a_strangers_is_taken_over() {
+    fn used_certificates_stay_and_one_of_a_keyless_caller_is_reused() {
         let leaf_issuer = new_leaf_issuer(2);
         let begun = certificate_of(&leaf_issuer, "a.test", false);
         assert_eq!(certificate_of(&leaf_issuer, "a.test", true), begun);
         let second = certificate_of(&leaf_issuer, "b.test", true);
         assert_eq!(certificate_of(&leaf_issuer, "a.test", true), begun);
         certificate_of(&leaf_issuer, "c.test", true);
-        assert_eq!(leaf_issuer.kept.lock().len(), 2);
+        assert_eq!(leaf_issuer.with_key.lock().len(), 2);
         assert_eq!(certificate_of(&leaf_issuer, "a.test", true), begun);
         assert_ne!(certificate_of(&leaf_issuer, "b.test", true), second);
     }
@@ -243,11 +247,12 @@ mod tests {
     fn a_certificate_is_renewed_before_it_expires() {
         let leaf_issuer = new_leaf_issuer(2);
         let first = certificate_of(&leaf_issuer, "a.test", true);
-        let set_age = |age: Duration| leaf_issuer.kept.lock().get_mut("a.test").unwrap().made = SystemTime::now() - age;
+        let set_age =
+            |age: Duration| leaf_issuer.with_key.lock().get_mut("a.test").unwrap().made = SystemTime::now() - age;
         set_age(VALID_FOR - LEFT_MIN - Duration::from_secs(60));
         assert_eq!(certificate_of(&leaf_issuer, "a.test", true), first);
         set_age(VALID_FOR - LEFT_MIN);
         assert_ne!(certificate_of(&leaf_issuer, "a.test", true), first);
-        assert_eq!(leaf_issuer.kept.lock().len(), 1);
+        assert_eq!(leaf_issuer.with_key.lock().len(), 1);
     }
 }

@@ -1,6 +1,6 @@
-//! The outbound relay: a proxy that SDKs and others call by `CONNECT`, and that looks into what goes to some destinations.
+//! The outbound relay: a proxy that SDKs and other clients call with `CONNECT`, and that inspects requests to some destinations.
 //!
-//! Nothing is forwarded that did not come with an API key: on `CONNECT`, which then covers the tunnel, or on each request inside.
+//! It forwards nothing without an API key: on `CONNECT`, for the whole tunnel, or on each request inside it.
 
 mod auth;
 mod dial;
@@ -32,47 +32,47 @@ use crate::target;
 use crate::tunnel;
 use crate::upstream::Socket;
 
-pub(crate) use auth::{Key, Remembered};
+pub(crate) use auth::{ApiKeyCache, Key};
 pub use leaf_issuer::LeafIssuerError;
 
 use dial::Dialer;
 
-/// Code of a destination that no setting names.
+/// The code for a destination that the configuration does not list.
 const UNLISTED: &str = "unlisted-destination";
-/// How often a tunnel is checked at most: whether it would be opened now.
+/// Minimum time between two checks whether a tunnel is still permitted.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 
 static NOTHING: Actions = Actions::NONE;
 
 /// A handler that never answers.
-pub(crate) struct Nobody;
+pub(crate) struct NoHandler;
 
 /// Answers `CONNECT` at one listener on one thread.
 pub(crate) struct OutboundHandler {
     context: ListenerContext,
-    remembered: Arc<Remembered>,
-    stream_server: OnceLock<StreamServer<Nobody>>,
+    api_keys: Arc<ApiKeyCache>,
+    stream_server: OnceLock<StreamServer<NoHandler>>,
     dialer: Dialer,
 }
 
-/// The destination of a tunnel.
+/// The tunnel that a request arrived through.
 struct Tunnel {
     context: ListenerContext,
-    remembered: Arc<Remembered>,
+    api_keys: Arc<ApiKeyCache>,
     origin: Arc<Origin>,
-    /// The key of `CONNECT`. It is verified again for each request.
+    /// The key of `CONNECT`, verified again for each request.
     key: Option<Key>,
 }
 
-/// A tunnel to a destination that is not listed.
+/// A tunnel to an unlisted destination, which is not inspected.
 struct RawTunnel {
     context: ListenerContext,
-    remembered: Arc<Remembered>,
+    api_keys: Arc<ApiKeyCache>,
     host: Box<str>,
     key: Key,
     /// Counts the socket to the destination.
     _socket: Socket,
-    /// The connection of `CONNECT` is in use for as long as the tunnel is.
+    /// Keeps the connection of `CONNECT` counted as in use while the tunnel is open.
     _hold: Option<Hold>,
 }
 
@@ -83,13 +83,13 @@ struct TunnelHandler {
 
 impl OutboundHandler {
     pub(crate) fn new(context: ListenerContext) -> Self {
-        OutboundHandler { context, remembered: Arc::default(), stream_server: OnceLock::new(), dialer: Dialer::new() }
+        OutboundHandler { context, api_keys: Arc::default(), stream_server: OnceLock::new(), dialer: Dialer::new() }
     }
 
-    /// Lets tunnels be served among the connections of the listener.
+    /// Lets the listener serve tunnels among its connections.
     pub(crate) fn open(&self, stream_server: &StreamServer<Self>) {
-        // Set once, right after the start.
-        let _ = self.stream_server.set(stream_server.with_handler(Arc::new(Nobody)));
+        // Set once, at the start.
+        let _ = self.stream_server.set(stream_server.with_handler(Arc::new(NoHandler)));
     }
 
     async fn connect(
@@ -110,11 +110,11 @@ impl OutboundHandler {
         let origin = Arc::new(destination(&request)?);
         let key = Key::from_headers(request.headers())?;
         if let Some(key) = &key {
-            record.app = Some(owner(worker, &self.remembered, key).await?.app.as_str().into());
+            record.app = Some(owner(worker, &self.api_keys, key).await?.app.as_str().into());
         }
         let upgrade = hyper::upgrade::on(&mut request);
         let hold = request.extensions_mut().remove::<Hold>();
-        let (context, remembered) = (self.context.clone(), Arc::clone(&self.remembered));
+        let (context, api_keys) = (self.context.clone(), Arc::clone(&self.api_keys));
         if is_listed(&listener.destinations, &origin.host) {
             let Some(stream_server) = self.stream_server.get().cloned() else {
                 return Err(Refusal::unavailable("starting", "the relay is starting", None));
@@ -123,7 +123,7 @@ impl OutboundHandler {
             let tls = tls.map_err(|error| {
                 Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "no-certificate", error.to_string())
             })?;
-            let tunnel = Tunnel { context, remembered, origin, key };
+            let tunnel = Tunnel { context, api_keys, origin, key };
             let serving = tunnel.serve(upgrade, tls, stream_server, Peer::clone(peer));
             tokio::spawn(async move {
                 serving.await;
@@ -142,7 +142,7 @@ impl OutboundHandler {
             let counted = worker.pool.socket().map_err(of_upstream)?;
             let socket = self.dialer.dial(&origin, time_max, listener.unlisted_internal).await?;
             let host = origin.host.clone();
-            let tunnel = RawTunnel { context, remembered, host, key, _socket: counted, _hold: hold };
+            let tunnel = RawTunnel { context, api_keys, host, key, _socket: counted, _hold: hold };
             tokio::spawn(tunnel.carry(upgrade, socket, worker.limits.tunnel_timeout));
         }
         Ok(Response::new(empty()))
@@ -165,10 +165,10 @@ impl Handler for OutboundHandler {
     }
 }
 
-/// The current owner of the key.
-async fn owner(worker: &WorkerContext, remembered: &Remembered, key: &Key) -> Result<Arc<ApiKeyFacts>, Refusal> {
+/// Looks up the current owner of the key.
+async fn owner(worker: &WorkerContext, api_keys: &ApiKeyCache, key: &Key) -> Result<Arc<ApiKeyFacts>, Refusal> {
     let limits = &worker.limits;
-    remembered.owner(key, &worker.transforms.client, limits.api_key_timeout, limits.api_keys_max).await
+    api_keys.owner(key, &worker.transforms.client, limits.api_key_timeout, limits.api_keys_max).await
 }
 
 fn unlisted() -> Refusal {
@@ -176,7 +176,7 @@ fn unlisted() -> Refusal {
     Refusal::new(StatusCode::FORBIDDEN, UNLISTED, detail)
 }
 
-/// Where a tunnel is to go.
+/// The destination of a tunnel.
 fn destination(request: &Request<RequestBody>) -> Result<Origin, Refusal> {
     let malformed = || Refusal::request("malformed", "CONNECT takes HOST:PORT");
     let authority = request.uri().authority().ok_or_else(malformed)?;
@@ -198,12 +198,12 @@ fn is_listed(destinations: &[Destination], host: &str) -> bool {
 }
 
 impl Tunnel {
-    /// Ends TLS in the name of the destination and answers what comes.
+    /// Terminates TLS under the destination's name and answers requests.
     async fn serve(
         self,
         upgrade: OnUpgrade,
         context: boring::ssl::SslContext,
-        stream_server: StreamServer<Nobody>,
+        stream_server: StreamServer<NoHandler>,
         mut peer: Peer,
     ) {
         let Ok(stream) = upgrade.await else { return };
@@ -232,11 +232,11 @@ impl Tunnel {
             None => Key::from_headers(&head.headers)?,
         };
         let key = key.ok_or_else(|| auth::unauthorized("there is no API key in Proxy-Authorization"))?;
-        let caller = owner(worker, &self.remembered, &key).await?;
+        let caller = owner(worker, &self.api_keys, &key).await?;
         record.app = Some(caller.app.as_str().into());
         head.headers.remove(hyper::header::PROXY_AUTHORIZATION);
-        target::settle(head)?;
-        // A rule applies to the tunnel's host: another one in the request would bypass it.
+        target::normalize(head)?;
+        // Rules apply to the tunnel's host: a request for another host would bypass them.
         let named = without_port(host(head)).trim_start_matches('[').trim_end_matches(']');
         let named = named.strip_suffix('.').unwrap_or(named);
         if !named.eq_ignore_ascii_case(&self.origin.host) || head.method == Method::CONNECT {
@@ -268,7 +268,7 @@ impl Tunnel {
 }
 
 impl RawTunnel {
-    /// Joins client and destination for as long as neither is silent for too long and the tunnel is allowed.
+    /// Joins client and destination while the tunnel is permitted and neither side is silent for too long.
     async fn carry(self, upgrade: OnUpgrade, socket: TcpStream, silence_max: Duration) {
         let Ok(ours) = upgrade.await else { return };
         let ended = tokio::select! {
@@ -280,7 +280,7 @@ impl RawTunnel {
         }
     }
 
-    /// Ready once the tunnel would not be opened any more. An engine that does not answer ends none.
+    /// Completes when a new tunnel like this would be refused. An unresponsive engine ends no tunnel.
     async fn is_refused(&self) {
         loop {
             let worker = self.context.worker();
@@ -288,7 +288,7 @@ impl RawTunnel {
             if listener.unlisted == Unlisted::Refuse || is_listed(&listener.destinations, &self.host) {
                 return;
             }
-            let owner = owner(&worker, &self.remembered, &self.key).await;
+            let owner = owner(&worker, &self.api_keys, &self.key).await;
             if owner.is_err_and(|refusal| refusal.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED) {
                 return;
             }
@@ -309,7 +309,7 @@ impl Handler for TunnelHandler {
                 let is_over = refusal.code == UNLISTED && peer.protocol == Protocol::Http1;
                 let mut answer = refuse(&refusal, record);
                 if is_over {
-                    // A new tunnel gets what the configuration now has for the destination.
+                    // A new tunnel follows the configuration as it is now.
                     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
                 answer

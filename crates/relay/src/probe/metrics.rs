@@ -1,4 +1,4 @@
-//! The metrics of the probe at its operator port.
+//! The probe's metrics, at its operator port.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard};
@@ -7,19 +7,19 @@ use std::time::Duration;
 use fieldseal_net::Report;
 use fieldseal_net::metrics::{Histogram, HistogramSnapshot, Named, openmetrics};
 
-use super::{Sample, Way};
+use super::{ProbeTarget, Sample};
 
-/// All counts.
+/// The probe's counters.
 #[derive(Default)]
 pub(super) struct ProbeMetrics {
     counts: Mutex<Counts>,
-    /// By way.
+    /// By target.
     times: [Histogram; 2],
 }
 
 #[derive(Clone, Default)]
 struct Counts {
-    ways: [WayCounts; 2],
+    targets: [TargetCounts; 2],
     is_alarm: bool,
     alarms: u64,
     webhook_ok: u64,
@@ -27,7 +27,7 @@ struct Counts {
 }
 
 #[derive(Clone, Default)]
-struct WayCounts {
+struct TargetCounts {
     last: Duration,
     ok: u64,
     failed: u64,
@@ -42,23 +42,23 @@ impl ProbeMetrics {
         self.lock().is_alarm
     }
 
-    /// A round is over.
+    /// Counts a round.
     pub(super) fn count(&self, samples: &[Sample], is_alarm: bool) {
         let mut counts = self.lock();
         for sample in samples {
-            let way = &mut counts.ways[sample.way as usize];
-            way.last = sample.time;
-            self.times[sample.way as usize].observe(sample.time);
-            *(if sample.failure.is_some() { &mut way.failed } else { &mut way.ok }) += 1;
+            let target = &mut counts.targets[sample.target as usize];
+            target.last = sample.time;
+            self.times[sample.target as usize].observe(sample.time);
+            *(if sample.failure.is_some() { &mut target.failed } else { &mut target.ok }) += 1;
         }
         counts.alarms += u64::from(is_alarm && !counts.is_alarm);
         counts.is_alarm = is_alarm;
     }
 
-    /// A message to the webhook was delivered, or given up.
-    pub(super) fn webhook(&self, is_told: bool) {
+    /// Counts a message to the webhook as delivered or dropped.
+    pub(super) fn webhook(&self, is_delivered: bool) {
         let mut counts = self.lock();
-        *(if is_told { &mut counts.webhook_ok } else { &mut counts.webhook_failed }) += 1;
+        *(if is_delivered { &mut counts.webhook_ok } else { &mut counts.webhook_failed }) += 1;
     }
 }
 
@@ -81,14 +81,20 @@ impl Report for ProbeMetrics {
         let counts = self.lock().clone();
         let times = self.times.each_ref().map(Histogram::snapshot);
         openmetrics(move |out| {
-            let Counts { ways, is_alarm, alarms, webhook_ok, webhook_failed } = &counts;
-            let all = || [Way::Engine, Way::Relay].map(Way::as_str).into_iter().zip(ways.iter().zip(&times));
-            // A way that is not probed has no last request, and one that takes no time would be a lie.
-            let ways = || all().filter(|(_, (it, _))| it.ok + it.failed > 0);
-            out.gauges(LAST, ["way"], ways().map(|(way, (it, _))| ([way], it.last.as_secs_f64())))?;
-            let requests = ways().flat_map(|(way, (it, _))| [([way, "ok"], it.ok), ([way, "failed"], it.failed)]);
+            let Counts { targets, is_alarm, alarms, webhook_ok, webhook_failed } = &counts;
+            let all = || {
+                [ProbeTarget::Engine, ProbeTarget::Relay]
+                    .map(ProbeTarget::as_str)
+                    .into_iter()
+                    .zip(targets.iter().zip(&times))
+            };
+            // A target that is not probed has no last request; exporting a duration of zero would be wrong.
+            let targets = || all().filter(|(_, (it, _))| it.ok + it.failed > 0);
+            out.gauges(LAST, ["way"], targets().map(|(target, (it, _))| ([target], it.last.as_secs_f64())))?;
+            let requests =
+                targets().flat_map(|(target, (it, _))| [([target, "ok"], it.ok), ([target, "failed"], it.failed)]);
             out.counters(REQUESTS, ["way", "outcome"], requests)?;
-            let times = ways().map(|(way, (_, times)): (_, (_, &HistogramSnapshot))| ([way], times.clone()));
+            let times = targets().map(|(target, (_, times)): (_, (_, &HistogramSnapshot))| ([target], times.clone()));
             out.histograms(TIME, ["way"], times)?;
             out.gauge(ALARM, u64::from(*is_alarm))?;
             out.counter(ALARMS, *alarms)?;
@@ -106,12 +112,12 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_way_that_is_not_probed_has_no_samples() {
+    async fn a_target_that_is_not_probed_has_no_samples() {
         let metrics = ProbeMetrics::default();
         let text = metrics.metrics().await;
         assert!(!text.contains("way=") && text.contains("fieldseal_probe_alarm 0\n"), "{text}");
         let failure = Some("no".to_owned());
-        metrics.count(&[Sample { way: Way::Relay, time: Duration::from_millis(1500), failure }], true);
+        metrics.count(&[Sample { target: ProbeTarget::Relay, time: Duration::from_millis(1500), failure }], true);
         let text = metrics.metrics().await;
         for line in [
             "fieldseal_probe_last_request_seconds{way=\"relay\"} 1.5",
@@ -129,7 +135,7 @@ mod tests {
     #[tokio::test]
     async fn the_documentation_has_every_metric() {
         let metrics = ProbeMetrics::default();
-        metrics.count(&[Sample { way: Way::Relay, time: Duration::from_millis(1), failure: None }], false);
+        metrics.count(&[Sample { target: ProbeTarget::Relay, time: Duration::from_millis(1), failure: None }], false);
         let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/relay.md");
         fieldseal_testkit::check_metrics_table(document, "## The probe", &metrics.metrics().await);
     }

@@ -1,5 +1,4 @@
-//! Delivers messages to the webhook, one after another, independently of the rounds: a webhook that is down or slow delays none of
-//! them.
+//! Delivers messages to the webhook, one after another, independently of the rounds: a slow or unavailable webhook does not delay them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +11,11 @@ use super::metrics::ProbeMetrics;
 use super::{Target, post};
 use crate::upstream::Pool;
 
-/// Messages that wait; of further ones the webhook is not metrics.
+/// Maximum number of waiting messages; further ones are dropped.
 const WAITING_MAX: usize = 16;
-/// How often a message is sent until it is given up.
+/// Attempts to send a message before it is dropped.
 const ATTEMPTS_MAX: u32 = 3;
-/// Most bytes of an answer.
+/// Maximum size of an answer in bytes.
 const ANSWER_SIZE_MAX: usize = 64 << 10;
 
 /// The webhook, and the task that calls it.
@@ -28,22 +27,22 @@ pub(super) struct Webhook {
 }
 
 impl Webhook {
-    /// Tells `target` from now on, each time for up to `limit`.
+    /// Starts a task that sends messages to `target`, each within `limit`.
     pub(super) fn start(pool: Pool, target: Target, limit: Duration, metrics: Arc<ProbeMetrics>) -> Self {
         let (messages, waiting) = channel(WAITING_MAX);
-        let task = tokio::spawn(tell_all(pool, target, limit, Arc::clone(&metrics), waiting));
+        let task = tokio::spawn(deliver_all(pool, target, limit, Arc::clone(&metrics), waiting));
         Webhook { messages, task, limit, metrics }
     }
 
-    /// Sends a message in the background; one too many is dropped.
-    pub(super) fn tell(&self, message: String) {
+    /// Queues a message; it is dropped if the queue is full.
+    pub(super) fn send(&self, message: String) {
         if self.messages.try_send(message).is_err() {
             tracing::error!("a message to the webhook was dropped: too many wait");
             self.metrics.webhook(false);
         }
     }
 
-    /// Waits until all messages are delivered, or for as long as one message may take.
+    /// Waits until all messages are delivered, but no longer than one message may take.
     pub(super) async fn finish(self) {
         drop(self.messages);
         let abort = self.task.abort_handle();
@@ -54,7 +53,7 @@ impl Webhook {
     }
 }
 
-async fn tell_all(
+async fn deliver_all(
     pool: Pool,
     target: Target,
     limit: Duration,
@@ -62,12 +61,12 @@ async fn tell_all(
     mut waiting: Receiver<String>,
 ) {
     while let Some(message) = waiting.recv().await {
-        let mut is_told = false;
+        let mut is_delivered = false;
         for attempt in 1..=ATTEMPTS_MAX {
             let error = match timeout(limit, post(&pool, &target, message.clone().into_bytes(), ANSWER_SIZE_MAX)).await
             {
                 Ok(Ok((status, _))) if status.is_success() => {
-                    is_told = true;
+                    is_delivered = true;
                     break;
                 }
                 Ok(Ok((status, _))) => format!("it answered with status {}", status.as_u16()),
@@ -79,6 +78,6 @@ async fn tell_all(
                 sleep(limit).await;
             }
         }
-        metrics.webhook(is_told);
+        metrics.webhook(is_delivered);
     }
 }

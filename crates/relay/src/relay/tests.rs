@@ -13,13 +13,13 @@ use boring::x509::X509;
 
 use super::*;
 
-/// A folder that goes with its test, with the relay that reads it.
-struct Setting {
+/// A temporary folder with certificates, and the relay that reads it.
+struct Fixture {
     folder: PathBuf,
     relay: Option<Relay>,
 }
 
-impl Drop for Setting {
+impl Drop for Fixture {
     fn drop(&mut self) {
         let left = self.relay.take().map(Relay::shutdown);
         let _ = fs::remove_dir_all(&self.folder);
@@ -27,7 +27,7 @@ impl Drop for Setting {
     }
 }
 
-/// The configuration with two listeners that speak TLS, and `limits`.
+/// A configuration with two TLS listeners and `limits`.
 fn configuration(limits: &str) -> Configuration {
     let listener = |name: &str| {
         format!(
@@ -42,21 +42,21 @@ fn configuration(limits: &str) -> Configuration {
         .unwrap()
 }
 
-impl Setting {
-    fn start() -> Setting {
+impl Fixture {
+    fn start() -> Fixture {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("fieldseal-relay-{}-{number}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        let mut setting = Setting { folder, relay: None };
+        let mut fixture = Fixture { folder, relay: None };
         for name in ["engine", "first", "second", "upstream"] {
-            setting.issue(name);
+            fixture.issue(name);
         }
-        setting.relay = Some(Relay::start(configuration(""), &setting.folder, None).unwrap());
-        setting
+        fixture.relay = Some(Relay::start(configuration(""), &fixture.folder, None).unwrap());
+        fixture
     }
 
-    /// Writes a new certificate of this name, with its key.
+    /// Issues a certificate for this name, with its key.
     fn issue(&self, name: &str) {
         let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
         let key = PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap();
@@ -96,24 +96,24 @@ impl Setting {
 
 #[test]
 fn an_unusable_file_leaves_everything_unchanged() {
-    let setting = Setting::start();
-    let before = (setting.presented(), setting.worker());
-    assert_eq!(before.0, setting.written());
-    setting.issue("first");
-    setting.issue("second");
-    fs::write(setting.folder.join("second.key"), "no key").unwrap();
-    let error = setting.reload("").unwrap_err();
+    let fixture = Fixture::start();
+    let before = (fixture.presented(), fixture.worker());
+    assert_eq!(before.0, fixture.written());
+    fixture.issue("first");
+    fixture.issue("second");
+    fs::write(fixture.folder.join("second.key"), "no key").unwrap();
+    let error = fixture.reload("").unwrap_err();
     assert!(matches!(&error, RelayError::Identity { listener, .. } if &**listener == "second"), "{error}");
-    assert!(setting.presented() == before.0, "the first listener shows what the second cannot");
-    assert!(Arc::ptr_eq(&setting.worker(), &before.1));
-    setting.issue("second");
-    setting.reload("").unwrap();
-    assert!(setting.presented() == setting.written() && setting.presented() != before.0);
+    assert!(fixture.presented() == before.0, "the first listener shows what the second cannot");
+    assert!(Arc::ptr_eq(&fixture.worker(), &before.1));
+    fixture.issue("second");
+    fixture.reload("").unwrap();
+    assert!(fixture.presented() == fixture.written() && fixture.presented() != before.0);
 }
 
 #[test]
 fn bounds_of_connections_take_a_restart_and_others_hold_at_once() {
-    let setting = Setting::start();
+    let fixture = Fixture::start();
     for fixed in [
         "connections_max = 7",
         "streams_max = 7",
@@ -125,34 +125,34 @@ fn bounds_of_connections_take_a_restart_and_others_hold_at_once() {
         "write_timeout = \"7s\"",
         "idle_timeout = \"7s\"",
     ] {
-        let error = setting.reload(fixed).expect_err(fixed);
+        let error = fixture.reload(fixed).expect_err(fixed);
         assert!(
             error.to_string().contains(fixed.split(' ').next().unwrap())
                 && error.to_string().ends_with("takes effect only after a restart")
         );
     }
-    let mut share = setting.relay().shared.resources.budget.share([127, 0, 0, 1].into());
-    setting
+    let mut share = fixture.relay().shared.resources.budget.share([127, 0, 0, 1].into());
+    fixture
         .reload("bodies_size_max = 10\nclient_bodies_size_max = 10\nbody_size_max = 10\ntunnel_timeout = \"7s\"")
         .unwrap();
     assert!(share.grow(11).is_err() && share.grow(10).is_ok());
-    assert_eq!(setting.worker().limits.tunnel_timeout, Duration::from_secs(7));
+    assert_eq!(fixture.worker().limits.tunnel_timeout, Duration::from_secs(7));
 }
 
 #[test]
 fn new_authorities_under_the_same_path_are_loaded() {
-    let setting = Setting::start();
+    let fixture = Fixture::start();
     let believed = |worker: &WorkerContext| worker.authorities.as_ref().clone().unwrap();
-    let before = setting.worker();
-    setting.reload("").unwrap();
+    let before = fixture.worker();
+    fixture.reload("").unwrap();
     assert!(
-        Arc::ptr_eq(&setting.worker().authorities, &before.authorities)
-            || setting.worker().authorities == before.authorities
+        Arc::ptr_eq(&fixture.worker().authorities, &before.authorities)
+            || fixture.worker().authorities == before.authorities
     );
-    setting.issue("upstream");
-    setting.reload("").unwrap();
-    assert_eq!(believed(&setting.worker()), fs::read(setting.folder.join("upstream.pem")).unwrap());
-    assert_ne!(believed(&setting.worker()), believed(&before));
-    fs::write(setting.folder.join("upstream.pem"), "no certificate").unwrap();
-    assert!(matches!(setting.reload(""), Err(RelayError::Upstream(_))));
+    fixture.issue("upstream");
+    fixture.reload("").unwrap();
+    assert_eq!(believed(&fixture.worker()), fs::read(fixture.folder.join("upstream.pem")).unwrap());
+    assert_ne!(believed(&fixture.worker()), believed(&before));
+    fs::write(fixture.folder.join("upstream.pem"), "no certificate").unwrap();
+    assert!(matches!(fixture.reload(""), Err(RelayError::Upstream(_))));
 }

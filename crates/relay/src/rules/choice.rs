@@ -1,4 +1,4 @@
-//! Which of several routes or destinations takes a request, where the case of its path's letters may not count.
+//! Chooses among routes or destinations if a path may match regardless of case.
 
 use crate::refusal::Refusal;
 
@@ -6,21 +6,21 @@ use crate::refusal::Refusal;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OtherCase {
-    /// It is refused where something is hidden there: the upstream may take it for the same.
+    /// Refuse it if the other rule hides something: the upstream may treat both as equal.
     #[default]
     Refuse,
-    /// It is taken for the same.
+    /// Treat it as equal.
     Same,
-    /// It is not.
+    /// Treat it as different.
     Other,
 }
 
 /// How paths are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Case {
-    /// Letter by letter.
+    /// Case-sensitive.
     AsWritten,
-    /// Whatever the case of ASCII letters.
+    /// Ignoring the case of ASCII letters.
     Any,
 }
 

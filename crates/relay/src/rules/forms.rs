@@ -1,4 +1,4 @@
-//! The fields of a form, out of its body and into it again: work without waiting, for offload threads.
+//! Reads the selected fields of a form and writes the form again. Synchronous, for offload threads.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,40 +12,39 @@ use crate::config::Action;
 
 /// The first bytes of an encrypted file.
 pub(crate) const FILE_START: &[u8] = b"%EVENC";
-/// Memory that work on a form takes, in sizes of its body: its values, the request with them, the answer, and the new body.
+/// Memory for work on a form, as a multiple of its size: its values, the request with them, the answer, and the new body.
 const MEMORY_FACTOR: usize = 6;
-/// Memory that it takes for any form.
+/// Memory for any form, in addition.
 const MEMORY_MIN: usize = 4 << 10;
 
-/// Why a form cannot be changed.
+/// Why a form cannot be processed.
 #[derive(Debug, Error)]
 pub(crate) enum FormFault {
-    /// It is malformed, or two readers could take it for different things.
+    /// It is malformed, or parsers could read it in different ways.
     #[error(transparent)]
     Form(#[from] FormError),
-    /// A selected value that is not text.
+    /// A selected value is not text.
     #[error("a form's value is not UTF-8")]
     NotUtf8,
-    /// A value would end its part.
+    /// A value contains the boundary, so it would end its part.
     #[error("a value holds the form's boundary")]
     Boundary,
-    /// A role that is not written keeps nobody away, and one that is not there cannot be demanded.
+    /// The rule has a role, which encrypted files do not carry: it would protect nothing, and could not be required.
     #[error("a file in a form cannot have a role: remove `role` from the rule")]
     FileWithRole,
 }
 
-/// Memory to charge for work on a form of this size.
+/// The memory to charge for work on a form of this size.
 pub(crate) fn memory(size: usize) -> usize {
     size.saturating_mul(MEMORY_FACTOR).saturating_add(MEMORY_MIN)
 }
 
-/// The cost of finding fields in a form of this size, with so many comparisons for each name, in the worst case: a separator at every
-/// other byte.
+/// The cost of finding fields in a form of this size, with `comparisons` per name, in the worst case: a separator at every other byte.
 pub(crate) fn cost(size: usize, comparisons: usize) -> Cost {
     Cost::of_bytes(size, 40 + 8 * comparisons as u64)
 }
 
-/// `application/x-www-form-urlencoded`, with what it holds in the selected fields.
+/// An `application/x-www-form-urlencoded` body with the values of its selected fields.
 pub(crate) struct Urlencoded {
     body: Buffer,
     found: Vec<Range<usize>>,
@@ -63,14 +62,14 @@ impl Urlencoded {
         Ok(Urlencoded { body, found, texts })
     }
 
-    /// Bytes of the body with other texts in the selected fields, at most: a byte of a text takes three where it is encoded.
+    /// Maximum size of the body with other values in the selected fields: an encoded byte takes three.
     pub(crate) fn written_size_max(&self, texts: &[String]) -> usize {
         let changed = texts.iter().zip(&*self.texts).filter(|(text, before)| text != before);
         self.body.len() + changed.map(|(text, _)| 3 * text.len()).sum::<usize>()
     }
 
-    /// The body with other texts in the selected fields; what has not changed stays as it was written.
-    /// `encode` writes a value in the encoding of such a body.
+    /// Writes the body with other values in the selected fields; unchanged values keep their encoding. `encode` encodes a value for this
+    /// kind of body.
     pub(crate) fn write(self, texts: &[String], encode: fn(&str, &mut Vec<u8>)) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.written_size_max(texts));
         let body = self.body.as_ref();
@@ -87,7 +86,7 @@ impl Urlencoded {
     }
 }
 
-/// `multipart/form-data`, with what it holds in the selected parts.
+/// A `multipart/form-data` body with the values of its selected parts.
 pub(crate) struct Multipart {
     body: Arc<Buffer>,
     boundary: String,
@@ -96,7 +95,7 @@ pub(crate) struct Multipart {
 }
 
 impl Multipart {
-    /// `with_role`: what is done to the parts, where the rule names a role.
+    /// `with_role`: the rule's action, if the rule names a role.
     ///
     /// # Errors
     /// If the form is malformed or ambiguous.
@@ -121,13 +120,13 @@ impl Multipart {
         Ok(Multipart { body: Arc::new(body), boundary, parts, texts: Arc::new(texts) })
     }
 
-    /// The body, and the ranges of the selected files in it.
+    /// Returns the body, and the ranges of the selected files in it.
     pub(crate) fn files(&self) -> (Arc<Buffer>, Vec<Range<usize>>) {
         let files = self.parts.iter().filter(|part| part.is_file).map(|part| part.content.clone());
         (Arc::clone(&self.body), files.collect())
     }
 
-    /// The body with other texts and files in the selected parts. A file that is not given stays as it is.
+    /// Writes the body with other values and files in the selected parts. `None` leaves a file unchanged.
     ///
     /// # Errors
     /// If a value would split the form where the original did not.
@@ -160,7 +159,7 @@ impl Multipart {
     }
 }
 
-/// Whether a file would be encrypted or opened under the rule's role.
+/// Whether a file would be encrypted or decrypted under the rule's role.
 fn takes_a_role(action: Action, file: &[u8]) -> bool {
     match action {
         Action::Encrypt => true,

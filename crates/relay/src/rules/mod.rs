@@ -1,4 +1,4 @@
-//! Routes, the choice among them, and the work of a route's rules.
+//! Routes, the choice among them, and the application of rules.
 
 pub(crate) mod choice;
 pub(crate) mod forms;

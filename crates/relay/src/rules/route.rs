@@ -1,7 +1,7 @@
-//! Which rules a request falls under: patterns of hosts and paths.
+//! Host and path patterns that select the rules of a request.
 //!
-//! Paths are compared segment by segment after decoding, so that no spelling of a path bypasses a rule. Paths that an upstream
-//! could read differently are refused: dot segments, encoded slashes, backslashes.
+//! Paths are compared segment by segment after decoding, so that no spelling of a path bypasses a rule. Paths that an upstream could read
+//! differently are refused: dot segments, encoded slashes, backslashes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,14 +20,14 @@ pub enum HostPattern {
     Any,
     /// One name, in lower case.
     Exactly(Box<str>),
-    /// All names that end in this, which begins with a dot.
+    /// All names that end in this suffix, which begins with a dot.
     Below(Box<str>),
 }
 
-/// Why a pattern was refused.
+/// Why a pattern is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PatternError {
-    /// A host that is none.
+    /// Not a host pattern.
     #[error("not a host pattern: write a name in ASCII without a port, \"*.\" and a name, or \"*\"")]
     Host,
     /// No leading slash.
@@ -36,19 +36,19 @@ pub enum PatternError {
     /// An empty segment.
     #[error("a path pattern must have no empty segment, and no \".\" or \"..\"")]
     EmptySegment,
-    /// `**` together with something else.
+    /// `**` beside other characters.
     #[error("\"**\" must be a whole segment")]
     PartOfSegment,
-    /// A character that is compared in its decoded form, or that cuts a path.
+    /// A character that is compared in its decoded form, or that ends a path.
     #[error("a path pattern must not contain \"%\", \"?\", \"#\", \";\", \"\\\" or control characters")]
     Character,
 }
 
 impl HostPattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
-    /// If it is not a pattern.
+    /// If it is invalid.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         if text == "*" {
             return Ok(HostPattern::Any);
@@ -68,7 +68,7 @@ impl HostPattern {
         Ok(if is_below { HostPattern::Below(format!(".{name}").into()) } else { HostPattern::Exactly(name.into()) })
     }
 
-    /// Whether it means every host that `other` means.
+    /// Whether it matches every host that `other` matches.
     pub fn covers(&self, other: &HostPattern) -> bool {
         match (self, other) {
             (HostPattern::Any, _) => true,
@@ -78,7 +78,7 @@ impl HostPattern {
         }
     }
 
-    /// Whether `host`, without its port, is meant.
+    /// Whether it matches `host`, which has no port.
     pub fn matches(&self, host: &str) -> bool {
         let host = host.strip_suffix('.').unwrap_or(host);
         match self {
@@ -102,7 +102,7 @@ impl fmt::Display for HostPattern {
     }
 }
 
-/// `host` of `host:port`, brackets of IPv6 included.
+/// The host of `host:port`, including the brackets of an IPv6 address.
 pub fn without_port(authority: &str) -> &str {
     match authority.rfind(':') {
         Some(at) if !authority[at..].contains(']') => &authority[..at],
@@ -125,10 +125,10 @@ enum Segment {
 }
 
 impl PathPattern {
-    /// Parses a pattern. One slash at its end is ignored.
+    /// Parses a pattern. A trailing slash is ignored.
     ///
     /// # Errors
-    /// If it is not a pattern.
+    /// If it is invalid.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         let rest = text.strip_prefix('/').ok_or(PatternError::NoSlash)?;
         if rest.chars().any(|c| c.is_control() || "%?#;\\".contains(c)) {
@@ -148,7 +148,7 @@ impl PathPattern {
         Ok(PathPattern { segments: segments(rest)?, folded: segments(&folded(rest))? })
     }
 
-    /// Whether the path is meant.
+    /// Whether it matches the path.
     pub fn matches(&self, path: &RequestPath<'_>) -> bool {
         matches_segments(&self.segments, &path.segments, &|a, b| a == b)
     }
@@ -163,7 +163,7 @@ impl PathPattern {
         matches_segments(&self.folded, &segments, &|a, b| a == b)
     }
 
-    /// One of the two.
+    /// Whether it matches the path under this comparison.
     pub(crate) fn matches_in(&self, case: Case, path: &RequestPath<'_>) -> bool {
         match case {
             Case::AsWritten => self.matches(path),
@@ -171,8 +171,7 @@ impl PathPattern {
         }
     }
 
-    /// Whether it means every path that `other` means. False where that is only seen by looking further than pattern by pattern: of
-    /// `/*/**` and `/**/*`.
+    /// Whether it matches every path that `other` matches. Segments are compared one by one, so false negatives exist: `/*/**` and `/**/*`.
     pub(crate) fn covers(&self, other: &PathPattern, case: Case) -> bool {
         let is_any = |segment: &Segment| matches!(segment, Segment::Any);
         let [wide, narrow] = [self, other].map(|pattern| match case {
@@ -225,7 +224,7 @@ fn matches_glob<P, T>(
     pattern[at..].iter().all(is_star)
 }
 
-/// Why a path was refused.
+/// Why a path is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PathError {
     /// `.` or `..`, plain or encoded.
@@ -234,7 +233,7 @@ pub enum PathError {
     /// `%2F`, `%5C` or a backslash.
     #[error("the path has an encoded slash or a backslash")]
     EncodedSlash,
-    /// Two slashes at its beginning.
+    /// Two leading slashes.
     #[error("the path must not begin with two slashes, where some parsers read a host")]
     Authority,
     /// `%` without two hexadecimal digits, or an encoded control character.
@@ -365,7 +364,7 @@ fn decode(segment: &[u8]) -> Result<Cow<'_, [u8]>, PathError> {
         };
         match (high << 4 | low) as u8 {
             b'/' | b'\\' => return Err(PathError::EncodedSlash),
-            // A second round of decoding would make something else of it.
+            // Decoding twice would yield another path.
             b'%' | 0x7f | ..0x20 => return Err(PathError::Escape),
             decoded => out.push(decoded),
         }
@@ -386,7 +385,7 @@ mod tests {
         PathPattern::parse(pattern).unwrap().matches(&RequestPath::parse(path, SEGMENTS_MAX).unwrap())
     }
 
-    /// All ways of a star tried one after the other.
+    /// A reference implementation: tries every length for a star.
     fn slow<P: PartialEq, T>(pattern: &[P], star: &P, text: &[T], is_like: &dyn Fn(&P, &T) -> bool) -> bool {
         match (pattern.split_first(), text.split_first()) {
             (None, None) => true,

@@ -1,6 +1,6 @@
-//! Rules applied to one message: query, header fields, JSON documents, forms.
+//! Applies rules to one message: query, header fields, JSON documents, forms.
 //!
-//! Whatever goes wrong is a refusal: a message of which a rule could not be applied is not passed on.
+//! Every error is a refusal: a message to which a rule could not be applied is not forwarded.
 
 mod body_type;
 mod other_readings;
@@ -36,14 +36,14 @@ use redact::{RedactFault, redact_json};
 
 /// The first characters of an envelope.
 const ENVELOPE_START: &str = "ev:";
-/// Memory of a request to the engine beside its document or file.
+/// Memory of a request to the engine besides its document or file.
 const MESSAGE_SIZE: usize = 4 << 10;
-/// Bytes of a text in a request beside its own, at most.
+/// Maximum bytes that a string adds to its text in a request.
 const TEXT_HEAD_SIZE: usize = 5;
-/// Memory of a text beside its bytes, while it is read from an answer: a value, a string, and what the allocator rounds up.
+/// Memory of a string besides its bytes while it is read from an answer: a value, a string, and the allocator's rounding.
 const TEXT_SIZE: usize = size_of::<Value>() + size_of::<String>() + 32;
 
-/// The engine and the limits for rules. One per thread.
+/// The engine client and the limits for rules. One per thread.
 #[derive(Clone)]
 pub(crate) struct TransformContext {
     pub(crate) client: Client,
@@ -56,17 +56,17 @@ pub(crate) struct TransformContext {
     pub(crate) failure_paths_max: usize,
 }
 
-/// How the rules of one direction are applied to a message.
+/// The rules for one message, and the state of their application.
 pub(crate) struct Job<'a> {
     pub(crate) transforms: &'a TransformContext,
     pub(crate) direction: Direction,
     pub(crate) actions: &'a Actions,
     pub(crate) app: &'a str,
-    /// The API key whose rights bound what is decrypted, where those of the relay are not enough.
+    /// The API key whose permissions limit decryption, in addition to those of the relay.
     pub(crate) key_id: Option<&'a str>,
-    /// The client that a body's memory is charged to.
+    /// The client that the body's memory is charged to.
     pub(crate) client: IpAddr,
-    /// How many values were changed, by action.
+    /// Changed values, by action.
     pub(crate) changed: [u64; 3],
     pub(crate) unopened: Unopened,
 }
@@ -87,9 +87,9 @@ impl Unopened {
 
 /// The result of processing a body.
 pub(crate) enum Outcome<B> {
-    /// It passes as it comes.
+    /// The body is forwarded unchanged.
     Untouched(B),
-    /// It was read, and this replaces it. Its memory is released on drop.
+    /// The body is replaced. Its memory is released on drop.
     Rewritten(Bytes),
 }
 
@@ -122,7 +122,7 @@ impl Job<'_> {
     /// Applies all rules.
     ///
     /// # Errors
-    /// The message is not to be passed on.
+    /// If the message must not be forwarded.
     pub(crate) async fn run<B>(&mut self, headers: &mut HeaderMap, body: B) -> Result<Outcome<B>, Refusal>
     where
         B: Body<Data = Bytes, Error = BodyError> + Unpin,
@@ -159,17 +159,17 @@ impl Job<'_> {
         let rewritten = self.body(&kind, plain).await?;
         let rewritten = self.refuse_other_readings(&kind, rewritten).await?;
         let coded = self.encode(coding, rewritten).await?;
-        hop_headers::forget_bytes(headers, coded.len());
+        hop_headers::update_for_new_body(headers, coded.len());
         Ok(Outcome::Rewritten(Bytes::from_owner(coded)))
     }
 
     /// Applies the rules to the header only.
     ///
     /// # Errors
-    /// The message is not to be passed on.
+    /// If the message must not be forwarded.
     pub(crate) async fn headers(&mut self, headers: &mut HeaderMap) -> Result<(), Refusal> {
         let actions = self.actions;
-        if let Some(name) = twin(actions, headers) {
+        if let Some(name) = lookalike_header(actions, headers) {
             let detail =
                 format!("software that takes _ for - reads header {name} as one that a rule hides or selects by");
             return Err(Refusal::ambiguous_header(self.direction, detail));
@@ -182,8 +182,8 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// A body of a type that no rule reads passes only if it turns out to be empty.
-    async fn whole_of_nothing<B>(&self, mut body: B, what: &str) -> Result<Outcome<B>, Refusal>
+    /// A body of a type that no rule reads is forwarded only if it turns out to be empty.
+    async fn read_empty_body<B>(&self, mut body: B, what: &str) -> Result<Outcome<B>, Refusal>
     where
         B: Body<Data = Bytes, Error = BodyError> + Unpin,
     {
@@ -218,7 +218,7 @@ impl Job<'_> {
             return Ok(plain);
         }
         let mut share = plain.share().another(plain.len())?;
-        // A coder takes its tables and their time even for a small body.
+        // Encoders allocate and initialize tables even for a small body.
         let cost = Cost::of_bytes(plain.len(), 40).max(Cost::of_nanoseconds(100_000));
         let coded = self.transforms.offload.run(cost, move || coding.encode(plain.as_ref())).await;
         let coded = coded.map_err(|_| internal("a body could not be coded"))?;
@@ -245,20 +245,20 @@ impl Job<'_> {
         if rule.action == Action::Redact {
             return self.redact(rule, fields, document).await;
         }
-        // The answer is at least about as long as the document; what it takes beyond that is charged while it arrives.
+        // The answer is at least about as large as the document; more is charged while it arrives.
         let share = document.share().another(document.len())?;
         let message = document.share().another(document.len() + MESSAGE_SIZE)?;
-        let (terms, selectors, encrypts) =
-            (self.terms(rule), Arc::clone(&fields.selectors), rule.action == Action::Encrypt);
+        let (params, selectors, encrypts) =
+            (self.params(rule), Arc::clone(&fields.selectors), rule.action == Action::Encrypt);
         let write = move || {
             let select: Vec<&str> = selectors.iter().map(String::as_str).collect();
             match encrypts {
-                true => Prepared::encrypt_document(&terms.encrypt(), Some(&select), document.as_ref()),
-                false => Prepared::decrypt_document(&terms.decrypt(), Some(&select), document.as_ref()),
+                true => Prepared::encrypt_document(&params.encrypt(), Some(&select), document.as_ref()),
+                false => Prepared::decrypt_document(&params.decrypt(), Some(&select), document.as_ref()),
             }
         };
         let (answer, mut share) = self.call(message, share, write).await?;
-        // A body in pieces is freed piece by piece while it is joined.
+        // A fragmented body is freed piece by piece while it is joined.
         let read = self.transforms.offload.run(Cost::of_copy(answer.size()), move || answer.into_document()).await;
         let answer = read.map_err(|error| Refusal::of_engine(self.direction, &error))?;
         self.changed[rule.action as usize] += answer.count;
@@ -269,7 +269,7 @@ impl Job<'_> {
 
     async fn redact(&mut self, rule: &Rule, fields: &JsonFields, document: Buffer) -> Result<Buffer, Refusal> {
         let (selection, replacement) = (fields.selection.clone(), rule.replacement.clone());
-        // The work of filters is not known from the size.
+        // The cost of filters cannot be derived from the size.
         let cost = if selection.streams() { Cost::of_bytes(document.len(), 16) } else { Cost::UNKNOWN };
         let redacted =
             self.transforms.offload.run(cost, move || redact_json(&document, &selection, &replacement)).await;
@@ -281,8 +281,8 @@ impl Job<'_> {
         Ok(redacted)
     }
 
-    /// Has the engine answer the request that `write` writes, for whose memory the share `message` is held meanwhile. The share `answer`
-    /// grows to what the answer takes, and comes back with it.
+    /// Sends the request that `write` writes to the engine and returns its answer. `message` covers the request's memory until then;
+    /// `answer` grows with the answer and is returned with it.
     async fn call(
         &self,
         message: BudgetShare,
@@ -293,7 +293,7 @@ impl Job<'_> {
         answer.map_err(|error| Refusal::of_engine(self.direction, &error))
     }
 
-    /// As [`Job::call`], with the engine's error apart from the relay's own refusal.
+    /// As [`Job::call`], but returns the engine's error separately from the relay's own refusal.
     async fn try_call(
         &self,
         message: BudgetShare,
@@ -317,14 +317,14 @@ impl Job<'_> {
         }
     }
 
-    fn terms(&self, rule: &Rule) -> Terms {
+    fn params(&self, rule: &Rule) -> CallParams {
         let deadline_ms = self.transforms.deadline_ms;
         let (on_failure, other_case) = (rule.on_failure, rule.names_on_the_wire());
         let (app, role, key_id) = (self.app.into(), rule.role.clone(), self.key_id.map(Into::into));
-        Terms { app, role, key_id, deadline_ms, on_failure, other_case }
+        CallParams { app, role, key_id, deadline_ms, on_failure, other_case }
     }
 
-    /// Texts through a rule; `place` is what they are parts of, and the share grows by what they take afterwards.
+    /// Applies a rule to texts; `place` names the part of the message for errors. The share grows by the memory of the results.
     async fn texts(
         &mut self,
         rule: &Rule,
@@ -343,18 +343,18 @@ impl Job<'_> {
         if rule.action == Action::Decrypt && !texts.iter().any(|text| text.starts_with(ENVELOPE_START)) {
             return Ok(texts);
         }
-        let (terms, values, encrypts) = (self.terms(rule), Arc::clone(&texts), rule.action == Action::Encrypt);
+        let (params, values, encrypts) = (self.params(rule), Arc::clone(&texts), rule.action == Action::Encrypt);
         let write = move || {
             let values = values.iter().map(|text| Scalar::from(text.as_str()));
             match encrypts {
-                true => Prepared::encrypt(&terms.encrypt(), values),
-                false => Prepared::decrypt(&terms.decrypt(), values),
+                true => Prepared::encrypt(&params.encrypt(), values),
+                false => Prepared::decrypt(&params.decrypt(), values),
             }
         };
         let offload = &self.transforms.offload;
         let message = share.another(size_of_texts(&texts) + texts.len() * TEXT_HEAD_SIZE + MESSAGE_SIZE)?;
         let (answer, arrived) = self.call(message, share.another(0)?, write).await?;
-        // The texts are in memory beside the answer while they are parsed from it.
+        // While the texts are parsed they are in memory beside the answer.
         share.grow(answer.size() + texts.len() * TEXT_SIZE)?;
         let cost = cost_of_texts(&texts).max(Cost::of_copy(answer.size()));
         let read = offload.run(cost, move || {
@@ -402,7 +402,7 @@ impl Job<'_> {
         self.fields(rule, &rule.form, encode_field, body).await
     }
 
-    /// Applies a rule to the fields of an urlencoded form, or of a query; `encode` encodes a value for it.
+    /// Applies a rule to the fields of an urlencoded form or query; `encode` encodes a value for it.
     async fn fields(
         &mut self,
         rule: &Rule,
@@ -443,7 +443,7 @@ impl Job<'_> {
         into_buffer(out.map_err(|fault| self.of_form(&fault))?, work)
     }
 
-    /// Memory to charge before the fields of a form are looked for.
+    /// The memory to charge before the fields of a form are searched.
     fn memory_of_form(&self, body: &Buffer) -> usize {
         let fields_max = self.transforms.form.fields_max.min(body.len() / 2 + 1);
         forms::memory(body.len()).saturating_add(fields_max * TEXT_SIZE)
@@ -457,7 +457,7 @@ impl Job<'_> {
         }
     }
 
-    /// The replacement of a file in a form; `None` if it stays unchanged. Its memory is added to the share.
+    /// Encrypts or decrypts a file of a form; returns `None` if it stays unchanged. Its memory is added to the share.
     async fn file(
         &mut self,
         rule: &Rule,
@@ -475,13 +475,13 @@ impl Job<'_> {
             action => action == Action::Encrypt,
         };
         let message = share.another(size + MESSAGE_SIZE)?;
-        let terms = self.terms(rule);
+        let params = self.params(rule);
         let write = move || match encrypts {
-            true => Prepared::encrypt_file(&terms.encrypt_file(), &body.as_ref().as_ref()[at]),
-            false => Prepared::decrypt_file(&terms.decrypt_file(), &body.as_ref().as_ref()[at]),
+            true => Prepared::encrypt_file(&params.encrypt_file(), &body.as_ref().as_ref()[at]),
+            false => Prepared::decrypt_file(&params.decrypt_file(), &body.as_ref().as_ref()[at]),
         };
         let (answer, arrived) = match self.try_call(message, share.another(0)?, write).await? {
-            Err(error) if rule.on_failure != OnFailure::Fail && does_not_open(&error) => {
+            Err(error) if rule.on_failure != OnFailure::Fail && is_decrypt_failure(&error) => {
                 let place = "a file in the form".to_owned();
                 self.unopened.add(1, std::iter::once(place), self.transforms.failure_paths_max);
                 return Ok((rule.on_failure == OnFailure::Null).then(Vec::new));
@@ -496,8 +496,8 @@ impl Job<'_> {
     }
 }
 
-/// The common parameters of the engine requests.
-struct Terms {
+/// The common parameters of engine requests.
+struct CallParams {
     app: Box<str>,
     role: Option<Box<str>>,
     key_id: Option<Box<str>>,
@@ -506,7 +506,7 @@ struct Terms {
     other_case: Option<OtherCase>,
 }
 
-impl Terms {
+impl CallParams {
     fn encrypt(&self) -> EncryptOptions<'_> {
         let deadline_ms = Some(self.deadline_ms);
         let other_case = self.other_case;
@@ -535,7 +535,7 @@ impl Terms {
     }
 }
 
-/// The cost of copying texts, each into memory of its own.
+/// The cost of copying texts into separate allocations.
 fn cost_of_texts(texts: &[String]) -> Cost {
     Cost::of_nanoseconds(texts.len() as u64 * 100).max(Cost::of_copy(size_of_texts(texts)))
 }
@@ -544,17 +544,17 @@ fn size_of_texts(texts: &[String]) -> usize {
     texts.iter().map(String::len).sum()
 }
 
-/// Bytes that were made within a share of the budget, with as much of it as they take.
+/// Wraps bytes in a buffer and reduces the share to their size.
 fn into_buffer(mut bytes: Vec<u8>, mut share: BudgetShare) -> Result<Buffer, Refusal> {
     bytes.shrink_to_fit();
     share.resize(bytes.capacity())?;
     Ok(Buffer::of(bytes, share))
 }
 
-/// A header field that no rule names, and that many (CGI, WSGI) read as one that a rule hides, or as one that determines how a body
-/// with hidden values is parsed.
-fn twin<'h>(actions: &Actions, headers: &'h HeaderMap) -> Option<&'h HeaderName> {
-    // Another type or coding would make something else of a body in which something is hidden.
+/// Returns a header field that no rule names, but that common software (CGI, WSGI) reads as one that a rule hides, or as one that
+/// determines how a body with hidden values is parsed.
+fn lookalike_header<'h>(actions: &Actions, headers: &'h HeaderMap) -> Option<&'h HeaderName> {
+    // Another type or coding would change the meaning of a body in which something is hidden.
     let of_bodies: &[HeaderName] = match actions.rules.iter().any(Rule::hides_in_bodies) {
         true => &[CONTENT_TYPE, CONTENT_ENCODING],
         false => &[],
@@ -567,8 +567,8 @@ fn twin<'h>(actions: &Actions, headers: &'h HeaderMap) -> Option<&'h HeaderName>
     headers.keys().find(is_twin)
 }
 
-/// Whether the error concerns only the file.
-fn does_not_open(error: &ClientError) -> bool {
+/// Whether the error means that the file cannot be decrypted, and nothing else.
+fn is_decrypt_failure(error: &ClientError) -> bool {
     matches!(error.kind, ErrorKind::Engine(ErrorCode::DecryptFailed | ErrorCode::InvalidEnvelope))
 }
 
@@ -576,7 +576,7 @@ fn internal(detail: &str) -> Refusal {
     Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
 }
 
-/// The text of a value as a form or header holds it.
+/// The text of a value in a form or header.
 fn into_text(value: Value) -> String {
     match value {
         Value::Nil => String::new(),

@@ -1,4 +1,4 @@
-//! Bodies on their way to upstreams and back.
+//! Bodies of requests to upstreams and of their answers.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,35 +11,35 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::body::trailers::Guarded;
 
-/// Bytes of a complete body passed to a connection at once: the next are passed as the upstream accepts these.
+/// Maximum bytes of a buffered body that are passed to a connection at once.
 const PIECE_SIZE: usize = 64 << 10;
 
 /// The body of a request to an upstream.
 pub(crate) enum Sent {
-    /// As the client sends it.
+    /// Streamed from the client.
     Client(Guarded<RequestBody>, Option<Arc<Clock>>),
-    /// Whole, or none.
+    /// Buffered, or empty.
     Whole(Option<Bytes>, Option<Arc<Clock>>),
 }
 
-/// Which side is to act while a request is sent.
+/// Tracks which side must act next while a request is sent.
 #[derive(Debug)]
-pub(crate) struct Clock(Mutex<Turn>);
+pub(crate) struct Clock(Mutex<NextAction>);
 
 #[derive(Clone, Copy, Debug)]
-enum Turn {
-    /// The upstream's, since then: to take what was sent, or to answer.
+enum NextAction {
+    /// The upstream, since this time: it must read what was sent, or answer.
     Upstream(Instant),
-    /// The client's: to bring more.
+    /// The client: it must send more.
     Client,
-    /// Nobody's: the client's body has ended before its end.
+    /// Neither: the client's body ended prematurely.
     Failed(ClientFault),
 }
 
-/// Why a client's body is not whole.
+/// Why a client's body is incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClientFault {
-    /// It came too slowly.
+    /// It arrived too slowly.
     Slow,
     /// It broke off.
     Broke,
@@ -47,49 +47,49 @@ pub(crate) enum ClientFault {
 
 impl Clock {
     fn new() -> Arc<Self> {
-        Arc::new(Clock(Mutex::new(Turn::Upstream(Instant::now()))))
+        Arc::new(Clock(Mutex::new(NextAction::Upstream(Instant::now()))))
     }
 
-    /// Until when the upstream has to do its part; later, while the client keeps both waiting.
+    /// The time by which the upstream must act; it moves while both wait for the client.
     pub(crate) fn deadline(&self, limit: Duration) -> Instant {
         match *self.lock() {
-            Turn::Upstream(since) => since + limit,
-            Turn::Client => Instant::now() + limit,
-            Turn::Failed(_) => Instant::now(),
+            NextAction::Upstream(since) => since + limit,
+            NextAction::Client => Instant::now() + limit,
+            NextAction::Failed(_) => Instant::now(),
         }
     }
 
-    /// Why the client's body is not whole, if so.
+    /// Why the client's body is incomplete, if it is.
     pub(crate) fn fault(&self) -> Option<ClientFault> {
         match *self.lock() {
-            Turn::Failed(fault) => Some(fault),
+            NextAction::Failed(fault) => Some(fault),
             _ => None,
         }
     }
 
-    /// A connection has asked for more of the body, with this result.
+    /// Records the result when a connection polls the body.
     fn polled(&self, frame: &Poll<Option<Result<Frame<Bytes>, BodyError>>>) {
         *self.lock() = match frame {
-            Poll::Pending => Turn::Client,
-            Poll::Ready(Some(Err(BodyError::Slow))) => Turn::Failed(ClientFault::Slow),
-            Poll::Ready(Some(Err(_))) => Turn::Failed(ClientFault::Broke),
-            Poll::Ready(_) => Turn::Upstream(Instant::now()),
+            Poll::Pending => NextAction::Client,
+            Poll::Ready(Some(Err(BodyError::Slow))) => NextAction::Failed(ClientFault::Slow),
+            Poll::Ready(Some(Err(_))) => NextAction::Failed(ClientFault::Broke),
+            Poll::Ready(_) => NextAction::Upstream(Instant::now()),
         };
     }
 
-    fn lock(&self) -> MutexGuard<'_, Turn> {
+    fn lock(&self) -> MutexGuard<'_, NextAction> {
         self.0.lock().expect("nothing panics while this is locked")
     }
 }
 
 impl Sent {
-    /// These bytes, or none.
+    /// A buffered body of these bytes, which may be empty.
     pub(crate) fn whole(bytes: Bytes) -> Sent {
         Sent::Whole(Some(bytes).filter(|bytes| !bytes.is_empty()), None)
     }
 
-    /// A copy, where that costs nothing: for another try.
-    pub(crate) fn again(&self) -> Option<Sent> {
+    /// A cheap copy for a retry, if possible.
+    pub(crate) fn try_clone(&self) -> Option<Sent> {
         match self {
             Sent::Whole(bytes, _) => Some(Sent::Whole(bytes.clone(), None)),
             Sent::Client(body, _) if body.is_end_stream() => Some(Sent::Whole(None, None)),
@@ -97,7 +97,7 @@ impl Sent {
         }
     }
 
-    /// Returns which side is to act, if the body is not sent at once.
+    /// Returns the clock of the body, unless it is sent at once.
     pub(crate) fn clock(&mut self) -> Option<Arc<Clock>> {
         let clock = match self {
             Sent::Client(body, clock) if !body.is_end_stream() => clock,
@@ -138,7 +138,7 @@ impl Body for Sent {
     }
 }
 
-/// The next piece of a whole body; what is left of it stays.
+/// Takes the next piece of a buffered body.
 fn piece(bytes: &mut Option<Bytes>) -> Option<Bytes> {
     match bytes {
         Some(bytes) if bytes.len() > PIECE_SIZE => Some(bytes.split_to(PIECE_SIZE)),
@@ -146,11 +146,11 @@ fn piece(bytes: &mut Option<Bytes>) -> Option<Bytes> {
     }
 }
 
-/// The body of an upstream's answer, together with its connection, which is dropped with it.
+/// The body of an upstream's answer, with the connection that it is read from; both are dropped together.
 pub(crate) struct AnswerBody<L> {
     incoming: Incoming,
     timeout: Duration,
-    /// Runs while a piece is waited for.
+    /// The timeout for the next piece.
     waiting: Option<Pin<Box<Sleep>>>,
     _lease: L,
 }

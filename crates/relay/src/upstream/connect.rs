@@ -1,4 +1,4 @@
-//! A new connection: name, socket, TLS, protocol.
+//! Opens connections to upstreams: name resolution, socket, TLS, protocol.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use tokio_util::either::Either;
 
 use crate::config::{Origin, UpstreamSettings};
 
-/// BoringSSL reads a record in two pieces and writes each at once; these put them together.
+/// BoringSSL reads a record in two parts and writes each record separately; buffers of this size combine them.
 const BUFFER_SIZE: usize = 16 << 10;
-/// How long an upstream may acknowledge nothing, by the system's account, before its connection counts as dead.
+/// Time without acknowledgements, as the system measures it, after which a connection counts as dead.
 const HALF_OPEN_TIMEOUT: Duration = Duration::from_secs(60);
 const ALPN: &[u8] = b"\x02h2\x08http/1.1";
 const ALPN_1: &[u8] = b"\x08http/1.1";
@@ -31,12 +31,12 @@ pub(crate) type Io = TokioIo<Either<TcpStream, SslStream<BufWriter<BufReader<Tcp
 
 /// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Speaks {
+pub(crate) enum HttpProtocol {
     Http1,
     Http2,
 }
 
-/// Why there is no connection.
+/// Why a connection could not be opened.
 #[derive(Clone, Debug, Error)]
 pub(crate) enum ConnectError {
     #[error("its name does not resolve: {0}")]
@@ -51,13 +51,13 @@ pub(crate) enum ConnectError {
     TimedOut,
 }
 
-/// Why the settings make no connector.
+/// Why the settings are invalid.
 #[derive(Debug, Error)]
 pub enum ConnectorError {
     /// The file of authorities cannot be read.
     #[error("{0}: {1}")]
     File(String, io::Error),
-    /// It holds no certificates.
+    /// The file contains no certificates.
     #[error("{0}: no certificates in PEM")]
     NoCertificates(String),
     /// The TLS library refused.
@@ -65,11 +65,11 @@ pub enum ConnectorError {
     Library(#[from] ErrorStack),
 }
 
-/// Makes connections.
+/// Opens connections.
 #[derive(Clone)]
 pub(crate) struct Connector {
     tls: SslConnector,
-    /// For protocols that are taken up over HTTP/1.1.
+    /// For protocols that are upgraded from HTTP/1.1.
     tls_1: SslConnector,
     settings: Arc<UpstreamSettings>,
 }
@@ -101,16 +101,16 @@ impl Connector {
         &self.settings
     }
 
-    /// A new connection, within its time.
-    pub(crate) async fn connect(&self, origin: &Origin, may_be_2: bool) -> Result<(Io, Speaks), ConnectError> {
+    /// Opens a connection within the time limit.
+    pub(crate) async fn connect(&self, origin: &Origin, may_be_2: bool) -> Result<(Io, HttpProtocol), ConnectError> {
         let limit = self.settings.connect_timeout;
         timeout(limit, self.dial(origin, may_be_2)).await.unwrap_or(Err(ConnectError::TimedOut))
     }
 
-    async fn dial(&self, origin: &Origin, may_be_2: bool) -> Result<(Io, Speaks), ConnectError> {
+    async fn dial(&self, origin: &Origin, may_be_2: bool) -> Result<(Io, HttpProtocol), ConnectError> {
         let socket = dial_socket(origin).await?;
         if !origin.is_tls {
-            return Ok((TokioIo::new(Either::Left(socket)), Speaks::Http1));
+            return Ok((TokioIo::new(Either::Left(socket)), HttpProtocol::Http1));
         }
         let connector = if may_be_2 { &self.tls } else { &self.tls_1 };
         let configuration = connector.configure().map_err(|error| ConnectError::Tls(reasons(&error)))?;
@@ -125,15 +125,15 @@ impl Connector {
                 }
             }
         })?;
-        let speaks = match stream.ssl().selected_alpn_protocol() {
-            Some(b"h2") => Speaks::Http2,
-            _ => Speaks::Http1,
+        let protocol = match stream.ssl().selected_alpn_protocol() {
+            Some(b"h2") => HttpProtocol::Http2,
+            _ => HttpProtocol::Http1,
         };
-        Ok((TokioIo::new(Either::Right(stream)), speaks))
+        Ok((TokioIo::new(Either::Right(stream)), protocol))
     }
 }
 
-/// An I/O error in the system's words, without its number. `ErrorKind` has no word for most of what a look-up returns.
+/// An I/O error in the system's words, without its number. `ErrorKind` has no text for most errors of a lookup.
 pub(crate) fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
@@ -145,7 +145,7 @@ pub(crate) fn plain(error: &io::Error) -> String {
 fn connector(settings: &UpstreamSettings, authorities: &[X509], alpn: &[u8]) -> Result<SslConnector, ErrorStack> {
     let mut builder = SslConnector::builder(SslMethod::tls())?;
     if !settings.system_authorities {
-        // The builder comes with the system's; a new store has none.
+        // The builder contains the system's authorities; a new store is empty.
         builder.set_cert_store_builder(boring::x509::store::X509StoreBuilder::new()?);
     }
     for authority in authorities {
@@ -165,7 +165,7 @@ async fn dial_socket(origin: &Origin) -> Result<TcpStream, ConnectError> {
     for address in addresses {
         match TcpStream::connect(address).await {
             Ok(socket) => {
-                // Using it reports a broken socket.
+                // A broken socket is reported when it is used.
                 let _ = prepare_socket(&socket, HALF_OPEN_TIMEOUT);
                 return Ok(socket);
             }

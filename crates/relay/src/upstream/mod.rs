@@ -1,4 +1,4 @@
-//! Connections to upstreams: made, kept, and given back when an answer's body is over. One pool for each thread.
+//! Connections to upstreams: opened, pooled, and returned when an answer's body ends. One pool per thread.
 
 mod body;
 mod connect;

@@ -1,4 +1,4 @@
-//! The connections of one thread, by upstream.
+//! The upstream connections of one thread.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -16,12 +16,12 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 
 use super::body::{AnswerBody, ClientFault, Clock, Sent};
-use super::connect::{ConnectError, Connector, Io, Speaks};
+use super::connect::{ConnectError, Connector, HttpProtocol, Io};
 use super::sockets::{Socket, Sockets};
 use crate::config::{Origin, UpstreamSettings};
-use crate::losses::Losses;
+use crate::outages::Outages;
 
-/// Connections that were kept and are tried, one after the other, where they turn out to be closed.
+/// Maximum number of pooled connections that are tried if they turn out to be closed.
 const RETRIES_MAX: usize = 3;
 
 /// Why there is no answer.
@@ -64,29 +64,29 @@ impl UpstreamError {
     }
 }
 
-/// Connections of one thread. Clones share them.
+/// The connections of one thread. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Pool(Arc<Shared>);
 
 struct Shared {
     connector: Connector,
-    /// Where loss and recovery of upstreams are logged, if anywhere.
-    losses: Option<Arc<Losses>>,
+    /// Logs loss and recovery of upstreams, if set.
+    outages: Option<Arc<Outages>>,
     sockets: Arc<Sockets>,
     state: Mutex<HashMap<Origin, Kept>>,
 }
 
 #[derive(Default)]
 struct Kept {
-    /// Connections of HTTP/1.1 without a request, the freshest last.
+    /// Idle HTTP/1.1 connections, the most recently used last.
     idle: Vec<(Http1, Instant)>,
     http2: Option<Http2>,
-    /// Connections that are open, idle ones included.
+    /// Open connections, including idle ones.
     open: usize,
 }
 
 impl Kept {
-    /// Since when the connection is idle that has been so for longest.
+    /// The connection that has been idle longest, and since when.
     fn oldest_idle(&mut self) -> Option<(Instant, &mut Self)> {
         let http1 = self.idle.first().map(|(_, since)| *since);
         let http2 = self.http2.as_ref().filter(|http2| Arc::strong_count(&http2.users) == 1).map(|http2| http2.used);
@@ -94,7 +94,7 @@ impl Kept {
         Some((since, self))
     }
 
-    /// Closes it.
+    /// Closes that connection.
     fn close_oldest(&mut self) {
         match self.idle.is_empty() {
             true => self.http2 = None,
@@ -103,13 +103,13 @@ impl Kept {
     }
 }
 
-/// A connection of HTTP/1.1, and the task that drives it.
+/// An HTTP/1.1 connection and the task that drives it.
 struct Http1 {
     sender: http1::SendRequest<Sent>,
     task: AbortHandle,
 }
 
-/// A connection of HTTP/2, which many requests share.
+/// An HTTP/2 connection, which many requests share.
 struct Http2 {
     sender: http2::SendRequest<Sent>,
     /// Held by each request on it.
@@ -118,20 +118,20 @@ struct Http2 {
 }
 
 /// The connection for a request.
-enum Carrier {
+enum RequestConnection {
     Http1(Http1),
     Http2(http2::SendRequest<Sent>, Arc<()>),
 }
 
-/// The body of an answer, whose connection goes back to the pool when it is dropped.
+/// The body of an answer, whose connection returns to the pool on drop.
 pub(crate) type UpstreamAnswer = AnswerBody<Lease>;
 
-/// A connection in use: goes back when dropped.
+/// A connection in use; it returns to the pool on drop.
 pub(crate) struct Lease {
     pool: Pool,
     origin: Arc<Origin>,
     http1: Option<Http1>,
-    /// Of a shared connection.
+    /// Counts a user of a shared connection.
     _user: Option<Arc<()>>,
 }
 
@@ -148,7 +148,7 @@ impl Drop for Lease {
     }
 }
 
-/// One connection that is open; counted until it ends.
+/// Counts an open connection until it is dropped.
 struct Open {
     pool: Pool,
     origin: Arc<Origin>,
@@ -169,17 +169,17 @@ impl Drop for Open {
 }
 
 impl Pool {
-    /// `sockets` bounds those of several pools.
-    pub(crate) fn new(connector: Connector, sockets: Arc<Sockets>, losses: Option<Arc<Losses>>) -> Self {
-        Pool(Arc::new(Shared { connector, losses, sockets, state: Mutex::default() }))
+    /// Creates a pool; `sockets` may be shared with other pools.
+    pub(crate) fn new(connector: Connector, sockets: Arc<Sockets>, outages: Option<Arc<Outages>>) -> Self {
+        Pool(Arc::new(Shared { connector, outages, sockets, state: Mutex::default() }))
     }
 
-    /// A socket outside the pool, which counts as one of its sockets.
+    /// Counts a socket that is opened outside of the pool.
     pub(crate) fn socket(&self) -> Result<Socket, UpstreamError> {
         self.socket_in(&mut self.lock())
     }
 
-    /// Counts another socket, if need be in place of the connection that has been idle for longest.
+    /// Counts another socket, displacing the connection that has been idle longest if necessary.
     fn socket_in(&self, state: &mut HashMap<Origin, Kept>) -> Result<Socket, UpstreamError> {
         let sockets = &self.0.sockets;
         if let Some(socket) = sockets.take() {
@@ -199,12 +199,12 @@ impl Pool {
         self.0.state.lock().expect("nothing panics while this is locked")
     }
 
-    /// Connections that are open.
+    /// The number of open connections.
     pub(crate) fn open(&self) -> usize {
         self.lock().values().map(|kept| kept.open).sum()
     }
 
-    /// Closes what has been idle for too long.
+    /// Closes connections that have been idle for too long.
     pub(crate) fn tidy(&self) {
         let limit = self.connector().settings().idle_timeout;
         for kept in self.lock().values_mut() {
@@ -219,9 +219,9 @@ impl Pool {
         }
     }
 
-    /// Sends a request whose target is a path, and gives the answer's head. Where a connection that was kept turns out to be closed,
-    /// another carries a request of which nothing was written; and a new one, once, what was written but can be repeated without harm
-    /// (RFC 9110, section 9.2.2).
+    /// Sends a request whose target is a path; returns the head of the answer. If a pooled connection turns out to be closed, a request of
+    /// which nothing was written is sent on another one; a request that was written but is idempotent is sent once more on a new one (RFC
+    /// 9110, section 9.2.2).
     pub(crate) async fn send(
         &self,
         origin: &Arc<Origin>,
@@ -233,31 +233,31 @@ impl Pool {
         loop {
             let kept = if tries_left > 0 { self.kept(origin, may_be_2) } else { None };
             let is_kept = kept.is_some();
-            let carrier = match kept {
-                Some(carrier) => carrier,
+            let connection = match kept {
+                Some(connection) => connection,
                 None => Box::pin(self.dial(origin, may_be_2)).await?,
             };
             let spare = if is_kept { copy(&request) } else { None };
             let clock = request.body_mut().clock();
             let mut lease = Lease { pool: self.clone(), origin: Arc::clone(origin), http1: None, _user: None };
-            let sent = match carrier {
-                Carrier::Http1(mut http1) => {
+            let sent = match connection {
+                RequestConnection::Http1(mut http1) => {
                     relative(&mut request);
                     let sent = pin!(http1.sender.try_send_request(*request));
                     let sent = within(limit, clock.as_deref(), sent).await;
                     match &sent {
                         Some(Ok(_)) => lease.http1 = Some(http1),
                         Some(Err(_)) => {}
-                        // The rest of the request would wait for an upstream that reads nothing.
+                        // The upstream does not read any more, so the rest of the request would wait forever.
                         None => http1.task.abort(),
                     }
                     sent
                 }
-                Carrier::Http2(mut sender, user) => {
+                RequestConnection::Http2(mut sender, user) => {
                     let sent = Box::pin(sender.try_send_request(absolute(*request, origin)?));
                     let sent = within(limit, clock.as_deref(), sent).await;
                     if sent.is_none() {
-                        self.forget(origin, &user);
+                        self.retire(origin, &user);
                     }
                     lease._user = Some(user);
                     sent
@@ -273,7 +273,7 @@ impl Pool {
             };
             let unsent = error.take_message();
             let error = error.into_error();
-            // Over HTTP/2 the error only reports that we reset the stream.
+            // Over HTTP/2 the error only reports that this side reset the stream.
             if let Some(fault) = client_fault(clock.as_deref()) {
                 return Err(fault);
             }
@@ -292,31 +292,31 @@ impl Pool {
         }
     }
 
-    /// A new connection.
-    async fn dial(&self, origin: &Arc<Origin>, may_be_2: bool) -> Result<Carrier, UpstreamError> {
+    /// Opens a connection.
+    async fn dial(&self, origin: &Arc<Origin>, may_be_2: bool) -> Result<RequestConnection, UpstreamError> {
         let open = self.begin(origin)?;
         let connected = self.connector().connect(origin, may_be_2).await;
-        match (&self.0.losses, &connected) {
+        match (&self.0.outages, &connected) {
             (None, _) => {}
-            (Some(losses), Ok(_)) => losses.succeeded(|| origin.authority()),
-            (Some(losses), Err(error)) => losses.failed(&origin.authority(), error),
+            (Some(outages), Ok(_)) => outages.succeeded(|| origin.authority()),
+            (Some(outages), Err(error)) => outages.failed(&origin.authority(), error),
         }
-        let (io, speaks) = connected?;
+        let (io, protocol) = connected?;
         let settings = self.connector().settings();
-        let carrier = match speaks {
-            Speaks::Http1 => handshake_1(io, open, settings).await,
-            Speaks::Http2 => handshake_2(io, open, settings).await,
+        let connection = match protocol {
+            HttpProtocol::Http1 => handshake_1(io, open, settings).await,
+            HttpProtocol::Http2 => handshake_2(io, open, settings).await,
         };
-        let carrier = carrier.map_err(UpstreamError::Broken)?;
-        if let Carrier::Http2(sender, users) = &carrier {
+        let connection = connection.map_err(UpstreamError::Broken)?;
+        if let RequestConnection::Http2(sender, users) = &connection {
             let http2 = Http2 { sender: sender.clone(), users: Arc::clone(users), used: Instant::now() };
             self.lock().entry((**origin).clone()).or_default().http2 = Some(http2);
         }
-        Ok(carrier)
+        Ok(connection)
     }
 
-    /// Gives no new requests to a connection on which one was not answered: it may be dead. Those on it go on.
-    fn forget(&self, origin: &Origin, user: &Arc<()>) {
+    /// Assigns no new requests to a connection that did not answer one: it may be dead. Its other requests continue.
+    fn retire(&self, origin: &Origin, user: &Arc<()>) {
         if let Some(kept) = self.lock().get_mut(origin)
             && kept.http2.as_ref().is_some_and(|http2| Arc::ptr_eq(&http2.users, user))
         {
@@ -324,21 +324,21 @@ impl Pool {
         }
     }
 
-    /// A connection that was kept.
-    fn kept(&self, origin: &Origin, may_be_2: bool) -> Option<Carrier> {
+    /// Takes a pooled connection.
+    fn kept(&self, origin: &Origin, may_be_2: bool) -> Option<RequestConnection> {
         let limit = self.connector().settings().idle_timeout;
         let mut state = self.lock();
         let kept = state.get_mut(origin)?;
         if let Some(http2) = kept.http2.as_ref().filter(|_| may_be_2) {
             if !http2.sender.is_closed() {
-                return Some(Carrier::Http2(http2.sender.clone(), Arc::clone(&http2.users)));
+                return Some(RequestConnection::Http2(http2.sender.clone(), Arc::clone(&http2.users)));
             }
             kept.http2 = None;
         }
-        // The task of one that was just given back may not have come to its turn; one before it will do.
+        // The task of a connection that was just returned may not have run yet; an earlier connection will do.
         let is_good = |(http1, since): &(Http1, Instant)| http1.sender.is_ready() && since.elapsed() < limit;
         let at = kept.idle.iter().rposition(is_good)?;
-        Some(Carrier::Http1(kept.idle.remove(at).0))
+        Some(RequestConnection::Http1(kept.idle.remove(at).0))
     }
 
     fn begin(&self, origin: &Arc<Origin>) -> Result<Open, UpstreamError> {
@@ -353,7 +353,7 @@ impl Pool {
     }
 }
 
-async fn handshake_1(io: Io, open: Open, settings: &UpstreamSettings) -> hyper::Result<Carrier> {
+async fn handshake_1(io: Io, open: Open, settings: &UpstreamSettings) -> hyper::Result<RequestConnection> {
     let mut builder = http1::Builder::new();
     builder.max_buf_size(settings.header_size_max).max_headers(settings.headers_max);
     let (sender, connection) = builder.handshake(io).await?;
@@ -364,11 +364,11 @@ async fn handshake_1(io: Io, open: Open, settings: &UpstreamSettings) -> hyper::
         }
         drop(open);
     });
-    Ok(Carrier::Http1(Http1 { sender, task: task.abort_handle() }))
+    Ok(RequestConnection::Http1(Http1 { sender, task: task.abort_handle() }))
 }
 
-async fn handshake_2(io: Io, open: Open, settings: &UpstreamSettings) -> hyper::Result<Carrier> {
-    // The configuration keeps them within what HTTP/2 has numbers for.
+async fn handshake_2(io: Io, open: Open, settings: &UpstreamSettings) -> hyper::Result<RequestConnection> {
+    // The configuration limits these to what HTTP/2 can express.
     let number = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
@@ -386,14 +386,14 @@ async fn handshake_2(io: Io, open: Open, settings: &UpstreamSettings) -> hyper::
         }
         drop(open);
     });
-    Ok(Carrier::Http2(sender, Arc::default()))
+    Ok(RequestConnection::Http2(sender, Arc::default()))
 }
 
-/// HTTP/2 names scheme and host in the target.
+/// Rewrites the request for HTTP/2, whose target includes scheme and host.
 fn absolute(mut request: Request<Sent>, origin: &Origin) -> Result<Request<Sent>, UpstreamError> {
     let host = request.headers_mut().remove(header::HOST);
     let mut target = std::mem::take(request.uri_mut()).into_parts();
-    // One that was tried over HTTP/2 before has it there.
+    // A request that was tried over HTTP/2 before already has it.
     if target.authority.is_none() {
         let host = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
         target.authority = host.or_else(|| origin.authority().parse().ok());
@@ -406,7 +406,7 @@ fn absolute(mut request: Request<Sent>, origin: &Origin) -> Result<Request<Sent>
     Ok(request)
 }
 
-/// HTTP/1.1 names the host in a field, and only a path in the target.
+/// Rewrites the request for HTTP/1.1, which has the host in a field and only a path in the target.
 fn relative(request: &mut Request<Sent>) {
     *request.version_mut() = Version::HTTP_11;
     let Some(authority) = request.uri().authority() else { return };
@@ -416,7 +416,7 @@ fn relative(request: &mut Request<Sent>) {
     *request.uri_mut() = request.uri().path_and_query().cloned().map_or_else(Uri::default, Uri::from);
 }
 
-/// Waits for the head of an answer: for `limit` from the end of the request, or from its last piece that the upstream could take.
+/// Waits for the head of an answer: for `limit` from the end of the request, or from its last piece that the upstream could read.
 async fn within<F: Future + Unpin>(limit: Duration, clock: Option<&Clock>, mut sent: F) -> Option<F::Output> {
     let mut deadline = Instant::now() + limit;
     loop {
@@ -430,7 +430,7 @@ async fn within<F: Future + Unpin>(limit: Duration, clock: Option<&Clock>, mut s
     }
 }
 
-/// The client's part in a failed request, if any.
+/// The client's fault in a failed request, if any.
 fn client_fault(clock: Option<&Clock>) -> Option<UpstreamError> {
     Some(match clock?.fault()? {
         ClientFault::Slow => UpstreamError::ClientSlow,
@@ -438,12 +438,12 @@ fn client_fault(clock: Option<&Clock>) -> Option<UpstreamError> {
     })
 }
 
-/// A copy of a request for another try, where it can be repeated.
+/// Copies a request for a retry, if possible.
 fn copy(request: &Request<Sent>) -> Option<Box<Request<Sent>>> {
     if !request.method().is_idempotent() {
         return None;
     }
-    let body = request.body().again()?;
+    let body = request.body().try_clone()?;
     let mut copy = Box::new(Request::new(body));
     *copy.method_mut() = request.method().clone();
     *copy.uri_mut() = request.uri().clone();

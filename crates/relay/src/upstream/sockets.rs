@@ -1,16 +1,16 @@
-//! The limit on sockets to upstreams and destinations, over all threads: clients' requests must leave descriptors for listeners.
+//! Limits the sockets to upstreams and destinations over all threads: clients' requests must leave descriptors for listeners.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Sockets that are open or being opened.
+/// The number of sockets that are open or being opened, and its limit.
 #[derive(Debug)]
 pub(crate) struct Sockets {
     open: AtomicUsize,
     max: AtomicUsize,
 }
 
-/// One of them; counted until it is dropped.
+/// Counts one socket until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Socket(Arc<Sockets>);
 
@@ -19,12 +19,12 @@ impl Sockets {
         Arc::new(Sockets { open: AtomicUsize::new(0), max: AtomicUsize::new(max) })
     }
 
-    /// Takes up another bound; what is open stays open.
+    /// Sets another limit; open sockets stay open.
     pub(crate) fn resize(&self, max: usize) {
         self.max.store(max, Ordering::Relaxed);
     }
 
-    /// Counts one more, if there may be one.
+    /// Counts one more socket, if the limit permits.
     pub(crate) fn take(self: &Arc<Self>) -> Option<Socket> {
         let max = self.max.load(Ordering::Relaxed);
         let more = |open: usize| (open < max).then_some(open + 1);
@@ -32,7 +32,7 @@ impl Sockets {
         Some(Socket(Arc::clone(self)))
     }
 
-    /// Counts one more for one that is being closed.
+    /// Counts one more socket in place of one that is being closed.
     pub(crate) fn replace(self: &Arc<Self>) -> Socket {
         self.open.fetch_add(1, Ordering::Relaxed);
         Socket(Arc::clone(self))

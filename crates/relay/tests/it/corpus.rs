@@ -17,7 +17,7 @@ fn the_corpus_holds_every_property() {
     assert!(taken >= 8 && refused >= 12, "{taken} taken, {refused} refused");
 }
 
-/// The fuzzer's work in small: an example with each line left out, and each byte changed.
+/// A small version of the fuzzer: an example with each line removed, and each byte changed.
 #[test]
 fn changed_examples_hold_every_property() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/relay_config/route");

@@ -1,19 +1,18 @@
-//! Connections that the upstream closes as they are used again.
+//! Pooled connections that the upstream closes when they are reused.
 
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use crate::common::{Identity, Pieces, Stage, data};
+use crate::common::{Identity, Pieces, TestRelay, data};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{StatusCode, Version};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Received requests: the number of the connection, method and path.
+/// Received requests: number of the connection, method and path.
 type Seen = Arc<Mutex<Vec<(usize, String)>>>;
 
-/// An upstream that answers the first request of each connection, reads the second and closes without a word. One to `/never` it
-/// does not answer at all.
+/// An upstream that answers the first request of each connection, reads the second and closes without an answer. It never answers `/never`.
 async fn upstream() -> (String, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let origin = format!("http://{}", listener.local_addr().unwrap());
@@ -40,7 +39,7 @@ async fn serve(mut socket: TcpStream, number: usize, seen: Seen) -> io::Result<(
     Ok(())
 }
 
-/// Method and path of a request that is read whole.
+/// Reads a complete request; returns its method and path.
 async fn read_request(socket: &mut TcpStream) -> io::Result<String> {
     let mut bytes = Vec::new();
     loop {
@@ -58,11 +57,11 @@ async fn read_request(socket: &mut TcpStream) -> io::Result<String> {
     }
 }
 
-async fn stage() -> (Stage, Seen) {
+async fn test_relay() -> (TestRelay, Seen) {
     let (origin, seen) = upstream().await;
     let redacting = "{ action = \"redact\", json = [\"$.card\"] }";
     let routes = format!("[[inbound.route]]\npath = \"/redacted\"\nrequest = [{redacting}]\n");
-    (Stage::new(&origin, &Identity::new(), "", &routes), seen)
+    (TestRelay::new(&origin, &Identity::new(), "", &routes), seen)
 }
 
 fn reported(seen: &Seen) -> Vec<(usize, String)> {
@@ -75,15 +74,15 @@ fn lines(expected: &[(usize, &str)]) -> Vec<(usize, String)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn repeatable_requests_are_retried_once_on_a_new_connection() {
-    let (stage, seen) = stage().await;
+    let (test_relay, seen) = test_relay().await;
     for version in [Version::HTTP_11, Version::HTTP_2] {
-        let mut client = stage.client(version).await;
+        let mut client = test_relay.client(version).await;
         assert_eq!(client.send("GET", "/first", Pieces::of([])).await.status, StatusCode::OK);
         let first = reported(&seen)[0].0;
         for (method, path) in [("GET", "/a"), ("DELETE", "/b"), ("OPTIONS", "/c")] {
             assert_eq!(client.send(method, path, Pieces::of([])).await.body, "ok", "{method} {version:?}");
         }
-        // Each closes the connection of the one before it, and leaves a new one.
+        // Each closes the connection of the previous one, and leaves a new one.
         let expected = [
             (first, "GET /a"),
             (first + 1, "GET /a"),
@@ -93,7 +92,7 @@ async fn repeatable_requests_are_retried_once_on_a_new_connection() {
             (first + 3, "OPTIONS /c"),
         ];
         assert_eq!(reported(&seen), lines(&expected));
-        // The last connection is used up, so that the next version begins with a new one.
+        // The last connection is closed, so that the next version starts with a new one.
         assert_eq!(client.send("POST", "/last", Pieces::of([])).await.status, StatusCode::BAD_GATEWAY);
         reported(&seen);
     }
@@ -101,8 +100,8 @@ async fn repeatable_requests_are_retried_once_on_a_new_connection() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_was_read_whole_is_sent_again() {
-    let (stage, seen) = stage().await;
-    let mut client = stage.client(Version::HTTP_11).await;
+    let (test_relay, seen) = test_relay().await;
+    let mut client = test_relay.client(Version::HTTP_11).await;
     assert_eq!(client.send("GET", "/first", Pieces::of([])).await.status, StatusCode::OK);
     let mut request = client.request("PUT", "/redacted", Pieces::of([data(b"{\"card\":4242}")]));
     request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -112,8 +111,8 @@ async fn a_body_that_was_read_whole_is_sent_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn possibly_processed_requests_are_not_repeated() {
-    let (stage, seen) = stage().await;
-    let mut client = stage.client(Version::HTTP_11).await;
+    let (test_relay, seen) = test_relay().await;
+    let mut client = test_relay.client(Version::HTTP_11).await;
     let rounds: [(&str, &str, &'static [u8]); 3] =
         [("POST", "/without", b""), ("POST", "/with", b"abc"), ("PUT", "/streamed", b"abc")];
     for (number, (method, path, body)) in rounds.into_iter().enumerate() {
@@ -131,12 +130,12 @@ async fn possibly_processed_requests_are_not_repeated() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upstream_that_never_answers_is_tried_twice_and_no_more() {
-    let (stage, seen) = stage().await;
-    let mut client = stage.client(Version::HTTP_11).await;
+    let (test_relay, seen) = test_relay().await;
+    let mut client = test_relay.client(Version::HTTP_11).await;
     assert_eq!(client.send("GET", "/first", Pieces::of([])).await.status, StatusCode::OK);
     assert_eq!(client.send("GET", "/never", Pieces::of([])).await.status, StatusCode::BAD_GATEWAY);
     assert_eq!(reported(&seen), lines(&[(0, "GET /first"), (0, "GET /never"), (1, "GET /never")]));
-    // There is no kept connection: what fails on a new one is the upstream's word.
+    // There is no pooled connection: a failure on a new one is the upstream's answer.
     assert_eq!(client.send("GET", "/never", Pieces::of([])).await.status, StatusCode::BAD_GATEWAY);
     assert_eq!(reported(&seen), lines(&[(2, "GET /never")]));
 }

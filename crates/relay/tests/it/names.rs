@@ -1,8 +1,8 @@
-//! Requests that name a hidden value in a way that some upstream reads as the rule's: its value is redacted, or the request refused.
+//! Requests that name a hidden value in a way that some upstream treats as the rule's name: its value is redacted, or the request refused.
 
 use std::sync::Arc;
 
-use crate::common::{Answer, Client, Identity, Pieces, Stage};
+use crate::common::{Answer, Client, Identity, Pieces, TestRelay};
 use fieldseal_http::{
     Event, Handler, HttpSettings, Listener, ListenerOptions, Observer, Peer, RequestBody, ResponseBody, bytes,
 };
@@ -18,7 +18,7 @@ const PARTS: &str = "multipart/form-data; boundary=B";
 /// The value that an upstream would read.
 const SECRET: &str = "4242";
 
-/// Answers with the request's target and body.
+/// Responds with the request's target and body.
 struct Echo;
 
 impl Handler for Echo {
@@ -40,16 +40,16 @@ impl Observer for Silent {
     fn happened(&self, _: &Event<'_>) {}
 }
 
-/// An upstream that speaks plain HTTP, and a relay before it with a route for `/cards`.
-fn stage(rules: &str, listener: &str) -> (Listener<Echo>, Stage) {
+/// A plain HTTP upstream, and a relay in front of it with a route for `/cards`.
+fn test_relay(rules: &str, listener: &str) -> (Listener<Echo>, TestRelay) {
     let settings = HttpSettings::default();
     let address = ([127, 0, 0, 1], 0).into();
     let options = ListenerOptions { address, acceptor: None, settings, observer: Arc::new(Silent) };
     let upstream = Listener::start(options, Arc::new(Echo)).unwrap();
     let origin = format!("http://{}", upstream.local_addr());
     let routes = format!("{listener}\n[[inbound.route]]\npath = \"/cards\"\nrequest = [{rules}]\n");
-    let stage = Stage::new(&origin, &Identity::new(), "", &routes);
-    (upstream, stage)
+    let test_relay = TestRelay::new(&origin, &Identity::new(), "", &routes);
+    (upstream, test_relay)
 }
 
 async fn post(client: &mut Client, target: &str, content_type: Option<&str>, body: impl Into<Bytes>) -> Answer {
@@ -63,7 +63,7 @@ async fn post(client: &mut Client, target: &str, content_type: Option<&str>, bod
     Answer::whole(client.begin(request).await).await
 }
 
-/// The code of a refusal, or what the upstream got: target and body.
+/// The code of a refusal, or the target and body that the upstream received.
 fn outcome(answer: &Answer) -> String {
     match answer.status.as_u16() {
         200 => format!("{} {}", answer.header("x-path"), String::from_utf8_lossy(&answer.body)),
@@ -81,7 +81,7 @@ fn part(name: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_body_passes_in_which_an_upstream_finds_hidden_values() {
     let rules = "{ action = \"redact\", json = [\"$.card.number\"], form = [\"card_number\"] }";
-    let (_upstream, stage) = stage(rules, "");
+    let (_upstream, test_relay) = test_relay(rules, "");
     let utf16 = |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
     let json = "{\"card\":{\"number\":\"4242\"}}";
     let refused: Vec<(Option<&str>, Vec<u8>, &str)> = vec![
@@ -109,7 +109,7 @@ async fn no_body_passes_in_which_an_upstream_finds_hidden_values() {
         (Some(PARTS), part("\"x\"").replace(SECRET, "&card_number=4242").into_bytes(), "unsupported-body"),
     ];
     for version in [Version::HTTP_11, Version::HTTP_2] {
-        let mut client = stage.client(version).await;
+        let mut client = test_relay.client(version).await;
         for (content_type, body, code) in &refused {
             let answer = post(&mut client, "/cards", *content_type, body.clone()).await;
             assert_eq!(outcome(&answer), *code, "{content_type:?} {}", String::from_utf8_lossy(body));
@@ -120,7 +120,7 @@ async fn no_body_passes_in_which_an_upstream_finds_hidden_values() {
             (FORM, "number=1&card=2".to_owned(), "/cards number=1&card=2".to_owned()),
             (JSON, json.to_owned(), "/cards {\"card\":{\"number\":\"[redacted]\"}}".to_owned()),
             ("application/vnd.cards+json", json.to_owned(), "/cards {\"card\":{\"number\":\"[redacted]\"}}".to_owned()),
-            // A value hidden in the document is not found in it by another parser.
+            // Another parser does not find a value that is hidden in the document.
             (
                 JSON,
                 "{\"card\":{\"number\":\"&card_number=4242\"}}".to_owned(),
@@ -138,9 +138,9 @@ async fn no_body_passes_in_which_an_upstream_finds_hidden_values() {
 async fn parameters_of_the_query_are_hidden_by_name() {
     let rules = "{ action = \"redact\", query = [\"card_number\", \"pin\"], form = [\"pin\"] }, \
                  { action = \"redact\", form = [\"cvc\"] }";
-    let (_upstream, stage) = stage(rules, "");
+    let (_upstream, test_relay) = test_relay(rules, "");
     for version in [Version::HTTP_11, Version::HTTP_2] {
-        let mut client = stage.client(version).await;
+        let mut client = test_relay.client(version).await;
         for (target, expected) in [
             ("/cards?card_number=4242&x=%20+a", "/cards?card_number=%5Bredacted%5D&x=%20+a "),
             ("/cards?x&card%5Fnumber=42%34%32&pin=4242", "/cards?x&card%5Fnumber=%5Bredacted%5D&pin=%5Bredacted%5D "),
@@ -162,7 +162,7 @@ async fn parameters_of_the_query_are_hidden_by_name() {
             assert!(!outcome.contains(SECRET), "{target}: {outcome}");
         }
     }
-    let line = stage.log.about("/cards").await;
+    let line = test_relay.log.about("/cards").await;
     assert!(!line.to_string().contains("card_number") && !line.to_string().contains(SECRET), "{line}");
 }
 
@@ -170,8 +170,8 @@ async fn parameters_of_the_query_are_hidden_by_name() {
 async fn the_case_of_names_is_ignored_or_counts_as_configured() {
     let rules = "{ action = \"redact\", form = [\"pin\"] }";
     for (setting, expected) in [("same", "Pin=%5Bredacted%5D"), ("other", "Pin=1"), ("refuse", "ambiguous-name")] {
-        let (_upstream, stage) = stage(rules, &format!("other_case_names = \"{setting}\""));
-        let mut client = stage.client(Version::HTTP_11).await;
+        let (_upstream, test_relay) = test_relay(rules, &format!("other_case_names = \"{setting}\""));
+        let mut client = test_relay.client(Version::HTTP_11).await;
         let answer = post(&mut client, "/cards", Some(FORM), "Pin=1").await;
         assert!(outcome(&answer).ends_with(expected), "{setting}: {answer:?}");
     }
@@ -187,8 +187,8 @@ async fn members_in_another_case_do_not_pass_a_rule_by() {
         r#"{"\u212aey":"4242"}"#,
     ];
     for (setting, is_refused) in [("refuse", true), ("same", false)] {
-        let (_upstream, stage) = stage(rules, &format!("other_case_names = \"{setting}\""));
-        let mut client = stage.client(Version::HTTP_11).await;
+        let (_upstream, test_relay) = test_relay(rules, &format!("other_case_names = \"{setting}\""));
+        let mut client = test_relay.client(Version::HTTP_11).await;
         for body in refused {
             let answer = post(&mut client, "/cards", Some(JSON), body).await;
             let outcome = outcome(&answer);
@@ -196,8 +196,8 @@ async fn members_in_another_case_do_not_pass_a_rule_by() {
             assert!(!String::from_utf8_lossy(&answer.body).contains(SECRET), "{setting} {body}: {outcome}");
         }
     }
-    let (_upstream, stage) = stage(rules, "other_case_names = \"other\"");
-    let mut client = stage.client(Version::HTTP_11).await;
+    let (_upstream, test_relay) = test_relay(rules, "other_case_names = \"other\"");
+    let mut client = test_relay.client(Version::HTTP_11).await;
     let answer = post(&mut client, "/cards", Some(JSON), refused[0]).await;
     assert!(outcome(&answer).ends_with(r#"{"card":{"number":"[redacted]","Number":"4242"}}"#), "{answer:?}");
 }
@@ -205,8 +205,8 @@ async fn members_in_another_case_do_not_pass_a_rule_by() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_with_a_member_in_another_case_is_not_shown() {
     let rules = "]\nresponse = [{ action = \"redact\", json = [\"$.pin\"] }";
-    let (_upstream, stage) = stage(rules, "");
-    let mut client = stage.client(Version::HTTP_11).await;
+    let (_upstream, test_relay) = test_relay(rules, "");
+    let mut client = test_relay.client(Version::HTTP_11).await;
     for (body, code) in [(r#"{"PIN":"4242"}"#, "ambiguous-name"), (r#"{"pin":"4242"}"#, "[redacted]")] {
         let answer = post(&mut client, "/cards", Some(JSON), body).await;
         assert!(outcome(&answer).contains(code) && !outcome(&answer).contains(SECRET), "{body}: {answer:?}");

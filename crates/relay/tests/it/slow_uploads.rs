@@ -1,9 +1,9 @@
-//! Time for an answer begins at the request's end; an upstream that takes nothing of a request does not keep it for ever. All of this holds
-//! for a body that is passed on and for one that was rewritten.
+//! The response timeout begins when the request has been sent, and an upstream that stops reading is abandoned; for streamed and for
+//! rewritten bodies.
 
 use std::time::{Duration, Instant};
 
-use crate::common::{Answer, Client, Identity, Pieces, Stage, data};
+use crate::common::{Answer, Client, Identity, Pieces, TestRelay, data};
 use hyper::body::{Bytes, Frame};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, StatusCode, Version};
@@ -12,20 +12,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
 const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
-/// More than the sockets in between hold.
+/// More than the sockets' buffers hold.
 const LARGE: usize = 40 << 20;
 
 /// How an upstream reads requests.
 #[derive(Clone, Copy)]
 enum Reads {
     ToTheEnd,
-    /// A piece every now and then.
+    /// A piece at intervals.
     Slowly,
     Nothing,
 }
 
-/// A relay before an upstream that reads requests in this way, and answers those that it has read. Below `/rewritten` bodies are.
-async fn stage(reads: Reads) -> Stage {
+/// A relay in front of an upstream that reads requests in this way and then answers. Bodies below `/rewritten` are rewritten.
+async fn test_relay(reads: Reads) -> TestRelay {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let origin = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {
@@ -40,10 +40,10 @@ async fn stage(reads: Reads) -> Stage {
     });
     let upstream = format!("response_timeout = \"{}ms\"", RESPONSE_TIMEOUT.as_millis());
     let route = "[[inbound.route]]\npath = \"/rewritten\"\nrequest = [{ action = \"redact\", json = [\"$.secret\"] }]";
-    Stage::new(&origin, &Identity::new(), &upstream, route)
+    TestRelay::new(&origin, &Identity::new(), &upstream, route)
 }
 
-/// Takes longer for a large request than the time for an answer, but never stops taking.
+/// Reads a large request for longer than the response timeout, but never stops reading.
 async fn answer_slowly(mut socket: TcpStream) {
     let mut bytes = Vec::with_capacity(2 * LARGE);
     let mut piece = vec![0; LARGE / 20];
@@ -75,14 +75,14 @@ async fn answer(mut socket: TcpStream) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_may_take_longer_than_its_answer() {
-    let stage = stage(Reads::ToTheEnd).await;
+    let test_relay = test_relay(Reads::ToTheEnd).await;
     for version in [Version::HTTP_11, Version::HTTP_2] {
-        let mut client = stage.client(version).await;
+        let mut client = test_relay.client(version).await;
         let (teller, pieces) = Pieces::new();
         let request = client.request("POST", "/", pieces);
         tokio::spawn(async move {
             for _ in 0..3 {
-                // The client's own pauses are not the upstream's.
+                // The client's pauses do not count against the upstream.
                 sleep(RESPONSE_TIMEOUT * 3 / 2).await;
                 teller.send(data(b"piece")).unwrap();
             }
@@ -93,13 +93,13 @@ async fn a_request_may_take_longer_than_its_answer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upstream_that_takes_nothing_is_given_up() {
-    let stage = stage(Reads::Nothing).await;
+    let test_relay = test_relay(Reads::Nothing).await;
     for version in [Version::HTTP_11, Version::HTTP_2] {
-        let mut client = stage.client(version).await;
+        let mut client = test_relay.client(version).await;
         let pieces = Pieces::of([Frame::data(Bytes::from(vec![0; LARGE]))]);
         let answer = client.send("POST", "/", pieces).await;
         assert_eq!(answer.status, StatusCode::GATEWAY_TIMEOUT, "{version:?}");
-        let mut client = stage.client(version).await;
+        let mut client = test_relay.client(version).await;
         let answer = Answer::whole(client.begin(rewritten(&client)).await).await;
         assert_eq!(answer.status, StatusCode::GATEWAY_TIMEOUT, "rewritten, {version:?}");
     }
@@ -113,9 +113,9 @@ fn rewritten(client: &Client) -> Request<Pieces> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upstream_may_take_longer_for_a_large_request_than_for_its_answer() {
-    let stage = stage(Reads::Slowly).await;
+    let test_relay = test_relay(Reads::Slowly).await;
     for is_rewritten in [false, true] {
-        let mut client = stage.client(Version::HTTP_11).await;
+        let mut client = test_relay.client(Version::HTTP_11).await;
         let request = if is_rewritten { rewritten(&client) } else { client.request("POST", "/", document()) };
         let began = Instant::now();
         let answer = Answer::whole(client.begin(request).await).await;

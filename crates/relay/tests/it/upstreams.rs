@@ -1,11 +1,12 @@
-//! Upstreams that speak HTTP/1.1 and HTTP/2 over TLS: requests, bodies that stream both ways, trailers; and those that fall silent.
+//! Upstreams that serve HTTP/1.1 and HTTP/2 over TLS: requests, bodies streamed in both directions, trailers; and upstreams that stop
+//! responding.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{Answer, CHECKSUM, Client, Identity, PATIENCE, Pieces, Stage, data, trailers, until};
+use crate::common::{Answer, CHECKSUM, Client, Identity, PATIENCE, Pieces, TestRelay, data, trailers, until};
 use fieldseal_http::{
     Event, Handler, HttpSettings, Listener, ListenerOptions, Observer, Peer, RequestBody, ResponseBody, bytes,
 };
@@ -20,10 +21,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// More than the sockets and buffers in between hold.
+/// More than the sockets and buffers hold.
 const LARGE: usize = 32 << 20;
 
-/// Echoes the request's own body as it arrives, including its trailers, and reports how it was requested.
+/// Echoes the request's body as it arrives, including its trailers, and reports how it was requested.
 struct Echo;
 
 impl Handler for Echo {
@@ -60,30 +61,30 @@ impl Observer for Silent {
     fn happened(&self, _: &Event<'_>) {}
 }
 
-/// An upstream over TLS, and a relay before it that speaks HTTP/2 with it, or not.
-fn stage(is_http2: bool, routes: &str) -> (Listener<Echo>, Stage) {
-    stage_with(&format!("http2 = {is_http2}"), routes)
+/// A TLS upstream, and a relay in front of it that uses HTTP/2 with it, or not.
+fn test_relay(is_http2: bool, routes: &str) -> (Listener<Echo>, TestRelay) {
+    test_relay_with(&format!("http2 = {is_http2}"), routes)
 }
 
-/// The same, with these settings of upstreams.
-fn stage_with(settings: &str, routes: &str) -> (Listener<Echo>, Stage) {
+/// The same, with these upstream settings.
+fn test_relay_with(settings: &str, routes: &str) -> (Listener<Echo>, TestRelay) {
     let identity = Identity::new();
     let upstream = upstream(&identity);
     let origin = format!("https://localhost:{}", upstream.local_addr().port());
-    let stage = Stage::new(&origin, &identity, settings, routes);
-    (upstream, stage)
+    let test_relay = TestRelay::new(&origin, &identity, settings, routes);
+    (upstream, test_relay)
 }
 
-/// An upstream that speaks HTTP/2, a line before it that can be cut, a relay with these settings before that, and a client with a
+/// An HTTP/2 upstream, a connection to it that can be cut, a relay with these settings in front of it, and a client that has received a
 /// first answer.
-async fn stage_behind_line(settings: &str) -> (Listener<Echo>, Line, Stage, Client) {
+async fn test_relay_behind_line(settings: &str) -> (Listener<Echo>, Line, TestRelay, Client) {
     let identity = Identity::new();
     let upstream = upstream(&identity);
     let line = Line::before(upstream.local_addr()).await;
-    let stage = Stage::new(&format!("https://localhost:{}", line.address.port()), &identity, settings, "");
-    let mut client = stage.client(Version::HTTP_2).await;
+    let test_relay = TestRelay::new(&format!("https://localhost:{}", line.address.port()), &identity, settings, "");
+    let mut client = test_relay.client(Version::HTTP_2).await;
     assert_eq!(client.send("GET", "/", Pieces::of([])).await.status, StatusCode::OK);
-    (upstream, line, stage, client)
+    (upstream, line, test_relay, client)
 }
 
 fn upstream(identity: &Identity) -> Listener<Echo> {
@@ -100,17 +101,17 @@ const VERSIONS: [Version; 2] = [Version::HTTP_11, Version::HTTP_2];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_requests_share_one_connection_of_http2() {
-    let (upstream, stage) = stage(true, "");
+    let (upstream, test_relay) = test_relay(true, "");
     for version in VERSIONS {
-        let answer = stage.client(version).await.send("GET", "/a?b=c", Pieces::of([])).await;
+        let answer = test_relay.client(version).await.send("GET", "/a?b=c", Pieces::of([])).await;
         assert_eq!((answer.status, answer.header("x-version")), (StatusCode::OK, "HTTP/2.0"));
         assert_eq!((answer.header("x-host"), answer.body.len()), ("shop.example", 0));
         assert!(answer.header("x-path").ends_with("/a?b=c"), "{answer:?}");
     }
-    let answer = stage.client(Version::HTTP_11).await.send("OPTIONS", "*", Pieces::of([])).await;
+    let answer = test_relay.client(Version::HTTP_11).await.send("OPTIONS", "*", Pieces::of([])).await;
     assert_eq!((answer.header("x-host"), answer.status), ("shop.example", StatusCode::OK), "{answer:?}");
     assert!(answer.header("x-path").ends_with('*'), "{answer:?}");
-    let Client::Http2(sender) = stage.client(Version::HTTP_2).await else { unreachable!() };
+    let Client::Http2(sender) = test_relay.client(Version::HTTP_2).await else { unreachable!() };
     let mut running = JoinSet::new();
     for _ in 0..50 {
         let mut client = Client::Http2(sender.clone());
@@ -126,16 +127,16 @@ async fn many_requests_share_one_connection_of_http2() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_stream_both_ways_at_the_same_time_and_trailers_pass() {
     for is_http2 in [false, true] {
-        let (_upstream, stage) = stage(is_http2, "");
+        let (_upstream, test_relay) = test_relay(is_http2, "");
         for version in VERSIONS {
-            let mut client = stage.client(version).await;
+            let mut client = test_relay.client(version).await;
             let (teller, pieces) = Pieces::new();
             let request = client.request("POST", "/", pieces);
             teller.send(data(b"first")).unwrap();
             let mut answer = client.begin(request).await;
             let spoken = if is_http2 { "HTTP/2.0" } else { "HTTP/1.1" };
             assert_eq!((answer.status(), answer.headers()["x-version"].to_str().unwrap()), (StatusCode::OK, spoken));
-            // The next piece is only sent once the one before has been round.
+            // The next piece is sent when the previous one has come back.
             for next in [&b"second"[..], b"third"] {
                 let frame = timeout(PATIENCE, answer.body_mut().frame()).await.expect("a piece in time");
                 assert!(frame.unwrap().unwrap().is_data(), "{version:?} to {spoken}");
@@ -151,17 +152,17 @@ async fn bodies_stream_both_ways_at_the_same_time_and_trailers_pass() {
     }
 }
 
-/// Digests over other bytes do not pass; a body that no rule reads keeps its trailers.
+/// Digests of the original bytes are removed; a body that no rule reads keeps its trailers.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rewritten_body_has_a_length_and_no_trailers() {
     let rule = "{ action = \"redact\", json = [\"$.card\"] }";
     let route = |path: &str, way: &str| format!("[[inbound.route]]\npath = \"{path}\"\n{way} = [{rule}]\n");
     let routes = route("/request", "request") + &route("/response", "response");
     for is_http2 in [false, true] {
-        let (_upstream, stage) = stage(is_http2, &routes);
+        let (_upstream, test_relay) = test_relay(is_http2, &routes);
         for version in VERSIONS {
             for path in ["/request", "/response", "/other"] {
-                let mut client = stage.client(version).await;
+                let mut client = test_relay.client(version).await;
                 let pieces = Pieces::of([data(b"{\"card\":"), data(b"4242}"), trailers("42")]);
                 let mut request = client.request("PUT", path, pieces);
                 request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -178,7 +179,7 @@ async fn a_rewritten_body_has_a_length_and_no_trailers() {
     }
 }
 
-/// Whether it is streamed or buffered, over either protocol to either protocol: the client sees the same.
+/// The client sees the same error for streamed and buffered bodies, and for all combinations of protocols.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_sends_a_body_too_slowly_receives_an_error() {
     let limits = "[limits]\nbody_timeout = \"300ms\"";
@@ -187,14 +188,14 @@ async fn a_client_that_sends_a_body_too_slowly_receives_an_error() {
         let identity = Identity::new();
         let upstream = upstream(&identity);
         let origin = format!("https://localhost:{}", upstream.local_addr().port());
-        let stage = Stage::new(&origin, &identity, &format!("http2 = {is_http2}\n{limits}"), routes);
+        let test_relay = TestRelay::new(&origin, &identity, &format!("http2 = {is_http2}\n{limits}"), routes);
         for (listener, version) in VERSIONS.into_iter().enumerate() {
             for (path, is_typed) in [("/read", true), ("/held", true), ("/held/untyped", false)] {
                 let path = format!("{path}/{version:?}");
-                let mut client = stage.client(version).await;
+                let mut client = test_relay.client(version).await;
                 let (teller, pieces) = Pieces::new();
                 let mut request = client.request("POST", &path, pieces);
-                // A body of a type that no rule reads is waited for too: it may turn out to be empty.
+                // A body of a type that no rule reads is awaited too: it may turn out to be empty.
                 if is_typed {
                     teller.send(data(b"{\"a\":")).unwrap();
                     request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -204,7 +205,7 @@ async fn a_client_that_sends_a_body_too_slowly_receives_an_error() {
                 assert_eq!(answer.status, StatusCode::REQUEST_TIMEOUT, "{what}");
                 let problem: serde_json::Value = serde_json::from_slice(&answer.body).expect(&what);
                 assert_eq!(problem["code"], "slow-body", "{what}");
-                let line = stage.log.about(&path).await;
+                let line = test_relay.log.about(&path).await;
                 assert_eq!(
                     (&line["refused"], &line["received"]),
                     (&"slow-body".into(), &(if is_typed { 5 } else { 0 }).into()),
@@ -214,7 +215,7 @@ async fn a_client_that_sends_a_body_too_slowly_receives_an_error() {
             }
             let sample =
                 format!("fieldseal_relay_refusals_total{{listener=\"inbound-{listener}\",code=\"slow-body\"}}");
-            assert_eq!(stage.metric(&sample).await, 3.0);
+            assert_eq!(test_relay.metric(&sample).await, 3.0);
         }
     }
 }
@@ -230,10 +231,10 @@ async fn hidden_headers_do_not_pass_in_trailers() {
         + &route("/redacted", "response", "redact")
         + &route("/opened", "request", "decrypt");
     for is_http2 in [false, true] {
-        let (_upstream, stage) = stage(is_http2, &routes);
+        let (_upstream, test_relay) = test_relay(is_http2, &routes);
         for version in VERSIONS {
             for (path, names) in [("/sealed", &NAMES[3..]), ("/redacted", &NAMES[3..]), ("/opened", &NAMES[..])] {
-                let mut client = stage.client(version).await;
+                let mut client = test_relay.client(version).await;
                 let fields = NAMES.map(|name| (HeaderName::from_static(name), HeaderValue::from_static("4242")));
                 let trailers = Frame::trailers(fields.into_iter().collect());
                 let mut request = client.request("POST", path, Pieces::of([data(b"body"), trailers]));
@@ -249,8 +250,8 @@ async fn hidden_headers_do_not_pass_in_trailers() {
                 assert_eq!(came, expected, "{context}");
             }
         }
-        // Three of each message that hides, at each of the listeners.
-        let metrics = stage.metrics().await;
+        // Three for each hiding message, at each listener.
+        let metrics = test_relay.metrics().await;
         for listener in ["inbound-0", "inbound-1"] {
             let count = format!("{{listener=\"{listener}\",code=\"hidden-trailer\"}} 6\n");
             assert!(metrics.contains(&count), "{metrics}");
@@ -258,15 +259,15 @@ async fn hidden_headers_do_not_pass_in_trailers() {
     }
 }
 
-/// A trailer section of which nothing is left is none, and pieces before it are not held back.
+/// An empty trailer section is omitted, and earlier pieces are not held back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_streams_also_where_its_trailers_are_looked_at() {
     let rule = "[{ action = \"redact\", headers = [\"X-Checksum\"] }]";
     let route = format!("[[inbound.route]]\npath = \"/\"\nrequest = {rule}\nresponse = {rule}\n");
     for is_http2 in [false, true] {
-        let (_upstream, stage) = stage(is_http2, &route);
+        let (_upstream, test_relay) = test_relay(is_http2, &route);
         for version in VERSIONS {
-            let mut client = stage.client(version).await;
+            let mut client = test_relay.client(version).await;
             let (teller, pieces) = Pieces::new();
             let request = client.request("POST", "/", pieces);
             teller.send(data(b"first")).unwrap();
@@ -284,15 +285,15 @@ async fn a_body_streams_also_where_its_trailers_are_looked_at() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_read_nothing_delay_nobody_else_on_the_upstream_connection() {
-    let (upstream, stage) = stage(true, "");
+    let (upstream, test_relay) = test_relay(true, "");
     let mut unread = Vec::new();
     for _ in 0..8 {
-        let mut client = stage.client(Version::HTTP_11).await;
+        let mut client = test_relay.client(Version::HTTP_11).await;
         let request = client.request("GET", "/large", Pieces::of([]));
         unread.push((client.begin(request).await, client));
     }
     for version in VERSIONS {
-        let answer = stage.client(version).await.send("GET", "/large", Pieces::of([])).await;
+        let answer = test_relay.client(version).await.send("GET", "/large", Pieces::of([])).await;
         assert_eq!(answer.body.len(), LARGE);
     }
     assert_eq!(upstream.counters().connections_accepted, 1);
@@ -301,7 +302,7 @@ async fn clients_that_read_nothing_delay_nobody_else_on_the_upstream_connection(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_fell_silent_is_not_used_again_and_an_idle_one_is_closed() {
     let settings = "response_timeout = \"300ms\"\nidle_timeout = \"1s\"";
-    let (upstream, line, _stage, mut client) = stage_behind_line(settings).await;
+    let (upstream, line, _stage, mut client) = test_relay_behind_line(settings).await;
     line.cut.send_replace(true);
     assert_eq!(client.send("GET", "/", Pieces::of([])).await.status, StatusCode::GATEWAY_TIMEOUT);
     line.cut.send_replace(false);
@@ -313,8 +314,8 @@ async fn a_connection_that_fell_silent_is_not_used_again_and_an_idle_one_is_clos
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_answers_no_ping_ends_what_waits_on_it() {
     let settings = "response_timeout = \"1h\"\nping_interval = \"200ms\"\nping_timeout = \"200ms\"";
-    let (upstream, line, _stage, mut client) = stage_behind_line(settings).await;
-    // Longer than both times: a living connection stays.
+    let (upstream, line, _stage, mut client) = test_relay_behind_line(settings).await;
+    // Longer than both timeouts: a live connection stays open.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(client.send("GET", "/", Pieces::of([])).await.status, StatusCode::OK);
     assert_eq!(upstream.counters().connections_accepted, 1);
@@ -326,9 +327,9 @@ async fn a_connection_that_answers_no_ping_ends_what_waits_on_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_with_a_larger_header_than_is_allowed_is_refused() {
     for is_http2 in [false, true] {
-        let (_upstream, stage) = stage_with(&format!("http2 = {is_http2}\nheader_size_max = \"8KiB\""), "");
+        let (_upstream, test_relay) = test_relay_with(&format!("http2 = {is_http2}\nheader_size_max = \"8KiB\""), "");
         for (size, status) in [(1000, StatusCode::OK), (9000, StatusCode::BAD_GATEWAY)] {
-            let mut client = stage.client(Version::HTTP_11).await;
+            let mut client = test_relay.client(Version::HTTP_11).await;
             let mut request = client.request("POST", "/", Pieces::of([]));
             request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_str(&"x".repeat(size)).unwrap());
             assert_eq!(client.begin(request).await.status(), status, "{size} bytes, HTTP/2: {is_http2}");
@@ -336,7 +337,7 @@ async fn an_answer_with_a_larger_header_than_is_allowed_is_refused() {
     }
 }
 
-/// The line between relay and upstream. Connections that are open when it is cut carry nothing from then on.
+/// The network between relay and upstream. Connections that are open when it is cut transfer nothing afterwards.
 struct Line {
     address: SocketAddr,
     cut: watch::Sender<bool>,
@@ -368,7 +369,7 @@ impl Line {
     }
 }
 
-/// Reads and sends nothing, until the other side closes.
+/// Reads and sends nothing until the peer closes.
 async fn hold(mut socket: TcpStream) -> io::Result<()> {
     tokio::io::copy(&mut socket, &mut tokio::io::sink()).await.map(drop)
 }

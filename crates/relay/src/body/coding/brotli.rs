@@ -1,5 +1,5 @@
-//! Brotli (RFC 7932). Windows of more than 16 MiB, which the format's authors added later, are not part of what HTTP calls `br`: a
-//! handful of bytes would take a gigabyte.
+//! Brotli (RFC 7932). Windows of more than 16 MiB, a later extension, are not part of the HTTP coding `br`: a handful of bytes would
+//! allocate a gigabyte.
 
 use std::mem;
 use std::ops::{Index, IndexMut};
@@ -10,11 +10,12 @@ use brotli::{Allocator, BrotliDecompressStream, BrotliResult, BrotliState, Slice
 use super::{BudgetShare, DecodeError, Decoder, End, Moved, head};
 use crate::refusal::Refusal;
 
-/// How a body begins that has a larger window: seven bits that RFC 7932, section 9.1, reserves.
+/// The start of a body with a larger window: seven bits that RFC 7932, section 9.1, reserves.
 const LARGE_WINDOW: u8 = 0b001_0001;
-/// Tables up to this size are part of [`Brotli::MEMORY_MIN`]: the library cannot do without them.
+/// Tables up to this size are covered by [`Brotli::MEMORY_MIN`]: the library cannot work without them.
 const SMALL_SIZE_MAX: usize = 16 << 10;
-/// Bytes that the decoder may take and free again, beyond so many for each byte read and made: each costs time to clear.
+/// Bytes that the decoder may allocate and free again without a limit; beyond this the allowance grows with each byte read and written,
+/// because clearing memory takes time.
 const TURNOVER_FREE: usize = 32 << 20;
 const TURNOVER_FACTOR: usize = 64;
 
@@ -22,13 +23,13 @@ pub(super) struct Brotli {
     state: Box<BrotliState<Metered, Metered, Metered>>,
     meter: Arc<Meter>,
     is_begun: bool,
-    /// Bytes made in all.
+    /// Bytes written.
     written: usize,
     read: usize,
 }
 
 impl Brotli {
-    /// Bytes that the decoder takes for any body: its state and small tables. The window and large tables are charged as it takes them.
+    /// Memory for any body: the decoder's state and small tables. The window and large tables are charged when they are allocated.
     pub(super) const MEMORY_MIN: usize = 128 << 10;
 
     pub(super) fn new(share: BudgetShare) -> Self {
@@ -81,9 +82,9 @@ struct Meter(Mutex<Metering>);
 
 struct Metering {
     share: BudgetShare,
-    /// Bytes taken in all, also those that were freed again.
+    /// Bytes allocated in total, freed ones included.
     turnover: usize,
-    /// Why memory was refused.
+    /// Why an allocation was refused.
     refusal: Option<Refusal>,
 }
 
@@ -92,7 +93,7 @@ impl Meter {
         self.0.lock().expect("nothing panics while this is locked")
     }
 
-    /// Whether so many bytes may be taken; small ones always may.
+    /// Whether `size` bytes may be allocated; small allocations always may.
     fn take(&self, size: usize) -> bool {
         let mut metering = self.lock();
         metering.turnover = metering.turnover.saturating_add(size);
@@ -115,11 +116,11 @@ impl Meter {
     }
 }
 
-/// Gives the library memory that is charged before it is allocated. A refused allocation is empty, which the library treats as a
+/// An allocator for the library that charges memory before it allocates. A refused allocation is empty, which the library treats as a
 /// failure.
 struct Metered(Arc<Meter>);
 
-/// Memory that the library has.
+/// Memory allocated for the library.
 #[derive(Default)]
 struct Cells<T>(Vec<T>);
 

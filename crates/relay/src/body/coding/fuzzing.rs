@@ -12,17 +12,17 @@ use crate::config::Limits;
 
 /// Memory that decoding may charge, for any body.
 const ROOM_SIZE: usize = 32 << 20;
-/// Bytes of a decoded body, at most.
+/// Maximum size of a decoded body.
 const SIZE_MAX: usize = 1 << 20;
 const EXPANSION_MAX: usize = 20;
 const EXPANSION_FREE: usize = 4 << 10;
-/// Steps that make no progress would go on for ever; each but a few reads or makes a byte.
+/// Steps that may make no progress; every other step reads or writes a byte.
 const STEPS_FREE: usize = 16;
 
 /// Maximum memory of [`check_coding`] besides its input: what it charges, and what libraries allocate uncharged.
 pub const MEMORY_MAX: usize = ROOM_SIZE + (16 << 20);
 
-/// Any bytes as a coded body, whose first byte selects the coding: decoded within every limit, or refused. Returns which.
+/// Treats any bytes as a coded body, whose first byte selects the coding: it is decoded within every limit, or refused. Returns which.
 pub fn check_coding(bytes: &[u8]) -> bool {
     let Some((&first, coded)) = bytes.split_first() else { return false };
     let coding = [Coding::Gzip, Coding::Brotli, Coding::Zstd][usize::from(first) % 3];
@@ -30,7 +30,7 @@ pub fn check_coding(bytes: &[u8]) -> bool {
     let budget = budget(ROOM_SIZE);
     let decoded = decode(coding, coded, bounds, &budget);
     check_room(&budget, ROOM_SIZE);
-    // With little memory the result is the same, or it is refused for lack of memory.
+    // With little memory the result is the same, or a refusal for lack of memory.
     let little = self::budget(64 << 10);
     match (decode(coding, coded, bounds, &little), &decoded) {
         (Err(DecodeError::NoRoom(_)), _) => {}

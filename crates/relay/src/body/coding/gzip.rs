@@ -1,17 +1,17 @@
-//! gzip (RFC 1952): a header, deflate, a check, and that any number of times.
+//! gzip (RFC 1952): one or more members of header, deflate data and checksum.
 
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
 use super::{BudgetShare, DecodeError, Decoder, End, Moved, head};
 
-/// The parts of a body, at most: each takes the time of some 100 bytes, however empty it is.
+/// Maximum number of members in a body: even an empty one takes the time of about 100 bytes.
 const MEMBERS_MAX: usize = 4096;
-/// The longest header.
+/// Maximum size of a header.
 const HEADER_SIZE_MAX: usize = 64 << 10;
 const HEADER_SIZE_MIN: usize = 10;
 const TRAILER_SIZE: usize = 8;
 
-/// Bits of the header's flags.
+/// Flags of the header.
 const HAS_CHECK: u8 = 2;
 const HAS_EXTRA: u8 = 4;
 const HAS_NAME: u8 = 8;
@@ -33,7 +33,7 @@ enum Stage {
 }
 
 impl Gzip {
-    /// Bytes that the decoder takes: a window of 32 KiB and tables.
+    /// Memory of the decoder: a window of 32 KiB and tables.
     pub(super) const MEMORY: usize = 64 << 10;
 
     pub(super) fn new(share: BudgetShare) -> Self {

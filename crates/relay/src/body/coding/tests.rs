@@ -1,4 +1,4 @@
-//! Codings against bodies that were made to take much.
+//! Codings against bodies that try to exhaust memory or time.
 
 use std::io::Write;
 use std::net::IpAddr;

@@ -8,7 +8,7 @@ use super::{BudgetShare, DecodeError, Decoder, End, Moved, head};
 const WINDOW_LOG_MAX: u32 = 23;
 const WINDOW_SIZE_MAX: u64 = 1 << WINDOW_LOG_MAX;
 const MAGIC: u32 = 0xfd2f_b528;
-/// Frames that a decoder skips have this number, except the last four bits.
+/// The magic number of skippable frames, except for its last four bits.
 const SKIPPED: u32 = 0x184d_2a50;
 
 pub(super) struct Zstd {
@@ -34,7 +34,7 @@ impl Zstd {
         (self.context.sizeof(), self.share.size())
     }
 
-    /// Takes the memory for the frame that begins here.
+    /// Charges the memory for the frame that begins here.
     fn begin_frame(&mut self, rest: &[u8]) -> Result<(), DecodeError> {
         let window = window_size(rest).ok_or(DecodeError::Malformed)?;
         if window > WINDOW_SIZE_MAX {
@@ -64,7 +64,7 @@ impl Decoder for Zstd {
     }
 }
 
-/// The window of the frame that begins here, in bytes (RFC 8878, section 3.1.1.1); nothing where none begins.
+/// The window of the frame that begins here, in bytes (RFC 8878, section 3.1.1.1); `None` if none begins.
 fn window_size(rest: &[u8]) -> Option<u64> {
     let (magic, after) = rest.split_first_chunk::<4>()?;
     let magic = u32::from_le_bytes(*magic);
@@ -78,7 +78,7 @@ fn window_size(rest: &[u8]) -> Option<u64> {
         let base = 1_u64 << (10 + (window >> 3));
         return Some(base + base / 8 * u64::from(window & 7));
     }
-    // The content of such a frame is its window, and its size follows the number of its dictionary.
+    // Such a frame has a window as large as its content; its size follows the dictionary ID.
     let number_size = [0, 1, 2, 4][usize::from(descriptor & 3)];
     let (size, added) = [(1, 0), (2, 256), (4, 0), (8, 0)][usize::from(descriptor >> 6)];
     let reported = after.get(number_size..)?.get(..size)?;

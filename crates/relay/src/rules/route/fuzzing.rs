@@ -11,7 +11,7 @@ const SEGMENTS_MAX: usize = 64;
 pub fn check_path(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
     let Some((pattern, path)) = text.split_once('\n') else { return false };
-    // The target of a request has no query, fragment or white space left when its path is read.
+    // A request target has no query, fragment or white space left when its path is parsed.
     if path.contains(|c: char| c.is_control() || "?# ".contains(c)) {
         return false;
     }
@@ -29,7 +29,7 @@ pub fn check_path(bytes: &[u8]) -> bool {
     true
 }
 
-/// The path as common servers read it, written again with every byte escaped that is not plain.
+/// The path as common servers parse it, written with every byte escaped that need not be plain.
 fn readers(path: &str) -> [(&'static str, String); 4] {
     [
         ("a servlet container", servlet(path)),
@@ -39,14 +39,14 @@ fn readers(path: &str) -> [(&'static str, String); 4] {
     ]
 }
 
-/// Parameters are cut from each segment, then escapes are undone, then empty and dot segments resolved (RFC 3986, section 5.2.4).
+/// Removes parameters from each segment, then decodes escapes, then resolves empty and dot segments (RFC 3986, section 5.2.4).
 fn servlet(path: &str) -> String {
     let without_parameters: Vec<&str> =
         path.split('/').map(|segment| segment.split(';').next().unwrap_or_default()).collect();
     written(&resolved(&decoded(&without_parameters.join("/"))))
 }
 
-/// Go's `path.Clean`, where no parameters are known: only what has none reads the same.
+/// Go's `path.Clean`, which has no parameters: it agrees only on paths without them.
 fn cleaned(decoded_path: &[u8], path: &str) -> String {
     if path.contains(';') || path.to_ascii_lowercase().contains("%3b") {
         return path.to_owned();
@@ -54,7 +54,7 @@ fn cleaned(decoded_path: &[u8], path: &str) -> String {
     written(&resolved(decoded_path))
 }
 
-/// Escapes are undone before parameters are cut.
+/// Decodes escapes before parameters are removed.
 fn decoded_first(path: &str) -> String {
     let decoded = decoded(path);
     let segments = decoded.split(|&byte| byte == b'/');
@@ -71,7 +71,7 @@ fn merged(path: &str) -> String {
     merged
 }
 
-/// Every escape undone, as often as it takes: a reader that decodes twice.
+/// Decodes escapes repeatedly, like a parser that decodes twice.
 fn decoded(path: &str) -> Vec<u8> {
     let mut bytes = path.as_bytes().to_vec();
     loop {
@@ -102,7 +102,7 @@ fn decoded_once(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Without empty segments, `.` and what `..` takes back; a backslash is a slash.
+/// Removes empty segments and `.`, and resolves `..`; a backslash counts as a slash.
 fn resolved(path: &[u8]) -> Vec<Vec<u8>> {
     let mut segments: Vec<Vec<u8>> = Vec::new();
     for segment in path.split(|byte| b"/\\".contains(byte)) {

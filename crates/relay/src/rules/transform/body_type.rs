@@ -1,11 +1,11 @@
-//! The types of bodies that rules read.
+//! The body types that rules read.
 
 use fieldseal_document::form::MediaType;
 use hyper::header::{CONTENT_TYPE, HeaderMap};
 
 use crate::config::{Actions, Mismatch, Rule};
 
-/// The kind of a body, as rules see it.
+/// The type of a body, for rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Json,
@@ -29,8 +29,8 @@ pub(super) fn accepted(actions: &Actions) -> String {
     format!("its Content-Type must be {or}{last}, in UTF-8")
 }
 
-/// The kind of body, if a rule reads such: if a rule hides something, one that a hiding rule reads. A rule that only decrypts
-/// reveals nothing about values in the clear.
+/// Returns the type of the body if a rule reads it; if a rule hides something, only types that a hiding rule reads. A rule that only
+/// decrypts protects no values in the clear.
 pub(super) fn kind(actions: &Actions, headers: &HeaderMap) -> Option<Kind> {
     let mut types = headers.get_all(CONTENT_TYPE).iter();
     let (Some(first), None) = (types.next(), types.next()) else { return None };
@@ -44,7 +44,7 @@ pub(super) fn kind(actions: &Actions, headers: &HeaderMap) -> Option<Kind> {
     } else {
         Kind::Other
     };
-    // Other encodings of text would hide what the rules look for.
+    // In other encodings, rules would not find the values that they hide.
     let is_utf8 = media.is_utf8();
     let reads = |rule: &Rule| match kind {
         Kind::Json => rule.json.is_some(),

@@ -1,5 +1,5 @@
-//! Bodies that say one thing of themselves and can be read as another: an upstream that does not go by `Content-Type` (PHP's
-//! `json_decode` or `parse_str` of the input, Flask's `force`, Express' `type: "*/*"`) must not find in the clear what rules hide.
+//! Finds bodies of which software that ignores `Content-Type` makes something else: an upstream that does so (PHP's `json_decode` or
+//! `parse_str` of the input, Flask's `force`, Express' `type: "*/*"`) must not find in the clear what rules hide.
 
 use fieldseal_document::form::{FieldNames, FormLimits, find_parts, holds_field};
 use fieldseal_document::is_number;

@@ -1,4 +1,4 @@
-//! Rules applied to the query of a request's target.
+//! Applies rules to the query of a request.
 
 use fieldseal_document::form::{encode_query, holds_field};
 use hyper::Uri;
@@ -11,10 +11,10 @@ use crate::refusal::Refusal;
 use crate::rules::forms;
 
 impl Job<'_> {
-    /// Applies the rules to the query. Every byte of it that is no selected value stays what it was.
+    /// Applies the rules to the query. Bytes outside of selected values stay unchanged.
     ///
     /// # Errors
-    /// The message is not to be passed on.
+    /// If the message must not be forwarded.
     pub(crate) async fn query(&mut self, uri: &mut Uri) -> Result<(), Refusal> {
         let Some(query) = uri.query().filter(|query| !query.is_empty()) else { return Ok(()) };
         let actions = self.actions;
@@ -37,7 +37,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Whether the query has a field that a rule hides in forms.
+    /// Whether the query contains a field that a rule hides in forms.
     async fn holds_hidden(&self, query: &str) -> bool {
         let Some(hidden) = self.actions.hidden.clone() else { return false };
         let (query, cost) = (query.to_owned(), forms::cost(query.len(), hidden.in_query.comparisons()));
@@ -45,10 +45,10 @@ impl Job<'_> {
     }
 }
 
-/// Bytes of a path with its query that the HTTP library takes.
+/// Maximum length of a path with its query in the HTTP library.
 const TARGET_SIZE_MAX: usize = u16::MAX as usize - 1;
 
-/// A target of this path and query, if it is not too long.
+/// Returns a target with this path and query; `None` if it is too long.
 fn with_query(path: &str, query: &[u8]) -> Option<Uri> {
     let target = [path.as_bytes(), b"?", query].concat();
     if target.len() > TARGET_SIZE_MAX {

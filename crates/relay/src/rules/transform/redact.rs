@@ -21,7 +21,7 @@ impl From<Refusal> for RedactFault {
     }
 }
 
-/// The document with the selected values replaced, and how many they were.
+/// Replaces the selected values of the document; also returns their number.
 pub(super) fn redact_json(
     document: &Buffer,
     selection: &Selection,

@@ -1,4 +1,4 @@
-//! Tests of bodies that no test over sockets covers.
+//! Tests of bodies that the tests over sockets do not cover.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -16,7 +16,7 @@ fn a_header_that_many_take_for_a_hidden_one_is_found() {
     let rule = |action: &str, header: &str| format!("{{ action = \"{action}\", headers = [\"{header}\"] }}");
     let found = |rules: String, name: &'static str| {
         let headers = [(HeaderName::from_static(name), HeaderValue::from_static("4242"))].into_iter().collect();
-        twin(&actions(&rules, ""), &headers).is_some()
+        lookalike_header(&actions(&rules, ""), &headers).is_some()
     };
     assert!(found(rule("encrypt", "X-Own-Card"), "x_own_card"));
     assert!(found(rule("redact", "X-Own-Card"), "x-own_card"));
@@ -68,7 +68,7 @@ fn a_body_that_no_hiding_rule_reads_is_of_no_kind() {
     }
 }
 
-/// A client of an engine that nobody calls.
+/// A client of an engine that is never called.
 fn client() -> Client {
     use boring::{asn1::Asn1Time, ec, hash::MessageDigest, nid::Nid, pkey::PKey, x509::X509};
     let group = ec::EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
@@ -88,7 +88,7 @@ fn client() -> Client {
     Client::new(ClientSettings::new("localhost:1", tls)).unwrap()
 }
 
-/// Runs the rules on a body while both offload threads are busy: whether they can do without, and the result.
+/// Runs the rules on a body while both offload threads are busy. Returns whether the calling thread sufficed, and the result.
 fn run_while_offload_is_taken(rules: &str, headers: &[(&'static str, &'static str)], body: Vec<u8>) -> (bool, String) {
     let threads = OffloadThreads::new(1, SchedulingClass::Normal).unwrap();
     let limits = Limits::default();
@@ -155,10 +155,10 @@ fn work_on_bodies_leaves_the_threads_that_carry_traffic() {
     let filters = "{ action = \"redact\", json = [\"$[?@.card]\"], replacement = \"x\" }";
     let run = |rules, kind, body: &[u8]| run_while_offload_is_taken(rules, &[("content-type", kind)], body.to_vec());
     let (json, form) = ("application/json", "application/x-www-form-urlencoded");
-    // Small bodies do without another thread.
+    // Small bodies are processed on the calling thread.
     assert_eq!(run(rules, json, b"{\"card\":1}"), (true, "{\"card\":\"x\"}".to_owned()));
     assert_eq!(run(rules, form, b"a=1&card=2"), (true, "a=1&card=x".to_owned()));
-    // Work that is slow for its size does not, nor a body that is large once decompressed.
+    // Work that is slow for its size is not, nor is a body that is large once decompressed.
     assert!(!run(rules, form, &[b"a=", &b";".repeat(8 << 10)[..]].concat()).0);
     assert!(!run(rules, json, &b" ".repeat(64 << 10)).0);
     assert_eq!(run(filters, json, b"[{\"card\":1}]"), (false, "[{\"card\":\"x\"}]".to_owned()));

@@ -1,4 +1,4 @@
-//! A relay on real sockets, certificates made for the occasion, and clients of both protocols whose bodies come in pieces.
+//! A relay on real sockets, test certificates, and clients of both protocols that send bodies in pieces.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::net::SocketAddr;
@@ -30,11 +30,11 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-/// Longer than anything here takes on a busy machine; no test waits for it when all is well.
+/// Longer than anything in these tests takes on a busy machine; a passing test never waits for it.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 pub const CHECKSUM: HeaderName = HeaderName::from_static("x-checksum");
 
-/// A certificate of `localhost` that is its own authority, and its key.
+/// A self-signed certificate for `localhost`, and its key.
 pub struct Identity {
     pub certificate: X509,
     pub key: PKey<Private>,
@@ -69,14 +69,14 @@ impl Identity {
     }
 }
 
-/// A relay of one thread, with a listener for each protocol of clients: plain HTTP/1.1, and TLS.
-pub struct Stage {
+/// A relay of one thread, with a plain HTTP/1.1 listener and a TLS listener.
+pub struct TestRelay {
     relay: Option<Relay>,
     folder: TempDir,
     pub log: Arc<Lines>,
 }
 
-/// An access log that is kept.
+/// An access log in memory.
 #[derive(Default)]
 pub struct Lines(Mutex<Vec<String>>);
 
@@ -95,7 +95,7 @@ impl AccessLog for Lines {
 }
 
 impl Lines {
-    /// The one line about a path, once it is there.
+    /// Waits for the only line about a path.
     pub async fn about(&self, path: &str) -> serde_json::Value {
         let named = || -> Option<serde_json::Value> {
             let lines = self.0.lock().unwrap();
@@ -107,9 +107,9 @@ impl Lines {
     }
 }
 
-impl Stage {
-    /// In front of an upstream; `upstream` is the content of the section of that name, `routes` follows each listener.
-    pub fn new(origin: &str, identity: &Identity, upstream: &str, routes: &str) -> Stage {
+impl TestRelay {
+    /// Starts a relay in front of an upstream; `upstream` is the content of the section of that name, `routes` follows each listener.
+    pub fn new(origin: &str, identity: &Identity, upstream: &str, routes: &str) -> TestRelay {
         let folder = tempfile::tempdir().unwrap();
         let ServerIdentity { certificate_chain_pem, private_key_pem } = identity.of_server();
         std::fs::write(folder.path().join("certificate.pem"), certificate_chain_pem).unwrap();
@@ -117,7 +117,7 @@ impl Stage {
         let pair = "certificate = \"certificate.pem\"\nprivate_key = \"key.pem\"\n";
         let listener =
             |tls: &str| format!("[[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"{origin}\"\n{tls}{routes}\n");
-        // Nobody is at the engine's address: what is tested here needs none.
+        // No engine listens at this address; these tests need none.
         let text = format!(
             "[relay]\nthreads = 1\noperator_address = \"127.0.0.1:0\"\n\
              [engine]\naddresses = [\"localhost:1\"]\nauthorities = \"certificate.pem\"\n{pair}\
@@ -128,10 +128,10 @@ impl Stage {
         let configuration = Configuration::parse(&text).unwrap_or_else(|problems| panic!("{problems:?} in\n{text}"));
         let log = Arc::<Lines>::default();
         let relay = Relay::start(configuration, folder.path(), Some(Arc::<Lines>::clone(&log))).unwrap();
-        Stage { relay: Some(relay), folder, log }
+        TestRelay { relay: Some(relay), folder, log }
     }
 
-    /// A sample of the relay's metrics, by its name with its labels.
+    /// The value of a sample in the relay's metrics, by its name with labels.
     pub async fn metric(&self, sample: &str) -> f64 {
         let mut socket = TcpStream::connect(self.relay.as_ref().expect("running").operator_address()).await.unwrap();
         socket.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
@@ -145,7 +145,7 @@ impl Stage {
         self.relay.as_ref().expect("running").addresses()[usize::from(is_tls)].address
     }
 
-    /// Its metrics, as text.
+    /// The relay's metrics as text.
     pub async fn metrics(&self) -> String {
         let address = self.relay.as_ref().expect("running").operator_address();
         let (mut sender, connection) =
@@ -174,7 +174,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for TestRelay {
     fn drop(&mut self) {
         if let Some(relay) = self.relay.take() {
             let left = relay.shutdown();
@@ -186,15 +186,15 @@ impl Drop for Stage {
 /// A body that sends what a test passes in, and ends when the sender is dropped.
 pub struct Pieces(mpsc::UnboundedReceiver<Frame<Bytes>>);
 
-pub type Teller = mpsc::UnboundedSender<Frame<Bytes>>;
+pub type PiecesSender = mpsc::UnboundedSender<Frame<Bytes>>;
 
 impl Pieces {
-    pub fn new() -> (Teller, Pieces) {
+    pub fn new() -> (PiecesSender, Pieces) {
         let (teller, reported) = mpsc::unbounded_channel();
         (teller, Pieces(reported))
     }
 
-    /// The whole of it.
+    /// A complete body.
     pub fn of(frames: impl IntoIterator<Item = Frame<Bytes>>) -> Pieces {
         let (teller, pieces) = Pieces::new();
         frames.into_iter().for_each(|frame| teller.send(frame).unwrap());
@@ -229,7 +229,7 @@ pub enum Client {
     Http2(http2::SendRequest<Pieces>),
 }
 
-/// An answer, read whole.
+/// A response, read completely.
 #[derive(Debug)]
 pub struct Answer {
     pub status: StatusCode,
@@ -262,7 +262,7 @@ impl Client {
         request.header("trailer", "x-checksum").body(body).unwrap()
     }
 
-    /// The head of an answer.
+    /// Sends a request and returns the head of the response.
     pub async fn begin(&mut self, request: Request<Pieces>) -> Response<Incoming> {
         let answer = async {
             match self {
